@@ -1,0 +1,5 @@
+//! Loss classifiers: what a loss meant.
+
+pub mod none;
+
+pub use none::AllCongestion;

@@ -1,0 +1,33 @@
+//! No classification: every loss is congestion, as RFC 5681 has it.
+
+use crate::Path;
+use crate::compose::{Loss, LossClassifier, Stage, Verdict};
+use crate::registry::{Entry, Make, Safety, Slot};
+
+/// No classification in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "none",
+    slot: Slot::Loss,
+    summary: "every loss is congestion",
+    reference: "RFC 5681",
+    options: &[],
+    tested: &["cubic", "new-reno"],
+    safety: Safety::Shared,
+    make: Make::Loss(|_| Box::new(AllCongestion)),
+};
+
+/// Takes every loss for congestion.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllCongestion;
+
+impl Stage for AllCongestion {
+    fn phase(&self) -> &'static str {
+        "classification"
+    }
+}
+
+impl LossClassifier for AllCongestion {
+    fn classify(&mut self, _loss: &Loss<'_>, _path: &Path) -> Verdict {
+        Verdict::CONGESTION
+    }
+}

@@ -1,0 +1,164 @@
+//! The traits of the stages.
+
+use core::fmt::Debug;
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::{
+    Cause, GrowthStep, Handoff, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Reason, RecoveryStep, SteadyStep,
+    Target, Verdict, Window,
+};
+use crate::{Ack, Detection, Granted, NeedError, Needs, Path, Sent};
+
+/// What all stages have in common. Every method has a default: a stage writes only what it needs.
+pub trait Stage: Debug + Send {
+    /// What it needs of the transport; constant.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// What there is. A stage that can fall back does so here; the default fails when a required need is missing.
+    ///
+    /// # Errors
+    /// A need without fallback was not granted; the connection fails.
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        let _ = path;
+        self.needs().required.missing(granted).map_or(Ok(()), |need| {
+            Err(NeedError { controller: self.phase().to_owned(), need })
+        })
+    }
+
+    /// The loss detection in force, told after the handshake and when it changes.
+    fn on_detection(&mut self, detection: Detection) {
+        let _ = detection;
+    }
+
+    /// Every ACK, before any stage acts on it, whoever holds the window: for estimators.
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        let _ = (ack, path);
+    }
+
+    /// A segment left.
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        let _ = (sent, path);
+    }
+
+    /// When the stage wants its `on_tick`, while it is active.
+    fn next_tick(&self) -> Option<Time> {
+        None
+    }
+
+    /// What it adds to the controller's answer, while it is active.
+    fn overlay(&self) -> Overlay {
+        Overlay::default()
+    }
+
+    /// Its name for logs in kebab-case: `slow-start`, `css`, `congestion-avoidance`, `recovery`.
+    fn phase(&self) -> &'static str;
+}
+
+/// Opens the window: Swift Start, Jump-Start, Quick-Start and their kin.
+pub trait Launch: Stage {
+    /// Starts. `window` holds what would be used without this launch.
+    fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> LaunchStep;
+
+    /// An ACK came while the launch holds the window; during an episode that it handles, too.
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        let _ = (ack, path, window);
+        LaunchStep::Done
+    }
+
+    /// A loss or mark came while the launch holds the window.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        let _ = (loss, path, window);
+        LaunchVerdict::Delegate
+    }
+
+    /// The time of [`Stage::next_tick`] has come.
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let _ = (now, path, window);
+        LaunchStep::Stay
+    }
+
+    /// Another stage takes the window: a loss, a timeout, or idleness ended the launch.
+    fn abort(&mut self) {}
+}
+
+/// Raises the window quickly: slow start, HyStart++, Limited Slow-Start, Astart and their kin.
+pub trait Growth: Stage {
+    /// The window of a connection's first flight, and the most of a restart's, bytes.
+    fn initial_window(&self, path: &Path) -> Bytes;
+
+    /// Starts, or starts again, with the window as it is. `reason` is why: [`Reason::NoLoss`] for a new connection.
+    fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
+        let _ = (reason, path, window);
+    }
+
+    /// An ACK came. `grow` is how many bytes it delivered that a window may grow on: zero while the window is not
+    /// what limits the sender. The window must not rise by more than `grow`.
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep;
+
+    /// The time of [`Stage::next_tick`] has come.
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> GrowthStep {
+        let _ = (now, path, window);
+        GrowthStep::Stay
+    }
+}
+
+/// Holds the window at the network's share: NewReno, CUBIC, Westwood, FAST and their kin.
+pub trait Steady: Stage {
+    /// Takes the window over, as it is.
+    fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window);
+
+    /// An ACK came; `grow` is as in [`Growth::on_ack`]. The window may fall at any time.
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep;
+
+    /// Congestion: how far down? Called in every phase, once for each decrease that is due.
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target;
+
+    /// Nothing was sent for `idle`.
+    fn on_idle(&mut self, now: Time, idle: Span) {
+        let _ = (now, idle);
+    }
+
+    /// The segment size changed from `old`; the window in bytes is kept.
+    fn on_mss(&mut self, now: Time, old: Bytes, path: &Path, window: &Window) {
+        let _ = (now, old, path, window);
+    }
+
+    /// The time of [`Stage::next_tick`] has come.
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> SteadyStep {
+        let _ = (now, path, window);
+        SteadyStep::Stay
+    }
+
+    /// A copy of the whole state, kept while a decrease may still turn out to be spurious.
+    fn clone_box(&self) -> Box<dyn Steady>;
+}
+
+/// Says what a loss meant: BBE, Veno.
+pub trait LossClassifier: Stage {
+    /// Classifies the loss that begins a decrease.
+    fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict;
+}
+
+/// Owns the window while losses are repaired: NewReno, RFC 6675, PRR, and the satellite schemes.
+pub trait Recovery: Stage {
+    /// A decrease to `target` bytes is due, by a loss or a mark that `ack` brought; in an episode, a further one.
+    fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window);
+
+    /// An ACK came inside the episode, or after it while this stage keeps the window.
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep;
+
+    /// `ack` ends the episode.
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep;
+
+    /// The time of [`Stage::next_tick`] has come.
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> RecoveryStep {
+        let _ = (now, path, window);
+        RecoveryStep::Stay
+    }
+
+    /// Another stage takes the window: a timeout, idleness, or an undone decrease ended the episode.
+    fn abort(&mut self) {}
+}

@@ -1,0 +1,173 @@
+//! What must hold after every event.
+
+use longhaul_units::{Bytes, Rate};
+
+use super::world::Answer;
+use crate::{Ack, Episode};
+
+/// What is expected of a controller beyond what is expected of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expect {
+    /// Every loss episode lowers the threshold: true for loss-based controllers, false for those that answer other
+    /// signals.
+    pub answers_loss: bool,
+    /// The window rises on delivered bytes only: false for controllers whose window follows an estimate or a grant.
+    pub earns_window: bool,
+}
+
+impl Default for Expect {
+    fn default() -> Self {
+        Self { answers_loss: true, earns_window: true }
+    }
+}
+
+/// An event as far as the rules tell events apart.
+pub(super) enum Happened<'a> {
+    Established,
+    Acked(&'a Ack<'a>),
+    TimedOut { nth: u32 },
+    Undone,
+    Resized,
+    Idled,
+    Other,
+}
+
+/// Follows one controller through a history.
+#[derive(Debug)]
+pub(super) struct Judge {
+    expect: Expect,
+    cap: Bytes,
+    /// What the window may return to without delivering anything.
+    earned: u64,
+    /// Window and threshold before the last decrease that may be undone.
+    saved: Option<(u64, Bytes)>,
+    /// Marks were answered; losses are not answered again until so much is delivered in total.
+    marked: Option<Bytes>,
+}
+
+impl Judge {
+    pub(super) const fn new(expect: Expect, cap: Bytes) -> Self {
+        Self { expect, cap, earned: 0, saved: None, marked: None }
+    }
+
+    /// Compares the answers before and after an event on a path with segments of `mss`.
+    pub(super) fn compare(&mut self, before: &Answer, after: &Answer, event: &Happened<'_>, mss: Bytes) {
+        self.always(after, mss);
+        if let (Some(old), Some(new)) = (before.snapshot.ssthresh, after.snapshot.ssthresh) {
+            self.threshold(old, new, event, mss);
+        }
+        if self.expect.earns_window {
+            self.window(before, after, event, mss);
+        }
+    }
+
+    fn always(&self, after: &Answer, mss: Bytes) {
+        let control = &after.control;
+        assert!(control.cwnd >= mss, "cwnd {} is below a segment of {mss}", control.cwnd);
+        assert!(control.cwnd <= self.cap.max(mss), "cwnd {} is above the cap {}", control.cwnd, self.cap);
+        if let Some(ssthresh) = after.snapshot.ssthresh {
+            assert!(ssthresh >= mss * 2, "ssthresh {ssthresh} is below two segments of {mss}");
+        }
+        if let Some(pace) = control.pace {
+            assert!(pace.rate > Rate::ZERO, "the pacing rate is zero");
+            assert!(pace.quantum.is_none_or(|quantum| quantum > Bytes::ZERO), "the quantum is zero");
+        }
+        let phase = after.snapshot.phase;
+        let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(!phase.is_empty() && phase.chars().all(kebab), "phase `{phase}` is not in kebab-case");
+    }
+
+    /// One decrease an episode, and one more for each lost retransmission.
+    fn threshold(&mut self, old: Bytes, new: Bytes, event: &Happened<'_>, mss: Bytes) {
+        match event {
+            Happened::Acked(ack) => match ack.episode {
+                Episode::In | Episode::Exit => {
+                    assert_eq!(new, old, "the threshold changed inside an episode");
+                }
+                Episode::Enter if self.expect.answers_loss && self.marked.is_none() => {
+                    let floor = (mss * 2).0.max(self.earned - self.earned / 20);
+                    assert!(new.0 <= floor, "an episode began and the threshold is {new} after {} B", self.earned);
+                }
+                Episode::Again if self.expect.answers_loss => {
+                    assert!(new < old || new <= mss * 2, "a lost retransmission left the threshold at {new}");
+                }
+                _ => {}
+            },
+            Happened::TimedOut { nth } if *nth > 1 => {
+                assert_eq!(new, old, "a further timeout of a run changed the threshold");
+            }
+            Happened::Undone => {
+                let most = self.saved.map_or(old, |(_, saved)| saved.max(old));
+                assert!(new <= most, "undo raised the threshold to {new}");
+            }
+            _ => {}
+        }
+    }
+
+    fn window(&mut self, before: &Answer, after: &Answer, event: &Happened<'_>, mss: Bytes) {
+        let (old, new) = (before.control.cwnd.0, after.control.cwnd.0);
+        let settled = after.snapshot.ssthresh.map_or(new, |ssthresh| ssthresh.0.min(self.earned).max(new));
+        match event {
+            Happened::Established => self.earned = new,
+            Happened::Acked(ack) => {
+                self.acked(ack, new, old, settled, mss);
+                let answered = |until| ack.total_delivered >= until || ack.in_flight == Bytes::ZERO;
+                self.marked.take_if(|until| answered(*until));
+            }
+            Happened::TimedOut { nth } => {
+                assert_eq!(new, mss.0, "the window after a timeout is one segment");
+                if *nth <= 1 {
+                    self.saved = Some((self.earned.max(old), before.snapshot.ssthresh.unwrap_or(Bytes::MAX)));
+                    self.marked = None;
+                }
+                self.earned = new;
+            }
+            Happened::Undone => {
+                let most = self.saved.take().map_or(self.earned, |(saved, _)| saved.max(self.earned));
+                assert!(new <= most, "undo raised the window to {new} B, it was {most} B");
+                self.earned = self.earned.max(new);
+            }
+            Happened::Resized => {
+                assert!(new <= self.earned.max(mss.0), "a new segment size raised the window from {old} to {new} B");
+                self.earned = self.earned.max(new);
+            }
+            Happened::Idled => {
+                assert!(new <= self.earned, "idleness raised the window to {new} B");
+                self.earned = new;
+                self.marked = None;
+            }
+            Happened::Other => {
+                assert!(new <= self.earned, "the window rose from {old} to {new} B by itself");
+            }
+        }
+    }
+
+    fn acked(&mut self, ack: &Ack<'_>, new: u64, old: u64, settled: u64, mss: Bytes) {
+        if matches!(ack.episode, Episode::Enter | Episode::Again) {
+            // What is in flight, and the one retransmission that is always due.
+            let most = self.earned.max((ack.prior_in_flight + mss).0);
+            assert!(new <= most, "a loss raised the window from {old} to {new} B");
+            if ack.episode == Episode::Enter && self.marked.is_none() {
+                self.saved = Some((self.earned, Bytes::MAX));
+            }
+            if ack.episode == Episode::Again || self.marked.is_none() {
+                self.earned = settled;
+            }
+            return;
+        }
+        if ack.ecn.congestion && ack.episode != Episode::In && self.marked.is_none() {
+            assert!(new <= self.earned.max((ack.prior_in_flight + mss).0), "a mark raised the window to {new} B");
+            self.earned = settled;
+            self.marked = Some(ack.total_delivered + ack.in_flight);
+            return;
+        }
+        let may_grow = ack.cwnd_limited && matches!(ack.episode, Episode::None | Episode::Rto);
+        // A byte more, because the window's fraction is not seen here.
+        let grown = if may_grow { ack.delivered.0 + 1 } else { 0 };
+        // In repair what leaves may at most replace what arrived.
+        let conserved = if ack.episode == Episode::In { ack.prior_in_flight.0 } else { 0 };
+        let most = self.earned.saturating_add(grown).max(conserved);
+        assert!(new <= most, "{:?} raised the window from {old} to {new} B, {most} B were earned", ack.episode);
+        self.earned = if ack.episode == Episode::Exit { new } else { self.earned.max(new) };
+    }
+}

@@ -1,0 +1,326 @@
+//! Two controllers that are no good but use every field of the seam: whoever changes it hears of it here, because every
+//! struct is taken apart field by field.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::{
+    Ack, AckCadence, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Demands, EcnDelta, EcnMark,
+    Episode, Estimators, Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Pace,
+    Path, PathEvent, ProbeKind, ProbePlan, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
+    Timeout,
+};
+
+/// Probes a round trip long with every new round, paces by itself, and keeps its segments apart by tag.
+#[derive(Debug)]
+pub(super) struct ProbeToy {
+    cwnd: Bytes,
+    cap: Bytes,
+    plan: ProbePlan,
+    granted: bool,
+    ecn: EcnMark,
+    rtt: Span,
+    tick: Option<Time>,
+    /// Of everything that was told: a change anywhere changes the trace.
+    digest: u64,
+}
+
+impl ProbeToy {
+    fn new(params: &BuildParams) -> Self {
+        let plan = ProbePlan {
+            prefer: [Some(ProbeKind::Dummy), Some(ProbeKind::Outstanding), Some(ProbeKind::Nil)],
+            segments: 4,
+            gap: Span::from_micros(10),
+            dscp: 1,
+            id: 0,
+        };
+        Self {
+            cwnd: params.mss,
+            cap: params.max_cwnd,
+            plan,
+            granted: false,
+            ecn: EcnMark::NotEct,
+            rtt: Span::ZERO,
+            tick: None,
+            digest: 0,
+        }
+    }
+
+    fn note(&mut self, value: u64) {
+        self.digest = self.digest.rotate_left(7) ^ value;
+    }
+
+    fn bound(&mut self, mss: Bytes) {
+        self.cwnd = self.cwnd.min(self.cap).max(mss);
+    }
+
+    fn note_segments(&mut self, acked: &[AckedSegment], lost: &[LostSegment], now: Time) {
+        for segment in acked {
+            let AckedSegment { tx, sent_at, bytes, kind, tag, arrival } = *segment;
+            let age = now.since(sent_at) + arrival.map_or(Span::ZERO, |arrival| arrival.since(sent_at));
+            self.note(tx.0 ^ bytes.0 ^ u64::from(tag) ^ age.as_nanos() ^ kind as u64);
+        }
+        for segment in lost {
+            let LostSegment { tx, sent_at, bytes, tag, in_flight_at_send, lost_at_send } = *segment;
+            self.note(tx.0 ^ now.since(sent_at).as_nanos() ^ bytes.0 ^ u64::from(tag));
+            self.note(in_flight_at_send.0 ^ lost_at_send.0);
+        }
+    }
+
+    fn note_samples(&mut self, rtt: Option<RttSample>, rate: Option<RateSample>, now: Time) {
+        if let Some(RttSample { rtt, sent_at }) = rtt {
+            self.rtt = rtt;
+            self.note(now.since(sent_at).as_nanos());
+        }
+        if let Some(RateSample { rate, delivered, interval, app_limited, prior_delivered, tx_in_flight, lost }) = rate {
+            self.note(rate.as_bytes_per_sec() ^ delivered.0 ^ interval.as_nanos() ^ u64::from(app_limited));
+            self.note(prior_delivered.0 ^ tx_in_flight.0 ^ lost.0);
+        }
+    }
+
+    fn note_path(&mut self, path: &Path) {
+        let Path {
+            mss,
+            srtt,
+            rttvar,
+            latest_rtt,
+            min_rtt,
+            recent_min_rtt,
+            handshake_rtt,
+            peer_window,
+            queued,
+            handshake_lossy,
+        } = *path;
+        for span in [srtt, latest_rtt, min_rtt, recent_min_rtt, handshake_rtt].into_iter().flatten() {
+            self.note(span.as_nanos());
+        }
+        self.note(mss.0 ^ rttvar.as_nanos() ^ peer_window.0 ^ queued.0 ^ u64::from(handshake_lossy));
+    }
+}
+
+impl Controller for ProbeToy {
+    fn name(&self) -> String {
+        "toy-probes".to_owned()
+    }
+
+    fn needs(&self) -> Needs {
+        let preferred = Demands {
+            ecn: EcnMark::Ect1,
+            probes: true,
+            pacing: true,
+            arrival_times: true,
+            ack_cadence: AckCadence::First(16),
+            network_header: None,
+            estimators: Estimators::NONE,
+            segments: true,
+            detection: None,
+        };
+        Needs { required: Demands { probes: true, ..Demands::default() }, preferred }
+    }
+
+    /// Falls back to no probes.
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        let Granted { ecn, probes, pacing, arrival_times, ack_cadence, network_header, segments, detection } = *granted;
+        self.granted = probes;
+        self.ecn = ecn;
+        let flags = [pacing, arrival_times, ack_cadence, segments, network_header.is_some()];
+        for flag in flags {
+            self.note(u64::from(flag));
+        }
+        self.note(detection as u64);
+        self.note_path(path);
+        Ok(())
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        let Sent { now: _, tx, bytes, in_flight_before, kind, tag } = *event;
+        assert_eq!(tag, (self.plan.id % 1000) as u16, "a segment left with another tag than the one in force");
+        self.note(tx.0 ^ bytes.0 ^ in_flight_before.0);
+        if kind == SegmentKind::Probe {
+            assert!(self.granted, "a probe left that was not asked for");
+        }
+        self.note_path(path);
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        let Ack {
+            now,
+            rx_time,
+            coalesced,
+            acked,
+            lost,
+            cumulative,
+            delivered,
+            newly_lost,
+            total_delivered,
+            rtt,
+            rate,
+            ecn: EcnDelta { congestion, ce },
+            prior_in_flight,
+            in_flight,
+            flight_size,
+            recover_flight,
+            limit,
+            cwnd_limited,
+            round_start,
+            episode,
+            probe: ProbeReport { acked: probes_acked, lost: probes_lost },
+            network,
+        } = *event;
+        self.note(rx_time.map_or(0, |rx| now.since(rx).as_nanos()) ^ u64::from(coalesced));
+        self.note_segments(acked, lost, now);
+        self.note_samples(rtt, rate, now);
+        self.note(cumulative.0 ^ newly_lost.0 ^ total_delivered.0 ^ ce.0 ^ prior_in_flight.0 ^ in_flight.0);
+        self.note(flight_size.0 ^ recover_flight.0 ^ limit as u64 ^ u64::from(probes_acked ^ probes_lost));
+        assert!(network.is_none(), "router feedback without a header");
+        match episode {
+            Episode::Enter | Episode::Again => self.cwnd = self.cwnd / 2,
+            Episode::None | Episode::Rto if congestion => self.cwnd = self.cwnd / 2,
+            Episode::None | Episode::Rto if cwnd_limited => self.cwnd += delivered,
+            Episode::None | Episode::Rto | Episode::In | Episode::Exit => {}
+        }
+        if round_start {
+            self.plan.id += 1;
+            self.tick = Some(now + self.rtt);
+        }
+        self.note_path(path);
+        self.bound(path.mss);
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        let Timeout { now: _, nth, flight_size, in_flight } = *event;
+        self.note(u64::from(nth) ^ flight_size.0 ^ in_flight.0);
+        self.cwnd = path.mss;
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        match *event {
+            PathEvent::Established { now: _, granted } => {
+                self.note(u64::from(granted.pacing));
+                self.cwnd = path.mss * 10;
+            }
+            PathEvent::Mss { now: _, old } => self.note(old.0),
+            PathEvent::IdleRestart { now: _, idle } => self.note(idle.as_nanos()),
+            PathEvent::Spurious { now: _, timeout, in_flight } => self.note(u64::from(timeout) ^ in_flight.0),
+            PathEvent::Detection(detection) => self.note(detection as u64),
+            PathEvent::Limit { now: _, limit } => self.note(u64::from(limit == SendLimit::Cpu)),
+        }
+        self.bound(path.mss);
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        assert!(self.tick.take().is_some_and(|tick| tick <= now), "a tick that was not due");
+        self.note_path(path);
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.tick
+    }
+
+    fn control(&self) -> Control {
+        let rate = Rate::from_bytes_over(self.cwnd, self.rtt.max(Span::from_nanos(1)));
+        Control {
+            cwnd: self.cwnd,
+            pace: Some(Pace { rate: rate.max(Rate::from_bytes_per_sec(1)), quantum: Some(Bytes(1 + self.digest % 9)) }),
+            probe: self.granted.then_some(self.plan),
+            ecn: self.ecn,
+            header: None,
+            tag: (self.plan.id % 1000) as u16,
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { phase: "toy", ssthresh: None, bandwidth: Some(Rate::from_bytes_per_sec(self.digest)) }
+    }
+}
+
+/// Does what routers say, by one of the three headers.
+#[derive(Debug)]
+pub(super) struct HeaderToy {
+    kind: NetworkHeaderKind,
+    cwnd: Bytes,
+    cap: Bytes,
+    rate: Rate,
+    rtt: Span,
+    denied: bool,
+}
+
+impl HeaderToy {
+    fn follow(&mut self, rate: Rate, mss: Bytes) {
+        self.rate = rate;
+        self.cwnd = rate.bytes_in(self.rtt).min(self.cap).max(mss);
+    }
+}
+
+impl Controller for HeaderToy {
+    fn name(&self) -> String {
+        "toy-header".to_owned()
+    }
+
+    fn needs(&self) -> Needs {
+        let required = Demands { network_header: Some(self.kind), ..Demands::default() };
+        Needs { required, ..Needs::default() }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.rtt = path.srtt.unwrap_or(self.rtt);
+        match event.network {
+            Some(NetworkFeedback::QuickStart(rate) | NetworkFeedback::Rcp(rate)) => self.follow(rate, path.mss),
+            Some(NetworkFeedback::Xcp(delta)) => {
+                let rate = self.rate.as_bytes_per_sec().saturating_add_signed(delta);
+                self.follow(Rate::from_bytes_per_sec(rate), path.mss);
+            }
+            Some(NetworkFeedback::Denied) => {
+                self.denied = true;
+                self.cwnd = path.mss;
+            }
+            None => self.cwnd = self.cwnd.min(self.cap).max(path.mss),
+        }
+    }
+
+    fn on_timeout(&mut self, _event: &Timeout, path: &Path) {
+        self.cwnd = path.mss;
+    }
+
+    fn on_event(&mut self, _event: &PathEvent, path: &Path) {
+        self.rtt = path.handshake_rtt.unwrap_or(self.rtt);
+        self.cwnd = self.cwnd.min(self.cap).max(path.mss);
+    }
+
+    fn control(&self) -> Control {
+        let (rate, rtt) = (self.rate, self.rtt);
+        let header = match self.kind {
+            NetworkHeaderKind::QuickStart => NetworkHeader::QuickStart { rate: Rate::MAX, nonce: 7 },
+            NetworkHeaderKind::Rcp => NetworkHeader::Rcp { rate, rtt },
+            NetworkHeaderKind::Xcp => NetworkHeader::Xcp { throughput: rate, rtt, delta: 1 },
+        };
+        Control { header: (!self.denied).then_some(header), ..Control::window(self.cwnd) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { phase: "toy", ssthresh: None, bandwidth: Some(self.rate) }
+    }
+}
+
+/// Makes the one or the other.
+#[derive(Debug)]
+pub(super) struct Toys(pub(super) Option<NetworkHeaderKind>);
+
+impl ControllerFactory for Toys {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        match self.0 {
+            None => Box::new(ProbeToy::new(params)),
+            Some(kind) => Box::new(HeaderToy {
+                kind,
+                cwnd: params.mss,
+                cap: params.max_cwnd,
+                rate: Rate::ZERO,
+                rtt: Span::ZERO,
+                denied: false,
+            }),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("toy {:?}", self.0)
+    }
+}

@@ -1,0 +1,419 @@
+//! A transport in the small: legal events, nothing else.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::judge::{Happened, Judge};
+use super::operation::asks;
+use super::{Expect, Operation, Scenario};
+use crate::{
+    Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, EcnMark, Episode, LostSegment,
+    NetworkFeedback, NetworkHeader, Path, PathEvent, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent,
+    Snapshot, Timeout, TxId,
+};
+
+/// A controller's answer after an event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The whole of it.
+    pub control: Control,
+    /// What it logs.
+    pub snapshot: Snapshot,
+}
+
+/// Plays `operations` to a controller of `factory` and returns its answers, one for each event; none if it refused what
+/// the scenario grants.
+///
+/// # Panics
+/// An invariant is broken.
+pub fn play(
+    factory: &dyn ControllerFactory,
+    scenario: &Scenario,
+    operations: &[Operation],
+    expect: Expect,
+) -> Vec<Answer> {
+    let mut world = World::new(factory, scenario, expect);
+    let granted = scenario.granted;
+    if world.controller.on_granted(&granted, &world.path).is_err() {
+        let needs = world.controller.needs().required;
+        assert!(needs.missing(&granted).is_some(), "refused although nothing required is missing");
+        return Vec::new();
+    }
+    world.event(&PathEvent::Established { now: world.now, granted }, &Happened::Established);
+    for operation in operations {
+        world.step(*operation, scenario);
+    }
+    world.trace
+}
+
+struct World {
+    controller: Box<dyn Controller>,
+    judge: Judge,
+    trace: Vec<Answer>,
+    now: Time,
+    path: Path,
+    rtt: Span,
+    segments: bool,
+    ecn: EcnMark,
+    next_tx: u64,
+    total_delivered: Bytes,
+    total_lost: Bytes,
+    /// In the network.
+    in_flight: Bytes,
+    /// Arrived, not cumulatively acknowledged.
+    sacked: Bytes,
+    /// Held lost, not yet sent again.
+    lost: Bytes,
+    episode: Episode,
+    timeouts: u32,
+    /// The kind of the last decrease that may be undone: whether it was a timeout's.
+    undoable: Option<bool>,
+    limited: bool,
+    limit: SendLimit,
+    /// Total delivered at which the round ends.
+    round_end: Bytes,
+    /// A mark was reported in this round.
+    marked: bool,
+    probes: u32,
+    feedback: Option<u16>,
+}
+
+impl World {
+    fn new(factory: &dyn ControllerFactory, scenario: &Scenario, expect: Expect) -> Self {
+        let mut params = BuildParams::default();
+        (params.mss, params.max_cwnd) = (scenario.mss, scenario.cap);
+        let mut path = Path::new(scenario.mss);
+        path.handshake_rtt = Some(scenario.rtt);
+        path.handshake_lossy = scenario.handshake_lossy;
+        let controller = factory.build(&params);
+        let (required, preferred) = (controller.needs().required, controller.needs().preferred);
+        let _ = (asks(required.ack_cadence), asks(preferred.ack_cadence));
+        assert!(controller.control().cwnd >= scenario.mss, "no window before the handshake");
+        Self {
+            judge: Judge::new(expect, scenario.cap),
+            controller,
+            trace: Vec::new(),
+            now: scenario.start,
+            path,
+            rtt: scenario.rtt,
+            segments: scenario.granted.segments,
+            ecn: scenario.granted.ecn,
+            next_tx: 0,
+            total_delivered: Bytes::ZERO,
+            total_lost: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
+            sacked: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            episode: Episode::None,
+            timeouts: 0,
+            undoable: None,
+            limited: false,
+            limit: SendLimit::App,
+            round_end: Bytes::ZERO,
+            marked: false,
+            probes: 0,
+            feedback: None,
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        Answer { control: self.controller.control(), snapshot: self.controller.snapshot() }
+    }
+
+    /// Tells the controller something and judges its answer.
+    fn tell(&mut self, happened: &Happened<'_>, call: impl FnOnce(&mut dyn Controller, &Path)) {
+        let before = self.answer();
+        call(&mut *self.controller, &self.path);
+        let after = self.answer();
+        self.judge.compare(&before, &after, happened, self.path.mss);
+        self.trace.push(after);
+    }
+
+    fn event(&mut self, event: &PathEvent, happened: &Happened<'_>) {
+        self.tell(happened, |controller, path| controller.on_event(event, path));
+    }
+
+    fn flight_size(&self) -> Bytes {
+        self.in_flight + self.sacked + self.lost
+    }
+
+    fn in_repair(&self) -> bool {
+        matches!(self.episode, Episode::Enter | Episode::In | Episode::Again)
+    }
+
+    /// Time passes; ticks that come due are delivered on time.
+    fn pass(&mut self, span: Span) {
+        let until = self.now + span;
+        for _ in 0..64 {
+            let Some(due) = self.controller.next_tick().filter(|due| *due <= until) else { break };
+            self.now = self.now.max(due);
+            let now = self.now;
+            self.tell(&Happened::Other, |controller, path| controller.on_tick(now, path));
+            let next = self.controller.next_tick();
+            assert!(next.is_none_or(|next| next > now), "the tick at {now} is still due");
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn step(&mut self, operation: Operation, scenario: &Scenario) {
+        self.pass(self.rtt / 16);
+        match operation {
+            Operation::Send { segments } => self.send(u64::from(segments)),
+            Operation::Fill => self.send(u64::MAX),
+            Operation::Ack { share, rtt, selective, marked } => self.ack(share, rtt, selective, marked),
+            Operation::Lose { share, timer } => self.lose(share, timer),
+            Operation::LoseAgain => self.lose_again(),
+            Operation::Finish => self.finish(),
+            Operation::Timeout => self.timeout(),
+            Operation::Spurious => self.spurious(),
+            Operation::Idle { rounds } => self.idle(u64::from(rounds)),
+            Operation::Wait { sixteenths } => self.pass(self.rtt / 16 * u64::from(sixteenths)),
+            Operation::Mss { sixteenths } => self.resize((scenario.mss * u64::from(sixteenths) / 16) + Bytes(1)),
+            Operation::Limit(limit) => {
+                self.limit = limit;
+                self.event(&PathEvent::Limit { now: self.now, limit }, &Happened::Other);
+            }
+            Operation::Detect(detection) => self.event(&PathEvent::Detection(detection), &Happened::Other),
+            Operation::Peer { window, queued } => {
+                self.path.peer_window = self.path.mss * u64::from(window);
+                self.path.queued = self.path.mss * u64::from(queued);
+            }
+            Operation::Probe => self.probe(),
+            Operation::Feedback { rate } => self.feedback = Some(rate),
+        }
+    }
+
+    fn sent(&mut self, bytes: Bytes, kind: SegmentKind) {
+        let mut event = Sent::new(self.now, TxId(self.next_tx), bytes);
+        event.in_flight_before = self.in_flight;
+        event.kind = kind;
+        event.tag = self.controller.control().tag;
+        self.next_tx += 1;
+        if kind != SegmentKind::Probe {
+            self.in_flight += bytes;
+        }
+        self.tell(&Happened::Other, |controller, path| controller.on_sent(&event, path));
+    }
+
+    /// Sends up to `segments` segments, in at most 64 events: a large window leaves in larger pieces.
+    fn send(&mut self, segments: u64) {
+        let mss = self.path.mss.0;
+        let room = (self.controller.control().cwnd - self.in_flight).0 / mss;
+        let piece = (room.min(segments) / 32).max(1);
+        let mut left = segments;
+        for _ in 0..64 {
+            let room = (self.controller.control().cwnd - self.in_flight).0 / mss;
+            let count = piece.min(room).min(left);
+            if count == 0 {
+                break;
+            }
+            left -= count;
+            self.sent_or_resent(Bytes(count * mss));
+        }
+        let full = (self.controller.control().cwnd - self.in_flight).0 < mss;
+        self.limit = if full { SendLimit::Cwnd } else { SendLimit::App };
+        self.limited |= full;
+    }
+
+    fn sent_or_resent(&mut self, bytes: Bytes) {
+        if self.lost == Bytes::ZERO {
+            self.sent(bytes, SegmentKind::Data);
+        } else {
+            let again = bytes.min(self.lost);
+            self.lost -= again;
+            self.sent(again, SegmentKind::Retransmit);
+        }
+    }
+
+    fn probe(&mut self) {
+        if let Some(plan) = self.controller.control().probe {
+            assert!(plan.prefer.iter().any(Option::is_some), "a probe plan without a kind");
+            if self.probes < plan.segments {
+                self.probes += 1;
+                self.sent(self.path.mss, SegmentKind::Probe);
+            }
+        }
+    }
+
+    /// A share of what is in flight, in whole segments where it has as many; something if there is something.
+    fn part(&self, share: u8) -> Bytes {
+        let mss = self.path.mss;
+        let part = Bytes((u128::from(self.in_flight.0) * u128::from(share) / 255) as u64);
+        (part / mss.0 * mss.0).max(mss).min(self.in_flight)
+    }
+
+    fn sample_rtt(&mut self, rtt: Span) {
+        let path = &mut self.path;
+        path.latest_rtt = Some(rtt);
+        path.min_rtt = Some(path.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        path.recent_min_rtt = path.min_rtt;
+        path.srtt = Some(path.srtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8));
+        path.rttvar = rtt / 2;
+    }
+
+    /// An ACK that delivers and loses so much and leaves the episode as `episode`.
+    fn acknowledge(&mut self, delivered: Bytes, cumulative: Bytes, lost: Bytes, episode: Episode, marked: bool) {
+        let mut ack = Ack::new(self.now);
+        ack.rx_time = Some(self.now);
+        ack.prior_in_flight = self.in_flight;
+        ack.flight_size = self.flight_size();
+        self.in_flight -= delivered + lost;
+        self.lost += lost;
+        self.total_lost += lost;
+        self.total_delivered += delivered;
+        (ack.delivered, ack.cumulative, ack.newly_lost) = (delivered, cumulative, lost);
+        (ack.total_delivered, ack.in_flight) = (self.total_delivered, self.in_flight);
+        if episode == Episode::Enter {
+            ack.recover_flight = ack.flight_size - self.sacked;
+        }
+        self.sacked = self.sacked + delivered - cumulative;
+        ack.round_start = delivered > Bytes::ZERO && self.total_delivered >= self.round_end;
+        ack.cwnd_limited = self.limited;
+        (ack.limit, ack.episode) = (self.limit, episode);
+        if delivered > Bytes::ZERO {
+            ack.rtt = self.path.latest_rtt.map(|rtt| RttSample { rtt, sent_at: self.now - rtt });
+            let mut rate = RateSample::new(delivered, self.rtt);
+            (rate.app_limited, rate.lost) = (!self.limited, lost);
+            (rate.prior_delivered, rate.tx_in_flight) = (self.total_delivered - delivered, ack.prior_in_flight);
+            ack.rate = Some(rate);
+        }
+        ack.ecn.congestion = marked && !self.marked && self.ecn != EcnMark::NotEct;
+        ack.ecn.ce = if ack.ecn.congestion { delivered } else { Bytes::ZERO };
+        self.marked |= ack.ecn.congestion;
+        ack.probe = ProbeReport { acked: self.probes / 2, lost: self.probes % 2 };
+        self.probes = 0;
+        ack.network = self.feedback.take().and_then(|rate| self.answer_header(rate));
+        let sent_at = self.now - self.rtt;
+        let mut acked = AckedSegment::new(TxId(self.next_tx), sent_at, delivered);
+        acked.arrival = Some(self.now);
+        let mut gone = LostSegment::new(TxId(self.next_tx), sent_at, lost);
+        (gone.in_flight_at_send, gone.lost_at_send) = (ack.prior_in_flight, self.total_lost);
+        let (acked, gone) = ([acked], [gone]);
+        if self.segments {
+            ack.acked = if delivered > Bytes::ZERO { &acked } else { &[] };
+            ack.lost = if lost > Bytes::ZERO { &gone } else { &[] };
+        }
+        if ack.round_start {
+            self.round_end = self.total_delivered + self.in_flight;
+            (self.limited, self.marked) = (false, ack.ecn.congestion);
+        }
+        if cumulative > Bytes::ZERO {
+            self.timeouts = 0;
+        }
+        self.tell(&Happened::Acked(&ack), |controller, path| controller.on_ack(&ack, path));
+    }
+
+    fn answer_header(&self, rate: u16) -> Option<NetworkFeedback> {
+        let bytes = Rate::from_bytes_per_sec(u64::from(rate) * 1000);
+        Some(match self.controller.control().header? {
+            _ if rate == 0 => NetworkFeedback::Denied,
+            NetworkHeader::QuickStart { rate, .. } => NetworkFeedback::QuickStart(bytes.min(rate)),
+            NetworkHeader::Rcp { .. } => NetworkFeedback::Rcp(bytes),
+            NetworkHeader::Xcp { .. } => NetworkFeedback::Xcp(i64::from(rate) - 30_000),
+        })
+    }
+
+    fn ack(&mut self, share: u8, rtt: u8, selective: bool, marked: bool) {
+        let delivered = self.part(share);
+        if delivered == Bytes::ZERO {
+            return;
+        }
+        if self.episode != Episode::None && self.lost == Bytes::ZERO && delivered == self.in_flight {
+            return self.finish();
+        }
+        self.sample_rtt(self.rtt * u64::from(rtt));
+        let holes = self.lost > Bytes::ZERO || self.in_repair();
+        let cumulative = match (selective, holes) {
+            (true, _) => Bytes::ZERO,
+            (false, true) => delivered,
+            (false, false) => delivered + self.sacked,
+        };
+        if self.in_repair() {
+            self.episode = Episode::In;
+        }
+        self.acknowledge(delivered, cumulative, Bytes::ZERO, self.episode, marked);
+    }
+
+    fn lose(&mut self, share: u8, timer: bool) {
+        let lost = self.part(share);
+        let delivered = if timer { Bytes::ZERO } else { self.path.mss.min(self.in_flight - lost) };
+        if lost == Bytes::ZERO {
+            return;
+        }
+        self.episode = match self.episode {
+            Episode::None | Episode::Exit => {
+                self.undoable = Some(false);
+                Episode::Enter
+            }
+            Episode::Rto => Episode::Rto,
+            Episode::Enter | Episode::In | Episode::Again => Episode::In,
+        };
+        self.acknowledge(delivered, Bytes::ZERO, lost, self.episode, false);
+        if self.episode == Episode::Enter {
+            self.sent_or_resent(self.path.mss);
+        }
+    }
+
+    fn lose_again(&mut self) {
+        if self.in_repair() && self.in_flight > Bytes::ZERO {
+            self.episode = Episode::Again;
+            let lost = self.path.mss.min(self.in_flight);
+            self.acknowledge(Bytes::ZERO, Bytes::ZERO, lost, Episode::Again, false);
+            self.sent_or_resent(self.path.mss);
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.lost > Bytes::ZERO || self.flight_size() == Bytes::ZERO {
+            return;
+        }
+        self.sample_rtt(self.rtt);
+        let ends = self.episode != Episode::None;
+        let episode = if ends { Episode::Exit } else { Episode::None };
+        self.episode = Episode::None;
+        self.acknowledge(self.in_flight, self.in_flight + self.sacked, Bytes::ZERO, episode, false);
+    }
+
+    fn timeout(&mut self) {
+        if self.flight_size() == Bytes::ZERO {
+            return;
+        }
+        self.timeouts += 1;
+        let mut event = Timeout::new(self.now, self.timeouts, self.flight_size());
+        self.lost += self.in_flight;
+        self.in_flight = Bytes::ZERO;
+        event.in_flight = self.in_flight;
+        self.episode = Episode::Rto;
+        if self.timeouts == 1 {
+            self.undoable = Some(true);
+        }
+        let nth = self.timeouts;
+        self.tell(&Happened::TimedOut { nth }, |controller, path| controller.on_timeout(&event, path));
+        self.sent_or_resent(self.path.mss);
+    }
+
+    fn spurious(&mut self) {
+        let Some(timeout) = self.undoable.take() else { return };
+        self.episode = Episode::None;
+        self.lost = Bytes::ZERO;
+        self.timeouts = 0;
+        let event = PathEvent::Spurious { now: self.now, timeout, in_flight: self.in_flight };
+        self.event(&event, &Happened::Undone);
+    }
+
+    fn idle(&mut self, rounds: u64) {
+        if self.flight_size() == Bytes::ZERO {
+            let idle = self.rtt * rounds;
+            self.pass(idle);
+            self.event(&PathEvent::IdleRestart { now: self.now, idle }, &Happened::Idled);
+        }
+    }
+
+    fn resize(&mut self, mss: Bytes) {
+        let old = self.path.mss;
+        if mss != old {
+            self.path.mss = mss;
+            self.event(&PathEvent::Mss { now: self.now, old }, &Happened::Resized);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How a transport is handed a congestion controller, from the registry or from elsewhere.
+
+use core::fmt;
+use core::str::FromStr;
+use std::sync::Arc;
+
+use crate::registry::{Safety, Spec, SpecError};
+use crate::{BuildParams, Controller};
+
+/// Makes controllers, one for each connection. Implement it to bring an algorithm of your own.
+pub trait ControllerFactory: fmt::Debug + Send + Sync {
+    /// A new controller, before its handshake.
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller>;
+
+    /// The name for logs; for registered algorithms the text that makes them.
+    fn name(&self) -> String;
+
+    /// Whether its flows may share a network with others. The default says no: a transport over real sockets then
+    /// runs it only when the application allows that explicitly.
+    fn safety(&self) -> Safety {
+        Safety::Private
+    }
+}
+
+/// A cheaply cloned choice of congestion control: what transports take in their configuration.
+///
+/// ```
+/// use longhaul_cc::Congestion;
+/// let default = Congestion::default();
+/// assert_eq!(default.name(), "cubic");
+/// let chosen: Congestion = "slow-start(iw=4)+new-reno".parse()?;
+/// # Ok::<(), longhaul_cc::registry::SpecError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Congestion(Arc<dyn ControllerFactory>);
+
+impl Congestion {
+    /// The choice of `factory`.
+    pub fn new(factory: impl ControllerFactory + 'static) -> Self {
+        Self(Arc::new(factory))
+    }
+
+    /// A new controller, before its handshake.
+    #[must_use]
+    pub fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        self.0.build(params)
+    }
+
+    /// The name for logs.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.0.name()
+    }
+
+    /// Whether its flows may share a network with others.
+    #[must_use]
+    pub fn safety(&self) -> Safety {
+        self.0.safety()
+    }
+}
+
+/// CUBIC with HyStart++ and PRR.
+impl Default for Congestion {
+    fn default() -> Self {
+        Self::new(Spec::default())
+    }
+}
+
+impl From<Spec> for Congestion {
+    fn from(spec: Spec) -> Self {
+        Self::new(spec)
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        text.parse().map(|spec: Spec| spec.into())
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}

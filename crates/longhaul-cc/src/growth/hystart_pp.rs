@@ -1,0 +1,190 @@
+//! HyStart++ (RFC 9406): slow start that slows down when the round trip grows.
+
+use longhaul_units::{Bytes, Span};
+
+use super::AckLimit;
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+
+/// Segments that one ACK counts for at most when nothing is paced (RFC 9406, section 4.3).
+const UNPACED_LIMIT: u32 = 8;
+/// An increase by this fraction of the round trip counts (`MIN_RTT_DIVISOR`, RFC 9406, section 4.3).
+const MIN_RTT_DIVISOR: u64 = 8;
+
+/// HyStart++ in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "hystart-pp",
+    slot: Slot::Growth,
+    summary: "slow start that turns conservative when the round trip grows, and leaves before loss",
+    reference: "RFC 9406",
+    options: &[
+        IW_OPTION,
+        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 8 if not"),
+        OptionSpec::int("min-thresh", 1, 1000, 4, "least increase of the round trip that counts, ms"),
+        OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
+        OptionSpec::int("samples", 1, 100, 8, "round-trip samples a round needs"),
+        OptionSpec::int("css-divisor", 2, 64, 4, "how much slower conservative slow start grows"),
+        OptionSpec::int("css-rounds", 1, 100, 5, "rounds of conservative slow start"),
+    ],
+    tested: &["hystart-pp+cubic", "hystart-pp+new-reno", "hystart-pp(css-rounds=1,l=8)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        Box::new(HyStartPp::new(HyStartPpConfig {
+            initial_segments: values.small("iw"),
+            segments_per_ack: values.small("l"),
+            min_thresh: Span::from_millis(values.int("min-thresh")),
+            max_thresh: Span::from_millis(values.int("max-thresh")),
+            samples: values.small("samples"),
+            css_divisor: values.small("css-divisor"),
+            css_rounds: values.small("css-rounds"),
+        }))
+    }),
+};
+
+/// The constants of RFC 9406, section 4.3, and the initial window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HyStartPpConfig {
+    /// Initial window in segments (RFC 6928).
+    pub initial_segments: u32,
+    /// `L`: how many segments one ACK counts for; zero is no limit over a paced transport, eight over another.
+    pub segments_per_ack: u32,
+    /// `MIN_RTT_THRESH`.
+    pub min_thresh: Span,
+    /// `MAX_RTT_THRESH`.
+    pub max_thresh: Span,
+    /// `N_RTT_SAMPLE`.
+    pub samples: u32,
+    /// `CSS_GROWTH_DIVISOR`; at least two.
+    pub css_divisor: u32,
+    /// `CSS_ROUNDS`.
+    pub css_rounds: u32,
+}
+
+impl Default for HyStartPpConfig {
+    fn default() -> Self {
+        Self {
+            initial_segments: initial_window::DEFAULT_SEGMENTS,
+            segments_per_ack: 0,
+            min_thresh: Span::from_millis(4),
+            max_thresh: Span::from_millis(16),
+            samples: 8,
+            css_divisor: 4,
+            css_rounds: 5,
+        }
+    }
+}
+
+/// Conservative slow start under way.
+#[derive(Clone, Copy, Debug)]
+struct Css {
+    /// The round trip that led here; a smaller one leads back.
+    baseline: Span,
+    rounds_left: u32,
+}
+
+/// HyStart++. Once the threshold is finite (after the first congestion) it is plain slow start, as RFC 9406,
+/// section 4.3, recommends.
+#[derive(Clone, Debug)]
+pub struct HyStartPp {
+    config: HyStartPpConfig,
+    limit: AckLimit,
+    last_round_min: Option<Span>,
+    round_min: Option<Span>,
+    samples: u32,
+    css: Option<Css>,
+}
+
+impl HyStartPp {
+    /// HyStart++ with `config`.
+    #[must_use]
+    pub const fn new(config: HyStartPpConfig) -> Self {
+        Self {
+            config,
+            limit: AckLimit::new(config.segments_per_ack, UNPACED_LIMIT),
+            last_round_min: None,
+            round_min: None,
+            samples: 0,
+            css: None,
+        }
+    }
+
+    /// The round ended: its minimum becomes the last round's. Returns whether conservative slow start is used up.
+    fn end_round(&mut self) -> bool {
+        self.last_round_min = self.round_min.take();
+        self.samples = 0;
+        let Some(css) = &mut self.css else { return false };
+        css.rounds_left = css.rounds_left.saturating_sub(1);
+        css.rounds_left == 0
+    }
+
+    fn sample(&mut self, rtt: Span) {
+        self.round_min = Some(self.round_min.map_or(rtt, |min| min.min(rtt)));
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// RFC 9406's `RttThresh`.
+    fn threshold(&self, last: Span) -> Span {
+        (last / MIN_RTT_DIVISOR).min(self.config.max_thresh).max(self.config.min_thresh)
+    }
+
+    /// Enters or leaves conservative slow start by this round's samples.
+    fn judge(&mut self) {
+        let Some(current) = self.round_min.filter(|_| self.samples >= self.config.samples) else { return };
+        match (self.css, self.last_round_min) {
+            (Some(css), _) if current < css.baseline => self.css = None,
+            (None, Some(last)) if current >= last + self.threshold(last) => {
+                self.css = Some(Css { baseline: current, rounds_left: self.config.css_rounds });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Stage for HyStartPp {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        Ok(())
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.limit.on_detection(detection);
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.css.is_some() { "css" } else { "slow-start" }
+    }
+}
+
+impl Growth for HyStartPp {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, _reason: Reason, _path: &Path, _window: &Window) {
+        *self = Self { limit: self.limit, ..Self::new(self.config) };
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        let bytes = self.limit.apply(grow, ack, path);
+        if window.ssthresh.is_finite() {
+            self.css = None;
+            return raise(window, bytes);
+        }
+        if ack.round_start && self.end_round() {
+            window.ssthresh = window.cwnd;
+            return GrowthStep::Done;
+        }
+        let divisor = if self.css.is_some() { f64::from(self.config.css_divisor.max(2)) } else { 1.0 };
+        window.cwnd += bytes / divisor;
+        if let Some(sample) = ack.rtt {
+            self.sample(sample.rtt);
+        }
+        self.judge();
+        GrowthStep::Stay
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+use longhaul_units::Time;
+
+use super::*;
+use crate::RttSample;
+use crate::testing::{MSS, segments};
+
+/// HyStart++ under round trips chosen by the test, one segment an ACK.
+struct Rounds {
+    growth: HyStartPp,
+    window: Window,
+    path: Path,
+    step: GrowthStep,
+}
+
+impl Rounds {
+    fn new() -> Self {
+        let growth = HyStartPp::new(HyStartPpConfig::default());
+        Self { growth, window: Window::new(14_600.0), path: Path::new(MSS), step: GrowthStep::Stay }
+    }
+
+    fn ack(&mut self, rtt_us: u64, round_start: bool) {
+        let mut ack = Ack::new(Time::ZERO);
+        ack.round_start = round_start;
+        ack.rtt = Some(RttSample { rtt: Span::from_micros(rtt_us), sent_at: Time::ZERO });
+        self.step = self.growth.on_ack(&ack, MSS, &self.path, &mut self.window);
+    }
+
+    /// A round of `acks` ACKs that all see the same round trip.
+    fn round(&mut self, rtt_us: u64, acks: u32) {
+        for index in 0..acks {
+            self.ack(rtt_us, index == 0);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        self.growth.phase()
+    }
+}
+
+/// RFC 9406, section 4.2: an eighth of the last round's minimum, held between 4 and 16 ms.
+#[test]
+fn the_threshold_is_an_eighth_of_the_round_trip_between_4_and_16_ms() {
+    for (last, threshold) in [(8_000, 4_000), (32_000, 4_000), (80_000, 10_000), (128_000, 16_000), (600_000, 16_000)] {
+        for (rise, phase) in [(threshold - 1, "slow-start"), (threshold, "css")] {
+            let mut rounds = Rounds::new();
+            rounds.round(last, 8);
+            rounds.round(last + rise, 8);
+            assert_eq!(rounds.phase(), phase, "from {last} us by {rise} us");
+        }
+    }
+}
+
+#[test]
+fn seven_samples_decide_nothing() {
+    let mut rounds = Rounds::new();
+    rounds.round(50_000, 8);
+    rounds.round(90_000, 7);
+    assert_eq!(rounds.phase(), "slow-start");
+    rounds.ack(90_000, false);
+    assert_eq!(rounds.phase(), "css");
+}
+
+#[test]
+fn one_small_sample_keeps_slow_start() {
+    let mut rounds = Rounds::new();
+    rounds.round(50_000, 8);
+    rounds.round(90_000, 5);
+    rounds.ack(52_000, false);
+    rounds.round(90_000, 1);
+    assert_eq!(rounds.phase(), "slow-start");
+}
+
+#[test]
+fn conservative_slow_start_grows_by_a_quarter() {
+    let mut rounds = Rounds::new();
+    rounds.round(50_000, 8);
+    rounds.round(90_000, 8);
+    let before = rounds.window.cwnd;
+    rounds.ack(90_000, false);
+    assert_eq!(rounds.window.cwnd - before, MSS.as_f64() / 4.0);
+}
+
+/// RFC 9406, section 4.2: five rounds, of which the one in which it began is the first, then ssthresh = cwnd.
+#[test]
+fn after_five_rounds_the_law_takes_over() {
+    let mut rounds = Rounds::new();
+    rounds.round(50_000, 8);
+    for _ in 0..5 {
+        rounds.round(90_000, 8);
+        assert_eq!((rounds.phase(), rounds.step), ("css", GrowthStep::Stay));
+        assert!(rounds.window.ssthresh.is_infinite());
+    }
+    rounds.ack(90_000, true);
+    assert_eq!(rounds.step, GrowthStep::Done);
+    assert_eq!(rounds.window.ssthresh, rounds.window.cwnd);
+}
+
+#[test]
+fn a_round_trip_below_the_baseline_resumes_slow_start() {
+    let mut rounds = Rounds::new();
+    rounds.round(50_000, 8);
+    rounds.round(90_000, 8);
+    rounds.round(89_999, 7);
+    assert_eq!(rounds.phase(), "css");
+    rounds.ack(89_999, false);
+    assert_eq!(rounds.phase(), "slow-start");
+    let before = rounds.window.cwnd;
+    rounds.ack(89_999, false);
+    assert_eq!(rounds.window.cwnd - before, MSS.as_f64());
+}
+
+/// RFC 9406, section 4.3: L = 8 unpaced, infinite paced.
+#[test]
+fn the_limit_an_ack_depends_on_pacing() {
+    for (pacing, counted) in [(true, 44), (false, 8)] {
+        let mut rounds = Rounds::new();
+        rounds.growth.on_granted(&Granted { pacing, ..Granted::basic() }, &rounds.path).expect("granted");
+        let before = rounds.window.cwnd;
+        rounds.growth.on_ack(&Ack::new(Time::ZERO), segments(44), &rounds.path, &mut rounds.window);
+        assert_eq!(rounds.window.cwnd - before, segments(counted).as_f64());
+    }
+}
+
+/// RFC 9406, section 4.3: later slow starts are plain, and end at their threshold.
+#[test]
+fn a_finite_threshold_switches_it_off() {
+    let mut rounds = Rounds::new();
+    rounds.window.ssthresh = 40_000.0;
+    rounds.round(50_000, 8);
+    rounds.round(500_000, 8);
+    assert_eq!(rounds.phase(), "slow-start");
+    rounds.round(500_000, 8);
+    assert_eq!((rounds.step, rounds.window.cwnd), (GrowthStep::Done, 40_000.0));
+}

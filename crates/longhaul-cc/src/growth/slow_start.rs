@@ -1,0 +1,82 @@
+//! Slow start (RFC 5681, section 3.1) from RFC 6928's initial window.
+
+use longhaul_units::Bytes;
+
+use super::AckLimit;
+use crate::compose::{Growth, GrowthStep, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+
+/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
+const UNPACED_LIMIT: u32 = 2;
+
+/// The option of every growth that starts from RFC 6928's window.
+pub(crate) const IW_OPTION: OptionSpec =
+    OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments");
+
+/// Slow start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "slow-start",
+    slot: Slot::Growth,
+    summary: "the window grows by what is acknowledged",
+    reference: "RFC 5681 section 3.1, RFC 6928, RFC 3465",
+    options: &[
+        IW_OPTION,
+        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+    ],
+    tested: &["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| Box::new(SlowStart::new(values.small("iw"), values.small("l")))),
+};
+
+/// Slow start: the window rises by the bytes each ACK delivers until it reaches the threshold.
+#[derive(Clone, Debug)]
+pub struct SlowStart {
+    initial_segments: u32,
+    limit: AckLimit,
+}
+
+impl SlowStart {
+    /// Slow start from `initial_segments` segments (RFC 6928 allows ten), where one ACK counts for at most
+    /// `segments_per_ack` segments; zero means no limit over a paced transport and two segments over another.
+    #[must_use]
+    pub const fn new(initial_segments: u32, segments_per_ack: u32) -> Self {
+        Self { initial_segments, limit: AckLimit::new(segments_per_ack, UNPACED_LIMIT) }
+    }
+}
+
+impl Stage for SlowStart {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        Ok(())
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.limit.on_detection(detection);
+    }
+
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl Growth for SlowStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+/// Raises the window by `bytes`, up to its threshold.
+pub(super) fn raise(window: &mut Window, bytes: f64) -> GrowthStep {
+    if window.below_threshold() {
+        window.cwnd = (window.cwnd + bytes).min(window.ssthresh);
+    }
+    if window.below_threshold() { GrowthStep::Stay } else { GrowthStep::Done }
+}
+
+#[cfg(test)]
+mod tests;

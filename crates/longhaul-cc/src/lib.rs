@@ -1,0 +1,42 @@
+//! Congestion control, sans-IO: events in, one [`Control`] out.
+//!
+//! The transport (longhaul-tcp, or any other) owns bytes in flight, loss detection, rounds, the pacer and the
+//! send-time snapshots. It tells a [`Controller`] what happened in four calls and asks for one [`Control`] back.
+//! Most algorithms are composed of small parts behind [`Composed`]; the [`registry`] makes them from text.
+#![forbid(unsafe_code)]
+
+pub mod classify;
+pub mod compose;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod control;
+pub mod controller;
+pub mod event;
+mod factory;
+pub mod growth;
+pub mod initial_window;
+pub mod launch;
+pub mod needs;
+pub mod pacer;
+mod params;
+pub mod path;
+pub mod recovery;
+pub mod registry;
+pub mod steady;
+#[cfg(test)]
+mod testing;
+pub mod wheel;
+
+pub use compose::Composed;
+pub use control::{Control, EcnMark, NetworkHeader, Pace, ProbeKind, ProbePlan, Snapshot};
+pub use controller::Controller;
+pub use event::{
+    Ack, AckedSegment, EcnDelta, Episode, LostSegment, NetworkFeedback, PathEvent, ProbeReport, RateSample, RttSample,
+    SegmentKind, SendLimit, Sent, Timeout, TxId,
+};
+pub use factory::{Congestion, ControllerFactory};
+pub use needs::{AckCadence, Demands, Detection, Estimators, Granted, NeedError, Needs, NetworkHeaderKind};
+pub use pacer::Pacer;
+pub use params::BuildParams;
+pub use path::Path;
+pub use wheel::TimerWheel;

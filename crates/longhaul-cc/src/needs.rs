@@ -1,0 +1,202 @@
+//! What a controller needs of the transport and the peer, and what it was granted.
+
+use core::fmt;
+
+use crate::EcnMark;
+
+/// A controller's demands: it cannot work without `required`, it works better with `preferred`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Needs {
+    /// Without these the controller falls back as its page says, or fails the connection in
+    /// [`Controller::on_granted`](crate::Controller::on_granted).
+    pub required: Demands,
+    /// These are asked for and may be refused.
+    pub preferred: Demands,
+}
+
+/// A set of things that a transport may offer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demands {
+    /// An ECN codepoint on data segments, with the feedback that belongs to it.
+    pub ecn: EcnMark,
+    /// Low-priority probes beside the window.
+    pub probes: bool,
+    /// Pacing at the controller's own rate.
+    pub pacing: bool,
+    /// Arrival times of data segments at the receiver.
+    pub arrival_times: bool,
+    /// Acknowledgements closer than the receiver's usual cadence.
+    pub ack_cadence: AckCadence,
+    /// A header that routers read and write.
+    pub network_header: Option<NetworkHeaderKind>,
+    /// Shared path estimators to run.
+    pub estimators: Estimators,
+    /// [`Ack::acked`](crate::Ack::acked) filled in for every segment (else it is empty).
+    pub segments: bool,
+    /// The loss detection to use; `None` takes the transport's default.
+    pub detection: Option<Detection>,
+}
+
+impl Needs {
+    /// The demands of both; for a single choice (detection, header) `self`'s wins.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self { required: self.required.union(other.required), preferred: self.preferred.union(other.preferred) }
+    }
+
+    /// The loss detection to run: what is required, else what is preferred, else the transport's own choice.
+    #[must_use]
+    pub fn detection(&self) -> Option<Detection> {
+        self.required.detection.or(self.preferred.detection)
+    }
+}
+
+impl Demands {
+    /// The demands of both; for a single choice (detection, header) `self`'s wins, of two ECN codepoints and two
+    /// cadences the stronger.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self {
+            ecn: self.ecn.max(other.ecn),
+            probes: self.probes || other.probes,
+            pacing: self.pacing || other.pacing,
+            arrival_times: self.arrival_times || other.arrival_times,
+            ack_cadence: self.ack_cadence.max(other.ack_cadence),
+            network_header: self.network_header.or(other.network_header),
+            estimators: self.estimators.union(other.estimators),
+            segments: self.segments || other.segments,
+            detection: self.detection.or(other.detection),
+        }
+    }
+
+    /// The first demand that `granted` does not meet, in words for [`NeedError`]; `None` if all are met.
+    ///
+    /// A weaker ECN codepoint than the one demanded does not meet it.
+    #[must_use]
+    pub fn missing(&self, granted: &Granted) -> Option<&'static str> {
+        let unmet = [
+            (self.ecn > granted.ecn, "ECN"),
+            (self.probes && !granted.probes, "probes"),
+            (self.pacing && !granted.pacing, "pacing"),
+            (self.arrival_times && !granted.arrival_times, "arrival times"),
+            (self.ack_cadence != AckCadence::Usual && !granted.ack_cadence, "a closer ACK cadence"),
+            (self.network_header.is_some() && self.network_header != granted.network_header, "router feedback"),
+            (self.segments && !granted.segments, "per-segment reports"),
+            (self.detection.is_some_and(|wanted| wanted != granted.detection), "another loss detection"),
+        ];
+        unmet.into_iter().find_map(|(lacking, what)| lacking.then_some(what))
+    }
+}
+
+/// How often the receiver should acknowledge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AckCadence {
+    /// The receiver's own choice.
+    #[default]
+    Usual,
+    /// Every segment of the first so many.
+    First(u32),
+    /// Every segment.
+    All,
+}
+
+/// Which router feedback a controller speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NetworkHeaderKind {
+    /// Quick-Start (RFC 4782).
+    QuickStart,
+    /// RCP.
+    Rcp,
+    /// XCP.
+    Xcp,
+}
+
+/// A set of shared estimators, computed only when asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimators(u32);
+
+impl Estimators {
+    /// None.
+    pub const NONE: Self = Self(0);
+
+    /// Whether every member of `other` is in this set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Which loss detection the transport runs for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detection {
+    /// RACK-TLP (RFC 8985).
+    RackTlp,
+    /// SACK counting (RFC 6675).
+    Sack,
+    /// Three duplicate ACKs (RFC 5681, RFC 6582): SACK is not negotiated.
+    DuplicateAcks,
+}
+
+/// What there is, told once after the handshake and again if it changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Granted {
+    /// The strongest codepoint that may be used.
+    pub ecn: EcnMark,
+    /// Whether probes can be sent and told apart when they come back.
+    pub probes: bool,
+    /// Whether the transport paces.
+    pub pacing: bool,
+    /// Whether the peer reports arrival times.
+    pub arrival_times: bool,
+    /// Whether the peer heeds a request for closer acknowledgements.
+    pub ack_cadence: bool,
+    /// Router feedback that the application vouched for.
+    pub network_header: Option<NetworkHeaderKind>,
+    /// Whether segments are reported one by one.
+    pub segments: bool,
+    /// The loss detection in force.
+    pub detection: Detection,
+}
+
+impl Granted {
+    /// What a bare transport offers: pacing and RACK-TLP, nothing from the peer.
+    #[must_use]
+    pub const fn basic() -> Self {
+        Self {
+            ecn: EcnMark::NotEct,
+            probes: false,
+            pacing: true,
+            arrival_times: false,
+            ack_cadence: false,
+            network_header: None,
+            segments: false,
+            detection: Detection::RackTlp,
+        }
+    }
+}
+
+/// A required need that was not granted; the connection fails with this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NeedError {
+    /// The controller's name.
+    pub controller: String,
+    /// What it lacks, such as `arrival times`.
+    pub need: &'static str,
+}
+
+impl fmt::Display for NeedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "congestion controller {} needs {}, which this path or peer does not offer", self.controller, self.need)
+    }
+}
+
+impl std::error::Error for NeedError {}

@@ -1,0 +1,315 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MSS: Bytes = Bytes(1448);
+const PLENTY: Bytes = Bytes(1 << 30);
+
+fn paced(rate: Rate, quantum: Option<Bytes>) -> Pacer {
+    let mut pacer = Pacer::new(Time::ZERO);
+    pacer.set(Time::ZERO, Some(Pace { rate, quantum }), MSS);
+    pacer
+}
+
+/// Sends all that is allowed at `now`; gives how much that was, in how many batches, and when more is due.
+fn drain(pacer: &mut Pacer, now: Time) -> (Bytes, usize, Time) {
+    let (mut total, mut batches) = (Bytes::ZERO, 0);
+    loop {
+        match pacer.ready(now, PLENTY) {
+            Ok(batch) => {
+                assert!(batch <= pacer.quantum());
+                pacer.sent(now, batch);
+                total += batch;
+                batches += 1;
+            }
+            Err(due) => return (total, batches, due),
+        }
+    }
+}
+
+#[test]
+fn the_quantum_is_a_quarter_of_a_millisecond_within_two_segments_and_64_kib() {
+    let quantum = |bits| paced(Rate::from_bits_per_sec(bits), None).quantum();
+    assert_eq!(quantum(1_000), Bytes(2_896));
+    assert_eq!(quantum(600_000_000), Bytes(18_750));
+    assert_eq!(quantum(400_000_000_000), Bytes(65_536));
+    let named = |bytes| paced(Rate::from_bits_per_sec(1_000), Some(Bytes(bytes))).quantum();
+    assert_eq!(
+        (named(0), named(5_000), named(1 << 20)),
+        (MSS, Bytes(5_000), Bytes(1 << 20))
+    );
+}
+
+#[test]
+fn quanta_leave_at_the_spacing_of_the_rate() {
+    // 8 Mbit/s is a byte a microsecond.
+    let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
+    let mut now = Time::ZERO;
+    for _ in 0..100 {
+        let (sent, batches, due) = drain(&mut pacer, now);
+        assert_eq!(
+            (sent, batches, due - now),
+            (Bytes(3_000), 1, Span::from_micros(3_000))
+        );
+        assert_eq!(pacer.ready(due - Span::from_nanos(1), PLENTY), Err(due));
+        now = due;
+    }
+}
+
+#[test]
+fn a_short_segment_does_not_wait_for_a_whole_quantum() {
+    let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
+    let (_, _, due) = drain(&mut pacer, Time::ZERO);
+    assert_eq!(due, Time::ZERO + Span::from_micros(3_000));
+    assert_eq!(
+        pacer.ready(Time::ZERO, Bytes(100)),
+        Err(Time::ZERO + Span::from_micros(100))
+    );
+    assert_eq!(
+        pacer.ready(Time::ZERO + Span::from_micros(100), Bytes(100)),
+        Ok(Bytes(100))
+    );
+}
+
+#[test]
+fn idleness_earns_one_quantum_and_no_more() {
+    let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
+    drain(&mut pacer, Time::ZERO);
+    // The wait ends in time, the sender takes what it is allowed, then has nothing to send for an hour.
+    let due = Time::ZERO + Span::from_micros(3_000);
+    assert_eq!(pacer.ready(due, PLENTY), Ok(Bytes(3_000)));
+    pacer.sent(due, Bytes(3_000));
+    let (sent, ..) = drain(&mut pacer, due + Span::from_secs(3_600));
+    assert_eq!(sent, Bytes(3_000));
+}
+
+#[test]
+fn a_late_wake_up_is_made_up_for_within_the_allowance() {
+    let rate = Rate::from_bits_per_sec(600_000_000);
+    let mut pacer = paced(rate, None);
+    let (_, _, due) = drain(&mut pacer, Time::ZERO);
+    // 1 ms late: the quantum that was due and four of 250 us.
+    let (sent, batches, next) = drain(&mut pacer, due + Span::from_millis(1));
+    assert_eq!((sent, batches), (Bytes(5 * 18_750), 5));
+    assert_eq!(next - due, Span::from_micros(1_250));
+    // 10 ms late: no more than that.
+    let (sent, ..) = drain(&mut pacer, next + Span::from_millis(10));
+    assert_eq!(sent, Bytes(5 * 18_750));
+    pacer.set_lateness(Span::ZERO);
+    let (_, _, next) = drain(&mut pacer, next + Span::from_millis(12));
+    assert_eq!(
+        drain(&mut pacer, next + Span::from_millis(1)).0,
+        Bytes(18_750)
+    );
+}
+
+#[test]
+fn credit_for_lateness_expires_when_the_sender_falls_idle() {
+    let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
+    let (_, _, due) = drain(&mut pacer, Time::ZERO);
+    let late = due + Span::from_millis(1);
+    assert_eq!(pacer.ready(late, PLENTY), Ok(Bytes(18_750)));
+    pacer.sent(late, Bytes(18_750));
+    // A driver that reads its clock between two batches still gets the rest of it.
+    let mut soon = pacer.clone();
+    assert!(drain(&mut soon, late + Span::from_micros(20)).0 >= Bytes(4 * 18_750));
+    assert_eq!(
+        drain(&mut pacer, late + Span::from_secs(1)).0,
+        Bytes(18_750)
+    );
+}
+
+#[test]
+fn what_was_sent_beyond_the_allowance_is_paid_back() {
+    let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
+    pacer.sent(Time::ZERO, Bytes(10_000));
+    assert_eq!(
+        pacer.ready(Time::ZERO, PLENTY),
+        Err(Time::ZERO + Span::from_micros(10_000))
+    );
+}
+
+#[test]
+fn the_limit_starts_from_the_last_unlimited_send() {
+    let mut pacer = Pacer::new(Time::ZERO);
+    let now = Time::ZERO + Span::from_secs(1);
+    assert_eq!(pacer.ready(now, PLENTY), Ok(Bytes(65_536)));
+    assert_eq!(pacer.ready(now, Bytes(7)), Ok(Bytes(7)));
+    pacer.sent(now, Bytes(1_000_000));
+    let pace = Pace {
+        rate: Rate::from_bits_per_sec(8_000_000),
+        quantum: Some(Bytes(3_000)),
+    };
+    let later = now + Span::from_micros(1_000);
+    pacer.set(later, Some(pace), MSS);
+    assert_eq!(
+        pacer.ready(later, PLENTY),
+        Err(now + Span::from_micros(3_000))
+    );
+    pacer.set(later, None, MSS);
+    assert_eq!(pacer.ready(later, PLENTY), Ok(Bytes(65_536)));
+}
+
+#[test]
+fn a_new_rate_earns_from_its_own_time_on() {
+    let slow = Pace {
+        rate: Rate::from_bits_per_sec(8_000_000),
+        quantum: Some(Bytes(3_000)),
+    };
+    let mut pacer = Pacer::new(Time::ZERO);
+    pacer.set(Time::ZERO, Some(slow), MSS);
+    drain(&mut pacer, Time::ZERO);
+    // 1,000 bytes in the first millisecond, the other 2,000 ten times as fast.
+    let now = Time::ZERO + Span::from_millis(1);
+    pacer.set(
+        now,
+        Some(Pace {
+            rate: Rate::from_bits_per_sec(80_000_000),
+            ..slow
+        }),
+        MSS,
+    );
+    assert_eq!(pacer.ready(now, PLENTY), Err(now + Span::from_micros(200)));
+}
+
+#[test]
+fn extremes_do_not_overflow() {
+    let mut still = paced(Rate::ZERO, None);
+    drain(&mut still, Time::ZERO);
+    assert_eq!(
+        still.ready(Time::from_nanos(u64::MAX - 1), PLENTY),
+        Err(Time::MAX)
+    );
+    let mut boundless = paced(Rate::MAX, Some(Bytes::MAX));
+    boundless.sent(Time::ZERO, Bytes::MAX);
+    boundless.sent(Time::ZERO, Bytes::MAX);
+    assert!(boundless.ready(Time::ZERO, PLENTY).is_err());
+    assert_eq!(boundless.ready(Time::MAX, Bytes::MAX), Ok(Bytes::MAX));
+    // A clock that steps back earns nothing.
+    boundless.sent(Time::MAX, Bytes::MAX);
+    assert_eq!(boundless.ready(Time::ZERO, Bytes::MAX), Err(Time::MAX));
+}
+
+/// 1 kbit/s to 400 Gbit/s, every magnitude alike.
+fn any_rate() -> impl Strategy<Value = Rate> {
+    (7u32..36, any::<u64>()).prop_map(|(bits, random)| {
+        let low = (1u64 << bits) - 1;
+        Rate::from_bytes_per_sec((low + (random & low)).clamp(125, 50_000_000_000))
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Wake up this long after the due time and send all that is allowed.
+    Late(u64),
+    /// Wake up before the due time.
+    Early(u64),
+    /// Have nothing to send for a while.
+    Idle(u64),
+    /// Have only this much to send.
+    Little(u64, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Late(0)),
+        3 => (0u64..3_000_000).prop_map(Step::Late),
+        1 => any::<u64>().prop_map(Step::Early),
+        1 => (0u64..5_000_000_000).prop_map(Step::Idle),
+        2 => (0u64..2_000_000, 1u64..200_000).prop_map(|(span, bytes)| Step::Little(span, bytes)),
+    ]
+}
+
+/// What left at each wake-up.
+fn play(pacer: &mut Pacer, steps: Vec<Step>) -> Vec<(Time, Bytes)> {
+    let (mut now, mut sends) = (Time::ZERO, Vec::new());
+    for step in steps {
+        let due = pacer.clone().ready(now, PLENTY).err().unwrap_or(now);
+        let want = match step {
+            Step::Late(span) => {
+                // The sender asked, was told `due`, and waited.
+                let _ = pacer.ready(now, PLENTY);
+                now = due + Span::from_nanos(span);
+                PLENTY
+            }
+            Step::Early(fraction) => {
+                now += Span::from_nanos(fraction.checked_rem((due - now).as_nanos()).unwrap_or(0));
+                PLENTY
+            }
+            Step::Idle(span) => {
+                now += Span::from_nanos(span);
+                continue;
+            }
+            Step::Little(span, bytes) => {
+                now += Span::from_nanos(span);
+                Bytes(bytes)
+            }
+        };
+        let mut left = want;
+        while left > Bytes::ZERO
+            && let Ok(batch) = pacer.ready(now, left)
+        {
+            assert!(batch <= pacer.quantum());
+            pacer.sent(now, batch);
+            left -= batch;
+        }
+        sends.push((now, want - left));
+    }
+    sends
+}
+
+proptest! {
+    #[test]
+    fn no_interval_carries_more_than_rate_times_length_plus_burst(
+        rate in any_rate(),
+        lateness in prop_oneof![Just(0u64), 0u64..2_000_000],
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut pacer = paced(rate, None);
+        pacer.set_lateness(Span::from_nanos(lateness));
+        let quantum = pacer.quantum();
+        let sends = play(&mut pacer, steps);
+        for first in 0..sends.len() {
+            let mut total = Bytes::ZERO;
+            for &(at, bytes) in &sends[first..] {
+                total += bytes;
+                let span = at - sends[first].0 + Span::from_nanos(lateness + 1);
+                // Rounding up the bound by at most a byte.
+                prop_assert!(total <= rate.bytes_in(span) + quantum + Bytes(1), "{total} in {span}");
+            }
+        }
+    }
+
+    #[test]
+    fn polled_when_due_the_rate_is_exact(rate in any_rate(), quantum in prop::option::of(1u64..100_000)) {
+        let mut pacer = paced(rate, quantum.map(Bytes));
+        let (mut now, mut total) = (Time::ZERO, Bytes::ZERO);
+        for _ in 0..2_000 {
+            let (sent, batches, due) = drain(&mut pacer, now);
+            prop_assert_eq!(batches, 1);
+            total += sent;
+            now = due;
+        }
+        // After the first quantum, which was free, exactly the rate up to one nanosecond's worth.
+        let ideal = rate.bytes_in(now - Time::ZERO) + Bytes(1);
+        prop_assert!(total <= ideal, "{} of {}", total, ideal);
+        prop_assert!(total + rate.bytes_in(Span::from_nanos(1)) + Bytes(2) >= ideal, "{} of {}", total, ideal);
+    }
+
+    #[test]
+    fn wake_ups_late_within_the_allowance_do_not_lower_the_rate(
+        rate in any_rate(),
+        late in prop::collection::vec(0u64..1_000_000, 500),
+    ) {
+        let mut pacer = paced(rate, None);
+        let (mut now, mut total) = (Time::ZERO, Bytes::ZERO);
+        for span in late {
+            let (sent, _, due) = drain(&mut pacer, now);
+            total += sent;
+            now = due + Span::from_nanos(span);
+        }
+        total += drain(&mut pacer, now).0;
+        // At most the quantum being earned is missing.
+        prop_assert!(total >= rate.bytes_in(now - Time::ZERO), "{} in {}", total, now);
+    }
+}

@@ -1,0 +1,21 @@
+//! What a controller is built from.
+
+use longhaul_units::Bytes;
+
+/// The transport's part of a controller's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BuildParams {
+    /// The segment size to assume until the first [`Path`](crate::Path) is seen, bytes.
+    pub mss: Bytes,
+    /// The largest congestion window, bytes.
+    pub max_cwnd: Bytes,
+}
+
+impl Default for BuildParams {
+    /// 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC 7323's
+    /// window scale can advertise.
+    fn default() -> Self {
+        Self { mss: Bytes(536), max_cwnd: Bytes(1 << 40) }
+    }
+}

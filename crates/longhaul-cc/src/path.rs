@@ -1,0 +1,48 @@
+//! What a controller may know of the path, read-only.
+
+use longhaul_units::{Bytes, Span};
+
+/// The transport's view of the path at the time of a call. Every RTT is `None` until the first sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Path {
+    /// Payload bytes of a full segment now (SMSS, RFC 5681): peer's MSS and path MTU less the options in force.
+    pub mss: Bytes,
+    /// Smoothed RTT (RFC 6298).
+    pub srtt: Option<Span>,
+    /// RTT variation (RFC 6298).
+    pub rttvar: Span,
+    /// The newest RTT sample.
+    pub latest_rtt: Option<Span>,
+    /// The smallest RTT of the connection's life.
+    pub min_rtt: Option<Span>,
+    /// The smallest RTT of the last 10 to 20 seconds (a two-bucket window).
+    pub recent_min_rtt: Option<Span>,
+    /// The RTT of the handshake, if neither SYN nor SYN-ACK was retransmitted.
+    pub handshake_rtt: Option<Span>,
+    /// The peer's receive window in bytes.
+    pub peer_window: Bytes,
+    /// Bytes the application has queued that were never sent.
+    pub queued: Bytes,
+    /// Whether a SYN or SYN-ACK of this connection was retransmitted more than once (RFC 6928, section 2).
+    pub handshake_lossy: bool,
+}
+
+impl Path {
+    /// A path of which only the segment size is known.
+    #[must_use]
+    pub const fn new(mss: Bytes) -> Self {
+        Self {
+            mss,
+            srtt: None,
+            rttvar: Span::ZERO,
+            latest_rtt: None,
+            min_rtt: None,
+            recent_min_rtt: None,
+            handshake_rtt: None,
+            peer_window: Bytes::MAX,
+            queued: Bytes::ZERO,
+            handshake_lossy: false,
+        }
+    }
+}

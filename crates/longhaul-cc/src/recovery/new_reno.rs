@@ -1,0 +1,68 @@
+//! NewReno's fast recovery (RFC 6582), for peers without SACK.
+
+use crate::compose::{Recovery, RecoveryStep, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Demands, Detection, Needs, Path};
+
+/// The recovery in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "new-reno",
+    slot: Slot::Recovery,
+    summary: "fast recovery without SACK: one hole a round trip",
+    reference: "RFC 6582",
+    options: &[OptionSpec::flag("careful-exit", true, "leave with at most one segment more than is in flight")],
+    tested: &["reno-classic"],
+    safety: Safety::Shared,
+    make: Make::Recovery(|values| Box::new(NewReno::new(values.flag("careful-exit")))),
+};
+
+/// RFC 6582's recovery against an in-flight count that duplicate ACKs lower.
+///
+/// RFC 6582 inflates the window by a segment for each duplicate ACK and deflates it at a partial ACK, because its
+/// FlightSize cannot shrink before a cumulative ACK. Here the transport lowers the bytes in flight by a segment for each
+/// duplicate ACK instead (RFC 9937, section 6.2), so the same behaviour is a constant window of ssthresh.
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    careful_exit: bool,
+    target: f64,
+}
+
+impl NewReno {
+    /// The recovery that at its end leaves a window of `min(ssthresh, in flight + 1 segment)` if `careful_exit`, which
+    /// avoids a burst, and ssthresh otherwise (RFC 6582, section 3.2, step 3, options 1 and 2).
+    #[must_use]
+    pub const fn new(careful_exit: bool) -> Self {
+        Self { careful_exit, target: 0.0 }
+    }
+}
+
+impl Stage for NewReno {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { detection: Some(Detection::DuplicateAcks), ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        "recovery"
+    }
+}
+
+impl Recovery for NewReno {
+    fn enter(&mut self, target: f64, _ack: &Ack<'_>, _path: &Path, window: &mut Window) {
+        self.target = target;
+        window.cwnd = target;
+    }
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, _path: &Path, _window: &mut Window) -> RecoveryStep {
+        RecoveryStep::Stay
+    }
+
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+        let flight = ack.in_flight.max(path.mss) + path.mss;
+        window.cwnd = if self.careful_exit { self.target.min(flight.as_f64()) } else { self.target };
+        RecoveryStep::Done
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Proportional Rate Reduction (RFC 9937).
+
+use longhaul_units::Bytes;
+
+use crate::compose::{Recovery, RecoveryStep, Stage, Window};
+use crate::registry::{Entry, Make, Safety, Slot};
+use crate::{Ack, Detection, Path, SegmentKind, Sent};
+
+/// The recovery in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "prr",
+    slot: Slot::Recovery,
+    summary: "the decrease is spread over the round trip of the repair",
+    reference: "RFC 9937",
+    options: &[],
+    tested: &["cubic", "new-reno", "hystart-pp+new-reno"],
+    safety: Safety::Shared,
+    make: Make::Recovery(|_| Box::new(Prr::new())),
+};
+
+/// PRR: for each byte delivered in recovery, `ssthresh / RecoverFS` bytes may leave, until the bytes in flight meet
+/// the target; below it they grow towards it no faster than slow start.
+#[derive(Clone, Debug)]
+pub struct Prr {
+    /// The law's window, bytes: `ssthresh` in RFC 9937.
+    target: u64,
+    /// Bytes in flight when the episode began (`RecoverFS`); at least one.
+    recover_flight: u64,
+    /// Bytes delivered in the episode.
+    delivered: u64,
+    /// Bytes sent in the episode, retransmissions included.
+    out: u64,
+    sack: bool,
+}
+
+impl Prr {
+    /// The recovery; it has no options.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, sack: true }
+    }
+
+    /// `SndCnt` of RFC 9937, section 6.2, for an ACK that delivered something.
+    fn allowance(&self, ack: &Ack<'_>, mss: Bytes) -> u64 {
+        let in_flight = ack.in_flight.0;
+        if in_flight > self.target {
+            // No more than RecoverFS can be in proportion to it (segments that grew in mid-episode could be).
+            let delivered = u128::from(self.delivered.min(self.recover_flight));
+            let due = (delivered * u128::from(self.target)).div_ceil(u128::from(self.recover_flight));
+            return u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out);
+        }
+        let safe = ack.cumulative > Bytes::ZERO && ack.newly_lost == Bytes::ZERO;
+        let conserving = self.delivered.saturating_sub(self.out).max(ack.delivered.0);
+        let growing = if safe { conserving.saturating_add(mss.0) } else { conserving };
+        growing.min(self.target - in_flight)
+    }
+
+    /// Sets the window for what may leave now. An ACK that delivered nothing keeps what was still allowed, so that a
+    /// loss found by timer frees nothing by itself.
+    fn step(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
+        let mut allowed = if ack.delivered == Bytes::ZERO {
+            (Bytes::from_f64(window.cwnd) - ack.prior_in_flight).0
+        } else {
+            self.delivered = self.delivered.saturating_add(ack.delivered.0);
+            if !self.sack {
+                self.delivered = self.delivered.min(self.recover_flight);
+            }
+            self.allowance(ack, path.mss)
+        };
+        if self.out == 0 {
+            // The first retransmission is due at once; less than a segment would not let it leave.
+            allowed = allowed.max(path.mss.0);
+        }
+        window.cwnd = ack.in_flight.as_f64() + allowed as f64;
+    }
+}
+
+impl Default for Prr {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stage for Prr {
+    fn on_detection(&mut self, detection: Detection) {
+        self.sack = detection != Detection::DuplicateAcks;
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind != SegmentKind::Probe {
+            self.out = self.out.saturating_add(sent.bytes.0);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        "recovery"
+    }
+}
+
+impl Recovery for Prr {
+    fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
+        // The transport states RecoverFS for a loss; for a mark it is what was in flight.
+        let flight = ack.recover_flight.max(ack.in_flight + ack.delivered);
+        *self = Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), sack: self.sack, ..Self::new() };
+        if ack.delivered == Bytes::ZERO {
+            window.cwnd = ack.prior_in_flight.as_f64(); // nothing is left over from before the decrease
+        }
+        self.step(ack, path, window);
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+        self.step(ack, path, window);
+        RecoveryStep::Stay
+    }
+
+    fn exit(&mut self, _ack: &Ack<'_>, _path: &Path, window: &mut Window) -> RecoveryStep {
+        window.cwnd = self.target as f64;
+        RecoveryStep::Done
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use longhaul_units::Time;
+use proptest::prelude::*;
+
+use super::*;
+use crate::TxId;
+use crate::testing::{MSS, segments};
+
+/// PRR between a window of segments and what ACKs say of them.
+struct Repair {
+    prr: Prr,
+    window: Window,
+    in_flight: Bytes,
+    sent: u64,
+}
+
+/// What one ACK says, in segments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Says {
+    delivered: u64,
+    lost: u64,
+    cumulative: u64,
+}
+
+impl Repair {
+    /// An episode with `in_flight` segments in flight before the ACK that begins it, towards `target` segments.
+    fn begin(in_flight: u64, target: u64, says: Says) -> Self {
+        let mut repair = Self {
+            prr: Prr::new(),
+            window: Window::new(segments(in_flight).as_f64()),
+            in_flight: segments(in_flight),
+            sent: 0,
+        };
+        let mut ack = repair.ack(says);
+        ack.recover_flight = segments(in_flight);
+        repair.prr.enter(segments(target).as_f64(), &ack, &Path::new(MSS), &mut repair.window);
+        repair
+    }
+
+    fn ack(&mut self, says: Says) -> Ack<'static> {
+        let mut ack = Ack::new(Time::ZERO);
+        ack.prior_in_flight = self.in_flight;
+        self.in_flight -= segments(says.delivered + says.lost);
+        ack.in_flight = self.in_flight;
+        ack.delivered = segments(says.delivered);
+        ack.newly_lost = segments(says.lost);
+        ack.cumulative = segments(says.cumulative);
+        ack
+    }
+
+    fn tell(&mut self, says: Says) {
+        let ack = self.ack(says);
+        self.prr.on_ack(&ack, &Path::new(MSS), &mut self.window);
+    }
+
+    /// Sends what the window allows, retransmissions or new data; returns how many segments.
+    fn send(&mut self) -> u64 {
+        let mut count = 0;
+        while (self.in_flight + MSS).as_f64() <= self.window.cwnd {
+            self.in_flight += MSS;
+            self.prr.on_sent(&Sent::new(Time::ZERO, TxId(0), MSS), &Path::new(MSS));
+            count += 1;
+        }
+        self.sent += count;
+        count
+    }
+
+    fn acks(&mut self, count: u64, says: Says) -> Vec<u64> {
+        (0..count)
+            .map(|_| {
+                self.tell(says);
+                self.send()
+            })
+            .collect()
+    }
+}
+
+const DELIVERS_ONE: Says = Says { delivered: 1, lost: 0, cumulative: 0 };
+
+/// The setting of RFC 6937, section 4, first example: 20 segments in flight, the first is lost, ssthresh is 10. Worked by
+/// RFC 9937's equations in bytes: after k segments delivered k x 10 / 20 may have left, so every second ACK releases a
+/// segment once the forced retransmission is paid for, where RFC 6675 is silent for eight ACKs. At k = 17 ten are in
+/// flight, and from there on what arrives is replaced.
+#[test]
+fn one_loss_halves_the_flight_evenly() {
+    let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
+    assert_eq!(repair.send(), 1, "the retransmission");
+    let released = repair.acks(16, DELIVERS_ONE);
+    assert_eq!(released, [0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
+    assert_eq!(repair.in_flight, segments(10));
+    assert_eq!(repair.acks(3, DELIVERS_ONE), [1, 1, 1]);
+    assert_eq!(repair.in_flight, segments(10));
+}
+
+/// The second example there: of 20 segments most are lost at once, so that fewer than ssthresh remain. Each ACK releases
+/// what it delivered; once SND.UNA advances without further loss, a segment more, until the target.
+#[test]
+fn a_burst_of_losses_conserves_segments_then_grows_to_the_target() {
+    let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 15, cumulative: 0 });
+    assert_eq!(repair.send(), 1);
+    assert_eq!(repair.acks(3, DELIVERS_ONE), [1, 1, 1]);
+    assert_eq!(repair.in_flight, segments(5));
+    assert_eq!(repair.acks(3, Says { delivered: 1, lost: 0, cumulative: 1 }), [2, 2, 2]);
+    assert_eq!(repair.acks(1, Says { delivered: 1, lost: 1, cumulative: 1 }), [1], "no safe ACK");
+    let rest = repair.acks(6, Says { delivered: 1, lost: 0, cumulative: 1 });
+    assert_eq!(rest, [2, 2, 2, 1, 1, 1]);
+    assert_eq!(repair.in_flight, segments(10));
+}
+
+/// RFC 9937, section 6.2: the retransmission leaves at once, whatever the proportion says.
+#[test]
+fn the_first_retransmission_is_forced() {
+    // A timer found the loss, and nothing was delivered.
+    let mut repair = Repair::begin(100, 50, Says { delivered: 0, lost: 10, cumulative: 0 });
+    assert_eq!(repair.send(), 1);
+    // Later losses found by timer release nothing by themselves.
+    repair.tell(Says { delivered: 0, lost: 20, cumulative: 0 });
+    assert_eq!(repair.send(), 0);
+    assert_eq!(repair.acks(1, DELIVERS_ONE).len(), 1);
+}
+
+/// RFC 9937, section 6.2: without SACK no more than RecoverFS counts as delivered.
+#[test]
+fn without_sack_delivery_is_capped() {
+    let mut repair = Repair::begin(10, 5, Says { delivered: 1, lost: 1, cumulative: 0 });
+    repair.prr.on_detection(Detection::DuplicateAcks);
+    repair.acks(40, Says { delivered: 0, lost: 0, cumulative: 0 });
+    repair.in_flight = segments(100);
+    repair.acks(40, DELIVERS_ONE);
+    assert_eq!(repair.prr.delivered, segments(10).0);
+}
+
+#[test]
+fn the_end_leaves_the_target_and_probes_do_not_count() {
+    let mut repair = Repair::begin(20, 10, Says { delivered: 1, lost: 1, cumulative: 0 });
+    let mut probe = Sent::new(Time::ZERO, TxId(1), MSS);
+    probe.kind = SegmentKind::Probe;
+    repair.prr.on_sent(&probe, &Path::new(MSS));
+    assert_eq!(repair.prr.out, 0);
+    let ack = repair.ack(Says { delivered: 1, lost: 0, cumulative: 20 });
+    repair.prr.exit(&ack, &Path::new(MSS), &mut repair.window);
+    assert_eq!(repair.window.cwnd, segments(10).as_f64());
+}
+
+proptest! {
+    /// While more is in flight than the target, what was sent is ceil(delivered x target / RecoverFS); below it never more
+    /// than what was delivered and a segment for each ACK; and the target is never exceeded from below.
+    #[test]
+    fn proportion_above_and_conservation_below(
+        flight in 4_u64..400,
+        share in 1_u64..10,
+        acks in prop::collection::vec((1_u64..4, 0_u64..3, any::<bool>()), 1..200),
+    ) {
+        let target = (flight * share / 10).max(2);
+        let mut repair = Repair::begin(flight, target, Says { delivered: 1, lost: 1, cumulative: 0 });
+        repair.send();
+        let mut delivered = 1;
+        for (count, lost, advances) in acks {
+            let count = count.min(repair.in_flight.0 / MSS.0);
+            let lost = lost.min(repair.in_flight.0 / MSS.0 - count);
+            if count == 0 {
+                break;
+            }
+            delivered += count;
+            repair.tell(Says { delivered: count, lost, cumulative: u64::from(advances) });
+            let before = repair.in_flight;
+            let sent = repair.send();
+            if before > segments(target) {
+                prop_assert!(repair.sent <= (delivered.min(flight) * target).div_ceil(flight).max(1));
+            } else {
+                prop_assert!(sent <= count.max((delivered + 1).saturating_sub(repair.sent - sent)) + 1);
+                prop_assert!(repair.in_flight <= segments(target).max(before));
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What the registry knows of an algorithm.
+
+use core::fmt;
+
+use crate::compose::{Growth, Launch, LossClassifier, Recovery, Steady};
+use crate::{BuildParams, Controller};
+
+/// Where an algorithm fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Slot {
+    /// Opens the window.
+    Launch,
+    /// Raises it quickly.
+    Growth,
+    /// Holds it.
+    Steady,
+    /// Classifies losses.
+    Loss,
+    /// Owns it during repair.
+    Recovery,
+    /// A whole controller, which leaves no slot to others.
+    Whole,
+}
+
+impl Slot {
+    /// The slots of a composed controller, in the order of the long form.
+    pub const COMPOSED: [Self; 5] = [Self::Launch, Self::Growth, Self::Steady, Self::Loss, Self::Recovery];
+
+    /// The slot's name in the long form.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Growth => "growth",
+            Self::Steady => "steady",
+            Self::Loss => "loss",
+            Self::Recovery => "recovery",
+            Self::Whole => "whole",
+        }
+    }
+
+    /// The slot of that name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::COMPOSED.into_iter().chain([Self::Whole]).find(|slot| slot.name() == name)
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether flows under an algorithm may share a network with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Safety {
+    /// It answers congestion as others do.
+    Shared,
+    /// Only for a network of one's own, or where the application vouches for it.
+    Private,
+}
+
+/// The type, range and default of an option.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OptionKind {
+    /// A whole number.
+    Int {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+        /// Without the option.
+        default: u64,
+    },
+    /// A finite number.
+    Float {
+        /// The least.
+        min: f64,
+        /// The greatest.
+        max: f64,
+        /// Without the option.
+        default: f64,
+    },
+    /// `on` or `off`.
+    Flag {
+        /// Without the option.
+        default: bool,
+    },
+}
+
+/// An option of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OptionSpec {
+    /// Its name, `[a-z0-9-]+`.
+    pub name: &'static str,
+    /// Its type, range and default.
+    pub kind: OptionKind,
+    /// What it is, with its unit.
+    pub what: &'static str,
+}
+
+impl OptionSpec {
+    /// A whole number from `min` to `max`.
+    #[must_use]
+    pub const fn int(name: &'static str, min: u64, max: u64, default: u64, what: &'static str) -> Self {
+        Self { name, kind: OptionKind::Int { min, max, default }, what }
+    }
+
+    /// A number from `min` to `max`.
+    #[must_use]
+    pub const fn float(name: &'static str, min: f64, max: f64, default: f64, what: &'static str) -> Self {
+        Self { name, kind: OptionKind::Float { min, max, default }, what }
+    }
+
+    /// A switch.
+    #[must_use]
+    pub const fn flag(name: &'static str, default: bool, what: &'static str) -> Self {
+        Self { name, kind: OptionKind::Flag { default }, what }
+    }
+
+    /// The value without the option.
+    #[must_use]
+    pub const fn default_value(&self) -> Value {
+        match self.kind {
+            OptionKind::Int { default, .. } => Value::Int(default),
+            OptionKind::Float { default, .. } => Value::Float(default),
+            OptionKind::Flag { default } => Value::Flag(default),
+        }
+    }
+
+    /// The value that `text` stands for, if it is of the type and in the range.
+    #[must_use]
+    pub fn parse(&self, text: &str) -> Option<Value> {
+        match self.kind {
+            OptionKind::Int { min, max, .. } => {
+                text.parse().ok().filter(|value| (min..=max).contains(value)).map(Value::Int)
+            }
+            OptionKind::Float { min, max, .. } => {
+                text.parse().ok().filter(|value| (min..=max).contains(value)).map(Value::Float)
+            }
+            OptionKind::Flag { .. } => match text {
+                "on" => Some(Value::Flag(true)),
+                "off" => Some(Value::Flag(false)),
+                _ => None,
+            },
+        }
+    }
+
+    /// The values allowed, in words.
+    #[must_use]
+    pub fn range(&self) -> String {
+        match self.kind {
+            OptionKind::Int { min, max, .. } => format!("{min} to {max}"),
+            OptionKind::Float { min, max, .. } => format!("{min} to {max}"),
+            OptionKind::Flag { .. } => "on or off".to_owned(),
+        }
+    }
+}
+
+/// An option's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Int(u64),
+    /// A finite number.
+    Float(f64),
+    /// A switch.
+    Flag(bool),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Flag(value) => f.write_str(if *value { "on" } else { "off" }),
+        }
+    }
+}
+
+/// The options of one algorithm with their values, for its constructor.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    pub(super) options: &'static [OptionSpec],
+    pub(super) values: &'a [Value],
+}
+
+impl Values<'_> {
+    fn find(&self, name: &str) -> Option<Value> {
+        let index = self.options.iter().position(|option| option.name == name)?;
+        self.values.get(index).copied()
+    }
+
+    /// The whole number `name`.
+    ///
+    /// # Panics
+    /// The algorithm's own entry declares no such option: a programming error.
+    #[must_use]
+    pub fn int(&self, name: &str) -> u64 {
+        match self.find(name) {
+            Some(Value::Int(value)) => value,
+            other => panic!("option {name} is declared as {other:?}, not as a whole number"),
+        }
+    }
+
+    /// The whole number `name`, where its range fits 32 bits.
+    ///
+    /// # Panics
+    /// As [`int`](Self::int).
+    #[must_use]
+    pub fn small(&self, name: &str) -> u32 {
+        u32::try_from(self.int(name)).unwrap_or(u32::MAX)
+    }
+
+    /// The number `name`.
+    ///
+    /// # Panics
+    /// As [`int`](Self::int).
+    #[must_use]
+    pub fn float(&self, name: &str) -> f64 {
+        match self.find(name) {
+            Some(Value::Float(value)) => value,
+            other => panic!("option {name} is declared as {other:?}, not as a number"),
+        }
+    }
+
+    /// The switch `name`.
+    ///
+    /// # Panics
+    /// As [`int`](Self::int).
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        match self.find(name) {
+            Some(Value::Flag(value)) => value,
+            other => panic!("option {name} is declared as {other:?}, not as a switch"),
+        }
+    }
+}
+
+/// How an algorithm is made from its options.
+#[derive(Clone, Copy, Debug)]
+pub enum Make {
+    /// A launch.
+    Launch(fn(&Values<'_>) -> Box<dyn Launch>),
+    /// A growth.
+    Growth(fn(&Values<'_>) -> Box<dyn Growth>),
+    /// A law.
+    Steady(fn(&Values<'_>) -> Box<dyn Steady>),
+    /// A loss classifier.
+    Loss(fn(&Values<'_>) -> Box<dyn LossClassifier>),
+    /// A recovery.
+    Recovery(fn(&Values<'_>) -> Box<dyn Recovery>),
+    /// A whole controller.
+    Whole(fn(&Values<'_>, &BuildParams) -> Box<dyn Controller>),
+}
+
+/// An algorithm in the registry.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name, `[a-z0-9-]+`, unique in its slot.
+    pub name: &'static str,
+    /// Where it fits; must agree with `make`.
+    pub slot: Slot,
+    /// What it does, in a clause.
+    pub summary: &'static str,
+    /// Where it is described.
+    pub reference: &'static str,
+    /// Its options, in the order in which they are printed.
+    pub options: &'static [OptionSpec],
+    /// Compositions with it that the conformance suite runs.
+    pub tested: &'static [&'static str],
+    /// Whether it may share a network.
+    pub safety: Safety,
+    /// Its constructor.
+    pub make: Make,
+}
+
+/// A composition that has a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// Its name, `[a-z0-9-]+`.
+    pub name: &'static str,
+    /// The composition in the long form; slots left out are the default's.
+    pub spec: &'static str,
+    /// What it is, in a clause.
+    pub summary: &'static str,
+    /// Where it is described.
+    pub reference: &'static str,
+}

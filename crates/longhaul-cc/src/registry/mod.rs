@@ -1,0 +1,43 @@
+//! Algorithms by name.
+//!
+//! A congestion controller is named by text, in one of three forms that may all carry options in parentheses:
+//!
+//! * a profile: `cubic`, `new-reno`, `reno-classic`;
+//! * the short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot; a profile's name
+//!   fills all slots that no other name fills, and its options go to the stage of the same name inside. The rest is
+//!   [the default](Spec::default);
+//! * the long form, `slot=name` joined by commas: `growth=slow-start,steady=new-reno,recovery=rfc6675`, with the slots
+//!   `launch`, `growth`, `steady`, `loss` and `recovery`. The rest is the default, too.
+//!
+//! [`Spec`] is the parsed form; it prints itself in the shortest of the three. [`list`] prints what exists.
+//!
+//! To add an algorithm: write its file with a static [`Entry`], and add one line to the table in
+//! `registry/table.rs`. Algorithms outside this crate implement [`ControllerFactory`](crate::ControllerFactory).
+
+mod entry;
+mod error;
+mod parse;
+mod print;
+mod spec;
+mod table;
+
+pub use entry::{Entry, Make, OptionKind, OptionSpec, Profile, Safety, Slot, Value, Values};
+pub use error::SpecError;
+pub use spec::{Part, Spec};
+pub use table::Registry;
+
+/// The algorithms of this crate.
+#[must_use]
+pub fn built_in() -> &'static Registry {
+    &table::BUILT_IN
+}
+
+/// What exists: profiles, then the stages of each slot with their options, references and safety, one or two lines
+/// each. For people; the text may change.
+#[must_use]
+pub fn list() -> String {
+    built_in().to_string()
+}
+
+#[cfg(test)]
+mod tests;

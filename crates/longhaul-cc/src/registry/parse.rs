@@ -1,0 +1,221 @@
+//! From text to [`Spec`].
+
+use super::entry::{Entry, Slot};
+use super::spec::{Part, Spec};
+use super::{Registry, SpecError};
+
+impl Registry {
+    /// The controller that `text` names, in any of the three forms. Spaces around names and signs do not matter.
+    ///
+    /// # Errors
+    /// What is wrong and what exists, as [`SpecError`].
+    pub fn parse(&self, text: &str) -> Result<Spec, SpecError> {
+        if text.trim().is_empty() {
+            return Err(SpecError::Empty { known: self.profile_names() });
+        }
+        let items = split(text, ',')?;
+        if items.iter().any(|item| slot_and_part(item).is_some()) {
+            return self.parse_long(&items);
+        }
+        if items.len() > 1 {
+            return Err(syntax(text));
+        }
+        self.parse_short(text)
+    }
+
+    fn parse_long(&self, items: &[&str]) -> Result<Spec, SpecError> {
+        let mut chosen = Chosen::default();
+        for item in items {
+            let (slot, part) = slot_and_part(item).ok_or_else(|| syntax(item))?;
+            let slot = Slot::of_name(slot).ok_or_else(|| SpecError::UnknownSlot { name: slot.to_owned() })?;
+            let (name, options) = name_and_options(part)?;
+            let entry = self.of_slot(slot).find(|entry| entry.name == name).ok_or_else(|| {
+                let known = names(self.of_slot(slot));
+                SpecError::UnknownInSlot { slot, name: name.to_owned(), known }
+            })?;
+            chosen.add(with_options(entry, options)?)?;
+        }
+        chosen.over(self.default_spec())
+    }
+
+    fn parse_short(&self, text: &str) -> Result<Spec, SpecError> {
+        let mut base = None;
+        let mut chosen = Chosen::default();
+        for item in split(text, '+')? {
+            let (name, options) = name_and_options(item)?;
+            let Some(profile) = self.profiles.iter().find(|profile| profile.name == name) else {
+                chosen.add(with_options(self.entry_of_short_name(name)?, options)?)?;
+                continue;
+            };
+            let spec = self.parse_long(&split(profile.spec, ',')?)?;
+            let spec = profile_with_options(spec, name, options)?;
+            if let Some((first, _)) = base.replace((name, spec)) {
+                let (first, second) = (first.to_owned(), name.to_owned());
+                return Err(SpecError::Twice { slot: Slot::Whole, first, second });
+            }
+        }
+        chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
+    }
+
+    /// The one algorithm of that name, whatever its slot.
+    fn entry_of_short_name(&self, name: &str) -> Result<&'static Entry, SpecError> {
+        let mut found = self.entries.iter().copied().filter(|entry| entry.name == name);
+        match (found.next(), found.next()) {
+            (Some(entry), None) => Ok(entry),
+            (Some(first), Some(second)) => {
+                let choices = [first, second].into_iter().chain(found);
+                let choices: Vec<_> = choices.map(|entry| format!("{}={name}", entry.slot)).collect();
+                Err(SpecError::Ambiguous { name: name.to_owned(), choices: choices.join(" or ") })
+            }
+            (None, _) => Err(SpecError::UnknownName { name: name.to_owned(), known: self.all_names() }),
+        }
+    }
+
+    fn profile_names(&self) -> String {
+        let names: Vec<_> = self.profiles.iter().map(|profile| profile.name).collect();
+        names.join(", ")
+    }
+
+    /// Every name that the short form understands.
+    fn all_names(&self) -> String {
+        let mut known: Vec<_> = self.profiles.iter().map(|profile| profile.name).collect();
+        for entry in self.entries {
+            let unique = self.entries.iter().filter(|other| other.name == entry.name).count() == 1;
+            if unique && !known.contains(&entry.name) {
+                known.push(entry.name);
+            }
+        }
+        known.join(", ")
+    }
+}
+
+/// The parts named so far.
+#[derive(Default)]
+struct Chosen(Vec<Part>);
+
+impl Chosen {
+    fn add(&mut self, part: Part) -> Result<(), SpecError> {
+        let name = |part: &Part| part.entry.name.to_owned();
+        for other in &self.0 {
+            if other.entry.slot == part.entry.slot {
+                let (first, second) = (name(other), name(&part));
+                return Err(SpecError::Twice { slot: part.entry.slot, first, second });
+            }
+            for (whole, beside) in [(other, &part), (&part, other)] {
+                if whole.entry.slot == Slot::Whole {
+                    return Err(SpecError::WholeComposed { whole: name(whole), other: name(beside) });
+                }
+            }
+        }
+        self.0.push(part);
+        Ok(())
+    }
+
+    /// These parts over those of `base`.
+    fn over(self, mut base: Spec) -> Result<Spec, SpecError> {
+        for part in self.0 {
+            if part.entry.slot == Slot::Whole {
+                return Ok(Spec { parts: vec![part] });
+            }
+            match base.parts.iter_mut().find(|other| other.entry.slot == part.entry.slot) {
+                Some(place) => *place = part,
+                None => {
+                    let whole = base.parts.first().map_or("", |whole| whole.entry.name).to_owned();
+                    return Err(SpecError::WholeComposed { whole, other: part.entry.name.to_owned() });
+                }
+            }
+        }
+        Ok(base)
+    }
+}
+
+/// Options written behind a profile's name belong to the stage of the same name inside.
+fn profile_with_options(mut spec: Spec, name: &str, options: Option<&str>) -> Result<Spec, SpecError> {
+    if options.is_none() {
+        return Ok(spec);
+    }
+    match spec.parts.iter_mut().find(|part| part.entry.name == name) {
+        Some(part) => *part = with_options(part.entry, options)?,
+        None => {
+            let option = options.unwrap_or_default().to_owned();
+            return Err(SpecError::UnknownOption { name: name.to_owned(), option, known: "none".to_owned() });
+        }
+    }
+    Ok(spec)
+}
+
+fn with_options(entry: &'static Entry, options: Option<&str>) -> Result<Part, SpecError> {
+    let mut part = Part::new(entry);
+    let mut given = vec![false; entry.options.len()];
+    for item in options.map(|options| options.split(',')).into_iter().flatten() {
+        let (option, value) = item.split_once('=').ok_or_else(|| syntax(item))?;
+        let (name, option, value) = (entry.name.to_owned(), option.trim(), value.trim());
+        let Some(index) = entry.options.iter().position(|known| known.name == option) else {
+            let known: Vec<_> = entry.options.iter().map(|known| known.name).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(SpecError::UnknownOption { name, option: option.to_owned(), known });
+        };
+        let spec = &entry.options[index];
+        let parsed = spec.parse(value).ok_or_else(|| SpecError::BadValue {
+            name: name.clone(),
+            option: option.to_owned(),
+            value: value.to_owned(),
+            range: spec.range(),
+        })?;
+        if core::mem::replace(&mut given[index], true) {
+            return Err(SpecError::RepeatedOption { name, option: option.to_owned() });
+        }
+        part.values[index] = parsed;
+    }
+    Ok(part)
+}
+
+fn names(entries: impl Iterator<Item = &'static Entry>) -> String {
+    let names: Vec<_> = entries.map(|entry| entry.name).collect();
+    if names.is_empty() { "none yet".to_owned() } else { names.join(", ") }
+}
+
+fn syntax(text: &str) -> SpecError {
+    SpecError::Syntax { text: text.trim().to_owned() }
+}
+
+/// Splits at each `sign` outside of parentheses, which do not nest.
+fn split(text: &str, sign: char) -> Result<Vec<&str>, SpecError> {
+    let mut items = Vec::new();
+    let (mut start, mut inside) = (0, false);
+    for (at, found) in text.char_indices() {
+        match found {
+            '(' if !inside => inside = true,
+            ')' if inside => inside = false,
+            '(' | ')' => return Err(syntax(text)),
+            _ if found == sign && !inside => {
+                items.push(&text[start..at]);
+                start = at + found.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    items.push(&text[start..]);
+    if inside { Err(syntax(text)) } else { Ok(items) }
+}
+
+/// `slot=part`, where the sign stands outside of parentheses.
+fn slot_and_part(item: &str) -> Option<(&str, &str)> {
+    let (slot, part) = item.split_once('=')?;
+    (!slot.contains('(')).then(|| (slot.trim(), part))
+}
+
+/// `name` or `name(options)`.
+fn name_and_options(item: &str) -> Result<(&str, Option<&str>), SpecError> {
+    let item = item.trim();
+    let (name, options) = match item.split_once('(') {
+        None => (item, None),
+        Some((name, rest)) => {
+            let options = rest.strip_suffix(')').ok_or_else(|| syntax(item))?;
+            (name.trim_end(), Some(options))
+        }
+    };
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let well_formed = !name.is_empty() && name.chars().all(legal) && options != Some("");
+    if well_formed { Ok((name, options)) } else { Err(syntax(item)) }
+}

@@ -1,0 +1,73 @@
+//! From [`Spec`] to the shortest text.
+
+use core::fmt;
+
+use super::spec::{Part, Spec};
+use super::{Registry, Slot, built_in};
+
+impl fmt::Display for Part {
+    /// The name, with the options that differ from their defaults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options: Vec<_> = (self.entry.options.iter().zip(&self.values))
+            .filter(|(option, value)| option.default_value() != **value)
+            .map(|(option, value)| format!("{}={value}", option.name))
+            .collect();
+        f.write_str(self.entry.name)?;
+        if options.is_empty() { Ok(()) } else { write!(f, "({})", options.join(",")) }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&built_in().print(self))
+    }
+}
+
+impl Registry {
+    /// The shortest text that [`parse`](Self::parse) reads as `spec`; of equally short ones the first of: profiles in
+    /// the table's order, alone or with other names, names over the default, the long form.
+    #[must_use]
+    pub fn print(&self, spec: &Spec) -> String {
+        let long = long_form(spec, &self.default_spec());
+        self.candidates(spec)
+            .into_iter()
+            .chain([long])
+            .filter(|text| self.parse(text).as_ref() == Ok(spec))
+            .reduce(|best, text| if text.len() < best.len() { text } else { best })
+            .unwrap_or_default()
+    }
+
+    /// Short forms of which some may mean `spec`.
+    fn candidates(&self, spec: &Spec) -> Vec<String> {
+        let mut texts = Vec::new();
+        for profile in self.profiles {
+            let Ok(base) = self.parse(profile.name) else { continue };
+            let differing: Vec<_> = differences(spec, &base).collect();
+            let (own, other): (Vec<&Part>, _) =
+                differing.into_iter().partition(|part| part.entry.name == profile.name);
+            let head = own.first().map_or_else(|| profile.name.to_owned(), ToString::to_string);
+            // A launch and a growth read naturally before the law that the profile stands for.
+            let (before, after): (Vec<&Part>, Vec<&Part>) =
+                other.into_iter().partition(|part| part.entry.slot < Slot::Steady);
+            let names = before.into_iter().map(ToString::to_string);
+            texts.push(joined(names.chain([head]).chain(after.into_iter().map(ToString::to_string))));
+        }
+        texts.push(joined(differences(spec, &self.default_spec()).map(ToString::to_string)));
+        texts
+    }
+}
+
+fn joined(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join("+")
+}
+
+/// The parts of `spec` that `base` does not have.
+fn differences<'a>(spec: &'a Spec, base: &Spec) -> impl Iterator<Item = &'a Part> {
+    spec.parts.iter().filter(|part| !base.parts.contains(part))
+}
+
+fn long_form(spec: &Spec, default: &Spec) -> String {
+    let items: Vec<_> =
+        differences(spec, default).map(|part| format!("{}={part}", part.entry.slot)).collect();
+    items.join(",")
+}

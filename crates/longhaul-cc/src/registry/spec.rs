@@ -1,0 +1,143 @@
+//! A parsed name, and how it becomes a controller.
+
+use core::str::FromStr;
+
+use super::entry::{Entry, Make, Safety, Slot, Value, Values};
+use super::{SpecError, built_in};
+use crate::classify::AllCongestion;
+use crate::compose::{Composed, Stages};
+use crate::growth::HyStartPp;
+use crate::launch::NoLaunch;
+use crate::recovery::Prr;
+use crate::steady::Cubic;
+use crate::{BuildParams, Controller, ControllerFactory};
+
+/// An algorithm with its options.
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub(super) entry: &'static Entry,
+    /// One for each of the entry's options.
+    pub(super) values: Vec<Value>,
+}
+
+impl Part {
+    /// `entry` with its default options.
+    #[must_use]
+    pub fn new(entry: &'static Entry) -> Self {
+        Self { entry, values: entry.options.iter().map(super::OptionSpec::default_value).collect() }
+    }
+
+    /// The algorithm.
+    #[must_use]
+    pub const fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    fn values(&self) -> Values<'_> {
+        Values { options: self.entry.options, values: &self.values }
+    }
+}
+
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        (self.entry.slot, self.entry.name, &self.values) == (other.entry.slot, other.entry.name, &other.values)
+    }
+}
+
+/// A congestion controller by name: parse it, print it, build it.
+///
+/// ```
+/// use longhaul_cc::registry::Spec;
+/// let spec: Spec = "growth=slow-start(iw=10),steady=new-reno,recovery=rfc6675".parse()?;
+/// assert_eq!(spec.to_string(), "new-reno+rfc6675");
+/// let controller = spec.build(&longhaul_cc::BuildParams::default());
+/// assert_eq!(controller.name(), "new-reno+rfc6675");
+/// # Ok::<(), longhaul_cc::registry::SpecError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The five of [`Slot::COMPOSED`] in that order, or one whole controller.
+    pub(super) parts: Vec<Part>,
+}
+
+impl Spec {
+    /// The algorithms that it consists of: one for each of [`Slot::COMPOSED`], or one whole controller.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The algorithm in `slot`, if it is composed of slots.
+    #[must_use]
+    pub fn part(&self, slot: Slot) -> Option<&Part> {
+        self.parts.iter().find(|part| part.entry.slot == slot)
+    }
+
+    /// Whether its flows may share a network with others: if all its algorithms may.
+    #[must_use]
+    pub fn safety(&self) -> Safety {
+        self.parts.iter().map(|part| part.entry.safety).max().unwrap_or(Safety::Private)
+    }
+
+    /// Whether the conformance suite runs this very composition.
+    #[must_use]
+    pub fn is_tested(&self) -> bool {
+        let is_self = |text: &str| text.parse().is_ok_and(|spec: Self| spec == *self);
+        built_in().profiles.iter().any(|profile| is_self(profile.name))
+            || self.parts.iter().flat_map(|part| part.entry.tested).any(|text| is_self(text))
+    }
+
+    /// A new controller, before its handshake.
+    #[must_use]
+    pub fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        let mut stages = Stages {
+            name: self.to_string(),
+            launch: Box::new(NoLaunch),
+            growth: Box::new(HyStartPp::new(Default::default())),
+            steady: Box::new(Cubic::new(Default::default())),
+            classifier: Box::new(AllCongestion),
+            recovery: Box::new(Prr::new()),
+        };
+        for part in &self.parts {
+            let values = &part.values();
+            match part.entry.make {
+                Make::Launch(make) => stages.launch = make(values),
+                Make::Growth(make) => stages.growth = make(values),
+                Make::Steady(make) => stages.steady = make(values),
+                Make::Loss(make) => stages.classifier = make(values),
+                Make::Recovery(make) => stages.recovery = make(values),
+                Make::Whole(make) => return make(values, params),
+            }
+        }
+        Box::new(Composed::new(stages, params))
+    }
+}
+
+/// CUBIC with HyStart++ and PRR; the transport adds RACK.
+impl Default for Spec {
+    fn default() -> Self {
+        built_in().default_spec()
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        built_in().parse(text)
+    }
+}
+
+impl ControllerFactory for Spec {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Self::build(self, params)
+    }
+
+    fn name(&self) -> String {
+        self.to_string()
+    }
+
+    fn safety(&self) -> Safety {
+        Self::safety(self)
+    }
+}

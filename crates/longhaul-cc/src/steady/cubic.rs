@@ -1,0 +1,196 @@
+//! CUBIC (RFC 9438).
+
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// The greatest step of the target above the window (RFC 9438, section 4.2).
+const MAX_TARGET: f64 = 1.5;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "cubic",
+    slot: Slot::Steady,
+    summary: "a cubic function of the time since the last congestion, and at least NewReno's share",
+    reference: "RFC 9438",
+    options: &[
+        OptionSpec::float("beta", 0.1, 0.9, 0.7, "share of the window kept at a loss"),
+        OptionSpec::float("ecn-beta", 0.1, 0.95, 0.7, "share kept at a mark; RFC 8511 proposes 0.85"),
+        OptionSpec::float("c", 0.01, 4.0, 0.4, "aggressiveness, segments/s^3"),
+        OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
+    ],
+    tested: &["cubic", "slow-start+cubic", "cubic(fast-convergence=off)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        Box::new(Cubic::new(CubicConfig {
+            beta: values.float("beta"),
+            ecn_beta: values.float("ecn-beta"),
+            c: values.float("c"),
+            fast_convergence: values.flag("fast-convergence"),
+        }))
+    }),
+};
+
+/// CUBIC's constants (RFC 9438, sections 4.6, 4.7 and 5.1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CubicConfig {
+    /// Share of the window kept at a loss or timeout.
+    pub beta: f64,
+    /// Share of the window kept at a mark.
+    pub ecn_beta: f64,
+    /// `C` in segments/s^3.
+    pub c: f64,
+    /// Whether a shrinking share lowers `W_max` further.
+    pub fast_convergence: bool,
+}
+
+impl Default for CubicConfig {
+    fn default() -> Self {
+        Self { beta: 0.7, ecn_beta: 0.7, c: 0.4, fast_convergence: true }
+    }
+}
+
+/// The curve of one congestion-avoidance stage.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// `t_epoch`, moved on by the time in which the sender was not limited by the window.
+    start: Time,
+    /// When the window last followed the curve.
+    updated: Time,
+    /// `K`, seconds.
+    k: f64,
+    /// The plateau, bytes.
+    plateau: f64,
+}
+
+/// CUBIC's law. Windows are bytes, times seconds.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    config: CubicConfig,
+    epoch: Option<Epoch>,
+    /// The window before the last decrease, lower still under fast convergence; zero before the first.
+    w_max: f64,
+    /// The window when the threshold was last set.
+    cwnd_prior: f64,
+    /// What NewReno would have.
+    w_est: f64,
+    /// The sender paused since the window last followed the curve.
+    paused: bool,
+}
+
+impl Cubic {
+    /// The law with `config`.
+    #[must_use]
+    pub const fn new(config: CubicConfig) -> Self {
+        Self { config, epoch: None, w_max: 0.0, cwnd_prior: 0.0, w_est: 0.0, paused: false }
+    }
+
+    /// `C` in bytes/s^3.
+    fn c(&self, mss: Bytes) -> f64 {
+        self.config.c * mss.as_f64()
+    }
+
+    /// RFC 9438, figure 1: the curve at `t` seconds.
+    fn curve(&self, epoch: &Epoch, t: f64, mss: Bytes) -> f64 {
+        self.c(mss) * (t - epoch.k).powi(3) + epoch.plateau
+    }
+
+    /// The additive increase, segments a round trip, that matches NewReno (RFC 9438, section 4.3).
+    fn alpha(&self) -> f64 {
+        if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - self.config.beta) / (1.0 + self.config.beta) }
+    }
+
+    /// Starts a curve at `now` whose plateau is `plateau`; RFC 9438, figure 2.
+    fn start(&mut self, now: Time, plateau: f64, mss: Bytes, cwnd: f64) {
+        let plateau = plateau.max(cwnd);
+        let k = ((plateau - cwnd) / self.c(mss)).cbrt();
+        self.epoch = Some(Epoch { start: now, updated: now, k, plateau });
+        self.w_est = cwnd;
+        self.paused = false;
+    }
+
+    /// Brings the epoch to `now` and returns it: time without growth does not count (RFC 9438, section 5.8).
+    fn advance(&mut self, now: Time) -> Option<Epoch> {
+        let epoch = self.epoch.as_mut()?;
+        if self.paused {
+            epoch.start += now.since(epoch.updated);
+            self.paused = false;
+        }
+        epoch.updated = now;
+        Some(*epoch)
+    }
+}
+
+impl Stage for Cubic {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Cubic {
+    /// Without a decrease of its own just before, or after a timeout, the curve starts at its plateau (RFC 9438,
+    /// sections 4.8 and 4.10); after a decrease it leads back to `W_max`.
+    fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
+        match handoff.reason {
+            Reason::Loss | Reason::Ecn | Reason::Idle => {}
+            Reason::Timeout => self.w_max = window.cwnd,
+            Reason::NoLoss | Reason::Asked => {
+                self.w_max = window.cwnd;
+                self.cwnd_prior = window.cwnd;
+            }
+        }
+        self.start(handoff.now, self.w_max, path.mss, window.cwnd);
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        if !ack.cwnd_limited {
+            self.paused = true;
+        }
+        if grow == Bytes::ZERO {
+            return SteadyStep::Stay;
+        }
+        let Some(epoch) = self.advance(ack.now) else { return SteadyStep::Stay };
+        let share = (grow.as_f64() / window.cwnd).min(1.0);
+        self.w_est += self.alpha() * path.mss.as_f64() * share;
+        let t = ack.now.since(epoch.start).as_secs_f64();
+        if self.curve(&epoch, t, path.mss) < self.w_est {
+            window.cwnd = window.cwnd.max(self.w_est);
+        } else {
+            let ahead = t + path.srtt.unwrap_or(Span::ZERO).as_secs_f64();
+            let target = self.curve(&epoch, ahead, path.mss).clamp(window.cwnd, MAX_TARGET * window.cwnd);
+            window.cwnd += (target - window.cwnd) * share;
+        }
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        let fast = self.config.fast_convergence && cause.cwnd < self.w_max;
+        self.w_max = if fast { cause.cwnd * (1.0 + self.config.beta) / 2.0 } else { cause.cwnd };
+        self.cwnd_prior = cause.cwnd;
+        self.epoch = None;
+        let keep = if cause.signal == Signal::Ecn { self.config.ecn_beta } else { self.config.beta };
+        Target::multiplicative(cause, keep, path.mss)
+    }
+
+    fn on_idle(&mut self, _now: Time, _idle: Span) {
+        self.paused = true;
+    }
+
+    /// `C` is in segments: the curve starts afresh towards the same plateau.
+    fn on_mss(&mut self, now: Time, _old: Bytes, path: &Path, window: &Window) {
+        if let Some(epoch) = self.epoch {
+            let w_est = self.w_est;
+            self.start(now, epoch.plateau, path.mss, window.cwnd);
+            self.w_est = w_est.min(window.cwnd);
+        }
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

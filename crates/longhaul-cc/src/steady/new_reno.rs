@@ -1,0 +1,75 @@
+//! NewReno's law (RFC 5681): one segment up a round trip, half down at congestion.
+
+use longhaul_units::Bytes;
+
+use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "new-reno",
+    slot: Slot::Steady,
+    summary: "one segment up a round trip, half down",
+    reference: "RFC 5681 section 3.1, RFC 8511",
+    options: &[
+        OptionSpec::float("beta", 0.1, 0.9, 0.5, "share of the window kept at a loss"),
+        OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "share kept at a mark; RFC 8511 proposes 0.8"),
+    ],
+    tested: &["slow-start+new-reno", "growth=slow-start,steady=new-reno(ecn-beta=0.8)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| Box::new(NewReno::new(values.float("beta"), values.float("ecn-beta")))),
+};
+
+/// Additive increase, multiplicative decrease with byte counting.
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    beta: f64,
+    ecn_beta: f64,
+    /// Bytes acknowledged since the window last rose (RFC 5681's recommended counting).
+    counted: f64,
+}
+
+impl NewReno {
+    /// The law that keeps `beta` of the window at a loss or timeout and `ecn_beta` of it at a mark; RFC 5681's is
+    /// one half for both.
+    #[must_use]
+    pub const fn new(beta: f64, ecn_beta: f64) -> Self {
+        Self { beta, ecn_beta, counted: 0.0 }
+    }
+}
+
+impl Stage for NewReno {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for NewReno {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.counted = 0.0;
+    }
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        self.counted += grow.as_f64();
+        if self.counted >= window.cwnd {
+            // More than a window in one ACK still raises by one segment only.
+            self.counted = (self.counted - window.cwnd).min(window.cwnd);
+            window.cwnd += path.mss.as_f64();
+        }
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        self.counted = 0.0;
+        let keep = if cause.signal == Signal::Ecn { self.ecn_beta } else { self.beta };
+        Target::multiplicative(cause, keep, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

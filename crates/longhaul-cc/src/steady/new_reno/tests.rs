@@ -1,0 +1,94 @@
+use longhaul_units::Time;
+use proptest::prelude::*;
+
+use super::*;
+use crate::compose::{Reason, Verdict};
+use crate::testing::{MSS, segments};
+
+fn law() -> NewReno {
+    NewReno::new(0.5, 0.5)
+}
+
+fn cause(signal: Signal, window: Bytes) -> Cause {
+    Cause::new(Time::ZERO, signal, window, window.as_f64())
+}
+
+/// One segment a round trip, however the ACKs are cut (RFC 5681, section 3.1).
+#[test]
+fn a_window_of_acks_raises_by_one_segment() {
+    for cut in [100, 1460, 2920, 14_600] {
+        let (mut law, path) = (law(), Path::new(MSS));
+        let mut window = Window { cwnd: 29_200.0, ssthresh: 0.0 };
+        for _ in 0..29_200 / cut {
+            law.on_ack(&Ack::new(Time::ZERO), Bytes(cut), &path, &mut window);
+        }
+        assert_eq!(window.cwnd, 29_200.0 + 1460.0, "ACKs of {cut} bytes");
+    }
+}
+
+/// With one loss in 1/p segments the window swings between W/2 and W where 3/8 W^2 = 1/p, so it averages
+/// sqrt(3 / (2 p)) (Mathis et al., CCR 1997).
+#[test]
+fn the_sawtooth_has_its_closed_form() {
+    for p in [1e-3, 1e-4, 1e-5] {
+        let (mut law, path) = (law(), Path::new(MSS));
+        let mut window = Window { cwnd: 14_600.0, ssthresh: 0.0 };
+        let ack = Ack::new(Time::ZERO);
+        let (mut area, mut time) = (0.0, 0.0);
+        for episode in 0..40 {
+            for _ in 0..(1.0 / p) as u64 {
+                law.on_ack(&ack, MSS, &path, &mut window);
+                if episode >= 20 {
+                    // A segment takes 1/W of a round trip, during which the window is W.
+                    area += 1.0;
+                    time += MSS.as_f64() / window.cwnd;
+                }
+            }
+            window.cwnd = law.reduce(&cause(Signal::Loss, Bytes::from_f64(window.cwnd)), &path).cwnd;
+            law.begin(&Handoff::new(Time::ZERO, Reason::Loss), &path, &mut window);
+        }
+        let (average, expected) = (area / time, (1.5_f64 / p).sqrt());
+        assert!((average / expected - 1.0).abs() < 0.02, "p = {p}: {average}, not {expected}");
+    }
+}
+
+/// RFC 5681, equation 4, and RFC 3168, section 6.1.2.
+#[test]
+fn the_decrease_is_half_with_a_floor() {
+    let path = Path::new(MSS);
+    let half = law().reduce(&cause(Signal::Loss, segments(20)), &path);
+    assert_eq!(half, Target { ssthresh: segments(10).as_f64(), cwnd: segments(10).as_f64() });
+    let lost = law().reduce(&cause(Signal::Loss, segments(3)), &path);
+    assert_eq!(lost, Target { ssthresh: segments(2).as_f64(), cwnd: segments(2).as_f64() });
+    let marked = law().reduce(&cause(Signal::Ecn, segments(2)), &path);
+    assert_eq!(marked, Target { ssthresh: segments(2).as_f64(), cwnd: segments(1).as_f64() });
+}
+
+/// RFC 8511's factor, and a verdict between chance and congestion.
+#[test]
+fn marks_and_verdicts_scale_the_decrease() {
+    let path = Path::new(MSS);
+    let mut gentle = NewReno::new(0.5, 0.8);
+    assert_eq!(gentle.reduce(&cause(Signal::Ecn, segments(10)), &path).cwnd, segments(8).as_f64());
+    for (severity, kept) in [(1.0, 5), (0.5, 0), (0.0, 10)] {
+        let cause = Cause { verdict: Verdict { severity }, ..cause(Signal::Loss, segments(10)) };
+        let expected = if kept == 0 { 7.5 * MSS.as_f64() } else { segments(kept).as_f64() };
+        assert_eq!(law().reduce(&cause, &path).cwnd, expected);
+    }
+}
+
+proptest! {
+    /// No cut of the ACKs, however small or large, raises by more than a segment for each window acknowledged.
+    #[test]
+    fn never_more_than_a_segment_for_a_window(acks in prop::collection::vec(1_u64..200_000, 1..200)) {
+        let (mut law, path) = (law(), Path::new(MSS));
+        let mut window = Window { cwnd: 14_600.0, ssthresh: 0.0 };
+        let mut windows = 0.0;
+        for bytes in &acks {
+            windows += *bytes as f64 / window.cwnd;
+            law.on_ack(&Ack::new(Time::ZERO), Bytes(*bytes), &path, &mut window);
+        }
+        let raised = (window.cwnd - 14_600.0) / MSS.as_f64();
+        prop_assert!(raised <= windows + 1e-9, "{} segments for {} windows", raised, windows);
+    }
+}

@@ -1,0 +1,151 @@
+//! A sender in segments for tests: it keeps the counts that a transport would.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::{
+    Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, Path, PathEvent, RttSample, SegmentKind, Sent,
+    Snapshot, Timeout, TxId,
+};
+
+/// The segment size of all tests that don't say otherwise.
+pub(crate) const MSS: Bytes = Bytes(1460);
+
+/// `n` segments in bytes.
+pub(crate) fn segments(n: u64) -> Bytes {
+    MSS * n
+}
+
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) path: Path,
+    pub(crate) now: Time,
+    pub(crate) rtt: Span,
+    pub(crate) in_flight: Bytes,
+    pub(crate) delivered: Bytes,
+}
+
+impl Sender {
+    /// A sender after its handshake, with everything granted that a bare transport offers.
+    pub(crate) fn new(spec: &str) -> Self {
+        let congestion: Congestion = spec.parse().expect("a name");
+        Self::with(congestion.build(&BuildParams::default()), Granted::basic())
+    }
+
+    pub(crate) fn with(mut controller: Box<dyn Controller>, granted: Granted) -> Self {
+        let path = Path::new(MSS);
+        controller.on_granted(&granted, &path).expect("granted");
+        let now = Time::from_nanos(1_000_000_000);
+        controller.on_event(&PathEvent::Established { now, granted }, &path);
+        let (in_flight, delivered) = (Bytes::ZERO, Bytes::ZERO);
+        Self { controller, path, now, rtt: Span::from_millis(100), in_flight, delivered }
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        self.controller.control()
+    }
+
+    pub(crate) fn cwnd(&self) -> Bytes {
+        self.control().cwnd
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.controller.snapshot()
+    }
+
+    pub(crate) fn ssthresh(&self) -> Bytes {
+        self.snapshot().ssthresh.expect("a threshold")
+    }
+
+    pub(crate) fn send(&mut self, kind: SegmentKind) {
+        let mut event = Sent::new(self.now, TxId(0), self.path.mss);
+        (event.in_flight_before, event.kind) = (self.in_flight, kind);
+        self.in_flight += self.path.mss;
+        self.controller.on_sent(&event, &self.path);
+    }
+
+    /// Sends all that the window allows; returns how many segments that were.
+    pub(crate) fn fill(&mut self) -> u64 {
+        let mut count = 0;
+        while self.in_flight + self.path.mss <= self.cwnd() {
+            self.send(SegmentKind::Data);
+            count += 1;
+        }
+        count
+    }
+
+    /// An ACK that delivers `count` segments in sequence to a sender limited by its window.
+    pub(crate) fn acked(&mut self, count: u64) -> Ack<'static> {
+        let bytes = self.path.mss * count;
+        let mut ack = Ack::new(self.now);
+        (ack.cumulative, ack.delivered) = (bytes, bytes);
+        (ack.prior_in_flight, ack.flight_size) = (self.in_flight, self.in_flight);
+        self.in_flight -= bytes;
+        self.delivered += bytes;
+        (ack.in_flight, ack.total_delivered) = (self.in_flight, self.delivered);
+        ack.cwnd_limited = true;
+        let rtt = self.rtt;
+        (self.path.srtt, self.path.latest_rtt) = (Some(rtt), Some(rtt));
+        ack.rtt = Some(RttSample { rtt, sent_at: self.now - rtt });
+        ack
+    }
+
+    pub(crate) fn tell(&mut self, ack: &Ack<'_>) {
+        self.controller.on_ack(ack, &self.path);
+    }
+
+    /// [`Self::acked`], told.
+    pub(crate) fn ack(&mut self, count: u64) {
+        let ack = self.acked(count);
+        self.tell(&ack);
+    }
+
+    /// One round trip later everything in flight is acknowledged, a segment an ACK, and the window filled again.
+    pub(crate) fn round(&mut self) {
+        self.now += self.rtt;
+        let count = self.in_flight.0 / self.path.mss.0;
+        for index in 0..count {
+            let mut ack = self.acked(1);
+            ack.round_start = index == 0;
+            self.tell(&ack);
+        }
+        self.fill();
+    }
+
+    /// The third duplicate ACK: one segment lost, one more delivered; the retransmission leaves.
+    pub(crate) fn lose(&mut self) {
+        let mut ack = self.acked(1);
+        ack.cumulative = Bytes::ZERO;
+        ack.recover_flight = ack.prior_in_flight;
+        ack.newly_lost = self.path.mss;
+        self.in_flight -= self.path.mss;
+        ack.in_flight = self.in_flight;
+        ack.episode = Episode::Enter;
+        self.tell(&ack);
+        self.send(SegmentKind::Retransmit);
+    }
+
+    /// Everything in flight arrives and ends the episode.
+    pub(crate) fn repair(&mut self) {
+        self.now += self.rtt;
+        let mut ack = self.acked(self.in_flight.0 / self.path.mss.0);
+        ack.episode = Episode::Exit;
+        self.tell(&ack);
+    }
+
+    pub(crate) fn mark(&mut self) {
+        let mut ack = self.acked(1);
+        ack.ecn.congestion = true;
+        self.tell(&ack);
+    }
+
+    pub(crate) fn time_out(&mut self, nth: u32) {
+        let event = Timeout::new(self.now, nth, self.in_flight);
+        self.in_flight = Bytes::ZERO;
+        self.controller.on_timeout(&event, &self.path);
+    }
+
+    pub(crate) fn event(&mut self, event: &PathEvent) {
+        self.controller.on_event(event, &self.path);
+    }
+}

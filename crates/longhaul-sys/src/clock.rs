@@ -1,0 +1,200 @@
+//! Receive stamps on the monotonic clock.
+//!
+//! The kernel stamps a datagram with `CLOCK_REALTIME`, which an administrator or NTP may step at any moment. A
+//! [`ClockMap`] moves such stamps onto the monotonic clock and says nothing rather than something absurd.
+
+use std::time::Duration;
+
+/// Both clocks read at (nearly) the same moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockPair {
+    /// Nanoseconds of the monotonic clock.
+    pub monotonic: u64,
+    /// The wall clock, since the Unix epoch.
+    pub realtime: Duration,
+}
+
+/// A wall clock that moved by more than this against the monotonic one, between two batches, was stepped; a stamp
+/// that is wrong by more than this is dropped instead of being pulled into range. Slewing (at most 500 ppm by
+/// `adjtimex(2)`) needs 20 s to get there, and then costs the stamps of one batch.
+pub const MAX_STEP: Duration = Duration::from_millis(10);
+
+/// Maps wall-clock receive stamps to monotonic time, one receive batch at a time.
+///
+/// Contract: after each receive call that returned something, read a [`ClockPair`] and give it to
+/// [`begin_batch`](Self::begin_batch); then ask [`map`](Self::map) for the stamps of that batch in the order of receipt.
+///
+/// Answers never decrease, never lie after the batch's `monotonic`, and never before the creation of the map. When the
+/// wall clock was stepped, stamps made before the step cannot be told from stamps made after it: the batch that shows
+/// the step goes unanswered, and so does every later stamp that seems to be older than that batch.
+#[derive(Clone, Debug)]
+pub struct ClockMap {
+    pair: ClockPair,
+    /// Stamps from before this moment (creation, or the discovery of a step) are not trusted.
+    trusted_since: u64,
+    previous: u64,
+    stepped: bool,
+}
+
+impl ClockMap {
+    /// A map that trusts stamps made from `pair` on.
+    #[must_use]
+    pub fn new(pair: ClockPair) -> Self {
+        Self {
+            pair,
+            trusted_since: pair.monotonic,
+            previous: pair.monotonic,
+            stepped: false,
+        }
+    }
+
+    /// Starts a batch that was read from the kernel just before `pair`.
+    pub fn begin_batch(&mut self, pair: ClockPair) {
+        let elapsed = i128::from(pair.monotonic) - i128::from(self.pair.monotonic);
+        let moved = nanos(pair.realtime) - nanos(self.pair.realtime);
+        self.stepped = (moved - elapsed).abs() > nanos(MAX_STEP);
+        self.pair = pair;
+        if self.stepped {
+            self.trusted_since = pair.monotonic;
+            self.previous = self.previous.max(pair.monotonic);
+        }
+    }
+
+    /// The monotonic nanosecond of a stamp of the current batch; `None` when the stamp cannot be believed.
+    pub fn map(&mut self, stamp: Duration) -> Option<u64> {
+        if self.stepped {
+            return None;
+        }
+        let age = nanos(self.pair.realtime) - nanos(stamp);
+        let mapped = i128::from(self.pair.monotonic) - age;
+        let slack = nanos(MAX_STEP);
+        let trusted = mapped >= i128::from(self.trusted_since)
+            && mapped >= i128::from(self.previous) - slack
+            && mapped <= i128::from(self.pair.monotonic) + slack;
+        if !trusted {
+            return None;
+        }
+        let mapped = u64::try_from(mapped).ok()?;
+        // Stamps of different receive queues may be out of order by microseconds.
+        self.previous = mapped.max(self.previous).min(self.pair.monotonic);
+        Some(self.previous)
+    }
+}
+
+fn nanos(duration: Duration) -> i128 {
+    // At most 2^64 s * 10^9: far inside an i128.
+    duration.as_nanos() as i128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+    const HOUR: u64 = 3_600_000 * MS;
+    /// The wall clock's lead over the monotonic one in these tests.
+    const EPOCH: u64 = 1_700_000_000_000 * MS;
+
+    fn pair(monotonic: u64, offset: u64) -> ClockPair {
+        ClockPair {
+            monotonic,
+            realtime: Duration::from_nanos(monotonic + offset),
+        }
+    }
+
+    fn stamp(monotonic: u64, offset: u64) -> Duration {
+        Duration::from_nanos(monotonic + offset)
+    }
+
+    #[test]
+    fn steady_clocks_map_exactly() {
+        let mut map = ClockMap::new(pair(5 * MS, EPOCH));
+        map.begin_batch(pair(100 * MS, EPOCH));
+        assert_eq!(map.map(stamp(98 * MS, EPOCH)), Some(98 * MS));
+        assert_eq!(map.map(stamp(99 * MS, EPOCH)), Some(99 * MS));
+    }
+
+    #[test]
+    fn stamps_are_pulled_between_the_previous_one_and_now() {
+        let mut map = ClockMap::new(pair(0, EPOCH));
+        map.begin_batch(pair(100 * MS, EPOCH));
+        assert_eq!(map.map(stamp(90 * MS, EPOCH)), Some(90 * MS));
+        assert_eq!(map.map(stamp(89 * MS, EPOCH)), Some(90 * MS));
+        assert_eq!(map.map(stamp(105 * MS, EPOCH)), Some(100 * MS));
+        assert_eq!(map.map(stamp(111 * MS, EPOCH)), None);
+        assert_eq!(map.map(stamp(80 * MS, EPOCH)), None);
+    }
+
+    #[test]
+    fn a_step_between_stamp_and_read_is_not_believed() {
+        for (before, after) in [(EPOCH, EPOCH + HOUR), (EPOCH + HOUR, EPOCH)] {
+            let mut map = ClockMap::new(pair(0, before));
+            map.begin_batch(pair(10 * MS, before));
+            assert_eq!(map.map(stamp(9 * MS, before)), Some(9 * MS));
+
+            map.begin_batch(pair(2 * HOUR, after));
+            assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
+            assert_eq!(map.map(stamp(2 * HOUR, after)), None);
+
+            // Left in the queue from before the step, read after it.
+            map.begin_batch(pair(2 * HOUR + MS, after));
+            assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
+            assert_eq!(map.map(stamp(2 * HOUR - 1, after)), None);
+            assert_eq!(
+                map.map(stamp(2 * HOUR + MS / 2, after)),
+                Some(2 * HOUR + MS / 2)
+            );
+        }
+    }
+
+    #[test]
+    fn stamps_from_before_the_map_are_not_believed() {
+        let mut map = ClockMap::new(pair(50 * MS, EPOCH));
+        map.begin_batch(pair(51 * MS, EPOCH));
+        assert_eq!(map.map(stamp(49 * MS, EPOCH)), None);
+        assert_eq!(map.map(Duration::ZERO), None);
+        assert_eq!(map.map(Duration::MAX), None);
+    }
+
+    fn ages() -> impl Strategy<Value = u64> {
+        prop_oneof![0..MS, 0..50 * MS, 0..HOUR]
+    }
+
+    fn steps() -> impl Strategy<Value = i64> {
+        let (small, large) = (20 * MS as i64, 2 * HOUR as i64);
+        prop_oneof![3 => Just(0), 1 => -small..small, 1 => -large..large]
+    }
+
+    proptest! {
+        /// Whatever the clocks do, answers never go back and never lie in the future; while the wall clock holds still
+        /// they are right to 10 ms.
+        #[test]
+        fn answers_stay_in_range(
+            batches in prop::collection::vec(
+                (ages(), steps(), prop::collection::vec(ages(), 0..4)),
+                1..40,
+            )
+        ) {
+            let (mut now, mut offset) = (0, EPOCH);
+            let mut map = ClockMap::new(pair(now, offset));
+            let mut last = 0;
+            for (gap, step, ages) in batches {
+                let begin = now;
+                now += gap;
+                let before = offset;
+                offset = offset.saturating_add_signed(step);
+                map.begin_batch(pair(now, offset));
+                for age in ages {
+                    let arrived = now.saturating_sub(age).max(begin);
+                    let answer = map.map(stamp(arrived, before));
+                    if let Some(at) = answer {
+                        prop_assert!(at >= last && at <= now, "{at} not in {last}..={now}");
+                        last = at;
+                        prop_assert!(before != offset || at.abs_diff(arrived) <= 10 * MS, "{at} for {arrived}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Socket addresses as the kernel lays them out.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+const V4_LEN: usize = size_of::<libc::sockaddr_in>();
+const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
+
+/// A `sockaddr_in` or `sockaddr_in6`, as bytes: family (native order), port (network order), then for IPv4 the
+/// address, for IPv6 flow information, address and scope (native order).
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub(super) struct RawAddr {
+    bytes: [u8; V6_LEN],
+    len: usize,
+}
+
+impl Default for RawAddr {
+    fn default() -> Self {
+        Self {
+            bytes: [0; V6_LEN],
+            len: 0,
+        }
+    }
+}
+
+impl RawAddr {
+    /// The form a socket of the given family wants: on an IPv6 socket IPv4 addresses are mapped, on an IPv4 socket
+    /// mapped ones unmapped.
+    pub(super) fn encode(addr: SocketAddr, v6_socket: bool) -> Self {
+        let mut raw = Self::default();
+        let port = addr.port().to_be_bytes();
+        let (ip, flow, scope) = match (canonical(addr), v6_socket) {
+            (SocketAddr::V4(v4), false) => {
+                raw.bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+                raw.bytes[2..4].copy_from_slice(&port);
+                raw.bytes[4..8].copy_from_slice(&v4.ip().octets());
+                raw.len = V4_LEN;
+                return raw;
+            }
+            (SocketAddr::V4(v4), true) => (v4.ip().to_ipv6_mapped(), 0, 0),
+            (SocketAddr::V6(v6), _) => (*v6.ip(), v6.flowinfo(), v6.scope_id()),
+        };
+        raw.bytes[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        raw.bytes[2..4].copy_from_slice(&port);
+        raw.bytes[4..8].copy_from_slice(&flow.to_be_bytes());
+        raw.bytes[8..24].copy_from_slice(&ip.octets());
+        raw.bytes[24..28].copy_from_slice(&scope.to_ne_bytes());
+        raw.len = V6_LEN;
+        raw
+    }
+
+    /// The address, mapped IPv4 as IPv4 and without flow information; `None` if the kernel gave none.
+    pub(super) fn decode(&self) -> Option<SocketAddr> {
+        let family = i32::from(u16::from_ne_bytes(array(&self.bytes, 0)));
+        let port = u16::from_be_bytes(array(&self.bytes, 2));
+        if family == libc::AF_INET && self.len >= V4_LEN {
+            let ip = Ipv4Addr::from(array::<4>(&self.bytes, 4));
+            return Some(SocketAddrV4::new(ip, port).into());
+        }
+        if family == libc::AF_INET6 && self.len >= V6_LEN {
+            let ip = Ipv6Addr::from(array::<16>(&self.bytes, 8));
+            let scope = u32::from_ne_bytes(array(&self.bytes, 24));
+            return Some(canonical(SocketAddrV6::new(ip, port, 0, scope).into()));
+        }
+        None
+    }
+
+    /// The bytes in use.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// All the room there is, for the kernel to write to.
+    pub(super) fn storage(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Notes how much of the room the kernel has used.
+    pub(super) fn set_len(&mut self, len: usize) {
+        self.len = len.min(self.bytes.len());
+    }
+}
+
+/// The `N` bytes at `at`; zeros where the slice ends before.
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .copied()
+        .unwrap_or([0; N])
+}
+
+/// The address with an IPv4-mapped IPv6 address as IPv4.
+pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(v4) => SocketAddrV4::new(v4, addr.port()).into(),
+        IpAddr::V6(_) => addr,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(text: &str, v6_socket: bool) -> (usize, Option<SocketAddr>) {
+        let raw = RawAddr::encode(text.parse().unwrap(), v6_socket);
+        (raw.as_bytes().len(), raw.decode())
+    }
+
+    #[test]
+    fn each_family_of_socket_gets_its_form() {
+        let v4: SocketAddr = "192.0.2.1:7000".parse().unwrap();
+        assert_eq!(round_trip("192.0.2.1:7000", false), (16, Some(v4)));
+        assert_eq!(round_trip("192.0.2.1:7000", true), (28, Some(v4)));
+        assert_eq!(round_trip("[::ffff:192.0.2.1]:7000", false), (16, Some(v4)));
+        assert_eq!(round_trip("[::ffff:192.0.2.1]:7000", true), (28, Some(v4)));
+        let v6 = "[fe80::1%3]:7000";
+        assert_eq!(round_trip(v6, true), (28, Some(v6.parse().unwrap())));
+    }
+
+    #[test]
+    fn ports_and_addresses_are_in_network_order() {
+        let raw = RawAddr::encode("192.0.2.1:258".parse().unwrap(), false);
+        assert_eq!(raw.as_bytes()[2..8], [1, 2, 192, 0, 2, 1]);
+        let raw = RawAddr::encode("192.0.2.1:258".parse().unwrap(), true);
+        assert_eq!(raw.as_bytes()[18..24], [0xff, 0xff, 192, 0, 2, 1]);
+    }
+
+    #[test]
+    fn nothing_decodes_from_nothing() {
+        assert_eq!(RawAddr::default().decode(), None);
+        let mut short = RawAddr::encode("192.0.2.1:258".parse().unwrap(), false);
+        short.set_len(8);
+        assert_eq!(short.decode(), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! Linux: UDP with control messages and batches, timers, clocks, TUN devices, network namespaces.
+
+mod addr;
+mod clock;
+mod cmsg;
+mod errno;
+mod link;
+mod netns;
+mod options;
+mod recv;
+mod send;
+mod socket;
+mod syscall;
+mod timer;
+mod tun;
+
+pub use clock::{clock_pair, monotonic_now, process_cpu_time, realtime_now, thread_cpu_time};
+pub use errno::ErrorClass;
+pub use link::Link;
+pub use netns::NetNs;
+pub use options::Features;
+pub use recv::{MAX_RECV_BATCH, Meta, Received, RecvBatch};
+pub use send::{MAX_GSO_SEGMENTS, MAX_SEND_BATCH, MAX_SLICES, Transmit};
+pub use socket::UdpSocket;
+pub use timer::Timer;
+pub use tun::Tun;

@@ -1,0 +1,323 @@
+//! The system calls, each behind a function that is safe to call. Nothing else in longhaul is unsafe.
+#![expect(
+    unsafe_code,
+    reason = "system calls that the standard library does not wrap"
+)]
+
+use std::ffi::CStr;
+use std::io::{self, IoSlice};
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::time::Duration;
+
+use libc::{c_int, c_void, socklen_t};
+
+use super::addr::RawAddr;
+use super::cmsg::{RecvControl, SendControl};
+use super::link::InterfaceRequest;
+
+/// The most messages of one [`sendmmsg`] or [`recvmmsg`].
+pub(super) const MAX_BATCH: usize = 32;
+
+/// One datagram (or GSO batch) to send.
+pub(super) struct OutMessage<'a> {
+    /// `None` on a connected socket.
+    pub(super) name: Option<RawAddr>,
+    pub(super) control: SendControl,
+    pub(super) slices: &'a [IoSlice<'a>],
+}
+
+/// Where the kernel puts what it says about one received datagram.
+#[derive(Debug, Default)]
+pub(super) struct InMessage {
+    pub(super) name: RawAddr,
+    pub(super) control: RecvControl,
+    /// Payload bytes written.
+    pub(super) len: usize,
+    /// `MSG_TRUNC`, `MSG_CTRUNC`.
+    pub(super) flags: c_int,
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn retry(mut call: impl FnMut() -> c_int) -> io::Result<c_int> {
+    loop {
+        match check(call()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// A length in whatever type the C library gives it.
+fn size(len: impl TryInto<usize>) -> usize {
+    len.try_into().unwrap_or(0)
+}
+
+/// An all-zero array of message headers.
+fn headers() -> [libc::mmsghdr; MAX_BATCH] {
+    // SAFETY: `mmsghdr` holds integers and raw pointers only, for which all zeros is a valid value.
+    unsafe { mem::zeroed() }
+}
+
+fn fill_out(header: &mut libc::msghdr, message: &OutMessage<'_>) {
+    if let Some(name) = &message.name {
+        header.msg_name = name.as_bytes().as_ptr().cast_mut().cast();
+        header.msg_namelen = name.as_bytes().len() as socklen_t;
+    }
+    let control = message.control.as_bytes();
+    if !control.is_empty() {
+        header.msg_control = control.as_ptr().cast_mut().cast();
+        header.msg_controllen = control.len() as _;
+    }
+    // IoSlice is an iovec in memory (the standard library promises it on Unix).
+    header.msg_iov = message.slices.as_ptr().cast_mut().cast();
+    header.msg_iovlen = message.slices.len() as _;
+}
+
+/// `sendmsg(2)`, never blocking.
+pub(super) fn sendmsg(fd: BorrowedFd<'_>, message: &OutMessage<'_>) -> io::Result<()> {
+    // SAFETY: `msghdr` holds integers and raw pointers only, for which all zeros is a valid value.
+    let mut header: libc::msghdr = unsafe { mem::zeroed() };
+    fill_out(&mut header, message);
+    let sent = loop {
+        // SAFETY: every pointer of `header` comes with its length from `message`, which outlives the call; the kernel
+        // only reads through them.
+        let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &header, libc::MSG_DONTWAIT) };
+        if sent >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break sent;
+        }
+    };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// `sendmmsg(2)`, never blocking, of the first [`MAX_BATCH`] messages; how many left, at least one.
+pub(super) fn sendmmsg(fd: BorrowedFd<'_>, messages: &[OutMessage<'_>]) -> io::Result<usize> {
+    let mut headers = headers();
+    for (header, message) in headers.iter_mut().zip(messages) {
+        fill_out(&mut header.msg_hdr, message);
+    }
+    let count = messages.len().min(MAX_BATCH) as libc::c_uint;
+    let sent = retry(|| {
+        // SAFETY: the first `count` headers were filled with pointers and lengths from `messages`, which outlives the
+        // call; the kernel reads through them and writes only `msg_len` of the headers.
+        unsafe {
+            libc::sendmmsg(
+                fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT as _,
+            )
+        }
+    })?;
+    Ok(sent as usize)
+}
+
+/// `recvmmsg(2)`, never blocking, of as many messages as there are buffers and slots, [`MAX_BATCH`] at most; how many
+/// arrived, at least one.
+pub(super) fn recvmmsg<'a>(
+    fd: BorrowedFd<'_>,
+    buffers: impl Iterator<Item = &'a mut [u8]>,
+    slots: &mut [InMessage],
+) -> io::Result<usize> {
+    let mut headers = headers();
+    let mut iovecs = [const {
+        libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        }
+    }; MAX_BATCH];
+    let mut count = 0;
+    for (((header, iovec), buffer), slot) in headers
+        .iter_mut()
+        .zip(&mut iovecs)
+        .zip(buffers)
+        .zip(&mut *slots)
+    {
+        iovec.iov_base = buffer.as_mut_ptr().cast();
+        iovec.iov_len = buffer.len();
+        let name = slot.name.storage();
+        header.msg_hdr.msg_name = name.as_mut_ptr().cast();
+        header.msg_hdr.msg_namelen = name.len() as socklen_t;
+        let control = slot.control.storage();
+        header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+        header.msg_hdr.msg_controllen = control.len() as _;
+        header.msg_hdr.msg_iov = iovec;
+        header.msg_hdr.msg_iovlen = 1;
+        count += 1;
+    }
+    let received = retry(|| {
+        // SAFETY: the first `count` headers point, with the right lengths, into distinct slots, iovecs and buffers, all
+        // exclusively borrowed until after the call; all are initialised bytes, which any write leaves valid.
+        unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT as _,
+                ptr::null_mut(),
+            )
+        }
+    })? as usize;
+    for (slot, header) in slots.iter_mut().zip(&headers).take(received) {
+        slot.len = header.msg_len as usize;
+        slot.flags = header.msg_hdr.msg_flags;
+        slot.name.set_len(size(header.msg_hdr.msg_namelen));
+        slot.control.set_len(size(header.msg_hdr.msg_controllen));
+    }
+    Ok(received)
+}
+
+/// `setsockopt(2)` of an `int`.
+pub(super) fn set_option(
+    fd: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: c_int,
+) -> io::Result<()> {
+    let len = size_of::<c_int>() as socklen_t;
+    // SAFETY: the pointer and length are those of `value`, which the kernel only reads.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            ptr::from_ref(&value).cast(),
+            len,
+        )
+    })?;
+    Ok(())
+}
+
+/// `getsockopt(2)` of an `int`.
+pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, of which any bits are valid.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            ptr::from_mut(&mut value).cast(),
+            &mut len,
+        )
+    })?;
+    Ok(value)
+}
+
+/// `clock_gettime(2)`; zero for a clock that the kernel does not have.
+pub(super) fn clock_gettime(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one timespec.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or(0),
+        u32::try_from(time.tv_nsec).unwrap_or(0),
+    )
+}
+
+/// `timerfd_create(2)` on the monotonic clock, not blocking.
+pub(super) fn timerfd_create() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = check(unsafe {
+        libc::timerfd_create(
+            libc::CLOCK_MONOTONIC,
+            libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
+        )
+    })?;
+    // SAFETY: `fd` was just opened and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `timerfd_settime(2)` at a moment of the clock; zero disarms.
+pub(super) fn timerfd_settime(fd: BorrowedFd<'_>, at: Duration) -> io::Result<()> {
+    let value = libc::itimerspec {
+        it_interval: libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: libc::timespec {
+            tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: at.subsec_nanos() as _,
+        },
+    };
+    // SAFETY: the kernel reads one itimerspec; the old value is not asked for.
+    check(unsafe {
+        libc::timerfd_settime(
+            fd.as_raw_fd(),
+            libc::TFD_TIMER_ABSTIME,
+            &value,
+            ptr::null_mut(),
+        )
+    })?;
+    Ok(())
+}
+
+/// `ioctl(2)` with an interface request; the kernel may answer in it.
+pub(super) fn ioctl_interface(
+    fd: BorrowedFd<'_>,
+    number: u32,
+    request: &mut InterfaceRequest,
+) -> io::Result<()> {
+    // SAFETY: `InterfaceRequest` is at least as large and as aligned as the kernel's `struct ifreq`, and all numbers
+    // that `link` and `tun` use read or write one of those. None of them follows a pointer in it.
+    check(unsafe {
+        libc::ioctl(
+            fd.as_raw_fd(),
+            number as _,
+            ptr::from_mut(request).cast::<c_void>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// `unshare(2)`: the calling thread gets a new network namespace.
+pub(super) fn unshare_network() -> io::Result<()> {
+    // SAFETY: no pointers; only this thread's network namespace changes, which no memory depends on.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
+/// `setns(2)`: the calling thread enters a network namespace.
+pub(super) fn set_network(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no pointers; only this thread's network namespace changes, which no memory depends on.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
+/// `mount(2)`, binding a file to another name.
+pub(super) fn bind_mount(source: &CStr, target: &CStr) -> io::Result<()> {
+    // SAFETY: both paths are NUL-terminated; a bind mount reads neither type nor data.
+    check(unsafe {
+        libc::mount(
+            source.as_ptr(),
+            target.as_ptr(),
+            c"none".as_ptr(),
+            libc::MS_BIND,
+            ptr::null(),
+        )
+    })?;
+    Ok(())
+}
+
+/// `umount2(2)`, lazily.
+pub(super) fn unmount(target: &CStr) -> io::Result<()> {
+    // SAFETY: the path is NUL-terminated.
+    check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) })?;
+    Ok(())
+}

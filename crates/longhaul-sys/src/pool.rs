@@ -1,0 +1,333 @@
+//! Receive buffers that become [`Bytes`] without a copy, and come back when the last slice is dropped.
+
+use std::fmt;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// The length of a receive buffer: no UDP datagram and no coalesced batch of them is longer than the 16-bit length
+/// field of the IP header allows.
+pub const BUFFER_LEN: usize = 65_536;
+
+/// A pool of equal receive buffers, shared between sockets and threads (a clone is another handle to the same pool).
+///
+/// Buffers are made when they are first needed. Unused ones wait in a bounded list; beyond that bound they are freed.
+#[derive(Clone)]
+pub struct RecvPool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    buffer_len: usize,
+    max_spare: usize,
+    max_kept: usize,
+    spare: Mutex<Vec<Box<[u8]>>>,
+    live: AtomicUsize,
+    kept: AtomicUsize,
+}
+
+impl RecvPool {
+    /// A pool of buffers of [`BUFFER_LEN`], of which at most `max_spare` wait unused and at most `max_kept` are inside
+    /// [`Bytes`]; when that many are, [`RecvBuffer::take`] copies.
+    #[must_use]
+    pub fn new(max_spare: usize, max_kept: usize) -> Self {
+        Self::with_buffer_len(BUFFER_LEN, max_spare, max_kept)
+    }
+
+    /// As [`new`](Self::new), with another length; one below [`BUFFER_LEN`] truncates what does not fit into it.
+    #[must_use]
+    pub fn with_buffer_len(buffer_len: usize, max_spare: usize, max_kept: usize) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                buffer_len,
+                max_spare,
+                max_kept,
+                spare: Mutex::new(Vec::new()),
+                live: AtomicUsize::new(0),
+                kept: AtomicUsize::new(0),
+            }),
+        }
+    }
+
+    /// The length of each buffer.
+    #[must_use]
+    pub fn buffer_len(&self) -> usize {
+        self.shared.buffer_len
+    }
+
+    /// How many buffers are in use: being received into, or inside [`Bytes`]. Spare ones don't count.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.shared.live.load(Ordering::Relaxed)
+    }
+
+    /// How many buffers are inside [`Bytes`] that someone still holds.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.shared.kept.load(Ordering::Relaxed)
+    }
+
+    /// How many buffers wait to be used.
+    #[must_use]
+    pub fn spare(&self) -> usize {
+        self.shared.lock_spare().len()
+    }
+
+    /// A place to receive into; its memory comes from the pool when it is first written to.
+    #[must_use]
+    pub fn buffer(&self) -> RecvBuffer {
+        RecvBuffer {
+            pool: self.clone(),
+            held: Held::Nothing,
+        }
+    }
+
+    fn lend(&self) -> Lent {
+        let spare = self.shared.lock_spare().pop();
+        let bytes = spare.unwrap_or_else(|| vec![0; self.shared.buffer_len].into_boxed_slice());
+        self.shared.live.fetch_add(1, Ordering::Relaxed);
+        Lent {
+            bytes,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl fmt::Debug for RecvPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvPool")
+            .field("buffer_len", &self.buffer_len())
+            .field("live", &self.live())
+            .field("kept", &self.kept())
+            .field("spare", &self.spare())
+            .finish()
+    }
+}
+
+impl Shared {
+    fn lock_spare(&self) -> std::sync::MutexGuard<'_, Vec<Box<[u8]>>> {
+        // A list of buffers is whole whatever happened to the thread that held the lock.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A buffer out of the pool, which returns to it when dropped.
+struct Lent {
+    bytes: Box<[u8]>,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.shared.live.fetch_sub(1, Ordering::Relaxed);
+        let mut spare = self.shared.lock_spare();
+        if spare.len() < self.shared.max_spare {
+            spare.push(mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// The owner behind a [`Bytes`].
+struct Kept {
+    lent: Lent,
+    len: usize,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        self.lent.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.lent.shared.kept.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+enum Held {
+    Nothing,
+    Buffer(Lent),
+    Taken(Bytes),
+}
+
+/// A place to receive into, again and again: [`writable`](Self::writable) gives the memory, [`filled`](Self::filled)
+/// reads it in place, [`take`](Self::take) keeps what it holds beyond the next receive.
+pub struct RecvBuffer {
+    pool: RecvPool,
+    held: Held,
+}
+
+impl RecvBuffer {
+    /// The whole buffer, to be overwritten; a fresh one from the pool if the last was taken.
+    pub fn writable(&mut self) -> &mut [u8] {
+        if !matches!(self.held, Held::Buffer(_)) {
+            self.held = Held::Buffer(self.pool.lend());
+        }
+        match &mut self.held {
+            Held::Buffer(lent) => &mut lent.bytes,
+            Held::Nothing | Held::Taken(_) => &mut [],
+        }
+    }
+
+    /// The first `len` bytes (all that there are, if fewer).
+    #[must_use]
+    pub fn filled(&self, len: usize) -> &[u8] {
+        let all: &[u8] = match &self.held {
+            Held::Nothing => &[],
+            Held::Buffer(lent) => &lent.bytes,
+            Held::Taken(bytes) => bytes,
+        };
+        all.get(..len).unwrap_or(all)
+    }
+
+    /// The first `len` bytes as [`Bytes`], to be kept.
+    ///
+    /// If they fill more than a quarter of the buffer, the buffer itself is handed out and comes back to the pool when
+    /// the last slice of it is dropped; fewer are copied into an allocation of their size, so that kept bytes pin at
+    /// most four times their number. [`filled`](Self::filled) reads the same as before until the next
+    /// [`writable`](Self::writable).
+    pub fn take(&mut self, len: usize) -> Bytes {
+        let shared = &self.pool.shared;
+        let small = len <= shared.buffer_len / 4;
+        if small || shared.kept.load(Ordering::Relaxed) >= shared.max_kept {
+            return match &self.held {
+                Held::Taken(bytes) => bytes.slice(..len.min(bytes.len())),
+                Held::Nothing | Held::Buffer(_) => Bytes::copy_from_slice(self.filled(len)),
+            };
+        }
+        match mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => Bytes::new(),
+            Held::Taken(bytes) => {
+                let taken = bytes.slice(..len.min(bytes.len()));
+                self.held = Held::Taken(bytes);
+                taken
+            }
+            Held::Buffer(lent) => {
+                shared.kept.fetch_add(1, Ordering::Relaxed);
+                let len = len.min(lent.bytes.len());
+                let bytes = Bytes::from_owner(Kept { lent, len });
+                self.held = Held::Taken(bytes.clone());
+                bytes
+            }
+        }
+    }
+
+    /// Gives the memory back to the pool (or to whoever took it); for sockets that fall silent.
+    pub fn release(&mut self) {
+        self.held = Held::Nothing;
+    }
+}
+
+impl fmt::Debug for RecvBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = match self.held {
+            Held::Nothing => "nothing",
+            Held::Buffer(_) => "buffer",
+            Held::Taken(_) => "taken",
+        };
+        f.debug_struct("RecvBuffer").field("held", &held).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn filled(pool: &RecvPool, value: u8) -> RecvBuffer {
+        let mut buffer = pool.buffer();
+        buffer.writable().fill(value);
+        buffer
+    }
+
+    #[test]
+    fn a_large_take_lends_the_buffer_until_its_last_slice_is_dropped() {
+        let pool = RecvPool::with_buffer_len(1000, 4, 4);
+        let mut buffer = filled(&pool, 7);
+        let memory = buffer.filled(1).as_ptr();
+        let bytes = buffer.take(900);
+        assert_eq!(bytes.as_ptr(), memory, "no copy");
+        assert_eq!((pool.live(), pool.kept(), pool.spare()), (1, 1, 0));
+        assert_eq!(buffer.filled(900), &bytes[..], "still readable in place");
+
+        buffer.writable().fill(8);
+        assert_eq!((pool.live(), pool.kept()), (2, 1));
+        assert!(
+            bytes.iter().all(|&b| b == 7),
+            "kept bytes are not received into"
+        );
+
+        let slice = bytes.slice(10..20);
+        drop(bytes);
+        assert_eq!(pool.kept(), 1);
+        drop(slice);
+        assert_eq!((pool.live(), pool.kept(), pool.spare()), (1, 0, 1));
+
+        let mut again = pool.buffer();
+        assert_eq!(again.writable().as_ptr(), memory, "reused");
+    }
+
+    #[test]
+    fn a_small_take_copies_and_leaves_the_buffer_in_place() {
+        let pool = RecvPool::with_buffer_len(1000, 4, 4);
+        let mut buffer = filled(&pool, 7);
+        let memory = buffer.filled(1).as_ptr();
+        let bytes = buffer.take(250);
+        assert_eq!(bytes.len(), 250);
+        assert_ne!(bytes.as_ptr(), memory);
+        assert_eq!(pool.kept(), 0);
+        assert_eq!(buffer.writable().as_ptr(), memory);
+        assert_eq!(&bytes[..], &[7; 250]);
+    }
+
+    #[test]
+    fn beyond_the_ceiling_takes_copy() {
+        let pool = RecvPool::with_buffer_len(1000, 4, 1);
+        let mut buffer = filled(&pool, 1);
+        let first = buffer.take(1000);
+        let second = filled(&pool, 2).take(1000);
+        assert_eq!((pool.kept(), first[0], second[0]), (1, 1, 2));
+        drop(second);
+        assert_eq!(pool.kept(), 1);
+    }
+
+    #[test]
+    fn the_spare_list_is_bounded() {
+        let pool = RecvPool::with_buffer_len(16, 2, 8);
+        let buffers: Vec<_> = (0..5).map(|i| filled(&pool, i)).collect();
+        assert_eq!(pool.live(), 5);
+        drop(buffers);
+        assert_eq!((pool.live(), pool.spare()), (0, 2));
+    }
+
+    #[test]
+    fn lengths_beyond_the_buffer_and_empty_buffers_are_harmless() {
+        let pool = RecvPool::with_buffer_len(16, 2, 8);
+        assert!(pool.buffer().take(100).is_empty());
+        assert!(pool.buffer().filled(100).is_empty());
+        let mut buffer = filled(&pool, 3);
+        assert_eq!(buffer.take(100).len(), 16);
+        assert_eq!(buffer.take(100).len(), 16);
+        assert_eq!(buffer.take(2).len(), 2);
+        buffer.release();
+        assert!(buffer.filled(1).is_empty());
+        assert_eq!(pool.live(), 0);
+    }
+
+    #[test]
+    fn bytes_may_be_dropped_on_another_thread() {
+        let pool = RecvPool::with_buffer_len(64, 8, 1000);
+        let kept: Vec<_> = (0..100).map(|i| filled(&pool, i).take(64)).collect();
+        assert_eq!(pool.kept(), 100);
+        thread::scope(|scope| {
+            for chunk in kept.chunks(25).map(<[Bytes]>::to_vec) {
+                scope.spawn(move || drop(chunk));
+            }
+        });
+        drop(kept);
+        assert_eq!((pool.live(), pool.kept(), pool.spare()), (0, 0, 8));
+    }
+}

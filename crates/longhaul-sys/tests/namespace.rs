@@ -1,0 +1,190 @@
+//! Network namespaces and TUN devices; skipped, with a message, where they are not permitted.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{self, Command};
+use std::thread::sleep;
+use std::time::Duration;
+
+use longhaul_sys::linux::{ErrorClass, NetNs, Transmit, Tun, UdpSocket};
+
+fn namespace() -> Option<NetNs> {
+    match NetNs::anonymous() {
+        Ok(namespace) => Some(namespace),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            eprintln!("skipped: network namespaces are not permitted here");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn bind(addr: &str) -> UdpSocket {
+    UdpSocket::new(std::net::UdpSocket::bind(addr).unwrap()).unwrap()
+}
+
+fn send(socket: &UdpSocket, destination: &str, len: usize) -> Result<(), ErrorClass> {
+    let payload = vec![9; len];
+    let transmit = Transmit {
+        destination: Some(destination.parse().unwrap()),
+        tos: 0x2e << 2 | 1,
+        src_ip: None,
+        segment_size: None,
+        slices: &[IoSlice::new(&payload)],
+    };
+    socket
+        .send(&transmit)
+        .map_err(|error| ErrorClass::of(&error))
+}
+
+fn read(tun: &Tun, packet: &mut [u8]) -> usize {
+    for _ in 0..2000 {
+        match tun.read(packet) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                sleep(Duration::from_millis(1))
+            }
+            result => return result.unwrap(),
+        }
+    }
+    panic!("no packet");
+}
+
+#[test]
+fn a_namespace_is_another_world_with_a_loopback() {
+    let Some(namespace) = namespace() else { return };
+    let outside = bind("127.0.0.1:0");
+    let addr = outside.local_addr().unwrap();
+    namespace
+        .run(|| {
+            // The same address is free in here, and nothing else can be reached.
+            let inside = std::net::UdpSocket::bind(addr).unwrap();
+            let inside = UdpSocket::new(inside).unwrap();
+            assert_eq!(send(&inside, &addr.to_string(), 10), Ok(()));
+            assert_eq!(
+                send(&bind("0.0.0.0:0"), "192.0.2.1:9", 10),
+                Err(ErrorClass::Unreachable)
+            );
+        })
+        .unwrap();
+    assert_eq!(send(&outside, &addr.to_string(), 10), Ok(()));
+}
+
+#[test]
+fn named_namespaces_are_found_again() {
+    if namespace().is_none() {
+        return;
+    }
+    let name = format!("longhaul-{}", process::id());
+    let inode = |namespace: &NetNs| {
+        namespace
+            .run(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap())
+            .unwrap()
+    };
+    let created = NetNs::create(&name).unwrap();
+    let opened = NetNs::open(&name);
+    let again = NetNs::create(&name);
+    NetNs::delete(&name).unwrap();
+    assert_eq!(inode(&opened.unwrap()), inode(&created));
+    assert_ne!(inode(&created), inode(&NetNs::current().unwrap()));
+    assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert!(NetNs::open(&name).is_err());
+    assert_eq!(
+        NetNs::create("../x").unwrap_err().kind(),
+        io::ErrorKind::InvalidInput
+    );
+}
+
+#[test]
+fn a_tun_device_carries_ip_packets_both_ways() {
+    let Some(namespace) = namespace() else { return };
+    let (tun, socket) = namespace
+        .run(|| {
+            let tun = Tun::open("lh%d").unwrap();
+            assert_eq!(tun.link().name(), "lh0");
+            (tun, bind("0.0.0.0:4000"))
+        })
+        .unwrap();
+    // From outside: the device remembers its namespace.
+    tun.link()
+        .set_address(Ipv4Addr::new(10, 9, 0, 1), 24)
+        .unwrap();
+    tun.link().set_mtu(1400).unwrap();
+    tun.link().set_up().unwrap();
+
+    let mut packet = [0; 2000];
+    assert_eq!(send(&socket, "10.9.0.2:5000", 1372), Ok(()));
+    let len = loop {
+        let len = read(&tun, &mut packet);
+        // IPv6 announces itself too.
+        if packet[0] >> 4 == 4 {
+            break len;
+        }
+    };
+    assert_eq!(len, 1400);
+    assert_eq!(packet[1], 0x2e << 2 | 1, "TOS");
+    assert_eq!(packet[6] & 0x40, 0x40, "don't fragment");
+    assert_eq!(packet[12..20], [10, 9, 0, 1, 10, 9, 0, 2]);
+    assert_eq!(
+        send(&socket, "10.9.0.2:5000", 1373),
+        Err(ErrorClass::MessageTooLarge)
+    );
+
+    // Back to the sender: addresses and ports exchanged, which no checksum minds.
+    let mut reply = packet;
+    reply[12..16].copy_from_slice(&packet[16..20]);
+    reply[16..20].copy_from_slice(&packet[12..16]);
+    reply[20..22].copy_from_slice(&packet[22..24]);
+    reply[22..24].copy_from_slice(&packet[20..22]);
+    tun.write(&reply[..len]).unwrap();
+    let pool = longhaul_sys::pool::RecvPool::new(2, 2);
+    let mut batch = longhaul_sys::linux::RecvBatch::new(&pool, 1);
+    while socket.recv(&mut batch).is_err() {
+        sleep(Duration::from_millis(1));
+    }
+    let message = batch.messages().next().unwrap();
+    assert_eq!(message.meta.addr, SocketAddr::from(([10, 9, 0, 2], 5000)));
+    assert_eq!(
+        (message.meta.tos, message.data().len()),
+        (Some(0x2e << 2 | 1), 1372)
+    );
+}
+
+/// A queue that drains slowly keeps datagrams on the account of their sender.
+#[test]
+fn a_full_send_buffer_stops_a_batch_midway() {
+    let Some(namespace) = namespace() else { return };
+    namespace
+        .run(|| {
+            let slow = [
+                "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "80kbit", "burst", "2000",
+                "limit", "10000000",
+            ];
+            if !Command::new("tc")
+                .args(slow)
+                .status()
+                .is_ok_and(|status| status.success())
+            {
+                eprintln!("skipped: no tc with tbf here");
+                return;
+            }
+            let (sender, receiver) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+            sender.set_send_buffer(10_000).unwrap();
+            let payload = [0; 1000];
+            let slices = [IoSlice::new(&payload)];
+            let destination = Some(receiver.local_addr().unwrap());
+            let one = Transmit {
+                destination,
+                tos: 0,
+                src_ip: None,
+                segment_size: None,
+                slices: &slices,
+            };
+            let sent = sender.send_batch(&[one; 32]).unwrap();
+            assert!((1..32).contains(&sent), "{sent}");
+            let error = sender.send_batch(&[one; 32]).unwrap_err();
+            assert_eq!(ErrorClass::of(&error), ErrorClass::WouldBlock);
+        })
+        .unwrap();
+}

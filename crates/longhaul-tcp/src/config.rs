@@ -1,0 +1,147 @@
+//! What an application may set for a connection and for an endpoint.
+
+use longhaul_units::{Rate, Span};
+
+/// Settings of a connection. `Default` is what suits an unknown path; a listener's apply to what it accepts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The congestion controller to make for the connection.
+    pub congestion: longhaul_cc::Congestion,
+    /// Bytes of data that may wait for acknowledgement or transmission.
+    pub send_buffer: usize,
+    /// The receive window's size at the start.
+    pub recv_buffer: usize,
+    /// The receive window's ceiling: auto-tuning grows it up to here (at most 1 GiB, RFC 7323, section 2.2).
+    pub recv_buffer_max: usize,
+    /// UDP payload that is assumed to pass every path: where path MTU discovery starts and falls back to
+    /// (RFC 8899, section 5.1.2).
+    pub base_plpmtu: u16,
+    /// UDP payload above which path MTU discovery does not probe; equal to `base_plpmtu` switches it off.
+    pub max_plpmtu: u16,
+    /// Coalesce small writes while data is unacknowledged (RFC 9293, section 3.7.4).
+    pub nagle: bool,
+    /// Whether to offer SACK (RFC 2018).
+    pub sack: bool,
+    /// Whether to offer timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Whether to offer window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// Whether to offer longhaul's own options to the peer.
+    pub extensions: bool,
+    /// Whether to negotiate ECN (RFC 3168).
+    pub ecn: bool,
+    /// Probe an idle peer after this long (RFC 9293, section 3.8.4); `None` never does.
+    pub keep_alive: Option<KeepAlive>,
+    /// Give up when data stays unacknowledged for this long (RFC 9293, section 3.8.3; RFC 5482); `None` uses R2.
+    pub user_timeout: Option<Span>,
+    /// Retransmissions of a SYN before the connection attempt fails (RFC 9293, section 3.8.3: at least 3 minutes'
+    /// worth unless told otherwise).
+    pub syn_retries: u32,
+    /// Floor of the retransmission timeout. RFC 6298 says 1 s; 200 ms is what deployed stacks use, and is safe with
+    /// timestamps, F-RTO and Eifel detection.
+    pub min_rto: Span,
+    /// The longest an acknowledgement is delayed (RFC 9293, section 3.8.6.3: below 500 ms).
+    pub ack_delay: Span,
+    /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
+    pub time_wait: Span,
+    /// How long a closed connection may wait for its peer's FIN.
+    pub fin_wait2_timeout: Span,
+    /// A ceiling for the pacing rate.
+    pub max_pacing_rate: Rate,
+    /// A ceiling for the congestion window in bytes.
+    pub max_cwnd: u64,
+    /// Router feedback (Quick-Start, RCP, XCP) the application vouches for.
+    pub network_feedback: bool,
+}
+
+/// Probing of an idle peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Idle time before the first probe.
+    pub idle: Span,
+    /// Time between probes.
+    pub interval: Span,
+    /// Unanswered probes before the connection is given up.
+    pub probes: u32,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self { idle: Span::from_secs(7200), interval: Span::from_secs(75), probes: 9 }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            congestion: longhaul_cc::Congestion::default(),
+            send_buffer: 4 << 20,
+            recv_buffer: 256 << 10,
+            recv_buffer_max: 64 << 20,
+            base_plpmtu: 1232,
+            max_plpmtu: 1472,
+            nagle: true,
+            sack: true,
+            timestamps: true,
+            window_scaling: true,
+            extensions: true,
+            ecn: true,
+            keep_alive: None,
+            user_timeout: None,
+            syn_retries: 6,
+            min_rto: Span::from_millis(200),
+            ack_delay: Span::from_millis(40),
+            time_wait: Span::from_secs(60),
+            fin_wait2_timeout: Span::from_secs(60),
+            max_pacing_rate: Rate::MAX,
+            max_cwnd: 1 << 32,
+            network_feedback: false,
+        }
+    }
+}
+
+impl Config {
+    /// The window scale that lets the 16-bit field reach `recv_buffer_max` (RFC 7323, section 2.3: at most 14).
+    pub(crate) fn window_shift(&self) -> u8 {
+        (0..14).find(|s| (0xffff_u64 << s) >= self.recv_buffer_max as u64).unwrap_or(14)
+    }
+}
+
+/// Settings of an endpoint: one UDP socket with all its connections.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EndpointConfig {
+    /// Keys initial sequence numbers, timestamp offsets and SYN cookies. From the operating system's entropy; a
+    /// simulation may use a seed.
+    pub secret: [u8; 32],
+    /// Connections in the handshake or waiting to be accepted, before SYNs are answered by stateless cookies.
+    pub backlog: usize,
+    /// Answer every SYN by a cookie.
+    pub always_cookies: bool,
+    /// Connections at most; further SYNs are dropped.
+    pub max_connections: usize,
+    /// Bytes of data buffered by all connections together, at most; above it windows stop growing and new
+    /// connections are refused.
+    pub max_memory: usize,
+    /// TIME-WAIT records kept; the oldest makes room (a late duplicate may then meet a new connection, RFC 1337).
+    pub max_time_wait: usize,
+    /// Answer segments of unknown connections by a RST; a silent endpoint drops them.
+    pub reset_unknown: bool,
+}
+
+impl EndpointConfig {
+    /// The defaults under `secret`.
+    #[must_use]
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self {
+            secret,
+            backlog: 1024,
+            always_cookies: false,
+            max_connections: 1 << 20,
+            max_memory: 4 << 30,
+            max_time_wait: 131_072,
+            reset_unknown: true,
+        }
+    }
+}

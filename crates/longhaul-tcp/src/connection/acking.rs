@@ -1,0 +1,290 @@
+//! What an acknowledgement does to the send side.
+
+use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
+use longhaul_units::{Bytes, Time};
+use longhaul_wire::{Flags, Header};
+
+use super::loss::AckOutcome;
+use super::timers::Timer;
+use super::{Connection, Event, SegmentMeta};
+use crate::scoreboard::{Burst, Record};
+use crate::seq;
+
+/// What the segments that one ACK newly delivered have in common, gathered in one pass.
+#[derive(Default)]
+struct Delivery {
+    /// The newest by send time, with its snapshot.
+    newest: Option<(Record, Burst)>,
+    /// Send time of the oldest, and of the newest, that was never retransmitted: RTT samples (Karn).
+    oldest_clean: Option<Time>,
+    newest_clean: Option<Time>,
+    /// The newest retransmitted one's send time, for a sample by timestamp echo.
+    mtu_probe: bool,
+    proves_spurious: bool,
+}
+
+impl Delivery {
+    fn note(&mut self, record: &Record, burst: &Burst) {
+        let key = (burst.sent_at, record.end());
+        if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
+            self.newest = Some((*record, *burst));
+        }
+        if !record.is_retransmitted() {
+            self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
+            self.newest_clean = Some(self.newest_clean.map_or(burst.sent_at, |t| t.max(burst.sent_at)));
+        }
+        self.mtu_probe |= record.is_mtu_probe();
+    }
+}
+
+/// The send side before an ACK.
+#[derive(Clone, Copy)]
+struct Before {
+    in_flight: u64,
+    flight_size: u64,
+}
+
+impl Connection {
+    /// Processes the acknowledgment, window and SACK of an acceptable segment (RFC 9293, section 3.10.7.4, fifth).
+    pub(super) fn process_ack(&mut self, now: Time, meta: &SegmentMeta, header: &Header, seq_offset: u64, ack: u64, len: usize) {
+        let before = Before { in_flight: self.pipe(), flight_size: self.snd.flight_size() };
+        let window_changed = self.update_window(header, seq_offset, ack);
+        let una_advanced = ack.saturating_sub(self.snd.una);
+        if una_advanced == 0 && header.options.sack.is_empty() && len > 0 {
+            // Plain data from a peer to whom we owe nothing.
+            return;
+        }
+        let at = meta.rx_time.unwrap_or(now).min(now);
+        let mut delivery = Delivery::default();
+        let delivered = self.deliver(at, header, ack, una_advanced, &mut delivery);
+        let dsack = self.find_dsack(header, ack);
+        let outcome = AckOutcome {
+            una_advanced,
+            newly_sacked: delivered.saturating_sub(una_advanced),
+            duplicate: una_advanced == 0 && len == 0 && !window_changed && before.flight_size > 0,
+            dsack,
+            echo: header.options.timestamps.map(|t| t.echo),
+            proves_spurious: delivery.proves_spurious,
+        };
+        if delivered == 0 && una_advanced == 0 && !outcome.duplicate && dsack.is_none() && !header.flags.contains(Flags::ECE)
+        {
+            self.after_window_change(now, window_changed);
+            return;
+        }
+        self.rate.on_delivered(delivered, at);
+        let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
+        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.rate.sample(burst, self.rtt.min()));
+        if una_advanced > 0 {
+            self.on_una_advanced(now);
+        }
+        if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
+            self.change_mss(now);
+        }
+        let spurious = self.check_spurious(now, &outcome);
+        let (newly_lost, episode) = self.detect_losses(at, &outcome);
+        let mut event = Ack::new(now);
+        event.rx_time = meta.rx_time;
+        event.coalesced = meta.coalesced;
+        event.cumulative = Bytes(una_advanced);
+        event.delivered = Bytes(delivered);
+        event.newly_lost = Bytes(newly_lost);
+        event.rtt = rtt;
+        event.rate = rate;
+        event.ecn = self.take_congestion_echo(header);
+        event.prior_in_flight = Bytes(before.in_flight);
+        event.flight_size = Bytes(before.flight_size);
+        event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
+        self.tell_ack(event);
+        if una_advanced > 0 {
+            self.on_progress(now);
+        } else {
+            self.arm_retransmission(now);
+        }
+        self.after_window_change(now, window_changed);
+    }
+
+    /// Fills in what every ACK event carries and calls the controller.
+    fn tell_ack(&mut self, event: Ack<'static>) {
+        let acked = std::mem::take(&mut self.acked_segments);
+        let mut event: Ack<'_> = event;
+        event.acked = &acked;
+        event.total_delivered = Bytes(self.rate.delivered);
+        event.in_flight = Bytes(self.pipe());
+        let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
+        event.recover_flight = Bytes(outstanding) + event.delivered;
+        event.limit = self.limit;
+        event.cwnd_limited = self.loss.cwnd_limited || self.limit == SendLimit::Cwnd;
+        event.round_start = self.advance_round();
+        if event.round_start {
+            self.loss.cwnd_limited = false;
+        }
+        let path = self.path();
+        self.controller.on_ack(&event, &path);
+        self.acked_segments = acked;
+        self.acked_segments.clear();
+        self.refresh_control();
+    }
+
+    /// A timer found losses: the controller hears of them as of an ACK that delivered nothing.
+    pub(super) fn report_timer_losses(&mut self, now: Time, newly_lost: u64, episode: Episode) {
+        let mut event = Ack::new(now);
+        event.newly_lost = Bytes(newly_lost);
+        event.episode = episode;
+        event.prior_in_flight = Bytes(self.pipe() + newly_lost);
+        event.flight_size = Bytes(self.snd.flight_size());
+        self.tell_ack(event);
+    }
+
+    /// Applies the cumulative acknowledgment and the SACK blocks; returns bytes newly delivered.
+    fn deliver(&mut self, at: Time, header: &Header, ack: u64, una_advanced: u64, delivery: &mut Delivery) -> u64 {
+        let echo = header.options.timestamps.map(|t| t.echo);
+        let (clock, min_rtt) = (self.clock, self.rtt.min());
+        let wants_segments = self.wants_segments;
+        let (loss, segments) = (&mut self.loss, &mut self.acked_segments);
+        let mut on_delivered = |record: &Record, burst: &Burst| {
+            // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's.
+            let early = min_rtt.is_some_and(|min| at - burst.sent_at < min);
+            let older = echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
+            let ambiguous = record.is_retransmitted() && (early || older);
+            loss.on_delivered(record, burst.sent_at, at, ambiguous);
+            delivery.proves_spurious |= loss.proves_spurious(record);
+            delivery.note(record, burst);
+            if wants_segments {
+                let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
+                segment.kind = record.kind();
+                segment.tag = burst.tag;
+                segments.push(segment);
+            }
+        };
+        let mut bytes = 0;
+        if una_advanced > 0 {
+            bytes += self.snd.board.acknowledge(ack, &mut on_delivered);
+            self.snd.una = ack;
+        }
+        if self.negotiated.sack {
+            for block in header.options.sack.iter() {
+                let left = seq::to_offset(self.iss, block.left, ack);
+                let right = seq::to_offset(self.iss, block.right, ack);
+                // Blocks that are not wholly inside (SND.UNA, SND.NXT] say nothing we may trust.
+                let inside = left >= ack as i64 && right > left && right <= self.snd.nxt as i64;
+                if inside {
+                    bytes += self.snd.board.sack(left as u64, right as u64, &mut on_delivered);
+                }
+            }
+        }
+        bytes
+    }
+
+    /// The duplicate that the first SACK block reports, if it does (RFC 2883, section 4).
+    fn find_dsack(&self, header: &Header, ack: u64) -> Option<(u64, u64)> {
+        if !self.negotiated.sack {
+            return None;
+        }
+        let blocks = header.options.sack.as_slice();
+        let first = blocks.first()?;
+        let left = seq::to_offset(self.iss, first.left, ack);
+        let right = seq::to_offset(self.iss, first.right, ack);
+        if left < 1 || right <= left || right > self.snd.nxt as i64 {
+            return None;
+        }
+        let below = right <= ack as i64;
+        let inside_second = blocks.get(1).is_some_and(|b| {
+            seq::to_offset(self.iss, b.left, ack) <= left && right <= seq::to_offset(self.iss, b.right, ack)
+        });
+        (below || inside_second).then_some((left as u64, right as u64))
+    }
+
+    /// SND.WND follows the newest segment (RFC 9293, section 3.10.7.4). Whether it changed.
+    fn update_window(&mut self, header: &Header, seq_offset: u64, ack: u64) -> bool {
+        let newer = self.snd.wl1 < seq_offset || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
+        if ack < self.snd.una || !newer {
+            return false;
+        }
+        let window = u64::from(header.window) << self.negotiated.send_shift;
+        let old_edge = self.snd.window_edge();
+        self.snd.wl1 = seq_offset;
+        self.snd.wl2 = ack;
+        let changed = window != self.snd.window;
+        self.snd.window = window;
+        self.snd.max_window = self.snd.max_window.max(window);
+        changed || ack.saturating_add(window) != old_edge && ack == self.snd.una && window != 0
+    }
+
+    fn after_window_change(&mut self, now: Time, changed: bool) {
+        if self.snd.window == 0 {
+            return;
+        }
+        self.timers.stop(Timer::Persist);
+        if !changed || !self.snd.probing_window {
+            return;
+        }
+        self.snd.probing_window = false;
+        self.rtt.reset_backoff();
+        if let Some((index, _)) = self.snd.board.front() {
+            // The probe's octet was refused while the window was closed.
+            self.snd.board.mark_lost(index);
+            self.loss.forced = true;
+            self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        }
+    }
+
+    /// RTT samples: the newest never-retransmitted segment tells the path's, the oldest (which includes the peer's
+    /// delay of its ACK) the timer's; else the timestamp's echo (RFC 7323, section 4).
+    fn take_rtt_samples(
+        &mut self,
+        now: Time,
+        at: Time,
+        header: &Header,
+        delivery: &Delivery,
+        flight: u64,
+    ) -> Option<RttSample> {
+        let mss = Bytes::from(self.mss());
+        if let (Some(newest), Some(oldest)) = (delivery.newest_clean, delivery.oldest_clean) {
+            let rtt = (at - newest).max(longhaul_units::Span::from_nanos(1));
+            self.rtt.observe(now, rtt);
+            self.rtt.sample((at - oldest).max(rtt), Bytes(flight), mss);
+            self.loss.allow_probe();
+            return Some(RttSample { rtt, sent_at: newest });
+        }
+        let (record, burst) = delivery.newest.as_ref()?;
+        let echo = header.options.timestamps?.echo;
+        if !record.is_retransmitted() || echo != self.clock.value(burst.sent_at) {
+            return None;
+        }
+        // The echo names this very transmission.
+        let rtt = (at - burst.sent_at).max(longhaul_units::Span::from_nanos(1));
+        self.rtt.observe(now, rtt);
+        self.rtt.sample(rtt, Bytes(flight), mss);
+        self.loss.allow_probe();
+        Some(RttSample { rtt, sent_at: burst.sent_at })
+    }
+
+    fn on_una_advanced(&mut self, now: Time) {
+        let data_end = self.snd.una.min(self.snd.buffer.end());
+        self.snd.buffer.advance(data_end);
+        self.snd.probing_window = false;
+        self.timers.stop(Timer::Persist);
+        if self.snd.writer_waits && self.snd.buffer.free() >= self.snd.buffer.capacity() / 4 {
+            self.snd.writer_waits = false;
+            self.events.raise(Event::Writable);
+        }
+        if self.snd.fin_acknowledged() {
+            self.events.raise(Event::Finished);
+        }
+        self.stats.bytes_acked = self.snd.una.saturating_sub(1);
+        let _ = now;
+    }
+
+    /// Classic ECN: one response a round trip, answered by CWR (RFC 3168, section 6.1.2).
+    fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {
+        let mut delta = EcnDelta::default();
+        if !self.negotiated.ecn || !header.flags.contains(Flags::ECE) || self.snd.una < self.snd.ece_answered_until {
+            return delta;
+        }
+        self.snd.ece_answered_until = self.snd.nxt;
+        self.snd.cwr_due = true;
+        self.loss.congestion_seen = true;
+        delta.congestion = true;
+        delta
+    }
+}

@@ -1,0 +1,360 @@
+//! What the application does with a connection (RFC 9293, section 3.9.1), and its timers.
+
+use bytes::Bytes;
+use longhaul_cc::PathEvent;
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Flags, Header};
+
+use super::timers::{Timer, Timers};
+use super::{Connection, Event, EventSet, Pressure};
+use crate::error::ConnectionError;
+use crate::seq;
+use crate::state::State;
+
+/// What [`Connection::read`] and [`Connection::write`] say when they do nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Blocked {
+    /// Nothing to read, or no room to write, now: an [`Event`] will tell.
+    #[error("would block")]
+    WouldBlock,
+    /// This side was shut down for writing.
+    #[error("shut down for writing")]
+    ShutDown,
+    /// The connection failed.
+    #[error(transparent)]
+    Failed(#[from] ConnectionError),
+}
+
+impl Connection {
+    /// Queues a copy of as much of `data` as fits; returns how much.
+    ///
+    /// # Errors
+    /// [`Blocked::WouldBlock`] if nothing fits, else why nothing will ever.
+    pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
+        self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
+        let taken = self.snd.buffer.write(data);
+        if taken == 0 && !data.is_empty() {
+            self.snd.writer_waits = true;
+            return Err(Blocked::WouldBlock);
+        }
+        Ok(taken)
+    }
+
+    /// Queues as much of `data` as fits, without copying large parts, and leaves the rest in it.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_bytes(&mut self, data: &mut Bytes) -> Result<usize, Blocked> {
+        self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
+        let before = data.len();
+        *data = self.snd.buffer.write_bytes(std::mem::take(data));
+        let taken = before - data.len();
+        if taken == 0 && before > 0 {
+            self.snd.writer_waits = true;
+            return Err(Blocked::WouldBlock);
+        }
+        Ok(taken)
+    }
+
+    fn check_writable(&self) -> Result<(), Blocked> {
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        if self.snd.fin_queued || !self.state.can_send() {
+            return Err(Blocked::ShutDown);
+        }
+        if self.pressure == Pressure::Hard && !self.snd.buffer.is_empty() {
+            return Err(Blocked::WouldBlock);
+        }
+        Ok(())
+    }
+
+    /// Bytes that [`write`](Self::write) would take now.
+    #[must_use]
+    pub fn writable(&self) -> usize {
+        if self.check_writable().is_ok() { self.snd.buffer.free() } else { 0 }
+    }
+
+    /// Takes up to `max` bytes in order; an empty result is the end of the stream.
+    ///
+    /// # Errors
+    /// [`Blocked::WouldBlock`] if nothing has arrived, else why nothing will.
+    pub fn read(&mut self, max: usize) -> Result<Bytes, Blocked> {
+        if let Some(data) = self.rcv.data.read(max) {
+            self.after_read(data.len());
+            return Ok(data);
+        }
+        self.read_nothing().map(|()| Bytes::new())
+    }
+
+    /// Copies in-order bytes into `buffer`; zero is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_into(&mut self, buffer: &mut [u8]) -> Result<usize, Blocked> {
+        let read = self.rcv.data.read_into(buffer);
+        if read > 0 || buffer.is_empty() {
+            self.after_read(read);
+            return Ok(read);
+        }
+        self.read_nothing().map(|()| 0)
+    }
+
+    /// Copies in-order bytes into `buffer` and leaves them to be read.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, Blocked> {
+        let seen = self.rcv.data.peek_into(buffer);
+        if seen > 0 || buffer.is_empty() {
+            return Ok(seen);
+        }
+        self.read_nothing().map(|()| 0)
+    }
+
+    /// Whether a read would give something other than [`Blocked::WouldBlock`].
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.rcv.data.unread() > 0 || self.read_nothing() != Err(Blocked::WouldBlock)
+    }
+
+    /// What a read that finds no data means.
+    fn read_nothing(&self) -> Result<(), Blocked> {
+        if self.rcv.fin_reached() || self.rcv.closed {
+            return Ok(());
+        }
+        if let Some(error) = self.error {
+            return Err(error.into());
+        }
+        if self.state == State::Closed { Ok(()) } else { Err(Blocked::WouldBlock) }
+    }
+
+    fn after_read(&mut self, bytes: usize) {
+        self.rcv.consumed += bytes as u64;
+        let rtt = self.rtt.srtt();
+        if self.pressure == Pressure::None {
+            self.rcv.tune(self.now, rtt);
+        }
+        if self.state.can_receive() && self.rcv.wants_update(self.mss()) {
+            self.rcv.ack_due = true;
+        }
+    }
+
+    /// No more will be written: a FIN follows what is queued. Doing it again changes nothing.
+    pub fn shutdown(&mut self) {
+        if self.snd.fin_queued {
+            return;
+        }
+        match self.state {
+            State::SynSent => {
+                // RFC 9293, section 3.10.4: nothing was promised to anybody.
+                if self.snd.buffer.is_empty() {
+                    self.finish(None);
+                    return;
+                }
+            }
+            State::SynReceived | State::Established => {}
+            State::CloseWait => {}
+            _ => return,
+        }
+        self.snd.fin_queued = true;
+        self.advance_closing();
+    }
+
+    /// A queued FIN changes the state once the handshake is over (RFC 9293, section 3.10.4).
+    pub(super) fn advance_closing(&mut self) {
+        if !self.snd.fin_queued {
+            return;
+        }
+        match self.state {
+            State::Established => self.enter(State::FinWait1),
+            State::CloseWait => self.enter(State::LastAck),
+            _ => {}
+        }
+    }
+
+    /// Nobody will read any more. If data is unread, or arrives later, the peer is told by a RST that it was lost
+    /// (RFC 9293, section 3.6.1).
+    pub fn close_read(&mut self) {
+        if self.rcv.closed {
+            return;
+        }
+        self.rcv.closed = true;
+        if self.rcv.data.unread() > 0 && self.state.is_synchronized() {
+            self.abort_unread(self.now);
+        }
+        if self.state == State::FinWait2 {
+            self.timers.arm(Timer::Linger, self.now + self.config.fin_wait2_timeout);
+        }
+    }
+
+    /// The application is gone: what is queued is still sent, nobody reads.
+    pub fn orphan(&mut self) {
+        self.orphaned = true;
+        self.shutdown();
+        self.close_read();
+    }
+
+    /// Gives the connection up at once; the peer gets a RST (RFC 9293, section 3.10.5).
+    pub fn abort(&mut self) {
+        if matches!(self.state, State::Closed) {
+            return;
+        }
+        if self.state.is_synchronized() && self.state != State::TimeWait || self.state == State::SynReceived {
+            self.reset = Some(self.reset_header(self.now));
+        }
+        self.finish(Some(ConnectionError::Aborted));
+    }
+
+    pub(super) fn abort_unread(&mut self, now: Time) {
+        self.reset = Some(self.reset_header(now));
+        self.finish(Some(ConnectionError::Aborted));
+    }
+
+    /// The host's own error for this peer: refused by ICMP, or unreachable. It ends an attempt to connect, and is a
+    /// hint that is not believed later (RFC 5927, section 4; RFC 9293, section 3.9.2.2).
+    pub fn handle_host_error(&mut self, refused: bool) {
+        if self.state == State::SynSent && refused {
+            self.finish(Some(ConnectionError::Refused));
+        }
+    }
+
+    /// A datagram of the current size is longer than the first hop takes.
+    pub fn handle_too_long(&mut self, now: Time) {
+        let now = self.advance(now);
+        self.pmtu.on_too_long(now);
+    }
+
+    /// Switches the Nagle algorithm off or on.
+    pub fn set_nodelay(&mut self, nodelay: bool) {
+        self.snd.nodelay = nodelay;
+    }
+
+    /// Whether the Nagle algorithm is off.
+    #[must_use]
+    pub fn nodelay(&self) -> bool {
+        self.snd.nodelay
+    }
+
+    /// Replaces a connection's settings that may change while it lives.
+    pub fn update_config(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
+        change(std::sync::Arc::make_mut(&mut self.config));
+        self.snd.buffer.set_capacity(self.config.send_buffer);
+        let now = self.now;
+        self.arm_keep_alive(now);
+        self.arm_retransmission(now);
+        self.refresh_control();
+    }
+
+    pub(super) fn arm_keep_alive(&mut self, now: Time) {
+        let Some(keep_alive) = self.config.keep_alive else {
+            self.timers.stop(Timer::KeepAlive);
+            return;
+        };
+        if self.state.is_synchronized() && self.state != State::TimeWait {
+            self.keep_alive_probes = 0;
+            self.timers.arm(Timer::KeepAlive, now + keep_alive.idle);
+        }
+    }
+
+    /// Every timer that is due fires once.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.advance(now);
+        let mut due = Timers::default();
+        std::mem::swap(&mut due, &mut self.timers);
+        let mut fired = [None; Timer::COUNT];
+        for slot in &mut fired {
+            *slot = due.expire(now);
+        }
+        self.timers = due;
+        for timer in fired.into_iter().flatten() {
+            if self.state == State::Closed {
+                return;
+            }
+            self.fire(now, timer);
+        }
+    }
+
+    fn fire(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Rto => self.on_retransmission_timeout(now),
+            Timer::Probe => self.on_probe_timeout(now),
+            Timer::Reorder => self.on_reorder_timeout(now),
+            // The send loop runs after every call: the pacer's time having come is enough.
+            Timer::Pace | Timer::Pmtu => {}
+            Timer::Ack => self.rcv.ack_due = true,
+            Timer::Persist => self.on_persist(now),
+            Timer::KeepAlive => self.on_keep_alive(now),
+            Timer::User => self.finish(Some(ConnectionError::TimedOut)),
+            Timer::Linger => self.finish(None),
+            Timer::Tick => {
+                let path = self.path();
+                self.controller.on_tick(now, &path);
+                self.refresh_control();
+            }
+        }
+    }
+
+    /// Nothing is in flight and the peer's window keeps data back (RFC 9293, section 3.8.6.1).
+    fn on_persist(&mut self, now: Time) {
+        if self.snd.window > 0 {
+            self.snd.override_sws = true;
+            return;
+        }
+        self.snd.window_probe_due = true;
+        self.snd.probing_window = true;
+        self.loss.forced = true;
+        self.rtt.back_off();
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+    }
+
+    /// A segment before the window makes the peer show whether it lives (RFC 9293, section 3.8.4).
+    fn on_keep_alive(&mut self, now: Time) {
+        let Some(keep_alive) = self.config.keep_alive else { return };
+        if self.keep_alive_probes >= keep_alive.probes {
+            self.finish(Some(ConnectionError::TimedOut));
+            return;
+        }
+        self.keep_alive_probes += 1;
+        self.timers.arm(Timer::KeepAlive, now + keep_alive.interval);
+        if self.snd.board.is_empty() {
+            let header = self.keep_alive_header(now);
+            self.ack_queue.push_back(header);
+        }
+    }
+
+    fn keep_alive_header(&mut self, now: Time) -> Header {
+        let mut header = self.header(now, Flags::ACK, self.snd.nxt);
+        header.seq = seq::to_wire(self.iss, self.snd.nxt).wrapping_sub(1);
+        header
+    }
+
+    /// After an idle time longer than the RTO the old window says little of the path (RFC 5681, section 4.1).
+    pub(super) fn restart_after_idleness(&mut self, now: Time) {
+        let Some(last) = self.snd.last_sent else { return };
+        let idle: Span = now - last;
+        if idle > self.rtt.base_rto() {
+            let path = self.path();
+            self.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
+            self.refresh_control();
+        }
+    }
+
+    /// Whether nothing remains of which the application must be told.
+    #[must_use]
+    pub fn is_orphaned(&self) -> bool {
+        self.orphaned
+    }
+
+    /// Raises events again, for an application that starts to listen late.
+    pub fn rearm_events(&mut self) {
+        let mut events = EventSet::default();
+        if self.is_readable() {
+            events.raise(Event::Readable);
+        }
+        if self.writable() > 0 || self.error.is_some() {
+            events.raise(Event::Writable);
+        }
+        self.events = events;
+    }
+}

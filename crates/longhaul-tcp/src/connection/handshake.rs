@@ -1,0 +1,331 @@
+//! Opening: our SYN or SYN-ACK, and what the peer's says (RFC 9293, sections 3.5 and 3.10.7.3).
+
+use std::sync::Arc;
+
+use longhaul_cc::{Detection, Granted, PathEvent};
+use longhaul_units::{Bytes, Time};
+use longhaul_wire::{Flags, Header, Timestamps};
+
+use super::output::Batch;
+use super::sender::{DEFAULT_PEER_MSS, MIN_PEER_MSS};
+use super::timers::Timer;
+use super::{Connection, Event, Negotiated, SegmentMeta};
+use crate::config::Config;
+use crate::error::ConnectionError;
+use crate::seq;
+use crate::state::State;
+use crate::timestamps::TimestampClock;
+
+/// SYN-ACKs sent unasked to an address that has not proved itself: three in all, so that at most three times what
+/// came goes back.
+const SYN_ACK_RETRIES: u32 = 2;
+
+/// What is needed only until the connection is established.
+#[derive(Clone, Debug)]
+pub(super) struct Handshake {
+    /// A SYN (or SYN-ACK) is to be sent.
+    due: bool,
+    retries: u32,
+    sent_at: Time,
+    /// The peer opened, we answered.
+    passive: bool,
+}
+
+impl Connection {
+    /// An active open: a SYN is ready to be sent.
+    pub(crate) fn connect(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
+        let mut conn = Self::new(config, iss, clock, now, ipv6);
+        conn.enter(State::SynSent);
+        conn.begin_handshake(now, false);
+        conn
+    }
+
+    /// A passive open: `syn` came, a SYN-ACK is ready to be sent.
+    pub(crate) fn accept(
+        config: Arc<Config>,
+        iss: u32,
+        clock: TimestampClock,
+        now: Time,
+        ipv6: bool,
+        syn: &Header,
+    ) -> Self {
+        let mut conn = Self::new(config, iss, clock, now, ipv6);
+        conn.enter(State::Listen);
+        conn.enter(State::SynReceived);
+        conn.take_syn(now, syn);
+        conn.begin_handshake(now, true);
+        conn
+    }
+
+    /// A passive open whose SYN-ACK was a cookie: what the SYN said comes out of the cookie. The ACK that carried it
+    /// is still to be handled.
+    pub(crate) fn accept_cookie(
+        config: Arc<Config>,
+        iss: u32,
+        clock: TimestampClock,
+        now: Time,
+        ipv6: bool,
+        syn: &Header,
+    ) -> Self {
+        let mut conn = Self::accept(config, iss, clock, now, ipv6, syn);
+        if let Some(handshake) = &mut conn.handshake {
+            handshake.due = false;
+            // No RTT sample: when the SYN-ACK left is forgotten.
+            handshake.retries = 1;
+        }
+        conn
+    }
+
+    fn begin_handshake(&mut self, now: Time, passive: bool) {
+        self.snd.nxt = 1;
+        self.handshake = Some(Box::new(Handshake { due: true, retries: 0, sent_at: now, passive }));
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        if let Some(limit) = self.config.user_timeout {
+            self.timers.arm(Timer::User, now + limit);
+        }
+    }
+
+    pub(super) fn is_passive(&self) -> bool {
+        self.handshake.as_ref().is_some_and(|h| h.passive)
+    }
+
+    pub(super) fn transmit_handshake(&mut self, now: Time, batch: &mut Batch) -> bool {
+        let Some(handshake) = self.handshake.as_mut().filter(|h| h.due) else { return false };
+        handshake.due = false;
+        handshake.sent_at = now;
+        let retries = handshake.retries;
+        let header = if self.state == State::SynSent { self.syn(now, retries) } else { self.syn_ack(now) };
+        batch.push(&header, 0, 0);
+        self.stats.segments_out += 1;
+        true
+    }
+
+    fn syn(&self, now: Time, retries: u32) -> Header {
+        // A path that drops ECN-setup SYNs gets a plain one the second time (RFC 3168, section 6.1.1.1).
+        let ecn = if self.config.ecn && retries == 0 { Flags::ECE | Flags::CWR } else { Flags::NONE };
+        let mut header = Header {
+            flags: Flags::SYN | ecn,
+            window: self.syn_window(),
+            seq: self.iss,
+            ..Header::default()
+        };
+        let options = &mut header.options;
+        options.mss = Some(self.pmtu.announced_mss());
+        options.sack_permitted = self.config.sack;
+        options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
+        options.timestamps = self.config.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: 0 });
+        options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
+        header
+    }
+
+    fn syn_ack(&mut self, now: Time) -> Header {
+        let ecn = if self.negotiated.ecn { Flags::ECE } else { Flags::NONE };
+        let mut header = Header {
+            flags: Flags::SYN | Flags::ACK | ecn,
+            window: self.syn_window(),
+            seq: self.iss,
+            ack: seq::to_wire(self.irs, 1),
+            ..Header::default()
+        };
+        let negotiated = self.negotiated;
+        let options = &mut header.options;
+        options.mss = Some(self.pmtu.announced_mss());
+        options.sack_permitted = negotiated.sack;
+        options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
+        options.timestamps = negotiated
+            .timestamps
+            .then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
+        options.microsecond_timestamps = negotiated.microseconds;
+        self.rcv.acknowledged();
+        header
+    }
+
+    /// The window in a SYN is never scaled (RFC 7323, section 2.2).
+    fn syn_window(&self) -> u16 {
+        self.rcv.capacity.min(u64::from(u16::MAX)) as u16
+    }
+
+    /// Takes the peer's SYN: sequence number, options, window.
+    pub(super) fn take_syn(&mut self, now: Time, syn: &Header) {
+        self.irs = syn.seq;
+        self.rcv.data = crate::reassembly::Reassembly::new(1);
+        self.rcv.edge = 1 + u64::from(self.syn_window());
+        let options = &syn.options;
+        let config = &self.config;
+        let scaling = config.window_scaling && options.window_scale.is_some();
+        let timestamps = config.timestamps && options.timestamps.is_some();
+        let microseconds = timestamps && config.extensions && options.microsecond_timestamps;
+        self.negotiated = Negotiated {
+            window_scaling: scaling,
+            send_shift: if scaling { options.window_scale.unwrap_or(0) } else { 0 },
+            recv_shift: if scaling { config.window_shift() } else { 0 },
+            sack: config.sack && options.sack_permitted,
+            timestamps,
+            ecn: config.ecn && ecn_setup(syn.flags),
+            microseconds,
+            arrivals: false,
+            probe_echo: false,
+        };
+        if !scaling {
+            self.rcv.ceiling = self.rcv.ceiling.min(u64::from(u16::MAX));
+            self.rcv.capacity = self.rcv.capacity.min(self.rcv.ceiling);
+        }
+        if microseconds {
+            self.clock.use_microseconds();
+        }
+        if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
+            self.rcv.ts_recent = stamp.value;
+            self.rcv.ts_recent_at = Some(now);
+        }
+        self.snd.peer_mss = options.mss.unwrap_or(DEFAULT_PEER_MSS).max(MIN_PEER_MSS);
+        self.snd.window = u64::from(syn.window);
+        self.snd.max_window = self.snd.window;
+        self.snd.wl1 = 0;
+        self.snd.wl2 = 0;
+    }
+
+    /// SYN-SENT (RFC 9293, section 3.10.7.3).
+    pub(super) fn handle_in_syn_sent(&mut self, now: Time, meta: &SegmentMeta, header: &Header) {
+        let flags = header.flags;
+        let acks_syn = flags.contains(Flags::ACK) && header.ack == seq::to_wire(self.iss, 1);
+        if flags.contains(Flags::ACK) && !acks_syn {
+            if !flags.contains(Flags::RST) {
+                self.reset = Some(reset_for(header, 0));
+            }
+            return;
+        }
+        if flags.contains(Flags::RST) {
+            if acks_syn {
+                self.finish(Some(ConnectionError::Refused));
+            }
+            return;
+        }
+        if !flags.contains(Flags::SYN) {
+            return;
+        }
+        self.take_syn(now, header);
+        self.last_heard = now;
+        if acks_syn {
+            self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
+            self.rcv.ack_due = true;
+            return;
+        }
+        // Simultaneous open: our SYN and theirs crossed.
+        self.enter(State::SynReceived);
+        if let Some(handshake) = &mut self.handshake {
+            handshake.due = true;
+        }
+    }
+
+    /// Our SYN is acknowledged and theirs is known.
+    pub(super) fn establish(&mut self, now: Time, at: Time, header: &Header) {
+        let Some(handshake) = self.handshake.take() else { return };
+        self.snd.una = 1;
+        self.enter(State::Established);
+        self.timers.stop(Timer::Rto);
+        self.timers.stop(Timer::User);
+        self.loss.handshake_lossy = handshake.retries > 1;
+        let echoes_last = header.options.timestamps.is_some_and(|t| t.echo == self.clock.value(handshake.sent_at));
+        if handshake.retries == 0 || (self.negotiated.timestamps && echoes_last && header.flags.contains(Flags::SYN)) {
+            let rtt = at - handshake.sent_at;
+            self.rtt.observe(now, rtt);
+            self.rtt.sample(rtt, Bytes::ZERO, Bytes(1));
+            self.loss.handshake_rtt = Some(rtt);
+        } else {
+            self.rtt.start_cautiously();
+        }
+        // A SYN's window is not scaled; those of later segments are.
+        if !header.flags.contains(Flags::SYN) {
+            self.snd.window = u64::from(header.window) << self.negotiated.send_shift;
+            self.snd.max_window = self.snd.max_window.max(self.snd.window);
+        }
+        self.grant(now);
+        if self.state == State::Closed {
+            return;
+        }
+        self.advance_closing();
+        self.arm_keep_alive(now);
+        self.events.raise(Event::Connected);
+        self.events.raise(Event::Writable);
+    }
+
+    /// Tells the controller what there is.
+    fn grant(&mut self, now: Time) {
+        let needs = self.controller.needs();
+        self.loss.detection = match (self.negotiated.sack, needs.detection()) {
+            (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
+            (true, Some(detection)) => detection,
+            (true, None) => Detection::RackTlp,
+        };
+        let mut granted = Granted::basic();
+        granted.detection = self.loss.detection;
+        granted.segments = needs.required.segments || needs.preferred.segments;
+        if self.negotiated.ecn {
+            granted.ecn = longhaul_cc::EcnMark::Ect0;
+        }
+        self.wants_segments = granted.segments;
+        self.loss.last_mss = Bytes::from(self.mss());
+        let path = self.path();
+        if let Err(error) = self.controller.on_granted(&granted, &path) {
+            self.reset = Some(self.reset_header(now));
+            self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
+            return;
+        }
+        let path = self.path();
+        self.controller.on_event(&PathEvent::Established { now, granted }, &path);
+        self.refresh_control();
+    }
+
+    /// The SYN timer fired.
+    pub(super) fn retransmit_syn(&mut self, now: Time) {
+        let limit = if self.is_passive() { SYN_ACK_RETRIES } else { self.config.syn_retries };
+        let Some(handshake) = self.handshake.as_mut() else { return };
+        if handshake.retries >= limit {
+            self.finish(Some(ConnectionError::TimedOut));
+            return;
+        }
+        handshake.retries += 1;
+        handshake.due = true;
+        self.rtt.back_off();
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        self.stats.segments_retransmitted += 1;
+    }
+
+    /// The peer repeated its SYN: so do we our answer, which is no larger.
+    pub(super) fn repeat_syn_ack(&mut self) {
+        if let Some(handshake) = &mut self.handshake {
+            handshake.due = true;
+            handshake.retries = handshake.retries.max(1);
+        }
+    }
+
+    /// A RST at SND.NXT that also acknowledges.
+    pub(super) fn reset_header(&self, _now: Time) -> Header {
+        Header {
+            flags: Flags::RST | Flags::ACK,
+            seq: seq::to_wire(self.iss, self.snd.nxt),
+            ack: seq::to_wire(self.irs, self.rcv.next()),
+            ..Header::default()
+        }
+    }
+}
+
+/// ECN-setup SYN, or SYN-ACK (RFC 3168, section 6.1.1).
+fn ecn_setup(flags: Flags) -> bool {
+    if flags.contains(Flags::ACK) {
+        flags.contains(Flags::ECE) && !flags.contains(Flags::CWR)
+    } else {
+        flags.contains(Flags::ECE | Flags::CWR)
+    }
+}
+
+/// The RST that answers a segment without a connection (RFC 9293, section 3.10.7.1).
+pub(crate) fn reset_for(header: &Header, payload_len: usize) -> Header {
+    if header.flags.contains(Flags::ACK) {
+        return Header { flags: Flags::RST, seq: header.ack, ..Header::default() };
+    }
+    let len = payload_len as u32
+        + u32::from(header.flags.contains(Flags::SYN))
+        + u32::from(header.flags.contains(Flags::FIN));
+    Header { flags: Flags::RST | Flags::ACK, ack: header.seq.wrapping_add(len), ..Header::default() }
+}

@@ -1,0 +1,721 @@
+//! Loss detection and recovery episodes: RACK-TLP (RFC 8985), SACK counting (RFC 6675), duplicate ACKs (RFC 6582),
+//! retransmission timeouts (RFC 6298), and the detection of spurious ones (RFC 3522, RFC 4015, RFC 5682).
+//!
+//! What is lost is decided here; what a loss means for the window is the controller's.
+
+use longhaul_cc::{Detection, Episode, PathEvent, Timeout, TxId};
+use longhaul_units::{Bytes, Span, Time};
+
+use super::timers::Timer;
+use super::{Connection, State};
+use crate::error::ConnectionError;
+use crate::scoreboard::{Record, Scoreboard};
+use crate::seq;
+
+/// RFC 5681, section 3.2: three duplicates.
+const DUP_THRESH: u32 = 3;
+/// RFC 8985, section 6.2: recoveries after which an enlarged reordering window shrinks again.
+const REO_WND_PERSIST: u32 = 16;
+/// RFC 9293, section 3.8.3: R2 is at least 100 seconds; this many timeouts in a row take about 15 minutes at most.
+const MAX_TIMEOUTS: u32 = 15;
+/// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.
+const MAX_ACK_DELAY: Span = Span::from_millis(200);
+/// RFC 8985, section 7.2: without an RTT sample.
+const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
+
+/// Where repair stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing is under repair.
+    #[default]
+    Open,
+    /// Fast recovery until the offset is acknowledged.
+    Recovery(u64),
+    /// After a timeout, until the offset is acknowledged.
+    Timeout(u64),
+}
+
+/// RACK's state (RFC 8985, section 5.3).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rack {
+    /// Send time and end of the newest delivered segment by send time.
+    xmit_at: Time,
+    end: u64,
+    rtt: Span,
+    /// The highest delivered offset.
+    fack: u64,
+    reordering_seen: bool,
+    reo_wnd_mult: u32,
+    reo_wnd_persist: u32,
+    dsack_round: Option<u64>,
+}
+
+/// The tail loss probe in flight (RFC 8985, section 7.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TailProbe {
+    end: u64,
+    retransmission: bool,
+}
+
+/// What it takes to notice that an episode was spurious.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undo {
+    /// SND.UNA when the episode began.
+    marker: u64,
+    /// Bytes retransmitted since, less those the peer reported as duplicates.
+    retransmitted: u64,
+    any: bool,
+    /// TSval of the first retransmission (Eifel).
+    first_value: Option<u32>,
+    timeout: bool,
+}
+
+/// F-RTO (RFC 5682): what was sent before the timeout and is acknowledged without retransmission shows that the
+/// timeout was spurious.
+#[derive(Clone, Copy, Debug)]
+struct Frto {
+    /// Transmissions up to this one were sent before the timeout.
+    before: TxId,
+    /// SND.UNA has advanced once since.
+    second_step: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Loss {
+    pub(super) detection: Detection,
+    pub(super) phase: Phase,
+    pub(super) rack: Rack,
+    tail_probe: Option<TailProbe>,
+    /// An RTT sample was taken since the last probe.
+    probe_allowed: bool,
+    undo: Option<Undo>,
+    frto: Option<Frto>,
+    /// A retransmission of a transmission after this one begins a new episode when lost itself.
+    episode_tx: TxId,
+    /// One retransmission must leave, whatever the window says.
+    pub(super) forced: bool,
+    /// A segment to send as tail loss probe.
+    pub(super) probe: Option<u64>,
+    /// New segments that may exceed the window: a tail loss probe's, F-RTO's two.
+    extra: u32,
+    duplicates: u32,
+    /// Without SACK: bytes that duplicate ACKs say were delivered (RFC 9937, section 6.2).
+    emulated: u64,
+    /// RFC 6675: the next offset to be considered for a verdict, and HighRxt and RescueRxt.
+    verdict_from: u64,
+    high_rxt: u64,
+    rescue_rxt: Option<u64>,
+    timeouts: u32,
+    /// The window was full at some time in this round.
+    pub(super) cwnd_limited: bool,
+    /// A tail loss probe turned out to have repaired a loss.
+    tail_repaired: bool,
+    /// Bytes of path MTU probes among those newly lost.
+    mtu_probe_lost: u64,
+    /// The segment size the controller knows of.
+    pub(super) last_mss: Bytes,
+    round_end: u64,
+    pub(super) congestion_seen: bool,
+    pub(super) handshake_rtt: Option<Span>,
+    pub(super) handshake_lossy: bool,
+    /// When the oldest unacknowledged data was first left unanswered, for the user timeout.
+    pub(super) stalled_since: Option<Time>,
+}
+
+impl Loss {
+    pub(super) fn new() -> Self {
+        Self {
+            detection: Detection::RackTlp,
+            phase: Phase::Open,
+            rack: Rack { reo_wnd_mult: 1, reo_wnd_persist: REO_WND_PERSIST, ..Rack::default() },
+            tail_probe: None,
+            probe_allowed: true,
+            undo: None,
+            frto: None,
+            episode_tx: TxId(0),
+            forced: false,
+            probe: None,
+            extra: 0,
+            duplicates: 0,
+            emulated: 0,
+            verdict_from: 0,
+            high_rxt: 0,
+            rescue_rxt: None,
+            timeouts: 0,
+            cwnd_limited: false,
+            tail_repaired: false,
+            mtu_probe_lost: 0,
+            last_mss: Bytes::ZERO,
+            round_end: 0,
+            congestion_seen: false,
+            handshake_rtt: None,
+            handshake_lossy: false,
+            stalled_since: None,
+        }
+    }
+
+    pub(super) fn is_repairing(&self) -> bool {
+        self.phase != Phase::Open
+    }
+
+    /// Whether something beside lost and new data is to be sent.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.probe.is_some() || (self.detection == Detection::Sack && self.is_repairing())
+    }
+
+    /// Room that new segments have whatever the window says.
+    pub(super) fn allowance(&self, mss: u16) -> u64 {
+        u64::from(self.extra) * u64::from(mss)
+    }
+
+    /// An RTT sample was taken: another tail loss probe may be sent (RFC 8985, section 7.3).
+    pub(super) fn allow_probe(&mut self) {
+        self.probe_allowed = true;
+    }
+
+    pub(super) fn on_new_data(&mut self) {
+        self.extra = self.extra.saturating_sub(1);
+        self.forced = false;
+    }
+
+    pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
+        self.forced = false;
+        self.probe = None;
+        self.high_rxt = self.high_rxt.max(record.end());
+        if let Some(undo) = &mut self.undo {
+            undo.any = true;
+            undo.retransmitted += record.sequence_len();
+            undo.first_value.get_or_insert(value);
+        }
+    }
+
+    /// RFC 6675, section 4, NextSeg rules 3 and 4: when neither lost nor new data can go, the lowest segment in doubt,
+    /// and once an episode the highest one.
+    pub(super) fn rescue(&mut self, board: &Scoreboard, room: u64, new_data: bool, mss: u16) -> Option<u64> {
+        if self.detection != Detection::Sack || room < u64::from(mss) || new_data {
+            return None;
+        }
+        let Phase::Recovery(point) = self.phase else { return None };
+        let in_doubt = (board.head_index()..board.sacked_top()).find(|i| {
+            board.get(*i).is_some_and(|r| !r.is_sacked() && !r.is_lost() && r.start >= self.high_rxt)
+        });
+        if in_doubt.is_some() {
+            return in_doubt;
+        }
+        let una = board.front()?.1.start;
+        if self.rescue_rxt.is_some_and(|r| una <= r) {
+            return None;
+        }
+        self.rescue_rxt = Some(point);
+        board.last_unsacked()
+    }
+
+    /// The longest time that a segment may be overtaken (RFC 8985, section 6.2, step 4).
+    fn reordering_window(&self, board: &Scoreboard, mss: u16, min_rtt: Option<Span>, srtt: Option<Span>) -> Span {
+        let many = board.sacked_bytes() >= u64::from(DUP_THRESH) * u64::from(mss);
+        if !self.rack.reordering_seen && (self.is_repairing() || many) {
+            return Span::ZERO;
+        }
+        let quarter = min_rtt.unwrap_or(Span::ZERO) / 4;
+        (quarter * u64::from(self.rack.reo_wnd_mult)).min(srtt.unwrap_or(Span::MAX))
+    }
+
+    /// Digests a delivered segment (RFC 8985, section 6.2, steps 2 and 3). `ambiguous` says that the ACK may be of an
+    /// earlier transmission.
+    pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
+        if record.end() > self.rack.fack {
+            self.rack.fack = record.end();
+        } else if !record.is_retransmitted() {
+            self.rack.reordering_seen = true;
+        }
+        if ambiguous {
+            return;
+        }
+        if (sent_at, record.end()) > (self.rack.xmit_at, self.rack.end) {
+            self.rack.rtt = at - sent_at;
+            (self.rack.xmit_at, self.rack.end) = (sent_at, record.end());
+        }
+    }
+
+    /// Whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
+    pub(super) fn proves_spurious(&self, record: &Record) -> bool {
+        self.frto.is_some_and(|f| !record.is_retransmitted() && record.tx <= f.before)
+    }
+}
+
+/// What one ACK did, as far as loss recovery must know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AckOutcome {
+    pub(super) una_advanced: u64,
+    pub(super) newly_sacked: u64,
+    pub(super) duplicate: bool,
+    pub(super) dsack: Option<(u64, u64)>,
+    pub(super) echo: Option<u32>,
+    pub(super) proves_spurious: bool,
+}
+
+impl Connection {
+    /// Bytes in flight: the scoreboard's, less what duplicate ACKs say was delivered when there is no SACK.
+    pub(super) fn pipe(&self) -> u64 {
+        self.snd.board.in_flight().saturating_sub(self.loss.emulated)
+    }
+
+    /// Runs the detection in force after an ACK; returns bytes newly held lost and the episode's state.
+    pub(super) fn detect_losses(&mut self, at: Time, ack: &AckOutcome) -> (u64, Episode) {
+        self.count_duplicates(ack);
+        self.check_tail_probe(ack);
+        let before = self.snd.board.lost_bytes();
+        let retransmission_lost = self.mark_losses(at, ack);
+        let newly_lost = self.snd.board.lost_bytes().saturating_sub(before);
+        self.rate.lost += newly_lost;
+        self.stats.bytes_lost += newly_lost;
+        (newly_lost, self.update_episode(newly_lost, retransmission_lost))
+    }
+
+    /// RFC 5681, section 2, and RFC 9937, section 6.2, for peers without SACK.
+    fn count_duplicates(&mut self, ack: &AckOutcome) {
+        if self.loss.detection != Detection::DuplicateAcks {
+            return;
+        }
+        let mss = u64::from(self.mss());
+        if ack.una_advanced > 0 {
+            self.loss.duplicates = 0;
+            self.loss.emulated = self.loss.emulated.saturating_sub(ack.una_advanced.saturating_sub(mss));
+            if !self.loss.is_repairing() {
+                self.loss.emulated = 0;
+            }
+        } else if ack.duplicate {
+            self.loss.duplicates += 1;
+            let ceiling = self.snd.flight_size().saturating_sub(mss);
+            self.loss.emulated = (self.loss.emulated + mss).min(ceiling);
+        }
+    }
+
+    /// Marks what is lost. Whether a retransmission of this episode is among it.
+    fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
+        match self.loss.detection {
+            Detection::RackTlp => self.rack_detect(at),
+            Detection::Sack => {
+                self.sack_detect();
+                false
+            }
+            Detection::DuplicateAcks => {
+                self.duplicate_detect(ack);
+                false
+            }
+        }
+    }
+
+    /// RFC 8985, section 6.2, step 5. Segments are visited in the order sent; the first that is not due ends it.
+    pub(super) fn rack_detect(&mut self, at: Time) -> bool {
+        self.timers.stop(Timer::Reorder);
+        if self.loss.rack.rtt.is_zero() && self.loss.rack.end == 0 {
+            return false;
+        }
+        let window = self.loss.reordering_window(&self.snd.board, self.mss(), self.rtt.min(), self.rtt.srtt());
+        let (xmit_at, end, wait) = (self.loss.rack.xmit_at, self.loss.rack.end, self.loss.rack.rtt + window);
+        let mut retransmission_lost = false;
+        while let Some(index) = self.snd.board.oldest_sent() {
+            let Some(record) = self.snd.board.get(index).copied() else { break };
+            let sent_at = self.snd.board.burst_of(&record).sent_at;
+            if (sent_at, record.end()) >= (xmit_at, end) {
+                break;
+            }
+            if sent_at + wait > at {
+                // All others that were overtaken are due by the time the overtaking one is.
+                self.timers.arm(Timer::Reorder, xmit_at + wait);
+                break;
+            }
+            self.snd.board.mark_lost(index);
+            self.note_lost(&record);
+            retransmission_lost |= record.is_retransmitted() && record.tx > self.loss.episode_tx;
+        }
+        retransmission_lost
+    }
+
+    /// RFC 6675, section 4, IsLost: more than (DupThresh - 1) segments' worth of SACKed bytes above, or DupThresh
+    /// discontiguous SACKed ranges.
+    fn sack_detect(&mut self) {
+        let mss = u64::from(self.mss());
+        let (mut bytes, mut ranges, mut inside) = (0, 0, false);
+        let mut index = self.snd.board.sacked_top();
+        let mut lost_below = None;
+        while index > self.snd.board.head_index() {
+            index -= 1;
+            let Some(record) = self.snd.board.get(index) else { break };
+            if record.start < self.loss.verdict_from {
+                return;
+            }
+            if !record.is_sacked() {
+                if bytes > u64::from(DUP_THRESH - 1) * mss || ranges >= DUP_THRESH {
+                    lost_below = Some(index);
+                    break;
+                }
+                inside = false;
+                continue;
+            }
+            bytes += record.sequence_len();
+            ranges += u32::from(!inside);
+            inside = true;
+        }
+        let Some(mut index) = lost_below else { return };
+        let Some(top) = self.snd.board.get(index).map(Record::end) else { return };
+        while let Some(record) = self.snd.board.get(index).copied() {
+            if record.start < self.loss.verdict_from {
+                break;
+            }
+            if !record.is_retransmitted() || record.tx <= self.loss.episode_tx {
+                self.snd.board.mark_lost(index);
+                self.note_lost(&record);
+            }
+            if index == self.snd.board.head_index() {
+                break;
+            }
+            index -= 1;
+        }
+        self.loss.verdict_from = top;
+    }
+
+    /// RFC 5681, section 3.2, and the partial ACKs of RFC 6582, section 3.2, step 3.
+    fn duplicate_detect(&mut self, ack: &AckOutcome) {
+        let Some((index, record)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
+        let partial = match self.loss.phase {
+            Phase::Recovery(point) => ack.una_advanced > 0 && self.snd.una < point,
+            Phase::Timeout(_) => false,
+            Phase::Open => self.loss.duplicates == DUP_THRESH,
+        };
+        if partial && !record.is_lost() {
+            self.snd.board.mark_lost(index);
+            self.loss.forced = true;
+            self.note_lost(&record);
+        }
+    }
+
+    fn note_lost(&mut self, record: &Record) {
+        if record.is_mtu_probe() {
+            self.pmtu.on_probe_lost(self.now);
+            self.loss.mtu_probe_lost += record.sequence_len();
+        }
+    }
+
+    /// Begins, continues or ends an episode.
+    fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
+        // A lost path MTU probe says nothing of congestion (RFC 8899, section 3).
+        let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
+        let repaired = std::mem::take(&mut self.loss.tail_repaired);
+        let una = self.snd.una;
+        match self.loss.phase {
+            Phase::Open if congestion || repaired => {
+                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                self.loss.forced = congestion;
+                Episode::Enter
+            }
+            Phase::Open => Episode::None,
+            Phase::Recovery(point) if una >= point => {
+                self.end_episode();
+                if congestion {
+                    self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                    self.loss.forced = true;
+                    return Episode::Enter;
+                }
+                Episode::Exit
+            }
+            Phase::Recovery(_) if retransmission_lost => {
+                self.begin_episode(Phase::Recovery(self.snd.nxt), false);
+                Episode::Again
+            }
+            Phase::Recovery(_) => Episode::In,
+            Phase::Timeout(point) if una >= point => {
+                self.end_episode();
+                Episode::None
+            }
+            Phase::Timeout(_) => Episode::Rto,
+        }
+    }
+
+    fn begin_episode(&mut self, phase: Phase, timeout: bool) {
+        if self.loss.phase == Phase::Open || timeout {
+            self.loss.undo = Some(Undo { marker: self.snd.una, timeout, ..Undo::default() });
+        } else {
+            // A second reduction: what went before it cannot be undone any more.
+            self.loss.undo = None;
+        }
+        self.loss.phase = phase;
+        self.loss.episode_tx = self.snd.board.last_tx();
+        self.loss.tail_probe = None;
+        self.loss.high_rxt = 0;
+        self.loss.rescue_rxt = None;
+        self.loss.congestion_seen = true;
+        self.timers.stop(Timer::Probe);
+        self.stats.recoveries += 1;
+    }
+
+    fn end_episode(&mut self) {
+        self.loss.phase = Phase::Open;
+        self.loss.frto = None;
+        self.loss.emulated = 0;
+        self.loss.duplicates = 0;
+        self.loss.forced = false;
+        let rack = &mut self.loss.rack;
+        rack.reo_wnd_persist = rack.reo_wnd_persist.saturating_sub(1);
+        if rack.reo_wnd_persist == 0 {
+            rack.reo_wnd_mult = 1;
+        }
+    }
+
+    /// Looks for proof that the episode's cause was no loss: before the controller hears of the ACK. Whether it was.
+    pub(super) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
+        self.digest_dsack(ack);
+        let Some(undo) = self.loss.undo else { return false };
+        let reported = undo.any && undo.retransmitted == 0;
+        // Eifel (RFC 3522): the first ACK of new data echoes a timestamp older than the first retransmission's.
+        let original = ack.una_advanced > 0
+            && matches!((ack.echo, undo.first_value), (Some(echo), Some(first)) if seq::later(first, echo));
+        let forward = undo.timeout && ack.proves_spurious;
+        if ack.una_advanced > 0 && undo.first_value.is_some() && !original {
+            // Only the first such ACK can tell.
+            if let Some(undo) = &mut self.loss.undo {
+                undo.first_value = None;
+            }
+        }
+        if !(reported || original || forward) {
+            self.advance_frto(ack);
+            return false;
+        }
+        self.loss.undo = None;
+        self.loss.frto = None;
+        self.snd.board.forgive();
+        self.loss.phase = Phase::Open;
+        self.loss.forced = false;
+        self.loss.emulated = 0;
+        self.rtt.reset_backoff();
+        self.loss.timeouts = 0;
+        self.stats.spurious_recoveries += 1;
+        let event = PathEvent::Spurious { now, timeout: undo.timeout, in_flight: Bytes(self.pipe()) };
+        let path = self.path();
+        self.controller.on_event(&event, &path);
+        true
+    }
+
+    /// RFC 5682, section 3.1: after the first advance, two new segments probe; a duplicate ACK ends the suspicion.
+    fn advance_frto(&mut self, ack: &AckOutcome) {
+        let Some(frto) = self.loss.frto else { return };
+        if ack.una_advanced > 0 && !frto.second_step {
+            self.loss.frto = Some(Frto { second_step: true, ..frto });
+            if self.snd.unsent() > 0 {
+                self.loss.extra = 2;
+            }
+        } else if frto.second_step || ack.duplicate {
+            self.loss.frto = None;
+        }
+    }
+
+    /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2).
+    fn digest_dsack(&mut self, ack: &AckOutcome) {
+        let Some((left, right)) = ack.dsack else { return };
+        self.stats.dsacks += 1;
+        if self.loss.rack.dsack_round.is_none_or(|round| self.snd.una >= round) {
+            self.loss.rack.dsack_round = Some(self.snd.nxt);
+            self.loss.rack.reo_wnd_mult = (self.loss.rack.reo_wnd_mult + 1).min(64);
+            self.loss.rack.reo_wnd_persist = REO_WND_PERSIST;
+        }
+        if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {
+            undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
+        }
+    }
+
+    /// RFC 8985, section 7.4.2: whether the tail loss probe repaired a loss.
+    fn check_tail_probe(&mut self, ack: &AckOutcome) {
+        let Some(probe) = self.loss.tail_probe.filter(|p| self.snd.una >= p.end) else { return };
+        let reported = ack.dsack.is_some_and(|(_, right)| right == probe.end);
+        let beyond = self.snd.una > probe.end;
+        if !probe.retransmission || reported || beyond || (ack.duplicate && ack.newly_sacked == 0) {
+            self.loss.tail_probe = None;
+        }
+        self.loss.tail_repaired = probe.retransmission && !reported && beyond;
+    }
+
+    /// Arms the retransmission timer and the tail loss probe, as there is something in flight or not
+    /// (RFC 6298, section 5; RFC 8985, section 7.2).
+    pub(super) fn arm_retransmission(&mut self, now: Time) {
+        if self.snd.board.is_empty() {
+            self.timers.stop(Timer::Rto);
+            self.timers.stop(Timer::Probe);
+            self.timers.stop(Timer::Reorder);
+            self.timers.stop(Timer::User);
+            self.loss.stalled_since = None;
+            return;
+        }
+        self.loss.stalled_since.get_or_insert(now);
+        if !self.timers.is_armed(Timer::Rto) {
+            self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        }
+        if let (Some(limit), Some(since)) = (self.config.user_timeout, self.loss.stalled_since) {
+            self.timers.arm(Timer::User, since + limit);
+        }
+        let probing = self.loss.detection == Detection::RackTlp
+            && self.negotiated.sack
+            && !self.loss.is_repairing()
+            && self.snd.board.sacked_bytes() == 0
+            && self.loss.tail_probe.is_none()
+            && self.loss.probe_allowed
+            && !self.snd.probing_window;
+        if probing {
+            self.timers.arm(Timer::Probe, self.probe_deadline(now));
+        } else {
+            self.timers.stop(Timer::Probe);
+        }
+    }
+
+    fn probe_deadline(&self, now: Time) -> Time {
+        let mut wait = match self.rtt.srtt() {
+            Some(srtt) => srtt * 2,
+            None => BLIND_PROBE_TIMEOUT,
+        };
+        if self.snd.board.len() == 1 {
+            wait += MAX_ACK_DELAY;
+        }
+        let at = now + wait;
+        self.timers.get(Timer::Rto).map_or(at, |rto| at.min(rto))
+    }
+
+    /// RFC 8985, section 7.3: a new segment if there is one, else the last sent.
+    pub(super) fn on_probe_timeout(&mut self, now: Time) {
+        self.loss.probe_allowed = false;
+        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
+        if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
+            self.loss.extra = 1;
+            self.loss.tail_probe = Some(TailProbe { end: self.snd.nxt, retransmission: false });
+        } else if let Some((index, record)) = self.snd.board.back() {
+            self.loss.tail_probe = Some(TailProbe { end: record.end(), retransmission: true });
+            self.loss.probe = Some(index);
+        }
+        self.loss.forced = true;
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        self.stats.tail_probes += 1;
+    }
+
+    /// RFC 8985, section 6.3: the reordering window has passed.
+    pub(super) fn on_reorder_timeout(&mut self, now: Time) {
+        let before = self.snd.board.lost_bytes();
+        let again = self.rack_detect(now);
+        let lost = self.snd.board.lost_bytes().saturating_sub(before);
+        self.rate.lost += lost;
+        self.stats.bytes_lost += lost;
+        if lost > 0 {
+            let episode = self.update_episode(lost, again);
+            self.report_timer_losses(now, lost, episode);
+        }
+    }
+
+    /// RFC 6298, section 5.4 to 5.6; RFC 8985, section 6.3, on what is then held lost.
+    pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
+        if self.state == State::SynSent || self.state == State::SynReceived {
+            self.retransmit_syn(now);
+            return;
+        }
+        let Some((index, front)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
+        if self.snd.probing_window {
+            self.repeat_window_probe(now, index);
+            return;
+        }
+        self.loss.timeouts += 1;
+        if self.loss.timeouts > MAX_TIMEOUTS && self.config.user_timeout.is_none() {
+            self.finish(Some(ConnectionError::TimedOut));
+            return;
+        }
+        if front.is_sacked() {
+            self.snd.board.renege();
+        }
+        let first = !matches!(self.loss.phase, Phase::Timeout(_));
+        self.begin_episode(Phase::Timeout(self.snd.nxt), first);
+        if first {
+            self.loss.frto = Some(Frto { before: self.snd.board.last_tx(), second_step: false });
+        } else {
+            self.loss.frto = None;
+        }
+        self.loss.emulated = 0;
+        self.loss.duplicates = 0;
+        let flight = self.snd.flight_size();
+        self.mark_timed_out(now, index);
+        if self.pmtu.on_timeout(now, self.loss.timeouts) {
+            self.change_mss(now);
+        }
+        self.rtt.back_off();
+        self.loss.forced = true;
+        self.stats.timeouts += 1;
+        let mut event = Timeout::new(now, self.loss.timeouts, Bytes(flight));
+        event.in_flight = Bytes(self.pipe());
+        let path = self.path();
+        self.controller.on_timeout(&event, &path);
+        self.refresh_control();
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+    }
+
+    /// The first segment, and with RACK those overdue by its clock; without it everything in flight.
+    fn mark_timed_out(&mut self, now: Time, first: u64) {
+        let before = self.snd.board.lost_bytes();
+        self.snd.board.mark_lost(first);
+        let all = self.loss.detection != Detection::RackTlp || self.loss.timeouts > 1;
+        let wait = self.loss.rack.rtt + (self.rtt.min().unwrap_or(Span::ZERO) / 4);
+        while let Some(index) = self.snd.board.oldest_sent() {
+            let Some(record) = self.snd.board.get(index).copied() else { break };
+            if !all && self.snd.board.burst_of(&record).sent_at + wait > now {
+                break;
+            }
+            self.snd.board.mark_lost(index);
+            if record.is_mtu_probe() {
+                self.pmtu.on_probe_lost(now);
+            }
+        }
+        let lost = self.snd.board.lost_bytes().saturating_sub(before);
+        self.rate.lost += lost;
+        self.stats.bytes_lost += lost;
+    }
+
+    /// A probe of a closed window is repeated with back-off for as long as the peer answers
+    /// (RFC 9293, section 3.8.6.1).
+    fn repeat_window_probe(&mut self, now: Time, index: u64) {
+        let silent = now - self.last_heard;
+        let limit = self.config.user_timeout.unwrap_or(Span::from_secs(600));
+        if self.rtt.backoff() >= 4 && silent > limit {
+            self.finish(Some(ConnectionError::TimedOut));
+            return;
+        }
+        self.snd.board.mark_lost(index);
+        self.loss.forced = true;
+        self.rtt.back_off();
+        self.timers.arm(Timer::Rto, now + self.rtt.rto());
+    }
+
+    /// The segment size changed: what is in flight and longer is cut, the controller is told.
+    pub(super) fn change_mss(&mut self, now: Time) {
+        let mss = self.mss();
+        self.snd.board.resegment(mss);
+        self.loss.probe = None;
+        self.loss.verdict_from = 0;
+        let event = PathEvent::Mss { now, old: self.loss.last_mss };
+        self.loss.last_mss = Bytes::from(mss);
+        let path = self.path();
+        self.controller.on_event(&event, &path);
+        self.refresh_control();
+    }
+
+    /// New data was acknowledged.
+    pub(super) fn on_progress(&mut self, now: Time) {
+        self.rtt.reset_backoff();
+        self.loss.timeouts = 0;
+        self.loss.stalled_since = None;
+        self.timers.stop(Timer::Rto);
+        self.arm_retransmission(now);
+    }
+
+    /// A new round trip begins when what was in flight at the last one's start is acknowledged.
+    pub(super) fn advance_round(&mut self) -> bool {
+        if self.snd.una < self.loss.round_end {
+            return false;
+        }
+        self.loss.round_end = self.snd.nxt;
+        true
+    }
+}

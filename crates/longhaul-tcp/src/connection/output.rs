@@ -1,0 +1,479 @@
+//! What leaves: batches of segments of one size, for one `sendmsg` with segmentation offload.
+
+use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
+use longhaul_units::{Bytes, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+
+use super::timers::Timer;
+use super::{Connection, State};
+use crate::seq;
+
+/// UDP payload that one `sendmsg` may carry with segmentation offload.
+const MAX_BATCH_BYTES: usize = 65_507;
+/// Segments of one `sendmsg` (Linux: UDP_MAX_SEGMENTS, 64 on older kernels).
+const MAX_BATCH_SEGMENTS: usize = 64;
+
+/// Segments that leave together: one destination, one ECN mark, one DSCP, all of one size but for a shorter last one.
+///
+/// Headers are in [`headers`](Self::headers); payload stays in the connection's send buffer, named by offsets and
+/// read through [`Connection::payload`]. Reused from call to call, it allocates nothing once it has grown.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// The headers of all segments, one after the other.
+    pub headers: Vec<u8>,
+    /// The segments, in order.
+    pub segments: Vec<SegmentRef>,
+    /// UDP payload of every segment but the last, which may be shorter.
+    pub segment_size: usize,
+    /// The ECN codepoint of all of them.
+    pub ecn: EcnMark,
+    /// Their DiffServ codepoint.
+    pub dscp: u8,
+    /// UDP payload of all of them together.
+    pub len: usize,
+}
+
+/// One segment of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRef {
+    /// Bytes of header in [`Batch::headers`].
+    pub header_len: u8,
+    /// Payload bytes.
+    pub payload_len: u16,
+    /// Where the payload starts in the stream.
+    pub payload_start: u64,
+}
+
+impl Batch {
+    /// Empties the batch, keeping its memory.
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.segments.clear();
+        (self.segment_size, self.len, self.dscp) = (0, 0, 0);
+        self.ecn = EcnMark::NotEct;
+    }
+
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// Whether a segment of `size` bytes of UDP payload may still join.
+    fn admits(&self, size: usize, max_segments: usize) -> bool {
+        let Some(last) = self.segments.last() else { return true };
+        let last = usize::from(last.header_len) + usize::from(last.payload_len);
+        last == self.segment_size
+            && size <= self.segment_size
+            && self.segments.len() < max_segments.min(MAX_BATCH_SEGMENTS)
+            && self.len + size <= MAX_BATCH_BYTES
+    }
+
+    pub(crate) fn push(&mut self, header: &Header, payload_start: u64, payload_len: u16) {
+        let at = self.headers.len();
+        self.headers.resize(at + 60, 0);
+        let room = self.headers.get_mut(at..).unwrap_or_default();
+        // Sixty bytes hold any header: 12 and 40 of options.
+        let len = CheshireCodec::emit(header, room).unwrap_or(0);
+        self.headers.truncate(at + len);
+        self.note(len, payload_start, payload_len);
+    }
+
+    /// Repeats the last header with another sequence number.
+    fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
+        let Some(last) = self.segments.last() else { return };
+        let len = usize::from(last.header_len);
+        let at = self.headers.len();
+        self.headers.extend_from_within(at - len..);
+        if let Some(field) = self.headers.get_mut(at + 4..at + 8) {
+            field.copy_from_slice(&sequence.to_be_bytes());
+        }
+        self.note(len, payload_start, payload_len);
+    }
+
+    fn note(&mut self, header_len: usize, payload_start: u64, payload_len: u16) {
+        let size = header_len + usize::from(payload_len);
+        if self.segments.is_empty() {
+            self.segment_size = size;
+        }
+        self.len += size;
+        self.segments.push(SegmentRef { header_len: header_len as u8, payload_len, payload_start });
+    }
+}
+
+impl Connection {
+    /// Fills `batch` with what may leave now; `false` when there is nothing. Call it until then. `max_segments` is
+    /// what the socket's segmentation offload takes at once (1 without).
+    pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+        let now = self.advance(now);
+        batch.clear();
+        if let Some(reset) = self.reset.take() {
+            batch.push(&reset, 0, 0);
+            self.stats.segments_out += 1;
+            return true;
+        }
+        if self.state == State::Closed {
+            return false;
+        }
+        self.transmit_queued_acks(batch, max_segments)
+            || self.transmit_handshake(now, batch)
+            || self.transmit_data(now, batch, max_segments)
+            || self.transmit_ack(now, batch)
+    }
+
+    /// Calls `each` with the slices of a segment's payload, in order.
+    pub fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
+        let end = segment.payload_start + u64::from(segment.payload_len);
+        self.snd.buffer.slices(segment.payload_start..end, each);
+    }
+
+    /// Appends the slices of a segment's payload to `out`.
+    pub fn gather<'a>(&'a self, segment: &SegmentRef, out: &mut impl Extend<&'a [u8]>) {
+        let end = segment.payload_start + u64::from(segment.payload_len);
+        self.snd.buffer.gather(segment.payload_start..end, out);
+    }
+
+    fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
+        while let Some(header) = self.ack_queue.front() {
+            if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
+                break;
+            }
+            batch.push(header, 0, 0);
+            self.ack_queue.pop_front();
+            self.stats.segments_out += 1;
+        }
+        !batch.is_empty()
+    }
+
+    fn transmit_ack(&mut self, now: Time, batch: &mut Batch) -> bool {
+        if !self.rcv.ack_due || !self.state.is_synchronized() {
+            return false;
+        }
+        let header = self.ack_header(now);
+        batch.push(&header, 0, 0);
+        self.stats.segments_out += 1;
+        true
+    }
+
+    /// The header of a pure ACK as of now; what it acknowledges is then acknowledged.
+    pub(super) fn ack_header(&mut self, now: Time) -> Header {
+        let flags = Flags::ACK | self.echo_flag();
+        let mut header = self.header(now, flags, self.snd.nxt);
+        self.add_sack(&mut header);
+        header.fit();
+        self.timers.stop(Timer::Ack);
+        self.rcv.acknowledged();
+        header
+    }
+
+    /// Queues a pure ACK of this moment's state, to leave before anything else.
+    pub(super) fn queue_ack(&mut self, now: Time) {
+        const QUEUE_LIMIT: usize = 256;
+        if self.ack_queue.len() < QUEUE_LIMIT {
+            let header = self.ack_header(now);
+            self.ack_queue.push_back(header);
+        } else {
+            self.rcv.ack_due = true;
+        }
+    }
+
+    pub(super) fn echo_flag(&self) -> Flags {
+        if self.rcv.echo_congestion { Flags::ECE } else { Flags::NONE }
+    }
+
+    /// A header with what every segment after the SYNs carries.
+    pub(super) fn header(&mut self, now: Time, flags: Flags, offset: u64) -> Header {
+        let window = self.rcv.offer_window(self.negotiated.recv_shift, self.mss());
+        let mut header = Header {
+            flags,
+            window,
+            seq: seq::to_wire(self.iss, offset),
+            ack: seq::to_wire(self.irs, self.rcv.next()),
+            ..Header::default()
+        };
+        if self.negotiated.timestamps {
+            header.options.timestamps = Some(Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
+        }
+        header
+    }
+
+    /// Fills a batch with retransmissions, then new data, as window, peer and pacer allow.
+    fn transmit_data(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+        use State::{CloseWait, Closing, Established, FinWait1, LastAck};
+        if !matches!(self.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
+            return false;
+        }
+        if self.snd.board.lost_bytes() == 0
+            && self.snd.unsent() == 0
+            && !self.snd.fin_waits()
+            && !self.loss.wants_to_send()
+        {
+            return false;
+        }
+        let edge = self.rcv.edge;
+        let stop = self.fill(now, batch, max_segments);
+        if let Some(limit) = stop {
+            self.on_send_limit(now, limit);
+        }
+        if batch.is_empty() {
+            // The window in the unused header was never offered.
+            self.rcv.edge = edge;
+            if stop == Some(SendLimit::PeerWindow) && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist) {
+                self.timers.arm(Timer::Persist, now + self.rtt.rto());
+            }
+            return false;
+        }
+        self.after_transmit(now, batch);
+        true
+    }
+
+    fn on_send_limit(&mut self, now: Time, limit: SendLimit) {
+        self.set_limit(now, limit);
+        match limit {
+            SendLimit::Cwnd => self.loss.cwnd_limited = true,
+            SendLimit::App if self.pipe() < self.control.cwnd.0 => self.rate.on_app_limited(self.pipe()),
+            _ => {}
+        }
+    }
+
+    /// The send loop. Returns what stopped it, or `None` if only the batch is full.
+    fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
+        let room = self.control.cwnd.0.saturating_sub(self.pipe());
+        let want = (self.snd.unsent() + self.snd.board.lost_bytes()).min(room).max(1);
+        let budget = match self.pacer.ready(now, Bytes(want)) {
+            Ok(bytes) => bytes.0,
+            // What loss recovery forces out, one segment an event, does not wait for the pacer.
+            Err(_) if self.loss.forced => 1,
+            Err(at) => {
+                self.timers.arm(Timer::Pace, at);
+                return Some(SendLimit::Pacing);
+            }
+        };
+        let idle = self.snd.board.is_empty();
+        if idle {
+            self.restart_after_idleness(now);
+        }
+        let snapshot = self.rate.snapshot(now, idle, self.control.tag);
+        self.snd.board.begin_burst(snapshot);
+        let flags = Flags::ACK | self.echo_flag();
+        let template = self.header(now, flags, self.snd.nxt);
+        let options = CheshireCodec::header_len(&template.options);
+        let mut fill = Fill { now, template, header_len: options, batch, max_segments, budget, plain: false };
+        loop {
+            if !fill.batch.admits(fill.header_len + 1, max_segments) {
+                return None;
+            }
+            if fill.budget == 0 {
+                // Whether more may follow at once is asked of the pacer once it knows of this batch.
+                return None;
+            }
+            let room = self.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
+            let step = match self.next_retransmission(room) {
+                Some(index) => self.transmit_again(&mut fill, index),
+                None => self.transmit_new(&mut fill, room),
+            };
+            match step {
+                Step::Sent(bytes) => fill.budget = fill.budget.saturating_sub(bytes.max(1)),
+                Step::Last => return None,
+                Step::Stop(limit) => return Some(limit),
+            }
+        }
+    }
+
+    /// The segment to retransmit next, if `room` (or a forced retransmission) allows it.
+    fn next_retransmission(&mut self, room: u64) -> Option<u64> {
+        if let Some(index) = self.loss.probe.filter(|i| self.snd.board.get(*i).is_some()) {
+            return Some(index);
+        }
+        let mss = self.mss();
+        let index = match self.snd.board.next_lost() {
+            Some(index) => index,
+            None => self.loss.rescue(&self.snd.board, room, self.snd.unsent() > 0, mss)?,
+        };
+        let bytes = self.snd.board.get(index)?.sequence_len();
+        (self.loss.forced || room >= bytes).then_some(index)
+    }
+
+    /// Sends a segment of the scoreboard again.
+    fn transmit_again(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
+        let Some(record) = self.snd.board.get(index).copied() else { return Step::Last };
+        // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
+        if !fill.admits(record.len, EcnMark::NotEct) {
+            return Step::Last;
+        }
+        let before = self.pipe();
+        let tx = self.snd.board.retransmit(index);
+        self.loss.on_retransmit(&record, self.clock.value(fill.now));
+        self.stats.bytes_retransmitted += u64::from(record.len);
+        self.stats.segments_retransmitted += 1;
+        let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
+        let flags = fill.template.flags | Flags::PSH | fin;
+        fill.push(flags, seq::to_wire(self.iss, record.start), record.start, record.len);
+        self.report_sent(fill.now, tx, record.len, before, SegmentKind::Retransmit);
+        Step::Sent(u64::from(record.len))
+    }
+
+    /// Sends new data.
+    fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> Step {
+        let next = match self.next_segment(fill.now, room) {
+            Ok(next) => next,
+            Err(limit) => return Step::Stop(limit),
+        };
+        let mark = if self.negotiated.ecn { self.data_mark() } else { EcnMark::NotEct };
+        // A probe for a larger path MTU leaves alone: it is longer than the segments of any batch.
+        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, mark) {
+            return Step::Last;
+        }
+        let start = self.snd.nxt.max(1);
+        let end = start + u64::from(next.len);
+        let fin = self.snd.fin_waits() && end == self.snd.buffer.end();
+        let before = self.pipe();
+        let tx = self.snd.board.push(start, next.len, fin, next.mtu_probe);
+        self.snd.nxt = end + u64::from(fin);
+        self.snd.fin_sent |= fin;
+        if next.mtu_probe {
+            self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16, self.snd.nxt);
+        }
+        let mut flags = fill.template.flags;
+        if fin {
+            flags = flags | Flags::FIN;
+        }
+        if end == self.snd.buffer.end() {
+            flags = flags | Flags::PSH;
+        }
+        if std::mem::take(&mut self.snd.cwr_due) {
+            flags = flags | Flags::CWR;
+        }
+        fill.push(flags, seq::to_wire(self.iss, start), start, next.len);
+        self.loss.on_new_data();
+        self.stats.bytes_sent += u64::from(next.len);
+        self.report_sent(fill.now, tx, next.len, before, SegmentKind::Data);
+        if next.mtu_probe { Step::Last } else { Step::Sent(u64::from(next.len)) }
+    }
+
+    fn data_mark(&self) -> EcnMark {
+        match self.control.ecn {
+            EcnMark::NotEct => EcnMark::Ect0,
+            mark => mark,
+        }
+    }
+
+    /// The next new segment, else what stands in its way.
+    fn next_segment(&mut self, now: Time, room: u64) -> Result<NextSegment, SendLimit> {
+        let mss = self.mss();
+        let unsent = self.snd.unsent();
+        if unsent == 0 {
+            return match self.snd.fin_waits() {
+                true if room > 0 => Ok(NextSegment { len: 0, mtu_probe: false }),
+                true => Err(SendLimit::Cwnd),
+                false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
+                false => Err(SendLimit::App),
+            };
+        }
+        if std::mem::take(&mut self.snd.window_probe_due) {
+            return Ok(NextSegment { len: 1, mtu_probe: false });
+        }
+        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
+        let len = unsent.min(u64::from(mss)).min(window);
+        if let Some(limit) = self.too_little(len, unsent, mss) {
+            return Err(limit);
+        }
+        if room < len {
+            return Err(SendLimit::Cwnd);
+        }
+        let options = if self.negotiated.timestamps { 12 } else { 0 };
+        if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss) {
+            // Enough must follow the probe for its loss to show at once.
+            let enough = unsent >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
+            if enough && !self.loss.is_repairing() {
+                return Ok(NextSegment { len: probe, mtu_probe: true });
+            }
+        }
+        Ok(NextSegment { len: len as u16, mtu_probe: false })
+    }
+
+    /// Nagle and the sender's silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1).
+    fn too_little(&mut self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
+        if len == u64::from(mss) {
+            return None;
+        }
+        if len == unsent {
+            let may = self.snd.nodelay || self.snd.board.is_empty() || self.snd.fin_queued;
+            return (!may).then_some(SendLimit::App);
+        }
+        // The peer's window cuts the segment short.
+        if len > 0 && (len >= self.snd.max_window / 2 || std::mem::take(&mut self.snd.override_sws)) {
+            return None;
+        }
+        Some(SendLimit::PeerWindow)
+    }
+
+    fn report_sent(&mut self, now: Time, tx: TxId, len: u16, before: u64, kind: SegmentKind) {
+        let mut event = Sent::new(now, tx, Bytes::from(len));
+        event.in_flight_before = Bytes(before);
+        event.kind = kind;
+        event.tag = self.control.tag;
+        let path = self.path();
+        self.controller.on_sent(&event, &path);
+    }
+
+    /// Timers, pacer and the acknowledgement that rode along, once a batch of data is made.
+    fn after_transmit(&mut self, now: Time, batch: &Batch) {
+        self.refresh_control();
+        self.pacer.sent(now, Bytes::from(batch.len));
+        self.stats.segments_out += batch.segments.len() as u64;
+        self.stats.data_segments_out += batch.segments.len() as u64;
+        self.snd.last_sent = Some(now);
+        self.timers.stop(Timer::Ack);
+        self.rcv.acknowledged();
+        self.arm_retransmission(now);
+    }
+}
+
+/// A batch in the making.
+struct Fill<'a> {
+    now: Time,
+    template: Header,
+    header_len: usize,
+    batch: &'a mut Batch,
+    max_segments: usize,
+    /// Bytes the pacer still lets go.
+    budget: u64,
+    /// The last header pushed has the template's flags: the next may be a copy of it.
+    plain: bool,
+}
+
+enum Step {
+    /// Bytes of payload sent; more may follow.
+    Sent(u64),
+    /// The batch is complete.
+    Last,
+    Stop(SendLimit),
+}
+
+struct NextSegment {
+    len: u16,
+    mtu_probe: bool,
+}
+
+impl Fill<'_> {
+    fn admits(&mut self, payload: u16, mark: EcnMark) -> bool {
+        if self.batch.is_empty() {
+            self.batch.ecn = mark;
+        }
+        self.batch.ecn == mark && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
+    }
+
+    fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {
+        let plain = flags == self.template.flags;
+        if plain && self.plain {
+            self.batch.push_like_last(sequence, start, len);
+            return;
+        }
+        self.plain = plain;
+        let held = std::mem::replace(&mut self.template.flags, flags);
+        self.template.seq = sequence;
+        self.batch.push(&self.template, start, len);
+        self.template.flags = held;
+    }
+}

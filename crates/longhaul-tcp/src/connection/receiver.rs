@@ -1,0 +1,145 @@
+//! The receive side: the window it offers, and when it acknowledges.
+
+use longhaul_units::{Span, Time};
+
+use crate::config::Config;
+use crate::reassembly::Reassembly;
+
+/// Segments at the start of a connection that are acknowledged two by two whatever the batch: the sender's slow
+/// start, its RTT samples and its dispersion measurements live on them.
+const CLOSE_ACKS: u32 = 128;
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) data: Reassembly,
+    /// The right edge ever advertised: what lies below it is accepted.
+    pub(super) edge: u64,
+    /// Bytes the application has read: the window counts from here.
+    pub(super) consumed: u64,
+    /// The buffer's size now, and its ceiling.
+    pub(super) capacity: u64,
+    pub(super) ceiling: u64,
+    pub(super) ts_recent: u32,
+    pub(super) ts_recent_at: Option<Time>,
+    pub(super) last_ack_sent: u64,
+    /// Where the peer's FIN is, once seen.
+    pub(super) fin: Option<u64>,
+    /// An acknowledgement must leave with the next segment, or alone.
+    pub(super) ack_due: bool,
+    /// Full segments, and segments, since the last acknowledgement.
+    pub(super) unacked_full: u32,
+    pub(super) unacked: u32,
+    /// Segments still to be acknowledged two by two.
+    pub(super) close_acks: u32,
+    /// A duplicate to report (RFC 2883).
+    pub(super) dsack: Option<(u64, u64)>,
+    /// Out-of-order segments since the last acknowledgement.
+    pub(super) unacked_out_of_order: u32,
+    /// CE was received and not yet answered by CWR (RFC 3168, section 6.1.3).
+    pub(super) echo_congestion: bool,
+    /// Nobody reads any more: data that arrives is answered by a RST (RFC 9293, section 3.6.1).
+    pub(super) closed: bool,
+    /// The largest segment seen: what "full" means (RFC 9293, section 3.8.6.3).
+    pub(super) peer_segment: usize,
+    /// Auto-tuning: what was read since when.
+    tune_since: Time,
+    tune_consumed: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(config: &Config) -> Self {
+        let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
+        Self {
+            data: Reassembly::new(0),
+            edge: 0,
+            consumed: 1,
+            capacity: (config.recv_buffer as u64).clamp(1, ceiling),
+            ceiling,
+            ts_recent: 0,
+            ts_recent_at: None,
+            last_ack_sent: 0,
+            fin: None,
+            ack_due: false,
+            unacked_full: 0,
+            unacked: 0,
+            close_acks: CLOSE_ACKS,
+            dsack: None,
+            unacked_out_of_order: 0,
+            echo_congestion: false,
+            closed: false,
+            peer_segment: 0,
+            tune_since: Time::ZERO,
+            tune_consumed: 1,
+        }
+    }
+
+    /// RCV.NXT, the peer's FIN included once everything before it has arrived.
+    pub(super) fn next(&self) -> u64 {
+        let next = self.data.next();
+        if self.fin == Some(next) { next + 1 } else { next }
+    }
+
+    /// Whether everything up to and including the peer's FIN has arrived.
+    pub(super) fn fin_reached(&self) -> bool {
+        self.fin.is_some_and(|fin| self.data.next() == fin)
+    }
+
+    /// Forgets what an acknowledgement that leaves now has said.
+    pub(super) fn acknowledged(&mut self) {
+        self.ack_due = false;
+        self.unacked_full = 0;
+        self.unacked = 0;
+        self.unacked_out_of_order = 0;
+        self.last_ack_sent = self.next();
+    }
+
+    /// The window field to send under `shift`, and the edge that goes with it. The edge advances by at least a
+    /// segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves left.
+    pub(super) fn offer_window(&mut self, shift: u8, mss: u16) -> u16 {
+        let next = self.next();
+        let unit = 1u64 << shift;
+        let limit = self.consumed + self.capacity;
+        let gain = limit.saturating_sub(self.edge);
+        if gain >= u64::from(mss).min(self.capacity / 2) {
+            self.edge = self.edge.max(next + (limit.saturating_sub(next) >> shift << shift));
+        }
+        let open = self.edge.saturating_sub(next);
+        // Rounding down would move the edge left by less than a unit. Round up, unless tiny segments have made that
+        // creep a whole unit past the buffer; what was once offered is still accepted.
+        let units = if next + open.next_multiple_of(unit) < limit + unit { open.div_ceil(unit) } else { open >> shift };
+        let units = units.min(u64::from(u16::MAX));
+        self.edge = self.edge.max(next + (units << shift));
+        units as u16
+    }
+
+    /// Whether the application's reading has opened the window enough to tell the peer.
+    pub(super) fn wants_update(&self, mss: u16) -> bool {
+        let limit = self.consumed + self.capacity;
+        let open = self.edge.saturating_sub(self.next());
+        let gain = limit.saturating_sub(self.edge);
+        // Towards a closed window a segment is news; an open one is refreshed by the ACKs of the data itself.
+        gain >= (self.capacity / 2).min(u64::from(mss) * 2) && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
+    }
+
+    /// Grows the buffer to four times what the application read in a round trip, so that a sender which doubles each
+    /// round never meets the window (dynamic right-sizing, Fisk and Feng 2001).
+    pub(super) fn tune(&mut self, now: Time, rtt: Option<Span>) {
+        let Some(rtt) = rtt else { return };
+        if now - self.tune_since < rtt {
+            return;
+        }
+        let read = self.consumed - self.tune_consumed;
+        self.tune_since = now;
+        self.tune_consumed = self.consumed;
+        self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
+    }
+
+    /// Whether so many segments call for an acknowledgement before the batch is over.
+    pub(super) fn close_ack_due(&mut self) -> bool {
+        if self.close_acks == 0 {
+            return false;
+        }
+        self.close_acks -= 1;
+        self.unacked_full >= 2
+    }
+}

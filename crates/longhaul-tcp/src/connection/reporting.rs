@@ -1,0 +1,100 @@
+//! Snapshots for applications, logs and tests.
+
+use longhaul_units::{Bytes, Time};
+
+use super::Connection;
+use super::loss::Phase;
+use super::timers::Timer;
+use crate::info::Info;
+use crate::seq;
+use crate::timestamps::TimestampClock;
+
+impl Connection {
+    /// A snapshot as of `now`.
+    #[must_use]
+    pub fn info(&self, now: Time) -> Info {
+        let now = now.max(self.now);
+        let snapshot = self.controller.snapshot();
+        let stats = &self.stats;
+        let mut limited = stats.limited;
+        if let Some(current) = limited.get_mut(self.limit as usize).filter(|_| self.state.is_synchronized()) {
+            *current += now - self.limit_since;
+        }
+        let agreed = self.negotiated;
+        Info {
+            state: self.state,
+            congestion: self.controller.name(),
+            phase: snapshot.phase,
+            recovery: match self.loss.phase {
+                Phase::Open => "open",
+                Phase::Recovery(_) => "recovery",
+                Phase::Timeout(_) => "timeout",
+            },
+            cwnd: self.control.cwnd,
+            ssthresh: snapshot.ssthresh,
+            pacing_rate: self.pacer.rate(),
+            in_flight: Bytes(self.pipe()),
+            unacked_segments: self.snd.board.len() as u64,
+            mss: self.mss(),
+            plpmtu: self.pmtu.current(),
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
+            latest_rtt: self.rtt.latest(),
+            min_rtt: self.rtt.min(),
+            rto: self.rtt.rto(),
+            peer_window: Bytes(self.snd.window),
+            recv_buffer: Bytes(self.rcv.capacity),
+            unread: Bytes::from(self.rcv.data.unread()),
+            unsent: Bytes(self.snd.unsent()),
+            options: [agreed.sack, agreed.timestamps, agreed.window_scaling, agreed.ecn, agreed.microseconds],
+            bytes_acked: stats.bytes_acked,
+            bytes_sent: stats.bytes_sent + stats.bytes_retransmitted,
+            bytes_retransmitted: stats.bytes_retransmitted,
+            bytes_received: stats.bytes_received,
+            bytes_lost: stats.bytes_lost,
+            duplicate_bytes_in: stats.duplicate_bytes_in,
+            bytes_refused: stats.bytes_refused,
+            segments_in: stats.segments_in,
+            segments_out: stats.segments_out,
+            data_segments_out: stats.data_segments_out,
+            segments_retransmitted: stats.segments_retransmitted,
+            timeouts: stats.timeouts,
+            tail_probes: stats.tail_probes,
+            recoveries: stats.recoveries,
+            spurious_recoveries: stats.spurious_recoveries,
+            dsacks: stats.dsacks,
+            challenge_acks: stats.challenge_acks,
+            paws_dropped: stats.paws_dropped,
+            ce_in: stats.ce_in,
+            delivered: self.rate.delivered,
+            limited,
+            age: now - self.created_at,
+            memory: self.memory(),
+        }
+    }
+
+    /// Bytes of memory that the connection's buffers and records take beside its own fixed size.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.snd.buffer.memory() + self.snd.board.memory() + self.rcv.data.memory()
+    }
+
+    /// SND.NXT and RCV.NXT as the wire has them.
+    pub(crate) fn wire_numbers(&self) -> (u32, u32) {
+        (seq::to_wire(self.iss, self.snd.nxt), seq::to_wire(self.irs, self.rcv.next()))
+    }
+
+    /// The peer's newest timestamp, if timestamps are in force.
+    pub(crate) fn recent_timestamp(&self) -> Option<u32> {
+        self.negotiated.timestamps.then_some(self.rcv.ts_recent)
+    }
+
+    pub(crate) fn timestamp_clock(&self) -> TimestampClock {
+        self.clock
+    }
+
+    /// When TIME-WAIT ends.
+    pub(crate) fn linger_deadline(&self) -> Time {
+        self.timers.get(Timer::Linger).unwrap_or(self.now)
+    }
+}

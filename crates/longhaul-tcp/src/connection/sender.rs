@@ -1,0 +1,94 @@
+//! The send side's variables (RFC 9293, section 3.3.1) and what of them needs no other part.
+
+use crate::scoreboard::Scoreboard;
+use crate::send_buffer::SendBuffer;
+
+/// The MSS assumed of a peer that names none (RFC 9293, section 3.7.1): 536 for IPv4.
+pub(super) const DEFAULT_PEER_MSS: u16 = 536;
+/// The least MSS taken from a peer: below it, metadata outweighs data (CVE-2019-11479).
+pub(super) const MIN_PEER_MSS: u16 = 128;
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) buffer: SendBuffer,
+    pub(super) board: Scoreboard,
+    /// SND.UNA and SND.NXT as stream offsets.
+    pub(super) una: u64,
+    pub(super) nxt: u64,
+    /// SND.WND in bytes, the largest ever, and the segment (sequence, acknowledgment) it came with.
+    pub(super) window: u64,
+    pub(super) max_window: u64,
+    pub(super) wl1: u64,
+    pub(super) wl2: u64,
+    /// What the peer's SYN allows, options not deducted.
+    pub(super) peer_mss: u16,
+    /// The application shut its side down: a FIN follows the last byte.
+    pub(super) fin_queued: bool,
+    pub(super) fin_sent: bool,
+    pub(super) nodelay: bool,
+    /// The silly-window override fired: what fits may leave, however little (RFC 9293, section 3.8.6.2.1).
+    pub(super) override_sws: bool,
+    /// A writer found the buffer full and waits.
+    pub(super) writer_waits: bool,
+    /// The next new data segment carries CWR (RFC 3168, section 6.1.2).
+    pub(super) cwr_due: bool,
+    /// ECE is not answered again until this offset is acknowledged.
+    pub(super) ece_answered_until: u64,
+    /// A zero-window probe of one octet may leave (RFC 9293, section 3.8.6.1).
+    pub(super) window_probe_due: bool,
+    /// The octet at SND.UNA was sent as a zero-window probe.
+    pub(super) probing_window: bool,
+    /// When anything was sent last; the restart after idleness counts from here.
+    pub(super) last_sent: Option<longhaul_units::Time>,
+}
+
+impl Sender {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            buffer: SendBuffer::new(capacity),
+            board: Scoreboard::new(),
+            una: 0,
+            nxt: 0,
+            window: 0,
+            max_window: 0,
+            wl1: 0,
+            wl2: 0,
+            peer_mss: DEFAULT_PEER_MSS,
+            fin_queued: false,
+            fin_sent: false,
+            nodelay: false,
+            override_sws: false,
+            writer_waits: false,
+            cwr_due: false,
+            ece_answered_until: 0,
+            window_probe_due: false,
+            probing_window: false,
+            last_sent: None,
+        }
+    }
+
+    /// Bytes queued that were never sent, FIN not counted.
+    pub(super) fn unsent(&self) -> u64 {
+        self.buffer.end().saturating_sub(self.nxt.max(1))
+    }
+
+    /// Whether a FIN is queued and was never sent.
+    pub(super) fn fin_waits(&self) -> bool {
+        self.fin_queued && !self.fin_sent
+    }
+
+    /// The right edge of the peer's window.
+    pub(super) fn window_edge(&self) -> u64 {
+        self.una.saturating_add(self.window)
+    }
+
+    /// FlightSize (RFC 5681, section 2).
+    pub(super) fn flight_size(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    /// Whether everything the application wrote, and its FIN, is acknowledged.
+    pub(super) fn fin_acknowledged(&self) -> bool {
+        self.fin_sent && self.una == self.nxt
+    }
+}

@@ -1,0 +1,191 @@
+//! Two endpoints joined by a queue of datagrams in virtual time.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use longhaul_units::{Span, Time};
+
+use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event, Info, State, Tuple};
+
+const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);
+const B: ([u8; 4], u16) = ([10, 0, 0, 2], 2000);
+
+/// A link of fixed delay without a rate, which loses what `lose` says.
+struct Net {
+    now: Time,
+    delay: Span,
+    ends: [Endpoint; 2],
+    flying: VecDeque<(Time, usize, Vec<u8>)>,
+    sent: u64,
+    lose: Box<dyn FnMut(u64, usize, &[u8]) -> bool>,
+}
+
+impl Net {
+    fn new(delay: Span) -> Self {
+        let end = |seed| Endpoint::new(EndpointConfig::new([seed; 32]), Time::ZERO);
+        let ends = [end(1), end(2)];
+        Self { now: Time::ZERO, delay, ends, flying: VecDeque::new(), sent: 0, lose: Box::new(|_, _, _| false) }
+    }
+
+    fn tuple(to: usize) -> Tuple {
+        let remote = SocketAddr::from(if to == 0 { A } else { B });
+        Tuple { remote, local: IpAddr::from([0, 0, 0, 0]) }
+    }
+
+    fn pump(&mut self) {
+        let mut batch = Batch::default();
+        for from in 0..2 {
+            while let Some(to) = self.ends[from].poll_transmit(self.now, &mut batch, 64) {
+                let mut at = 0;
+                for segment in &batch.segments {
+                    let end = at + usize::from(segment.header_len);
+                    let mut datagram = batch.headers[at..end].to_vec();
+                    at = end;
+                    if let Some(id) = to.connection {
+                        self.ends[from].payload(id, segment, |part| datagram.extend_from_slice(part));
+                    }
+                    self.sent += 1;
+                    if !(self.lose)(self.sent, from, &datagram) {
+                        self.flying.push_back((self.now + self.delay, 1 - from, datagram));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs to the next event; `false` if there is none.
+    fn step(&mut self) -> bool {
+        self.pump();
+        let timers = [self.ends[0].poll_timeout(), self.ends[1].poll_timeout()];
+        let next = timers.into_iter().flatten().chain(self.flying.front().map(|f| f.0)).min();
+        let Some(next) = next else { return false };
+        self.now = self.now.max(next);
+        while self.flying.front().is_some_and(|f| f.0 <= self.now) {
+            let (_, to, datagram) = self.flying.pop_front().unwrap();
+            let mut meta = DatagramMeta::new(Self::tuple(1 - to).remote, datagram.len());
+            meta.tuple = Self::tuple(1 - to);
+            self.ends[to].handle_datagram(self.now, &meta, &datagram, None);
+        }
+        for end in &mut self.ends {
+            end.handle_timeout(self.now);
+        }
+        self.pump();
+        true
+    }
+
+    fn run_until(&mut self, limit: Span, mut done: impl FnMut(&mut Self) -> bool) {
+        let end = self.now + limit;
+        self.pump();
+        while !done(self) {
+            assert!(self.step(), "nothing left to happen at {}", self.now);
+            assert!(self.now <= end, "not done after {limit}");
+        }
+    }
+
+    fn connect(&mut self, config: Config) -> (ConnId, ConnId) {
+        let config = Arc::new(config);
+        self.ends[1].listen(Arc::clone(&config));
+        let a = self.ends[0].connect(self.now, Self::tuple(1), config).unwrap();
+        let mut b = None;
+        self.run_until(Span::from_secs(100), |net| {
+            b = b.or_else(|| net.ends[1].accept());
+            b.is_some() && net.ends[0].connection(a).unwrap().state() == State::Established
+        });
+        (a, b.unwrap())
+    }
+
+    /// Sends `bytes` from one end to the other and closes both ways.
+    fn transfer(&mut self, (a, b): (ConnId, ConnId), bytes: usize, limit: Span) -> Info {
+        let data: Vec<u8> = (0..bytes).map(|i| (i * 31 + i / 251) as u8).collect();
+        let (mut written, mut got, mut shut) = (0, Vec::new(), false);
+        let mut info = None;
+        self.run_until(limit, |net| {
+            let now = net.now;
+            net.ends[0].drive(now, a, |c| {
+                while let Ok(n @ 1..) = c.write(&data[written..]) {
+                    written += n;
+                }
+                if written == data.len() && !shut {
+                    c.shutdown();
+                    shut = true;
+                }
+                if c.state() != State::Closed {
+                    info = Some(c.info(now));
+                }
+            });
+            net.ends[1].drive(now, b, |c| {
+                while let Ok(part) = c.read(1 << 20) {
+                    if part.is_empty() {
+                        c.shutdown();
+                        break;
+                    }
+                    got.extend_from_slice(&part);
+                }
+            });
+            net.pump();
+            let over = |net: &Net, end: usize, id| {
+                net.ends[end].connection(id).is_none_or(|c| matches!(c.state(), State::Closed | State::TimeWait))
+            };
+            over(net, 0, a) && over(net, 1, b)
+        });
+        assert!(got == data, "{} of {} bytes arrived", got.len(), data.len());
+        info.unwrap()
+    }
+}
+
+#[test]
+fn a_clean_transfer_retransmits_nothing() {
+    let mut net = Net::new(Span::from_millis(50));
+    let ids = net.connect(Config::default());
+    let info = net.transfer(ids, 3_000_000, Span::from_secs(30));
+    assert_eq!((info.bytes_retransmitted, info.timeouts, info.recoveries), (0, 0, 0));
+    assert_eq!(info.min_rtt, Some(Span::from_millis(100)));
+    assert_eq!(info.options, [true, true, true, true, true]);
+    assert_eq!(info.plpmtu, 1472);
+}
+
+#[test]
+fn survives_loss_in_every_mode() {
+    for (sack, timestamps, controller) in [
+        (true, true, "cubic"),
+        (true, false, "cubic"),
+        (false, true, "cubic"),
+        (false, false, "new-reno"),
+    ] {
+        for seed in 0..8u64 {
+            let mut net = Net::new(Span::from_millis(10));
+            let mut random = seed * 7919 + 1;
+            net.lose = Box::new(move |_, _, _| {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (random >> 33) % 100 < 5
+            });
+            let mut config = Config { sack, timestamps, ..Config::default() };
+            config.congestion = controller.parse().unwrap();
+            let ids = net.connect(config);
+            net.transfer(ids, 1_000_000, Span::from_secs(600));
+        }
+    }
+}
+
+#[test]
+fn events_tell_the_application_what_it_may_do() {
+    let mut net = Net::new(Span::from_millis(1));
+    let (a, b) = net.connect(Config::default());
+    let mut seen = Vec::new();
+    while let Some(event) = net.ends[0].poll_event() {
+        seen.push(event);
+    }
+    assert_eq!(
+        seen,
+        [Event::Connected, Event::Writable].map(|event| crate::EndpointEvent::Connection(a, event))
+    );
+    net.transfer((a, b), 10, Span::from_secs(5));
+    let (now, ends) = (net.now, &mut net.ends);
+    ends[0].release(now, a);
+    ends[1].release(now, b);
+    net.run_until(Span::from_secs(5), |net| net.ends[1].is_idle());
+    assert_eq!((net.ends[0].len(), net.ends[0].time_wait_len()), (0, 1));
+    net.run_until(Span::from_secs(61), |net| net.ends[0].is_idle());
+    assert_eq!((net.ends[0].memory(), net.ends[1].memory()), (0, 0));
+}

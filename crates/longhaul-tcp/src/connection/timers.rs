@@ -1,0 +1,91 @@
+//! A connection's timers: an array of deadlines, one of each kind.
+
+use longhaul_units::Time;
+
+/// What falls due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// Retransmission timeout, SYN and FIN included (RFC 6298).
+    Rto,
+    /// Tail loss probe (RFC 8985, section 7.2).
+    Probe,
+    /// RACK's reordering window (RFC 8985, section 6.2).
+    Reorder,
+    /// The pacer's next release.
+    Pace,
+    /// Delayed acknowledgement (RFC 9293, section 3.8.6.3).
+    Ack,
+    /// Zero-window probe, and the sender's silly-window override (RFC 9293, sections 3.8.6.1 and 3.8.6.2.1).
+    Persist,
+    /// Keep-alive (RFC 9293, section 3.8.4).
+    KeepAlive,
+    /// User timeout (RFC 9293, section 3.8.3).
+    User,
+    /// The end of TIME-WAIT, or of the wait for the peer's FIN.
+    Linger,
+    /// The controller's own.
+    Tick,
+    /// Path MTU search (RFC 8899, section 5.1.1).
+    Pmtu,
+}
+
+impl Timer {
+    pub(super) const COUNT: usize = 11;
+    const ALL: [Self; Self::COUNT] = [
+        Self::Rto,
+        Self::Probe,
+        Self::Reorder,
+        Self::Pace,
+        Self::Ack,
+        Self::Persist,
+        Self::KeepAlive,
+        Self::User,
+        Self::Linger,
+        Self::Tick,
+        Self::Pmtu,
+    ];
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Timers([Time; Timer::ALL.len()]);
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self([Time::MAX; Timer::ALL.len()])
+    }
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, timer: Timer, at: Option<Time>) {
+        self.0[timer as usize] = at.unwrap_or(Time::MAX);
+    }
+
+    pub(super) fn arm(&mut self, timer: Timer, at: Time) {
+        self.0[timer as usize] = at;
+    }
+
+    pub(super) fn stop(&mut self, timer: Timer) {
+        self.0[timer as usize] = Time::MAX;
+    }
+
+    pub(super) fn get(&self, timer: Timer) -> Option<Time> {
+        let at = self.0[timer as usize];
+        (at != Time::MAX).then_some(at)
+    }
+
+    pub(super) fn is_armed(&self, timer: Timer) -> bool {
+        self.0[timer as usize] != Time::MAX
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        let first = self.0.iter().copied().fold(Time::MAX, Time::min);
+        (first != Time::MAX).then_some(first)
+    }
+
+    /// Takes a timer that is due at `now`, each at most once.
+    pub(super) fn expire(&mut self, now: Time) -> Option<Timer> {
+        let due = Timer::ALL.into_iter().find(|t| self.0[*t as usize] <= now && self.is_armed(*t))?;
+        self.stop(due);
+        Some(due)
+    }
+}

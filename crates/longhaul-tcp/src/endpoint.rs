@@ -1,0 +1,635 @@
+//! One UDP socket's worth of TCP: connections told apart by address, a listener, TIME-WAIT, and the answers to
+//! segments that belong to none of them.
+//!
+//! # Driving it
+//!
+//! [`handle_datagram`](Endpoint::handle_datagram) for each receive batch, [`handle_timeout`](Endpoint::handle_timeout)
+//! when [`poll_timeout`](Endpoint::poll_timeout)'s time has come, [`drive`](Endpoint::drive) for what the application
+//! does; after any of them [`poll_transmit`](Endpoint::poll_transmit) until it returns `None`, then
+//! [`poll_event`](Endpoint::poll_event) until it returns `None`. Connections take turns: one batch each.
+//!
+//! What an unproved address can cause is bounded: no answer is larger than the segment it answers, a SYN is answered
+//! three times at most unless repeated, and beyond the backlog by a cookie that costs no memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use longhaul_cc::TimerWheel;
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+
+use crate::config::{Config, EndpointConfig};
+use crate::connection::{Batch, Connection, Event, Payload, Pressure, SegmentMeta, SegmentRef, reset_for};
+use crate::state::State;
+use crate::timestamps::TimestampClock;
+
+mod cookie;
+mod keys;
+mod stray;
+#[cfg(test)]
+mod tests;
+mod time_wait;
+
+use keys::Keys;
+pub use keys::Tuple;
+use stray::Buckets;
+use time_wait::{Record, TimeWait, Verdict};
+
+/// A connection of an endpoint. Never reused for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnId {
+    slot: u32,
+    generation: u32,
+}
+
+/// Something the application should know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndpointEvent {
+    /// [`Endpoint::accept`] will return a connection.
+    Incoming,
+    /// An event of a connection.
+    Connection(ConnId, Event),
+}
+
+/// Where a batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// To whom.
+    pub tuple: Tuple,
+    /// The connection, or `None` for an answer on nobody's behalf: all its bytes are in [`Batch::headers`].
+    pub connection: Option<ConnId>,
+}
+
+/// What is known of a datagram, or of a batch of them from one sender.
+#[derive(Clone, Copy, Debug)]
+pub struct DatagramMeta {
+    /// Between whom.
+    pub tuple: Tuple,
+    /// The length of each but the last, if receive offload merged several.
+    pub stride: usize,
+    /// Receive time, ECN mark and TTL.
+    pub segment: SegmentMeta,
+}
+
+impl DatagramMeta {
+    /// A single datagram from `remote` to a socket with one address.
+    #[must_use]
+    pub fn new(remote: SocketAddr, len: usize) -> Self {
+        let local = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self { tuple: Tuple { remote, local }, stride: len, segment: SegmentMeta::default() }
+    }
+}
+
+/// Counters of an endpoint's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Datagrams that did not parse.
+    pub malformed: u64,
+    /// SYNs answered by a cookie.
+    pub cookies_sent: u64,
+    /// Connections made from a cookie that came back.
+    pub cookies_accepted: u64,
+    /// Segments without a connection.
+    pub stray: u64,
+    /// RSTs sent to their senders.
+    pub resets_sent: u64,
+    /// SYNs dropped for want of room.
+    pub refused: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    tuple: Tuple,
+    connection: Connection,
+    generation: u32,
+    /// In the queue of those that may have something to send.
+    queued: bool,
+    /// The application holds it, or will be handed it by `accept`.
+    held: bool,
+    /// A passive open that was not accepted yet.
+    pending: bool,
+    memory: usize,
+}
+
+#[derive(Debug)]
+struct Listener {
+    config: Arc<Config>,
+    ready: VecDeque<ConnId>,
+    /// Passive opens that are under way or ready.
+    pending: usize,
+    /// Cookies were sent until then: ACKs without a connection may bring one back.
+    cookies_until: Option<Time>,
+}
+
+/// One UDP socket's connections. See the [module](self) for the order of calls.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: EndpointConfig,
+    keys: Keys,
+    slots: Vec<Option<Box<Slot>>>,
+    free: Vec<(u32, u32)>,
+    table: HashMap<Tuple, u32, Keys>,
+    listener: Option<Listener>,
+    time_wait: TimeWait,
+    wheel: TimerWheel,
+    queue: VecDeque<u32>,
+    events: VecDeque<EndpointEvent>,
+    answers: VecDeque<(Tuple, Header)>,
+    buckets: Buckets,
+    memory: usize,
+    live: usize,
+    stats: EndpointStats,
+    now: Time,
+}
+
+impl Endpoint {
+    /// An endpoint without connections.
+    #[must_use]
+    pub fn new(config: EndpointConfig, now: Time) -> Self {
+        let keys = Keys::new(&config.secret);
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            table: HashMap::with_hasher(keys.clone()),
+            listener: None,
+            time_wait: TimeWait::new(keys.clone(), config.max_time_wait),
+            wheel: TimerWheel::new(now),
+            queue: VecDeque::new(),
+            events: VecDeque::new(),
+            answers: VecDeque::new(),
+            buckets: Buckets::new(),
+            memory: 0,
+            live: 0,
+            stats: EndpointStats::default(),
+            now,
+            keys,
+            config,
+        }
+    }
+
+    /// Answers SYNs from now on; connections get `config`.
+    pub fn listen(&mut self, config: Arc<Config>) {
+        self.listener = Some(Listener { config, ready: VecDeque::new(), pending: 0, cookies_until: None });
+    }
+
+    /// Stops answering SYNs. Connections that nobody accepted are reset.
+    pub fn unlisten(&mut self, now: Time) {
+        let Some(listener) = self.listener.take() else { return };
+        for id in listener.ready {
+            self.drive(now, id, Connection::abort);
+            self.release(now, id);
+        }
+    }
+
+    /// The next connection whose handshake is complete.
+    pub fn accept(&mut self) -> Option<ConnId> {
+        let listener = self.listener.as_mut()?;
+        let id = listener.ready.pop_front()?;
+        listener.pending = listener.pending.saturating_sub(1);
+        if let Some(slot) = self.slot_mut(id) {
+            slot.pending = false;
+        }
+        Some(id)
+    }
+
+    /// Opens a connection; `None` if there is one between these addresses, or no room.
+    pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
+        let now = self.advance(now);
+        if self.table.contains_key(&tuple) || self.live >= self.config.max_connections {
+            return None;
+        }
+        self.time_wait.remove(&tuple);
+        let iss = self.keys.initial_sequence(&tuple, now);
+        let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
+        let connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
+        let id = self.insert(tuple, connection, false);
+        self.settle(id.slot);
+        Some(id)
+    }
+
+    /// A connection, if the application has not released it.
+    #[must_use]
+    pub fn connection(&self, id: ConnId) -> Option<&Connection> {
+        let slot = self.slots.get(id.slot as usize)?.as_deref()?;
+        (slot.generation == id.generation).then_some(&slot.connection)
+    }
+
+    /// The addresses of a connection.
+    #[must_use]
+    pub fn tuple(&self, id: ConnId) -> Option<Tuple> {
+        let slot = self.slots.get(id.slot as usize)?.as_deref()?;
+        (slot.generation == id.generation).then_some(slot.tuple)
+    }
+
+    /// Lets the application act on a connection; `None` if it was released.
+    pub fn drive<R>(&mut self, now: Time, id: ConnId, act: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+        self.advance(now);
+        let result = act(&mut self.slot_mut(id)?.connection);
+        self.settle(id.slot);
+        Some(result)
+    }
+
+    /// The application is done with a connection: it is closed in order if it is not yet, and then forgotten.
+    pub fn release(&mut self, now: Time, id: ConnId) {
+        self.advance(now);
+        let Some(slot) = self.slot_mut(id) else { return };
+        slot.held = false;
+        slot.connection.orphan();
+        self.settle(id.slot);
+    }
+
+    /// Connections that exist, those being closed included; TIME-WAIT records are not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there is neither connection nor TIME-WAIT record.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.live == 0 && self.time_wait.len() == 0
+    }
+
+    /// Whether there is no connection (TIME-WAIT records may remain).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// TIME-WAIT records.
+    #[must_use]
+    pub fn time_wait_len(&self) -> usize {
+        self.time_wait.len()
+    }
+
+    /// Bytes that connections' buffers and records take.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        self.stats
+    }
+
+    /// Handles datagrams of one sender: one, or several of `meta.stride` bytes that receive offload merged.
+    /// `shared` is the buffer they lie in, if payload may be kept by reference to it.
+    pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
+        let now = self.advance(now);
+        let mut slot = self.table.get(&meta.tuple).copied();
+        for datagram in datagrams.chunks(meta.stride.max(1)) {
+            let Ok((header, offset)) = CheshireCodec::parse(datagram) else {
+                self.stats.malformed += 1;
+                continue;
+            };
+            let bytes = datagram.get(offset..).unwrap_or_default();
+            let payload = match shared {
+                Some(shared) => Payload::shared(bytes, shared),
+                None => Payload::copied(bytes),
+            };
+            if slot.is_none() {
+                slot = self.open_for(now, meta, &header, bytes.len(), datagram.len());
+            }
+            if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
+                slot.connection.handle_segment(now, &meta.segment, &header, payload);
+            }
+        }
+        if let Some(index) = slot {
+            if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+                slot.connection.finish_batch(now);
+            }
+            self.settle(index);
+        }
+    }
+
+    /// A segment without a connection: perhaps one begins. The slot that is to handle it.
+    fn open_for(
+        &mut self,
+        now: Time,
+        meta: &DatagramMeta,
+        header: &Header,
+        payload: usize,
+        wire: usize,
+    ) -> Option<u32> {
+        match self.time_wait.handle(now, &meta.tuple, header, payload) {
+            Some(Verdict::Ignore) => return None,
+            Some(Verdict::Answer(ack)) => {
+                self.answer(meta.tuple, ack);
+                return None;
+            }
+            Some(Verdict::Reuse) if self.listener.is_some() => self.time_wait.remove(&meta.tuple),
+            Some(Verdict::Reuse) | None => {}
+        }
+        let flags = header.flags;
+        let opens = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
+        if self.listener.is_some() && opens {
+            self.open_passively(now, meta, header);
+            return None;
+        }
+        if let Some(slot) = self.open_by_cookie(now, meta, header) {
+            return Some(slot);
+        }
+        self.refuse(now, meta.tuple, header, payload, wire);
+        None
+    }
+
+    fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header) {
+        let full = self.live >= self.config.max_connections || self.memory >= self.config.max_memory;
+        let Some(listener) = self.listener.as_ref() else { return };
+        if full || syn.seq == 0 && meta.tuple.remote.port() == 0 {
+            self.stats.refused += 1;
+            return;
+        }
+        if self.config.always_cookies || listener.pending >= self.config.backlog {
+            self.send_cookie(now, meta.tuple, syn);
+            return;
+        }
+        let config = Arc::clone(&listener.config);
+        let iss = self.keys.initial_sequence(&meta.tuple, now);
+        let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
+        let connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn);
+        let id = self.insert(meta.tuple, connection, true);
+        self.settle(id.slot);
+    }
+
+    fn send_cookie(&mut self, now: Time, tuple: Tuple, syn: &Header) {
+        let Some(listener) = self.listener.as_mut() else { return };
+        listener.cookies_until = Some(now + Span::from_secs(128));
+        let config = &listener.config;
+        let what = cookie::Remembered::from_syn(syn, config.sack, config.timestamps, config.window_scaling, config.ecn);
+        let (isn, stamp) = cookie::make(&self.keys, &tuple, syn.seq, now, what);
+        let ecn = if what.ecn { Flags::ECE } else { Flags::NONE };
+        let mut header = Header {
+            flags: Flags::SYN | Flags::ACK | ecn,
+            window: config.recv_buffer.min(usize::from(u16::MAX)) as u16,
+            seq: isn,
+            ack: syn.seq.wrapping_add(1),
+            ..Header::default()
+        };
+        let options = &mut header.options;
+        options.mss = syn.options.mss.map(|_| config.max_plpmtu.saturating_sub(12));
+        options.sack_permitted = what.sack;
+        options.window_scale = what.window_scale.map(|_| config.window_shift());
+        options.timestamps =
+            syn.options.timestamps.filter(|_| what.timestamps).map(|t| Timestamps { value: stamp, echo: t.value });
+        self.stats.cookies_sent += 1;
+        self.answer(tuple, header);
+    }
+
+    /// An ACK that brings a cookie back becomes a connection.
+    fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<u32> {
+        let listener = self.listener.as_ref()?;
+        let plausible = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
+        if !plausible || listener.cookies_until.is_none_or(|until| now > until) {
+            return None;
+        }
+        let what = cookie::open(&self.keys, &meta.tuple, ack, now)?;
+        // A full accept queue drops the ACK: the peer's data will bring the cookie again.
+        if listener.ready.len() >= self.config.backlog || self.live >= self.config.max_connections {
+            self.stats.refused += 1;
+            return None;
+        }
+        self.stats.cookies_accepted += 1;
+        let stamp = ack.options.timestamps.unwrap_or_default();
+        let syn = what.to_syn(ack.seq.wrapping_sub(1), stamp.value, ack.window);
+        let iss = ack.ack.wrapping_sub(1);
+        // Our timestamps go on from the cookie's.
+        let millis = (now.as_nanos() / 1_000_000) as u32;
+        let offset = stamp.echo.wrapping_sub(millis).wrapping_add(1);
+        let clock = TimestampClock::new(offset, now);
+        let config = Arc::clone(&listener.config);
+        let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
+        Some(self.insert(meta.tuple, connection, true).slot)
+    }
+
+    /// RFC 9293, section 3.10.7.1, within limits: never a RST for a RST, never more than came, not too often.
+    fn refuse(&mut self, now: Time, tuple: Tuple, header: &Header, payload: usize, wire: usize) {
+        self.stats.stray += 1;
+        let silent = header.flags.contains(Flags::RST) || !self.config.reset_unknown;
+        let reset = reset_for(header, payload);
+        if silent || CheshireCodec::header_len(&reset.options) > wire || tuple.remote.port() == 0 {
+            return;
+        }
+        let bucket = self.keys.bucket(tuple.remote.ip(), Buckets::COUNT);
+        if self.buckets.take(now, bucket) {
+            self.stats.resets_sent += 1;
+            self.answer(tuple, reset);
+        }
+    }
+
+    /// Queues an answer on nobody's behalf; when too many wait, none.
+    fn answer(&mut self, tuple: Tuple, header: Header) {
+        const LIMIT: usize = 4096;
+        if self.answers.len() < LIMIT {
+            self.answers.push_back((tuple, header));
+        }
+    }
+
+    /// The host says of `remote` that it refuses, or that it cannot be reached.
+    pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, refused: bool) {
+        self.advance(now);
+        if let Some(index) = self.table.get(&tuple).copied() {
+            if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+                slot.connection.handle_host_error(refused);
+            }
+            self.settle(index);
+        }
+    }
+
+    /// Fires what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now = self.advance(now);
+        self.time_wait.expire(now);
+        while let Some(index) = self.wheel.pop_expired(now) {
+            if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+                slot.connection.handle_timeout(now);
+            }
+            self.settle(index);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next, if ever.
+    #[must_use]
+    pub fn poll_timeout(&mut self) -> Option<Time> {
+        match (self.wheel.next(), self.time_wait.next_expiry()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Fills `batch` with what is to leave next, and says where it goes. `max_segments` is what the socket's
+    /// segmentation offload takes at once.
+    pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
+        let now = self.advance(now);
+        if let Some((tuple, header)) = self.answers.pop_front() {
+            batch.clear();
+            batch.push(&header, 0, 0);
+            return Some(Destination { tuple, connection: None });
+        }
+        while let Some(index) = self.queue.pop_front() {
+            let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
+            if slot.connection.poll_transmit(now, batch, max_segments) {
+                // Its next batch has to wait for its turn.
+                self.queue.push_back(index);
+                let connection = Some(ConnId { slot: index, generation: slot.generation });
+                return Some(Destination { tuple: slot.tuple, connection });
+            }
+            slot.queued = false;
+            self.settle_idle(index);
+        }
+        None
+    }
+
+    /// Calls `each` with the slices of a segment's payload.
+    pub fn payload(&self, id: ConnId, segment: &SegmentRef, each: impl FnMut(&[u8])) {
+        if let Some(connection) = self.connection(id) {
+            connection.payload(segment, each);
+        }
+    }
+
+    /// The slices of a segment's payload appended to `out`.
+    pub fn gather<'a>(&'a self, id: ConnId, segment: &SegmentRef, out: &mut impl Extend<&'a [u8]>) {
+        if let Some(connection) = self.connection(id) {
+            connection.gather(segment, out);
+        }
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front()
+    }
+
+    fn advance(&mut self, now: Time) -> Time {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(id.slot as usize)?.as_deref_mut()?;
+        (slot.generation == id.generation).then_some(slot)
+    }
+
+    fn insert(&mut self, tuple: Tuple, connection: Connection, pending: bool) -> ConnId {
+        let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
+        let slot = Slot { tuple, connection, generation, queued: false, held: true, pending, memory: 0 };
+        if index as usize == self.slots.len() {
+            self.slots.push(None);
+        }
+        if let Some(place) = self.slots.get_mut(index as usize) {
+            *place = Some(Box::new(slot));
+        }
+        self.table.insert(tuple, index);
+        self.live += 1;
+        if let Some(listener) = self.listener.as_mut().filter(|_| pending) {
+            listener.pending += 1;
+        }
+        ConnId { slot: index, generation }
+    }
+
+    /// After anything happened to a connection: its events, its timer, its turn to send.
+    fn settle(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        if !slot.queued {
+            slot.queued = true;
+            self.queue.push_back(index);
+        }
+        self.settle_events(index);
+    }
+
+    /// A connection with nothing to send now: what else follows from its state.
+    fn settle_idle(&mut self, index: u32) {
+        self.settle_events(index);
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        match slot.connection.poll_timeout() {
+            Some(at) => self.wheel.set(index, at),
+            None => self.wheel.cancel(index),
+        }
+        let memory = slot.connection.memory();
+        self.memory = (self.memory + memory).saturating_sub(slot.memory);
+        slot.memory = memory;
+        slot.connection.pressure = if self.memory >= self.config.max_memory {
+            Pressure::Hard
+        } else if self.memory >= self.config.max_memory / 4 * 3 {
+            Pressure::Soft
+        } else {
+            Pressure::None
+        };
+        self.reap(index);
+    }
+
+    fn settle_events(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let id = ConnId { slot: index, generation: slot.generation };
+        while let Some(event) = slot.connection.poll_event() {
+            if slot.pending {
+                if event == Event::Connected {
+                    if let Some(listener) = &mut self.listener {
+                        listener.ready.push_back(id);
+                        self.events.push_back(EndpointEvent::Incoming);
+                    }
+                }
+                continue;
+            }
+            if slot.held {
+                self.events.push_back(EndpointEvent::Connection(id, event));
+            }
+        }
+    }
+
+    /// Forgets a connection that is over, or shrinks it to a TIME-WAIT record once nobody holds it.
+    fn reap(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        let half_open = slot.pending && slot.connection.state() == State::Closed && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
+        let over = slot.connection.is_drained();
+        let waiting = slot.connection.state() == State::TimeWait && !slot.held;
+        if over && self.table.get(&slot.tuple) == Some(&index) {
+            // Its addresses are free, whoever still looks at the connection.
+            let tuple = slot.tuple;
+            self.table.remove(&tuple);
+        }
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
+        if waiting {
+            let record = slot.connection.time_wait_record();
+            let tuple = slot.tuple;
+            self.time_wait.insert(tuple, record);
+            self.table.remove(&tuple);
+        } else if !(over && (!slot.held || half_open)) {
+            return;
+        }
+        self.forget(index);
+    }
+
+    fn forget(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
+        self.wheel.cancel(index);
+        self.memory = self.memory.saturating_sub(slot.memory);
+        self.live -= 1;
+        if let Some(listener) = self.listener.as_mut().filter(|_| slot.pending) {
+            listener.pending = listener.pending.saturating_sub(1);
+        }
+        self.free.push((index, slot.generation.wrapping_add(1)));
+    }
+}
+
+impl Connection {
+    /// What TIME-WAIT must remember of this connection.
+    fn time_wait_record(&self) -> Record {
+        let (snd_nxt, rcv_nxt) = self.wire_numbers();
+        Record {
+            snd_nxt,
+            rcv_nxt,
+            ts_recent: self.recent_timestamp(),
+            clock: self.timestamp_clock(),
+            window: u16::MAX,
+            expires: self.linger_deadline(),
+            lasts: self.config.time_wait,
+            answered_at: None,
+        }
+    }
+}

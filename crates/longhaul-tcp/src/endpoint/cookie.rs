@@ -1,0 +1,161 @@
+//! SYN cookies: a handshake that costs no memory until the peer has proved its address (RFC 4987, section 3.6).
+//!
+//! The initial sequence number carries 22 bits of code and 10 of options: slot parity, MSS class, window scale, SACK,
+//! ECN. With timestamps another 32 bits of code ride in our TSval and must come back in TSecr, so that guessing costs
+//! 2^54 tries; without them, window scale and SACK are given up and the code has 22 bits alone.
+
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Flags, Header, Timestamps};
+
+use super::keys::{Keys, Tuple};
+
+/// A cookie is good for the slot it was made in and the next.
+const SLOT: Span = Span::from_secs(64);
+const OPTION_BITS: u32 = 10;
+
+/// MSS classes: a peer's MSS is rounded down to one of these.
+const MSS_CLASSES: [u16; 8] = [216, 536, 1220, 1300, 1380, 1440, 1460, 8940];
+
+/// What a cookie remembers of the peer's SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remembered {
+    pub(super) mss: u16,
+    pub(super) window_scale: Option<u8>,
+    pub(super) sack: bool,
+    pub(super) ecn: bool,
+    pub(super) timestamps: bool,
+}
+
+impl Remembered {
+    /// What of `syn` fits, under what the listener speaks.
+    pub(super) fn from_syn(syn: &Header, sack: bool, timestamps: bool, scaling: bool, ecn: bool) -> Self {
+        let options = &syn.options;
+        let timestamps = timestamps && options.timestamps.is_some();
+        let mss = options.mss.unwrap_or(536);
+        Self {
+            mss: MSS_CLASSES.into_iter().rev().find(|class| *class <= mss).unwrap_or(MSS_CLASSES[0]),
+            window_scale: options.window_scale.filter(|_| timestamps && scaling),
+            sack: timestamps && sack && options.sack_permitted,
+            ecn: ecn && timestamps && syn.flags.contains(Flags::ECE | Flags::CWR),
+            timestamps,
+        }
+    }
+
+    /// MSS class in bits 0 to 2, window scale in 3 to 6 (15: none), SACK in 7, ECN in 8.
+    fn bits(self) -> u32 {
+        let class = MSS_CLASSES.into_iter().position(|c| c == self.mss).unwrap_or(0) as u32;
+        let scale = u32::from(self.window_scale.unwrap_or(15));
+        class | (scale << 3) | (u32::from(self.sack) << 7) | (u32::from(self.ecn) << 8)
+    }
+
+    fn from_bits(bits: u32, timestamps: bool) -> Self {
+        let scale = (bits >> 3 & 15) as u8;
+        Self {
+            mss: MSS_CLASSES[(bits & 7) as usize],
+            window_scale: (scale <= 14).then_some(scale),
+            sack: bits >> 7 & 1 == 1,
+            ecn: bits >> 8 & 1 == 1,
+            timestamps,
+        }
+    }
+
+    /// The SYN as far as it is remembered.
+    pub(super) fn to_syn(self, peer_isn: u32, peer_stamp: u32, window: u16) -> Header {
+        let ecn = if self.ecn { Flags::ECE | Flags::CWR } else { Flags::NONE };
+        let mut syn = Header { flags: Flags::SYN | ecn, seq: peer_isn, window, ..Header::default() };
+        syn.options.mss = Some(self.mss);
+        syn.options.window_scale = self.window_scale;
+        syn.options.sack_permitted = self.sack;
+        syn.options.timestamps = self.timestamps.then_some(Timestamps { value: peer_stamp, echo: 0 });
+        syn
+    }
+}
+
+fn slot_of(now: Time) -> u64 {
+    now.as_nanos() / SLOT.as_nanos()
+}
+
+/// The sequence number and timestamp of the SYN-ACK.
+pub(super) fn make(keys: &Keys, tuple: &Tuple, peer_isn: u32, now: Time, what: Remembered) -> (u32, u32) {
+    let slot = slot_of(now);
+    let options = what.bits() | ((slot & 1) as u32) << 9;
+    let code = keys.cookie(tuple, peer_isn, slot, options);
+    (code << OPTION_BITS | options, keys.cookie_stamp(tuple, peer_isn, slot, options))
+}
+
+/// What the SYN said, if `ack` brings back a cookie of ours.
+pub(super) fn open(keys: &Keys, tuple: &Tuple, ack: &Header, now: Time) -> Option<Remembered> {
+    let cookie = ack.ack.wrapping_sub(1);
+    let peer_isn = ack.seq.wrapping_sub(1);
+    let options = cookie & ((1 << OPTION_BITS) - 1);
+    let parity = u64::from(options >> 9);
+    let current = slot_of(now);
+    let slot = if current & 1 == parity { current } else { current.checked_sub(1)? };
+    let expected = keys.cookie(tuple, peer_isn, slot, options) << OPTION_BITS | options;
+    let stamp = ack.options.timestamps;
+    // One comparison of all bits, whichever differ.
+    let wrong_stamp = stamp.map_or(0, |t| t.echo ^ keys.cookie_stamp(tuple, peer_isn, slot, options));
+    if (expected ^ cookie) | wrong_stamp != 0 {
+        return None;
+    }
+    let what = Remembered::from_bits(options & 0x1ff, stamp.is_some());
+    // Options that only a cookie with timestamps may carry.
+    let plain = what.window_scale.is_none() && !what.sack && !what.ecn;
+    (stamp.is_some() || plain).then_some(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, SocketAddr};
+
+    fn tuple(port: u16) -> Tuple {
+        Tuple { remote: SocketAddr::from(([192, 0, 2, 9], port)), local: IpAddr::from([192, 0, 2, 2]) }
+    }
+
+    fn syn(timestamps: bool) -> Header {
+        let mut syn = Header { flags: Flags::SYN, seq: 77, window: 65_535, ..Header::default() };
+        syn.options.mss = Some(1452);
+        syn.options.window_scale = Some(10);
+        syn.options.sack_permitted = true;
+        syn.options.timestamps = timestamps.then_some(Timestamps { value: 5, echo: 0 });
+        syn
+    }
+
+    fn answer(cookie: (u32, u32), timestamps: bool) -> Header {
+        let mut ack = Header { flags: Flags::ACK, seq: 78, ack: cookie.0.wrapping_add(1), ..Header::default() };
+        ack.options.timestamps = timestamps.then_some(Timestamps { value: 6, echo: cookie.1 });
+        ack
+    }
+
+    #[test]
+    fn brings_the_options_back_with_timestamps_and_only_the_mss_without() {
+        let keys = Keys::new(&[1; 32]);
+        for timestamps in [true, false] {
+            let what = Remembered::from_syn(&syn(timestamps), true, true, true, true);
+            assert_eq!((what.mss, what.sack, what.window_scale), (1440, timestamps, timestamps.then_some(10)));
+            let cookie = make(&keys, &tuple(1), 77, Time::ZERO, what);
+            assert_eq!(open(&keys, &tuple(1), &answer(cookie, timestamps), Time::ZERO), Some(what));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_other_address_or_old_slot_is_refused() {
+        let keys = Keys::new(&[1; 32]);
+        let what = Remembered::from_syn(&syn(true), true, true, true, true);
+        let cookie = make(&keys, &tuple(1), 77, Time::ZERO, what);
+        for bit in 0..32 {
+            let isn = answer((cookie.0 ^ 1 << bit, cookie.1), true);
+            let stamp = answer((cookie.0, cookie.1 ^ 1 << bit), true);
+            assert_eq!(open(&keys, &tuple(1), &isn, Time::ZERO), None, "bit {bit} of the sequence number");
+            assert_eq!(open(&keys, &tuple(1), &stamp, Time::ZERO), None, "bit {bit} of the timestamp");
+        }
+        let good = answer(cookie, true);
+        assert_eq!(open(&keys, &tuple(2), &good, Time::ZERO), None);
+        assert_eq!(open(&Keys::new(&[2; 32]), &tuple(1), &good, Time::ZERO), None);
+        assert!(open(&keys, &tuple(1), &good, Time::ZERO + Span::from_secs(100)).is_some());
+        assert_eq!(open(&keys, &tuple(1), &good, Time::ZERO + Span::from_secs(130)), None);
+        assert_eq!(open(&keys, &tuple(1), &Header { seq: 79, ..good.clone() }, Time::ZERO), None);
+        assert_eq!(open(&keys, &tuple(1), &answer(cookie, false), Time::ZERO), None);
+    }
+}

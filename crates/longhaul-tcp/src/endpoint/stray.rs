@@ -1,0 +1,53 @@
+//! How often strangers are answered.
+
+use longhaul_units::{Span, Time};
+
+/// Answers at once, and how long one takes to come back.
+const BURST: u16 = 16;
+const REFILL: Span = Span::from_millis(20);
+
+/// Token buckets, one for each of many groups of addresses; which group an address is in only the endpoint knows, so
+/// that nobody can watch another's answers through a shared limit (CVE-2016-5696).
+#[derive(Debug)]
+pub(super) struct Buckets(Vec<(Time, u16)>);
+
+impl Buckets {
+    pub(super) const COUNT: usize = 256;
+
+    pub(super) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Takes a token if there is one.
+    pub(super) fn take(&mut self, now: Time, bucket: usize) -> bool {
+        if self.0.is_empty() {
+            self.0 = vec![(now, BURST); Self::COUNT];
+        }
+        let Some((since, tokens)) = self.0.get_mut(bucket) else { return false };
+        let earned = (now - *since).as_nanos() / REFILL.as_nanos();
+        if earned > 0 {
+            *tokens = tokens.saturating_add(earned.min(u64::from(BURST)) as u16).min(BURST);
+            *since = now;
+        }
+        if *tokens == 0 {
+            return false;
+        }
+        *tokens -= 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_and_then_fifty_a_second() {
+        let mut buckets = Buckets::new();
+        let taken = |b: &mut Buckets, at: Time| (0..100).filter(|_| b.take(at, 3)).count();
+        assert_eq!(taken(&mut buckets, Time::ZERO), 16);
+        assert_eq!(taken(&mut buckets, Time::ZERO + Span::from_millis(19)), 0);
+        assert_eq!(taken(&mut buckets, Time::ZERO + Span::from_millis(60)), 3);
+        assert!(buckets.take(Time::ZERO, 4), "other groups are not concerned");
+    }
+}

@@ -1,0 +1,124 @@
+//! TIME-WAIT without a connection: what is left is a record that answers late segments (RFC 9293, section 3.6.1).
+
+use std::collections::{HashMap, VecDeque};
+
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Flags, Header, Timestamps};
+
+use super::keys::{Keys, Tuple};
+use crate::seq;
+use crate::timestamps::TimestampClock;
+
+/// What TIME-WAIT must remember.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) snd_nxt: u32,
+    pub(crate) rcv_nxt: u32,
+    pub(crate) ts_recent: Option<u32>,
+    pub(crate) clock: TimestampClock,
+    pub(crate) window: u16,
+    pub(crate) expires: Time,
+    pub(crate) lasts: Span,
+    /// When it last answered something that was no FIN.
+    pub(crate) answered_at: Option<Time>,
+}
+
+/// What to do with a segment that met a record.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Send this ACK.
+    Answer(Header),
+    /// Nothing.
+    Ignore,
+    /// A new connection may take the addresses over (RFC 6191).
+    Reuse,
+}
+
+#[derive(Debug)]
+pub(super) struct TimeWait {
+    records: HashMap<Tuple, Record, Keys>,
+    /// In the order they were last set, each with the expiry it had then; outdated entries are skipped.
+    order: VecDeque<(Time, Tuple)>,
+    limit: usize,
+}
+
+impl TimeWait {
+    pub(super) fn new(keys: Keys, limit: usize) -> Self {
+        Self { records: HashMap::with_hasher(keys), order: VecDeque::new(), limit }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) fn insert(&mut self, tuple: Tuple, record: Record) {
+        while self.records.len() >= self.limit.max(1) {
+            let Some((expires, oldest)) = self.order.pop_front() else { break };
+            if self.records.get(&oldest).is_some_and(|r| r.expires == expires) {
+                self.records.remove(&oldest);
+            }
+        }
+        self.order.push_back((record.expires, tuple));
+        self.records.insert(tuple, record);
+    }
+
+    pub(super) fn remove(&mut self, tuple: &Tuple) {
+        self.records.remove(tuple);
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Time> {
+        self.order.front().map(|(at, _)| *at)
+    }
+
+    pub(super) fn expire(&mut self, now: Time) {
+        while let Some((at, tuple)) = self.order.front().copied().filter(|(at, _)| *at <= now) {
+            self.order.pop_front();
+            if self.records.get(&tuple).is_some_and(|r| r.expires == at) {
+                self.records.remove(&tuple);
+            }
+        }
+    }
+
+    /// A segment for a connection in TIME-WAIT; `None` if there is none.
+    pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, header: &Header, payload: usize) -> Option<Verdict> {
+        let record = self.records.get_mut(tuple)?;
+        // RFC 1337: a RST does not cut TIME-WAIT short.
+        if header.flags.contains(Flags::RST) {
+            return Some(Verdict::Ignore);
+        }
+        if header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK) && is_newer(record, header) {
+            return Some(Verdict::Reuse);
+        }
+        let fin = header.flags.contains(Flags::FIN);
+        if fin {
+            record.expires = now + record.lasts;
+            self.order.push_back((record.expires, *tuple));
+        }
+        let worth = fin || payload > 0 || header.flags.contains(Flags::SYN);
+        let recently = record.answered_at.is_some_and(|at| now - at < Span::from_millis(500));
+        if !worth || (!fin && recently) {
+            return Some(Verdict::Ignore);
+        }
+        record.answered_at = Some(now);
+        let mut ack = Header {
+            flags: Flags::ACK,
+            seq: record.snd_nxt,
+            ack: record.rcv_nxt,
+            window: record.window,
+            ..Header::default()
+        };
+        ack.options.timestamps =
+            record.ts_recent.map(|echo| Timestamps { value: record.clock.value(now), echo });
+        Some(Verdict::Answer(ack))
+    }
+}
+
+/// RFC 6191, section 2: a later timestamp, or without timestamps a later sequence number, cannot be a duplicate.
+fn is_newer(record: &Record, syn: &Header) -> bool {
+    match (record.ts_recent, syn.options.timestamps) {
+        (Some(recent), Some(stamp)) => {
+            seq::later(stamp.value, recent) || (stamp.value == recent && seq::later(syn.seq, record.rcv_nxt))
+        }
+        _ => seq::later(syn.seq, record.rcv_nxt),
+    }
+}

@@ -1,0 +1,124 @@
+//! What a connection tells of itself.
+
+use longhaul_units::{Bytes, Rate, Span};
+
+use crate::state::State;
+
+/// Counters of a connection's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stats {
+    pub(crate) segments_in: u64,
+    pub(crate) segments_out: u64,
+    pub(crate) data_segments_out: u64,
+    pub(crate) segments_retransmitted: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_retransmitted: u64,
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) bytes_lost: u64,
+    pub(crate) duplicate_bytes_in: u64,
+    pub(crate) bytes_refused: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) tail_probes: u64,
+    pub(crate) recoveries: u64,
+    pub(crate) spurious_recoveries: u64,
+    pub(crate) dsacks: u64,
+    pub(crate) challenge_acks: u64,
+    pub(crate) paws_dropped: u64,
+    pub(crate) ce_in: u64,
+    pub(crate) limited: [Span; 6],
+}
+
+/// A snapshot of a connection, for applications, logs and tests.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Info {
+    /// The state.
+    pub state: State,
+    /// The congestion controller's name.
+    pub congestion: String,
+    /// The stage it is in.
+    pub phase: &'static str,
+    /// Where repair stands: `open`, `recovery` or `timeout`.
+    pub recovery: &'static str,
+    /// The congestion window.
+    pub cwnd: Bytes,
+    /// The slow-start threshold, if there is one.
+    pub ssthresh: Option<Bytes>,
+    /// The pacing rate in force; `None` is unlimited.
+    pub pacing_rate: Option<Rate>,
+    /// Bytes in flight (RFC 9937's `inflight`).
+    pub in_flight: Bytes,
+    /// Segments in flight.
+    pub unacked_segments: u64,
+    /// Payload of a full segment.
+    pub mss: u16,
+    /// UDP payload that the path is known to pass.
+    pub plpmtu: u16,
+    /// Smoothed RTT.
+    pub srtt: Option<Span>,
+    /// RTT variation.
+    pub rttvar: Span,
+    /// The newest RTT sample.
+    pub latest_rtt: Option<Span>,
+    /// The smallest RTT.
+    pub min_rtt: Option<Span>,
+    /// The retransmission timeout now.
+    pub rto: Span,
+    /// The peer's window.
+    pub peer_window: Bytes,
+    /// Our receive buffer's size now.
+    pub recv_buffer: Bytes,
+    /// Bytes that arrived in order and were not read.
+    pub unread: Bytes,
+    /// Bytes that wait to be sent.
+    pub unsent: Bytes,
+    /// Whether SACK, timestamps, window scaling, ECN and microsecond ticks are in force.
+    pub options: [bool; 5],
+    /// Bytes the peer acknowledged.
+    pub bytes_acked: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes of retransmissions.
+    pub bytes_retransmitted: u64,
+    /// New payload bytes received.
+    pub bytes_received: u64,
+    /// Bytes held lost.
+    pub bytes_lost: u64,
+    /// Payload bytes received more than once.
+    pub duplicate_bytes_in: u64,
+    /// Payload bytes dropped for want of memory.
+    pub bytes_refused: u64,
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments with data sent.
+    pub data_segments_out: u64,
+    /// Segments retransmitted.
+    pub segments_retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Tail loss probes.
+    pub tail_probes: u64,
+    /// Recovery episodes, timeouts included.
+    pub recoveries: u64,
+    /// Episodes found spurious and undone.
+    pub spurious_recoveries: u64,
+    /// Duplicates that the peer reported.
+    pub dsacks: u64,
+    /// Challenge ACKs sent.
+    pub challenge_acks: u64,
+    /// Segments dropped by PAWS.
+    pub paws_dropped: u64,
+    /// Segments received with CE.
+    pub ce_in: u64,
+    /// Bytes delivered to the peer so far, SACKed ones included.
+    pub delivered: u64,
+    /// Time spent limited by [`SendLimit`](longhaul_cc::SendLimit), in its order.
+    pub limited: [Span; 6],
+    /// Time since the connection began.
+    pub age: Span,
+    /// What the connection's buffers and records take.
+    pub memory: usize,
+}

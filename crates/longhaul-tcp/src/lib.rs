@@ -1,0 +1,25 @@
+//! TCP, sans-IO: connections, their scoreboard and loss detection, and the endpoint that tells them apart.
+//!
+//! Nothing here knows sockets, threads or clocks: bytes and times come in, bytes and deadlines go out. See
+//! [`Connection`] for the order of calls.
+#![forbid(unsafe_code)]
+
+mod config;
+pub mod connection;
+pub mod endpoint;
+mod error;
+mod info;
+mod reassembly;
+mod rtt;
+mod scoreboard;
+mod send_buffer;
+mod seq;
+mod state;
+mod timestamps;
+
+pub use config::{Config, EndpointConfig, KeepAlive};
+pub use connection::{Batch, Blocked, Connection, Ecn, Event, Payload, SegmentMeta, SegmentRef};
+pub use endpoint::{ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats, Tuple};
+pub use error::ConnectionError;
+pub use info::Info;
+pub use state::State;

@@ -1,0 +1,185 @@
+//! Round-trip time, its variation and the retransmission timeout (RFC 6298, RFC 7323 appendix G).
+
+use longhaul_units::{Bytes, Span, Time};
+
+/// RFC 6298, section 2.1.
+const INITIAL_RTO: Span = Span::from_secs(1);
+/// RFC 6298, section 2.5: at least 60 s; RFC 9293 allows more.
+pub(crate) const MAX_RTO: Span = Span::from_secs(120);
+/// Clock granularity G of RFC 6298: timers here are good to a millisecond.
+const GRANULARITY: Span = Span::from_millis(1);
+/// Half of the window of [`RttEstimator::recent_min`].
+const MIN_HALF_WINDOW: Span = Span::from_secs(10);
+
+/// SRTT, RTTVAR, RTO and minima of one path.
+#[derive(Clone, Debug)]
+pub(crate) struct RttEstimator {
+    srtt: Option<Span>,
+    rttvar: Span,
+    latest: Option<Span>,
+    min: Option<Span>,
+    recent: [Option<Span>; 2],
+    recent_since: Time,
+    min_rto: Span,
+    backoff: u32,
+}
+
+impl RttEstimator {
+    pub(crate) fn new(min_rto: Span) -> Self {
+        Self {
+            srtt: None,
+            rttvar: Span::ZERO,
+            latest: None,
+            min: None,
+            recent: [None; 2],
+            recent_since: Time::ZERO,
+            min_rto,
+            backoff: 0,
+        }
+    }
+
+    /// Digests the newest round trip: minima and the latest value only.
+    pub(crate) fn observe(&mut self, now: Time, rtt: Span) {
+        self.latest = Some(rtt);
+        self.min = Some(self.min.map_or(rtt, |m| m.min(rtt)));
+        if now - self.recent_since >= MIN_HALF_WINDOW {
+            self.recent = [self.recent[1], None];
+            self.recent_since = now;
+        }
+        self.recent[1] = Some(self.recent[1].map_or(rtt, |m| m.min(rtt)));
+    }
+
+    /// Digests a sample for SRTT and RTTVAR. With several samples a round trip the gains are divided by the number
+    /// expected, so that the memory stays as long as RFC 6298 meant it (RFC 7323, appendix G).
+    pub(crate) fn sample(&mut self, rtt: Span, flight: Bytes, mss: Bytes) {
+        let Some(srtt) = self.srtt else {
+            self.srtt = Some(rtt);
+            self.rttvar = rtt / 2;
+            return;
+        };
+        let expected = flight.0.div_ceil(2 * mss.0.max(1)).max(1) as f64;
+        let (alpha, beta) = (0.125 / expected, 0.25 / expected);
+        let deviation = if srtt > rtt { srtt - rtt } else { rtt - srtt };
+        self.rttvar = self.rttvar.mul_f64(1.0 - beta) + deviation.mul_f64(beta);
+        self.srtt = Some(srtt.mul_f64(1.0 - alpha) + rtt.mul_f64(alpha));
+    }
+
+    /// RTO with the back-off in force: floor to [`MAX_RTO`].
+    pub(crate) fn rto(&self) -> Span {
+        let scaled = self.base_rto().as_nanos().checked_shl(self.backoff.min(32)).unwrap_or(u64::MAX);
+        Span::from_nanos(scaled).min(MAX_RTO).max(self.min_rto)
+    }
+
+    /// RTO without back-off.
+    pub(crate) fn base_rto(&self) -> Span {
+        match self.srtt {
+            None => INITIAL_RTO.max(self.min_rto),
+            Some(srtt) => (srtt + GRANULARITY.max(self.rttvar * 4)).max(self.min_rto).min(MAX_RTO),
+        }
+    }
+
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(16);
+    }
+
+    pub(crate) fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    pub(crate) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// After a handshake whose SYN timer fired, RTO starts at 3 s (RFC 6298, section 5.7).
+    pub(crate) fn start_cautiously(&mut self) {
+        self.backoff = 0;
+        if self.srtt.is_none() {
+            self.srtt = Some(Span::from_secs(1));
+            self.rttvar = Span::from_millis(500);
+        }
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Span> {
+        self.srtt
+    }
+
+    pub(crate) fn rttvar(&self) -> Span {
+        self.rttvar
+    }
+
+    pub(crate) fn latest(&self) -> Option<Span> {
+        self.latest
+    }
+
+    pub(crate) fn min(&self) -> Option<Span> {
+        self.min
+    }
+
+    /// The minimum of the last 10 to 20 seconds.
+    pub(crate) fn recent_min(&self) -> Option<Span> {
+        match self.recent {
+            [Some(a), Some(b)] => Some(a.min(b)),
+            [a, b] => a.or(b),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: Bytes = Bytes(1000);
+
+    #[test]
+    fn follows_the_equations_of_rfc_6298() {
+        let mut est = RttEstimator::new(Span::from_millis(200));
+        assert_eq!(est.rto(), Span::from_secs(1));
+        est.sample(Span::from_millis(100), MSS, MSS);
+        assert_eq!(est.rto(), Span::from_millis(300));
+        est.sample(Span::from_millis(180), MSS, MSS);
+        // RTTVAR = 3/4 * 50 + 1/4 * 80 = 57.5; SRTT = 7/8 * 100 + 1/8 * 180 = 110.
+        assert_eq!(est.srtt(), Some(Span::from_millis(110)));
+        assert_eq!(est.rttvar(), Span::from_micros(57_500));
+        assert_eq!(est.rto(), Span::from_millis(340));
+    }
+
+    #[test]
+    fn backs_off_by_two_up_to_the_cap() {
+        let mut est = RttEstimator::new(Span::from_millis(200));
+        est.sample(Span::from_millis(100), MSS, MSS);
+        let mut seen = Vec::new();
+        for _ in 0..12 {
+            seen.push(est.rto().as_millis());
+            est.back_off();
+        }
+        assert_eq!(&seen[..5], &[300, 600, 1200, 2400, 4800]);
+        assert_eq!(est.rto(), MAX_RTO);
+        est.reset_backoff();
+        assert_eq!(est.rto().as_millis(), 300);
+    }
+
+    #[test]
+    fn many_samples_a_round_trip_forget_no_faster() {
+        let step = |flight: u64, samples: u32| {
+            let mut est = RttEstimator::new(Span::from_millis(1));
+            est.sample(Span::from_millis(100), MSS, MSS);
+            for _ in 0..samples {
+                est.sample(Span::from_millis(200), Bytes(flight), MSS);
+            }
+            est.srtt().unwrap().as_millis() as i64
+        };
+        // One round trip: a single sample with a flight of two, or fifty with a flight of a hundred.
+        assert!((step(2_000, 1) - step(100_000, 50)).abs() <= 1);
+    }
+
+    #[test]
+    fn recent_minimum_forgets_the_lifetime_minimum_does_not() {
+        let mut est = RttEstimator::new(Span::from_millis(200));
+        est.observe(Time::ZERO, Span::from_millis(10));
+        for s in 1..40 {
+            est.observe(Time::ZERO + Span::from_secs(s), Span::from_millis(50));
+        }
+        assert_eq!(est.min(), Some(Span::from_millis(10)));
+        assert_eq!(est.recent_min(), Some(Span::from_millis(50)));
+    }
+}

@@ -1,0 +1,633 @@
+//! What was sent and not yet cumulatively acknowledged.
+//!
+//! Records lie in a ring in sequence order; a doubly linked list through them keeps the order of transmission for
+//! RACK (RFC 8985); two bit sets with summaries say which are SACKed and which wait for retransmission. All that a
+//! batch of segments shares (send time, delivery-rate snapshot) is stored once, in a [`Burst`]. Every operation is
+//! O(1) amortised over the segments it concerns, but for the binary search that finds the edge of a SACK block.
+
+use std::collections::VecDeque;
+
+use longhaul_cc::{SegmentKind, TxId};
+use longhaul_units::Time;
+
+mod bits;
+#[cfg(test)]
+mod tests;
+
+use bits::BitRing;
+
+const NIL: u32 = u32::MAX;
+const MIN_CAPACITY: usize = 64;
+
+/// One segment in flight. 32 bytes: at 10 Gb/s and 600 ms there are 520,000 of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    /// Stream offset of the first byte.
+    pub(crate) start: u64,
+    /// The newest transmission.
+    pub(crate) tx: TxId,
+    /// The burst of the newest transmission.
+    burst: u32,
+    prev: u32,
+    next: u32,
+    /// Payload bytes.
+    pub(crate) len: u16,
+    flags: u8,
+}
+
+const FIN: u8 = 1;
+const SACKED: u8 = 2;
+const LOST: u8 = 4;
+const RETRANSMITTED: u8 = 8;
+const PROBE: u8 = 16;
+const LINKED: u8 = 32;
+
+impl Record {
+    /// The offset after the segment, FIN included.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.sequence_len()
+    }
+
+    /// Sequence space the segment takes, FIN included.
+    pub(crate) fn sequence_len(&self) -> u64 {
+        u64::from(self.len) + u64::from(self.flags & FIN)
+    }
+
+    pub(crate) fn is_fin(&self) -> bool {
+        self.flags & FIN != 0
+    }
+
+    pub(crate) fn is_sacked(&self) -> bool {
+        self.flags & SACKED != 0
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.flags & LOST != 0
+    }
+
+    /// Whether it was ever retransmitted.
+    pub(crate) fn is_retransmitted(&self) -> bool {
+        self.flags & RETRANSMITTED != 0
+    }
+
+    /// Whether it is a path MTU probe, whose loss says nothing of congestion (RFC 8899, section 3).
+    pub(crate) fn is_mtu_probe(&self) -> bool {
+        self.flags & PROBE != 0
+    }
+
+    /// What the newest transmission was.
+    pub(crate) fn kind(&self) -> SegmentKind {
+        if self.is_retransmitted() { SegmentKind::Retransmit } else { SegmentKind::Data }
+    }
+
+    fn counts_in_flight(&self) -> bool {
+        self.flags & (SACKED | LOST) == 0
+    }
+}
+
+/// What the segments that left together share: the send-time snapshot of delivery-rate sampling
+/// (draft-cheng-iccrg-delivery-rate-estimation, section 3.1.2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Burst {
+    pub(crate) sent_at: Time,
+    /// Bytes delivered when it left.
+    pub(crate) delivered: u64,
+    /// When the newest of those was delivered.
+    pub(crate) delivered_at: Time,
+    /// When the first segment of that sampling interval left.
+    pub(crate) first_sent_at: Time,
+    /// Bytes in flight once it had left.
+    pub(crate) in_flight: u64,
+    /// Bytes held lost so far.
+    pub(crate) lost: u64,
+    pub(crate) app_limited: bool,
+    pub(crate) tag: u16,
+    live: u32,
+}
+
+impl Burst {
+    pub(crate) fn new(sent_at: Time) -> Self {
+        Self {
+            sent_at,
+            delivered: 0,
+            delivered_at: sent_at,
+            first_sent_at: sent_at,
+            in_flight: 0,
+            lost: 0,
+            app_limited: false,
+            tag: 0,
+            live: 0,
+        }
+    }
+}
+
+/// Segments sent and not cumulatively acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
+    ring: Vec<Record>,
+    sacked: BitRing,
+    lost: BitRing,
+    /// Index of the oldest record, and one past the newest.
+    head: u64,
+    tail: u64,
+    /// Ends of the send-time list.
+    oldest: u32,
+    newest: u32,
+    bursts: VecDeque<Burst>,
+    first_burst: u32,
+    next_tx: u64,
+    in_flight: u64,
+    sacked_bytes: u64,
+    lost_bytes: u64,
+    /// Below this index nothing waits for retransmission.
+    lost_hint: u64,
+    /// One past the highest SACKed record ever.
+    sacked_top: u64,
+}
+
+impl Scoreboard {
+    pub(crate) fn new() -> Self {
+        Self { oldest: NIL, newest: NIL, ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        (self.tail - self.head) as usize
+    }
+
+    /// Bytes in flight: sent - acknowledged - SACKed - lost + retransmitted (RFC 9937, section 5).
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// SACKed bytes above SND.UNA.
+    pub(crate) fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
+    }
+
+    /// Bytes that wait for retransmission.
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.ring.capacity() * size_of::<Record>()
+            + self.bursts.capacity() * size_of::<Burst>()
+            + self.sacked.memory()
+            + self.lost.memory()
+    }
+
+    fn slot(&self, index: u64) -> usize {
+        index as usize & (self.ring.len() - 1)
+    }
+
+    pub(crate) fn get(&self, index: u64) -> Option<&Record> {
+        (self.head..self.tail).contains(&index).then(|| &self.ring[self.slot(index)])
+    }
+
+    fn record(&self, index: u64) -> &Record {
+        &self.ring[self.slot(index)]
+    }
+
+    fn record_mut(&mut self, index: u64) -> &mut Record {
+        let slot = self.slot(index);
+        &mut self.ring[slot]
+    }
+
+    pub(crate) fn front(&self) -> Option<(u64, &Record)> {
+        self.get(self.head).map(|r| (self.head, r))
+    }
+
+    pub(crate) fn back(&self) -> Option<(u64, &Record)> {
+        let index = self.tail.checked_sub(1)?;
+        self.get(index).map(|r| (index, r))
+    }
+
+    /// The highest record that is not SACKed.
+    pub(crate) fn last_unsacked(&self) -> Option<u64> {
+        (self.head..self.tail).rev().find(|i| !self.record(*i).is_sacked())
+    }
+
+    pub(crate) fn burst_of(&self, record: &Record) -> &Burst {
+        &self.bursts[record.burst.wrapping_sub(self.first_burst) as usize]
+    }
+
+    /// Opens a burst: the segments sent from now until the next call share it.
+    pub(crate) fn begin_burst(&mut self, burst: Burst) {
+        self.trim_bursts();
+        if self.bursts.back().is_some_and(|b| b.live == 0) {
+            self.bursts.pop_back();
+        }
+        self.bursts.push_back(burst);
+    }
+
+    fn current_burst(&self) -> u32 {
+        self.first_burst.wrapping_add(self.bursts.len() as u32).wrapping_sub(1)
+    }
+
+    fn trim_bursts(&mut self) {
+        while self.bursts.front().is_some_and(|b| b.live == 0) {
+            self.bursts.pop_front();
+            self.first_burst = self.first_burst.wrapping_add(1);
+        }
+    }
+
+    /// The newest transmission.
+    pub(crate) fn last_tx(&self) -> TxId {
+        TxId(self.next_tx)
+    }
+
+    fn take_tx(&mut self) -> TxId {
+        self.next_tx += 1;
+        TxId(self.next_tx)
+    }
+
+    fn join_burst(&mut self, bytes: u64) -> u32 {
+        self.in_flight += bytes;
+        let in_flight = self.in_flight;
+        if let Some(burst) = self.bursts.back_mut() {
+            burst.live += 1;
+            burst.in_flight = in_flight;
+        }
+        self.current_burst()
+    }
+
+    fn leave_burst(&mut self, burst: u32) {
+        let at = burst.wrapping_sub(self.first_burst) as usize;
+        if let Some(burst) = self.bursts.get_mut(at) {
+            burst.live = burst.live.saturating_sub(1);
+        }
+    }
+
+    /// Appends new data, which was just sent in the current burst.
+    pub(crate) fn push(&mut self, start: u64, len: u16, fin: bool, mtu_probe: bool) -> TxId {
+        if self.len() == self.ring.len() {
+            self.grow();
+        }
+        let tx = self.take_tx();
+        let burst = self.join_burst(u64::from(len) + u64::from(fin));
+        let flags = if fin { FIN } else { 0 } | if mtu_probe { PROBE } else { 0 };
+        let index = self.tail;
+        self.tail += 1;
+        let slot = self.slot(index);
+        self.ring[slot] = Record { start, tx, burst, prev: NIL, next: NIL, len, flags };
+        self.link_newest(index);
+        tx
+    }
+
+    /// Notes that a lost (or, for a tail loss probe, any) segment was just retransmitted in the current burst.
+    pub(crate) fn retransmit(&mut self, index: u64) -> TxId {
+        let record = *self.record(index);
+        if record.flags & LINKED != 0 {
+            self.unlink(index);
+        }
+        if record.counts_in_flight() {
+            self.in_flight -= record.sequence_len();
+        }
+        if record.is_lost() {
+            self.lost.clear(index);
+            self.lost_bytes -= record.sequence_len();
+        }
+        self.leave_burst(record.burst);
+        let tx = self.take_tx();
+        let burst = self.join_burst(record.sequence_len());
+        let record = self.record_mut(index);
+        record.flags = (record.flags & !(LOST | PROBE)) | RETRANSMITTED;
+        record.tx = tx;
+        record.burst = burst;
+        self.link_newest(index);
+        tx
+    }
+
+    /// Removes everything below `una` and calls `delivered` for each segment that was not SACKed before. Returns the
+    /// bytes so delivered. A segment acknowledged in part is shortened.
+    pub(crate) fn acknowledge(&mut self, una: u64, mut delivered: impl FnMut(&Record, &Burst)) -> u64 {
+        let mut bytes = 0;
+        while self.head < self.tail {
+            let index = self.head;
+            let record = *self.record(index);
+            if record.end() > una {
+                bytes += self.shorten(index, una);
+                break;
+            }
+            if record.is_sacked() {
+                self.sacked.clear(index);
+                self.sacked_bytes -= record.sequence_len();
+            } else {
+                bytes += record.sequence_len();
+                self.deliver(index, &record);
+                delivered(&record, self.burst_of(&record));
+            }
+            self.leave_burst(record.burst);
+            self.head += 1;
+        }
+        self.lost_hint = self.lost_hint.max(self.head);
+        self.sacked_top = self.sacked_top.max(self.head);
+        self.trim_bursts();
+        if self.is_empty() {
+            self.release();
+        }
+        bytes
+    }
+
+    /// Takes a segment out of flight, of the list and of the lost ones.
+    fn deliver(&mut self, index: u64, record: &Record) {
+        if record.counts_in_flight() {
+            self.in_flight -= record.sequence_len();
+        }
+        if record.flags & LINKED != 0 {
+            self.unlink(index);
+        }
+        if record.is_lost() {
+            self.lost.clear(index);
+            self.lost_bytes -= record.sequence_len();
+        }
+    }
+
+    fn shorten(&mut self, index: u64, una: u64) -> u64 {
+        let record = *self.record(index);
+        let cut = una.saturating_sub(record.start).min(u64::from(record.len));
+        if cut == 0 {
+            return 0;
+        }
+        if record.is_sacked() {
+            self.sacked_bytes -= cut;
+        } else if record.is_lost() {
+            self.lost_bytes -= cut;
+        } else {
+            self.in_flight -= cut;
+        }
+        let short = self.record_mut(index);
+        short.start += cut;
+        short.len -= cut as u16;
+        if record.is_sacked() { 0 } else { cut }
+    }
+
+    /// Marks the segments wholly inside `left..right` as SACKed and calls `delivered` for each that was not before.
+    /// Returns the bytes newly SACKed.
+    pub(crate) fn sack(&mut self, left: u64, right: u64, mut delivered: impl FnMut(&Record, &Burst)) -> u64 {
+        let from = self.index_at_or_after(left);
+        // One past the last record that ends at or below `right`.
+        let mut to = self.index_at_or_after(right);
+        if to > from && self.record(to - 1).end() > right {
+            to -= 1;
+        }
+        let mut bytes = 0;
+        let mut at = from;
+        while let Some(index) = if at < to { self.sacked.next_clear(at, to) } else { None } {
+            let record = *self.record(index);
+            self.deliver(index, &record);
+            delivered(&record, self.burst_of(&record));
+            let sacked = self.record_mut(index);
+            sacked.flags = (sacked.flags & !LOST) | SACKED;
+            self.sacked.set(index);
+            self.sacked_bytes += record.sequence_len();
+            bytes += record.sequence_len();
+            at = index + 1;
+        }
+        if bytes > 0 {
+            self.sacked_top = self.sacked_top.max(to);
+        }
+        bytes
+    }
+
+    /// The first index whose record starts at or after `offset`.
+    fn index_at_or_after(&self, offset: u64) -> u64 {
+        let (mut low, mut high) = (self.head, self.tail);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.record(middle).start < offset { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Holds a segment to be lost: out of flight, waiting for retransmission.
+    pub(crate) fn mark_lost(&mut self, index: u64) {
+        let record = *self.record(index);
+        if !record.counts_in_flight() {
+            return;
+        }
+        self.in_flight -= record.sequence_len();
+        if record.flags & LINKED != 0 {
+            self.unlink(index);
+        }
+        self.record_mut(index).flags |= LOST;
+        self.lost.set(index);
+        self.lost_bytes += record.sequence_len();
+        self.lost_hint = self.lost_hint.min(index);
+    }
+
+    /// Takes back every verdict of loss not yet acted on (the reduction was spurious).
+    pub(crate) fn forgive(&mut self) {
+        let mut end = self.tail;
+        // From the top down, each pushed to the old end of the list, so that the list stays in sequence order.
+        while end > self.head {
+            let index = end - 1;
+            end -= 1;
+            if !self.record(index).is_lost() {
+                continue;
+            }
+            let bytes = self.record(index).sequence_len();
+            self.record_mut(index).flags &= !LOST;
+            self.lost.clear(index);
+            self.lost_bytes -= bytes;
+            self.in_flight += bytes;
+            self.link_oldest(index);
+        }
+        self.lost_hint = self.tail;
+    }
+
+    /// The lowest segment that waits for retransmission.
+    pub(crate) fn next_lost(&mut self) -> Option<u64> {
+        if self.lost_bytes == 0 {
+            return None;
+        }
+        let from = self.lost_hint.max(self.head);
+        let found = self.lost.next_set(from, self.tail);
+        self.lost_hint = found.unwrap_or(self.tail);
+        found
+    }
+
+    /// Forgets every SACK: the receiver reneged (RFC 2018, section 8).
+    pub(crate) fn renege(&mut self) {
+        for index in self.head..self.tail {
+            if self.record(index).is_sacked() {
+                let bytes = self.record(index).sequence_len();
+                self.record_mut(index).flags &= !SACKED;
+                self.in_flight += bytes;
+                self.link_newest(index);
+            }
+        }
+        self.sacked.clear_all();
+        self.sacked_bytes = 0;
+        self.sacked_top = self.head;
+    }
+
+    /// One past the highest SACKed index; at most the head's when nothing is SACKed.
+    pub(crate) fn sacked_top(&self) -> u64 {
+        self.sacked_top
+    }
+
+    pub(crate) fn head_index(&self) -> u64 {
+        self.head
+    }
+
+    pub(crate) fn tail_index(&self) -> u64 {
+        self.tail
+    }
+
+    /// The segment in flight that was sent first.
+    pub(crate) fn oldest_sent(&self) -> Option<u64> {
+        (self.oldest != NIL).then(|| self.widen(self.oldest))
+    }
+
+    /// Splits every segment in flight longer than `mss` (the path MTU shrank). O(n), and rare.
+    pub(crate) fn resegment(&mut self, mss: u16) {
+        let mss = mss.max(1);
+        if (self.head..self.tail).all(|i| self.record(i).len <= mss) {
+            return;
+        }
+        let old: Vec<Record> = (self.head..self.tail).map(|i| *self.record(i)).collect();
+        let mut fresh = Self {
+            bursts: std::mem::take(&mut self.bursts),
+            first_burst: self.first_burst,
+            next_tx: self.next_tx,
+            ..Self::new()
+        };
+        for burst in &mut fresh.bursts {
+            burst.live = 0;
+        }
+        let mut pieces = Vec::new();
+        for record in old {
+            let mut left = record;
+            while left.len > mss {
+                pieces.push(Record { len: mss, flags: left.flags & !(FIN | PROBE), ..left });
+                left.start += u64::from(mss);
+                left.len -= mss;
+            }
+            left.flags &= !PROBE;
+            pieces.push(left);
+        }
+        let mut by_time: Vec<usize> = (0..pieces.len()).collect();
+        by_time.sort_by_key(|i| pieces[*i].tx);
+        for piece in &pieces {
+            fresh.restore(*piece);
+        }
+        for i in by_time {
+            if fresh.record(i as u64).counts_in_flight() {
+                fresh.link_newest(i as u64);
+            }
+        }
+        *self = fresh;
+    }
+
+    /// Appends a record as it is, list left out.
+    fn restore(&mut self, mut record: Record) {
+        if self.len() == self.ring.len() {
+            self.grow();
+        }
+        record.flags &= !LINKED;
+        (record.prev, record.next) = (NIL, NIL);
+        let index = self.tail;
+        self.tail += 1;
+        let slot = self.slot(index);
+        self.ring[slot] = record;
+        let bytes = record.sequence_len();
+        if record.is_sacked() {
+            self.sacked.set(index);
+            self.sacked_bytes += bytes;
+            self.sacked_top = index + 1;
+        } else if record.is_lost() {
+            self.lost.set(index);
+            self.lost_bytes += bytes;
+        } else {
+            self.in_flight += bytes;
+        }
+        let at = record.burst.wrapping_sub(self.first_burst) as usize;
+        if let Some(burst) = self.bursts.get_mut(at) {
+            burst.live += 1;
+        }
+    }
+
+    fn grow(&mut self) {
+        let capacity = (self.ring.len() * 2).max(MIN_CAPACITY);
+        let blank = Record { start: 0, tx: TxId(0), burst: 0, prev: NIL, next: NIL, len: 0, flags: 0 };
+        let mut ring = vec![blank; capacity];
+        let mut sacked = BitRing::with_capacity(capacity);
+        let mut lost = BitRing::with_capacity(capacity);
+        for index in self.head..self.tail {
+            let record = *self.record(index);
+            ring[index as usize & (capacity - 1)] = record;
+            if record.is_sacked() {
+                sacked.set(index);
+            }
+            if record.is_lost() {
+                lost.set(index);
+            }
+        }
+        (self.ring, self.sacked, self.lost) = (ring, sacked, lost);
+    }
+
+    /// Gives memory back once a large window has drained.
+    fn release(&mut self) {
+        if self.ring.len() > 16 * MIN_CAPACITY {
+            let idle = Self { next_tx: self.next_tx, head: self.head, tail: self.tail, ..Self::new() };
+            *self = Self { lost_hint: self.head, sacked_top: self.head, ..idle };
+        }
+    }
+
+    /// A list link back to an index: links are indices truncated to 32 bits, good for 4 billion records in flight.
+    fn widen(&self, link: u32) -> u64 {
+        self.head + u64::from(link.wrapping_sub(self.head as u32))
+    }
+
+    fn link_newest(&mut self, index: u64) {
+        let link = index as u32;
+        let before = self.newest;
+        let record = self.record_mut(index);
+        record.flags |= LINKED;
+        (record.prev, record.next) = (before, NIL);
+        self.newest = link;
+        if before == NIL {
+            self.oldest = link;
+        } else {
+            let before = self.widen(before);
+            self.record_mut(before).next = link;
+        }
+    }
+
+    fn link_oldest(&mut self, index: u64) {
+        let link = index as u32;
+        let after = self.oldest;
+        let record = self.record_mut(index);
+        record.flags |= LINKED;
+        (record.prev, record.next) = (NIL, after);
+        self.oldest = link;
+        if after == NIL {
+            self.newest = link;
+        } else {
+            let after = self.widen(after);
+            self.record_mut(after).prev = link;
+        }
+    }
+
+    fn unlink(&mut self, index: u64) {
+        let (prev, next) = (self.record(index).prev, self.record(index).next);
+        self.record_mut(index).flags &= !LINKED;
+        if prev == NIL {
+            self.oldest = next;
+        } else {
+            let prev = self.widen(prev);
+            self.record_mut(prev).next = next;
+        }
+        if next == NIL {
+            self.newest = prev;
+        } else {
+            let next = self.widen(next);
+            self.record_mut(next).prev = prev;
+        }
+    }
+}

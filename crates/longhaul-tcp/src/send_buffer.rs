@@ -1,0 +1,310 @@
+//! The send buffer: what the application wrote and the peer has not yet acknowledged.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+/// Blocks for copied data double from one to the next between these two, so that a quiet connection costs a page and
+/// a fast one allocates rarely.
+const BLOCK_MIN: usize = 4 << 10;
+const BLOCK_MAX: usize = 256 << 10;
+/// [`SendBuffer::write_bytes`] keeps data of at least this length and copies shorter data: below it, a copy costs no
+/// more than the bookkeeping for a piece of its own.
+const KEEP_FROM: usize = 4 << 10;
+/// Emptied blocks are kept for the next write up to this many bytes, or as many as there is data in the buffer.
+const SPARE_MIN: usize = 16 << 10;
+/// Room for so many pieces stays when the buffer is empty.
+const PIECES_MIN: usize = 64;
+
+/// Bytes written by the application, from SND.UNA on; kept until cumulatively acknowledged, as RFC 2018, section 8
+/// requires of data that was only selectively acknowledged.
+///
+/// Offsets are 64-bit stream offsets: the SYN is 0, the first byte of data 1. The buffer holds
+/// [`start`](Self::start)`..`[`end`](Self::end). Small writes are gathered in blocks, large ones are kept without
+/// copying. Reading back an offset that continues the last reading takes constant time, any other one logarithmic
+/// in the number of pieces.
+///
+/// The capacity bounds the data, not the memory: what the data costs is [`memory`](Self::memory).
+#[derive(Debug)]
+pub struct SendBuffer {
+    capacity: usize,
+    start: u64,
+    end: u64,
+    /// The data in order, without gaps or empty pieces; the first may begin before `start`.
+    pieces: VecDeque<Piece>,
+    /// Empty blocks.
+    spare: Vec<Vec<u8>>,
+    /// Their capacities, summed.
+    spare_bytes: usize,
+    /// What the data of all pieces costs.
+    piece_bytes: usize,
+    /// The least size of the next block.
+    block: usize,
+    /// Pieces ever dropped from the front: the serial number of the first one.
+    dropped: u64,
+    /// The serial number of the piece where the last reading ended.
+    cursor: Cell<u64>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    /// A block of our own, appended to while it has room.
+    Copied(Vec<u8>),
+    /// The application's.
+    Kept(Bytes),
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        match &self.data {
+            Data::Copied(block) => block,
+            Data::Kept(bytes) => bytes,
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.bytes().len() as u64
+    }
+}
+
+impl SendBuffer {
+    /// An empty buffer for up to `capacity` bytes of data, beginning at offset 1.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            start: 1,
+            end: 1,
+            pieces: VecDeque::new(),
+            spare: Vec::new(),
+            spare_bytes: 0,
+            piece_bytes: 0,
+            block: BLOCK_MIN,
+            dropped: 0,
+            cursor: Cell::new(0),
+        }
+    }
+
+    /// Changes the capacity. Data beyond a smaller one stays; only writing waits until there is room again.
+    pub fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
+    /// How many bytes of data may be in the buffer.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The offset of the first byte not acknowledged: SND.UNA, except that it never passes the end of the data.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The offset after the last byte written.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// How many bytes the buffer holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Whether everything written was acknowledged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// How many bytes may be written now.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.capacity.saturating_sub(self.len())
+    }
+
+    /// Bytes of memory that the buffer occupies, unused parts of blocks and spare blocks included. Kept data counts
+    /// by its length: whether it pins a larger allocation only the application knows.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.piece_bytes
+            + self.spare_bytes
+            + self.pieces.capacity() * size_of::<Piece>()
+            + self.spare.capacity() * size_of::<Vec<u8>>()
+    }
+
+    /// Copies as much of `data` as there is room for, and gives how much that was.
+    pub fn write(&mut self, data: &[u8]) -> usize {
+        let taken = data.len().min(self.free());
+        let mut rest = &data[..taken];
+        while !rest.is_empty() {
+            let block = self.tail_block(rest.len());
+            let (now, later) = rest.split_at(rest.len().min(block.capacity() - block.len()));
+            block.extend_from_slice(now);
+            self.end += now.len() as u64;
+            rest = later;
+        }
+        taken
+    }
+
+    /// Takes as much of `data` as there is room for, without copying if that is at least 4 KiB, and gives back the
+    /// rest.
+    pub fn write_bytes(&mut self, mut data: Bytes) -> Bytes {
+        let taken = data.split_to(data.len().min(self.free()));
+        if taken.len() < KEEP_FROM {
+            self.write(&taken);
+            return data;
+        }
+        if let Some(Piece {
+            data: Data::Copied(block),
+            ..
+        }) = self.pieces.back()
+            && block.len() < block.capacity()
+        {
+            // The block's rest is lost; small blocks lose little when kept data follows each small write.
+            self.block = BLOCK_MIN;
+        }
+        let start = self.end;
+        self.end += taken.len() as u64;
+        self.piece_bytes += taken.len();
+        self.pieces.push_back(Piece {
+            start,
+            data: Data::Kept(taken),
+        });
+        data
+    }
+
+    /// Drops everything before `una`. Offsets before the start do nothing; those past the end, such as the
+    /// acknowledgment of a FIN, count as the end.
+    pub fn advance(&mut self, una: u64) {
+        self.start = una.clamp(self.start, self.end);
+        while let Some(piece) = self.pieces.front()
+            && piece.end() <= self.start
+        {
+            let Some(piece) = self.pieces.pop_front() else {
+                break;
+            };
+            self.dropped += 1;
+            match piece.data {
+                Data::Copied(block) => {
+                    self.piece_bytes -= block.capacity();
+                    self.keep_spare(block);
+                }
+                Data::Kept(bytes) => self.piece_bytes -= bytes.len(),
+            }
+        }
+        self.trim_spare();
+    }
+
+    /// Calls `each` with the slices, in order, that make up `range`: usually one. Gives how many bytes they have:
+    /// what of the range lies outside the buffer is left out.
+    pub fn slices<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a [u8])) -> usize {
+        let (from, to) = (range.start.max(self.start), range.end.min(self.end));
+        if from >= to {
+            return 0;
+        }
+        let mut index = self.find(from);
+        let mut at = from;
+        while let Some(piece) = self.pieces.get(index) {
+            let last = to.min(piece.end());
+            each(&piece.bytes()[(at - piece.start) as usize..(last - piece.start) as usize]);
+            at = last;
+            if at == to {
+                break;
+            }
+            index += 1;
+        }
+        self.cursor.set(self.dropped + index as u64);
+        (to - from) as usize
+    }
+
+    /// Adds the slices that make up `range` to `out`; otherwise as [`slices`](Self::slices).
+    pub fn gather<'a>(&'a self, range: Range<u64>, out: &mut impl Extend<&'a [u8]>) -> usize {
+        self.slices(range, |slice| out.extend([slice]))
+    }
+
+    /// The index of the piece with offset `at`, which is in the buffer.
+    fn find(&self, at: u64) -> usize {
+        // A serial number from before the pieces now in front gives index 0, as good a guess as any.
+        let guess = self.cursor.get().saturating_sub(self.dropped) as usize;
+        let holds = |index: usize| {
+            self.pieces
+                .get(index)
+                .is_some_and(|piece| piece.start <= at && at < piece.end())
+        };
+        if holds(guess) {
+            guess
+        } else if holds(guess + 1) {
+            guess + 1
+        } else {
+            self.pieces.partition_point(|piece| piece.end() <= at)
+        }
+    }
+
+    /// The block that the next byte goes into, with room for at least one; `wanted` more are about to follow.
+    fn tail_block(&mut self, wanted: usize) -> &mut Vec<u8> {
+        let has_room = matches!(
+            self.pieces.back(),
+            Some(Piece { data: Data::Copied(block), .. }) if block.len() < block.capacity()
+        );
+        if !has_room {
+            let block = self.new_block(wanted);
+            self.piece_bytes += block.capacity();
+            self.pieces.push_back(Piece {
+                start: self.end,
+                data: Data::Copied(block),
+            });
+        }
+        match self.pieces.back_mut() {
+            Some(Piece {
+                data: Data::Copied(block),
+                ..
+            }) => block,
+            _ => unreachable!("a copied piece was found or pushed"),
+        }
+    }
+
+    fn new_block(&mut self, wanted: usize) -> Vec<u8> {
+        let size = wanted.next_power_of_two().clamp(self.block, BLOCK_MAX);
+        self.block = (2 * size).min(BLOCK_MAX);
+        if let Some(block) = self.spare.pop() {
+            self.spare_bytes -= block.capacity();
+            return block;
+        }
+        Vec::with_capacity(size)
+    }
+
+    fn keep_spare(&mut self, mut block: Vec<u8>) {
+        block.clear();
+        self.spare_bytes += block.capacity();
+        self.spare.push(block);
+    }
+
+    /// Frees spare blocks that the present load does not call for.
+    fn trim_spare(&mut self) {
+        let most = self.len().max(SPARE_MIN);
+        while self.spare_bytes > most
+            && let Some(block) = self.spare.pop()
+        {
+            self.spare_bytes -= block.capacity();
+        }
+        if self.is_empty() {
+            self.block = BLOCK_MIN;
+            self.pieces.shrink_to(PIECES_MIN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! The clock behind the timestamps option (RFC 7323, section 5.4): its ticks and its offset.
+
+use longhaul_units::{Span, Time};
+
+/// PAWS: a stored timestamp is too old to compare after 24 days of millisecond ticks (RFC 7323, section 5.5).
+const VALID_MILLIS: Span = Span::from_secs(24 * 86_400);
+/// With microsecond ticks the circle's half is 35 minutes; a stored value is dropped after 2^30 ticks.
+const VALID_MICROS: Span = Span::from_micros(1 << 30);
+
+/// Maps time to ticks. Ticks are milliseconds until microseconds are agreed on; the first microsecond tick continues
+/// from the millisecond count at the connection's start, so that the values never go back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimestampClock {
+    /// Keyed by the connection's addresses (RFC 7323, section 5.4), so that nobody learns our uptime.
+    offset: u32,
+    start: Time,
+    micros: bool,
+}
+
+impl TimestampClock {
+    pub(crate) fn new(offset: u32, start: Time) -> Self {
+        // The milliseconds before the start are part of the value, so that a later connection of the same addresses
+        // starts later (RFC 6191).
+        let before = (start.as_nanos() / 1_000_000) as u32;
+        Self { offset: offset.wrapping_add(before), start, micros: false }
+    }
+
+    pub(crate) fn use_microseconds(&mut self) {
+        self.micros = true;
+    }
+
+    pub(crate) fn tick(&self) -> Span {
+        if self.micros { Span::from_micros(1) } else { Span::from_millis(1) }
+    }
+
+    /// The TSval of a segment sent at `at`.
+    pub(crate) fn value(&self, at: Time) -> u32 {
+        let elapsed = (at - self.start).as_nanos() / self.tick().as_nanos();
+        self.offset.wrapping_add(elapsed as u32)
+    }
+
+    /// How long before `at` the tick `value` was; `None` if it lies in the future or before the connection.
+    pub(crate) fn age(&self, value: u32, at: Time) -> Option<Span> {
+        let ticks = self.value(at).wrapping_sub(value);
+        let age = self.tick() * u64::from(ticks);
+        (ticks.cast_signed() >= 0 && age <= (at - self.start) + self.tick()).then_some(age)
+    }
+
+    /// How long a value of the peer's stays comparable (PAWS).
+    pub(crate) fn validity(&self) -> Span {
+        if self.micros { VALID_MICROS } else { VALID_MILLIS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_never_go_back_when_ticks_become_finer() {
+        let start = Time::from_nanos(5_000_000_000);
+        let mut clock = TimestampClock::new(u32::MAX - 2, start);
+        let late = start + Span::from_millis(3_000);
+        let syn = clock.value(late);
+        clock.use_microseconds();
+        let first = clock.value(late + Span::from_micros(20));
+        assert!(crate::seq::later(first, syn));
+        assert_eq!(first.wrapping_sub(clock.value(start)), 3_000_020);
+    }
+
+    #[test]
+    fn an_echo_from_the_future_or_the_far_past_has_no_age() {
+        let clock = TimestampClock::new(77, Time::ZERO);
+        let now = Time::ZERO + Span::from_secs(10);
+        assert_eq!(clock.age(clock.value(now), now), Some(Span::ZERO));
+        assert_eq!(clock.age(clock.value(now - Span::from_millis(250)), now), Some(Span::from_millis(250)));
+        assert_eq!(clock.age(clock.value(now).wrapping_add(1), now), None);
+        assert_eq!(clock.age(0, now), None);
+        assert_eq!(clock.age(clock.value(now).wrapping_sub(20_000), now), None);
+    }
+}

@@ -1,0 +1,363 @@
+//! Network feedback: what a sender asks of the routers on its path, what they write, what the receiver sends back.
+//!
+//! Quick-Start (RFC 4782), RCP and XCP need routers that read and write a header. IP options cannot be sent from a UDP
+//! socket, so the header travels as a TCP option, [`NetworkOption`], which the routers of an emulated path find and
+//! edit in place ([`edit_forward`]). An ordinary router leaves it alone, and a sender must not take silence for
+//! consent: each router that edits the header also counts itself in [`Forward::stamps`], and the receiver compares
+//! that with the hops the packet took, by the TTL it was sent with ([`Forward::feedback`]). Fewer stamps than hops, or
+//! none at all, is a denial.
+
+use crate::codec::options_bytes_mut;
+use crate::options::ExId;
+use crate::options::kind;
+use crate::options::raw::RawOptions;
+
+mod number;
+mod quick_start;
+#[cfg(test)]
+mod tests;
+
+pub use number::{WireDelta, WireRate};
+pub use quick_start::{QuickStartNonce, QuickStartRate};
+
+/// The network feedback option: a request on its way to the receiver, an answer on its way back, or both.
+///
+/// With neither it is not sent at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkOption {
+    /// For the routers between here and the peer, and then for the peer.
+    pub forward: Option<Forward>,
+    /// The answer to the newest request of the peer's.
+    pub feedback: Option<Feedback>,
+}
+
+/// What routers read and write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// The IP TTL or hop limit that the packet is sent with.
+    pub ttl: u8,
+    /// How many routers have edited `request`. The sender writes 0.
+    pub stamps: u8,
+    /// What is asked of them.
+    pub request: Request,
+}
+
+/// What a sender asks, and routers may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Quick-Start's Rate Request (RFC 4782, section 3.1).
+    QuickStart {
+        /// The rate asked for; routers may lower it, 0 denies.
+        rate: QuickStartRate,
+        /// The nonce.
+        nonce: QuickStartNonce,
+    },
+    /// Quick-Start's Report of Approved Rate (RFC 4782, section 3.1): for routers only, it draws no answer.
+    QuickStartReport {
+        /// The rate that was approved, 0 if none was.
+        rate: QuickStartRate,
+        /// The nonce of the request.
+        nonce: QuickStartNonce,
+    },
+    /// RCP: the rate of the bottleneck so far.
+    Rcp {
+        /// The sender writes what it wants, [`WireRate::UNLIMITED`] as a rule; each router its own rate if that is less.
+        rate: WireRate,
+        /// The sender's RTT in microseconds; 0 when it has no estimate.
+        rtt_micros: u32,
+    },
+    /// XCP: how much the sender's throughput may change.
+    Xcp {
+        /// The sender's throughput.
+        throughput: WireRate,
+        /// The sender's RTT in microseconds; 0 when it has no estimate.
+        rtt_micros: u32,
+        /// The change wanted, then the change granted so far, bytes a second.
+        delta: WireDelta,
+    },
+}
+
+/// What the receiver answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feedback {
+    /// Some router did not see the request or refused it.
+    Denied,
+    /// Quick-Start Response (RFC 4782, section 4.2).
+    QuickStart {
+        /// The approved rate.
+        rate: QuickStartRate,
+        /// The nonce as it arrived; the sender checks it with [`QuickStartNonce::approves`].
+        nonce: QuickStartNonce,
+    },
+    /// RCP: the rate of the bottleneck.
+    Rcp {
+        /// That rate.
+        rate: WireRate,
+    },
+    /// XCP: the change of throughput that was granted.
+    Xcp {
+        /// That change, bytes a second.
+        delta: WireDelta,
+    },
+}
+
+/// High nibble of a part's first byte: which part it is.
+mod part {
+    pub(super) const QUICK_START_REQUEST: u8 = 0x1;
+    pub(super) const QUICK_START_REPORT: u8 = 0x2;
+    pub(super) const RCP_REQUEST: u8 = 0x3;
+    pub(super) const XCP_REQUEST: u8 = 0x4;
+    pub(super) const DENIED: u8 = 0x8;
+    pub(super) const QUICK_START_RESPONSE: u8 = 0x9;
+    pub(super) const RCP_RESPONSE: u8 = 0xa;
+    pub(super) const XCP_RESPONSE: u8 = 0xb;
+}
+
+impl Forward {
+    /// What the receiver of this header answers, given the TTL that the packet arrived with (`IP_RECVTTL`); `None`
+    /// when nothing is to be answered. An unknown TTL denies.
+    #[must_use]
+    pub fn feedback(&self, received_ttl: Option<u8>) -> Option<Feedback> {
+        let answer = match self.request {
+            Request::QuickStartReport { .. } => return None,
+            Request::QuickStart {
+                rate: QuickStartRate::ZERO,
+                ..
+            } => Feedback::Denied,
+            Request::QuickStart { rate, nonce } => Feedback::QuickStart { rate, nonce },
+            Request::Rcp { rate, .. } => Feedback::Rcp { rate },
+            Request::Xcp { delta, .. } => Feedback::Xcp { delta },
+        };
+        Some(if self.stamped_by_all(received_ttl) {
+            answer
+        } else {
+            Feedback::Denied
+        })
+    }
+
+    /// Whether at least one router, and as many as the packet had hops, stamped the header.
+    fn stamped_by_all(&self, received_ttl: Option<u8>) -> bool {
+        let hops = received_ttl.and_then(|ttl| self.ttl.checked_sub(ttl));
+        self.stamps > 0 && hops.is_some_and(|hops| self.stamps >= hops)
+    }
+
+    const fn wire_len(&self) -> usize {
+        match self.request {
+            Request::QuickStart { .. } | Request::QuickStartReport { .. } => 7,
+            Request::Rcp { .. } => 11,
+            Request::Xcp { .. } => 15,
+        }
+    }
+
+    /// Reads the part at the beginning of `body`; `None` when there is none of this sort.
+    fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
+        let (&[head, ttl, stamps], rest) = body.split_first_chunk()?;
+        let (request, rest) = match head >> 4 {
+            part::QUICK_START_REQUEST => {
+                let (nonce, rest) = word(rest)?;
+                let (rate, nonce) = (
+                    QuickStartRate::from_code(head),
+                    QuickStartNonce::from_field(nonce),
+                );
+                (Request::QuickStart { rate, nonce }, rest)
+            }
+            part::QUICK_START_REPORT => {
+                let (nonce, rest) = word(rest)?;
+                let (rate, nonce) = (
+                    QuickStartRate::from_code(head),
+                    QuickStartNonce::from_field(nonce),
+                );
+                (Request::QuickStartReport { rate, nonce }, rest)
+            }
+            part::RCP_REQUEST => {
+                let (rate, rest) = word(rest)?;
+                let (rtt_micros, rest) = word(rest)?;
+                (
+                    Request::Rcp {
+                        rate: WireRate::from_bits(rate),
+                        rtt_micros,
+                    },
+                    rest,
+                )
+            }
+            part::XCP_REQUEST => {
+                let (throughput, rest) = word(rest)?;
+                let (rtt_micros, rest) = word(rest)?;
+                let (delta, rest) = word(rest)?;
+                let (throughput, delta) =
+                    (WireRate::from_bits(throughput), WireDelta::from_bits(delta));
+                (
+                    Request::Xcp {
+                        throughput,
+                        rtt_micros,
+                        delta,
+                    },
+                    rest,
+                )
+            }
+            _ => return None,
+        };
+        Some((
+            Self {
+                ttl,
+                stamps,
+                request,
+            },
+            rest,
+        ))
+    }
+
+    fn emit(&self, put: &mut impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
+        let mut head = |part: u8, rate: u8| put(&[part << 4 | rate, self.ttl, self.stamps]);
+        match self.request {
+            Request::QuickStart { rate, nonce } => {
+                head(part::QUICK_START_REQUEST, rate.code())?;
+                put(&nonce.field().to_be_bytes())
+            }
+            Request::QuickStartReport { rate, nonce } => {
+                head(part::QUICK_START_REPORT, rate.code())?;
+                put(&nonce.field().to_be_bytes())
+            }
+            Request::Rcp { rate, rtt_micros } => {
+                head(part::RCP_REQUEST, 0)?;
+                put(&rate.bits().to_be_bytes())?;
+                put(&rtt_micros.to_be_bytes())
+            }
+            Request::Xcp {
+                throughput,
+                rtt_micros,
+                delta,
+            } => {
+                head(part::XCP_REQUEST, 0)?;
+                put(&throughput.bits().to_be_bytes())?;
+                put(&rtt_micros.to_be_bytes())?;
+                put(&delta.bits().to_be_bytes())
+            }
+        }
+    }
+}
+
+impl Feedback {
+    const fn wire_len(&self) -> usize {
+        match self {
+            Self::Denied => 1,
+            Self::QuickStart { .. } | Self::Rcp { .. } | Self::Xcp { .. } => 5,
+        }
+    }
+
+    fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
+        let (&head, rest) = body.split_first()?;
+        if head >> 4 == part::DENIED {
+            return Some((Self::Denied, rest));
+        }
+        let (field, rest) = word(rest)?;
+        let feedback = match head >> 4 {
+            part::QUICK_START_RESPONSE => Self::QuickStart {
+                rate: QuickStartRate::from_code(head),
+                nonce: QuickStartNonce::from_field(field),
+            },
+            part::RCP_RESPONSE => Self::Rcp {
+                rate: WireRate::from_bits(field),
+            },
+            part::XCP_RESPONSE => Self::Xcp {
+                delta: WireDelta::from_bits(field),
+            },
+            _ => return None,
+        };
+        Some((feedback, rest))
+    }
+
+    fn emit(&self, mut put: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
+        let (part, rate, field) = match self {
+            Self::Denied => return put(&[part::DENIED << 4]),
+            Self::QuickStart { rate, nonce } => {
+                (part::QUICK_START_RESPONSE, rate.code(), nonce.field())
+            }
+            Self::Rcp { rate } => (part::RCP_RESPONSE, 0, rate.bits()),
+            Self::Xcp { delta } => (part::XCP_RESPONSE, 0, delta.bits()),
+        };
+        put(&[part << 4 | rate])?;
+        put(&field.to_be_bytes())
+    }
+}
+
+impl NetworkOption {
+    /// Bytes of the option's body.
+    pub(crate) fn body_len(&self) -> usize {
+        let forward = self.forward.as_ref().map_or(0, Forward::wire_len);
+        forward.saturating_add(self.feedback.as_ref().map_or(0, Feedback::wire_len))
+    }
+
+    /// Reads a body: a forward part, a feedback part, or both in this order. Anything else is `None`: a header that is
+    /// not understood whole is not acted upon.
+    pub(crate) fn parse(body: &[u8]) -> Option<Self> {
+        let (forward, rest) =
+            Forward::parse(body).map_or((None, body), |(forward, rest)| (Some(forward), rest));
+        if rest.is_empty() && forward.is_some() {
+            return Some(Self {
+                forward,
+                feedback: None,
+            });
+        }
+        let (feedback, rest) = Feedback::parse(rest)?;
+        rest.is_empty().then_some(Self {
+            forward,
+            feedback: Some(feedback),
+        })
+    }
+
+    pub(crate) fn emit(&self, mut put: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
+        if let Some(forward) = self.forward {
+            forward.emit(&mut put)?;
+        }
+        self.feedback
+            .map_or(Some(()), |feedback| feedback.emit(put))
+    }
+}
+
+fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    bytes
+        .split_first_chunk()
+        .map(|(&word, rest)| (u32::from_be_bytes(word), rest))
+}
+
+/// Finds the request in a datagram, as a router does, lets `edit` change it, and writes it back in its place.
+///
+/// Returns whether there was one to change and it was written back. A router counts itself in [`Forward::stamps`],
+/// saturating. A change to another kind of request is not written. The datagram's length never changes; the UDP
+/// checksum, if the caller holds one, is no longer right.
+pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> bool {
+    fn body(datagram: &mut [u8]) -> Option<&mut [u8]> {
+        let options = options_bytes_mut(datagram)?;
+        let found = RawOptions::new(options)
+            .map_while(Result::ok)
+            .find_map(|option| {
+                let body = option.body.strip_prefix(&ExId::NETWORK.0.to_be_bytes())?;
+                NetworkOption::parse(body).filter(|_| option.kind == kind::EXPERIMENT)?;
+                // Two bytes of ExID are in front of the body proper.
+                let start = option.start.checked_add(2)?;
+                Some(start..start.checked_add(body.len())?)
+            })?;
+        options.get_mut(found)
+    }
+
+    fn write(forward: &Forward, mut out: &mut [u8]) -> Option<()> {
+        forward.emit(&mut |bytes| {
+            let (place, rest) = core::mem::take(&mut out).split_at_mut_checked(bytes.len())?;
+            place.copy_from_slice(bytes);
+            out = rest;
+            Some(())
+        })
+    }
+
+    let Some(body) = body(datagram) else {
+        return false;
+    };
+    let Some((old, _)) = Forward::parse(body) else {
+        return false;
+    };
+    let mut new = old;
+    edit(&mut new);
+    let same_kind = core::mem::discriminant(&old.request) == core::mem::discriminant(&new.request);
+    same_kind && write(&new, body).is_some()
+}

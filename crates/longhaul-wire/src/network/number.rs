@@ -1,0 +1,129 @@
+//! Numbers of 64 bits in 32: a rate and a signed change of rate.
+
+use core::fmt;
+
+use longhaul_units::Rate;
+
+const EXPONENT_BITS: u32 = 6;
+const EXPONENT_MASK: u32 = (1 << EXPONENT_BITS) - 1;
+
+/// A rate in bytes a second as 6 bits of exponent above 26 bits of mantissa, `mantissa x 2^exponent`: exact up to
+/// 67 MB/s, above that within 2^-26 of itself. All ones stands for no limit.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct WireRate(u32);
+
+impl WireRate {
+    /// More than any link: what an RCP sender asks for.
+    pub const UNLIMITED: Self = Self(u32::MAX);
+
+    const MANTISSA_BITS: u32 = u32::BITS - EXPONENT_BITS;
+
+    /// The nearest number on the wire to `rate`; [`Rate::MAX`] gives [`WireRate::UNLIMITED`].
+    #[must_use]
+    pub fn new(rate: Rate) -> Self {
+        if rate == Rate::MAX {
+            Self::UNLIMITED
+        } else {
+            Self(pack(rate.as_bytes_per_sec(), Self::MANTISSA_BITS))
+        }
+    }
+
+    /// The number as it is on the wire.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The number as it is on the wire.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The rate, saturating.
+    #[must_use]
+    pub fn rate(self) -> Rate {
+        Rate::from_bytes_per_sec(unpack(self.0, Self::MANTISSA_BITS))
+    }
+}
+
+/// A change of rate in bytes a second: a sign above 6 bits of exponent above 25 bits of mantissa; exact up to
+/// 33 MB/s either way, beyond that within 2^-25 of itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct WireDelta(u32);
+
+impl WireDelta {
+    const SIGN: u32 = 1 << 31;
+    const MANTISSA_BITS: u32 = u32::BITS - 1 - EXPONENT_BITS;
+
+    /// The nearest number on the wire to `bytes_per_sec`.
+    #[must_use]
+    pub fn new(bytes_per_sec: i64) -> Self {
+        let sign = if bytes_per_sec < 0 { Self::SIGN } else { 0 };
+        Self(sign | pack(bytes_per_sec.unsigned_abs(), Self::MANTISSA_BITS))
+    }
+
+    /// The number as it is on the wire.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The number as it is on the wire.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The change, saturating.
+    #[must_use]
+    pub fn bytes_per_sec(self) -> i64 {
+        let magnitude =
+            i64::try_from(unpack(self.0 & !Self::SIGN, Self::MANTISSA_BITS)).unwrap_or(i64::MAX);
+        if self.0 & Self::SIGN == 0 {
+            magnitude
+        } else {
+            magnitude.wrapping_neg()
+        }
+    }
+}
+
+/// The nearest `mantissa x 2^exponent` to `value`.
+fn pack(value: u64, mantissa_bits: u32) -> u32 {
+    let significant = u64::BITS.saturating_sub(value.leading_zeros());
+    let mut exponent = significant.saturating_sub(mantissa_bits);
+    let half = (1_u64 << exponent) >> 1;
+    let mut mantissa = value.saturating_add(half) >> exponent;
+    if mantissa >> mantissa_bits != 0 {
+        mantissa >>= 1;
+        exponent = exponent.saturating_add(1);
+    }
+    // The mantissa has at most 26 bits and the exponent is at most 64 - 25 = 39.
+    exponent << mantissa_bits | u32::try_from(mantissa).unwrap_or(u32::MAX)
+}
+
+fn unpack(bits: u32, mantissa_bits: u32) -> u64 {
+    let exponent = bits >> mantissa_bits & EXPONENT_MASK;
+    let mantissa = u64::from(bits & !(EXPONENT_MASK << mantissa_bits));
+    if mantissa.leading_zeros() >= exponent {
+        mantissa.checked_shl(exponent).unwrap_or(0)
+    } else {
+        u64::MAX
+    }
+}
+
+impl fmt::Debug for WireRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Self::UNLIMITED {
+            f.write_str("unlimited")
+        } else {
+            write!(f, "{} B/s", self.rate().as_bytes_per_sec())
+        }
+    }
+}
+
+impl fmt::Debug for WireDelta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:+} B/s", self.bytes_per_sec())
+    }
+}

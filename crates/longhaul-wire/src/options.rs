@@ -1,0 +1,368 @@
+//! TCP options: the ones this implementation knows, how long they are, and what gives way when they do not fit.
+
+use longhaul_units::Span;
+
+use crate::{Arrivals, Flags, MAX_OPTIONS_LEN, NetworkOption, SackBlocks};
+
+mod emit;
+mod parse;
+pub(crate) mod raw;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use emit::{aligned_timestamps, emit};
+pub(crate) use parse::parse;
+
+/// Option kinds (IANA, TCP Option Kind Numbers).
+pub mod kind {
+    /// End of the option list (RFC 9293, section 3.1).
+    pub const END: u8 = 0;
+    /// No operation (RFC 9293, section 3.1).
+    pub const NOP: u8 = 1;
+    /// Maximum segment size (RFC 9293, section 3.7.1).
+    pub const MSS: u8 = 2;
+    /// Window scale (RFC 7323, section 2.2).
+    pub const WINDOW_SCALE: u8 = 3;
+    /// SACK-permitted (RFC 2018, section 2).
+    pub const SACK_PERMITTED: u8 = 4;
+    /// SACK (RFC 2018, section 3).
+    pub const SACK: u8 = 5;
+    /// Timestamps (RFC 7323, section 3.2).
+    pub const TIMESTAMPS: u8 = 8;
+    /// User timeout (RFC 5482, section 3.3).
+    pub const USER_TIMEOUT: u8 = 28;
+    /// Experiments, told apart by an ExID (RFC 6994).
+    pub const EXPERIMENT: u8 = 253;
+}
+
+/// Experiment identifiers of ours: the first 16 bits behind kind 253 and the length (RFC 6994, section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExId(pub u16);
+
+impl ExId {
+    /// `LT`: timestamps tick in microseconds.
+    pub const MICROSECOND_TIMESTAMPS: Self = Self(0x4c54);
+    /// `LA`: arrival times.
+    pub const ARRIVALS: Self = Self(0x4c41);
+    /// `LP`: probe echo.
+    pub const PROBES: Self = Self(0x4c50);
+    /// `LN`: network feedback.
+    pub const NETWORK: Self = Self(0x4c4e);
+}
+
+/// The two NOPs, kind and length in front of aligned timestamps (RFC 7323, appendix A).
+pub(crate) const TIMESTAMPS_ALIGNED: u32 = 0x0101_080a;
+
+/// The options of a segment.
+///
+/// Some have a meaning only on a SYN, others only elsewhere; the parser ignores them in the wrong place and
+/// [`Options::fit`] removes them. [`Codec::emit`](crate::Codec::emit) writes whatever is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Largest segment the sender of this option takes, in bytes; SYN only (RFC 9293, section 3.7.1). As received: a
+    /// floor is the connection's business.
+    pub mss: Option<u16>,
+    /// Shift of the sender's window field, 0 to 14; SYN only. Larger values are read, and sent, as 14 (RFC 7323,
+    /// section 2.3).
+    pub window_scale: Option<u8>,
+    /// SACK may be sent; SYN only (RFC 2018, section 2).
+    pub sack_permitted: bool,
+    /// Timestamps (RFC 7323, section 3.2).
+    pub timestamps: Option<Timestamps>,
+    /// SACK blocks, a D-SACK block first; not on a SYN (RFC 2018, section 3; RFC 2883).
+    pub sack: SackBlocks,
+    /// The peer's advice on our user timeout (RFC 5482).
+    pub user_timeout: Option<UserTimeout>,
+    /// Timestamps may tick in microseconds after the SYN; SYN only. Experimental, [`ExId::MICROSECOND_TIMESTAMPS`].
+    pub microsecond_timestamps: bool,
+    /// Arrival times may be sent; SYN only. Experimental, [`ExId::ARRIVALS`].
+    pub arrival_permitted: bool,
+    /// When data segments arrived; not on a SYN. Experimental, [`ExId::ARRIVALS`].
+    pub arrivals: Arrivals,
+    /// Probe echoes may be sent; SYN only. Experimental, [`ExId::PROBES`].
+    pub probe_permitted: bool,
+    /// Which segment drew this ACK; not on a SYN. Experimental, [`ExId::PROBES`].
+    pub probe_echo: Option<ProbeEcho>,
+    /// Network feedback may be sent; SYN only. A SYN with [`Options::network`] set implies it and is read so.
+    /// Experimental, [`ExId::NETWORK`].
+    pub network_permitted: bool,
+    /// What routers read and write, and what the receiver answers. Experimental, [`ExId::NETWORK`].
+    pub network: Option<NetworkOption>,
+}
+
+/// Timestamps (RFC 7323, section 3.2). The unit is a matter of the connection: see `docs/wire.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the clock value being echoed; of meaning only with ACK.
+    pub echo: u32,
+}
+
+/// Names the segment that drew an ACK by that segment's TSval, which a probe has to itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProbeEcho {
+    /// TSval of the segment that drew the ACK.
+    pub value: u32,
+}
+
+/// A user timeout: 1 to 32767 seconds or minutes (RFC 5482, section 3.3). Zero is reserved and not representable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UserTimeout(u16);
+
+impl UserTimeout {
+    const MINUTES: u16 = 0x8000;
+
+    /// The option field: granularity bit and 15 bits of time; `None` when the time is zero.
+    #[must_use]
+    pub const fn from_bits(bits: u16) -> Option<Self> {
+        if bits & !Self::MINUTES == 0 {
+            None
+        } else {
+            Some(Self(bits))
+        }
+    }
+
+    /// The option field.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// `span` rounded up, in seconds up to 9 hours, in minutes above; the longest there is (22 days) when it is
+    /// longer. `None` when it is zero.
+    #[must_use]
+    pub fn from_span(span: Span) -> Option<Self> {
+        let seconds = span.as_nanos().div_ceil(1_000_000_000);
+        let bits = match u16::try_from(seconds) {
+            Ok(seconds) if seconds < Self::MINUTES => seconds,
+            _ => u16::try_from(seconds.div_ceil(60)).unwrap_or(u16::MAX) | Self::MINUTES,
+        };
+        Self::from_bits(bits)
+    }
+
+    /// The timeout.
+    #[must_use]
+    pub const fn span(self) -> Span {
+        let time = (self.0 & !Self::MINUTES) as u64;
+        Span::from_secs(if self.0 & Self::MINUTES == 0 {
+            time
+        } else {
+            time.saturating_mul(60)
+        })
+    }
+}
+
+impl Options {
+    /// No option.
+    pub const NONE: Self = Self {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: SackBlocks::EMPTY,
+        user_timeout: None,
+        microsecond_timestamps: false,
+        arrival_permitted: false,
+        arrivals: Arrivals::EMPTY,
+        probe_permitted: false,
+        probe_echo: None,
+        network_permitted: false,
+        network: None,
+    };
+
+    /// The timestamps, if there is no other option: the plain data segment.
+    #[inline]
+    pub(crate) fn only_timestamps(&self) -> Option<Timestamps> {
+        // Without short-circuits: nine predictable tests cost more than nine loads.
+        let other = self.mss.is_some()
+            | self.window_scale.is_some()
+            | self.sack_permitted
+            | !self.sack.is_empty()
+            | self.user_timeout.is_some()
+            | self.microsecond_timestamps
+            | self.arrival_permitted
+            | !self.arrivals.is_empty()
+            | self.probe_permitted
+            | self.probe_echo.is_some()
+            | self.network_permitted
+            | self.network.is_some();
+        if other { None } else { self.timestamps }
+    }
+
+    /// Bytes of all options without a byte of padding.
+    pub(crate) fn packed_len(&self) -> usize {
+        self.lengths()
+            .iter()
+            .fold(0, |sum, &(packed, _)| sum.saturating_add(packed))
+    }
+
+    /// Bytes of all options with the padding that the common ones are usually sent with.
+    fn aligned_len(&self) -> usize {
+        self.lengths()
+            .iter()
+            .fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
+    }
+
+    /// Whether the options are sent in the usual alignment: they are when it leaves room for all of them.
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.aligned_len() <= MAX_OPTIONS_LEN
+    }
+
+    /// Bytes of all options as they are sent, a multiple of four.
+    pub(crate) fn padded_len(&self) -> usize {
+        let aligned = self.aligned_len();
+        let len = if aligned <= MAX_OPTIONS_LEN {
+            aligned
+        } else {
+            self.packed_len()
+        };
+        len.saturating_add(3) & !3
+    }
+
+    /// Length of each option: packed, and with its usual padding in front.
+    fn lengths(&self) -> [(usize, usize); 12] {
+        let when = |present: bool, packed: usize, aligned: usize| {
+            if present { (packed, aligned) } else { (0, 0) }
+        };
+        let same = |present: bool, len: usize| when(present, len, len);
+        let sack = self.sack.len().saturating_mul(8);
+        let arrivals = self.arrivals.body_len();
+        let network = self.network.as_ref().map_or(0, NetworkOption::body_len);
+        [
+            same(self.mss.is_some(), 4),
+            // SACK-permitted takes the place of the two NOPs in front of timestamps.
+            when(
+                self.sack_permitted,
+                2,
+                if self.timestamps.is_some() { 0 } else { 4 },
+            ),
+            when(self.timestamps.is_some(), 10, 12),
+            when(self.window_scale.is_some(), 3, 4),
+            when(sack > 0, sack.saturating_add(2), sack.saturating_add(4)),
+            same(self.probe_echo.is_some(), 8),
+            same(
+                self.network_permitted || network > 0,
+                network.saturating_add(4),
+            ),
+            same(arrivals > 0, arrivals.saturating_add(4)),
+            same(self.user_timeout.is_some(), 4),
+            same(self.microsecond_timestamps, 4),
+            same(self.arrival_permitted, 4),
+            same(self.probe_permitted, 4),
+        ]
+    }
+
+    /// Makes the options fit into 40 bytes and their place, dropping what ranks lowest; returns whether everything
+    /// could stay.
+    ///
+    /// On a SYN: the standard options (MSS, SACK-permitted, timestamps, window scale), network feedback, microsecond
+    /// timestamps, arrival times, probe echo, user timeout. Elsewhere: timestamps, the D-SACK block if the first block
+    /// is one with respect to `ack`, the first SACK block, probe echo, network feedback, arrival times, user timeout,
+    /// further SACK blocks. Of network feedback the answer to the peer outranks the own request. Of arrival times the
+    /// oldest stay.
+    pub fn fit(&mut self, flags: Flags, ack: u32) -> bool {
+        let syn = flags.contains(Flags::SYN);
+        self.network_permitted |= syn && self.network.is_some();
+        if self.is_in_place(syn) && self.packed_len() <= MAX_OPTIONS_LEN {
+            return true;
+        }
+        let fitted = if syn {
+            self.fitted_on_syn()
+        } else {
+            self.fitted_after_syn(ack)
+        };
+        let all = fitted == *self;
+        *self = fitted;
+        all
+    }
+
+    /// Whether every option is one that a SYN, or another segment, may carry.
+    fn is_in_place(&self, syn: bool) -> bool {
+        let elsewhere_only =
+            !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some();
+        let syn_only = self.mss.is_some()
+            | self.window_scale.is_some()
+            | self.sack_permitted
+            | self.microsecond_timestamps
+            | self.arrival_permitted
+            | self.probe_permitted
+            | self.network_permitted;
+        if syn { !elsewhere_only } else { !syn_only }
+    }
+
+    fn fitted_on_syn(&self) -> Self {
+        let mut fitted = Self {
+            mss: self.mss,
+            window_scale: self.window_scale,
+            sack_permitted: self.sack_permitted,
+            timestamps: self.timestamps,
+            network_permitted: self.network_permitted,
+            ..Self::NONE
+        };
+        fitted.add_network(self.network);
+        fitted.add(|fitted| fitted.microsecond_timestamps = self.microsecond_timestamps);
+        fitted.add(|fitted| fitted.arrival_permitted = self.arrival_permitted);
+        fitted.add(|fitted| fitted.probe_permitted = self.probe_permitted);
+        fitted.add(|fitted| fitted.user_timeout = self.user_timeout);
+        fitted
+    }
+
+    fn fitted_after_syn(&self, ack: u32) -> Self {
+        let mut fitted = Self {
+            timestamps: self.timestamps,
+            sack: self.sack,
+            ..Self::NONE
+        };
+        fitted
+            .sack
+            .truncate(if self.sack.has_dsack(ack) { 2 } else { 1 });
+        fitted.add(|fitted| fitted.probe_echo = self.probe_echo);
+        fitted.add_network(self.network);
+        for len in 1..=self.arrivals.len() {
+            fitted.add(|fitted| {
+                fitted.arrivals = self.arrivals;
+                fitted.arrivals.truncate(len);
+            });
+        }
+        fitted.add(|fitted| fitted.user_timeout = self.user_timeout);
+        for len in fitted.sack.len()..=self.sack.len() {
+            fitted.add(|fitted| {
+                fitted.sack = self.sack;
+                fitted.sack.truncate(len);
+            });
+        }
+        fitted
+    }
+
+    /// Adds both directions of network feedback, or the answer alone, or the request alone.
+    fn add_network(&mut self, network: Option<NetworkOption>) {
+        let Some(network) = network.filter(|network| network.body_len() > 0) else {
+            return;
+        };
+        let feedback = NetworkOption {
+            forward: None,
+            ..network
+        };
+        let forward = NetworkOption {
+            feedback: None,
+            ..network
+        };
+        for attempt in [network, feedback, forward] {
+            if attempt.body_len() > 0 && self.add(|fitted| fitted.network = Some(attempt)) {
+                return;
+            }
+        }
+    }
+
+    /// Applies `change` if there is room for what it adds; returns whether there was.
+    fn add(&mut self, change: impl FnOnce(&mut Self)) -> bool {
+        let mut changed = self.clone();
+        change(&mut changed);
+        let fits = changed.packed_len() <= MAX_OPTIONS_LEN;
+        if fits {
+            *self = changed;
+        }
+        fits
+    }
+}

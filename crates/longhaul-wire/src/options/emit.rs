@@ -1,0 +1,131 @@
+//! Writing options.
+
+use crate::MAX_WINDOW_SCALE;
+
+use super::{ExId, Options, TIMESTAMPS_ALIGNED, Timestamps, kind};
+
+/// Two NOPs and timestamps (RFC 7323, appendix A).
+#[inline]
+pub(crate) fn aligned_timestamps(timestamps: Timestamps) -> [u8; 12] {
+    let [k0, k1, k2, k3] = TIMESTAMPS_ALIGNED.to_be_bytes();
+    let [v0, v1, v2, v3] = timestamps.value.to_be_bytes();
+    let [e0, e1, e2, e3] = timestamps.echo.to_be_bytes();
+    [k0, k1, k2, k3, v0, v1, v2, v3, e0, e1, e2, e3]
+}
+
+/// Writes the options into `out`, which is as long as [`Options::padded_len`] says, and pads with zeros; `None` when
+/// it is shorter.
+pub(crate) fn emit(options: &Options, out: &mut [u8]) -> Option<()> {
+    let mut writer = Writer { rest: out };
+    let aligned = options.is_aligned();
+    emit_standard(options, aligned, &mut writer)?;
+    emit_experiments(options, &mut writer)?;
+    writer.rest.fill(kind::END);
+    Some(())
+}
+
+fn emit_standard(options: &Options, aligned: bool, writer: &mut Writer<'_>) -> Option<()> {
+    if let Some(mss) = options.mss {
+        let [high, low] = mss.to_be_bytes();
+        writer.put(&[kind::MSS, 4, high, low])?;
+    }
+    if aligned && !options.sack_permitted && options.timestamps.is_some() {
+        writer.put(&[kind::NOP, kind::NOP])?;
+    }
+    if options.sack_permitted {
+        if aligned && options.timestamps.is_none() {
+            writer.put(&[kind::NOP, kind::NOP])?;
+        }
+        writer.put(&[kind::SACK_PERMITTED, 2])?;
+    }
+    if let Some(timestamps) = options.timestamps {
+        writer.put(&[kind::TIMESTAMPS, 10])?;
+        writer.put(&timestamps.value.to_be_bytes())?;
+        writer.put(&timestamps.echo.to_be_bytes())?;
+    }
+    if let Some(shift) = options.window_scale {
+        if aligned {
+            writer.put(&[kind::NOP])?;
+        }
+        writer.put(&[kind::WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)])?;
+    }
+    emit_sack(options, aligned, writer)
+}
+
+fn emit_sack(options: &Options, aligned: bool, writer: &mut Writer<'_>) -> Option<()> {
+    if options.sack.is_empty() {
+        return Some(());
+    }
+    if aligned {
+        writer.put(&[kind::NOP, kind::NOP])?;
+    }
+    writer.put_head(kind::SACK, options.sack.len().saturating_mul(8))?;
+    for block in &options.sack {
+        writer.put(&block.left.to_be_bytes())?;
+        writer.put(&block.right.to_be_bytes())?;
+    }
+    Some(())
+}
+
+fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
+    if let Some(echo) = options.probe_echo {
+        writer.put_experiment(ExId::PROBES, 4)?;
+        writer.put(&echo.value.to_be_bytes())?;
+    }
+    let network = options.network.filter(|network| network.body_len() > 0);
+    if let Some(network) = network {
+        writer.put_experiment(ExId::NETWORK, network.body_len())?;
+        network.emit(|bytes| writer.put(bytes))?;
+    }
+    if !options.arrivals.is_empty() {
+        writer.put_experiment(ExId::ARRIVALS, options.arrivals.body_len())?;
+        writer.put(&options.arrivals.first_bytes())?;
+        options
+            .arrivals
+            .further_bytes()
+            .try_for_each(|bytes| writer.put(&bytes))?;
+    }
+    if let Some(timeout) = options.user_timeout {
+        let [high, low] = timeout.bits().to_be_bytes();
+        writer.put(&[kind::USER_TIMEOUT, 4, high, low])?;
+    }
+    let permitted = [
+        (options.microsecond_timestamps, ExId::MICROSECOND_TIMESTAMPS),
+        (options.arrival_permitted, ExId::ARRIVALS),
+        (options.probe_permitted, ExId::PROBES),
+        (
+            options.network_permitted && network.is_none(),
+            ExId::NETWORK,
+        ),
+    ];
+    permitted
+        .iter()
+        .filter(|(is, _)| *is)
+        .try_for_each(|&(_, exid)| writer.put_experiment(exid, 0))
+}
+
+/// Fills a slice from its beginning; a write that does not fit gives `None`.
+struct Writer<'a> {
+    rest: &'a mut [u8],
+}
+
+impl Writer<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let (place, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(bytes.len())?;
+        place.copy_from_slice(bytes);
+        self.rest = rest;
+        Some(())
+    }
+
+    /// Kind and length of an option with `body_len` bytes behind them.
+    fn put_head(&mut self, kind: u8, body_len: usize) -> Option<()> {
+        self.put(&[kind, u8::try_from(body_len.saturating_add(2)).ok()?])
+    }
+
+    /// Kind, length and ExID of an option with `body_len` bytes behind them.
+    fn put_experiment(&mut self, exid: ExId, body_len: usize) -> Option<()> {
+        self.put_head(kind::EXPERIMENT, body_len.saturating_add(2))?;
+        self.put(&exid.0.to_be_bytes())
+    }
+}

@@ -1,0 +1,371 @@
+//! Datagrams to TCP segments in IP packets, and back: pure functions.
+//!
+//! The two forms hold the same words in another order; ports move between the UDP and the TCP header. So a TUN device
+//! makes a kernel's TCP a peer of ours, and a capture shows plain TCP to any tool. Only URG cannot pass: the UDP form
+//! has no urgent pointer, so the bit is cleared and urgent data is delivered in line.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::codec::FIXED_LEN;
+
+mod checksum;
+#[cfg(test)]
+mod tests;
+
+use checksum::Sum;
+pub use checksum::{tcp_checksum_from_udp, udp_checksum_from_tcp};
+
+/// What the IP header says beside addresses and length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpFields {
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// Type of service or traffic class: DSCP in the upper six bits, ECN in the lower two.
+    pub tos: u8,
+    /// Identification; IPv4 only.
+    pub identification: u16,
+}
+
+impl Default for IpFields {
+    /// TTL 64 (RFC 1700's recommendation, and Linux's default), nothing else set.
+    fn default() -> Self {
+        Self {
+            ttl: 64,
+            tos: 0,
+            identification: 0,
+        }
+    }
+}
+
+/// What an IP packet with a TCP segment became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromTcp {
+    /// Where the segment came from.
+    pub source: SocketAddr,
+    /// Where it goes to.
+    pub destination: SocketAddr,
+    /// The rest of the IP header.
+    pub ip: IpFields,
+    /// Bytes of UDP payload written.
+    pub len: usize,
+}
+
+/// Why something could not be converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShimError {
+    /// The datagram is less than a header, or its data offset does not fit it.
+    #[error("the datagram is no segment")]
+    NotASegment,
+    /// Source and destination are not of one IP version.
+    #[error("source and destination are of different IP versions")]
+    MixedAddresses,
+    /// The packet would be longer than its length field can say.
+    #[error("a packet of {len} bytes is too long")]
+    TooLong {
+        /// Its length.
+        len: usize,
+    },
+    /// The buffer is smaller than what is to be written.
+    #[error("{needed} bytes are to be written, the buffer has {available}")]
+    BufferTooSmall {
+        /// Bytes to be written.
+        needed: usize,
+        /// Bytes the buffer has.
+        available: usize,
+    },
+    /// Not an IPv4 or IPv6 packet, or shorter than it says.
+    #[error("not a whole IP packet")]
+    NotIp,
+    /// An IP packet with something else than TCP directly inside, or a fragment.
+    #[error("not an unfragmented TCP segment")]
+    NotTcp,
+    /// The TCP checksum is wrong.
+    #[error("the TCP checksum is wrong")]
+    Checksum,
+}
+
+/// IP protocol number of TCP.
+const TCP: u8 = 6;
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+const TCP_LEN: usize = 20;
+/// What a TCP header has that ours has not: ports, checksum, urgent pointer.
+const EXTRA_LEN: usize = TCP_LEN - FIXED_LEN;
+/// URG in the second byte of the flags word.
+const URG: u8 = 0x20;
+
+/// The largest number of bytes that [`tcp_from_udp`] adds to a datagram: an IPv6 header, ports, checksum, urgent
+/// pointer.
+pub const MAX_GROWTH: usize = IPV6_LEN + EXTRA_LEN;
+
+/// Writes the IP packet with the TCP segment that the UDP payload `datagram` stands for; returns its length.
+///
+/// # Errors
+/// When the datagram is no segment, or the addresses or the buffer do not do.
+pub fn tcp_from_udp(
+    datagram: &[u8],
+    source: SocketAddr,
+    destination: SocketAddr,
+    ip: IpFields,
+    out: &mut [u8],
+) -> Result<usize, ShimError> {
+    let (fixed, rest) = split_segment(datagram).ok_or(ShimError::NotASegment)?;
+    let segment_len = datagram.len().saturating_add(EXTRA_LEN);
+    let segment_len =
+        u16::try_from(segment_len).map_err(|_| ShimError::TooLong { len: segment_len })?;
+
+    let available = out.len();
+    let (head_len, out) = match (source.ip(), destination.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let head = ipv4_header(from, to, ip, segment_len)?;
+            (IPV4_LEN, put(out, &head))
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            (IPV6_LEN, put(out, &ipv6_header(from, to, ip, segment_len)))
+        }
+        _ => return Err(ShimError::MixedAddresses),
+    };
+    let needed = usize::from(segment_len).saturating_add(head_len);
+    let too_small = ShimError::BufferTooSmall { needed, available };
+
+    let mut header = tcp_header(fixed, source.port(), destination.port());
+    let mut sum = Sum::pseudo_header(source.ip(), destination.ip(), TCP, segment_len);
+    sum.add(&header);
+    sum.add(rest);
+    if let Some(field) = header.get_mut(16..18) {
+        field.copy_from_slice(&sum.checksum().to_be_bytes());
+    }
+    out.and_then(|out| put(out, &header))
+        .and_then(|out| put(out, rest))
+        .ok_or(too_small)?;
+    Ok(needed)
+}
+
+/// Writes the UDP payload that stands for the TCP segment in the IP packet `packet`.
+///
+/// The TCP checksum is verified, for the datagram will get a fresh one which would hide a fault.
+///
+/// # Errors
+/// When the packet holds no valid TCP segment, or the buffer is too small.
+pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError> {
+    let (source, destination, ip, segment) = split_packet(packet)?;
+    let segment_len = u16::try_from(segment.len()).map_err(|_| ShimError::NotIp)?;
+    let mut sum = Sum::pseudo_header(source, destination, TCP, segment_len);
+    sum.add(segment);
+    if sum.checksum() != 0 {
+        return Err(ShimError::Checksum);
+    }
+
+    let (&header, rest) = segment
+        .split_first_chunk::<TCP_LEN>()
+        .ok_or(ShimError::NotTcp)?;
+    let [
+        p0,
+        p1,
+        p2,
+        p3,
+        s0,
+        s1,
+        s2,
+        s3,
+        a0,
+        a1,
+        a2,
+        a3,
+        b0,
+        b1,
+        w0,
+        w1,
+        ..,
+    ] = header;
+    let fixed = [b0, b1 & !URG, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3];
+    options_len(&fixed)
+        .filter(|len| *len <= rest.len())
+        .ok_or(ShimError::NotTcp)?;
+    let needed = FIXED_LEN.saturating_add(rest.len());
+    let too_small = ShimError::BufferTooSmall {
+        needed,
+        available: out.len(),
+    };
+    put(out, &fixed)
+        .and_then(|out| put(out, rest))
+        .ok_or(too_small)?;
+    Ok(FromTcp {
+        source: SocketAddr::new(source, u16::from_be_bytes([p0, p1])),
+        destination: SocketAddr::new(destination, u16::from_be_bytes([p2, p3])),
+        ip,
+        len: needed,
+    })
+}
+
+/// The fixed part and the rest of a datagram whose data offset is sound.
+fn split_segment(datagram: &[u8]) -> Option<(&[u8; FIXED_LEN], &[u8])> {
+    let (fixed, rest) = datagram.split_first_chunk::<FIXED_LEN>()?;
+    (options_len(fixed)? <= rest.len()).then_some((fixed, rest))
+}
+
+/// Bytes of options by the data offset; `None` when that is less than 5.
+fn options_len(fixed: &[u8; FIXED_LEN]) -> Option<usize> {
+    usize::from((fixed.first()? >> 4).checked_sub(5)?).checked_mul(4)
+}
+
+/// The TCP header, checksum zero. Reserved bits pass (RFC 9768 uses one of them), URG does not.
+fn tcp_header(fixed: &[u8; FIXED_LEN], source: u16, destination: u16) -> [u8; TCP_LEN] {
+    let [b0, b1, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3] = *fixed;
+    let [p0, p1] = source.to_be_bytes();
+    let [p2, p3] = destination.to_be_bytes();
+    [
+        p0,
+        p1,
+        p2,
+        p3,
+        s0,
+        s1,
+        s2,
+        s3,
+        a0,
+        a1,
+        a2,
+        a3,
+        b0,
+        b1 & !URG,
+        w0,
+        w1,
+        0,
+        0,
+        0,
+        0,
+    ]
+}
+
+fn ipv4_header(
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+    ip: IpFields,
+    payload: u16,
+) -> Result<[u8; IPV4_LEN], ShimError> {
+    let too_long = ShimError::TooLong {
+        len: usize::from(payload).saturating_add(IPV4_LEN),
+    };
+    let [l0, l1] = payload
+        .checked_add(IPV4_LEN as u16)
+        .ok_or(too_long)?
+        .to_be_bytes();
+    let [i0, i1] = ip.identification.to_be_bytes();
+    let [f0, f1, f2, f3] = from.octets();
+    let [t0, t1, t2, t3] = to.octets();
+    // Version 4, five words; don't fragment (RFC 791, section 3.1).
+    let mut header = [
+        0x45, ip.tos, l0, l1, i0, i1, 0x40, 0, ip.ttl, TCP, 0, 0, f0, f1, f2, f3, t0, t1, t2, t3,
+    ];
+    let mut sum = Sum::default();
+    sum.add(&header);
+    if let Some(field) = header.get_mut(10..12) {
+        field.copy_from_slice(&sum.checksum().to_be_bytes());
+    }
+    Ok(header)
+}
+
+fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, ip: IpFields, payload: u16) -> [u8; IPV6_LEN] {
+    let [l0, l1] = payload.to_be_bytes();
+    let mut header = [0; IPV6_LEN];
+    // Version 6, traffic class across two bytes, no flow label (RFC 8200, section 3).
+    let head = [0x60 | ip.tos >> 4, ip.tos << 4, 0, 0, l0, l1, TCP, ip.ttl];
+    if let Some((first, addresses)) = header.split_first_chunk_mut()
+        && let Some((source, destination)) = addresses.split_first_chunk_mut()
+        && let Some(destination) = destination.first_chunk_mut()
+    {
+        *first = head;
+        *source = from.octets();
+        *destination = to.octets();
+    }
+    header
+}
+
+/// Addresses, other IP fields and TCP segment of a packet.
+fn split_packet(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => split_ipv4(packet),
+        Some(6) => split_ipv6(packet),
+        _ => Err(ShimError::NotIp),
+    }
+}
+
+fn split_ipv4(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
+    let header = packet.first_chunk::<IPV4_LEN>().ok_or(ShimError::NotIp)?;
+    let [
+        version,
+        tos,
+        l0,
+        l1,
+        i0,
+        i1,
+        g0,
+        g1,
+        ttl,
+        protocol,
+        _,
+        _,
+        f0,
+        f1,
+        f2,
+        f3,
+        t0,
+        t1,
+        t2,
+        t3,
+    ] = *header;
+    let header_len = usize::from(version & 0xf).saturating_mul(4);
+    let total = usize::from(u16::from_be_bytes([l0, l1]));
+    if header_len < IPV4_LEN {
+        return Err(ShimError::NotIp);
+    }
+    let segment = packet.get(header_len..total).ok_or(ShimError::NotIp)?;
+    // More-fragments bit or a fragment offset.
+    let fragment = u16::from_be_bytes([g0, g1]) & 0x3fff != 0;
+    if protocol != TCP || fragment {
+        return Err(ShimError::NotTcp);
+    }
+    let fields = IpFields {
+        ttl,
+        tos,
+        identification: u16::from_be_bytes([i0, i1]),
+    };
+    Ok((
+        Ipv4Addr::new(f0, f1, f2, f3).into(),
+        Ipv4Addr::new(t0, t1, t2, t3).into(),
+        fields,
+        segment,
+    ))
+}
+
+fn split_ipv6(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
+    let (&[c0, c1, _, _, l0, l1, next, ttl], rest) =
+        packet.split_first_chunk().ok_or(ShimError::NotIp)?;
+    let (&from, rest) = rest.split_first_chunk::<16>().ok_or(ShimError::NotIp)?;
+    let (&to, rest) = rest.split_first_chunk::<16>().ok_or(ShimError::NotIp)?;
+    let segment = rest
+        .get(..usize::from(u16::from_be_bytes([l0, l1])))
+        .ok_or(ShimError::NotIp)?;
+    if next != TCP {
+        return Err(ShimError::NotTcp);
+    }
+    let fields = IpFields {
+        ttl,
+        tos: c0 << 4 | c1 >> 4,
+        identification: 0,
+    };
+    Ok((
+        Ipv6Addr::from(from).into(),
+        Ipv6Addr::from(to).into(),
+        fields,
+        segment,
+    ))
+}
+
+/// Copies `bytes` to the beginning of `out`; returns what is behind them, `None` when they do not fit.
+fn put<'a>(out: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
+    let (place, rest) = out.split_at_mut_checked(bytes.len())?;
+    place.copy_from_slice(bytes);
+    Some(rest)
+}

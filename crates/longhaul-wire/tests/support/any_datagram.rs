@@ -1,0 +1,83 @@
+//! What holds for any datagram whatsoever. The fuzz target and the replay of its corpus both call this.
+
+use std::net::SocketAddr;
+
+use longhaul_wire::network::edit_forward;
+use longhaul_wire::shim::{self, IpFields};
+use longhaul_wire::{CheshireCodec, Codec};
+
+/// Panics when something does not hold.
+pub(crate) fn check(datagram: &[u8]) {
+    check_codec(datagram);
+    check_shim(datagram);
+    // The bytes as an IP packet.
+    let _ = shim::udp_from_tcp(datagram, &mut vec![0; datagram.len()]);
+}
+
+fn check_codec(datagram: &[u8]) {
+    let Ok((header, payload)) = CheshireCodec::parse(datagram) else {
+        edit_forward(&mut datagram.to_vec(), |_| ());
+        return;
+    };
+    assert!(payload % 4 == 0 && (12..=52).contains(&payload) && payload <= datagram.len());
+
+    // What was read can be written, and is read the same way again.
+    let mut out = [0; 52];
+    let len = CheshireCodec::emit(&header, &mut out).expect("options that were read fit");
+    assert_eq!(len, CheshireCodec::header_len(&header.options));
+    assert_eq!(CheshireCodec::parse(&out[..len]), Ok((header.clone(), len)));
+
+    // What was read is in its place and fits, so nothing is dropped.
+    let mut fitted = header.clone();
+    assert!(fitted.fit());
+    assert_eq!(fitted, header);
+
+    // A router that changes nothing changes nothing; one that stamps changes the stamps.
+    let mut routed = datagram.to_vec();
+    let forward = header.options.network.and_then(|network| network.forward);
+    assert_eq!(edit_forward(&mut routed, |_| ()), forward.is_some());
+    assert_eq!(CheshireCodec::parse(&routed), Ok((header.clone(), payload)));
+    edit_forward(&mut routed, |forward| forward.stamps = !forward.stamps);
+    let (routed, _) = CheshireCodec::parse(&routed).expect("the length is the same");
+    let stamps = routed
+        .options
+        .network
+        .and_then(|network| network.forward)
+        .map(|forward| forward.stamps);
+    assert_eq!(stamps, forward.map(|forward| !forward.stamps));
+}
+
+fn check_shim(datagram: &[u8]) {
+    for [source, destination] in [
+        ["192.0.2.1:1", "198.51.100.2:65535"],
+        ["[2001:db8::1]:7", "[2001:db8::2]:0"],
+    ] {
+        let parse = |text: &str| -> SocketAddr { text.parse().expect("an address") };
+        let (source, destination) = (parse(source), parse(destination));
+        let ip = IpFields {
+            ttl: 3,
+            tos: 0xff,
+            identification: 0,
+        };
+        let mut packet = vec![0; datagram.len() + shim::MAX_GROWTH];
+        let Ok(len) = shim::tcp_from_udp(datagram, source, destination, ip, &mut packet) else {
+            continue;
+        };
+        let mut back = vec![0; datagram.len()];
+        let converted =
+            shim::udp_from_tcp(&packet[..len], &mut back).expect("what was written is valid");
+        assert_eq!(
+            converted,
+            shim::FromTcp {
+                source,
+                destination,
+                ip,
+                len: datagram.len()
+            }
+        );
+        // URG is the only bit that does not pass.
+        assert_eq!(back[1], datagram[1] & !0x20);
+        back[1] = datagram[1];
+        assert_eq!(back, datagram);
+    }
+}
