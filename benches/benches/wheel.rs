@@ -14,10 +14,7 @@ struct Spans(u64);
 
 impl Spans {
     fn next(&mut self) -> Span {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Span::from_nanos((self.0 >> 33) % 1_000_000_000)
     }
 }
@@ -42,9 +39,7 @@ fn insert(c: &mut Criterion) {
             b.iter_batched_ref(
                 || (empty.clone(), Spans(2)),
                 |(wheel, spans)| {
-                    (0..timers).for_each(|id| {
-                        wheel.set(id, Time::ZERO + Span::from_secs(1) + spans.next())
-                    })
+                    (0..timers).for_each(|id| wheel.set(id, Time::ZERO + Span::from_secs(1) + spans.next()))
                 },
                 BatchSize::LargeInput,
             );

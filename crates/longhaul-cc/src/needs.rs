@@ -195,7 +195,11 @@ pub struct NeedError {
 
 impl fmt::Display for NeedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "congestion controller {} needs {}, which this path or peer does not offer", self.controller, self.need)
+        write!(
+            f,
+            "congestion controller {} needs {}, which this path or peer does not offer",
+            self.controller, self.need
+        )
     }
 }
 

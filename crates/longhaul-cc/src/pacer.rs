@@ -82,14 +82,8 @@ impl Pacer {
         self.rate = pace.map(|pace| pace.rate);
         self.quantum = match pace {
             None => QUANTUM_MAX,
-            Some(Pace {
-                quantum: Some(named),
-                ..
-            }) => named.max(mss).max(Bytes(1)),
-            Some(Pace {
-                rate,
-                quantum: None,
-            }) => default_quantum(rate, mss),
+            Some(Pace { quantum: Some(named), .. }) => named.max(mss).max(Bytes(1)),
+            Some(Pace { rate, quantum: None }) => default_quantum(rate, mss),
         };
         if was_unlimited {
             // What was earned since the last unlimited send, at the rate that is known now.

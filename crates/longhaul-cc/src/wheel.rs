@@ -73,13 +73,7 @@ struct Entry {
 }
 
 impl Entry {
-    const UNUSED: Self = Self {
-        at: Time::ZERO,
-        seq: 0,
-        place: UNSET,
-        prev: NIL,
-        next: NIL,
-    };
+    const UNUSED: Self = Self { at: Time::ZERO, seq: 0, place: UNSET, prev: NIL, next: NIL };
 
     const fn tick(&self) -> u64 {
         tick(self.at)
@@ -127,9 +121,7 @@ impl TimerWheel {
         let early = tick(at) < self.horizon;
         let stays = match entry.place {
             UNSET => false,
-            IN_WHEEL if !early && self.wheel.slot(entry.tick()) == self.wheel.slot(tick(at)) => {
-                true
-            }
+            IN_WHEEL if !early && self.wheel.slot(entry.tick()) == self.wheel.slot(tick(at)) => true,
             IN_WHEEL => {
                 self.wheel.unlink(&mut self.entries, id);
                 false
@@ -180,10 +172,7 @@ impl TimerWheel {
     /// The deadline of timer `id`, if it is set.
     #[must_use]
     pub fn deadline(&self, id: u32) -> Option<Time> {
-        self.entries
-            .get(id as usize)
-            .filter(|entry| entry.place != UNSET)
-            .map(|entry| entry.at)
+        self.entries.get(id as usize).filter(|entry| entry.place != UNSET).map(|entry| entry.at)
     }
 
     /// The earliest deadline, exact to the nanosecond; it may be in the past.
@@ -221,8 +210,7 @@ impl TimerWheel {
         let needed = id as usize + 1;
         if self.entries.len() < needed {
             self.entries.resize(needed, Entry::UNUSED);
-            self.front
-                .reserve(self.entries.capacity() - self.front.len());
+            self.front.reserve(self.entries.capacity() - self.front.len());
         }
     }
 
@@ -237,7 +225,8 @@ impl TimerWheel {
             let crowded = level > 0 && self.wheel.is_crowded(&self.entries, level, index);
             let mut id = self.wheel.take(level, index);
             self.wheel.anchor = start;
-            self.horizon = if crowded { start } else { start + (1 << shift) };
+            // If the slot was split, one of its parts comes next and sets a nearer horizon.
+            self.horizon = start + (1 << shift);
             let mut moved = 0;
             while id != NIL {
                 let next = self.entries[id as usize].next;
@@ -260,9 +249,7 @@ impl TimerWheel {
         let earliest = self.entries[self.front[0] as usize].tick();
         let middle = self.front.len() / 2;
         let entries = &self.entries;
-        let (_, &mut median, _) = self
-            .front
-            .select_nth_unstable_by_key(middle, |&id| entries[id as usize].at);
+        let (_, &mut median, _) = self.front.select_nth_unstable_by_key(middle, |&id| entries[id as usize].at);
         let bound = self.entries[median as usize].tick();
         // A crowd within one tick cannot be split. Nor may lowering the anchor move more timers than were set since.
         if bound <= earliest || self.wheel.cost_of_anchor(bound) > self.front.len() {
@@ -324,11 +311,7 @@ impl TimerWheel {
                 break;
             }
             let right = left + 1;
-            let child = if right < self.front.len() && self.key(right) < self.key(left) {
-                right
-            } else {
-                left
-            };
+            let child = if right < self.front.len() && self.key(right) < self.key(left) { right } else { left };
             if self.key(index) <= self.key(child) {
                 break;
             }
@@ -354,12 +337,7 @@ impl TimerWheel {
 
 impl Wheel {
     fn new(anchor: u64) -> Self {
-        Self {
-            heads: [[NIL; SLOTS]; LEVELS],
-            occupied: [0; LEVELS],
-            count: [0; LEVELS],
-            anchor,
-        }
+        Self { heads: [[NIL; SLOTS]; LEVELS], occupied: [0; LEVELS], count: [0; LEVELS], anchor }
     }
 
     fn slot(&self, tick: u64) -> (usize, usize) {

@@ -44,6 +44,14 @@ pub struct ConnId {
     generation: u32,
 }
 
+impl ConnId {
+    /// A small number that no other living connection of the endpoint has, for tables beside it.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
 /// Something the application should know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

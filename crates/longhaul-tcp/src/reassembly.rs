@@ -131,12 +131,7 @@ impl Reassembly {
         if offset == self.next && self.ranges.is_empty() && !data.is_empty() {
             let new_bytes = data.len();
             self.push_ready(data);
-            return Inserted {
-                new_bytes,
-                advanced: true,
-                in_order: true,
-                ..Inserted::default()
-            };
+            return Inserted { new_bytes, advanced: true, in_order: true, ..Inserted::default() };
         }
         self.insert_slowly(offset, data, limits)
     }
@@ -144,10 +139,7 @@ impl Reassembly {
     fn insert_slowly(&mut self, offset: u64, mut data: Bytes, limits: Limits) -> Inserted {
         let mut inserted = Inserted::default();
         let Some(end) = offset.checked_add(data.len() as u64) else {
-            return Inserted {
-                dropped_over_cap: true,
-                ..inserted
-            };
+            return Inserted { dropped_over_cap: true, ..inserted };
         };
         if data.is_empty() {
             return inserted;
@@ -171,10 +163,7 @@ impl Reassembly {
     fn insert_in_order(&mut self, end: u64, mut data: Bytes) -> usize {
         let mut new_bytes = 0;
         while self.next < end {
-            let hole_end = self
-                .ranges
-                .first_key_value()
-                .map_or(end, |(&start, _)| start.min(end));
+            let hole_end = self.ranges.first_key_value().map_or(end, |(&start, _)| start.min(end));
             let filling = data.split_to((hole_end - self.next) as usize);
             new_bytes += filling.len();
             self.push_ready(filling);
@@ -186,11 +175,7 @@ impl Reassembly {
 
     /// Moves the first range to the in-order data if it begins at RCV.NXT; gives how many bytes that were.
     fn join_first_range(&mut self) -> usize {
-        let Some(range) = self
-            .ranges
-            .first_entry()
-            .filter(|range| *range.key() == self.next)
-        else {
+        let Some(range) = self.ranges.first_entry().filter(|range| *range.key() == self.next) else {
             return 0;
         };
         let (start, end) = range.remove_entry();
@@ -205,27 +190,13 @@ impl Reassembly {
         (end - start) as usize
     }
 
-    fn insert_out_of_order(
-        &mut self,
-        offset: u64,
-        data: &Bytes,
-        limits: Limits,
-        inserted: &mut Inserted,
-    ) {
+    fn insert_out_of_order(&mut self, offset: u64, data: &Bytes, limits: Limits, inserted: &mut Inserted) {
         let end = offset + data.len() as u64;
         // The ranges that the new one overlaps or touches, and what of the segment lies between them.
-        let before = self
-            .ranges
-            .range(..offset)
-            .next_back()
-            .filter(|&(_, &last)| last >= offset);
+        let before = self.ranges.range(..offset).next_back().filter(|&(_, &last)| last >= offset);
         let joined = before.into_iter().chain(self.ranges.range(offset..=end));
         let mut merged = offset..end;
-        let mut holes = Holes {
-            at: offset,
-            cost: 0,
-            bytes: 0,
-        };
+        let mut holes = Holes { at: offset, cost: 0, bytes: 0 };
         let mut is_new_range = true;
         for (&start, &last) in joined {
             merged = merged.start.min(start)..merged.end.max(last);
@@ -276,11 +247,7 @@ impl Reassembly {
         if segment.start < self.next {
             return Some(segment.start..segment.end.min(self.next));
         }
-        let before = self
-            .ranges
-            .range(..=segment.start)
-            .next_back()
-            .filter(|&(_, &last)| last > segment.start);
+        let before = self.ranges.range(..=segment.start).next_back().filter(|&(_, &last)| last > segment.start);
         let (&start, &last) = before.or_else(|| self.ranges.range(segment.clone()).next())?;
         Some(start.max(segment.start)..last.min(segment.end))
     }
@@ -320,11 +287,7 @@ impl Reassembly {
             self.flush_tail();
         }
         let front = self.ready.front_mut()?;
-        let bytes = if front.len() > max {
-            Some(front.split_to(max))
-        } else {
-            self.ready.pop_front()
-        }?;
+        let bytes = if front.len() > max { Some(front.split_to(max)) } else { self.ready.pop_front() }?;
         self.unread -= bytes.len();
         if self.unread == 0 {
             self.ready.shrink_to(READY_MIN);
@@ -345,12 +308,7 @@ impl Reassembly {
     /// Copies in-order bytes into `buffer` and leaves them to be read; gives how many.
     pub fn peek_into(&self, buffer: &mut [u8]) -> usize {
         let mut filled = 0;
-        for bytes in self
-            .ready
-            .iter()
-            .map(Bytes::as_ref)
-            .chain([self.tail.as_ref()])
-        {
+        for bytes in self.ready.iter().map(Bytes::as_ref).chain([self.tail.as_ref()]) {
             let length = bytes.len().min(buffer.len() - filled);
             buffer[filled..filled + length].copy_from_slice(&bytes[..length]);
             filled += length;
@@ -366,11 +324,7 @@ impl Reassembly {
     /// The out-of-order ranges in the order in which SACK blocks report them (RFC 2018, section 4): first the one
     /// that holds the newest arrival, then those that changed last before it, then all others from the lowest on.
     pub fn recent_ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        let recent: ArrayVec<Range<u64>, RECENT> = self
-            .recent
-            .iter()
-            .filter_map(|&at| self.range_at(at))
-            .collect();
+        let recent: ArrayVec<Range<u64>, RECENT> = self.recent.iter().filter_map(|&at| self.range_at(at)).collect();
         let others = {
             let recent = recent.clone();
             self.ranges().filter(move |range| !recent.contains(range))
@@ -404,20 +358,11 @@ impl Holes {
 }
 
 fn chunk_cost(length: usize) -> usize {
-    CHUNK_COST
-        + if length < COPY_BELOW {
-            length
-        } else {
-            length.max(RECEIVE_BUFFER)
-        }
+    CHUNK_COST + if length < COPY_BELOW { length } else { length.max(RECEIVE_BUFFER) }
 }
 
 fn keep(data: &Bytes, range: Range<usize>) -> Bytes {
-    if range.len() < COPY_BELOW {
-        Bytes::copy_from_slice(&data[range])
-    } else {
-        data.slice(range)
-    }
+    if range.len() < COPY_BELOW { Bytes::copy_from_slice(&data[range]) } else { data.slice(range) }
 }
 
 #[cfg(test)]

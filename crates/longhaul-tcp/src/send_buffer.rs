@@ -166,10 +166,7 @@ impl SendBuffer {
             self.write(&taken);
             return data;
         }
-        if let Some(Piece {
-            data: Data::Copied(block),
-            ..
-        }) = self.pieces.back()
+        if let Some(Piece { data: Data::Copied(block), .. }) = self.pieces.back()
             && block.len() < block.capacity()
         {
             // The block's rest is lost; small blocks lose little when kept data follows each small write.
@@ -178,10 +175,7 @@ impl SendBuffer {
         let start = self.end;
         self.end += taken.len() as u64;
         self.piece_bytes += taken.len();
-        self.pieces.push_back(Piece {
-            start,
-            data: Data::Kept(taken),
-        });
+        self.pieces.push_back(Piece { start, data: Data::Kept(taken) });
         data
     }
 
@@ -238,11 +232,7 @@ impl SendBuffer {
     fn find(&self, at: u64) -> usize {
         // A serial number from before the pieces now in front gives index 0, as good a guess as any.
         let guess = self.cursor.get().saturating_sub(self.dropped) as usize;
-        let holds = |index: usize| {
-            self.pieces
-                .get(index)
-                .is_some_and(|piece| piece.start <= at && at < piece.end())
-        };
+        let holds = |index: usize| self.pieces.get(index).is_some_and(|piece| piece.start <= at && at < piece.end());
         if holds(guess) {
             guess
         } else if holds(guess + 1) {
@@ -261,16 +251,10 @@ impl SendBuffer {
         if !has_room {
             let block = self.new_block(wanted);
             self.piece_bytes += block.capacity();
-            self.pieces.push_back(Piece {
-                start: self.end,
-                data: Data::Copied(block),
-            });
+            self.pieces.push_back(Piece { start: self.end, data: Data::Copied(block) });
         }
         match self.pieces.back_mut() {
-            Some(Piece {
-                data: Data::Copied(block),
-                ..
-            }) => block,
+            Some(Piece { data: Data::Copied(block), .. }) => block,
             _ => unreachable!("a copied piece was found or pushed"),
         }
     }

@@ -23,9 +23,10 @@ pub trait Stage: Debug + Send {
     /// A need without fallback was not granted; the connection fails.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         let _ = path;
-        self.needs().required.missing(granted).map_or(Ok(()), |need| {
-            Err(NeedError { controller: self.phase().to_owned(), need })
-        })
+        self.needs()
+            .required
+            .missing(granted)
+            .map_or(Ok(()), |need| Err(NeedError { controller: self.phase().to_owned(), need }))
     }
 
     /// The loss detection in force, told after the handshake and when it changes.

@@ -147,11 +147,9 @@ impl ControllerFactory for FaultyFactory {
 
 #[test]
 fn the_suite_finds_faults() {
-    for (fault, words) in [
-        (Fault::NeverLowers, "threshold"),
-        (Fault::ChangesInEpisodes, "threshold"),
-        (Fault::Dates, "shifted in time"),
-    ] {
+    for (fault, words) in
+        [(Fault::NeverLowers, "threshold"), (Fault::ChangesInEpisodes, "threshold"), (Fault::Dates, "shifted in time")]
+    {
         let found = catch_unwind(AssertUnwindSafe(|| check(&FaultyFactory(fault), Expect::default(), 2000)));
         let message = found.unwrap_err().downcast::<String>().expect("a message");
         assert!(message.contains(words), "{fault:?}: {message}");

@@ -5,9 +5,9 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::{
     Ack, AckCadence, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Demands, EcnDelta, EcnMark,
-    Episode, Estimators, Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Pace,
-    Path, PathEvent, ProbeKind, ProbePlan, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
-    Timeout,
+    Episode, Estimators, Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind,
+    Pace, Path, PathEvent, ProbeKind, ProbePlan, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent,
+    Snapshot, Timeout,
 };
 
 /// Probes a round trip long with every new round, paces by itself, and keeps its segments apart by tag.

@@ -145,7 +145,9 @@ impl World {
     fn pass(&mut self, span: Span) {
         let until = self.now + span;
         for _ in 0..64 {
-            let Some(due) = self.controller.next_tick().filter(|due| *due <= until) else { break };
+            let Some(due) = self.controller.next_tick().filter(|due| *due <= until) else {
+                break;
+            };
             self.now = self.now.max(due);
             let now = self.now;
             self.tell(&Happened::Other, |controller, path| controller.on_tick(now, path));
@@ -393,7 +395,9 @@ impl World {
     }
 
     fn spurious(&mut self) {
-        let Some(timeout) = self.undoable.take() else { return };
+        let Some(timeout) = self.undoable.take() else {
+            return;
+        };
         self.episode = Episode::None;
         self.lost = Bytes::ZERO;
         self.timeouts = 0;

@@ -114,7 +114,9 @@ impl HyStartPp {
     fn end_round(&mut self) -> bool {
         self.last_round_min = self.round_min.take();
         self.samples = 0;
-        let Some(css) = &mut self.css else { return false };
+        let Some(css) = &mut self.css else {
+            return false;
+        };
         css.rounds_left = css.rounds_left.saturating_sub(1);
         css.rounds_left == 0
     }
@@ -131,7 +133,9 @@ impl HyStartPp {
 
     /// Enters or leaves conservative slow start by this round's samples.
     fn judge(&mut self) {
-        let Some(current) = self.round_min.filter(|_| self.samples >= self.config.samples) else { return };
+        let Some(current) = self.round_min.filter(|_| self.samples >= self.config.samples) else {
+            return;
+        };
         match (self.css, self.last_round_min) {
             (Some(css), _) if current < css.baseline => self.css = None,
             (None, Some(last)) if current >= last + self.threshold(last) => {

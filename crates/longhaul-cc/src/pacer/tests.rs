@@ -34,10 +34,7 @@ fn the_quantum_is_a_quarter_of_a_millisecond_within_two_segments_and_64_kib() {
     assert_eq!(quantum(600_000_000), Bytes(18_750));
     assert_eq!(quantum(400_000_000_000), Bytes(65_536));
     let named = |bytes| paced(Rate::from_bits_per_sec(1_000), Some(Bytes(bytes))).quantum();
-    assert_eq!(
-        (named(0), named(5_000), named(1 << 20)),
-        (MSS, Bytes(5_000), Bytes(1 << 20))
-    );
+    assert_eq!((named(0), named(5_000), named(1 << 20)), (MSS, Bytes(5_000), Bytes(1 << 20)));
 }
 
 #[test]
@@ -47,10 +44,7 @@ fn quanta_leave_at_the_spacing_of_the_rate() {
     let mut now = Time::ZERO;
     for _ in 0..100 {
         let (sent, batches, due) = drain(&mut pacer, now);
-        assert_eq!(
-            (sent, batches, due - now),
-            (Bytes(3_000), 1, Span::from_micros(3_000))
-        );
+        assert_eq!((sent, batches, due - now), (Bytes(3_000), 1, Span::from_micros(3_000)));
         assert_eq!(pacer.ready(due - Span::from_nanos(1), PLENTY), Err(due));
         now = due;
     }
@@ -61,14 +55,8 @@ fn a_short_segment_does_not_wait_for_a_whole_quantum() {
     let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
     let (_, _, due) = drain(&mut pacer, Time::ZERO);
     assert_eq!(due, Time::ZERO + Span::from_micros(3_000));
-    assert_eq!(
-        pacer.ready(Time::ZERO, Bytes(100)),
-        Err(Time::ZERO + Span::from_micros(100))
-    );
-    assert_eq!(
-        pacer.ready(Time::ZERO + Span::from_micros(100), Bytes(100)),
-        Ok(Bytes(100))
-    );
+    assert_eq!(pacer.ready(Time::ZERO, Bytes(100)), Err(Time::ZERO + Span::from_micros(100)));
+    assert_eq!(pacer.ready(Time::ZERO + Span::from_micros(100), Bytes(100)), Ok(Bytes(100)));
 }
 
 #[test]
@@ -97,10 +85,7 @@ fn a_late_wake_up_is_made_up_for_within_the_allowance() {
     assert_eq!(sent, Bytes(5 * 18_750));
     pacer.set_lateness(Span::ZERO);
     let (_, _, next) = drain(&mut pacer, next + Span::from_millis(12));
-    assert_eq!(
-        drain(&mut pacer, next + Span::from_millis(1)).0,
-        Bytes(18_750)
-    );
+    assert_eq!(drain(&mut pacer, next + Span::from_millis(1)).0, Bytes(18_750));
 }
 
 #[test]
@@ -113,20 +98,14 @@ fn credit_for_lateness_expires_when_the_sender_falls_idle() {
     // A driver that reads its clock between two batches still gets the rest of it.
     let mut soon = pacer.clone();
     assert!(drain(&mut soon, late + Span::from_micros(20)).0 >= Bytes(4 * 18_750));
-    assert_eq!(
-        drain(&mut pacer, late + Span::from_secs(1)).0,
-        Bytes(18_750)
-    );
+    assert_eq!(drain(&mut pacer, late + Span::from_secs(1)).0, Bytes(18_750));
 }
 
 #[test]
 fn what_was_sent_beyond_the_allowance_is_paid_back() {
     let mut pacer = paced(Rate::from_bits_per_sec(8_000_000), Some(Bytes(3_000)));
     pacer.sent(Time::ZERO, Bytes(10_000));
-    assert_eq!(
-        pacer.ready(Time::ZERO, PLENTY),
-        Err(Time::ZERO + Span::from_micros(10_000))
-    );
+    assert_eq!(pacer.ready(Time::ZERO, PLENTY), Err(Time::ZERO + Span::from_micros(10_000)));
 }
 
 #[test]
@@ -136,39 +115,23 @@ fn the_limit_starts_from_the_last_unlimited_send() {
     assert_eq!(pacer.ready(now, PLENTY), Ok(Bytes(65_536)));
     assert_eq!(pacer.ready(now, Bytes(7)), Ok(Bytes(7)));
     pacer.sent(now, Bytes(1_000_000));
-    let pace = Pace {
-        rate: Rate::from_bits_per_sec(8_000_000),
-        quantum: Some(Bytes(3_000)),
-    };
+    let pace = Pace { rate: Rate::from_bits_per_sec(8_000_000), quantum: Some(Bytes(3_000)) };
     let later = now + Span::from_micros(1_000);
     pacer.set(later, Some(pace), MSS);
-    assert_eq!(
-        pacer.ready(later, PLENTY),
-        Err(now + Span::from_micros(3_000))
-    );
+    assert_eq!(pacer.ready(later, PLENTY), Err(now + Span::from_micros(3_000)));
     pacer.set(later, None, MSS);
     assert_eq!(pacer.ready(later, PLENTY), Ok(Bytes(65_536)));
 }
 
 #[test]
 fn a_new_rate_earns_from_its_own_time_on() {
-    let slow = Pace {
-        rate: Rate::from_bits_per_sec(8_000_000),
-        quantum: Some(Bytes(3_000)),
-    };
+    let slow = Pace { rate: Rate::from_bits_per_sec(8_000_000), quantum: Some(Bytes(3_000)) };
     let mut pacer = Pacer::new(Time::ZERO);
     pacer.set(Time::ZERO, Some(slow), MSS);
     drain(&mut pacer, Time::ZERO);
     // 1,000 bytes in the first millisecond, the other 2,000 ten times as fast.
     let now = Time::ZERO + Span::from_millis(1);
-    pacer.set(
-        now,
-        Some(Pace {
-            rate: Rate::from_bits_per_sec(80_000_000),
-            ..slow
-        }),
-        MSS,
-    );
+    pacer.set(now, Some(Pace { rate: Rate::from_bits_per_sec(80_000_000), ..slow }), MSS);
     assert_eq!(pacer.ready(now, PLENTY), Err(now + Span::from_micros(200)));
 }
 
@@ -176,10 +139,7 @@ fn a_new_rate_earns_from_its_own_time_on() {
 fn extremes_do_not_overflow() {
     let mut still = paced(Rate::ZERO, None);
     drain(&mut still, Time::ZERO);
-    assert_eq!(
-        still.ready(Time::from_nanos(u64::MAX - 1), PLENTY),
-        Err(Time::MAX)
-    );
+    assert_eq!(still.ready(Time::from_nanos(u64::MAX - 1), PLENTY), Err(Time::MAX));
     let mut boundless = paced(Rate::MAX, Some(Bytes::MAX));
     boundless.sent(Time::ZERO, Bytes::MAX);
     boundless.sent(Time::ZERO, Bytes::MAX);

@@ -101,7 +101,8 @@ impl Recovery for Prr {
     fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
         // The transport states RecoverFS for a loss; for a mark it is what was in flight.
         let flight = ack.recover_flight.max(ack.in_flight + ack.delivered);
-        *self = Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), sack: self.sack, ..Self::new() };
+        *self =
+            Self { target: Bytes::from_f64(target).0, recover_flight: flight.0.max(1), sack: self.sack, ..Self::new() };
         if ack.delivered == Bytes::ZERO {
             window.cwnd = ack.prior_in_flight.as_f64(); // nothing is left over from before the decrease
         }

@@ -41,10 +41,11 @@ impl Registry {
     fn candidates(&self, spec: &Spec) -> Vec<String> {
         let mut texts = Vec::new();
         for profile in self.profiles {
-            let Ok(base) = self.parse(profile.name) else { continue };
+            let Ok(base) = self.parse(profile.name) else {
+                continue;
+            };
             let differing: Vec<_> = differences(spec, &base).collect();
-            let (own, other): (Vec<&Part>, _) =
-                differing.into_iter().partition(|part| part.entry.name == profile.name);
+            let (own, other): (Vec<&Part>, _) = differing.into_iter().partition(|part| part.entry.name == profile.name);
             let head = own.first().map_or_else(|| profile.name.to_owned(), ToString::to_string);
             // A launch and a growth read naturally before the law that the profile stands for.
             let (before, after): (Vec<&Part>, Vec<&Part>) =
@@ -67,7 +68,6 @@ fn differences<'a>(spec: &'a Spec, base: &Spec) -> impl Iterator<Item = &'a Part
 }
 
 fn long_form(spec: &Spec, default: &Spec) -> String {
-    let items: Vec<_> =
-        differences(spec, default).map(|part| format!("{}={part}", part.entry.slot)).collect();
+    let items: Vec<_> = differences(spec, default).map(|part| format!("{}={part}", part.entry.slot)).collect();
     items.join(",")
 }

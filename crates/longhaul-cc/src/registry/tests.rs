@@ -1,0 +1,229 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{BuildParams, Control, Controller, Path, Snapshot, Timeout};
+
+fn spec(text: &str) -> Spec {
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn error(text: &str) -> String {
+    text.parse::<Spec>().expect_err(text).to_string()
+}
+
+#[test]
+fn the_default_is_cubic_with_hystart_and_prr() {
+    assert_eq!(Spec::default(), spec("launch=none,growth=hystart-pp,steady=cubic,loss=none,recovery=prr"));
+    assert_eq!(Spec::default(), spec("cubic"));
+    assert_eq!(Spec::default().to_string(), "cubic");
+}
+
+#[test]
+fn three_forms_name_the_same() {
+    let same = [
+        ("new-reno", "growth=slow-start,steady=new-reno"),
+        ("slow-start(iw=4)+new-reno", "growth=slow-start(iw=4), steady = new-reno"),
+        ("reno-classic", "recovery=new-reno,steady=new-reno,growth=slow-start(iw=3,l=1)"),
+        ("new-reno+rfc6675", "growth=slow-start,steady=new-reno,recovery=rfc6675"),
+        ("cubic(beta=0.8)", "steady=cubic(beta=0.8)"),
+        ("new-reno(ecn-beta=0.8)", "growth=slow-start,steady=new-reno(ecn-beta=0.8)"),
+        ("slow-start( iw = 10 )", "growth=slow-start(iw=10)"),
+        ("cubic(fast-convergence=on)", "cubic"),
+    ];
+    for (one, other) in same {
+        assert_eq!(spec(one), spec(other), "{one} and {other}");
+    }
+}
+
+#[test]
+fn the_shortest_form_is_printed() {
+    let shortest = [
+        ("launch=none,growth=hystart-pp(iw=10),steady=cubic,recovery=prr", "cubic"),
+        ("growth=slow-start,steady=new-reno,recovery=prr", "new-reno"),
+        ("growth=slow-start(iw=3,l=1),steady=new-reno,recovery=new-reno", "reno-classic"),
+        ("growth=slow-start(iw=4),steady=new-reno", "slow-start(iw=4)+new-reno"),
+        ("growth=slow-start,steady=cubic", "slow-start"),
+        ("steady=cubic(fast-convergence=off,beta=0.5)", "cubic(beta=0.5,fast-convergence=off)"),
+        ("recovery=new-reno", "recovery=new-reno"),
+        ("steady=new-reno", "steady=new-reno"),
+    ];
+    for (long, short) in shortest {
+        assert_eq!(spec(long).to_string(), short);
+    }
+}
+
+#[test]
+fn errors_say_what_exists() {
+    let cases = [
+        ("", "empty name of a congestion controller; there are cubic, new-reno, reno-classic"),
+        (
+            "cubik",
+            "unknown congestion control `cubik`; there are cubic, new-reno, reno-classic, hystart-pp, slow-start, prr, rfc6675",
+        ),
+        ("none", "`none` is ambiguous; write launch=none or loss=none"),
+        ("growth=cubic", "unknown growth `cubic`; there are hystart-pp, slow-start"),
+        ("whole=bbr", "unknown whole `bbr`; there are none yet"),
+        ("grow=cubic", "unknown slot `grow`; there are launch, growth, steady, loss, recovery, whole"),
+        ("prr+rfc6675", "two algorithms for recovery: `prr` and `rfc6675`"),
+        ("cubic+new-reno", "two algorithms for whole: `cubic` and `new-reno`"),
+        ("cubic(gamma=4)", "`cubic` has no option `gamma`; it has beta, ecn-beta, c, fast-convergence"),
+        ("prr(x=1)", "`prr` has no option `x`; it has none"),
+        ("reno-classic(iw=4)", "`reno-classic` has no option `iw=4`; it has none"),
+        ("cubic(beta=1.5)", "option `beta` of `cubic` cannot be `1.5`: 0.1 to 0.9"),
+        ("cubic(beta=nan)", "option `beta` of `cubic` cannot be `nan`: 0.1 to 0.9"),
+        ("slow-start(iw=-1)", "option `iw` of `slow-start` cannot be `-1`: 1 to 10"),
+        ("cubic(fast-convergence=yes)", "option `fast-convergence` of `cubic` cannot be `yes`: on or off"),
+        ("slow-start(iw=4,iw=5)", "option `iw` of `slow-start` is given twice"),
+    ];
+    for (text, message) in cases {
+        assert_eq!(error(text), message);
+    }
+    for text in
+        ["CUBIC", "cubic(", "cubic)", "cubic()", "cubic(beta)", "prr+", "cubic,prr", "steady=cubic,prr", "((", "é"]
+    {
+        assert!(error(text).contains("is not of the form"), "{text}: {}", error(text));
+    }
+}
+
+#[test]
+fn the_table_is_in_order() {
+    let legal =
+        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    let registry = built_in();
+    for slot in Slot::COMPOSED {
+        assert!(registry.of_slot(slot).next().is_some(), "no default for {slot}");
+        assert_eq!(Slot::of_name(slot.name()), Some(slot));
+    }
+    for entry in registry.entries {
+        assert!(legal(entry.name) && !entry.reference.is_empty() && !entry.summary.is_empty(), "{}", entry.name);
+        assert_eq!(registry.of_slot(entry.slot).filter(|other| other.name == entry.name).count(), 1, "{}", entry.name);
+        for option in entry.options {
+            assert!(legal(option.name), "{}", option.name);
+            let default = option.default_value();
+            assert_eq!(option.parse(&default.to_string()), Some(default), "{} of {}", option.name, entry.name);
+        }
+        assert!(!entry.tested.is_empty(), "{} is tested nowhere", entry.name);
+        for text in entry.tested {
+            let composition = spec(text);
+            assert!(composition.parts().iter().any(|part| part.entry().name == entry.name), "{text}");
+            assert!(composition.is_tested());
+        }
+    }
+    for profile in registry.profiles {
+        assert!(legal(profile.name));
+        assert_eq!(spec(profile.name), spec(profile.spec));
+        assert_eq!(spec(profile.name).to_string(), profile.name);
+        assert!(spec(profile.name).is_tested());
+        assert_eq!(spec(profile.name).safety(), Safety::Shared);
+    }
+}
+
+#[test]
+fn the_list_names_everything() {
+    let list = list();
+    for entry in built_in().entries {
+        assert!(list.contains(entry.name) && list.contains(entry.reference), "{}", entry.name);
+        assert!(entry.options.iter().all(|option| list.contains(&format!("({}=", option.name))), "{}", entry.name);
+    }
+    assert!(built_in().profiles.iter().all(|profile| list.contains(profile.spec)));
+}
+
+/// A whole controller for a registry of the test's own.
+#[derive(Debug)]
+struct Fixed(u64);
+
+impl Controller for Fixed {
+    fn name(&self) -> String {
+        format!("fixed(window={})", self.0)
+    }
+    fn on_ack(&mut self, _event: &crate::Ack<'_>, _path: &Path) {}
+    fn on_timeout(&mut self, _event: &Timeout, _path: &Path) {}
+    fn control(&self) -> Control {
+        Control::window(longhaul_units::Bytes(self.0))
+    }
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { phase: "fixed", ssthresh: None, bandwidth: None }
+    }
+}
+
+static FIXED: Entry = Entry {
+    name: "fixed",
+    slot: Slot::Whole,
+    summary: "a window that never changes",
+    reference: "none",
+    options: &[OptionSpec::int("window", 1, 1 << 30, 100_000, "bytes")],
+    tested: &["fixed"],
+    safety: Safety::Private,
+    make: Make::Whole(|values, _| Box::new(Fixed(values.int("window")))),
+};
+
+static WITH_WHOLE: Registry = Registry {
+    entries: &[
+        &crate::launch::none::ENTRY,
+        &crate::growth::slow_start::ENTRY,
+        &crate::steady::cubic::ENTRY,
+        &crate::classify::none::ENTRY,
+        &crate::recovery::prr::ENTRY,
+        &FIXED,
+    ],
+    profiles: &[Profile { name: "fast", spec: "whole=fixed(window=7)", summary: "", reference: "" }],
+};
+
+#[test]
+fn a_whole_controller_stands_alone() {
+    let fixed = WITH_WHOLE.parse("fixed(window=5)").expect("a name");
+    assert_eq!(fixed.build(&BuildParams::default()).control(), Control::window(longhaul_units::Bytes(5)));
+    assert_eq!(fixed.safety(), Safety::Private);
+    assert_eq!(WITH_WHOLE.print(&fixed), "fixed(window=5)");
+    assert_eq!(WITH_WHOLE.parse("whole=fixed(window=5)"), Ok(fixed));
+    assert_eq!(WITH_WHOLE.parse("fast"), WITH_WHOLE.parse("fixed(window=7)"));
+    for text in ["slow-start+fixed", "fixed+slow-start", "whole=fixed,recovery=prr", "fast+slow-start"] {
+        let message = WITH_WHOLE.parse(text).expect_err(text).to_string();
+        assert!(message.starts_with("`fixed` is a whole controller and has no place for"), "{text}: {message}");
+    }
+    assert!(WITH_WHOLE.to_string().contains("not for shared networks"));
+}
+
+/// Any composition with any legal options.
+fn any_spec() -> impl Strategy<Value = Spec> {
+    let part = |slot: Slot| {
+        let entries: Vec<_> = built_in().of_slot(slot).collect();
+        prop::sample::select(entries).prop_flat_map(|entry| {
+            let values: Vec<_> = entry.options.iter().map(any_value).collect();
+            values.prop_map(move |values| Part { entry, values })
+        })
+    };
+    Slot::COMPOSED.map(part).prop_map(|parts| Spec { parts: parts.into() })
+}
+
+fn any_value(option: &OptionSpec) -> BoxedStrategy<Value> {
+    let default = Just(option.default_value());
+    let other = match option.kind {
+        OptionKind::Int { min, max, .. } => (min..=max).prop_map(Value::Int).boxed(),
+        OptionKind::Float { min, max, .. } => (min..=max).prop_map(Value::Float).boxed(),
+        OptionKind::Flag { .. } => any::<bool>().prop_map(Value::Flag).boxed(),
+    };
+    prop_oneof![2 => default, 1 => other].boxed()
+}
+
+proptest! {
+    /// What is printed is parsed back, names the controller it builds, and is never longer than the long form.
+    #[test]
+    fn parse_and_print_are_inverse(spec in any_spec()) {
+        let text = spec.to_string();
+        prop_assert_eq!(text.parse(), Ok(spec.clone()), "{}", &text);
+        let long: Vec<_> = spec.parts.iter().map(|part| format!("{}={part}", part.entry.slot)).collect();
+        let long = long.join(",");
+        prop_assert_eq!(long.parse(), Ok(spec.clone()), "{}", &long);
+        prop_assert!(text.len() <= long.len());
+        prop_assert_eq!(spec.build(&BuildParams::default()).name(), text);
+    }
+
+    /// Garbage is refused, never a panic.
+    #[test]
+    fn any_text_is_parsed_or_refused(text in "[a-z0-9(),+= .-]{0,40}|\\PC{0,20}") {
+        if let Ok(spec) = text.parse::<Spec>() {
+            prop_assert_eq!(spec.to_string().parse(), Ok(spec));
+        }
+    }
+}

@@ -151,7 +151,9 @@ impl Steady for Cubic {
         if grow == Bytes::ZERO {
             return SteadyStep::Stay;
         }
-        let Some(epoch) = self.advance(ack.now) else { return SteadyStep::Stay };
+        let Some(epoch) = self.advance(ack.now) else {
+            return SteadyStep::Stay;
+        };
         let share = (grow.as_f64() / window.cwnd).min(1.0);
         self.w_est += self.alpha() * path.mss.as_f64() * share;
         let t = ack.now.since(epoch.start).as_secs_f64();

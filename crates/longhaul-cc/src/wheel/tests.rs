@@ -97,6 +97,8 @@ fn op(ids: u32) -> impl Strategy<Value = Op> {
         8 => (0..ids, span()).prop_map(|(id, span)| Op::Set(id, span as i64)),
         4 => (0..ids, 0i64..3_000_000).prop_map(|(id, near)| Op::Set(id, near)),
         1 => (0..ids, 0i64..3_000_000).prop_map(|(id, past)| Op::Set(id, -past)),
+        // Equal deadlines.
+        4 => (0..ids, 0i64..3).prop_map(|(id, near)| Op::Set(id, near * 500_000)),
         1 => (0..ids, prop_oneof![Just(u64::MAX), Just(u64::MAX - 1), Just(0), any::<u64>()])
             .prop_map(|(id, at)| Op::SetAt(id, at)),
         3 => (0..ids).prop_map(Op::Cancel),
@@ -141,10 +143,7 @@ fn run(start: u64, ops: Vec<Op>) {
             }
         }
         assert_eq!(wheel.next(), model.next());
-        assert_eq!(
-            (wheel.len(), wheel.is_empty()),
-            (model.timers.len(), model.timers.is_empty())
-        );
+        assert_eq!((wheel.len(), wheel.is_empty()), (model.timers.len(), model.timers.is_empty()));
         check(&wheel);
     }
     pop(&mut wheel, &mut model, Time::MAX, usize::MAX);
@@ -209,11 +208,7 @@ fn rearming_the_earliest_of_many_does_not_scan_its_slot() {
         now += Span::from_micros(1);
         wheel.set(step % 20_000, now + Span::from_millis(200));
         longest = longest.max(wheel.front.len());
-        assert!(
-            wheel
-                .next()
-                .is_some_and(|next| next <= now + Span::from_millis(200))
-        );
+        assert!(wheel.next().is_some_and(|next| next <= now + Span::from_millis(200)));
     }
     check(&wheel);
     assert!(longest <= SPILL_MIN + 1, "the front held {longest} timers");
@@ -224,15 +219,22 @@ fn a_far_timer_does_not_turn_the_front_into_a_heap_of_all() {
     let mut wheel = TimerWheel::new(Time::ZERO);
     wheel.set(0, Time::ZERO + Span::from_secs(7_200));
     for id in 1..10_000 {
-        wheel.set(
-            id,
-            Time::ZERO + Span::from_micros(u64::from(id) * 7_919 % 1_000_000),
-        );
+        wheel.set(id, Time::ZERO + Span::from_micros(u64::from(id) * 7_919 % 1_000_000));
     }
     check(&wheel);
-    assert!(
-        wheel.front.len() <= SPILL_MIN + 1,
-        "the front holds {} timers",
-        wheel.front.len()
-    );
+    assert!(wheel.front.len() <= SPILL_MIN + 1, "the front holds {} timers", wheel.front.len());
+}
+
+/// The timer that closes the gap in the heap comes from elsewhere, and may have been set before its new parent.
+#[test]
+fn order_among_equals_survives_a_cancellation_in_the_heap() {
+    let at = Time::from_nanos;
+    let mut wheel = TimerWheel::new(Time::ZERO);
+    for (id, deadline) in [(0, 1), (1, 250), (2, 500), (3, 900), (4, 900), (5, 500), (1, 500)] {
+        wheel.set(id, at(deadline));
+    }
+    wheel.cancel(3);
+    check(&wheel);
+    let popped: Vec<u32> = core::iter::from_fn(|| wheel.pop_expired(at(900))).collect();
+    assert_eq!(popped, [0, 2, 5, 1, 4]);
 }

@@ -173,6 +173,12 @@ impl Connection {
         }
     }
 
+    /// Whether the peer has acknowledged everything written and our FIN.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.snd.fin_acknowledged() || (self.state == State::Closed && self.error.is_none())
+    }
+
     /// Nobody will read any more. If data is unread, or arrives later, the peer is told by a RST that it was lost
     /// (RFC 9293, section 3.6.1).
     pub fn close_read(&mut self) {

@@ -1,25 +1,17 @@
-#![expect(
-    clippy::single_range_in_vec_init,
-    reason = "lists of ranges that happen to hold one"
-)]
+#![expect(clippy::single_range_in_vec_init, reason = "lists of ranges that happen to hold one")]
 
 use proptest::prelude::*;
 
 use super::*;
 
-const FREE: Limits = Limits {
-    ranges: usize::MAX,
-    memory: usize::MAX,
-};
+const FREE: Limits = Limits { ranges: usize::MAX, memory: usize::MAX };
 
 fn bytes(length: usize, value: u8) -> Bytes {
     Bytes::from(vec![value; length])
 }
 
 fn read_all(buffer: &mut Reassembly) -> Vec<u8> {
-    core::iter::from_fn(|| buffer.read(usize::MAX))
-        .flatten()
-        .collect()
+    core::iter::from_fn(|| buffer.read(usize::MAX)).flatten().collect()
 }
 
 #[test]
@@ -28,20 +20,9 @@ fn in_order_data_passes_through_uncopied() {
     let data = bytes(1_448, 7);
     let at = data.as_ptr();
     let inserted = buffer.insert(1, data, FREE);
-    assert_eq!(
-        inserted,
-        Inserted {
-            new_bytes: 1_448,
-            advanced: true,
-            in_order: true,
-            ..Inserted::default()
-        }
-    );
+    assert_eq!(inserted, Inserted { new_bytes: 1_448, advanced: true, in_order: true, ..Inserted::default() });
     assert_eq!((buffer.next(), buffer.unread()), (1_449, 1_448));
-    assert_eq!(
-        buffer.read(1_000).map(|read| (read.as_ptr(), read.len())),
-        Some((at, 1_000))
-    );
+    assert_eq!(buffer.read(1_000).map(|read| (read.as_ptr(), read.len())), Some((at, 1_000)));
     assert_eq!(buffer.read(1_000).map(|read| read.len()), Some(448));
     assert_eq!(buffer.read(1_000), None);
 }
@@ -50,45 +31,20 @@ fn in_order_data_passes_through_uncopied() {
 fn filling_a_hole_delivers_what_waited() {
     let mut buffer = Reassembly::new(1);
     let waiting = buffer.insert(11, bytes(10, 2), FREE);
-    assert_eq!(
-        waiting,
-        Inserted {
-            new_bytes: 10,
-            ..Inserted::default()
-        }
-    );
+    assert_eq!(waiting, Inserted { new_bytes: 10, ..Inserted::default() });
     // From before RCV.NXT to the middle of what waits: only the hole is taken.
     buffer.insert(1, bytes(5, 1), FREE);
     let filling = buffer.insert(3, bytes(13, 9), FREE);
-    let expected = Inserted {
-        new_bytes: 5,
-        duplicate: Some(3..6),
-        advanced: true,
-        ..Inserted::default()
-    };
+    let expected = Inserted { new_bytes: 5, duplicate: Some(3..6), advanced: true, ..Inserted::default() };
     assert_eq!(filling, expected);
-    assert_eq!(
-        read_all(&mut buffer),
-        [[1; 5], [9; 5], [2; 5], [2; 5]].concat()
-    );
-    assert_eq!(
-        (buffer.next(), buffer.out_of_order(), buffer.ranges().len()),
-        (21, 0, 0)
-    );
+    assert_eq!(read_all(&mut buffer), [[1; 5], [9; 5], [2; 5], [2; 5]].concat());
+    assert_eq!((buffer.next(), buffer.out_of_order(), buffer.ranges().len()), (21, 0, 0));
 }
 
 /// Takes in `from..to`; gives RCV.NXT and the blocks of the acknowledgment, the D-SACK block first.
 fn acknowledge(buffer: &mut Reassembly, from: u64, to: u64) -> (u64, Vec<Range<u64>>) {
-    let duplicate = buffer
-        .insert(from, bytes((to - from) as usize, 0), FREE)
-        .duplicate;
-    (
-        buffer.next(),
-        duplicate
-            .into_iter()
-            .chain(buffer.recent_ranges())
-            .collect(),
-    )
+    let duplicate = buffer.insert(from, bytes((to - from) as usize, 0), FREE).duplicate;
+    (buffer.next(), duplicate.into_iter().chain(buffer.recent_ranges()).collect())
 }
 
 /// RFC 2883, sections 4.1.1 to 4.1.3.
@@ -97,59 +53,26 @@ fn full_duplicates_are_reported_as_in_rfc_2883() {
     let mut buffer = Reassembly::new(3_000);
     acknowledge(&mut buffer, 3_000, 3_500);
     acknowledge(&mut buffer, 3_500, 4_000);
-    assert_eq!(
-        acknowledge(&mut buffer, 3_000, 3_500),
-        (4_000, vec![3_000..3_500])
-    );
+    assert_eq!(acknowledge(&mut buffer, 3_000, 3_500), (4_000, vec![3_000..3_500]));
     acknowledge(&mut buffer, 4_500, 5_000);
-    assert_eq!(
-        acknowledge(&mut buffer, 3_000, 3_500),
-        (4_000, vec![3_000..3_500, 4_500..5_000])
-    );
-    assert_eq!(
-        acknowledge(&mut buffer, 5_000, 5_500),
-        (4_000, vec![4_500..5_500])
-    );
-    assert_eq!(
-        acknowledge(&mut buffer, 5_000, 5_500),
-        (4_000, vec![5_000..5_500, 4_500..5_500])
-    );
+    assert_eq!(acknowledge(&mut buffer, 3_000, 3_500), (4_000, vec![3_000..3_500, 4_500..5_000]));
+    assert_eq!(acknowledge(&mut buffer, 5_000, 5_500), (4_000, vec![4_500..5_500]));
+    assert_eq!(acknowledge(&mut buffer, 5_000, 5_500), (4_000, vec![5_000..5_500, 4_500..5_500]));
 }
 
 /// RFC 2883, sections 4.2.2 and 4.2.3: of two duplicate parts the first counts.
 #[test]
 fn partial_duplicates_are_reported_as_in_rfc_2883() {
     let mut below = Reassembly::new(1_000);
-    assert_eq!(
-        acknowledge(&mut below, 3_000, 3_500),
-        (1_000, vec![3_000..3_500])
-    );
-    assert_eq!(
-        acknowledge(&mut below, 1_000, 1_500),
-        (1_500, vec![3_000..3_500])
-    );
-    assert_eq!(
-        acknowledge(&mut below, 2_000, 2_500),
-        (1_500, vec![2_000..2_500, 3_000..3_500])
-    );
-    assert_eq!(
-        acknowledge(&mut below, 1_000, 2_500),
-        (2_500, vec![1_000..1_500, 3_000..3_500])
-    );
+    assert_eq!(acknowledge(&mut below, 3_000, 3_500), (1_000, vec![3_000..3_500]));
+    assert_eq!(acknowledge(&mut below, 1_000, 1_500), (1_500, vec![3_000..3_500]));
+    assert_eq!(acknowledge(&mut below, 2_000, 2_500), (1_500, vec![2_000..2_500, 3_000..3_500]));
+    assert_eq!(acknowledge(&mut below, 1_000, 2_500), (2_500, vec![1_000..1_500, 3_000..3_500]));
     let mut above = Reassembly::new(1_000);
-    assert_eq!(
-        acknowledge(&mut above, 3_500, 4_000),
-        (1_000, vec![3_500..4_000])
-    );
-    assert_eq!(
-        acknowledge(&mut above, 1_500, 2_000),
-        (1_000, vec![1_500..2_000, 3_500..4_000])
-    );
+    assert_eq!(acknowledge(&mut above, 3_500, 4_000), (1_000, vec![3_500..4_000]));
+    assert_eq!(acknowledge(&mut above, 1_500, 2_000), (1_000, vec![1_500..2_000, 3_500..4_000]));
     acknowledge(&mut above, 2_500, 3_000);
-    assert_eq!(
-        acknowledge(&mut above, 1_500, 3_000),
-        (1_000, vec![1_500..2_000, 1_500..3_000, 3_500..4_000])
-    );
+    assert_eq!(acknowledge(&mut above, 1_500, 3_000), (1_000, vec![1_500..2_000, 1_500..3_000, 3_500..4_000]));
 }
 
 /// RFC 2018, section 7, cases 2 and 3: 5,000 to 9,000 sent as segments of 500 bytes.
@@ -170,10 +93,7 @@ fn sack_blocks_come_newest_first_as_in_rfc_2018() {
     buffer.insert(6_500, bytes(500, 0), FREE);
     assert_eq!(blocks(&buffer), [6_000..7_500, 8_000..8_500]);
     buffer.insert(5_500, bytes(500, 0), FREE);
-    assert_eq!(
-        (buffer.next(), blocks(&buffer)),
-        (7_500, vec![8_000..8_500])
-    );
+    assert_eq!((buffer.next(), blocks(&buffer)), (7_500, vec![8_000..8_500]));
 }
 
 #[test]
@@ -190,29 +110,17 @@ fn a_duplicate_names_its_range_the_newest_and_older_ranges_follow() {
 #[test]
 fn over_the_caps_only_out_of_order_data_is_dropped() {
     let mut buffer = Reassembly::new(0);
-    let limits = Limits {
-        ranges: 2,
-        memory: 4_000,
-    };
+    let limits = Limits { ranges: 2, memory: 4_000 };
     assert!(!buffer.insert(10, bytes(10, 0), limits).dropped_over_cap);
     assert!(!buffer.insert(30, bytes(10, 0), limits).dropped_over_cap);
     let refused = buffer.insert(50, bytes(10, 0), limits);
-    assert_eq!(
-        refused,
-        Inserted {
-            dropped_over_cap: true,
-            ..Inserted::default()
-        }
-    );
+    assert_eq!(refused, Inserted { dropped_over_cap: true, ..Inserted::default() });
     // Closing a hole makes no range more.
     assert_eq!(buffer.insert(20, bytes(10, 0), limits).new_bytes, 10);
     assert_eq!(buffer.ranges().collect::<Vec<_>>(), [10..40]);
     assert!(buffer.insert(50, bytes(4_000, 0), limits).dropped_over_cap);
     assert_eq!(buffer.ranges().collect::<Vec<_>>(), [10..40]);
-    assert_eq!(
-        buffer.insert(0, bytes(10_000, 0), limits).new_bytes,
-        10_000 - 30
-    );
+    assert_eq!(buffer.insert(0, bytes(10_000, 0), limits).new_bytes, 10_000 - 30);
     assert!(buffer.insert(u64::MAX, bytes(2, 0), FREE).dropped_over_cap);
 }
 
@@ -254,12 +162,7 @@ fn half_of_a_32_mib_window_missing_is_put_together() {
     assert_eq!(buffer.ranges().len() as u64, segments / 2);
     // 16 MiB of data, at little more than their length.
     assert!(buffer.memory() < 19 << 20, "{}", buffer.memory());
-    for segment in (0..segments)
-        .step_by(2)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-    {
+    for segment in (0..segments).step_by(2).collect::<Vec<_>>().into_iter().rev() {
         buffer.insert(segment * MSS as u64, bytes(MSS, 1), FREE);
     }
     assert_eq!(buffer.next(), segments * MSS as u64);
@@ -287,10 +190,7 @@ impl Model {
             }
         }
         let first = duplicates.first().map(|&start| {
-            let run = (start..)
-                .zip(&duplicates)
-                .take_while(|&(expected, &at)| expected == at)
-                .count();
+            let run = (start..).zip(&duplicates).take_while(|&(expected, &at)| expected == at).count();
             start..start + run as u64
         });
         while let Some(byte) = self.held.remove(&self.next) {
@@ -315,30 +215,15 @@ impl Model {
 fn check(buffer: &Reassembly, model: &Model) {
     let ranges: Vec<Range<u64>> = buffer.ranges().collect();
     assert_eq!(ranges, model.ranges());
-    assert_eq!(
-        (buffer.next(), buffer.out_of_order()),
-        (model.next, model.held.len())
-    );
+    assert_eq!((buffer.next(), buffer.out_of_order()), (model.next, model.held.len()));
     let mut covered = Vec::new();
     for (&start, chunk) in &buffer.chunks {
         covered.extend((start..).zip(chunk.iter().copied()));
     }
     assert_eq!(covered, model.held.clone().into_iter().collect::<Vec<_>>());
-    assert_eq!(
-        buffer.chunk_bytes,
-        buffer
-            .chunks
-            .values()
-            .map(|chunk| chunk_cost(chunk.len()))
-            .sum::<usize>()
-    );
+    assert_eq!(buffer.chunk_bytes, buffer.chunks.values().map(|chunk| chunk_cost(chunk.len())).sum::<usize>());
     let mut recent: Vec<Range<u64>> = buffer.recent_ranges().collect();
-    assert!(
-        buffer
-            .recent
-            .iter()
-            .all(|&at| buffer.range_at(at).is_some())
-    );
+    assert!(buffer.recent.iter().all(|&at| buffer.range_at(at).is_some()));
     recent.sort_by_key(|range| range.start);
     assert_eq!(recent, ranges);
 }
@@ -366,19 +251,13 @@ fn op(scale: i64) -> impl Strategy<Value = Op> {
 
 fn run(first: u64, ops: Vec<Op>, limits: Limits) {
     let mut buffer = Reassembly::new(first);
-    let mut model = Model {
-        next: first,
-        held: BTreeMap::new(),
-        delivered: Vec::new(),
-    };
+    let mut model = Model { next: first, held: BTreeMap::new(), delivered: Vec::new() };
     let mut read = Vec::new();
     for op in ops {
         match op {
             Op::Insert(relative, length, value) => {
                 let offset = model.next.saturating_add_signed(relative);
-                let data: Vec<u8> = (0..length)
-                    .map(|index| value.wrapping_add(index as u8))
-                    .collect();
+                let data: Vec<u8> = (0..length).map(|index| value.wrapping_add(index as u8)).collect();
                 let (next, waited) = (model.next, !model.held.is_empty());
                 let holes = model.ranges().len();
                 let inserted = buffer.insert(offset, Bytes::from(data.clone()), limits);
@@ -387,10 +266,7 @@ fn run(first: u64, ops: Vec<Op>, limits: Limits) {
                     assert_ne!(limits, FREE);
                 } else {
                     let (new_bytes, duplicate) = model.insert(offset, &data);
-                    assert_eq!(
-                        (inserted.new_bytes, inserted.duplicate.clone()),
-                        (new_bytes, duplicate)
-                    );
+                    assert_eq!((inserted.new_bytes, inserted.duplicate.clone()), (new_bytes, duplicate));
                     assert_eq!(inserted.advanced, model.next > next);
                     assert_eq!(inserted.in_order, inserted.advanced && !waited);
                     if model.next == next && offset > next && length > 0 {

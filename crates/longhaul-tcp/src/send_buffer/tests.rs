@@ -4,9 +4,7 @@ use super::*;
 
 /// The byte at a stream offset, so that a misplaced slice shows.
 fn pattern(range: Range<u64>) -> Vec<u8> {
-    range
-        .map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
-        .collect()
+    range.map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
 fn collect(buffer: &SendBuffer, range: Range<u64>) -> Vec<u8> {
@@ -32,10 +30,7 @@ fn small_writes_gather_in_one_slice() {
 #[test]
 fn large_bytes_are_not_copied_and_small_ones_are() {
     let mut buffer = SendBuffer::new(1 << 20);
-    let (large, small) = (
-        Bytes::from(pattern(1..8_193)),
-        Bytes::from(pattern(8_193..8_203)),
-    );
+    let (large, small) = (Bytes::from(pattern(1..8_193)), Bytes::from(pattern(8_193..8_203)));
     let (large_at, small_at) = (large.as_ptr(), small.as_ptr());
     assert!(buffer.write_bytes(large).is_empty());
     assert!(buffer.write_bytes(small).is_empty());
@@ -55,10 +50,7 @@ fn the_capacity_bounds_what_is_taken() {
     assert_eq!(buffer.write(&[3]), 0);
     buffer.set_capacity(5_000);
     buffer.advance(1 + 6_000);
-    assert_eq!(
-        (buffer.len(), buffer.free(), buffer.capacity()),
-        (4_000, 1_000, 5_000)
-    );
+    assert_eq!((buffer.len(), buffer.free(), buffer.capacity()), (4_000, 1_000, 5_000));
 }
 
 #[test]
@@ -70,14 +62,20 @@ fn acknowledgments_outside_the_data_are_clamped() {
     assert_eq!(buffer.start(), 30);
     // The FIN takes the sequence number after the data.
     buffer.advance(52);
-    assert_eq!(
-        (buffer.start(), buffer.end(), buffer.is_empty()),
-        (51, 51, true)
-    );
-    assert_eq!(
-        buffer.slices(0..u64::MAX, |_| panic!("there is no data")),
-        0
-    );
+    assert_eq!((buffer.start(), buffer.end(), buffer.is_empty()), (51, 51, true));
+    assert_eq!(buffer.slices(0..u64::MAX, |_| panic!("there is no data")), 0);
+}
+
+#[test]
+fn a_piece_stays_until_its_last_byte_is_acknowledged() {
+    let mut buffer = SendBuffer::new(1 << 20);
+    buffer.write_bytes(Bytes::from(pattern(1..4_097)));
+    buffer.write_bytes(Bytes::from(pattern(4_097..8_193)));
+    for una in [4_096, 4_097, 4_098] {
+        buffer.advance(una);
+        assert_eq!(collect(&buffer, una..8_193), pattern(una..8_193));
+    }
+    assert_eq!(buffer.pieces.len(), 1);
 }
 
 #[test]
@@ -106,12 +104,7 @@ fn kept_data_between_small_writes_does_not_multiply_memory() {
         buffer.write(&[0]);
         buffer.write_bytes(large.clone());
     }
-    assert!(
-        buffer.memory() < 3 * buffer.len(),
-        "{} for {}",
-        buffer.memory(),
-        buffer.len()
-    );
+    assert!(buffer.memory() < 3 * buffer.len(), "{} for {}", buffer.memory(), buffer.len());
 }
 
 #[derive(Clone, Debug)]
@@ -127,14 +120,7 @@ enum Op {
 }
 
 fn length() -> impl Strategy<Value = usize> {
-    prop_oneof![
-        1usize..64,
-        1usize..5_000,
-        1usize..100_000,
-        Just(0),
-        Just(KEEP_FROM),
-        Just(BLOCK_MIN)
-    ]
+    prop_oneof![1usize..64, 1usize..5_000, 1usize..100_000, Just(0), Just(KEEP_FROM), Just(BLOCK_MIN)]
 }
 
 fn op() -> impl Strategy<Value = Op> {

@@ -118,6 +118,27 @@ fn the_friendly_region_is_renos() {
     }
 }
 
+/// RFC 9438, section 4.3: 3 (1 - beta) / (1 + beta) segments a round trip until the old window is reached, then one.
+#[test]
+fn the_friendly_window_rises_by_alpha_and_then_by_one() {
+    let mut flow = Flow::new(CubicConfig::default(), Span::from_millis(1), 20.0);
+    flow.lose();
+    let mut rounds = [0.0; 30];
+    for round in &mut rounds {
+        let before = flow.cwnd();
+        flow.time += 0.001;
+        let mut ack = Ack::new(flow.now());
+        ack.cwnd_limited = true;
+        flow.law.on_ack(&ack, Bytes::from_f64(flow.window.cwnd), &flow.path, &mut flow.window);
+        *round = flow.cwnd() - before;
+    }
+    // From 14 to 20 segments takes 12 round trips.
+    for (index, raised) in rounds.into_iter().enumerate() {
+        let expected = if index < 12 { 0.9 / 1.7 } else { 1.0 };
+        assert!((raised - expected).abs() < 1e-3, "round {index} raised by {raised}, not {expected}");
+    }
+}
+
 /// RFC 9438, figures 1 and 2: from 0.7 W the window is back at W after K = cbrt(0.3 W / C) seconds, along the cubic.
 #[test]
 fn the_window_follows_the_closed_form() {

@@ -1,0 +1,150 @@
+//! How a composed controller answers congestion, and takes an answer back.
+
+use longhaul_units::{Bytes, Time};
+
+use super::{Checkpoint, Composed, Phase, Repair, RepairKind};
+use crate::compose::{Cause, LaunchVerdict, Loss, Reason, RecoveryStep, Signal, Verdict, Window};
+use crate::{Ack, Episode, Path};
+
+impl Composed {
+    pub(super) fn checkpoint(&mut self, timeout: bool) {
+        self.undo = Some(Checkpoint {
+            window: Window { cwnd: self.settled(), ..self.window },
+            phase: self.phase,
+            reason: self.reason,
+            steady: self.steady.clone_box(),
+            in_repair: self.repair.is_some(),
+            timeout,
+        });
+    }
+
+    /// Lets the law lower the threshold; returns the window to arrive at.
+    pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, verdict: Verdict, path: &Path) -> f64 {
+        let before = self.settled();
+        let target = self.steady.reduce(&Cause { verdict, ..Cause::new(now, signal, flight, before) }, path);
+        self.window.ssthresh = target.ssthresh;
+        target.cwnd.min(before)
+    }
+
+    pub(super) fn on_loss(&mut self, signal: Signal, ack: &Ack<'_>, path: &Path) {
+        let loss = Loss { signal, ack };
+        self.restart.on_loss(ack.cumulative);
+        let verdict = self.classifier.classify(&loss, path);
+        if self.vetoed(&loss, path) {
+            return;
+        }
+        let target = if signal == Signal::Loss && self.marked_until.is_some() {
+            self.settled()
+        } else {
+            if signal == Signal::Loss {
+                self.checkpoint(false);
+            }
+            self.reduce(ack.now, signal, ack.flight_size, verdict, path)
+        };
+        self.reason = Reason::Loss;
+        self.enter(RepairKind::Loss, target, ack, path);
+    }
+
+    pub(super) fn on_mark(&mut self, ack: &Ack<'_>, path: &Path) {
+        if self.vetoed(&Loss { signal: Signal::Ecn, ack }, path) {
+            return;
+        }
+        // The mark is real whatever becomes of an earlier loss.
+        self.undo = None;
+        let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, Verdict::CONGESTION, path);
+        self.reason = Reason::Ecn;
+        self.marked_until = Some(ack.total_delivered + ack.in_flight);
+        self.enter(RepairKind::Ecn, target, ack, path);
+        if ack.in_flight == Bytes::ZERO {
+            self.finish(ack, path); // the marked data were the last
+        }
+    }
+
+    /// Whether a launch answers by itself; if not, it is over.
+    pub(super) fn vetoed(&mut self, loss: &Loss<'_>, path: &Path) -> bool {
+        if self.repair.is_some() || self.phase != Phase::Launch {
+            return false;
+        }
+        match self.launch.on_loss(loss, path, &mut self.window) {
+            LaunchVerdict::Handled => true,
+            LaunchVerdict::Delegate => {
+                self.launch.abort();
+                self.phase = Phase::Growth;
+                false
+            }
+        }
+    }
+
+    pub(super) fn enter(&mut self, kind: RepairKind, target: f64, ack: &Ack<'_>, path: &Path) {
+        self.phase = Phase::Steady;
+        self.repair = Some(Repair { kind, target });
+        self.recovery.enter(target, ack, path, &mut self.window);
+    }
+
+    pub(super) fn finish(&mut self, ack: &Ack<'_>, path: &Path) {
+        let step = self.recovery.exit(ack, path, &mut self.window);
+        self.bound();
+        match step {
+            RecoveryStep::Stay => {
+                self.repair = Some(Repair { kind: RepairKind::Afterwards, target: self.window.cwnd });
+            }
+            RecoveryStep::Done => self.release(ack.now, path),
+        }
+    }
+
+    pub(super) fn release(&mut self, now: Time, path: &Path) {
+        self.repair = None;
+        self.bound();
+        self.hand_over(now, path);
+    }
+
+    /// An ACK while recovery holds the window.
+    pub(super) fn on_repair_ack(&mut self, repair: Repair, ack: &Ack<'_>, path: &Path) {
+        let ended = match repair.kind {
+            RepairKind::Loss => !matches!(ack.episode, Episode::In),
+            RepairKind::Ecn => self.marked_until.is_none_or(|until| all_delivered(until, ack)),
+            RepairKind::Afterwards => false,
+        };
+        if ended {
+            self.finish(ack, path);
+        } else if self.recovery.on_ack(ack, path, &mut self.window) == RecoveryStep::Done
+            && repair.kind == RepairKind::Afterwards
+        {
+            self.release(ack.now, path);
+        }
+    }
+
+    /// A decrease was spurious: returns to what was before it, unless the window has grown beyond by itself.
+    pub(super) fn undo(&mut self, now: Time, timeout: bool, path: &Path) {
+        let settled = self.settled();
+        let saved = self.undo.take_if(|saved| saved.timeout == timeout);
+        match saved.filter(|saved| settled < saved.window.cwnd) {
+            Some(saved) => self.restore(saved, now, path),
+            // A mark was answered in between: the episode is over all the same.
+            None if !timeout && self.repair.is_some_and(|repair| repair.kind == RepairKind::Loss) => {
+                self.window.cwnd = settled;
+                self.interrupt();
+                self.hand_over(now, path);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn restore(&mut self, saved: Checkpoint, now: Time, path: &Path) {
+        self.interrupt();
+        let ssthresh = self.window.ssthresh.max(saved.window.ssthresh);
+        self.window = Window { ssthresh, ..saved.window };
+        self.phase = saved.phase;
+        self.reason = saved.reason;
+        self.steady = saved.steady;
+        self.bound();
+        if saved.in_repair || self.phase == Phase::Growth {
+            self.hand_over(now, path);
+        }
+    }
+}
+
+/// Whether what was in flight when `until` was noted has been delivered or at least left the network.
+pub(super) fn all_delivered(until: Bytes, ack: &Ack<'_>) -> bool {
+    ack.total_delivered >= until || ack.in_flight == Bytes::ZERO
+}

@@ -1,0 +1,149 @@
+//! A composed controller's outer side: which event goes where.
+
+use longhaul_units::{Bytes, Time};
+
+use super::congestion::all_delivered;
+use super::{Composed, Phase, Repair, RepairKind};
+use crate::compose::{LaunchStep, Opening, Reason, RecoveryStep, Signal, Verdict};
+use crate::{
+    Ack, Control, Controller, EcnMark, Episode, Granted, NeedError, Needs, Path, PathEvent, SegmentKind, Sent,
+    Snapshot, Timeout,
+};
+
+impl Controller for Composed {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// The demands of all stages, and ECT(0) preferred: every law answers marks as it answers losses.
+    fn needs(&self) -> Needs {
+        let mut needs = self.stages().into_iter().fold(Needs::default(), |sum, stage| sum.union(stage.needs()));
+        needs.preferred.ecn = needs.preferred.ecn.max(EcnMark::Ect0);
+        needs
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.mss = path.mss;
+        let needs = self.needs();
+        self.ecn = granted.ecn.min(needs.preferred.ecn.max(needs.required.ecn));
+        let refused = self.stages_mut().into_iter().find_map(|stage| stage.on_granted(granted, path).err());
+        if let Some(NeedError { need, .. }) = refused {
+            return Err(NeedError { controller: self.name.clone(), need });
+        }
+        self.set_detection(granted.detection);
+        Ok(())
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        if event.kind == SegmentKind::Data {
+            self.restart.on_sent(event.bytes);
+        }
+        for stage in self.stages_mut() {
+            stage.on_sent(event, path);
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.mss = path.mss;
+        for stage in self.stages_mut() {
+            stage.observe(event, path);
+        }
+        let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
+        match (event.episode, self.repair) {
+            (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),
+            (Episode::Again, _) => self.on_loss(Signal::LossAgain, event, path),
+            (Episode::None | Episode::Rto, _) if event.ecn.congestion && !answered => self.on_mark(event, path),
+            (_, Some(repair)) => self.on_repair_ack(repair, event, path),
+            (_, None) => self.on_open_ack(event, path),
+        }
+        self.marked_until.take_if(|until| all_delivered(*until, event));
+        self.restart.on_ack(event.cumulative, event.delivered);
+        self.bound();
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.mss = path.mss;
+        self.restart.on_loss(Bytes::ZERO);
+        if event.nth <= 1 {
+            if self.phase == Phase::Launch {
+                self.launch.abort();
+                self.phase = Phase::Growth;
+            }
+            self.checkpoint(true);
+            self.reduce(event.now, Signal::Timeout, event.flight_size, Verdict::CONGESTION, path);
+        }
+        self.interrupt();
+        self.marked_until = None;
+        self.window.cwnd = self.mss.as_f64();
+        self.reason = Reason::Timeout;
+        self.bound();
+        if self.begin_launch(Opening::Timeout, event.now, path) == LaunchStep::Done {
+            self.phase = Phase::Growth;
+            self.growth.begin(self.reason, path, &self.window);
+        }
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.mss = path.mss;
+        match *event {
+            PathEvent::Established { now, .. } => self.on_established(now, path),
+            PathEvent::Mss { now, old } => self.on_mss(now, old, path),
+            PathEvent::IdleRestart { now, idle } => self.on_idle_restart(now, idle, path),
+            PathEvent::Spurious { now, timeout, .. } => self.undo(now, timeout, path),
+            PathEvent::Detection(detection) => self.set_detection(detection),
+            PathEvent::Limit { .. } => {}
+        }
+        self.bound();
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        self.mss = path.mss;
+        match (self.repair, self.phase) {
+            (Some(repair), _) => {
+                let step = self.recovery.on_tick(now, path, &mut self.window);
+                if step == RecoveryStep::Done && repair.kind == RepairKind::Afterwards {
+                    self.release(now, path);
+                }
+            }
+            (None, Phase::Launch) => {
+                if self.launch.on_tick(now, path, &mut self.window) == LaunchStep::Done {
+                    self.bound();
+                    self.hand_over(now, path);
+                }
+            }
+            (None, Phase::Growth) => {
+                let step = self.growth.on_tick(now, path, &mut self.window);
+                self.after_growth(step, now, path);
+            }
+            (None, Phase::Steady) => {
+                let step = self.steady.on_tick(now, path, &mut self.window);
+                self.after_steady(step, now, path);
+            }
+        }
+        self.bound();
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.active().next_tick()
+    }
+
+    fn control(&self) -> Control {
+        let overlay = self.active().overlay();
+        Control {
+            cwnd: Bytes::from_f64(self.window.cwnd),
+            pace: overlay.pace,
+            probe: overlay.probe,
+            ecn: self.ecn,
+            header: overlay.header,
+            tag: overlay.tag,
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let phase = match self.repair {
+            Some(Repair { kind: RepairKind::Ecn, .. }) => "cwr",
+            _ => self.active().phase(),
+        };
+        Snapshot { phase, ssthresh: Some(Bytes::from_f64(self.window.ssthresh)), bandwidth: None }
+    }
+}

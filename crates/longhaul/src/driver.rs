@@ -1,0 +1,160 @@
+//! The task that waits for an endpoint's socket and timer: one for each UDP socket.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use longhaul_units::{Span, Time};
+
+use crate::io::{Fault, Io, IoReceiver};
+use crate::shared::{Shared, Turn};
+
+/// Receive calls of one turn.
+const RECEIVES_A_TURN: usize = 16;
+/// A socket that only waits for TIME-WAIT stays open for so long, to repeat a lost last ACK: the port and the
+/// descriptor are not held hostage for the whole of it.
+const PORT_LINGER: Span = Span::from_millis(1000);
+/// Sockets that linger so at any time in this process; more are closed at once.
+const MAX_LINGERING: usize = 128;
+static LINGERING: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    receiver: IoReceiver,
+    lingers_until: Option<Time>,
+}
+
+impl Driver {
+    /// Spawns the driver of an endpoint on the current runtime.
+    pub(crate) fn spawn(shared: Arc<Shared>) {
+        let receiver = shared.io.receiver();
+        tokio::spawn(Self { shared, receiver, lingers_until: None });
+    }
+
+    /// Receives until the socket is empty or the turn is over. Whether there is more.
+    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        let shared = Arc::clone(&self.shared);
+        for _ in 0..RECEIVES_A_TURN {
+            let mut guard = None;
+            let mut now = Time::ZERO;
+            let polled = shared.io.poll_recv(cx, &mut self.receiver, |incoming, drops| {
+                let state = guard.get_or_insert_with(|| {
+                    now = Io::now();
+                    shared.lock()
+                });
+                state.receive(&shared, now, &incoming, drops);
+            });
+            match polled {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(_)) => {
+                    if let Some(state) = guard {
+                        shared.settle(state, now);
+                    }
+                }
+                Poll::Ready(Err(error)) => {
+                    let mut state = guard.unwrap_or_else(|| shared.lock());
+                    let now = Io::now();
+                    match Io::fault(&error) {
+                        Fault::Refused => state.refused(now),
+                        Fault::Fatal => state.fail(&error),
+                        _ => {}
+                    }
+                    shared.settle(state, now);
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether the socket may be closed.
+    fn is_over(&mut self, now: Time) -> bool {
+        let state = self.shared.lock();
+        if !state.is_over() {
+            drop(state);
+            self.stop_lingering();
+            return false;
+        }
+        if state.fatal.is_some() || state.endpoint.is_idle() {
+            return true;
+        }
+        drop(state);
+        match self.lingers_until {
+            Some(until) => now >= until,
+            None => {
+                if LINGERING.fetch_add(1, Ordering::Relaxed) >= MAX_LINGERING {
+                    LINGERING.fetch_sub(1, Ordering::Relaxed);
+                    return true;
+                }
+                let until = now + PORT_LINGER;
+                self.lingers_until = Some(until);
+                let _ = self.shared.io.arm(Some(until));
+                false
+            }
+        }
+    }
+
+    fn stop_lingering(&mut self) {
+        if self.lingers_until.take().is_some() {
+            LINGERING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.stop_lingering();
+        // The runtime is going down, or all is over: nobody must wait for ever.
+        let mut state = self.shared.lock();
+        state.abandon();
+        let wakers = state.take_wakers();
+        drop(state);
+        wakers.into_iter().for_each(std::task::Waker::wake);
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.shared.lock().set_driver(cx);
+        let mut again = self.receive(cx);
+        let shared = Arc::clone(&self.shared);
+        while let Poll::Ready(fired) = shared.io.poll_timer(cx) {
+            let mut state = shared.lock();
+            let now = Io::now();
+            state.timer_fired();
+            if let Err(error) = fired {
+                state.fail(&error);
+            }
+            state.endpoint.handle_timeout(now);
+            shared.settle(state, now);
+        }
+        let now = Io::now();
+        let mut state = shared.lock();
+        let turn = state.transmit(&shared, now);
+        state.arm(&shared);
+        state.finish();
+        let wakers = state.take_wakers();
+        drop(state);
+        wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
+        match turn {
+            Turn::Done => {}
+            Turn::More => again = true,
+            Turn::Blocked => {
+                let retry = || {
+                    let mut state = shared.lock();
+                    let turn = state.transmit(&shared, Io::now());
+                    state.arm(&shared);
+                    turn != Turn::Blocked
+                };
+                again |= shared.io.poll_writable(cx, retry).is_ready();
+            }
+        }
+        if again {
+            cx.waker().wake_by_ref();
+        }
+        if self.is_over(now) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}

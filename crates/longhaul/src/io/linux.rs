@@ -1,0 +1,165 @@
+//! Linux: `sendmsg` and `recvmmsg` with segmentation offload both ways, receive timestamps, and a timerfd, which is
+//! good to some tens of microseconds where tokio's timer is good to a millisecond.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::task::{Context, Poll, ready};
+
+use longhaul_sys::clock::ClockMap;
+use longhaul_sys::linux::{self, ErrorClass, RecvBatch, Timer, Transmit};
+use longhaul_units::Time;
+use tokio::io::unix::AsyncFd;
+
+use super::{Buffers, Fault, Incoming, Outgoing, pool};
+
+/// Messages of one receive call: each may be 64 datagrams merged by the kernel.
+const RECV_MESSAGES: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct Io {
+    socket: AsyncFd<linux::UdpSocket>,
+    timer: AsyncFd<Timer>,
+    connected: bool,
+}
+
+/// What only the driver task uses.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    batch: RecvBatch,
+    clock: ClockMap,
+}
+
+impl Io {
+    /// Takes over a socket; must be called within a tokio runtime.
+    pub(crate) fn new(socket: UdpSocket, connected: bool) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket: AsyncFd::new(linux::UdpSocket::new(socket)?)?,
+            timer: AsyncFd::new(Timer::new()?)?,
+            connected,
+        })
+    }
+
+    pub(crate) fn receiver(&self) -> Receiver {
+        Receiver { batch: RecvBatch::new(pool(), RECV_MESSAGES), clock: ClockMap::new(linux::clock_pair()) }
+    }
+
+    pub(crate) fn now() -> Time {
+        Time::from_nanos(linux::monotonic_now())
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.get_ref().local_addr()
+    }
+
+    pub(crate) fn max_segments(&self) -> usize {
+        self.socket.get_ref().max_gso_segments()
+    }
+
+    /// Asks for socket buffers and says what was granted.
+    pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
+        let socket = self.socket.get_ref();
+        Ok(Buffers { send: socket.set_send_buffer(wanted.send)?, recv: socket.set_recv_buffer(wanted.recv)? })
+    }
+
+    /// Sends, or says that the socket is full.
+    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
+        self.socket.get_ref().send(&Transmit {
+            destination: (!self.connected).then_some(outgoing.destination),
+            tos: outgoing.tos,
+            src_ip: outgoing.src_ip,
+            segment_size: outgoing.segment_size,
+            slices: outgoing.slices,
+        })
+    }
+
+    /// Ready once the socket may take datagrams again.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<io::Result<()>> {
+        let mut guard = ready!(self.socket.poll_write_ready(cx))?;
+        if retry() {
+            return Poll::Ready(Ok(()));
+        }
+        guard.clear_ready();
+        // Readiness was cleared: ask again, so that the waker is registered.
+        self.socket.poll_write_ready(cx).map_ok(|_| ())
+    }
+
+    /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        receiver: &mut Receiver,
+        mut each: impl FnMut(Incoming<'_>, Option<u32>),
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.socket.poll_read_ready(cx))?;
+            let received = match self.socket.get_ref().recv(&mut receiver.batch) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    receiver.batch.release();
+                    guard.clear_ready();
+                    continue;
+                }
+                result => result?,
+            };
+            if received < RECV_MESSAGES {
+                // The socket is empty; what arrives from now on sets readiness again.
+                guard.clear_ready();
+            }
+            receiver.clock.begin_batch(linux::clock_pair());
+            for mut message in receiver.batch.messages() {
+                let meta = *message.meta;
+                let rx_time = meta.timestamp.and_then(|t| receiver.clock.map(t)).map(Time::from_nanos);
+                let shared = (meta.len > longhaul_sys::pool::BUFFER_LEN / 4).then(|| message.take());
+                let data = match &shared {
+                    Some(shared) => shared.as_ref(),
+                    None => message.data(),
+                };
+                let incoming = Incoming {
+                    source: meta.addr,
+                    dst_ip: meta.dst_ip,
+                    stride: meta.stride,
+                    ecn: meta.ecn(),
+                    ttl: meta.ttl,
+                    rx_time,
+                    coalesced: meta.coalesced(),
+                    data,
+                    shared: shared.as_ref(),
+                };
+                each(incoming, meta.drops);
+            }
+            return Poll::Ready(Ok(received));
+        }
+    }
+
+    pub(crate) fn quiet(&self, receiver: &mut Receiver) {
+        receiver.batch.release();
+    }
+
+    /// Sets the timer; it is one for all that the endpoint waits for.
+    pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
+        self.timer.get_ref().arm(at.map(|t| t.as_nanos().max(1)))
+    }
+
+    /// Ready once the timer has fired.
+    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let mut guard = ready!(self.timer.poll_read_ready(cx))?;
+            let fired = self.timer.get_ref().drain()?;
+            guard.clear_ready();
+            if fired {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
+    pub(crate) fn fault(error: &io::Error) -> Fault {
+        match ErrorClass::of(error) {
+            ErrorClass::WouldBlock => Fault::WouldBlock,
+            ErrorClass::MessageTooLarge => Fault::TooLong,
+            ErrorClass::NoBuffers => Fault::NoBuffers,
+            ErrorClass::Refused => Fault::Refused,
+            ErrorClass::Unreachable => Fault::Soft,
+            _ => Fault::Fatal,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A listener as an application has it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use longhaul_tcp::{Config, Endpoint, EndpointConfig};
+use tokio::net::ToSocketAddrs;
+
+use crate::driver::Driver;
+use crate::handle::Handle;
+use crate::io::Io;
+use crate::shared::Shared;
+use crate::stream::TcpStream;
+
+/// A listener, as `tokio::net::TcpListener` is one. All its connections share its UDP socket.
+#[derive(Debug)]
+pub struct TcpListener {
+    shared: Arc<Shared>,
+}
+
+impl TcpListener {
+    /// Listens on the first of `addr`'s addresses that can be bound.
+    ///
+    /// # Errors
+    /// As `tokio::net::TcpListener::bind`.
+    pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
+        let mut last = None;
+        for addr in tokio::net::lookup_host(addr).await? {
+            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Config::default(), None)) {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")))
+    }
+
+    /// Listens with settings for what is accepted.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
+        Self::over(std::net::UdpSocket::bind(addr)?, config, None)
+    }
+
+    pub(crate) fn over(socket: std::net::UdpSocket, config: Config, backlog: Option<usize>) -> io::Result<Self> {
+        let io = Io::new(socket, false)?;
+        let local = io.local_addr()?;
+        let buffers = crate::shared::set_buffers(&io);
+        let mut settings = EndpointConfig::new(crate::shared::secret()?);
+        if let Some(backlog) = backlog {
+            settings.backlog = backlog;
+        }
+        let mut endpoint = Endpoint::new(settings, Io::now());
+        endpoint.listen(Arc::new(config));
+        let shared = Shared::new(io, endpoint, local, buffers);
+        shared.lock().handles += 1;
+        Driver::spawn(Arc::clone(&shared));
+        Ok(Self { shared })
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// If the socket failed.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        std::future::poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// As [`accept`](Self::accept), for those who poll.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let Some(id) = state.endpoint.accept() else {
+            state.incoming.register(cx);
+            return Poll::Pending;
+        };
+        let Some(tuple) = state.endpoint.tuple(id) else {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        state.handles += 1;
+        let mut local = self.shared.local;
+        if !tuple.local.is_unspecified() {
+            local.set_ip(tuple.local);
+        }
+        drop(state);
+        let handle = Handle::new(Arc::clone(&self.shared), id, local, tuple.remote);
+        Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)))
+    }
+
+    /// The address listened on.
+    ///
+    /// # Errors
+    /// None; a `Result` as tokio has it.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.shared.local)
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let now = Io::now();
+        state.handles -= 1;
+        state.endpoint.unlisten(now);
+        state.wake_driver();
+        self.shared.settle(state, now);
+    }
+}

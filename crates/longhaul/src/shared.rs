@@ -1,0 +1,450 @@
+//! An endpoint and its socket, shared by the driver task and all handles.
+//!
+//! One lock an endpoint. Under it, whoever changed something also sends what follows from it, so that a write leaves
+//! at once instead of waiting for another task; the driver waits for the socket and the timer.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use arrayvec::ArrayVec;
+use longhaul_tcp::{
+    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, Tuple,
+};
+use longhaul_units::{Span, Time};
+
+use crate::capture::Capture;
+use crate::io::{Buffers, Fault, Incoming, Io, Outgoing};
+use crate::waiters::{Waiters, WakerSet};
+
+/// Batches that one holder of the lock sends before others get their turn.
+const BATCHES_A_TURN: usize = 16;
+/// Slices of one send: 64 headers, and their payloads with room for a write's boundary in each.
+const MAX_SLICES: usize = 256;
+/// How long to wait when the kernel has no memory for a datagram.
+const NO_BUFFERS_PAUSE: Span = Span::from_millis(1);
+
+/// Counters of a socket's faults.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SocketStats {
+    /// Datagrams the kernel dropped because the socket's receive buffer was full.
+    pub(crate) kernel_drops: u64,
+    /// Sends that the kernel had no memory for, or refused for a passing reason.
+    pub(crate) send_faults: u64,
+    pub(crate) too_long: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) io: Io,
+    pub(crate) local: SocketAddr,
+    /// The socket is bound to no one address: answers leave from the one that was written to.
+    wildcard: bool,
+    pub(crate) buffers: Buffers,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) waiters: Vec<Waiters>,
+    pub(crate) incoming: WakerSet,
+    /// Events that tests of the stream's own state do not cover are kept by the waiters; these wake the driver.
+    driver: Option<Waker>,
+    batch: Batch,
+    /// A batch that the socket did not take yet.
+    stuck: Option<Destination>,
+    /// No send before this time: the kernel had no memory.
+    resume_at: Option<Time>,
+    armed: Option<Time>,
+    /// Handles of the application: streams, listeners.
+    pub(crate) handles: usize,
+    pub(crate) fatal: Option<io::ErrorKind>,
+    pub(crate) stats: SocketStats,
+    kernel_drops_seen: u32,
+    pub(crate) captures: Vec<Capture>,
+    wake: Vec<Waker>,
+    scratch: Vec<u8>,
+    /// The one connection of a connected socket.
+    pub(crate) client: Option<Tuple>,
+}
+
+/// What a turn of sending ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing is left to send now.
+    Done,
+    /// The socket is full.
+    Blocked,
+    /// Others get their turn first.
+    More,
+}
+
+impl Shared {
+    pub(crate) fn new(io: Io, endpoint: Endpoint, local: SocketAddr, buffers: Buffers) -> Arc<Self> {
+        let state = State {
+            endpoint,
+            waiters: Vec::new(),
+            incoming: WakerSet::default(),
+            driver: None,
+            batch: Batch::default(),
+            stuck: None,
+            resume_at: None,
+            armed: None,
+            handles: 0,
+            fatal: None,
+            stats: SocketStats::default(),
+            kernel_drops_seen: 0,
+            captures: Vec::new(),
+            wake: Vec::new(),
+            scratch: Vec::new(),
+            client: None,
+        };
+        let wildcard = local.ip().is_unspecified();
+        Arc::new(Self { state: Mutex::new(state), io, local, wildcard, buffers })
+    }
+
+    /// A panic elsewhere while the lock was held leaves counters at worst: the engine's methods do not stop half-way.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `act` on a connection, sends what follows from it, and wakes whom it concerns.
+    pub(crate) fn drive<R>(&self, id: ConnId, act: impl FnOnce(&mut Connection, &mut Waiters) -> R) -> Option<R> {
+        let mut state = self.lock();
+        let now = Io::now();
+        let result = state.with(now, id, act);
+        self.settle(state, now);
+        result
+    }
+
+    /// Looks at a connection without changing it.
+    pub(crate) fn look<R>(&self, id: ConnId, look: impl FnOnce(&Connection, &mut Waiters) -> R) -> Option<R> {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let waiters = slot(&mut state.waiters, id);
+        state.endpoint.connection(id).map(|connection| look(connection, waiters))
+    }
+
+    /// Ends a call that changed something: sends, sets the timer, releases the lock, wakes.
+    pub(crate) fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
+        let turn = state.transmit(self, now);
+        if turn == Turn::Done {
+            state.arm(self);
+        } else {
+            // The driver goes on when the socket is writable again, or after the others.
+            state.wake_driver();
+        }
+        state.finish();
+        let wake = state.take_wakers();
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// Between whom a datagram passes, as the endpoint's table has it.
+    fn tuple(&self, remote: SocketAddr, local: Option<IpAddr>) -> Tuple {
+        let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Tuple { remote, local: local.filter(|_| self.wildcard).unwrap_or(unspecified) }
+    }
+
+    pub(crate) fn client_tuple(remote: SocketAddr) -> Tuple {
+        Tuple { remote, local: IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+    }
+}
+
+fn slot(waiters: &mut Vec<Waiters>, id: ConnId) -> &mut Waiters {
+    let index = id.index();
+    if waiters.len() <= index {
+        waiters.resize_with(index + 1, Waiters::default);
+    }
+    &mut waiters[index]
+}
+
+impl State {
+    pub(crate) fn with<R>(
+        &mut self,
+        now: Time,
+        id: ConnId,
+        act: impl FnOnce(&mut Connection, &mut Waiters) -> R,
+    ) -> Option<R> {
+        let waiters = slot(&mut self.waiters, id);
+        self.endpoint.drive(now, id, |connection| act(connection, waiters))
+    }
+
+    pub(crate) fn set_driver(&mut self, cx: &Context<'_>) {
+        match &self.driver {
+            Some(waker) if waker.will_wake(cx.waker()) => {}
+            _ => self.driver = Some(cx.waker().clone()),
+        }
+    }
+
+    pub(crate) fn wake_driver(&mut self) {
+        if let Some(waker) = &self.driver {
+            self.wake.push(waker.clone());
+        }
+    }
+
+    /// Whether the driver may end: nobody holds anything, and nothing is under way.
+    pub(crate) fn is_over(&self) -> bool {
+        self.fatal.is_some() || (self.handles == 0 && self.endpoint.is_empty() && self.stuck.is_none())
+    }
+
+    /// Hands a received message to the endpoint.
+    pub(crate) fn receive(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>, drops: Option<u32>) {
+        if let Some(drops) = drops {
+            self.stats.kernel_drops += u64::from(drops.wrapping_sub(self.kernel_drops_seen));
+            self.kernel_drops_seen = drops;
+        }
+        let tuple = shared.tuple(incoming.source, incoming.dst_ip);
+        let mut meta = DatagramMeta::new(incoming.source, incoming.stride);
+        meta.tuple = tuple;
+        meta.segment.rx_time = incoming.rx_time;
+        meta.segment.coalesced = incoming.coalesced;
+        meta.segment.ecn = Ecn::from_bits(incoming.ecn);
+        meta.segment.ttl = incoming.ttl;
+        for capture in &mut self.captures {
+            capture.received(now, shared.local, incoming);
+        }
+        self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
+    }
+
+    /// Sends what the endpoint has, for one turn.
+    pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
+        if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
+            return Turn::Done;
+        }
+        self.resume_at = None;
+        let max_segments = shared.io.max_segments();
+        for _ in 0..BATCHES_A_TURN {
+            let destination = match self.stuck.take() {
+                Some(destination) => destination,
+                None => match self.endpoint.poll_transmit(now, &mut self.batch, max_segments) {
+                    Some(destination) => destination,
+                    None => return Turn::Done,
+                },
+            };
+            if let Err(error) = self.send(shared, now, &destination)
+                && self.on_send_error(now, destination, &error) == Turn::Blocked
+            {
+                return Turn::Blocked;
+            }
+        }
+        Turn::More
+    }
+
+    fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<()> {
+        let batch = &self.batch;
+        let mut slices = Slices { list: ArrayVec::new(), overflow: false };
+        let mut headers = batch.headers.as_slice();
+        for segment in &batch.segments {
+            let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
+            headers = rest;
+            slices.extend([header]);
+            if let Some(id) = destination.connection.filter(|_| segment.payload_len > 0) {
+                self.endpoint.gather(id, segment, &mut slices);
+            }
+        }
+        let several = batch.segments.len() > 1;
+        let tuple = destination.tuple;
+        let mut outgoing = Outgoing {
+            destination: tuple.remote,
+            tos: batch.dscp << 2 | ecn_bits(batch.ecn),
+            src_ip: (!tuple.local.is_unspecified()).then_some(tuple.local),
+            segment_size: several.then_some(batch.segment_size as u16),
+            slices: &slices.list,
+        };
+        let whole;
+        if slices.overflow {
+            self.scratch.clear();
+            contiguous(&self.endpoint, batch, destination, &mut self.scratch);
+            whole = [IoSlice::new(&self.scratch)];
+            outgoing.slices = &whole;
+        }
+        shared.io.send(&outgoing)?;
+        for capture in &mut self.captures {
+            capture.sent(now, shared.local, &outgoing);
+        }
+        Ok(())
+    }
+
+    /// What was not taken for good counts as lost on the way: the engine repeats it.
+    fn on_send_error(&mut self, now: Time, destination: Destination, error: &io::Error) -> Turn {
+        match Io::fault(error) {
+            Fault::WouldBlock => {
+                self.stuck = Some(destination);
+                return Turn::Blocked;
+            }
+            Fault::NoBuffers => {
+                self.stats.send_faults += 1;
+                self.stuck = Some(destination);
+                self.resume_at = Some(now + NO_BUFFERS_PAUSE);
+                return Turn::Done;
+            }
+            Fault::TooLong => {
+                self.stats.too_long += 1;
+                if let Some(id) = destination.connection {
+                    self.endpoint.drive(now, id, |c| c.handle_too_long(now));
+                }
+            }
+            Fault::Refused => {
+                self.endpoint.handle_host_error(now, destination.tuple, true);
+                // It was said of an earlier datagram; this one was not sent.
+                self.stuck = Some(destination);
+            }
+            Fault::Soft => self.stats.send_faults += 1,
+            Fault::Fatal => self.fail(error),
+        }
+        Turn::More
+    }
+
+    /// The socket is of no use any more.
+    pub(crate) fn fail(&mut self, error: &io::Error) {
+        tracing::error!(%error, "the UDP socket failed");
+        self.fatal = Some(error.kind());
+        self.wake_everybody();
+    }
+
+    /// The driver is gone.
+    pub(crate) fn abandon(&mut self) {
+        self.driver = None;
+        if self.handles > 0 && self.fatal.is_none() {
+            self.fatal = Some(io::ErrorKind::NotConnected);
+        }
+        self.wake_everybody();
+    }
+
+    /// The peer of a connected socket refuses.
+    pub(crate) fn refused(&mut self, now: Time) {
+        if let Some(tuple) = self.client {
+            self.endpoint.handle_host_error(now, tuple, true);
+        }
+    }
+
+    fn wake_everybody(&mut self) {
+        for waiters in &mut self.waiters {
+            waiters.read.take(&mut self.wake);
+            waiters.write.take(&mut self.wake);
+            waiters.state.take(&mut self.wake);
+        }
+        self.incoming.take(&mut self.wake);
+        self.wake_driver();
+    }
+
+    /// Sets the timer if it would come too late. One that comes early is let come.
+    pub(crate) fn arm(&mut self, shared: &Shared) {
+        let next = match (self.endpoint.poll_timeout(), self.resume_at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let Some(next) = next else { return };
+        if self.armed.is_none_or(|armed| next < armed) {
+            if let Err(error) = shared.io.arm(Some(next)) {
+                tracing::error!(%error, "the timer failed");
+            }
+            self.armed = Some(next);
+        }
+    }
+
+    pub(crate) fn timer_fired(&mut self) {
+        self.armed = None;
+    }
+
+    /// Collects whom the endpoint's events wake.
+    pub(crate) fn finish(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                EndpointEvent::Incoming => self.incoming.take(&mut self.wake),
+                EndpointEvent::Connection(id, event) => {
+                    let waiters = slot(&mut self.waiters, id);
+                    match event {
+                        Event::Readable => waiters.read.take(&mut self.wake),
+                        Event::Writable => waiters.write.take(&mut self.wake),
+                        Event::Connected | Event::Finished => waiters.state.take(&mut self.wake),
+                        Event::Closed => {
+                            waiters.state.take(&mut self.wake);
+                            if self.handles == 0 {
+                                self.driver.iter().for_each(|w| self.wake.push(w.clone()));
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A handle is gone: its slot may serve another connection.
+    pub(crate) fn forget_waiters(&mut self, id: ConnId) {
+        *slot(&mut self.waiters, id) = Waiters::default();
+    }
+
+    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.wake)
+    }
+}
+
+fn ecn_bits(mark: longhaul_cc::EcnMark) -> u8 {
+    match mark {
+        longhaul_cc::EcnMark::NotEct => 0,
+        longhaul_cc::EcnMark::Ect1 => 1,
+        longhaul_cc::EcnMark::Ect0 => 2,
+    }
+}
+
+/// The datagrams of a batch one after the other, for sockets that take one slice.
+fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out: &mut Vec<u8>) {
+    let mut headers = batch.headers.as_slice();
+    for segment in &batch.segments {
+        let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
+        headers = rest;
+        out.extend_from_slice(header);
+        if let Some(id) = destination.connection {
+            endpoint.payload(id, segment, |part| out.extend_from_slice(part));
+        }
+    }
+}
+
+struct Slices<'a> {
+    list: ArrayVec<IoSlice<'a>, MAX_SLICES>,
+    overflow: bool,
+}
+
+impl<'a> Extend<&'a [u8]> for Slices<'a> {
+    fn extend<T: IntoIterator<Item = &'a [u8]>>(&mut self, parts: T) {
+        for part in parts {
+            self.overflow |= self.list.try_push(IoSlice::new(part)).is_err();
+        }
+    }
+}
+
+/// Bytes asked for each of a socket's buffers: a cushion for scheduling, not a window.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Below this a burst of one scheduling delay at 1 Gb/s overflows the socket.
+const ENOUGH: usize = 1 << 20;
+
+/// Sets the socket's buffers, reads them back, and says once what to do if they are small.
+pub(crate) fn set_buffers(io: &Io) -> Buffers {
+    static WARNED: std::sync::Once = std::sync::Once::new();
+    let wanted = Buffers { send: SOCKET_BUFFER, recv: SOCKET_BUFFER };
+    let granted = io.set_buffers(wanted).unwrap_or(Buffers { send: 0, recv: 0 });
+    if granted.recv < ENOUGH || granted.send < ENOUGH {
+        WARNED.call_once(|| {
+            tracing::warn!(
+                send = granted.send,
+                recv = granted.recv,
+                "the UDP socket's buffers are small; raise them: \
+                 sysctl -w net.core.rmem_max={SOCKET_BUFFER} net.core.wmem_max={SOCKET_BUFFER}"
+            );
+        });
+    }
+    granted
+}
+
+/// A key from the operating system: without entropy nothing starts.
+pub(crate) fn secret() -> io::Result<[u8; 32]> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    Ok(secret)
+}

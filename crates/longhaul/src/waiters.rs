@@ -1,0 +1,37 @@
+//! Who waits for what of a connection.
+
+use std::task::{Context, Waker};
+
+/// Tasks that wait for one thing. Usually one; a second reader or a `readable()` beside a read makes more.
+#[derive(Debug, Default)]
+pub(crate) struct WakerSet {
+    first: Option<Waker>,
+    more: Vec<Waker>,
+}
+
+impl WakerSet {
+    pub(crate) fn register(&mut self, cx: &Context<'_>) {
+        let waker = cx.waker();
+        match &mut self.first {
+            None => self.first = Some(waker.clone()),
+            Some(first) if first.will_wake(waker) => {}
+            Some(_) if self.more.iter().any(|w| w.will_wake(waker)) => {}
+            Some(_) => self.more.push(waker.clone()),
+        }
+    }
+
+    /// Moves the wakers to `out`: they are woken once the endpoint's lock is released.
+    pub(crate) fn take(&mut self, out: &mut Vec<Waker>) {
+        out.extend(self.first.take());
+        out.append(&mut self.more);
+    }
+}
+
+/// The waiting tasks of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    pub(crate) read: WakerSet,
+    pub(crate) write: WakerSet,
+    /// For the handshake, for the acknowledgment of the FIN, for the end.
+    pub(crate) state: WakerSet,
+}
