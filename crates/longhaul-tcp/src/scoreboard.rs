@@ -327,9 +327,6 @@ impl Scoreboard {
         self.lost_hint = self.lost_hint.max(self.head);
         self.sacked_top = self.sacked_top.max(self.head);
         self.trim_bursts();
-        if self.is_empty() {
-            self.release();
-        }
         bytes
     }
 
@@ -571,9 +568,9 @@ impl Scoreboard {
         (self.ring, self.sacked, self.lost) = (ring, sacked, lost);
     }
 
-    /// Gives memory back once a large window has drained.
-    fn release(&mut self) {
-        if self.ring.len() > 16 * MIN_CAPACITY {
+    /// Gives memory back, if nothing is in flight.
+    pub(crate) fn rest(&mut self) {
+        if self.is_empty() {
             let idle = Self { next_tx: self.next_tx, head: self.head, tail: self.tail, ..Self::new() };
             *self = Self { lost_hint: self.head, sacked_top: self.head, ..idle };
         }

@@ -13,10 +13,10 @@ const BLOCK_MAX: usize = 256 << 10;
 /// [`SendBuffer::write_bytes`] keeps data of at least this length and copies shorter data: below it, a copy costs no
 /// more than the bookkeeping for a piece of its own.
 const KEEP_FROM: usize = 4 << 10;
-/// Emptied blocks are kept for the next write up to this many bytes, or as many as there is data in the buffer.
+/// Emptied blocks are kept for the next write up to this many bytes, or as many as there ever was data in the buffer
+/// since [`SendBuffer::rest`] was called: a window that empties and fills again each round trip must not pay for the
+/// allocator and the pages each time.
 const SPARE_MIN: usize = 16 << 10;
-/// Room for so many pieces stays when the buffer is empty.
-const PIECES_MIN: usize = 64;
 
 /// Bytes written by the application, from SND.UNA on; kept until cumulatively acknowledged, as RFC 2018, section 8
 /// requires of data that was only selectively acknowledged.
@@ -38,6 +38,8 @@ pub struct SendBuffer {
     spare: Vec<Vec<u8>>,
     /// Their capacities, summed.
     spare_bytes: usize,
+    /// The most data held since the last rest.
+    peak: usize,
     /// What the data of all pieces costs.
     piece_bytes: usize,
     /// The least size of the next block.
@@ -86,6 +88,7 @@ impl SendBuffer {
             pieces: VecDeque::new(),
             spare: Vec::new(),
             spare_bytes: 0,
+            peak: 0,
             piece_bytes: 0,
             block: BLOCK_MIN,
             dropped: 0,
@@ -155,7 +158,19 @@ impl SendBuffer {
             self.end += now.len() as u64;
             rest = later;
         }
+        self.peak = self.peak.max(self.len());
         taken
+    }
+
+    /// Gives back what the load of late no longer calls for: the sender fell silent.
+    pub fn rest(&mut self) {
+        self.peak = self.len();
+        self.trim_spare();
+        self.spare.shrink_to_fit();
+        if self.is_empty() {
+            self.block = BLOCK_MIN;
+            self.pieces.shrink_to(0);
+        }
     }
 
     /// Takes as much of `data` as there is room for, without copying if that is at least 4 KiB, and gives back the
@@ -277,15 +292,11 @@ impl SendBuffer {
 
     /// Frees spare blocks that the present load does not call for.
     fn trim_spare(&mut self) {
-        let most = self.len().max(SPARE_MIN);
+        let most = if self.peak == 0 { 0 } else { self.peak.max(SPARE_MIN) };
         while self.spare_bytes > most
             && let Some(block) = self.spare.pop()
         {
             self.spare_bytes -= block.capacity();
-        }
-        if self.is_empty() {
-            self.block = BLOCK_MIN;
-            self.pieces.shrink_to(PIECES_MIN);
         }
     }
 }

@@ -21,8 +21,8 @@ use bytes::Bytes;
 use longhaul_sys::pool::RecvPool;
 use longhaul_units::Time;
 
-/// Receive buffers not in use that are kept for the next receive: 4 MiB.
-const SPARE_BUFFERS: usize = 64;
+/// Receive buffers not in use that are kept for the next receive: 16 MiB.
+const SPARE_BUFFERS: usize = 256;
 /// Receive buffers that unread data may keep: 512 MiB; beyond it data is copied out.
 const KEPT_BUFFERS: usize = 8192;
 

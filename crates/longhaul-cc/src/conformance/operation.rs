@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span, Time};
 use proptest::prelude::*;
 
-use crate::{AckCadence, Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
+use crate::{Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
 
 /// One step of a random history. What is not legal at that point is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,12 +161,4 @@ pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => any::<u16>().prop_map(|rate| Operation::Feedback { rate }),
     ];
     prop::collection::vec(one, 0..200)
-}
-
-/// Whether `cadence` asks for anything; here so that the suite compiles against every member.
-pub(super) const fn asks(cadence: AckCadence) -> bool {
-    match cadence {
-        AckCadence::Usual => false,
-        AckCadence::First(_) | AckCadence::All => true,
-    }
 }

@@ -3,7 +3,6 @@
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::judge::{Happened, Judge};
-use super::operation::asks;
 use super::{Expect, Operation, Scenario};
 use crate::{
     Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, EcnMark, Episode, LostSegment,
@@ -86,8 +85,6 @@ impl World {
         path.handshake_rtt = Some(scenario.rtt);
         path.handshake_lossy = scenario.handshake_lossy;
         let controller = factory.build(&params);
-        let (required, preferred) = (controller.needs().required, controller.needs().preferred);
-        let _ = (asks(required.ack_cadence), asks(preferred.ack_cadence));
         assert!(controller.control().cwnd >= scenario.mss, "no window before the handshake");
         Self {
             judge: Judge::new(expect, scenario.cap),

@@ -287,7 +287,8 @@ impl Connection {
             Timer::Probe => self.on_probe_timeout(now),
             Timer::Reorder => self.on_reorder_timeout(now),
             // The send loop runs after every call: the pacer's time having come is enough.
-            Timer::Pace | Timer::Pmtu => {}
+            Timer::Pace => {}
+            Timer::Rest => self.rest(),
             Timer::Ack => self.rcv.ack_due = true,
             Timer::Persist => self.on_persist(now),
             Timer::KeepAlive => self.on_keep_alive(now),
@@ -299,6 +300,14 @@ impl Connection {
                 self.refresh_control();
             }
         }
+    }
+
+    /// The sender fell silent: what it keeps for speed is given back.
+    fn rest(&mut self) {
+        self.snd.buffer.rest();
+        self.snd.board.rest();
+        self.acked_segments = Vec::new();
+        self.ack_queue.shrink_to_fit();
     }
 
     /// Nothing is in flight and the peer's window keeps data back (RFC 9293, section 3.8.6.1).

@@ -23,6 +23,9 @@ const MAX_ACK_DELAY: Span = Span::from_millis(200);
 /// RFC 8985, section 7.2: without an RTT sample.
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
+/// A sender silent for so long gives back the memory that it keeps for speed.
+const REST_AFTER: Span = Span::from_secs(2);
+
 /// Where repair stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -543,10 +546,12 @@ impl Connection {
             self.timers.stop(Timer::Probe);
             self.timers.stop(Timer::Reorder);
             self.timers.stop(Timer::User);
+            self.timers.arm(Timer::Rest, now + REST_AFTER);
             self.loss.stalled_since = None;
             return;
         }
         self.loss.stalled_since.get_or_insert(now);
+        self.timers.stop(Timer::Rest);
         if !self.timers.is_armed(Timer::Rto) {
             self.timers.arm(Timer::Rto, now + self.rtt.rto());
         }

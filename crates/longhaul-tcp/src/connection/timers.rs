@@ -25,8 +25,8 @@ pub(super) enum Timer {
     Linger,
     /// The controller's own.
     Tick,
-    /// Path MTU search (RFC 8899, section 5.1.1).
-    Pmtu,
+    /// Nothing was sent for a while: buffers kept for the next burst are given back.
+    Rest,
 }
 
 impl Timer {
@@ -42,7 +42,7 @@ impl Timer {
         Self::User,
         Self::Linger,
         Self::Tick,
-        Self::Pmtu,
+        Self::Rest,
     ];
 }
 
