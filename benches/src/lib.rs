@@ -1,1 +1,18 @@
-//! The benches of longhaul.
+//! The benches of longhaul that have rivals in them, and what they share.
+//!
+//! [`loopback`] and [`rpc`] compare longhaul with kernel TCP, quinn and raw UDP. To be comparable, all stream
+//! transports are driven by the very same code over `AsyncRead` and `AsyncWrite`, with packets of the same size, each
+//! side in a process of its own on a single-threaded tokio runtime. Linux only: elsewhere the library is empty.
+#![cfg(target_os = "linux")]
+
+pub mod bulk;
+pub mod contest;
+pub mod loopback;
+pub mod meter;
+pub mod report;
+pub mod rpc;
+pub mod stats;
+pub mod transport;
+pub mod udp;
+pub mod veth;
+pub mod worker;

@@ -1,1 +1,16 @@
-//! The examples of longhaul.
+//! What the example programs share.
+//!
+//! `receive` and `send` are the two ends of [`protocol`], which carries files over one connection; `quickstart` runs
+//! both in one process. [`shim`] joins longhaul's datagrams to a kernel's TCP.
+#![forbid(unsafe_code)]
+
+pub mod files;
+pub mod progress;
+pub mod protocol;
+pub mod receiver;
+pub mod report;
+pub mod sender;
+pub mod session;
+#[cfg(target_os = "linux")]
+pub mod shim;
+pub mod transport;

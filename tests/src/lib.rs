@@ -1,1 +1,11 @@
-//! The tests of longhaul.
+//! What the tests of longhaul share: a watcher of the wire that knows the rules, and its bookkeeping.
+#![forbid(unsafe_code)]
+
+mod intervals;
+mod side;
+pub mod victim;
+pub mod watch;
+
+pub use intervals::Intervals;
+pub use victim::Victim;
+pub use watch::Watch;

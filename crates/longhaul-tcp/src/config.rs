@@ -10,6 +10,9 @@ pub struct Config {
     pub congestion: longhaul_cc::Congestion,
     /// Bytes of data that may wait for acknowledgement or transmission.
     pub send_buffer: usize,
+    /// [`Connection::write`](crate::Connection::write) takes no more while as many bytes wait to be sent for the first
+    /// time; `None` is limited by `send_buffer` only. Small values keep data with the application until it can leave.
+    pub notsent_lowat: Option<usize>,
     /// The receive window's size at the start.
     pub recv_buffer: usize,
     /// The receive window's ceiling: auto-tuning grows it up to here (at most 1 GiB, RFC 7323, section 2.2).
@@ -41,7 +44,7 @@ pub struct Config {
     /// Floor of the retransmission timeout. RFC 6298 says 1 s; 200 ms is what deployed stacks use, and is safe with
     /// timestamps, F-RTO and Eifel detection.
     pub min_rto: Span,
-    /// The longest an acknowledgement is delayed (RFC 9293, section 3.8.6.3: below 500 ms).
+    /// The longest an acknowledgement is delayed (RFC 9293, section 3.8.6.3: below 500 ms); zero never delays one.
     pub ack_delay: Span,
     /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
     pub time_wait: Span,
@@ -77,6 +80,7 @@ impl Default for Config {
         Self {
             congestion: longhaul_cc::Congestion::default(),
             send_buffer: 4 << 20,
+            notsent_lowat: None,
             recv_buffer: 256 << 10,
             recv_buffer_max: 64 << 20,
             base_plpmtu: 1232,
@@ -128,6 +132,10 @@ pub struct EndpointConfig {
     pub max_time_wait: usize,
     /// Answer segments of unknown connections by a RST; a silent endpoint drops them.
     pub reset_unknown: bool,
+    /// For tests: every connection's initial sequence number, cookies excepted, so that runs near 0, 2^31 and 2^32 can
+    /// be had. On a real network it must stay `None`: a number that can be guessed lets strangers into the connection
+    /// (RFC 6528).
+    pub initial_sequence: Option<u32>,
 }
 
 impl EndpointConfig {
@@ -142,6 +150,7 @@ impl EndpointConfig {
             max_memory: 4 << 30,
             max_time_wait: 131_072,
             reset_unknown: true,
+            initial_sequence: None,
         }
     }
 }

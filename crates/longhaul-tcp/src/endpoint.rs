@@ -186,11 +186,35 @@ impl Endpoint {
 
     /// Stops answering SYNs. Connections that nobody accepted are reset.
     pub fn unlisten(&mut self, now: Time) {
-        let Some(listener) = self.listener.take() else { return };
-        for id in listener.ready {
+        if self.listener.take().is_none() {
+            return;
+        }
+        // Those in the handshake, too: nobody would ever hear of them.
+        for id in self.ids(|slot| slot.pending) {
+            if let Some(slot) = self.slot_mut(id) {
+                slot.pending = false;
+            }
             self.drive(now, id, Connection::abort);
             self.release(now, id);
         }
+    }
+
+    /// Nobody will drive the endpoint any more: the peers of connections whose stream was not ended are sent a RST,
+    /// which waits in [`poll_transmit`](Self::poll_transmit). Those that have our FIN need nothing but an
+    /// acknowledgment of theirs, which they can do without; a RST could cost them data that is still unread.
+    pub fn abandon(&mut self, now: Time) {
+        self.unlisten(now);
+        let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
+        for id in self.ids(|slot| !ours(slot.connection.state())) {
+            self.drive(now, id, Connection::abort);
+        }
+    }
+
+    /// The connections that `which` is true of.
+    fn ids(&self, which: impl Fn(&Slot) -> bool) -> Vec<ConnId> {
+        let slots = self.slots.iter().enumerate();
+        let slots = slots.filter_map(|(index, slot)| slot.as_deref().map(|slot| (index, slot)));
+        slots.filter(|(_, s)| which(s)).map(|(index, s)| ConnId { slot: index as u32, generation: s.generation }).collect()
     }
 
     /// The next connection whose handshake is complete.
@@ -211,7 +235,7 @@ impl Endpoint {
             return None;
         }
         self.time_wait.remove(&tuple);
-        let iss = self.keys.initial_sequence(&tuple, now);
+        let iss = self.initial_sequence(&tuple, now);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
         let connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
         let id = self.insert(tuple, connection, false);
@@ -301,6 +325,13 @@ impl Endpoint {
                 Some(shared) => Payload::shared(bytes, shared),
                 None => Payload::copied(bytes),
             };
+            if slot.is_some_and(|index| self.yields(index, &header)) {
+                slot = None;
+            }
+            if slot.is_none() {
+                // An earlier datagram of the batch may have opened one.
+                slot = self.table.get(&meta.tuple).copied();
+            }
             if slot.is_none() {
                 slot = self.open_for(now, meta, &header, bytes.len(), datagram.len());
             }
@@ -316,6 +347,25 @@ impl Endpoint {
         }
     }
 
+    /// Whether a connection in TIME-WAIT that the application still holds gives its addresses up to a new one
+    /// (RFC 6191).
+    fn yields(&mut self, index: u32, syn: &Header) -> bool {
+        let opens = syn.flags.contains(Flags::SYN) && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
+        if !opens || self.listener.is_none() {
+            return false;
+        }
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return false };
+        let connection = &mut slot.connection;
+        if connection.state() != State::TimeWait || !connection.time_wait_record().is_older_than(syn) {
+            return false;
+        }
+        connection.end_time_wait();
+        let tuple = slot.tuple;
+        self.table.remove(&tuple);
+        self.settle(index);
+        true
+    }
+
     /// A segment without a connection: perhaps one begins. The slot that is to handle it.
     fn open_for(
         &mut self,
@@ -325,14 +375,17 @@ impl Endpoint {
         payload: usize,
         wire: usize,
     ) -> Option<u32> {
-        match self.time_wait.handle(now, &meta.tuple, header, payload) {
+        if !is_peer(meta.tuple.remote) {
+            return None;
+        }
+        match self.time_wait.handle(now, &meta.tuple, header, payload, self.listener.is_some()) {
             Some(Verdict::Ignore) => return None,
             Some(Verdict::Answer(ack)) => {
                 self.answer(meta.tuple, ack);
                 return None;
             }
-            Some(Verdict::Reuse) if self.listener.is_some() => self.time_wait.remove(&meta.tuple),
-            Some(Verdict::Reuse) | None => {}
+            Some(Verdict::Reuse) => self.time_wait.remove(&meta.tuple),
+            None => {}
         }
         let flags = header.flags;
         let opens = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
@@ -350,7 +403,7 @@ impl Endpoint {
     fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header) {
         let full = self.live >= self.config.max_connections || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
-        if full || syn.seq == 0 && meta.tuple.remote.port() == 0 {
+        if full {
             self.stats.refused += 1;
             return;
         }
@@ -359,7 +412,7 @@ impl Endpoint {
             return;
         }
         let config = Arc::clone(&listener.config);
-        let iss = self.keys.initial_sequence(&meta.tuple, now);
+        let iss = self.initial_sequence(&meta.tuple, now);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
         let connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn);
         let id = self.insert(meta.tuple, connection, true);
@@ -421,7 +474,7 @@ impl Endpoint {
         self.stats.stray += 1;
         let silent = header.flags.contains(Flags::RST) || !self.config.reset_unknown;
         let reset = reset_for(header, payload);
-        if silent || CheshireCodec::header_len(&reset.options) > wire || tuple.remote.port() == 0 {
+        if silent || CheshireCodec::header_len(&reset.options) > wire {
             return;
         }
         let bucket = self.keys.bucket(tuple.remote.ip(), Buckets::COUNT);
@@ -516,6 +569,10 @@ impl Endpoint {
     fn advance(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         self.now
+    }
+
+    fn initial_sequence(&self, tuple: &Tuple, now: Time) -> u32 {
+        self.config.initial_sequence.unwrap_or_else(|| self.keys.initial_sequence(tuple, now))
     }
 
     fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
@@ -623,6 +680,13 @@ impl Endpoint {
         }
         self.free.push((index, slot.generation.wrapping_add(1)));
     }
+}
+
+/// Whether an address can be somebody's (RFC 9293, section 3.9.2.3): no port 0, nobody, or everybody.
+fn is_peer(remote: SocketAddr) -> bool {
+    let ip = remote.ip();
+    let everybody = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    remote.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !everybody
 }
 
 impl Connection {

@@ -35,6 +35,8 @@ pub(crate) struct Stats {
 pub struct Info {
     /// The state.
     pub state: State,
+    /// Our initial sequence number and, once its SYN has come, the peer's.
+    pub initial_sequence: (u32, u32),
     /// The congestion controller's name.
     pub congestion: String,
     /// The stage it is in.
@@ -45,6 +47,8 @@ pub struct Info {
     pub cwnd: Bytes,
     /// The slow-start threshold, if there is one.
     pub ssthresh: Option<Bytes>,
+    /// The newest sample of the rate at which the peer receives.
+    pub delivery_rate: Option<Rate>,
     /// The pacing rate in force; `None` is unlimited.
     pub pacing_rate: Option<Rate>,
     /// Bytes in flight (RFC 9937's `inflight`).
@@ -65,6 +69,8 @@ pub struct Info {
     pub min_rtt: Option<Span>,
     /// The retransmission timeout now.
     pub rto: Span,
+    /// How often it was doubled since the last acknowledgment of new data.
+    pub backoff: u32,
     /// The peer's window.
     pub peer_window: Bytes,
     /// Our receive buffer's size now.

@@ -30,28 +30,28 @@ const RECENT: usize = 4;
 
 /// Bounds on what [`Reassembly::insert`] accepts out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// The most out-of-order ranges, that is, holes.
-    pub ranges: usize,
+    pub(crate) ranges: usize,
     /// The most bytes of [`memory`](Reassembly::memory).
-    pub memory: usize,
+    pub(crate) memory: usize,
 }
 
 /// What [`Reassembly::insert`] did with a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inserted {
+pub(crate) struct Inserted {
     /// How many bytes of the segment were not there yet and are now.
-    pub new_bytes: usize,
+    pub(crate) new_bytes: usize,
     /// The first contiguous part of the segment that had arrived before, to be reported as a D-SACK block (RFC 2883,
     /// section 4).
-    pub duplicate: Option<Range<u64>>,
+    pub(crate) duplicate: Option<Range<u64>>,
     /// RCV.NXT moved.
-    pub advanced: bool,
+    pub(crate) advanced: bool,
     /// RCV.NXT moved and nothing was waiting out of order: the one case in which the acknowledgment may be delayed
     /// (RFC 5681, section 4.2).
-    pub in_order: bool,
+    pub(crate) in_order: bool,
     /// The segment lay beyond a hole and its new bytes were thrown away because of the limits.
-    pub dropped_over_cap: bool,
+    pub(crate) dropped_over_cap: bool,
 }
 
 /// The bytes of one direction of a connection put back in order.
@@ -60,7 +60,7 @@ pub struct Inserted {
 /// advertised. Of bytes that arrive more than once the first copy counts: nothing already held changes. In-order
 /// data is never refused, however little memory the limits allow, so that a full buffer cannot deadlock.
 #[derive(Debug)]
-pub struct Reassembly {
+pub(crate) struct Reassembly {
     /// RCV.NXT.
     next: u64,
     /// In-order data, then `tail`.
@@ -82,7 +82,7 @@ pub struct Reassembly {
 impl Reassembly {
     /// An empty buffer that expects offset `next` first.
     #[must_use]
-    pub fn new(next: u64) -> Self {
+    pub(crate) fn new(next: u64) -> Self {
         Self {
             next,
             ready: VecDeque::new(),
@@ -98,26 +98,26 @@ impl Reassembly {
 
     /// The offset after the last byte in order: RCV.NXT as far as data goes.
     #[must_use]
-    pub fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// How many bytes can be read.
     #[must_use]
-    pub fn unread(&self) -> usize {
+    pub(crate) fn unread(&self) -> usize {
         self.unread
     }
 
     /// How many bytes wait beyond a hole.
     #[must_use]
-    pub fn out_of_order(&self) -> usize {
+    pub(crate) fn out_of_order(&self) -> usize {
         self.out_of_order
     }
 
     /// Bytes of memory that the buffer occupies: data, room in blocks, bookkeeping. Slices that are not copied count
     /// by their length in order, and 64 KiB at least out of order, which is the most that they can pin.
     #[must_use]
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.unread - self.tail.len()
             + self.tail.capacity()
             + self.ready.capacity() * size_of::<Bytes>()
@@ -127,7 +127,7 @@ impl Reassembly {
 
     /// Takes in the bytes from `offset` on. Constant time in order, logarithmic in the number of chunks held
     /// otherwise, plus constant time for each range that the segment joins.
-    pub fn insert(&mut self, offset: u64, data: Bytes, limits: Limits) -> Inserted {
+    pub(crate) fn insert(&mut self, offset: u64, data: Bytes, limits: Limits) -> Inserted {
         if offset == self.next && self.ranges.is_empty() && !data.is_empty() {
             let new_bytes = data.len();
             self.push_ready(data);
@@ -279,7 +279,7 @@ impl Reassembly {
     }
 
     /// The next in-order bytes, at most `max` of them, without a copy; `None` if there are none or `max` is zero.
-    pub fn read(&mut self, max: usize) -> Option<Bytes> {
+    pub(crate) fn read(&mut self, max: usize) -> Option<Bytes> {
         if max == 0 {
             return None;
         }
@@ -296,7 +296,7 @@ impl Reassembly {
     }
 
     /// Copies in-order bytes into `buffer` and takes them out; gives how many.
-    pub fn read_into(&mut self, buffer: &mut [u8]) -> usize {
+    pub(crate) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let mut filled = 0;
         while let Some(bytes) = self.read(buffer.len() - filled) {
             buffer[filled..filled + bytes.len()].copy_from_slice(&bytes);
@@ -306,7 +306,7 @@ impl Reassembly {
     }
 
     /// Copies in-order bytes into `buffer` and leaves them to be read; gives how many.
-    pub fn peek_into(&self, buffer: &mut [u8]) -> usize {
+    pub(crate) fn peek_into(&self, buffer: &mut [u8]) -> usize {
         let mut filled = 0;
         for bytes in self.ready.iter().map(Bytes::as_ref).chain([self.tail.as_ref()]) {
             let length = bytes.len().min(buffer.len() - filled);
@@ -317,13 +317,13 @@ impl Reassembly {
     }
 
     /// The out-of-order ranges by offset: disjoint, and a hole before each.
-    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> {
+    pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + DoubleEndedIterator {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
     /// The out-of-order ranges in the order in which SACK blocks report them (RFC 2018, section 4): first the one
     /// that holds the newest arrival, then those that changed last before it, then all others from the lowest on.
-    pub fn recent_ranges(&self) -> impl Iterator<Item = Range<u64>> {
+    pub(crate) fn recent_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let recent: ArrayVec<Range<u64>, RECENT> = self.recent.iter().filter_map(|&at| self.range_at(at)).collect();
         let others = {
             let recent = recent.clone();

@@ -42,7 +42,9 @@ impl RttEstimator {
     pub(crate) fn observe(&mut self, now: Time, rtt: Span) {
         self.latest = Some(rtt);
         self.min = Some(self.min.map_or(rtt, |m| m.min(rtt)));
-        if now - self.recent_since >= MIN_HALF_WINDOW {
+        if self.recent[1].is_none() {
+            self.recent_since = now;
+        } else if now - self.recent_since >= MIN_HALF_WINDOW {
             self.recent = [self.recent[1], None];
             self.recent_since = now;
         }

@@ -28,7 +28,7 @@ const SPARE_MIN: usize = 16 << 10;
 ///
 /// The capacity bounds the data, not the memory: what the data costs is [`memory`](Self::memory).
 #[derive(Debug)]
-pub struct SendBuffer {
+pub(crate) struct SendBuffer {
     capacity: usize,
     start: u64,
     end: u64,
@@ -80,7 +80,7 @@ impl Piece {
 impl SendBuffer {
     /// An empty buffer for up to `capacity` bytes of data, beginning at offset 1.
     #[must_use]
-    pub fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
             start: 1,
@@ -97,50 +97,50 @@ impl SendBuffer {
     }
 
     /// Changes the capacity. Data beyond a smaller one stays; only writing waits until there is room again.
-    pub fn set_capacity(&mut self, capacity: usize) {
+    pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }
 
     /// How many bytes of data may be in the buffer.
     #[must_use]
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
     /// The offset of the first byte not acknowledged: SND.UNA, except that it never passes the end of the data.
     #[must_use]
-    pub fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
     /// The offset after the last byte written.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// How many bytes the buffer holds.
     #[must_use]
-    pub fn len(&self) -> usize {
-        (self.end - self.start) as usize
+    pub(crate) fn len(&self) -> usize {
+        (self.end() - self.start()) as usize
     }
 
     /// Whether everything written was acknowledged.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// How many bytes may be written now.
     #[must_use]
-    pub fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.capacity.saturating_sub(self.len())
     }
 
     /// Bytes of memory that the buffer occupies, unused parts of blocks and spare blocks included. Kept data counts
     /// by its length: whether it pins a larger allocation only the application knows.
     #[must_use]
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.piece_bytes
             + self.spare_bytes
             + self.pieces.capacity() * size_of::<Piece>()
@@ -148,7 +148,7 @@ impl SendBuffer {
     }
 
     /// Copies as much of `data` as there is room for, and gives how much that was.
-    pub fn write(&mut self, data: &[u8]) -> usize {
+    pub(crate) fn write(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.free());
         let mut rest = &data[..taken];
         while !rest.is_empty() {
@@ -163,7 +163,7 @@ impl SendBuffer {
     }
 
     /// Gives back what the load of late no longer calls for: the sender fell silent.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.peak = self.len();
         self.trim_spare();
         self.spare.shrink_to_fit();
@@ -175,7 +175,7 @@ impl SendBuffer {
 
     /// Takes as much of `data` as there is room for, without copying if that is at least 4 KiB, and gives back the
     /// rest.
-    pub fn write_bytes(&mut self, mut data: Bytes) -> Bytes {
+    pub(crate) fn write_bytes(&mut self, mut data: Bytes) -> Bytes {
         let taken = data.split_to(data.len().min(self.free()));
         if taken.len() < KEEP_FROM {
             self.write(&taken);
@@ -196,7 +196,7 @@ impl SendBuffer {
 
     /// Drops everything before `una`. Offsets before the start do nothing; those past the end, such as the
     /// acknowledgment of a FIN, count as the end.
-    pub fn advance(&mut self, una: u64) {
+    pub(crate) fn advance(&mut self, una: u64) {
         self.start = una.clamp(self.start, self.end);
         while let Some(piece) = self.pieces.front()
             && piece.end() <= self.start
@@ -218,7 +218,7 @@ impl SendBuffer {
 
     /// Calls `each` with the slices, in order, that make up `range`: usually one. Gives how many bytes they have:
     /// what of the range lies outside the buffer is left out.
-    pub fn slices<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a [u8])) -> usize {
+    pub(crate) fn slices<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a [u8])) -> usize {
         let (from, to) = (range.start.max(self.start), range.end.min(self.end));
         if from >= to {
             return 0;
@@ -239,7 +239,7 @@ impl SendBuffer {
     }
 
     /// Adds the slices that make up `range` to `out`; otherwise as [`slices`](Self::slices).
-    pub fn gather<'a>(&'a self, range: Range<u64>, out: &mut impl Extend<&'a [u8]>) -> usize {
+    pub(crate) fn gather<'a>(&'a self, range: Range<u64>, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.slices(range, |slice| out.extend([slice]))
     }
 

@@ -1,16 +1,221 @@
 //! Packet captures at the socket: classic pcap, nanoseconds, raw IP, with real TCP headers.
+//!
+//! Datagrams are written as the TCP segments they stand for, so that any tool reads them as plain TCP. Batches of
+//! segmentation offload are cut into their segments. Sent segments carry the time at which they were made, received
+//! ones the kernel's receive time where there is one; both kinds are merged by it.
 
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
+use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
-use crate::io::{Incoming, Outgoing};
+use crate::io::{Incoming, Io, Outgoing};
+
+/// Classic pcap with nanoseconds, and version 2.4 (draft-ietf-opsawg-pcap).
+const MAGIC: u32 = 0xa1b2_3c4d;
+const VERSION: [u16; 2] = [2, 4];
+/// What tcpdump writes for "whole packets".
+const SNAPLEN: u32 = 262_144;
+/// LINKTYPE_RAW: an IPv4 or IPv6 header comes first.
+const LINKTYPE: u32 = 101;
+/// File writes are gathered up to this size.
+const BUFFER: usize = 256 << 10;
+/// A sent segment waits for received ones that are older but were not read yet: for so long, and so many bytes of
+/// them, at most.
+const HOLD: Span = Span::from_millis(50);
+const HOLD_BYTES: usize = 4 << 20;
+/// What is buffered reaches the file after so long, if packets still come.
+const FLUSH_INTERVAL: Span = Span::from_millis(500);
 
 /// A capture under way.
 #[derive(Debug)]
-pub(crate) struct Capture {}
+pub(crate) struct Capture {
+    path: PathBuf,
+    /// `None` once the disk failed.
+    out: Option<BufWriter<File>>,
+    /// Nanoseconds that the wall clock was ahead of ours when the capture began. Steps of the wall clock since are
+    /// not followed: intervals stay true.
+    epoch: u128,
+    /// Sent packets, oldest first, that may still be preceded by received ones.
+    held: VecDeque<(Time, Vec<u8>)>,
+    held_bytes: usize,
+    sent_at: Time,
+    written_at: Time,
+    flushed_at: Time,
+    identification: [u16; 2],
+    scratch: Vec<u8>,
+    packet: Vec<u8>,
+}
 
 impl Capture {
-    pub(crate) fn received(&mut self, _now: Time, _local: SocketAddr, _incoming: &Incoming<'_>) {}
-    pub(crate) fn sent(&mut self, _now: Time, _local: SocketAddr, _outgoing: &Outgoing<'_>) {}
+    /// Starts a capture in a new file, replacing one of that name.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
+        out.write_all(&MAGIC.to_le_bytes())?;
+        for half in VERSION {
+            out.write_all(&half.to_le_bytes())?;
+        }
+        // Time zone and accuracy: unused.
+        out.write_all(&[0; 8])?;
+        out.write_all(&SNAPLEN.to_le_bytes())?;
+        out.write_all(&LINKTYPE.to_le_bytes())?;
+        out.flush()?;
+        let (now, wall) = Io::clocks();
+        Ok(Self {
+            path: path.to_owned(),
+            out: Some(out),
+            epoch: wall.as_nanos().saturating_sub(u128::from(now.as_nanos())),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            sent_at: Time::ZERO,
+            written_at: Time::ZERO,
+            flushed_at: now,
+            identification: [0; 2],
+            scratch: Vec::new(),
+            packet: Vec::new(),
+        })
+    }
+
+    /// Records what was received at the socket `local`.
+    pub(crate) fn received(&mut self, now: Time, local: SocketAddr, incoming: &Incoming<'_>) {
+        if self.out.is_none() {
+            return;
+        }
+        let at = incoming.rx_time.unwrap_or(now).min(now);
+        let mut to = local;
+        if let Some(ip) = incoming.dst_ip.filter(|_| local.ip().is_unspecified()) {
+            to.set_ip(ip);
+        }
+        self.release(at);
+        let mut ip = IpFields { tos: incoming.ecn, ..IpFields::default() };
+        ip.ttl = incoming.ttl.unwrap_or(ip.ttl);
+        let mut packet = std::mem::take(&mut self.packet);
+        for datagram in incoming.data.chunks(incoming.stride.max(1)) {
+            ip.identification = self.next_identification(0);
+            if synthesise(datagram, incoming.source, to, ip, &mut packet) {
+                self.record(at, &packet);
+            }
+        }
+        self.packet = packet;
+        self.flush_sometimes(now);
+    }
+
+    /// Records what was sent from the socket `local`.
+    pub(crate) fn sent(&mut self, now: Time, local: SocketAddr, outgoing: &Outgoing<'_>) {
+        if self.out.is_none() {
+            return;
+        }
+        self.sent_at = self.sent_at.max(now);
+        let mut from = local;
+        if let Some(ip) = outgoing.src_ip.filter(|_| local.ip().is_unspecified()) {
+            from.set_ip(ip);
+        }
+        let mut data = std::mem::take(&mut self.scratch);
+        data.clear();
+        outgoing.slices.iter().for_each(|slice| data.extend_from_slice(slice));
+        let size = outgoing.segment_size.map_or(data.len(), usize::from).max(1);
+        let mut ip = IpFields { tos: outgoing.tos, ..IpFields::default() };
+        for datagram in data.chunks(size) {
+            ip.identification = self.next_identification(1);
+            let mut packet = Vec::new();
+            if synthesise(datagram, from, outgoing.destination, ip, &mut packet) {
+                self.held_bytes += packet.len();
+                self.held.push_back((self.sent_at, packet));
+            }
+        }
+        self.scratch = data;
+        if let Some(long_ago) = now.as_nanos().checked_sub(HOLD.as_nanos()) {
+            self.release(Time::from_nanos(long_ago));
+        }
+        while self.held_bytes > HOLD_BYTES {
+            self.release_one();
+        }
+        self.flush_sometimes(now);
+    }
+
+    /// Writes everything to the file.
+    pub(crate) fn flush(&mut self) {
+        self.release(Time::MAX);
+        self.attempt(Write::flush);
+    }
+
+    fn flush_sometimes(&mut self, now: Time) {
+        if now - self.flushed_at >= FLUSH_INTERVAL {
+            self.flushed_at = now;
+            self.attempt(Write::flush);
+        }
+    }
+
+    /// Writes what was sent up to `until`.
+    fn release(&mut self, until: Time) {
+        while self.held.front().is_some_and(|(at, _)| *at <= until) {
+            self.release_one();
+        }
+    }
+
+    fn release_one(&mut self) {
+        if let Some((at, packet)) = self.held.pop_front() {
+            self.held_bytes -= packet.len();
+            self.record(at, &packet);
+        }
+    }
+
+    /// Writes a packet; its time is that of the one before if it seems to be earlier.
+    fn record(&mut self, at: Time, packet: &[u8]) {
+        self.written_at = self.written_at.max(at);
+        let wall = self.epoch.saturating_add(u128::from(self.written_at.as_nanos()));
+        // The format has 32 bits: they last until 2106.
+        let seconds = (wall / 1_000_000_000) as u32;
+        let nanos = (wall % 1_000_000_000) as u32;
+        let len = packet.len() as u32;
+        let mut header = [0; 16];
+        for (field, value) in header.chunks_exact_mut(4).zip([seconds, nanos, len, len]) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        self.attempt(|out| {
+            out.write_all(&header)?;
+            out.write_all(packet)
+        });
+    }
+
+    /// Does something to the file. If that fails the capture ends; the connections go on.
+    fn attempt(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+        let Some(out) = &mut self.out else { return };
+        if let Err(error) = act(out) {
+            tracing::warn!(path = %self.path.display(), %error, "the capture ends here");
+            if let Some(out) = self.out.take() {
+                // Dropping the writer would try once more.
+                let _ = out.into_parts();
+            }
+            self.held = VecDeque::new();
+            self.held_bytes = 0;
+        }
+    }
+
+    fn next_identification(&mut self, direction: usize) -> u16 {
+        let Some(counter) = self.identification.get_mut(direction) else { return 0 };
+        *counter = counter.wrapping_add(1);
+        *counter
+    }
 }
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// Makes the IP packet that `datagram` stands for. Whether there is one: what is no segment cannot be shown as TCP.
+fn synthesise(datagram: &[u8], from: SocketAddr, to: SocketAddr, ip: IpFields, packet: &mut Vec<u8>) -> bool {
+    packet.resize(datagram.len() + MAX_GROWTH, 0);
+    let written = tcp_from_udp(datagram, from, to, ip, packet);
+    packet.truncate(written.unwrap_or(0));
+    written.is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ impl Drop for Driver {
         self.stop_lingering();
         // The runtime is going down, or all is over: nobody must wait for ever.
         let mut state = self.shared.lock();
-        state.abandon();
+        state.abandon(&self.shared, Io::now());
         let wakers = state.take_wakers();
         drop(state);
         wakers.into_iter().for_each(std::task::Waker::wake);
@@ -135,6 +135,7 @@ impl Future for Driver {
         let mut state = shared.lock();
         let turn = state.transmit(&shared, now);
         state.arm(&shared);
+        state.observe(now);
         state.finish();
         let wakers = state.take_wakers();
         drop(state);

@@ -2,15 +2,21 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use longhaul_tcp::{Blocked, ConnId, Connection, Info, State};
+use longhaul_tcp::{Blocked, ConnId, Connection, State};
 
-use crate::error::{from_blocked, from_connection};
+use crate::error::from_blocked;
 use crate::io::Io;
 use crate::shared::Shared;
 use crate::waiters::Waiters;
+
+mod ops;
+
+pub(crate) use ops::to_span;
 
 /// Bytes copied under the endpoint's lock by one read or write.
 const COPY_LIMIT: usize = 256 << 10;
@@ -21,6 +27,9 @@ pub(crate) struct Handle {
     pub(crate) id: ConnId,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
+    /// Zero: dropping the handle aborts the connection.
+    linger: Mutex<Option<Duration>>,
+    error_taken: AtomicBool,
 }
 
 /// What a handle waits for.
@@ -33,8 +42,18 @@ enum Wait {
 
 impl Handle {
     /// The caller has counted the handle in the endpoint's state.
-    pub(crate) fn new(shared: Arc<Shared>, id: ConnId, local: SocketAddr, peer: SocketAddr) -> Self {
-        Self { shared, id, local, peer }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        id: ConnId,
+        local: SocketAddr,
+        peer: SocketAddr,
+        linger: Option<Duration>,
+    ) -> Self {
+        let span = tracing::debug_span!("connection", %local, %peer);
+        if !span.is_disabled() {
+            shared.lock().set_span(id, span);
+        }
+        Self { shared, id, local, peer, linger: Mutex::new(linger), error_taken: AtomicBool::new(false) }
     }
 
     /// Tries `act`; if it would block, `cx` is woken when that may have changed.
@@ -54,10 +73,14 @@ impl Handle {
             if matches!(result, Err(Blocked::WouldBlock)) {
                 waiting(waiters, wait).register(cx);
             }
-            result.map_err(from_blocked)
+            (result.map_err(from_blocked), connection.is_gathering())
         });
-        self.shared.settle(state, now);
-        match result {
+        if result.as_ref().is_some_and(|(_, gathering)| *gathering) {
+            self.shared.settle_later(state);
+        } else {
+            self.shared.settle(state, now);
+        }
+        match result.map(|(result, _)| result) {
             None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
             Some(Ok(value)) => Poll::Ready(Ok(value)),
             Some(Err(Some(error))) => Poll::Ready(Err(error)),
@@ -75,10 +98,6 @@ impl Handle {
         self.poll(cx, Wait::Write, |connection| connection.write(part))
     }
 
-    pub(crate) fn shutdown(&self) {
-        self.shared.drive(self.id, |connection, _| connection.shutdown());
-    }
-
     /// Ready when the handshake is over, one way or the other.
     pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         self.poll(cx, Wait::State, |connection| match (connection.error(), connection.state()) {
@@ -90,21 +109,14 @@ impl Handle {
 
     /// Ready when everything written, and the FIN, is acknowledged, or the connection is over.
     pub(crate) fn poll_finished(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(cx, Wait::State, |connection| match (connection.error(), connection.is_finished()) {
-            (Some(error), _) => Err(Blocked::Failed(error)),
-            (None, true) => Ok(()),
-            (None, false) => Err(Blocked::WouldBlock),
+        self.poll(cx, Wait::State, |connection| match (connection.is_finished(), connection.error()) {
+            // Whatever happened since.
+            (true, _) => Ok(()),
+            (false, Some(error)) => Err(Blocked::Failed(error)),
+            (false, None) => Err(Blocked::WouldBlock),
         })
     }
 
-    pub(crate) fn info(&self) -> io::Result<Info> {
-        let now = Io::now();
-        self.shared.look(self.id, |connection, _| connection.info(now)).ok_or(io::ErrorKind::NotConnected.into())
-    }
-
-    pub(crate) fn take_error(&self) -> Option<io::Error> {
-        self.shared.look(self.id, |connection, _| connection.error()).flatten().map(from_connection)
-    }
 }
 
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {
@@ -120,6 +132,10 @@ impl Drop for Handle {
         let mut state = self.shared.lock();
         let now = Io::now();
         state.handles -= 1;
+        if *self.linger.get_mut().unwrap_or_else(PoisonError::into_inner) == Some(Duration::ZERO) {
+            state.with(now, self.id, |connection, _| connection.abort());
+        }
+        state.note_release(self.id);
         state.endpoint.release(now, self.id);
         state.forget_waiters(self.id);
         if state.handles == 0 {

@@ -3,14 +3,14 @@
 //! Both implementations have the same methods. Sending never waits: whoever holds the endpoint's lock sends; only the
 //! driver task waits for readiness.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
 pub(crate) use linux::{Io, Receiver as IoReceiver};
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 pub(crate) use portable::{Io, Receiver as IoReceiver};
 
 use std::io::IoSlice;

@@ -9,8 +9,9 @@ use longhaul_tcp::{Config, Endpoint, EndpointConfig};
 use tokio::net::ToSocketAddrs;
 
 use crate::driver::Driver;
-use crate::handle::Handle;
 use crate::io::Io;
+use crate::qlog::Role;
+use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
@@ -18,6 +19,7 @@ use crate::stream::TcpStream;
 #[derive(Debug)]
 pub struct TcpListener {
     shared: Arc<Shared>,
+    habits: Habits,
 }
 
 impl TcpListener {
@@ -28,7 +30,7 @@ impl TcpListener {
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for addr in tokio::net::lookup_host(addr).await? {
-            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Config::default(), None)) {
+            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Config::default().into(), None)) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => last = Some(error),
             }
@@ -41,10 +43,11 @@ impl TcpListener {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        Self::over(std::net::UdpSocket::bind(addr)?, config, None)
+        Self::over(std::net::UdpSocket::bind(addr)?, config.into(), None)
     }
 
-    pub(crate) fn over(socket: std::net::UdpSocket, config: Config, backlog: Option<usize>) -> io::Result<Self> {
+    pub(crate) fn over(socket: std::net::UdpSocket, mut setup: Setup, backlog: Option<usize>) -> io::Result<Self> {
+        setup.check()?;
         let io = Io::new(socket, false)?;
         let local = io.local_addr()?;
         let buffers = crate::shared::set_buffers(&io);
@@ -53,14 +56,18 @@ impl TcpListener {
             settings.backlog = backlog;
         }
         let mut endpoint = Endpoint::new(settings, Io::now());
+        let config = std::mem::take(&mut setup.config);
         endpoint.listen(Arc::new(config));
         let shared = Shared::new(io, endpoint, local, buffers);
+        let habits = setup.apply(&shared);
         shared.lock().handles += 1;
         Driver::spawn(Arc::clone(&shared));
-        Ok(Self { shared })
+        Ok(Self { shared, habits })
     }
 
     /// The next connection.
+    ///
+    /// Cancel safety: cancel safe; no connection is lost.
     ///
     /// # Errors
     /// If the socket failed.
@@ -69,6 +76,9 @@ impl TcpListener {
     }
 
     /// As [`accept`](Self::accept), for those who poll.
+    ///
+    /// # Errors
+    /// As there.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
@@ -88,8 +98,33 @@ impl TcpListener {
             local.set_ip(tuple.local);
         }
         drop(state);
-        let handle = Handle::new(Arc::clone(&self.shared), id, local, tuple.remote);
+        let handle = self.habits.handle(&self.shared, id, [local, tuple.remote], Role::Server);
         Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)))
+    }
+
+    /// Stops listening and waits until no connection of this socket is left: until the peers have acknowledged what the
+    /// program wrote to the streams it has closed or dropped. Streams that the program still holds are waited for, too.
+    /// Connections that were not accepted are reset.
+    ///
+    /// Cancel safety: the listener is closed in any case.
+    ///
+    /// # Errors
+    /// If the socket failed.
+    pub async fn close(self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        std::future::poll_fn(|cx| {
+            let mut state = shared.lock();
+            if state.endpoint.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(kind) = state.fatal {
+                return Poll::Ready(Err(kind.into()));
+            }
+            state.idle.register(cx);
+            Poll::Pending
+        })
+        .await
     }
 
     /// The address listened on.

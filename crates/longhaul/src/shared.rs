@@ -16,6 +16,7 @@ use longhaul_units::{Span, Time};
 
 use crate::capture::Capture;
 use crate::io::{Buffers, Fault, Incoming, Io, Outgoing};
+use crate::qlog::Qlog;
 use crate::waiters::{Waiters, WakerSet};
 
 /// Batches that one holder of the lock sends before others get their turn.
@@ -64,6 +65,11 @@ pub(crate) struct State {
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<Capture>,
+    pub(crate) qlogs: Vec<Qlog>,
+    /// Who waits for the last connection to end.
+    pub(crate) idle: WakerSet,
+    /// The DSCP of what asks for none of its own.
+    pub(crate) dscp: u8,
     wake: Vec<Waker>,
     scratch: Vec<u8>,
     /// The one connection of a connected socket.
@@ -97,6 +103,9 @@ impl Shared {
             stats: SocketStats::default(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
+            qlogs: Vec::new(),
+            idle: WakerSet::default(),
+            dscp: 0,
             wake: Vec::new(),
             scratch: Vec::new(),
             client: None,
@@ -142,6 +151,15 @@ impl Shared {
         wake.into_iter().for_each(Waker::wake);
     }
 
+    /// Ends a call after which more is likely to follow at once: the driver sends, once the caller has yielded.
+    pub(crate) fn settle_later(&self, mut state: MutexGuard<'_, State>) {
+        state.wake_driver();
+        state.finish();
+        let wake = state.take_wakers();
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+    }
+
     /// Between whom a datagram passes, as the endpoint's table has it.
     fn tuple(&self, remote: SocketAddr, local: Option<IpAddr>) -> Tuple {
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -153,7 +171,7 @@ impl Shared {
     }
 }
 
-fn slot(waiters: &mut Vec<Waiters>, id: ConnId) -> &mut Waiters {
+pub(crate) fn slot(waiters: &mut Vec<Waiters>, id: ConnId) -> &mut Waiters {
     let index = id.index();
     if waiters.len() <= index {
         waiters.resize_with(index + 1, Waiters::default);
@@ -249,7 +267,7 @@ impl State {
         let tuple = destination.tuple;
         let mut outgoing = Outgoing {
             destination: tuple.remote,
-            tos: batch.dscp << 2 | ecn_bits(batch.ecn),
+            tos: (if batch.dscp == 0 { self.dscp } else { batch.dscp }) << 2 | ecn_bits(batch.ecn),
             src_ip: (!tuple.local.is_unspecified()).then_some(tuple.local),
             segment_size: several.then_some(batch.segment_size as u16),
             slices: &slices.list,
@@ -305,9 +323,13 @@ impl State {
         self.wake_everybody();
     }
 
-    /// The driver is gone.
-    pub(crate) fn abandon(&mut self) {
+    /// The driver is gone. Peers that still expect something are told as long as there is a socket to do it.
+    pub(crate) fn abandon(&mut self, shared: &Shared, now: Time) {
         self.driver = None;
+        if self.fatal.is_none() {
+            self.endpoint.abandon(now);
+            while self.transmit(shared, now) == Turn::More {}
+        }
         if self.handles > 0 && self.fatal.is_none() {
             self.fatal = Some(io::ErrorKind::NotConnected);
         }
@@ -328,6 +350,7 @@ impl State {
             waiters.state.take(&mut self.wake);
         }
         self.incoming.take(&mut self.wake);
+        self.idle.take(&mut self.wake);
         self.wake_driver();
     }
 
@@ -356,6 +379,7 @@ impl State {
             match event {
                 EndpointEvent::Incoming => self.incoming.take(&mut self.wake),
                 EndpointEvent::Connection(id, event) => {
+                    self.note(id, event);
                     let waiters = slot(&mut self.waiters, id);
                     match event {
                         Event::Readable => waiters.read.take(&mut self.wake),
@@ -372,6 +396,9 @@ impl State {
                 }
                 _ => {}
             }
+        }
+        if self.endpoint.is_empty() {
+            self.idle.take(&mut self.wake);
         }
     }
 

@@ -34,4 +34,6 @@ pub(crate) struct Waiters {
     pub(crate) write: WakerSet,
     /// For the handshake, for the acknowledgment of the FIN, for the end.
     pub(crate) state: WakerSet,
+    /// The connection's, if anybody subscribes to it.
+    pub(crate) span: Option<tracing::Span>,
 }

@@ -18,12 +18,24 @@ struct Delivery {
     /// Send time of the oldest, and of the newest, that was never retransmitted: RTT samples (Karn).
     oldest_clean: Option<Time>,
     newest_clean: Option<Time>,
-    /// The newest retransmitted one's send time, for a sample by timestamp echo.
+    /// Send time of the newest retransmission.
+    retransmitted: Option<Time>,
     mtu_probe: bool,
     proves_spurious: bool,
 }
 
 impl Delivery {
+    /// Send times of the newest and the oldest segment that an RTT sample may be taken of. What was sent before a
+    /// retransmission that the same ACK covers may have waited at the receiver until that came.
+    fn clean(&self) -> Option<(Time, Time)> {
+        let (newest, oldest) = self.newest_clean.zip(self.oldest_clean)?;
+        match self.retransmitted {
+            Some(at) if newest <= at => None,
+            Some(_) => Some((newest, newest)),
+            None => Some((newest, oldest)),
+        }
+    }
+
     fn note(&mut self, record: &Record, burst: &Burst) {
         let key = (burst.sent_at, record.end());
         if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
@@ -31,7 +43,9 @@ impl Delivery {
         }
         if !record.is_retransmitted() {
             self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
-            self.newest_clean = Some(self.newest_clean.map_or(burst.sent_at, |t| t.max(burst.sent_at)));
+            self.newest_clean = self.newest_clean.max(Some(burst.sent_at));
+        } else {
+            self.retransmitted = self.retransmitted.max(Some(burst.sent_at));
         }
         self.mtu_probe |= record.is_mtu_probe();
     }
@@ -52,6 +66,7 @@ impl Connection {
         let una_advanced = ack.saturating_sub(self.snd.una);
         if una_advanced == 0 && header.options.sack.is_empty() && len > 0 {
             // Plain data from a peer to whom we owe nothing.
+            self.after_window_change(now, window_changed);
             return;
         }
         let at = meta.rx_time.unwrap_or(now).min(now);
@@ -61,7 +76,11 @@ impl Connection {
         let outcome = AckOutcome {
             una_advanced,
             newly_sacked: delivered.saturating_sub(una_advanced),
-            duplicate: una_advanced == 0 && len == 0 && !window_changed && before.flight_size > 0,
+            duplicate: ack == self.snd.una
+                && una_advanced == 0
+                && len == 0
+                && !window_changed
+                && before.flight_size > 0,
             dsack,
             echo: header.options.timestamps.map(|t| t.echo),
             proves_spurious: delivery.proves_spurious,
@@ -195,12 +214,19 @@ impl Connection {
     }
 
     /// SND.WND follows the newest segment (RFC 9293, section 3.10.7.4). Whether it changed.
+    ///
+    /// A segment that advances SND.UNA is always the newest, though reordering may have brought later data before it:
+    /// the old window counted from the new SND.UNA would reach beyond what the peer offers.
     fn update_window(&mut self, header: &Header, seq_offset: u64, ack: u64) -> bool {
-        let newer = self.snd.wl1 < seq_offset || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
+        let newer = ack > self.snd.una
+            || self.snd.wl1 < seq_offset
+            || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
         if ack < self.snd.una || !newer {
             return false;
         }
-        let window = u64::from(header.window) << self.negotiated.send_shift;
+        // The window in a SYN is never scaled (RFC 7323, section 2.2).
+        let shift = if header.flags.contains(Flags::SYN) { 0 } else { self.negotiated.send_shift };
+        let window = u64::from(header.window) << shift;
         let old_edge = self.snd.window_edge();
         self.snd.wl1 = seq_offset;
         self.snd.wl2 = ack;
@@ -239,7 +265,7 @@ impl Connection {
         flight: u64,
     ) -> Option<RttSample> {
         let mss = Bytes::from(self.mss());
-        if let (Some(newest), Some(oldest)) = (delivery.newest_clean, delivery.oldest_clean) {
+        if let Some((newest, oldest)) = delivery.clean() {
             let rtt = (at - newest).max(longhaul_units::Span::from_nanos(1));
             self.rtt.observe(now, rtt);
             self.rtt.sample((at - oldest).max(rtt), Bytes(flight), mss);
@@ -264,7 +290,7 @@ impl Connection {
         self.snd.buffer.advance(data_end);
         self.snd.probing_window = false;
         self.timers.stop(Timer::Persist);
-        if self.snd.writer_waits && self.snd.buffer.free() >= self.snd.buffer.capacity() / 4 {
+        if self.snd.writer_waits && self.snd.has_room_again() {
             self.snd.writer_waits = false;
             self.events.raise(Event::Writable);
         }

@@ -32,7 +32,8 @@ impl Connection {
     /// [`Blocked::WouldBlock`] if nothing fits, else why nothing will ever.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
         self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
-        let taken = self.snd.buffer.write(data);
+        let room = self.snd.room().min(data.len());
+        let taken = self.snd.buffer.write(&data[..room]);
         if taken == 0 && !data.is_empty() {
             self.snd.writer_waits = true;
             return Err(Blocked::WouldBlock);
@@ -47,13 +48,24 @@ impl Connection {
     pub fn write_bytes(&mut self, data: &mut Bytes) -> Result<usize, Blocked> {
         self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
         let before = data.len();
-        *data = self.snd.buffer.write_bytes(std::mem::take(data));
-        let taken = before - data.len();
+        let part = data.split_to(self.snd.room().min(before));
+        let taken = part.len();
+        // What there is room for is taken whole.
+        let _ = self.snd.buffer.write_bytes(part);
         if taken == 0 && before > 0 {
             self.snd.writer_waits = true;
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
+    }
+
+    /// Whether it pays to wait a moment for the next write: data is in flight, so that nothing is idle meanwhile, and
+    /// what waits to be sent does not fill a batch yet.
+    #[must_use]
+    pub fn is_gathering(&self) -> bool {
+        const BATCH: u64 = 64 << 10;
+        let unsent = self.snd.unsent();
+        unsent > 0 && unsent < BATCH && !self.snd.board.is_empty() && !self.snd.fin_queued && !self.rcv.ack_due
     }
 
     fn check_writable(&self) -> Result<(), Blocked> {
@@ -72,7 +84,36 @@ impl Connection {
     /// Bytes that [`write`](Self::write) would take now.
     #[must_use]
     pub fn writable(&self) -> usize {
-        if self.check_writable().is_ok() { self.snd.buffer.free() } else { 0 }
+        if self.check_writable().is_ok() { self.snd.room() } else { 0 }
+    }
+
+    /// Whether [`write`](Self::write) would do something other than [`Blocked::WouldBlock`]; if not, an
+    /// [`Event::Writable`] will tell.
+    pub fn is_writable(&mut self) -> bool {
+        let waits = match self.check_writable() {
+            Ok(()) => self.snd.room() == 0,
+            Err(blocked) => blocked == Blocked::WouldBlock,
+        };
+        self.snd.writer_waits |= waits;
+        !waits
+    }
+
+    /// Whether the peer has ended its stream and everything of it has arrived, read or not.
+    #[must_use]
+    pub fn is_read_closed(&self) -> bool {
+        self.rcv.fin_reached() || self.state == State::Closed
+    }
+
+    /// Whether nothing more can be written: the stream was ended, or the connection is over.
+    #[must_use]
+    pub fn is_write_closed(&self) -> bool {
+        self.error.is_some() || self.snd.fin_queued || !self.state.can_send()
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn config(&self) -> &crate::config::Config {
+        &self.config
     }
 
     /// Takes up to `max` bytes in order; an empty result is the end of the stream.
@@ -179,6 +220,12 @@ impl Connection {
         self.snd.fin_acknowledged() || (self.state == State::Closed && self.error.is_none())
     }
 
+    /// Whether both sides are done: the process may end without leaving the peer waiting for an answer.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        matches!(self.state, State::TimeWait | State::Closed)
+    }
+
     /// Nobody will read any more. If data is unread, or arrives later, the peer is told by a RST that it was lost
     /// (RFC 9293, section 3.6.1).
     pub fn close_read(&mut self) {
@@ -246,6 +293,14 @@ impl Connection {
     pub fn update_config(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
         change(std::sync::Arc::make_mut(&mut self.config));
         self.snd.buffer.set_capacity(self.config.send_buffer);
+        self.snd.lowat = super::sender::lowat(&self.config);
+        if self.snd.writer_waits && self.snd.has_room_again() {
+            self.snd.writer_waits = false;
+            self.events.raise(Event::Writable);
+        }
+        if self.state == State::Closed {
+            return;
+        }
         let now = self.now;
         self.arm_keep_alive(now);
         self.arm_retransmission(now);
@@ -268,6 +323,7 @@ impl Connection {
         let now = self.advance(now);
         let mut due = Timers::default();
         std::mem::swap(&mut due, &mut self.timers);
+        let user_late = due.get(Timer::User).map(|at| now - at);
         let mut fired = [None; Timer::COUNT];
         for slot in &mut fired {
             *slot = due.expire(now);
@@ -277,8 +333,21 @@ impl Connection {
             if self.state == State::Closed {
                 return;
             }
-            self.fire(now, timer);
+            match (timer, user_late) {
+                (Timer::User, Some(late)) if late > self.rtt.rto() => self.grant_respite(now),
+                _ => self.fire(now, timer),
+            }
         }
+    }
+
+    /// The user timeout passed while nobody was running, this host being suspended, say: the peer is asked once more
+    /// before it is given up.
+    fn grant_respite(&mut self, now: Time) {
+        let respite = self.rtt.rto() * 2;
+        if let (Some(limit), Some(since)) = (self.config.user_timeout, self.loss.stalled_since.as_mut()) {
+            *since = (now + respite) - limit;
+        }
+        self.timers.arm(Timer::User, now + respite);
     }
 
     fn fire(&mut self, now: Time, timer: Timer) {

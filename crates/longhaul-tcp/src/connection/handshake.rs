@@ -17,8 +17,10 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 /// SYN-ACKs sent unasked to an address that has not proved itself: three in all, so that at most three times what
-/// came goes back.
+/// came goes back (RFC 9000, section 8, has that bound).
 const SYN_ACK_RETRIES: u32 = 2;
+/// Towards a SYN without MSS option, which our answer is longer than: two in all.
+const LONGER_SYN_ACK_RETRIES: u32 = 1;
 
 /// What is needed only until the connection is established.
 #[derive(Clone, Debug)]
@@ -27,8 +29,8 @@ pub(super) struct Handshake {
     due: bool,
     retries: u32,
     sent_at: Time,
-    /// The peer opened, we answered.
-    passive: bool,
+    /// How often a SYN-ACK is repeated unasked, if the peer opened.
+    passive: Option<u32>,
 }
 
 impl Connection {
@@ -36,7 +38,7 @@ impl Connection {
     pub(crate) fn connect(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
         conn.enter(State::SynSent);
-        conn.begin_handshake(now, false);
+        conn.begin_handshake(now, None);
         conn
     }
 
@@ -53,7 +55,8 @@ impl Connection {
         conn.enter(State::Listen);
         conn.enter(State::SynReceived);
         conn.take_syn(now, syn);
-        conn.begin_handshake(now, true);
+        let longer = syn.options.mss.is_none();
+        conn.begin_handshake(now, Some(if longer { LONGER_SYN_ACK_RETRIES } else { SYN_ACK_RETRIES }));
         conn
     }
 
@@ -76,17 +79,13 @@ impl Connection {
         conn
     }
 
-    fn begin_handshake(&mut self, now: Time, passive: bool) {
+    fn begin_handshake(&mut self, now: Time, passive: Option<u32>) {
         self.snd.nxt = 1;
         self.handshake = Some(Box::new(Handshake { due: true, retries: 0, sent_at: now, passive }));
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, now + limit);
         }
-    }
-
-    pub(super) fn is_passive(&self) -> bool {
-        self.handshake.as_ref().is_some_and(|h| h.passive)
     }
 
     pub(super) fn transmit_handshake(&mut self, now: Time, batch: &mut Batch) -> bool {
@@ -278,8 +277,8 @@ impl Connection {
 
     /// The SYN timer fired.
     pub(super) fn retransmit_syn(&mut self, now: Time) {
-        let limit = if self.is_passive() { SYN_ACK_RETRIES } else { self.config.syn_retries };
         let Some(handshake) = self.handshake.as_mut() else { return };
+        let limit = handshake.passive.unwrap_or(self.config.syn_retries);
         if handshake.retries >= limit {
             self.finish(Some(ConnectionError::TimedOut));
             return;

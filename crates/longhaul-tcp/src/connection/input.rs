@@ -126,6 +126,11 @@ impl Arrival<'_> {
         self.payload.len() as i64 + i64::from(self.has(Flags::SYN)) + i64::from(self.has(Flags::FIN))
     }
 
+    /// The offset after the segment.
+    fn end(&self) -> i64 {
+        self.start.saturating_add(self.len())
+    }
+
     fn has(&self, flag: Flags) -> bool {
         self.header.flags.contains(flag)
     }
@@ -148,9 +153,8 @@ impl Connection {
 
     fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) {
         if self.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
-            match self.handle_repeated_syn(&segment) {
-                Some(start) => segment.start = start,
-                None => return,
+            if !self.handle_repeated_syn(&mut segment) {
+                return;
             }
         } else if !self.passes_paws(now, &segment) || !self.is_acceptable(now, &segment) {
             return;
@@ -159,16 +163,17 @@ impl Connection {
             self.handle_reset(now, &segment);
             return;
         }
-        if segment.has(Flags::SYN) && segment.start > 0 {
+        if segment.has(Flags::SYN) && self.state != State::SynReceived {
             self.challenge(now);
             return;
         }
         if !segment.has(Flags::ACK) {
             return;
         }
-        self.remember_timestamp(now, &segment);
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
+        self.remember_timestamp(now, &segment);
         self.last_heard = now;
+        self.snd.unanswered_probes = 0;
         self.arm_keep_alive(now);
         self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
         self.after_ack(now);
@@ -186,16 +191,19 @@ impl Connection {
     }
 
     /// A SYN of the peer we already answered: its answer may have been lost. A SYN-ACK in simultaneous open is the
-    /// acknowledgment we wait for: the offset of what follows its SYN.
-    fn handle_repeated_syn(&mut self, segment: &Arrival<'_>) -> Option<i64> {
+    /// acknowledgment we wait for, and all that counts of the segment. Whether there is one to be looked at.
+    fn handle_repeated_syn(&mut self, segment: &mut Arrival<'_>) -> bool {
         if segment.has(Flags::RST) {
-            return None;
+            return false;
         }
         if segment.has(Flags::ACK) {
-            return Some(0);
+            segment.payload = Payload::copied(&[]);
+            // The peer may not have heard of our SYN-ACK.
+            self.rcv.ack_due = true;
+            return true;
         }
         self.repeat_syn_ack();
-        None
+        false
     }
 
     /// RFC 7323, section 5.3, R1: a segment with an older timestamp is a duplicate from the past.
@@ -207,13 +215,18 @@ impl Connection {
             // RFC 7323, section 3.2: once negotiated, a segment without is dropped.
             return false;
         };
-        let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.clock.validity());
-        if !comparable || !seq::later(self.rcv.ts_recent, stamp.value) {
+        if !self.is_from_the_past(now, stamp.value) {
             return true;
         }
         self.stats.paws_dropped += 1;
         self.answer_unacceptable(now, segment);
         false
+    }
+
+    /// Whether a timestamp is older than the newest remembered, if that is not too old to tell (RFC 7323, section 5.5).
+    fn is_from_the_past(&self, now: Time, value: u32) -> bool {
+        let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.clock.validity());
+        comparable && seq::later(self.rcv.ts_recent, value)
     }
 
     /// RFC 9293, section 3.10.7.4, first: whether any octet lies in the window.
@@ -241,7 +254,11 @@ impl Connection {
         if segment.has(Flags::RST) {
             return;
         }
-        if self.state == State::TimeWait && segment.has(Flags::FIN) {
+        if segment.has(Flags::SYN) {
+            self.challenge(now);
+            return;
+        }
+        if self.state == State::TimeWait && segment.has(Flags::FIN) && segment.end() == self.rcv.next() as i64 {
             self.timers.arm(Timer::Linger, now + self.config.time_wait);
         }
         let end = segment.start + segment.payload.len() as i64;
@@ -293,7 +310,7 @@ impl Connection {
     fn remember_timestamp(&mut self, now: Time, segment: &Arrival<'_>) {
         let Some(stamp) = segment.header.options.timestamps.filter(|_| self.negotiated.timestamps) else { return };
         let last_ack = self.rcv.last_ack_sent as i64;
-        if segment.start <= last_ack && !seq::later(self.rcv.ts_recent, stamp.value) {
+        if segment.start <= last_ack && !self.is_from_the_past(now, stamp.value) {
             self.rcv.ts_recent = stamp.value;
             self.rcv.ts_recent_at = Some(now);
         }
@@ -321,7 +338,7 @@ impl Connection {
             return None;
         }
         // An old but tolerable acknowledgment says nothing new; its data still counts.
-        Some((ack.max(0) as u64).max(0))
+        Some(ack.max(0) as u64)
     }
 
     /// The states that our FIN's acknowledgment ends (RFC 9293, section 3.10.7.4, fifth).
@@ -344,6 +361,7 @@ impl Connection {
 
     fn enter_time_wait(&mut self, now: Time) {
         self.enter(State::TimeWait);
+        self.events.raise(Event::Finished);
         self.account_limit(now);
         for timer in [Timer::Rto, Timer::Probe, Timer::Persist, Timer::KeepAlive, Timer::User, Timer::Tick, Timer::Pace] {
             self.timers.stop(timer);
@@ -382,7 +400,9 @@ impl Connection {
             return;
         }
         let from = (1 - segment.start).max(0) as usize;
-        let to = (self.rcv.edge as i64 - segment.start).max(0) as usize;
+        // Nothing comes after the end of the stream.
+        let limit = self.rcv.fin.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
+        let to = (limit as i64 - segment.start).max(0) as usize;
         let part = segment.payload.part(from, to);
         if part.is_empty() {
             self.rcv.ack_due = true;
@@ -447,7 +467,8 @@ impl Connection {
     /// Remembers where the peer's stream ends. A FIN beyond a hole waits for the hole.
     fn note_fin(&mut self, segment: &Arrival<'_>) {
         let at = segment.start + segment.payload.len() as i64;
-        if !self.state.can_receive() || self.rcv.fin.is_some() || at < self.rcv.data.next() as i64 {
+        let arrived = self.rcv.data.ranges().next_back().map_or(self.rcv.data.next(), |range| range.end);
+        if !self.state.can_receive() || self.rcv.fin.is_some() || at < arrived as i64 {
             return;
         }
         if at > self.rcv.edge as i64 {
@@ -481,6 +502,8 @@ impl Connection {
         }
         // Every second segment, or every batch if that is less often.
         if self.rcv.unacked_full >= 2 || (self.rcv.close_acks > 0 && self.rcv.unacked >= 2) {
+            self.rcv.ack_due = true;
+        } else if self.config.ack_delay.is_zero() {
             self.rcv.ack_due = true;
         } else if !self.timers.is_armed(Timer::Ack) {
             self.timers.arm(Timer::Ack, now + self.config.ack_delay);

@@ -18,8 +18,13 @@ const DUP_THRESH: u32 = 3;
 const REO_WND_PERSIST: u32 = 16;
 /// RFC 9293, section 3.8.3: R2 is at least 100 seconds; this many timeouts in a row take about 15 minutes at most.
 const MAX_TIMEOUTS: u32 = 15;
+/// Repetitions of a FIN that answers the peer's, with nothing else unacknowledged: a peer that closed and then ended
+/// its process will never answer. About six seconds with the least RTO.
+const MAX_FIN_TIMEOUTS: u32 = 4;
 /// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
+/// Within a host two round trips are less than a timer can be late by.
+const MIN_PROBE_TIMEOUT: Span = Span::from_millis(1);
 /// RFC 8985, section 7.2: without an RTT sample.
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
@@ -169,6 +174,12 @@ impl Loss {
     /// Room that new segments have whatever the window says.
     pub(super) fn allowance(&self, mss: u16) -> u64 {
         u64::from(self.extra) * u64::from(mss)
+    }
+
+    /// The scoreboard's records were cut anew: what was known of them by index is void.
+    pub(super) fn on_renumbered(&mut self) {
+        self.probe = None;
+        self.verdict_from = 0;
     }
 
     /// An RTT sample was taken: another tail loss probe may be sent (RFC 8985, section 7.3).
@@ -574,7 +585,7 @@ impl Connection {
 
     fn probe_deadline(&self, now: Time) -> Time {
         let mut wait = match self.rtt.srtt() {
-            Some(srtt) => srtt * 2,
+            Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
             None => BLIND_PROBE_TIMEOUT,
         };
         if self.snd.board.len() == 1 {
@@ -586,6 +597,10 @@ impl Connection {
 
     /// RFC 8985, section 7.3: a new segment if there is one, else the last sent.
     pub(super) fn on_probe_timeout(&mut self, now: Time) {
+        if self.loss.is_repairing() {
+            // The retransmission timer was due at the same time.
+            return;
+        }
         self.loss.probe_allowed = false;
         let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
         if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
@@ -625,6 +640,11 @@ impl Connection {
             return;
         }
         self.loss.timeouts += 1;
+        if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.only_fin_unanswered() {
+            // Everything written was acknowledged and the peer had said goodbye: it is gone.
+            self.finish(None);
+            return;
+        }
         if self.loss.timeouts > MAX_TIMEOUTS && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
@@ -678,15 +698,23 @@ impl Connection {
         self.stats.bytes_lost += lost;
     }
 
+    /// Whether only our FIN is unacknowledged, and the peer's has come.
+    fn only_fin_unanswered(&self) -> bool {
+        matches!(self.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
+    }
+
     /// A probe of a closed window is repeated with back-off for as long as the peer answers
     /// (RFC 9293, section 3.8.6.1).
     fn repeat_window_probe(&mut self, now: Time, index: u64) {
+        // A machine that slept hears nothing for long: only unanswered probes count against the peer.
+        const UNANSWERED: u32 = 4;
         let silent = now - self.last_heard;
         let limit = self.config.user_timeout.unwrap_or(Span::from_secs(600));
-        if self.rtt.backoff() >= 4 && silent > limit {
+        if self.snd.unanswered_probes >= UNANSWERED && silent > limit {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
+        self.snd.unanswered_probes = self.snd.unanswered_probes.saturating_add(1);
         self.snd.board.mark_lost(index);
         self.loss.forced = true;
         self.rtt.back_off();
@@ -697,8 +725,7 @@ impl Connection {
     pub(super) fn change_mss(&mut self, now: Time) {
         let mss = self.mss();
         self.snd.board.resegment(mss);
-        self.loss.probe = None;
-        self.loss.verdict_from = 0;
+        self.loss.on_renumbered();
         let event = PathEvent::Mss { now, old: self.loss.last_mss };
         self.loss.last_mss = Bytes::from(mss);
         let path = self.path();

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::timers::Timer;
-use super::{Connection, State};
+use super::{Connection, Event, State};
 use crate::seq;
 
 /// UDP payload that one `sendmsg` may carry with segmentation offload.
@@ -282,16 +282,33 @@ impl Connection {
 
     /// The segment to retransmit next, if `room` (or a forced retransmission) allows it.
     fn next_retransmission(&mut self, room: u64) -> Option<u64> {
-        if let Some(index) = self.loss.probe.filter(|i| self.snd.board.get(*i).is_some()) {
-            return Some(index);
-        }
         let mss = self.mss();
+        if let Some(index) = self.loss.probe.filter(|i| self.snd.board.get(*i).is_some()) {
+            if self.snd.board.get(index).is_some_and(|r| r.len <= mss) {
+                return Some(index);
+            }
+            self.cut_to_mss();
+            return self.snd.board.back().map(|(last, _)| last);
+        }
         let index = match self.snd.board.next_lost() {
             Some(index) => index,
             None => self.loss.rescue(&self.snd.board, room, self.snd.unsent() > 0, mss)?,
         };
-        let bytes = self.snd.board.get(index)?.sequence_len();
-        (self.loss.forced || room >= bytes).then_some(index)
+        let record = self.snd.board.get(index)?;
+        if record.len > mss {
+            self.cut_to_mss();
+            return self.next_retransmission(room);
+        }
+        (self.loss.forced || room >= record.sequence_len()).then_some(index)
+    }
+
+    /// Cuts what is in flight and longer than a segment may be now: a path MTU probe that was lost goes again in
+    /// pieces that are known to pass.
+    fn cut_to_mss(&mut self) {
+        let mss = self.mss();
+        self.pmtu.on_probe_lost(self.now);
+        self.snd.board.resegment(mss);
+        self.loss.on_renumbered();
     }
 
     /// Sends a segment of the scoreboard again.
@@ -424,6 +441,10 @@ impl Connection {
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.last_sent = Some(now);
+        if self.snd.writer_waits && self.snd.has_room_again() {
+            self.snd.writer_waits = false;
+            self.events.raise(Event::Writable);
+        }
         self.timers.stop(Timer::Ack);
         self.rcv.acknowledged();
         self.arm_retransmission(now);

@@ -1,7 +1,7 @@
 //! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, sections 3.2 and 3.3).
 
 use longhaul_cc::RateSample;
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::scoreboard::Burst;
 
@@ -14,11 +14,13 @@ pub(super) struct RateSampler {
     pub(super) lost: u64,
     /// `delivered` at which what was sent while application-limited is delivered; 0 when it is not.
     app_limited_until: u64,
+    /// The newest sample.
+    pub(super) latest: Option<Rate>,
 }
 
 impl RateSampler {
     pub(super) fn new(now: Time) -> Self {
-        Self { delivered: 0, delivered_at: now, first_sent_at: now, lost: 0, app_limited_until: 0 }
+        Self { delivered: 0, delivered_at: now, first_sent_at: now, lost: 0, app_limited_until: 0, latest: None }
     }
 
     /// The snapshot for what leaves now.
@@ -66,6 +68,7 @@ impl RateSampler {
         sample.prior_delivered = Bytes(newest.delivered);
         sample.tx_in_flight = Bytes(newest.in_flight);
         sample.lost = Bytes(self.lost - newest.lost);
+        self.latest = Some(sample.rate);
         Some(sample)
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, now: Time) -> Self {
         let ceiling = config.recv_buffer_max.clamp(1, 1 << 30) as u64;
         Self {
             data: Reassembly::new(0),
@@ -68,7 +68,7 @@ impl Receiver {
             echo_congestion: false,
             closed: false,
             peer_segment: 0,
-            tune_since: Time::ZERO,
+            tune_since: now,
             tune_consumed: 1,
         }
     }

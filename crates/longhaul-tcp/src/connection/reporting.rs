@@ -23,6 +23,7 @@ impl Connection {
         let agreed = self.negotiated;
         Info {
             state: self.state,
+            initial_sequence: (self.iss, self.irs),
             congestion: self.controller.name(),
             phase: snapshot.phase,
             recovery: match self.loss.phase {
@@ -32,6 +33,7 @@ impl Connection {
             },
             cwnd: self.control.cwnd,
             ssthresh: snapshot.ssthresh,
+            delivery_rate: self.rate.latest,
             pacing_rate: self.pacer.rate(),
             in_flight: Bytes(self.pipe()),
             unacked_segments: self.snd.board.len() as u64,
@@ -42,6 +44,7 @@ impl Connection {
             latest_rtt: self.rtt.latest(),
             min_rtt: self.rtt.min(),
             rto: self.rtt.rto(),
+            backoff: self.rtt.backoff(),
             peer_window: Bytes(self.snd.window),
             recv_buffer: Bytes(self.rcv.capacity),
             unread: Bytes::from(self.rcv.data.unread()),
@@ -91,6 +94,11 @@ impl Connection {
 
     pub(crate) fn timestamp_clock(&self) -> TimestampClock {
         self.clock
+    }
+
+    /// A new connection takes over the addresses of this one, which is in TIME-WAIT.
+    pub(crate) fn end_time_wait(&mut self) {
+        self.finish(None);
     }
 
     /// When TIME-WAIT ends.

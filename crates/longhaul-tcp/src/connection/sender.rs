@@ -1,5 +1,6 @@
 //! The send side's variables (RFC 9293, section 3.3.1) and what of them needs no other part.
 
+use crate::config::Config;
 use crate::scoreboard::Scoreboard;
 use crate::send_buffer::SendBuffer;
 
@@ -26,6 +27,8 @@ pub(super) struct Sender {
     pub(super) fin_queued: bool,
     pub(super) fin_sent: bool,
     pub(super) nodelay: bool,
+    /// Unsent bytes from which on writers wait.
+    pub(super) lowat: u64,
     /// The silly-window override fired: what fits may leave, however little (RFC 9293, section 3.8.6.2.1).
     pub(super) override_sws: bool,
     /// A writer found the buffer full and waits.
@@ -38,14 +41,16 @@ pub(super) struct Sender {
     pub(super) window_probe_due: bool,
     /// The octet at SND.UNA was sent as a zero-window probe.
     pub(super) probing_window: bool,
+    /// Probes of a closed window since the peer was last heard.
+    pub(super) unanswered_probes: u32,
     /// When anything was sent last; the restart after idleness counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
 }
 
 impl Sender {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
-            buffer: SendBuffer::new(capacity),
+            buffer: SendBuffer::new(config.send_buffer),
             board: Scoreboard::new(),
             una: 0,
             nxt: 0,
@@ -56,15 +61,29 @@ impl Sender {
             peer_mss: DEFAULT_PEER_MSS,
             fin_queued: false,
             fin_sent: false,
-            nodelay: false,
+            nodelay: !config.nagle,
+            lowat: lowat(config),
             override_sws: false,
             writer_waits: false,
             cwr_due: false,
             ece_answered_until: 0,
             window_probe_due: false,
             probing_window: false,
+            unanswered_probes: 0,
             last_sent: None,
         }
+    }
+
+    /// Bytes that a writer may add now.
+    pub(super) fn room(&self) -> usize {
+        let unsent = self.unsent();
+        let below = usize::try_from(self.lowat.saturating_sub(unsent)).unwrap_or(usize::MAX);
+        self.buffer.free().min(below)
+    }
+
+    /// Whether a waiting writer is to be woken: for a fair piece, not for every segment.
+    pub(super) fn has_room_again(&self) -> bool {
+        self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat / 2
     }
 
     /// Bytes queued that were never sent, FIN not counted.
@@ -91,4 +110,8 @@ impl Sender {
     pub(super) fn fin_acknowledged(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }
+}
+
+pub(super) fn lowat(config: &Config) -> u64 {
+    config.notsent_lowat.map_or(u64::MAX, |bytes| bytes.max(1) as u64)
 }

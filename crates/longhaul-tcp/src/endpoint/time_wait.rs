@@ -80,16 +80,26 @@ impl TimeWait {
     }
 
     /// A segment for a connection in TIME-WAIT; `None` if there is none.
-    pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, header: &Header, payload: usize) -> Option<Verdict> {
+    /// Only who listens may give the addresses up to a new connection.
+    pub(super) fn handle(
+        &mut self,
+        now: Time,
+        tuple: &Tuple,
+        header: &Header,
+        payload: usize,
+        listening: bool,
+    ) -> Option<Verdict> {
         let record = self.records.get_mut(tuple)?;
         // RFC 1337: a RST does not cut TIME-WAIT short.
         if header.flags.contains(Flags::RST) {
             return Some(Verdict::Ignore);
         }
-        if header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK) && is_newer(record, header) {
+        let opens = listening && header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
+        if opens && record.is_older_than(header) {
             return Some(Verdict::Reuse);
         }
-        let fin = header.flags.contains(Flags::FIN);
+        let end = header.seq.wrapping_add(header.sequence_len(payload as u32));
+        let fin = header.flags.contains(Flags::FIN) && end == record.rcv_nxt;
         if fin {
             record.expires = now + record.lasts;
             self.order.push_back((record.expires, *tuple));
@@ -113,12 +123,15 @@ impl TimeWait {
     }
 }
 
-/// RFC 6191, section 2: a later timestamp, or without timestamps a later sequence number, cannot be a duplicate.
-fn is_newer(record: &Record, syn: &Header) -> bool {
-    match (record.ts_recent, syn.options.timestamps) {
-        (Some(recent), Some(stamp)) => {
-            seq::later(stamp.value, recent) || (stamp.value == recent && seq::later(syn.seq, record.rcv_nxt))
+impl Record {
+    /// RFC 6191, section 2: a SYN with a later timestamp, or without timestamps a later sequence number, cannot be a
+    /// duplicate.
+    pub(super) fn is_older_than(&self, syn: &Header) -> bool {
+        match (self.ts_recent, syn.options.timestamps) {
+            (Some(recent), Some(stamp)) => {
+                seq::later(stamp.value, recent) || (stamp.value == recent && seq::later(syn.seq, self.rcv_nxt))
+            }
+            _ => seq::later(syn.seq, self.rcv_nxt),
         }
-        _ => seq::later(syn.seq, record.rcv_nxt),
     }
 }

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use longhaul_sys::clock::ClockMap;
 use longhaul_sys::linux::{self, ErrorClass, RecvBatch, Timer, Transmit};
@@ -31,6 +32,7 @@ pub(crate) struct Receiver {
 
 impl Io {
     /// Takes over a socket; must be called within a tokio runtime.
+    #[expect(deprecated, reason = "its successor is unsafe; both descriptors are owned and never replaced")]
     pub(crate) fn new(socket: UdpSocket, connected: bool) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Self {
@@ -46,6 +48,17 @@ impl Io {
 
     pub(crate) fn now() -> Time {
         Time::from_nanos(linux::monotonic_now())
+    }
+
+    /// Our clock and the wall clock, read at the same moment.
+    pub(crate) fn clocks() -> (Time, Duration) {
+        let pair = linux::clock_pair();
+        (Time::from_nanos(pair.monotonic), pair.realtime)
+    }
+
+    /// Options of the UDP socket.
+    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
+        self.socket.get_ref().into()
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {

@@ -1,0 +1,240 @@
+//! The bench `loopback`: its two sides, its table and its JSON. What it measures is said in `benches/loopback.rs`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result};
+use longhaul_sys::linux::NetNs;
+use serde::{Deserialize, Serialize};
+
+use crate::bulk;
+use crate::contest::{self, Chosen, Run};
+use crate::meter::Usage;
+use crate::report::{setting, write_json};
+use crate::stats::Spread;
+use crate::transport::{Connector, Listener, Transport};
+use crate::udp::{self, Udp};
+use crate::veth::VethPair;
+use crate::worker::{self, Workers};
+
+/// Who competes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Rival {
+    /// Raw UDP, the ceiling.
+    Udp,
+    Stream(Transport),
+}
+
+/// In the order of the table.
+const RIVALS: [Rival; 4] =
+    [Rival::Stream(Transport::Longhaul), Rival::Udp, Rival::Stream(Transport::Tcp), Rival::Stream(Transport::Quinn)];
+
+impl Rival {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Stream(transport) => transport.name(),
+        }
+    }
+}
+
+/// One side of a transfer: a worker's job.
+#[derive(Debug, Serialize, Deserialize)]
+enum Job {
+    /// Says the address listened on, then its [`Usage`].
+    Receive { rival: Rival, ip: IpAddr, bytes: u64 },
+    /// Says its [`Sent`].
+    Send { rival: Rival, to: SocketAddr, bytes: u64 },
+}
+
+/// What a sender says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Sent {
+    usage: Usage,
+    /// Bytes of raw UDP lost on the way.
+    lost: u64,
+}
+
+/// Where the two sides are.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    name: &'a str,
+    sender: Option<&'a NetNs>,
+    receiver: Option<&'a NetNs>,
+    receiver_ip: Ipv4Addr,
+}
+
+/// What a run is made of.
+struct Bench {
+    workers: Workers,
+    bytes: u64,
+    runs: usize,
+}
+
+/// The results of one rival in one place: the format that `bench/loopback.json` is defined by.
+#[derive(Debug, Serialize)]
+struct Row {
+    gbps: f64,
+    gbps_min: f64,
+    gbps_max: f64,
+    tx_cpu_s_per_gb: f64,
+    rx_cpu_s_per_gb: f64,
+    runs: usize,
+}
+
+type Rows = BTreeMap<&'static str, Row>;
+
+/// The file.
+#[derive(Debug, Serialize)]
+struct Results {
+    loopback: Rows,
+    veth: Option<Rows>,
+}
+
+/// Runs the bench, or one side of a transfer when this process is a worker. `target_tmpdir`: see [`write_json`].
+///
+/// # Errors
+/// A transfer failed.
+pub fn main(target_tmpdir: &str) -> Result<()> {
+    if let Some(job) = worker::job()? {
+        return worker::run(work(job));
+    }
+    let mib: u64 = setting("LONGHAUL_BENCH_MIB", 2048)?;
+    let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 5)? };
+    println!("{mib} MiB in one stream, {} runs each, interleaved", bench.runs);
+    let loopback =
+        bench.compete(Place { name: "loopback", sender: None, receiver: None, receiver_ip: Ipv4Addr::LOCALHOST })?;
+    let results = Results { loopback, veth: bench.compete_over_veth()? };
+    write_json(target_tmpdir, "loopback.json", &results)
+}
+
+async fn work(job: Job) -> Result<()> {
+    match job {
+        Job::Receive { rival: Rival::Udp, ip, bytes } => {
+            let udp = Udp::bind(ip)?;
+            worker::say(&udp.local_addr()?)?;
+            worker::say(&udp::receive(&udp, bytes).await?)?;
+            worker::until_ended().await
+        }
+        Job::Receive { rival: Rival::Stream(transport), ip, bytes } => {
+            let listener = Listener::bind(transport, ip).await?;
+            worker::say(&listener.local_addr()?)?;
+            let mut stream = listener.accept().await?;
+            worker::say(&bulk::receive(&mut stream, bytes).await?)?;
+            worker::until_ended().await
+        }
+        Job::Send { rival: Rival::Udp, to, bytes } => {
+            let (usage, lost) = udp::send(to, bytes).await?;
+            worker::say(&Sent { usage, lost })
+        }
+        Job::Send { rival: Rival::Stream(transport), to, bytes } => {
+            let mut stream = Connector::new(transport)?.connect(to).await?;
+            let usage = bulk::send(&mut stream, bytes).await?;
+            worker::say(&Sent { usage, lost: 0 })
+        }
+    }
+}
+
+impl Bench {
+    /// `None`, and a line that says why, where no veth pair can be made.
+    fn compete_over_veth(&self) -> Result<Option<Rows>> {
+        let pair = match VethPair::new() {
+            Ok(pair) => pair,
+            Err(error) => {
+                println!("\nveth: not measured: {error:#}");
+                return Ok(None);
+            }
+        };
+        let rows = self.compete(Place {
+            name: "veth, MTU 1500, segmentation offloads off, GRO on",
+            sender: Some(&pair.near),
+            receiver: Some(&pair.far),
+            receiver_ip: VethPair::FAR_ADDR,
+        })?;
+        Ok(Some(rows))
+    }
+
+    fn compete(&self, place: Place<'_>) -> Result<Rows> {
+        let chosen = contest::hold(&RIVALS, self.runs, |rival| {
+            self.transfer(rival, place).with_context(|| format!("{} over {}", rival.name(), place.name))
+        })?;
+        let rows = chosen.iter().map(|chosen| (chosen.rival.name(), self.row(chosen))).collect();
+        println!("\n{}", place.name);
+        self.print_table(&chosen, &rows);
+        print_ratios(&rows);
+        Ok(rows)
+    }
+
+    fn transfer(&self, rival: Rival, place: Place<'_>) -> Result<Run> {
+        let (ip, bytes) = (place.receiver_ip.into(), self.bytes);
+        let mut receiver = self.workers.spawn(&Job::Receive { rival, ip, bytes }, place.receiver)?;
+        let to = receiver.next()?;
+        let mut sender = self.workers.spawn(&Job::Send { rival, to, bytes }, place.sender)?;
+        let rx = receiver.next().context("the receiver")?;
+        let Sent { usage: tx, lost } = sender.next().context("the sender")?;
+        if lost > 0 {
+            println!("raw UDP lost {lost} bytes over {}: they were sent again", place.name);
+        }
+        Ok(Run { tx, rx })
+    }
+
+    fn row(&self, chosen: &Chosen<Rival>) -> Row {
+        let gigabytes = self.bytes as f64 / 1e9;
+        let gbps = Spread::of(chosen.runs.iter().map(|run| gigabytes * 8.0 / run.tx.seconds));
+        Row {
+            gbps: gbps.median,
+            gbps_min: gbps.min,
+            gbps_max: gbps.max,
+            tx_cpu_s_per_gb: Spread::of(chosen.runs.iter().map(|run| run.tx.cpu_s / gigabytes)).median,
+            rx_cpu_s_per_gb: Spread::of(chosen.runs.iter().map(|run| run.rx.cpu_s / gigabytes)).median,
+            runs: chosen.runs.len(),
+        }
+    }
+
+    fn print_table(&self, chosen: &[Chosen<Rival>], rows: &Rows) {
+        let gigabytes = self.bytes as f64 / 1e9;
+        println!("           |        Gbit/s         |       CPU s/GB        | whole machine | runs");
+        println!("           |   min  median    max  | sender receiver   sum |   CPU s/GB    |");
+        for chosen in chosen {
+            let Some(row) = rows.get(chosen.rival.name()) else { continue };
+            let machine = Spread::of(chosen.runs.iter().map(|run| run.tx.machine_s / gigabytes)).median;
+            println!(
+                "{:>10} | {:>6.2} {:>6.2} {:>6.2}  | {:>6.3}   {:>6.3} {:>6.3} |    {machine:>6.3}     | {}{}",
+                chosen.rival.name(),
+                row.gbps_min,
+                row.gbps,
+                row.gbps_max,
+                row.tx_cpu_s_per_gb,
+                row.rx_cpu_s_per_gb,
+                row.cpu_s_per_gb(),
+                row.runs,
+                remark(chosen),
+            );
+        }
+    }
+}
+
+impl Row {
+    /// Sender and receiver together.
+    fn cpu_s_per_gb(&self) -> f64 {
+        self.tx_cpu_s_per_gb + self.rx_cpu_s_per_gb
+    }
+}
+
+fn remark(chosen: &Chosen<Rival>) -> String {
+    match (chosen.contended, chosen.dropped) {
+        (0, 0) => String::new(),
+        (0, dropped) => format!(" ({dropped} contended dropped)"),
+        (contended, dropped) => format!(" ({contended} of them contended, {dropped} worse ones dropped)"),
+    }
+}
+
+fn print_ratios(rows: &Rows) {
+    let Some(own) = rows.get(Transport::Longhaul.name()) else { return };
+    for rival in RIVALS.into_iter().filter(|rival| *rival != Rival::Stream(Transport::Longhaul)) {
+        let Some(row) = rows.get(rival.name()) else { continue };
+        let goodput = own.gbps / row.gbps;
+        let cpu = own.cpu_s_per_gb() / row.cpu_s_per_gb();
+        println!("longhaul / {:<5}: goodput {goodput:.2}, CPU per GB {cpu:.2}", rival.name());
+    }
+}

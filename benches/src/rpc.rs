@@ -1,0 +1,273 @@
+//! The bench `rpc`: clients and servers, tables and JSON. What it measures is said in `benches/rpc.rs`.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use longhaul_sys::linux::monotonic_now;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::sleep;
+
+use crate::meter::{resident, seconds_since};
+use crate::report::{setting, write_json};
+use crate::stats::{Spread, percentile};
+use crate::transport::{Connector, Listener, Stream, Transport};
+use crate::worker::{self, Worker, Workers};
+
+/// Bytes of a request and of its response.
+const MESSAGE: usize = 64;
+/// Exchanges before the timed ones.
+const WARM_UP: usize = 1000;
+/// Processes that hold the idle connections' client ends: one alone would need too many open files.
+const IDLE_CLIENTS: usize = 4;
+/// How long connections are idle before the server's memory is read.
+const REST: Duration = Duration::from_secs(5);
+const SERVER_IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A worker's job.
+#[derive(Debug, Serialize, Deserialize)]
+enum Job {
+    /// Says its address; writes back what it reads, on any number of connections.
+    Echo { transport: Transport },
+    /// Says the [`Latency`] of one run.
+    Exchange { transport: Transport, to: SocketAddr, exchanges: usize },
+    /// Says the seconds that so many connections took, one after the other.
+    Connect { transport: Transport, to: SocketAddr, connections: usize },
+    /// Says its address, then by how many bytes so many idle connections made it grow.
+    IdleServer { transport: Transport, connections: usize },
+    /// Holds connections.
+    IdleClient { transport: Transport, to: SocketAddr, connections: usize },
+}
+
+/// Round trips of one run, microseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Latency {
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// What is run how often.
+struct Bench {
+    workers: Workers,
+    runs: usize,
+    exchanges: usize,
+    connects: usize,
+    idle: usize,
+}
+
+/// The file.
+#[derive(Debug, Default, Serialize)]
+struct Results {
+    latency_64_bytes: BTreeMap<&'static str, LatencyRow>,
+    connections_per_s: BTreeMap<&'static str, Spread>,
+    idle_connections: BTreeMap<&'static str, IdleRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct LatencyRow {
+    p50_us: Spread,
+    p99_us: Spread,
+    runs: usize,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct IdleRow {
+    connections: usize,
+    server_bytes_each: f64,
+}
+
+/// Runs the bench, or a client or server when this process is a worker. `target_tmpdir`: see [`write_json`].
+///
+/// # Errors
+/// A connection failed.
+pub fn main(target_tmpdir: &str) -> Result<()> {
+    if let Some(job) = worker::job()? {
+        return worker::run(work(job));
+    }
+    let bench = Bench {
+        workers: Workers::new()?,
+        runs: setting("LONGHAUL_BENCH_RUNS", 5)?,
+        exchanges: setting("LONGHAUL_BENCH_EXCHANGES", 20_000)?,
+        connects: setting("LONGHAUL_BENCH_CONNECTS", 2000)?,
+        idle: setting("LONGHAUL_BENCH_IDLE", 10_000)?,
+    };
+    let results = Results {
+        latency_64_bytes: bench.latency()?,
+        connections_per_s: bench.connections()?,
+        idle_connections: bench.idle()?,
+    };
+    write_json(target_tmpdir, "latency.json", &results)
+}
+
+async fn work(job: Job) -> Result<()> {
+    match job {
+        Job::Echo { transport } => serve(transport).await,
+        Job::Exchange { transport, to, exchanges } => worker::say(&exchange(transport, to, exchanges).await?),
+        Job::Connect { transport, to, connections } => worker::say(&connect(transport, to, connections).await?),
+        Job::IdleServer { transport, connections } => serve_idle(transport, connections).await,
+        Job::IdleClient { transport, to, connections } => hold(transport, to, connections).await,
+    }
+}
+
+async fn serve(transport: Transport) -> Result<()> {
+    let listener = Listener::bind(transport, SERVER_IP).await?;
+    worker::say(&listener.local_addr()?)?;
+    loop {
+        let stream = listener.accept().await?;
+        // A connection's end, in order or not, is the client's business.
+        tokio::spawn(async move { echo(stream).await.ok() });
+    }
+}
+
+async fn echo(mut stream: Stream) -> Result<()> {
+    let mut message = [0; MESSAGE];
+    loop {
+        let read = stream.read(&mut message).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        stream.write_all(&message[..read]).await?;
+        stream.flush().await?;
+    }
+}
+
+/// One request and its response.
+async fn ask(stream: &mut Stream, message: &mut [u8]) -> Result<()> {
+    stream.write_all(message).await?;
+    stream.flush().await?;
+    stream.read_exact(message).await?;
+    Ok(())
+}
+
+async fn exchange(transport: Transport, to: SocketAddr, exchanges: usize) -> Result<Latency> {
+    let connector = Connector::new(transport)?;
+    let mut stream = connector.connect(to).await?;
+    let mut message = [7; MESSAGE];
+    for _ in 0..WARM_UP {
+        ask(&mut stream, &mut message).await?;
+    }
+    let mut micros = Vec::with_capacity(exchanges);
+    for _ in 0..exchanges {
+        let start = monotonic_now();
+        ask(&mut stream, &mut message).await?;
+        micros.push(seconds_since(start) * 1e6);
+    }
+    micros.sort_by(f64::total_cmp);
+    Ok(Latency { p50_us: percentile(&micros, 50), p99_us: percentile(&micros, 99) })
+}
+
+async fn connect(transport: Transport, to: SocketAddr, connections: usize) -> Result<f64> {
+    let connector = Connector::new(transport)?;
+    let start = monotonic_now();
+    for _ in 0..connections {
+        let mut stream = connector.connect(to).await?;
+        ask(&mut stream, &mut [7]).await?;
+    }
+    Ok(seconds_since(start))
+}
+
+async fn serve_idle(transport: Transport, connections: usize) -> Result<()> {
+    let listener = Listener::bind(transport, SERVER_IP).await?;
+    // Room for the streams is the application's, not the connections'.
+    let mut streams = Vec::with_capacity(connections);
+    let before = resident()?;
+    worker::say(&listener.local_addr()?)?;
+    while streams.len() < connections {
+        let mut stream = listener.accept().await?;
+        let mut byte = [0];
+        stream.read_exact(&mut byte).await?;
+        stream.write_all(&byte).await?;
+        stream.flush().await?;
+        streams.push(stream);
+    }
+    sleep(REST).await;
+    worker::say(&resident()?.saturating_sub(before))?;
+    worker::until_ended().await
+}
+
+async fn hold(transport: Transport, to: SocketAddr, connections: usize) -> Result<()> {
+    let connector = Connector::new(transport)?;
+    let mut streams = Vec::new();
+    for _ in 0..connections {
+        let mut stream = connector.connect(to).await?;
+        ask(&mut stream, &mut [7]).await?;
+        streams.push(stream);
+    }
+    worker::until_ended().await
+}
+
+impl Bench {
+    /// A server and its address.
+    fn server(&self, job: &Job) -> Result<(Worker, SocketAddr)> {
+        let mut server = self.workers.spawn(job, None)?;
+        let addr = server.next().context("the server")?;
+        Ok((server, addr))
+    }
+
+    /// Runs a client job of every transport in turn, each time with a fresh server.
+    fn interleaved<T: serde::de::DeserializeOwned>(
+        &self,
+        job: impl Fn(Transport, SocketAddr) -> Job,
+    ) -> Result<Vec<(Transport, Vec<T>)>> {
+        let mut all: Vec<_> = Transport::ALL.map(|transport| (transport, Vec::new())).into();
+        for _ in 0..self.runs {
+            for (transport, runs) in &mut all {
+                let (_server, addr) = self.server(&Job::Echo { transport: *transport })?;
+                let mut client = self.workers.spawn(&job(*transport, addr), None)?;
+                runs.push(client.next().with_context(|| format!("the client of {}", transport.name()))?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn latency(&self) -> Result<BTreeMap<&'static str, LatencyRow>> {
+        let exchanges = self.exchanges;
+        let all = self.interleaved::<Latency>(|transport, to| Job::Exchange { transport, to, exchanges })?;
+        println!("64 bytes there and back, {exchanges} times, {} runs: median (min to max) in us", self.runs);
+        let mut rows = BTreeMap::new();
+        for (transport, runs) in all {
+            let p50_us = Spread::of(runs.iter().map(|run| run.p50_us));
+            let p99_us = Spread::of(runs.iter().map(|run| run.p99_us));
+            println!("{:>10} | p50 {} | p99 {}", transport.name(), text(p50_us, 1), text(p99_us, 1));
+            rows.insert(transport.name(), LatencyRow { p50_us, p99_us, runs: runs.len() });
+        }
+        Ok(rows)
+    }
+
+    fn connections(&self) -> Result<BTreeMap<&'static str, Spread>> {
+        let connections = self.connects;
+        let all = self.interleaved::<f64>(|transport, to| Job::Connect { transport, to, connections })?;
+        println!("\nconnections a second, one after the other, {connections} each, {} runs", self.runs);
+        let mut rows = BTreeMap::new();
+        for (transport, runs) in all {
+            let rate = Spread::of(runs.iter().map(|seconds| connections as f64 / seconds));
+            println!("{:>10} | {}", transport.name(), text(rate, 0));
+            rows.insert(transport.name(), rate);
+        }
+        Ok(rows)
+    }
+
+    fn idle(&self) -> Result<BTreeMap<&'static str, IdleRow>> {
+        let each = self.idle / IDLE_CLIENTS;
+        let connections = each * IDLE_CLIENTS;
+        println!("\nresident memory of a server, bytes for each of {connections} idle connections");
+        let mut rows = BTreeMap::new();
+        for transport in Transport::ALL {
+            let (mut server, to) = self.server(&Job::IdleServer { transport, connections })?;
+            let client = || self.workers.spawn(&Job::IdleClient { transport, to, connections: each }, None);
+            let _clients = (0..IDLE_CLIENTS).map(|_| client()).collect::<Result<Vec<_>>>()?;
+            let grown: u64 = server.next().with_context(|| format!("the idle server of {}", transport.name()))?;
+            let row = IdleRow { connections, server_bytes_each: grown as f64 / connections as f64 };
+            println!("{:>10} | {:.0}", transport.name(), row.server_bytes_each);
+            rows.insert(transport.name(), row);
+        }
+        Ok(rows)
+    }
+}
+
+fn text(spread: Spread, digits: usize) -> String {
+    let Spread { median, min, max } = spread;
+    format!("{median:.digits$} ({min:.digits$} to {max:.digits$})")
+}

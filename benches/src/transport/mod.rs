@@ -1,0 +1,184 @@
+//! The stream transports behind one interface.
+//!
+//! All carry 1448 bytes a packet where they can choose: longhaul and kernel TCP have that MSS with timestamps on,
+//! quinn sends UDP payloads of 1472 bytes as longhaul does. None probes for a larger size. All use CUBIC, and none
+//! waits for more data before it sends a little (Nagle).
+
+mod quic;
+
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use quic::Identity;
+
+/// UDP payload of a packet: an MTU of 1500 less 28 bytes of IPv4 and UDP headers.
+pub const UDP_PAYLOAD: u16 = 1472;
+/// The MSS that makes kernel TCP send 1448 bytes of data, with 12 bytes of timestamps.
+const KERNEL_MSS: u32 = 1460;
+/// What UDP sockets ask for as send and receive buffers: what longhaul asks for.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// A transport with streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// This library.
+    Longhaul,
+    /// The kernel's TCP through tokio.
+    Tcp,
+    /// QUIC by quinn.
+    Quinn,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Longhaul, Self::Tcp, Self::Quinn];
+
+    /// The name in tables and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Longhaul => "longhaul",
+            Self::Tcp => "tcp",
+            Self::Quinn => "quinn",
+        }
+    }
+}
+
+/// What tokio's traits ask of a stream.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection of any transport. One indirect call for each read or write.
+pub type Stream = Box<dyn Duplex>;
+
+/// Where connections come in.
+pub enum Listener {
+    /// Of longhaul.
+    Longhaul(longhaul::TcpListener),
+    /// Of the kernel.
+    Tcp(tokio::net::TcpListener),
+    /// Of quinn.
+    Quinn(quinn::Endpoint),
+}
+
+impl Listener {
+    /// Listens on a port of the system's choice.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn bind(transport: Transport, ip: IpAddr) -> Result<Self> {
+        let addr = SocketAddr::new(ip, 0);
+        Ok(match transport {
+            Transport::Longhaul => Self::Longhaul(longhaul::TcpListener::bind_with(addr, longhaul_config()).await?),
+            Transport::Tcp => {
+                let socket = kernel_tcp()?;
+                socket.bind(addr)?;
+                Self::Tcp(socket.listen(BACKLOG)?)
+            }
+            Transport::Quinn => Self::Quinn(quic::server(addr)?),
+        })
+    }
+
+    /// The address listened on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> Result<SocketAddr> {
+        Ok(match self {
+            Self::Longhaul(listener) => listener.local_addr()?,
+            Self::Tcp(listener) => listener.local_addr()?,
+            Self::Quinn(endpoint) => endpoint.local_addr()?,
+        })
+    }
+
+    /// The next connection. One of quinn's is there when its client has sent something.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub async fn accept(&self) -> Result<Stream> {
+        Ok(match self {
+            Self::Longhaul(listener) => Box::new(listener.accept().await?.0),
+            Self::Tcp(listener) => {
+                let stream = listener.accept().await?.0;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+            Self::Quinn(endpoint) => quic::accept(endpoint).await?,
+        })
+    }
+}
+
+/// What makes connections. All of quinn's share a UDP socket; each of longhaul's has its own.
+pub enum Connector {
+    /// Of longhaul.
+    Longhaul,
+    /// Of the kernel.
+    Tcp,
+    /// Of quinn.
+    Quinn(quinn::Endpoint),
+}
+
+impl Connector {
+    /// For one transport.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(transport: Transport) -> Result<Self> {
+        Ok(match transport {
+            Transport::Longhaul => Self::Longhaul,
+            Transport::Tcp => Self::Tcp,
+            Transport::Quinn => Self::Quinn(quic::client()?),
+        })
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// The transport's.
+    pub async fn connect(&self, to: SocketAddr) -> Result<Stream> {
+        Ok(match self {
+            Self::Longhaul => Box::new(longhaul::TcpStream::connect_with(to, longhaul_config()).await?),
+            Self::Tcp => {
+                let stream = kernel_tcp()?.connect(to).await?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+            Self::Quinn(endpoint) => quic::connect(endpoint, to).await?,
+        })
+    }
+}
+
+/// The defaults (CUBIC, pacing, timestamps and ECN on), but a fixed packet size and no Nagle.
+fn longhaul_config() -> longhaul::Config {
+    let mut config = longhaul::Config::default();
+    config.base_plpmtu = UDP_PAYLOAD;
+    config.max_plpmtu = UDP_PAYLOAD;
+    config.nagle = false;
+    config
+}
+
+fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    let options = SockRef::from(&socket);
+    options.set_tcp_mss(KERNEL_MSS).context("TCP_MAXSEG")?;
+    options.set_tcp_congestion(b"cubic").context("TCP_CONGESTION")?;
+    Ok(socket)
+}
+
+/// A UDP socket with the buffers that longhaul asks for, as far as the system grants them.
+pub(crate) fn udp_socket(addr: SocketAddr) -> Result<std::net::UdpSocket> {
+    let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_recv_buffer_size(SOCKET_BUFFER)?;
+    socket.set_send_buffer_size(SOCKET_BUFFER)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    Ok(socket.into())
+}

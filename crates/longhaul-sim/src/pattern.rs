@@ -1,0 +1,57 @@
+//! Bytes that tell where they belong.
+
+/// An endless stream of bytes, one for each key: a byte out of its place, or of another stream, shows with
+/// probability 255/256, a run of them surely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern(u64);
+
+impl Pattern {
+    /// The stream of `key`.
+    #[must_use]
+    pub const fn new(key: u64) -> Self {
+        Self(key)
+    }
+
+    /// Eight bytes at a time: the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+    fn word(self, index: u64) -> [u8; 8] {
+        let mut z = (self.0.wrapping_mul(0xd134_2543_de82_ef95) ^ index).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)).to_le_bytes()
+    }
+
+    /// The byte at `offset`.
+    #[must_use]
+    pub fn byte(self, offset: u64) -> u8 {
+        self.word(offset / 8)[(offset % 8) as usize]
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    pub fn fill(self, offset: u64, buffer: &mut [u8]) {
+        let mut at = offset;
+        for byte in buffer {
+            *byte = self.byte(at);
+            at += 1;
+        }
+    }
+
+    /// Whether `bytes` are those from `offset` on.
+    #[must_use]
+    pub fn matches(self, offset: u64, bytes: &[u8]) -> bool {
+        bytes.iter().zip(offset..).all(|(byte, at)| *byte == self.byte(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_shift_and_any_other_key_show() {
+        let mut bytes = [0; 64];
+        Pattern::new(1).fill(100, &mut bytes);
+        assert!(Pattern::new(1).matches(100, &bytes));
+        assert!((0..200).filter(|at| *at != 100).all(|at| !Pattern::new(1).matches(at, &bytes)));
+        assert!((2..100).all(|key| !Pattern::new(key).matches(100, &bytes)));
+    }
+}

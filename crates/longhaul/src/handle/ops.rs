@@ -1,0 +1,256 @@
+//! What a stream and its halves do beyond plain reading and writing.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use longhaul_tcp::{Blocked, Config, Connection, State};
+use longhaul_units::{Rate, Span};
+use tokio::io::{Interest, Ready};
+
+use super::{COPY_LIMIT, Handle, Wait};
+use crate::error::{from_blocked, from_connection};
+use crate::info::{SocketInfo, TcpInfo};
+use crate::io::Io;
+
+impl Handle {
+    /// Tries `act`; `WouldBlock` if it would block.
+    fn attempt<R>(&self, act: impl FnOnce(&mut Connection) -> Result<R, Blocked>) -> io::Result<R> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Err(kind.into());
+        }
+        let now = Io::now();
+        let result = state.with(now, self.id, |connection, _| act(connection));
+        self.shared.settle(state, now);
+        match result {
+            None => Err(io::ErrorKind::NotConnected.into()),
+            Some(Ok(value)) => Ok(value),
+            Some(Err(blocked)) => Err(from_blocked(blocked).unwrap_or(io::ErrorKind::WouldBlock.into())),
+        }
+    }
+
+    pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let limit = buffer.len().min(COPY_LIMIT);
+        self.attempt(|connection| connection.read_into(&mut buffer[..limit]))
+    }
+
+    pub(crate) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+        let part = &data[..data.len().min(COPY_LIMIT)];
+        self.attempt(|connection| connection.write(part))
+    }
+
+    pub(crate) fn try_read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.attempt(|connection| read_vectored(connection, buffers))
+    }
+
+    pub(crate) fn try_read_bytes(&self, max: usize) -> io::Result<Bytes> {
+        self.attempt(|connection| connection.read(max))
+    }
+
+    pub(crate) fn try_write_vectored(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.attempt(|connection| write_vectored(connection, data))
+    }
+
+    pub(crate) fn try_write_bytes(&self, data: &mut Bytes) -> io::Result<usize> {
+        self.attempt(|connection| connection.write_bytes(data))
+    }
+
+    pub(crate) fn poll_write_vectored(&self, cx: &Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.poll(cx, Wait::Write, |connection| write_vectored(connection, data))
+    }
+
+    pub(crate) fn poll_write_bytes(&self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+        self.poll(cx, Wait::Write, |connection| connection.write_bytes(data))
+    }
+
+    pub(crate) fn poll_read_bytes(&self, cx: &Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+        self.poll(cx, Wait::Read, |connection| connection.read(max))
+    }
+
+    pub(crate) fn poll_peek(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let limit = buffer.len().min(COPY_LIMIT);
+        self.poll(cx, Wait::Read, |connection| connection.peek(&mut buffer[..limit]))
+    }
+
+    /// Ready once something of `interest` can be done, or has failed.
+    pub(crate) fn poll_ready(&self, cx: &Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Poll::Ready(Err(kind.into()));
+        }
+        let now = Io::now();
+        let ready = state.with(now, self.id, |connection, waiters| {
+            let ready = readiness(connection, interest);
+            if ready.is_empty() {
+                if interest.is_readable() {
+                    waiters.read.register(cx);
+                }
+                if interest.is_writable() {
+                    waiters.write.register(cx);
+                }
+                if interest.is_error() {
+                    waiters.state.register(cx);
+                }
+            }
+            ready
+        });
+        self.shared.settle(state, now);
+        match ready {
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            Some(ready) if ready.is_empty() => Poll::Pending,
+            Some(ready) => Poll::Ready(Ok(ready)),
+        }
+    }
+
+    /// Ready when both directions have ended, or the connection has failed.
+    pub(crate) fn poll_closed(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Poll::Ready(Err(kind.into()));
+        }
+        drop(state);
+        let closed = self.shared.look(self.id, |connection, waiters| match (connection.error(), connection.state()) {
+            (Some(error), _) => Some(Err(from_connection(error))),
+            (None, State::Closed | State::TimeWait) => Some(Ok(())),
+            _ => {
+                // The peer's FIN makes the stream readable; everything else is a change of state.
+                waiters.read.register(cx);
+                waiters.state.register(cx);
+                None
+            }
+        });
+        match closed {
+            None => Poll::Ready(Ok(())),
+            Some(None) => Poll::Pending,
+            Some(Some(result)) => Poll::Ready(result),
+        }
+    }
+
+    /// Queues the FIN; what failed before it could be, is told.
+    pub(crate) fn end_stream(&self) -> io::Result<()> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Err(kind.into());
+        }
+        let now = Io::now();
+        let error = state.with(now, self.id, |connection, _| {
+            connection.shutdown();
+            connection.error()
+        });
+        self.shared.settle(state, now);
+        match error {
+            None => Err(io::ErrorKind::NotConnected.into()),
+            Some(Some(error)) => Err(from_connection(error)),
+            Some(None) => Ok(()),
+        }
+    }
+
+    pub(crate) fn abort(&self) {
+        self.shared.drive(self.id, |connection, _| connection.abort());
+    }
+
+    /// Looks at the connection.
+    pub(crate) fn read_setting<R>(&self, look: impl FnOnce(&Connection) -> R) -> io::Result<R> {
+        self.shared.look(self.id, |connection, _| look(connection)).ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    /// Changes the connection's settings.
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Config)) -> io::Result<()> {
+        let done = self.shared.drive(self.id, |connection, _| connection.update_config(change));
+        done.ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    pub(crate) fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        let done = self.shared.drive(self.id, |connection, _| connection.set_nodelay(nodelay));
+        done.ok_or(io::ErrorKind::NotConnected.into())
+    }
+
+    pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
+        let state = self.shared.lock();
+        let connection = state.endpoint.connection(self.id).ok_or(io::ErrorKind::NotConnected)?;
+        let ceiling = connection.config().max_pacing_rate;
+        let ceiling = (ceiling != Rate::MAX).then(|| ceiling.as_bytes_per_sec());
+        let socket = SocketInfo::new(state.stats, self.shared.buffers);
+        Ok(TcpInfo::new(connection.info(Io::now()), socket, ceiling))
+    }
+
+    pub(crate) fn linger(&self) -> Option<Duration> {
+        *self.linger.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_linger(&self, linger: Option<Duration>) {
+        *self.linger.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = linger;
+    }
+
+    /// The connection's error, the first time that it is asked for.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        let error = self.shared.look(self.id, |connection, _| connection.error()).flatten()?;
+        (!self.error_taken.swap(true, Ordering::Relaxed)).then(|| from_connection(error))
+    }
+}
+
+/// A duration as the engine has it.
+pub(crate) fn to_span(duration: Duration) -> Span {
+    Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn readiness(connection: &mut Connection, interest: Interest) -> Ready {
+    let mut ready = Ready::EMPTY;
+    if interest.is_readable() && connection.is_readable() {
+        ready |= Ready::READABLE;
+        if connection.is_read_closed() {
+            ready |= Ready::READ_CLOSED;
+        }
+    }
+    if interest.is_writable() && connection.is_writable() {
+        ready |= Ready::WRITABLE;
+        if connection.is_write_closed() {
+            ready |= Ready::WRITE_CLOSED;
+        }
+    }
+    if interest.is_error() && connection.error().is_some() {
+        ready |= Ready::ERROR;
+    }
+    ready
+}
+
+fn read_vectored(connection: &mut Connection, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Blocked> {
+    let mut total = 0;
+    for buffer in buffers.iter_mut().filter(|buffer| !buffer.is_empty()) {
+        let limit = buffer.len().min(COPY_LIMIT - total);
+        match connection.read_into(&mut buffer[..limit]) {
+            Ok(read) => total += read,
+            Err(_) if total > 0 => break,
+            Err(blocked) => return Err(blocked),
+        }
+        if total == COPY_LIMIT || total == 0 {
+            break;
+        }
+    }
+    Ok(total)
+}
+
+fn write_vectored(connection: &mut Connection, data: &[IoSlice<'_>]) -> Result<usize, Blocked> {
+    let mut total = 0;
+    for part in data.iter().filter(|part| !part.is_empty()) {
+        let part = &part[..part.len().min(COPY_LIMIT - total)];
+        match connection.write(part) {
+            Ok(written) => {
+                total += written;
+                if written < part.len() || total == COPY_LIMIT {
+                    break;
+                }
+            }
+            Err(_) if total > 0 => break,
+            Err(blocked) => return Err(blocked),
+        }
+    }
+    if total == 0 {
+        // Nothing to write: whether it would fail is told all the same.
+        return connection.write(&[]);
+    }
+    Ok(total)
+}

@@ -1,0 +1,293 @@
+//! What a connection tells of itself.
+
+use longhaul_tcp::Info;
+use longhaul_units::Span;
+use serde::Serialize;
+
+use crate::io::Buffers;
+use crate::shared::SocketStats;
+
+/// A snapshot of a connection, after Linux's `struct tcp_info`: fields of its names mean the same and have the same
+/// units (times are microseconds, rates bytes per second, `snd_cwnd` and `snd_ssthresh` segments). What that struct
+/// has and a userspace stack does not, is left out; what it lacks comes after.
+///
+/// It serialises to a flat object of these names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TcpInfo {
+    /// The state, as RFC 9293 writes it: `ESTABLISHED`, `FIN-WAIT-1`, ...
+    pub state: &'static str,
+    /// Where repair stands: `open`, `recovery` (fast recovery) or `timeout`.
+    pub ca_state: &'static str,
+    /// Timeouts in a row since the last acknowledgment of new data: the exponent of `rto`'s doubling.
+    pub backoff: u32,
+    /// What both sides agreed on.
+    pub options: TcpOptions,
+    /// The retransmission timeout now, in microseconds.
+    pub rto: u64,
+    /// Payload of a full segment, in bytes.
+    pub snd_mss: u32,
+    /// Segments in flight.
+    pub unacked: u64,
+    /// UDP payload that the path is known to pass, in bytes (RFC 8899's PLPMTU).
+    pub pmtu: u32,
+    /// The smoothed RTT in microseconds; 0 before the first sample.
+    pub rtt: u64,
+    /// The RTT's mean deviation in microseconds.
+    pub rttvar: u64,
+    /// The slow-start threshold in segments; `None` while there is none.
+    pub snd_ssthresh: Option<u64>,
+    /// The congestion window in segments.
+    pub snd_cwnd: u64,
+    /// Our receive buffer in bytes, as auto-tuning has it now.
+    pub rcv_space: u64,
+    /// Segments retransmitted.
+    pub total_retrans: u64,
+    /// The pacing rate in bytes per second; `None` is unlimited.
+    pub pacing_rate: Option<u64>,
+    /// Its ceiling, if one was set.
+    pub max_pacing_rate: Option<u64>,
+    /// Bytes the peer has acknowledged.
+    pub bytes_acked: u64,
+    /// New payload bytes received.
+    pub bytes_received: u64,
+    /// Segments sent.
+    pub segs_out: u64,
+    /// Segments received.
+    pub segs_in: u64,
+    /// Bytes written and not yet sent.
+    pub notsent_bytes: u64,
+    /// The smallest RTT in microseconds; 0 before the first sample.
+    pub min_rtt: u64,
+    /// Segments with data sent.
+    pub data_segs_out: u64,
+    /// The newest sample of the rate at which the peer receives, in bytes per second; 0 before the first.
+    pub delivery_rate: u64,
+    /// Microseconds for which there was something to send: all but those limited by the application.
+    pub busy_time: u64,
+    /// Microseconds for which the peer's window kept data back.
+    pub rwnd_limited: u64,
+    /// Microseconds for which a full send buffer kept the application waiting.
+    pub sndbuf_limited: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload bytes of retransmissions.
+    pub bytes_retrans: u64,
+    /// Duplicates that the peer reported (RFC 2883).
+    pub dsack_dups: u64,
+    /// The peer's receive window in bytes.
+    pub snd_wnd: u64,
+
+    /// The congestion controller's name.
+    pub congestion: String,
+    /// The stage that it is in.
+    pub phase: &'static str,
+    /// The congestion window in bytes.
+    pub snd_cwnd_bytes: u64,
+    /// The slow-start threshold in bytes; `None` while there is none.
+    pub snd_ssthresh_bytes: Option<u64>,
+    /// Bytes in flight.
+    pub in_flight_bytes: u64,
+    /// The newest RTT sample in microseconds; 0 before the first.
+    pub latest_rtt: u64,
+    /// Bytes that reached the peer, out of order ones included.
+    pub delivered_bytes: u64,
+    /// Bytes held lost.
+    pub lost_bytes: u64,
+    /// Payload bytes that were received more than once.
+    pub rcv_duplicate_bytes: u64,
+    /// Payload bytes that were dropped for want of memory.
+    pub rcv_refused_bytes: u64,
+    /// Bytes received in order and not yet read.
+    pub unread_bytes: u64,
+    /// Segments received with the ECN mark "congestion experienced".
+    pub received_ce: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Tail loss probes (RFC 8985).
+    pub tail_probes: u64,
+    /// Recovery episodes, timeouts included.
+    pub recoveries: u64,
+    /// Those that turned out to be unnecessary and were undone.
+    pub spurious_recoveries: u64,
+    /// Challenge ACKs sent (RFC 5961).
+    pub challenge_acks: u64,
+    /// Segments dropped because their timestamp was too old (RFC 7323).
+    pub paws_dropped: u64,
+    /// What limited the sender, for how long each.
+    pub limited_by: LimitedBy,
+    /// Seconds since the connection began.
+    pub age: f64,
+    /// Bytes of memory that the connection's buffers and records take.
+    pub memory: u64,
+    /// The UDP socket under it; a listener's connections share one.
+    pub socket: SocketInfo,
+}
+
+/// Options that both sides agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TcpOptions {
+    /// Selective acknowledgments (RFC 2018).
+    pub sack: bool,
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Window scaling (RFC 7323).
+    pub wscale: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Timestamps tick in microseconds, not milliseconds.
+    pub microseconds: bool,
+}
+
+/// Seconds for which the sender was limited by each; together they are the time since the handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LimitedBy {
+    /// The application had nothing to send.
+    pub app: f64,
+    /// The congestion window.
+    pub cwnd: f64,
+    /// The pacer.
+    pub pacing: f64,
+    /// The peer's receive window.
+    pub peer_window: f64,
+    /// Our send buffer.
+    pub send_buffer: f64,
+    /// The processor or the socket: there was more to send when its turn was over.
+    pub cpu: f64,
+}
+
+impl LimitedBy {
+    pub(crate) fn of(info: &Info) -> Self {
+        let [app, cwnd, pacing, peer_window, send_buffer, cpu] = info.limited.map(Span::as_secs_f64);
+        Self { app, cwnd, pacing, peer_window, send_buffer, cpu }
+    }
+
+    /// Each by its name.
+    #[must_use]
+    pub const fn fields(&self) -> [(&'static str, f64); 6] {
+        [
+            ("app", self.app),
+            ("cwnd", self.cwnd),
+            ("pacing", self.pacing),
+            ("peer_window", self.peer_window),
+            ("send_buffer", self.send_buffer),
+            ("cpu", self.cpu),
+        ]
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            app: self.app - earlier.app,
+            cwnd: self.cwnd - earlier.cwnd,
+            pacing: self.pacing - earlier.pacing,
+            peer_window: self.peer_window - earlier.peer_window,
+            send_buffer: self.send_buffer - earlier.send_buffer,
+            cpu: self.cpu - earlier.cpu,
+        }
+    }
+
+    /// What took the most time, if any took some.
+    #[must_use]
+    pub fn most(&self) -> Option<&'static str> {
+        let most = self.fields().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        most.filter(|(_, seconds)| *seconds > 0.0).map(|(name, _)| name)
+    }
+}
+
+/// The UDP socket under a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SocketInfo {
+    /// Datagrams that the kernel dropped because the receive buffer was full: loss on this machine, not in the network.
+    pub kernel_drops: u64,
+    /// Sends that the kernel refused for a passing reason: no memory, a firewall, no route.
+    pub send_faults: u64,
+    /// Sends that were longer than the first hop takes.
+    pub too_long: u64,
+    /// Bytes of send buffer that the kernel granted.
+    pub send_buffer: u64,
+    /// Bytes of receive buffer that the kernel granted.
+    pub recv_buffer: u64,
+}
+
+impl SocketInfo {
+    pub(crate) fn new(stats: SocketStats, buffers: Buffers) -> Self {
+        Self {
+            kernel_drops: stats.kernel_drops,
+            send_faults: stats.send_faults,
+            too_long: stats.too_long,
+            send_buffer: buffers.send as u64,
+            recv_buffer: buffers.recv as u64,
+        }
+    }
+}
+
+impl TcpInfo {
+    pub(crate) fn new(info: Info, socket: SocketInfo, max_pacing_rate: Option<u64>) -> Self {
+        let limited_by = LimitedBy::of(&info);
+        let micros = |span: Option<Span>| span.map_or(0, Span::as_micros);
+        let mss = u64::from(info.mss).max(1);
+        let [sack, timestamps, wscale, ecn, microseconds] = info.options;
+        let [app, _, _, peer_window, send_buffer, _] = info.limited;
+        let all: u64 = info.limited.iter().map(|span| span.as_nanos()).sum();
+        Self {
+            state: info.state.name(),
+            ca_state: info.recovery,
+            backoff: info.backoff,
+            options: TcpOptions { sack, timestamps, wscale, ecn, microseconds },
+            rto: info.rto.as_micros(),
+            snd_mss: info.mss.into(),
+            unacked: info.unacked_segments,
+            pmtu: info.plpmtu.into(),
+            rtt: micros(info.srtt),
+            rttvar: info.rttvar.as_micros(),
+            snd_ssthresh: info.ssthresh.map(|bytes| bytes.0 / mss),
+            snd_cwnd: info.cwnd.0 / mss,
+            rcv_space: info.recv_buffer.0,
+            total_retrans: info.segments_retransmitted,
+            pacing_rate: info.pacing_rate.map(|rate| rate.as_bytes_per_sec()),
+            max_pacing_rate,
+            bytes_acked: info.bytes_acked,
+            bytes_received: info.bytes_received,
+            segs_out: info.segments_out,
+            segs_in: info.segments_in,
+            notsent_bytes: info.unsent.0,
+            min_rtt: micros(info.min_rtt),
+            data_segs_out: info.data_segments_out,
+            delivery_rate: info.delivery_rate.map_or(0, |rate| rate.as_bytes_per_sec()),
+            busy_time: all.saturating_sub(app.as_nanos()) / 1000,
+            rwnd_limited: peer_window.as_micros(),
+            sndbuf_limited: send_buffer.as_micros(),
+            bytes_sent: info.bytes_sent,
+            bytes_retrans: info.bytes_retransmitted,
+            dsack_dups: info.dsacks,
+            snd_wnd: info.peer_window.0,
+            congestion: info.congestion,
+            phase: info.phase,
+            snd_cwnd_bytes: info.cwnd.0,
+            snd_ssthresh_bytes: info.ssthresh.map(|bytes| bytes.0),
+            in_flight_bytes: info.in_flight.0,
+            latest_rtt: micros(info.latest_rtt),
+            delivered_bytes: info.delivered,
+            lost_bytes: info.bytes_lost,
+            rcv_duplicate_bytes: info.duplicate_bytes_in,
+            rcv_refused_bytes: info.bytes_refused,
+            unread_bytes: info.unread.0,
+            received_ce: info.ce_in,
+            timeouts: info.timeouts,
+            tail_probes: info.tail_probes,
+            recoveries: info.recoveries,
+            spurious_recoveries: info.spurious_recoveries,
+            challenge_acks: info.challenge_acks,
+            paws_dropped: info.paws_dropped,
+            limited_by,
+            age: info.age.as_secs_f64(),
+            memory: info.memory as u64,
+            socket,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Every system that `quinn-udp` knows: segmentation offload where there is some, tokio's timer, which is good to a
+//! millisecond. There is no DSCP, and what is sent is first copied into one piece.
+
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant, SystemTime};
+
+use longhaul_sys::clock::{ClockMap, ClockPair};
+use longhaul_sys::pool::RecvBuffer;
+use longhaul_units::Time;
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use tokio::io::Interest;
+use tokio::time::Sleep;
+
+use super::{Buffers, Fault, Incoming, Outgoing, pool};
+
+/// Messages of one receive call.
+const RECV_MESSAGES: usize = 4;
+
+pub(crate) struct Io {
+    socket: tokio::net::UdpSocket,
+    state: UdpSocketState,
+    /// The socket is connected, and the system takes no destination then: a plain `send` has to do.
+    plain: bool,
+    timer: Mutex<Timer>,
+    scratch: Mutex<Vec<u8>>,
+}
+
+/// A timer that may be set while another task waits for it.
+struct Timer {
+    sleep: Pin<Box<Sleep>>,
+    armed: bool,
+    waker: Option<Waker>,
+}
+
+/// What only the driver task uses.
+pub(crate) struct Receiver {
+    buffers: [RecvBuffer; RECV_MESSAGES],
+    clock: ClockMap,
+}
+
+impl fmt::Debug for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Io").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl Io {
+    /// Takes over a socket; must be called within a tokio runtime.
+    pub(crate) fn new(socket: UdpSocket, connected: bool) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let state = UdpSocketState::new((&socket).into())?;
+        let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Ok(Self {
+            socket: tokio::net::UdpSocket::from_std(socket)?,
+            state,
+            plain: connected && !cfg!(any(target_os = "linux", target_os = "android")),
+            timer: Mutex::new(Timer { sleep, armed: false, waker: None }),
+            scratch: Mutex::new(Vec::new()),
+        })
+    }
+
+    pub(crate) fn receiver(&self) -> Receiver {
+        Receiver { buffers: std::array::from_fn(|_| pool().buffer()), clock: ClockMap::new(clock_pair()) }
+    }
+
+    pub(crate) fn now() -> Time {
+        Time::from_nanos(u64::try_from(epoch().elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Our clock and the wall clock, read at the same moment.
+    pub(crate) fn clocks() -> (Time, Duration) {
+        let pair = clock_pair();
+        (Time::from_nanos(pair.monotonic), pair.realtime)
+    }
+
+    /// Options of the UDP socket.
+    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
+        (&self.socket).into()
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr().map(canonical)
+    }
+
+    pub(crate) fn max_segments(&self) -> usize {
+        if self.plain { 1 } else { self.state.max_gso_segments() }
+    }
+
+    /// Asks for socket buffers and says what was granted.
+    pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
+        let socket = || (&self.socket).into();
+        self.state.set_send_buffer_size(socket(), wanted.send)?;
+        self.state.set_recv_buffer_size(socket(), wanted.recv)?;
+        let granted = |bytes: usize| if cfg!(target_os = "linux") { bytes / 2 } else { bytes };
+        Ok(Buffers {
+            send: granted(self.state.send_buffer_size(socket())?),
+            recv: granted(self.state.recv_buffer_size(socket())?),
+        })
+    }
+
+    /// Sends, or says that the socket is full.
+    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
+        let mut scratch = lock(&self.scratch);
+        let contents = match outgoing.slices {
+            [whole] => whole,
+            slices => {
+                scratch.clear();
+                slices.iter().for_each(|slice| scratch.extend_from_slice(slice));
+                scratch.as_slice()
+            }
+        };
+        if self.plain {
+            return self.options().send(contents).map(drop);
+        }
+        let transmit = Transmit {
+            destination: outgoing.destination,
+            ecn: EcnCodepoint::from_bits(outgoing.tos),
+            contents,
+            segment_size: outgoing.segment_size.map(usize::from),
+            src_ip: outgoing.src_ip,
+        };
+        self.state.try_send((&self.socket).into(), &transmit)
+    }
+
+    /// Ready once the socket may take datagrams again.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<io::Result<()>> {
+        ready!(self.socket.poll_send_ready(cx))?;
+        let tried = self.socket.try_io(Interest::WRITABLE, || {
+            if retry() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        });
+        match tried {
+            // Readiness was cleared: ask again, so that the waker is registered.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.poll_send_ready(cx),
+            result => Poll::Ready(result),
+        }
+    }
+
+    /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        receiver: &mut Receiver,
+        mut each: impl FnMut(Incoming<'_>, Option<u32>),
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.socket.poll_recv_ready(cx))?;
+            let mut metas = [RecvMeta::default(); RECV_MESSAGES];
+            let received = self.socket.try_io(Interest::READABLE, || {
+                let mut slices = receiver.buffers.each_mut().map(|buffer| IoSliceMut::new(buffer.writable()));
+                self.state.recv((&self.socket).into(), &mut slices, &mut metas)
+            });
+            let received = match received {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.quiet(receiver);
+                    continue;
+                }
+                result => result?,
+            };
+            receiver.clock.begin_batch(clock_pair());
+            for (meta, buffer) in metas.iter().zip(&mut receiver.buffers).take(received) {
+                hand_over(meta, buffer, &mut receiver.clock, &mut each);
+            }
+            return Poll::Ready(Ok(received));
+        }
+    }
+
+    pub(crate) fn quiet(&self, receiver: &mut Receiver) {
+        receiver.buffers.iter_mut().for_each(RecvBuffer::release);
+    }
+
+    /// Sets the timer; it is one for all that the endpoint waits for.
+    pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
+        let mut timer = lock(&self.timer);
+        let Some(at) = at else {
+            timer.armed = false;
+            return Ok(());
+        };
+        let deadline = epoch().checked_add(Duration::from_nanos(at.as_nanos()));
+        let deadline = deadline.ok_or(io::ErrorKind::InvalidInput)?;
+        timer.sleep.as_mut().reset(deadline.into());
+        timer.armed = true;
+        // Whoever waits polled the timer before it was set, or after it had fired.
+        if let Some(waker) = timer.waker.clone()
+            && timer.sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
+        {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Ready once the timer has fired.
+    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut timer = lock(&self.timer);
+        timer.waker = Some(cx.waker().clone());
+        if !timer.armed {
+            return Poll::Pending;
+        }
+        ready!(timer.sleep.as_mut().poll(cx));
+        timer.armed = false;
+        Poll::Ready(Ok(()))
+    }
+
+    pub(crate) fn fault(error: &io::Error) -> Fault {
+        use io::ErrorKind as Kind;
+        if quinn_udp::is_msg_size_err(error) {
+            return Fault::TooLong;
+        }
+        match error.kind() {
+            Kind::WouldBlock => Fault::WouldBlock,
+            Kind::OutOfMemory => Fault::NoBuffers,
+            // On Windows a reset is what an unreachable port is reported as.
+            Kind::ConnectionRefused | Kind::ConnectionReset => Fault::Refused,
+            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => Fault::Soft,
+            // A firewall; segmentation offload that the driver refuses, and will not be asked for again.
+            Kind::PermissionDenied | Kind::InvalidInput => Fault::Soft,
+            _ if error.raw_os_error().is_some_and(|code| NO_BUFFERS.contains(&code)) => Fault::NoBuffers,
+            _ if error.raw_os_error() == Some(IO_ERROR) => Fault::Soft,
+            _ => Fault::Fatal,
+        }
+    }
+}
+
+/// ENOBUFS of Linux, of the BSDs and macOS, and of Windows.
+const NO_BUFFERS: [i32; 3] = [105, 55, 10_055];
+/// EIO, which refused segmentation offload gives as well.
+const IO_ERROR: i32 = 5;
+
+fn hand_over(
+    meta: &RecvMeta,
+    buffer: &mut RecvBuffer,
+    clock: &mut ClockMap,
+    each: &mut impl FnMut(Incoming<'_>, Option<u32>),
+) {
+    let shared = (meta.len > longhaul_sys::pool::BUFFER_LEN / 4).then(|| buffer.take(meta.len));
+    let data = match &shared {
+        Some(shared) => shared.as_ref(),
+        None => buffer.filled(meta.len),
+    };
+    let incoming = Incoming {
+        source: canonical(meta.addr),
+        dst_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
+        stride: meta.stride,
+        // Lost by quinn-udp 0.6.3 when the kernel merged datagrams.
+        ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
+        ttl: None,
+        rx_time: meta.timestamp.and_then(|stamp| clock.map(stamp)).map(Time::from_nanos),
+        coalesced: meta.len > meta.stride,
+        data,
+        shared: shared.as_ref(),
+    };
+    each(incoming, None);
+}
+
+/// IPv4 peers of an IPv6 socket appear as IPv4 addresses.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ std::net::IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        std::net::IpAddr::V6(_) => address,
+    }
+}
+
+/// The zero of our clock: the first time that anybody asked.
+#[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
+fn clock_pair() -> ClockPair {
+    let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    ClockPair { monotonic: Io::now().as_nanos(), realtime }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

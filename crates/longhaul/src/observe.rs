@@ -1,0 +1,60 @@
+//! What is told of connections to logs: tracing events, qlog samples, captures brought to disk.
+
+use longhaul_tcp::{ConnId, Event};
+use longhaul_units::Time;
+
+use crate::qlog::Qlog;
+use crate::shared::{State, slot};
+
+impl State {
+    /// Gives a connection its span.
+    pub(crate) fn set_span(&mut self, id: ConnId, span: tracing::Span) {
+        let opening = self.endpoint.connection(id).is_some_and(|c| !c.state().is_synchronized());
+        tracing::debug!(parent: &span, "{}", if opening { "connecting" } else { "accepted" });
+        slot(&mut self.waiters, id).span = Some(span);
+    }
+
+    /// Something happened to a connection.
+    pub(crate) fn note(&mut self, id: ConnId, event: Event) {
+        match event {
+            Event::Connected => self.log(id, "connected"),
+            // Whoever waited for this may end the process next.
+            Event::Finished => self.flush_captures(),
+            Event::Closed => {
+                self.log(id, "ended");
+                self.flush_captures();
+            }
+            _ => {}
+        }
+    }
+
+    /// The application lets go of a connection.
+    pub(crate) fn note_release(&mut self, id: ConnId) {
+        self.log(id, "released");
+    }
+
+    fn log(&mut self, id: ConnId, what: &'static str) {
+        let Some(span) = &slot(&mut self.waiters, id).span else { return };
+        let Some(connection) = self.endpoint.connection(id) else { return };
+        let state = connection.state();
+        match connection.error() {
+            Some(error) => tracing::debug!(parent: span, %state, %error, "{what}"),
+            None => tracing::debug!(parent: span, %state, "{what}"),
+        }
+    }
+
+    /// Takes the samples that are due; once a turn of the driver.
+    pub(crate) fn observe(&mut self, now: Time) {
+        if self.qlogs.is_empty() {
+            return;
+        }
+        let endpoint = &self.endpoint;
+        self.qlogs.retain_mut(|qlog: &mut Qlog| qlog.sample(now, endpoint.connection(qlog.id())));
+    }
+
+    fn flush_captures(&mut self) {
+        for capture in &mut self.captures {
+            capture.flush();
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What is settled before a socket connects or listens.
+
+use std::ffi::OsStr;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_cc::Congestion;
+use longhaul_cc::registry::Safety;
+use longhaul_tcp::{Config, ConnId};
+
+use crate::capture::Capture;
+use crate::handle::Handle;
+use crate::qlog::{Qlog, Role};
+use crate::shared::Shared;
+
+/// Settings of a socket to be.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) allow_unsafe: bool,
+    pub(crate) linger: Option<Duration>,
+    pub(crate) dscp: u8,
+    pub(crate) capture: Option<Capture>,
+    pub(crate) qlog_dir: Option<PathBuf>,
+}
+
+impl From<Config> for Setup {
+    fn from(config: Config) -> Self {
+        Self { config, ..Self::default() }
+    }
+}
+
+/// What every connection of a socket is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Habits {
+    linger: Option<Duration>,
+    qlog_dir: Option<PathBuf>,
+}
+
+impl Setup {
+    /// Refuses what must not run unasked.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.allow_unsafe || self.config.congestion.safety() == Safety::Shared {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: self.config.congestion.name() }))
+    }
+
+    /// Hands over what belongs to the socket; the rest is for each connection.
+    pub(crate) fn apply(&mut self, shared: &Shared) -> Habits {
+        let mut state = shared.lock();
+        state.dscp = self.dscp;
+        state.captures.extend(self.capture.take());
+        Habits { linger: self.linger, qlog_dir: self.qlog_dir.take().or_else(qlog_dir) }
+    }
+}
+
+impl Habits {
+    /// The handle of a connection that the caller has counted.
+    pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, addresses: [SocketAddr; 2], role: Role) -> Handle {
+        let [local, peer] = addresses;
+        if let Some(dir) = &self.qlog_dir {
+            shared.lock().qlogs.push(Qlog::new(id, role, dir.clone(), local, peer));
+        }
+        Handle::new(Arc::clone(shared), id, local, peer, self.linger)
+    }
+}
+
+/// The directory that the environment names for logs, as it does for implementations of QUIC.
+fn qlog_dir() -> Option<PathBuf> {
+    std::env::var_os("QLOGDIR").filter(|dir| dir != OsStr::new("")).map(PathBuf::from)
+}
+
+/// A controller that takes more than its share was not asked for explicitly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "congestion control `{name}` is not safe on a network shared with others; \
+     allow it with TcpSocket::allow_unsafe_congestion on a network of your own"
+)]
+struct UnsafeCongestion {
+    name: String,
+}
+
+/// A choice of congestion control: made before, or named by text.
+///
+/// It is implemented for [`Congestion`], for parsed names and for text, so that
+/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion) takes all of them.
+pub trait IntoCongestion {
+    /// The choice.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the text names none; the message lists what exists.
+    fn into_congestion(self) -> io::Result<Congestion>;
+}
+
+impl IntoCongestion for Congestion {
+    fn into_congestion(self) -> io::Result<Congestion> {
+        Ok(self)
+    }
+}
+
+impl IntoCongestion for longhaul_cc::registry::Spec {
+    fn into_congestion(self) -> io::Result<Congestion> {
+        Ok(self.into())
+    }
+}
+
+impl IntoCongestion for &str {
+    fn into_congestion(self) -> io::Result<Congestion> {
+        self.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    }
+}
+
+impl IntoCongestion for &String {
+    fn into_congestion(self) -> io::Result<Congestion> {
+        self.as_str().into_congestion()
+    }
+}
+
+impl IntoCongestion for String {
+    fn into_congestion(self) -> io::Result<Congestion> {
+        self.as_str().into_congestion()
+    }
+}

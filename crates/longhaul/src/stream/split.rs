@@ -1,0 +1,208 @@
+//! Borrowed halves.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+
+use super::{TcpStream, ready};
+
+/// The reading half of a borrowed stream, from [`TcpStream::split`].
+#[derive(Debug)]
+pub struct ReadHalf<'a>(&'a TcpStream);
+
+/// The writing half of a borrowed stream, from [`TcpStream::split`]. Dropping it does not end the stream.
+#[derive(Debug)]
+pub struct WriteHalf<'a>(&'a TcpStream);
+
+impl TcpStream {
+    /// Two halves to be used at the same time in one task.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf(self), WriteHalf(self))
+    }
+}
+
+/// Methods of a reading half, which the stream has too.
+macro_rules! read_methods {
+    ($stream:tt) => {
+        /// See [`TcpStream::poll_peek`].
+        ///
+        /// # Errors
+        /// As there.
+        pub fn poll_peek(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+            ready::poll_peek(&self.$stream.handle, cx, buf)
+        }
+
+        /// See [`TcpStream::peek`]. Cancel safe.
+        ///
+        /// # Errors
+        /// As there.
+        pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            ready::peek(&self.$stream.handle, buf).await
+        }
+
+        /// See [`TcpStream::ready`]. Cancel safe.
+        ///
+        /// # Errors
+        /// As there.
+        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+            ready::ready(&self.$stream.handle, interest).await
+        }
+
+        /// See [`TcpStream::readable`]. Cancel safe.
+        ///
+        /// # Errors
+        /// As there.
+        pub async fn readable(&self) -> io::Result<()> {
+            self.ready(Interest::READABLE).await.map(drop)
+        }
+
+        /// See [`TcpStream::try_read`].
+        ///
+        /// # Errors
+        /// As there.
+        pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
+            self.$stream.handle.try_read(buf)
+        }
+
+        /// See [`TcpStream::try_read_vectored`].
+        ///
+        /// # Errors
+        /// As there.
+        pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+            self.$stream.handle.try_read_vectored(bufs)
+        }
+
+        /// See [`TcpStream::try_read_buf`].
+        ///
+        /// # Errors
+        /// As there.
+        pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
+            ready::try_read_buf(&self.$stream.handle, buf)
+        }
+    };
+}
+
+/// Methods of a writing half, which the stream has too.
+macro_rules! write_methods {
+    ($stream:tt) => {
+        /// See [`TcpStream::ready`]. Cancel safe.
+        ///
+        /// # Errors
+        /// As there.
+        pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+            ready::ready(&self.$stream.handle, interest).await
+        }
+
+        /// See [`TcpStream::writable`]. Cancel safe.
+        ///
+        /// # Errors
+        /// As there.
+        pub async fn writable(&self) -> io::Result<()> {
+            self.ready(Interest::WRITABLE).await.map(drop)
+        }
+
+        /// See [`TcpStream::try_write`].
+        ///
+        /// # Errors
+        /// As there.
+        pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
+            self.$stream.handle.try_write(buf)
+        }
+
+        /// See [`TcpStream::try_write_vectored`].
+        ///
+        /// # Errors
+        /// As there.
+        pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+            self.$stream.handle.try_write_vectored(bufs)
+        }
+    };
+}
+
+/// Addresses, of either half.
+macro_rules! address_methods {
+    ($stream:tt) => {
+        /// The peer's address.
+        ///
+        /// # Errors
+        /// None; a `Result` as tokio has it.
+        pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+            Ok(self.$stream.handle.peer)
+        }
+
+        /// Our address.
+        ///
+        /// # Errors
+        /// None; a `Result` as tokio has it.
+        pub fn local_addr(&self) -> io::Result<SocketAddr> {
+            Ok(self.$stream.handle.local)
+        }
+    };
+}
+
+/// `AsyncWrite` of a writing half.
+macro_rules! async_write {
+    ($stream:tt) => {
+        fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+            self.$stream.handle.poll_write(cx, data)
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            data: &[IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.$stream.handle.poll_write_vectored(cx, data)
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            true
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(self.$stream.handle.end_stream())
+        }
+    };
+}
+
+pub(super) use {address_methods, async_write, read_methods, write_methods};
+
+impl ReadHalf<'_> {
+    read_methods!(0);
+    address_methods!(0);
+}
+
+impl WriteHalf<'_> {
+    write_methods!(0);
+    address_methods!(0);
+}
+
+impl AsRef<TcpStream> for ReadHalf<'_> {
+    fn as_ref(&self) -> &TcpStream {
+        self.0
+    }
+}
+
+impl AsRef<TcpStream> for WriteHalf<'_> {
+    fn as_ref(&self) -> &TcpStream {
+        self.0
+    }
+}
+
+impl AsyncRead for ReadHalf<'_> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        super::poll_read(&self.0.handle, cx, buf)
+    }
+}
+
+impl AsyncWrite for WriteHalf<'_> {
+    async_write!(0);
+}

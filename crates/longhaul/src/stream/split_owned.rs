@@ -1,0 +1,119 @@
+//! Owned halves.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+
+use super::split::{address_methods, async_write, read_methods, write_methods};
+use super::{TcpStream, ready};
+
+/// The reading half of a stream, from [`TcpStream::into_split`].
+#[derive(Debug)]
+pub struct OwnedReadHalf {
+    stream: Arc<TcpStream>,
+}
+
+/// The writing half of a stream, from [`TcpStream::into_split`]. Dropping it ends our stream, as `shutdown` does,
+/// unless it is [forgotten](OwnedWriteHalf::forget).
+#[derive(Debug)]
+pub struct OwnedWriteHalf {
+    stream: Arc<TcpStream>,
+    end_on_drop: bool,
+}
+
+/// Two halves were not of the same stream; here they are.
+#[derive(Debug)]
+pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
+
+impl std::fmt::Display for ReuniteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("tried to reunite halves that are not from the same stream")
+    }
+}
+
+impl std::error::Error for ReuniteError {}
+
+impl TcpStream {
+    /// Two halves to be used in different tasks.
+    #[must_use]
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let stream = Arc::new(self);
+        (OwnedReadHalf { stream: Arc::clone(&stream) }, OwnedWriteHalf { stream, end_on_drop: true })
+    }
+}
+
+fn reunite(read: OwnedReadHalf, mut write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
+    if !Arc::ptr_eq(&read.stream, &write.stream) {
+        return Err(ReuniteError(read, write));
+    }
+    write.end_on_drop = false;
+    let handle = Arc::clone(&read.stream.handle);
+    Ok(TcpStream { handle })
+}
+
+impl OwnedReadHalf {
+    /// Makes the stream whole again.
+    ///
+    /// # Errors
+    /// If `other` is of another stream.
+    pub fn reunite(self, other: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
+        reunite(self, other)
+    }
+
+    read_methods!(stream);
+    address_methods!(stream);
+}
+
+impl OwnedWriteHalf {
+    /// Makes the stream whole again.
+    ///
+    /// # Errors
+    /// If `other` is of another stream.
+    pub fn reunite(self, other: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
+        reunite(other, self)
+    }
+
+    /// Drops this half without ending our stream; that then happens when the other half is dropped.
+    pub fn forget(mut self) {
+        self.end_on_drop = false;
+    }
+
+    write_methods!(stream);
+    address_methods!(stream);
+}
+
+impl Drop for OwnedWriteHalf {
+    fn drop(&mut self) {
+        if self.end_on_drop {
+            // What failed is told to whoever reads.
+            let _ = self.stream.handle.end_stream();
+        }
+    }
+}
+
+impl AsRef<TcpStream> for OwnedReadHalf {
+    fn as_ref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl AsRef<TcpStream> for OwnedWriteHalf {
+    fn as_ref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl AsyncRead for OwnedReadHalf {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        super::poll_read(&self.stream.handle, cx, buf)
+    }
+}
+
+impl AsyncWrite for OwnedWriteHalf {
+    async_write!(stream);
+}

@@ -1,0 +1,145 @@
+//! Captures, as other people's tools read them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use longhaul::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// A file of this process under the target directory; removed when dropped, unless the test has failed.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        std::fs::create_dir_all(dir).unwrap();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Self(dir.join(format!("{}-{number}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+}
+
+/// What `program` prints, or `None` if there is no such program.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    match Command::new(program).args(arguments).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: {program} is not installed");
+            None
+        }
+        Err(error) => panic!("{program}: {error}"),
+    }
+}
+
+/// What a tap on the line saw: both sides' captures of one transfer of `bytes` each way.
+async fn transfer(address: &str, bytes: usize) -> [Scratch; 2] {
+    let files = [Scratch::new("client.pcap"), Scratch::new("server.pcap")];
+    let address = address.parse().unwrap();
+    let socket = || if matches!(address, std::net::SocketAddr::V4(_)) { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let server = socket().unwrap();
+    server.set_pcap(&files[1].0).unwrap();
+    server.bind(address).unwrap();
+    let listener: TcpListener = server.listen(16).unwrap();
+    let client = socket().unwrap();
+    client.set_pcap(&files[0].0).unwrap();
+    let to = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(client.connect(to), listener.accept());
+    let (client, (server, _)) = (client.unwrap(), server.unwrap());
+    let both = tokio::join!(tokio::spawn(exchange(client, bytes)), tokio::spawn(exchange(server, bytes)));
+    (both.0.unwrap(), both.1.unwrap());
+    drop(listener);
+    files
+}
+
+async fn exchange(stream: TcpStream, bytes: usize) {
+    let (mut reader, mut writer) = stream.into_split();
+    let send = async move {
+        writer.write_all(&vec![0x5a; bytes]).await.unwrap();
+        writer.shutdown().await.unwrap();
+        writer
+    };
+    let receive = async move {
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got.len(), bytes);
+        reader
+    };
+    let (writer, reader) = tokio::join!(send, receive);
+    writer.reunite(reader).unwrap().close().await.unwrap();
+}
+
+/// Frames that tshark complains about, one a line. Window updates are none, and neither is a window that is used to
+/// the full.
+fn complaints(file: &Path) -> Option<String> {
+    let file = file.to_str().unwrap();
+    let filter = "(tcp.analysis.flags && !tcp.analysis.window_update && !tcp.analysis.window_full) || \
+                  tcp.checksum.status == 0 || ip.checksum.status == 0 || _ws.malformed";
+    output_of(
+        "tshark",
+        &["-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", filter],
+    )
+}
+
+async fn reads_clean(address: &str) {
+    let files = transfer(address, 8 << 20).await;
+    for file in &files {
+        let path = file.0.to_str().unwrap();
+        if let Some(complaints) = complaints(&file.0) {
+            assert_eq!(complaints, "", "{path}");
+        }
+        if let Some(ends) = output_of("tshark", &["-n", "-r", path, "-Y", "tcp.flags.syn == 1 || tcp.flags.fin == 1"]) {
+            assert_eq!(ends.lines().count(), 4, "two SYNs and two FINs:\n{ends}");
+        }
+        if let Some(report) = output_of("tcptrace", &["-n", "-l", path]) {
+            assert!(report.contains("1 TCP connection traced"), "{report}");
+            assert!(report.contains("complete conn: yes"), "{report}");
+            for harmless in ["rexmt data pkts:", "outoforder pkts:", "missed data:"] {
+                let line = report.lines().find(|line| line.contains(harmless)).unwrap_or_else(|| panic!("{report}"));
+                let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+                assert_eq!(numbers, [0, 0], "{line}");
+            }
+            let unique = report.lines().find(|line| line.contains("unique bytes sent:")).unwrap();
+            let numbers: Vec<u64> = unique.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            assert_eq!(numbers, [8 << 20, 8 << 20], "{unique}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tshark_and_tcptrace_find_nothing_to_complain_about() {
+    reads_clean("127.0.0.1:0").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_over_ipv6() {
+    reads_clean("[::1]:0").await;
+}
+
+/// `/dev/full` refuses every byte.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_full_disk_stops_the_capture_and_nothing_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    assert!(socket.set_pcap("/dev/full").is_err(), "an unwritable file is told at once");
+    assert!(socket.set_pcap("/nonexistent/file").is_err());
+    let (client, server) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+    let (mut client, mut server) = (client.unwrap(), server.unwrap().0);
+    client.write_all(b"still here").await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut text = String::new();
+    server.read_to_string(&mut text).await.unwrap();
+    assert_eq!(text, "still here");
+}

@@ -1,0 +1,77 @@
+//! Sends files to `receive`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+use longhaul_examples::progress::Screen;
+use longhaul_examples::report::{self, Sent};
+use longhaul_examples::sender::Source;
+use longhaul_examples::session;
+use longhaul_examples::transport::{self, TransportArgs, interrupted, warn_if_slow};
+
+/// Sends files to `receive`, over longhaul.
+///
+/// All files go over one connection, one after the other; each is confirmed by the receiver with the BLAKE3 hash of
+/// what it wrote. The first that is not ends the program.
+#[derive(Debug, Parser)]
+#[command(name = "send", version)]
+struct Args {
+    /// The receiver: HOST:PORT
+    #[arg(value_name = "ADDR")]
+    address: Option<String>,
+    /// The files to send
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one JSON object for each file sent, on a line of standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    transport: TransportArgs,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    transport::init_log();
+    if args.transport.listed() {
+        return ExitCode::SUCCESS;
+    }
+    let Some(address) = args.address.clone().filter(|_| !args.files.is_empty()) else {
+        let what = "an address and at least one file are needed: send HOST:PORT FILE...";
+        Args::command().error(ErrorKind::MissingRequiredArgument, what).exit();
+    };
+    warn_if_slow();
+    let result = tokio::select! {
+        result = run(&args, &address) => result,
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("send: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &Args, address: &str) -> Result<()> {
+    // A missing file is found before anything is sent.
+    let sources = args.files.iter().map(|path| Source::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let addresses = tokio::net::lookup_host(address).await;
+    let addresses: Vec<_> = addresses.with_context(|| format!("{address:?} is not an address (HOST:PORT)"))?.collect();
+    let screen = Screen::stderr();
+    let report = |sent: Sent, _: &transport::Snapshot| {
+        if args.json {
+            screen.print(&report::json_line(&sent));
+            return;
+        }
+        let (size, rate) = (report::size(sent.bytes), report::rate(sent.goodput_bps));
+        let (file, seconds, hash) = (&sent.file, sent.seconds, &sent.blake3);
+        let resent = report::size(sent.retransmitted_bytes);
+        screen.say(&format!("{file}: {size} in {seconds:.2} s, {rate}, {resent} sent again, blake3 {hash} confirmed"));
+    };
+    session::send(&args.transport, &addresses, sources, &screen, report).await
+}

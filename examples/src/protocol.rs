@@ -1,0 +1,221 @@
+//! How files travel over a connection.
+//!
+//! ```text
+//! sender                                receiver
+//! magic (8 bytes)
+//! for each file:
+//!   length of the name (2 bytes), size (8), name (UTF-8), contents, BLAKE3 of the contents (32)
+//!                                       0, BLAKE3 of what was received (32)
+//!                                       or 1, length of the reason (2), reason (UTF-8), the end
+//! the end
+//! ```
+//!
+//! Numbers are big-endian. The sender doesn't wait for one file's confirmation to be asked for: it comes when it comes,
+//! and a refusal may come in the middle of the contents.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::files::{self, NameError};
+
+/// What a connection begins with; the last byte is the version.
+pub const MAGIC: [u8; 8] = *b"longhau\x01";
+/// Bytes of a hash.
+pub const HASH_LEN: usize = blake3::OUT_LEN;
+/// The longest reason a receiver may give, in bytes.
+const MAX_REASON: usize = 1024;
+
+const CONFIRMED: u8 = 0;
+const REFUSED: u8 = 1;
+
+/// What precedes a file's contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileHeader {
+    /// A plain file name.
+    pub name: String,
+    /// Bytes of contents.
+    pub size: u64,
+}
+
+/// The receiver's answer to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It is in place, and this is its hash.
+    Confirmed(blake3::Hash),
+    /// It is not, nor will those after it be.
+    Refused(String),
+}
+
+/// Why what the peer says cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// The connection begins with something else than [`MAGIC`].
+    #[error("the peer is no sender of files, or of another version")]
+    NotOurs,
+    /// A bad file name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A text that is no UTF-8.
+    #[error("the peer sent a name that is not UTF-8")]
+    NotText,
+    /// An answer that is neither confirmation nor refusal.
+    #[error("the peer's answer is not understood")]
+    BadReply,
+    /// The peer closed in the middle of something.
+    #[error("the peer closed the connection too early")]
+    EarlyEnd,
+    /// The connection failed.
+    #[error(transparent)]
+    Connection(io::Error),
+}
+
+impl From<io::Error> for ProtocolError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::EarlyEnd,
+            _ => Self::Connection(error),
+        }
+    }
+}
+
+/// Reads what a connection begins with.
+///
+/// # Errors
+/// When it is something else.
+pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), ProtocolError> {
+    let mut magic = [0; MAGIC.len()];
+    from.read_exact(&mut magic).await?;
+    if magic == MAGIC { Ok(()) } else { Err(ProtocolError::NotOurs) }
+}
+
+/// The bytes that precede a file's contents.
+///
+/// # Errors
+/// A name that no receiver would take.
+pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
+    files::check_name(&header.name)?;
+    let len = u16::try_from(header.name.len()).map_err(|_| NameError::TooLong(header.name.len()))?;
+    let mut bytes = Vec::from(len.to_be_bytes());
+    bytes.extend(header.size.to_be_bytes());
+    bytes.extend(header.name.as_bytes());
+    Ok(bytes)
+}
+
+/// Reads what precedes a file's contents; `None` if the peer has no more files.
+///
+/// # Errors
+/// When it is not a header, or not one that can be accepted. No more than the longest name is read or stored.
+pub async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<FileHeader>, ProtocolError> {
+    let mut len = [0; 2];
+    if from.read(&mut len[..1]).await? == 0 {
+        return Ok(None);
+    }
+    from.read_exact(&mut len[1..]).await?;
+    let len = usize::from(u16::from_be_bytes(len));
+    let size = from.read_u64().await?;
+    if len > files::MAX_NAME {
+        return Err(NameError::TooLong(len).into());
+    }
+    let mut name = vec![0; len];
+    from.read_exact(&mut name).await?;
+    let name = String::from_utf8(name).map_err(|_| ProtocolError::NotText)?;
+    files::check_name(&name)?;
+    Ok(Some(FileHeader { name, size }))
+}
+
+/// Sends the answer to a file.
+///
+/// # Errors
+/// The connection's.
+pub async fn write_reply(to: &mut (impl AsyncWrite + Unpin), reply: &Reply) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    match reply {
+        Reply::Confirmed(hash) => {
+            bytes.push(CONFIRMED);
+            bytes.extend(hash.as_bytes());
+        }
+        Reply::Refused(reason) => {
+            let reason = prefix(reason, MAX_REASON);
+            bytes.push(REFUSED);
+            bytes.extend((reason.len() as u16).to_be_bytes());
+            bytes.extend(reason.as_bytes());
+        }
+    }
+    to.write_all(&bytes).await?;
+    to.flush().await
+}
+
+/// Reads the answer to a file, whose first byte is `first`.
+///
+/// # Errors
+/// When it is none.
+pub async fn read_reply(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Result<Reply, ProtocolError> {
+    match first {
+        CONFIRMED => {
+            let mut hash = [0; HASH_LEN];
+            from.read_exact(&mut hash).await?;
+            Ok(Reply::Confirmed(hash.into()))
+        }
+        REFUSED => {
+            let len = usize::from(from.read_u16().await?);
+            if len > MAX_REASON {
+                return Err(ProtocolError::BadReply);
+            }
+            let mut reason = vec![0; len];
+            from.read_exact(&mut reason).await?;
+            // It goes to a terminal: nothing that could steer it.
+            let reason = String::from_utf8_lossy(&reason).replace(char::is_control, " ");
+            Ok(Reply::Refused(reason))
+        }
+        _ => Err(ProtocolError::BadReply),
+    }
+}
+
+/// The longest prefix of whole characters that has at most `limit` bytes.
+fn prefix(text: &str, limit: usize) -> &str {
+    let end = (0..=limit.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn headers_come_back() {
+        let header = FileHeader { name: "a file".to_owned(), size: 1 << 40 };
+        let bytes = encode_header(&header).unwrap();
+        assert_eq!(bytes, b"\x00\x06\x00\x00\x01\x00\x00\x00\x00\x00a file");
+        assert_eq!(read_header(&mut bytes.as_slice()).await.unwrap(), Some(header));
+        assert_eq!(read_header(&mut [].as_slice()).await.unwrap(), None);
+    }
+
+    async fn refused(bytes: &[u8]) -> String {
+        let mut bytes = bytes;
+        read_header(&mut bytes).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn bad_headers_are_refused() {
+        assert_eq!(refused(b"\x00").await, "the peer closed the connection too early");
+        assert_eq!(refused(b"\x00\x06\0\0\0\0\0\0\0\0a fi").await, "the peer closed the connection too early");
+        assert_eq!(refused(b"\x00\x02\0\0\0\0\0\0\0\0..").await, "\"..\" is not a plain file name");
+        assert_eq!(refused(b"\x00\x02\0\0\0\0\0\0\0\0\xff\xff").await, "the peer sent a name that is not UTF-8");
+        assert_eq!(refused(b"\xff\xff\0\0\0\0\0\0\0\0").await, "a file name of 65535 bytes is too long (at most 255)");
+    }
+
+    #[tokio::test]
+    async fn replies_come_back() {
+        for reply in [Reply::Confirmed(blake3::hash(b"x")), Reply::Refused("no".to_owned())] {
+            let mut bytes = Vec::new();
+            write_reply(&mut bytes, &reply).await.unwrap();
+            assert_eq!(read_reply(bytes[0], &mut &bytes[1..]).await.unwrap(), reply);
+        }
+        let mut bytes = Vec::new();
+        write_reply(&mut bytes, &Reply::Refused(format!("{}ä\x1b", "x".repeat(1022)))).await.unwrap();
+        let cut = Reply::Refused(format!("{}ä", "x".repeat(1022)));
+        assert_eq!(read_reply(bytes[0], &mut &bytes[1..]).await.unwrap(), cut);
+        assert!(matches!(read_reply(7, &mut [].as_slice()).await, Err(ProtocolError::BadReply)));
+    }
+}

@@ -1,0 +1,157 @@
+//! What a finished transfer is reported as.
+
+use std::time::Duration;
+
+use longhaul::LimitedBy;
+use serde::Serialize;
+
+use crate::transport::Snapshot;
+
+/// Measures how long something took.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "programs for people measure real time")]
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// The time since the start.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// A file that arrived whole, as its sender saw it: one line of `send --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sent {
+    /// The file, as it was named on the command line.
+    pub file: String,
+    /// Its size.
+    pub bytes: u64,
+    /// From the beginning of the connection (for the second and further files: from the confirmation of the one
+    /// before) to the peer's confirmation of the hash.
+    pub seconds: f64,
+    /// Bits of the file a second.
+    pub goodput_bps: f64,
+    /// Payload bytes sent more than once meanwhile.
+    pub retransmitted_bytes: u64,
+    /// The congestion controller.
+    pub congestion: String,
+    /// The connection's smallest round-trip time in microseconds; `None` if there was no sample.
+    pub rtt_min_us: Option<u64>,
+    /// Seconds of this file spent limited by each.
+    pub limited_by: LimitedBy,
+    /// The contents' BLAKE3 hash, which the receiver found as well.
+    pub blake3: String,
+}
+
+impl Sent {
+    /// The report of a file of `bytes` bytes that took `took`, from the connection before and after it.
+    #[must_use]
+    pub fn new(
+        file: String,
+        bytes: u64,
+        took: Duration,
+        before: &Snapshot,
+        after: &Snapshot,
+        hash: &blake3::Hash,
+    ) -> Self {
+        Self {
+            file,
+            bytes,
+            seconds: took.as_secs_f64(),
+            goodput_bps: bits_per_second(bytes, took),
+            retransmitted_bytes: after.retransmitted_bytes.saturating_sub(before.retransmitted_bytes),
+            congestion: after.congestion.clone(),
+            rtt_min_us: after.min_rtt.map(|rtt| rtt.as_micros() as u64),
+            limited_by: after.limited_by.since(&before.limited_by),
+            blake3: hash.to_hex().to_string(),
+        }
+    }
+}
+
+/// A file that arrived whole, as its receiver saw it: one line of `receive --json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Received {
+    /// The name it has now.
+    pub file: String,
+    /// Its size.
+    pub bytes: u64,
+    /// From the first byte of its header to its final name.
+    pub seconds: f64,
+    /// Bits of the file a second.
+    pub goodput_bps: f64,
+    /// The contents' BLAKE3 hash, verified.
+    pub blake3: String,
+    /// Who sent it.
+    pub peer: String,
+}
+
+/// `report` as a line of JSON.
+#[must_use]
+pub fn json_line(report: &impl Serialize) -> String {
+    serde_json::to_string(report).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+}
+
+/// The rate of `bytes` bytes in `took`.
+#[must_use]
+pub fn bits_per_second(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9)
+}
+
+/// A rate for people.
+#[must_use]
+pub fn rate(bits_per_second: f64) -> String {
+    match bits_per_second {
+        r if r >= 1e9 => format!("{:.2} Gb/s", r / 1e9),
+        r if r >= 1e6 => format!("{:.1} Mb/s", r / 1e6),
+        r => format!("{:.1} kb/s", r / 1e3),
+    }
+}
+
+/// A time for people.
+#[must_use]
+pub fn time(time: Option<Duration>) -> String {
+    match time {
+        None => "?".to_owned(),
+        Some(t) if t >= Duration::from_millis(1) => format!("{:.1} ms", t.as_secs_f64() * 1e3),
+        Some(t) => format!("{} us", t.as_micros()),
+    }
+}
+
+/// A size for people.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_counts_one_file_only() {
+        let mut before = Snapshot { retransmitted_bytes: 1000, ..Snapshot::default() };
+        before.limited_by.cwnd = 2.0;
+        let mut after = before.clone();
+        after.congestion = "cubic".to_owned();
+        after.retransmitted_bytes = 1500;
+        after.limited_by.cwnd = 2.5;
+        after.min_rtt = Some(Duration::from_millis(3));
+        let hash = blake3::hash(b"");
+        let sent = Sent::new("f".to_owned(), 1_000_000, Duration::from_secs(2), &before, &after, &hash);
+        let json = serde_json::to_string(&sent).unwrap();
+        assert_eq!(
+            json,
+            "{\"file\":\"f\",\"bytes\":1000000,\"seconds\":2.0,\"goodput_bps\":4000000.0,\"retransmitted_bytes\":500,\
+             \"congestion\":\"cubic\",\"rtt_min_us\":3000,\"limited_by\":{\"app\":0.0,\"cwnd\":0.5,\"pacing\":0.0,\
+             \"peer_window\":0.0,\"send_buffer\":0.0,\"cpu\":0.0},\
+             \"blake3\":\"af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262\"}"
+        );
+    }
+}

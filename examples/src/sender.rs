@@ -1,0 +1,286 @@
+//! The sending end of [`protocol`](crate::protocol).
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Poll;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::sync::mpsc;
+use tokio::time::{self, Interval};
+
+use crate::files::NameError;
+use crate::progress::{self, Progress};
+use crate::protocol::{self, FileHeader, ProtocolError, Reply};
+use crate::transport::Transport;
+
+/// Bytes read from a file at a time.
+const CHUNK: usize = 256 << 10;
+/// Chunks read ahead of the connection.
+const CHUNKS_AHEAD: usize = 4;
+
+/// Why a file was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// It cannot be opened.
+    #[error("cannot open {path}: {error}", path = path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// A directory, a device.
+    #[error("{path} is not a regular file", path = .0.display())]
+    NotAFile(PathBuf),
+    /// No receiver would take the name.
+    #[error("cannot send {path}: {error}", path = path.display())]
+    Name {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with its name.
+        error: NameError,
+    },
+    /// It cannot be read to its end.
+    #[error("cannot read {path}: {error}", path = path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's word.
+        error: io::Error,
+    },
+    /// The receiver does not want it.
+    #[error("the receiver refused {name}: {reason}")]
+    Refused {
+        /// The file.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// What arrived is something else.
+    #[error("{0} was damaged on the way: the receiver found another hash")]
+    WrongHash(String),
+    /// The connection failed.
+    #[error("sending {name} failed after {sent} of {size} bytes: {error}")]
+    Connection {
+        /// The file.
+        name: String,
+        /// Bytes handed to the connection.
+        sent: u64,
+        /// The file's size.
+        size: u64,
+        /// Why.
+        error: ProtocolError,
+    },
+}
+
+/// A file that was opened to be sent.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    header: FileHeader,
+    file: File,
+}
+
+impl Source {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is no regular file, or has a name that cannot be sent.
+    pub fn open(path: &Path) -> Result<Self, SendError> {
+        let open = |error| SendError::Open { path: path.to_owned(), error };
+        // Before it is opened: opening a pipe would wait for its other end.
+        if !path.metadata().map_err(open)?.is_file() {
+            return Err(SendError::NotAFile(path.to_owned()));
+        }
+        let file = File::open(path).map_err(open)?;
+        let size = file.metadata().map_err(open)?.len();
+        let name = path.file_name().unwrap_or_default();
+        let name = name.to_str().ok_or_else(|| NameError::NotPlain(name.to_string_lossy().into_owned()));
+        let header = name.map(|name| FileHeader { name: name.to_owned(), size });
+        let header = header.and_then(|header| protocol::encode_header(&header).map(|_| header));
+        let header = header.map_err(|error| SendError::Name { path: path.to_owned(), error })?;
+        Ok(Self { path: path.to_owned(), header, file })
+    }
+
+    /// The name it will be sent under.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.header.name
+    }
+
+    /// Where it is, as given to [`open`](Self::open).
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.header.size
+    }
+}
+
+/// The sending end of a connection.
+#[derive(Debug)]
+pub struct Sender<T> {
+    transport: T,
+    greeted: bool,
+    ticks: Interval,
+}
+
+/// What came of an attempt to write.
+enum Heard {
+    Wrote(usize),
+    /// The peer answered: its first byte, or the end of the stream.
+    Answer(Option<u8>),
+}
+
+impl<T: Transport> Sender<T> {
+    /// Over `transport`, on which nothing was sent.
+    pub fn new(transport: T) -> Self {
+        Self { transport, greeted: false, ticks: time::interval(progress::INTERVAL) }
+    }
+
+    /// The connection.
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The connection, after the last file.
+    pub fn into_transport(self) -> T {
+        self.transport
+    }
+
+    /// Sends a file and waits for the receiver's confirmation; returns the hash of the contents.
+    ///
+    /// # Errors
+    /// Why the receiver does not have it. Nothing more can be sent then.
+    pub async fn send(&mut self, source: Source, progress: &mut Progress) -> Result<blake3::Hash, SendError> {
+        let FileHeader { name, size } = source.header.clone();
+        let mut sent = 0;
+        let failed = |sent, error: ProtocolError| SendError::Connection { name: name.clone(), sent, size, error };
+
+        let mut start = if self.greeted { Vec::new() } else { protocol::MAGIC.to_vec() };
+        self.greeted = true;
+        let header = protocol::encode_header(&source.header);
+        start.extend(header.map_err(|error| SendError::Name { path: source.path.clone(), error })?);
+        let (feed, mut chunks) = mpsc::channel(CHUNKS_AHEAD);
+        let (spare, spares) = std::sync::mpsc::channel();
+        let reader = tokio::task::spawn_blocking(move || read_chunks(source, &feed, &spares));
+        let mut answer = self.write(&start, &mut 0, progress).await.map_err(|e| failed(0, e))?;
+        while answer.is_none()
+            && let Some(chunk) = chunks.recv().await
+        {
+            answer = self.write(&chunk, &mut sent, progress).await.map_err(|e| failed(sent, e))?;
+            // At the end of the file nobody wants it.
+            let _ = spare.send(chunk);
+        }
+        drop(chunks);
+        if answer.is_none() {
+            let hash = reader.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+            answer = self.write(hash.as_bytes(), &mut 0, progress).await.map_err(|e| failed(sent, e))?;
+            if answer.is_none() {
+                let reply = self.confirmation(sent, progress).await.map_err(|e| failed(sent, e))?;
+                return check(reply, hash, name);
+            }
+        }
+        // An answer before the end can only be a refusal.
+        match self.reply(answer.flatten()).await.map_err(|e| failed(sent, e))? {
+            Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
+            Reply::Confirmed(_) => Err(failed(sent, ProtocolError::BadReply)),
+        }
+    }
+
+    /// Writes `data` and counts it in `sent`, unless the peer speaks first.
+    async fn write(
+        &mut self,
+        mut data: &[u8],
+        sent: &mut u64,
+        progress: &mut Progress,
+    ) -> Result<Option<Option<u8>>, ProtocolError> {
+        while !data.is_empty() {
+            tokio::select! {
+                heard = write_or_hear(&mut self.transport, data) => match heard? {
+                    Heard::Answer(answer) => return Ok(Some(answer)),
+                    Heard::Wrote(written) => {
+                        data = data.get(written..).unwrap_or_default();
+                        *sent += written as u64;
+                    }
+                },
+                _ = self.ticks.tick() => progress.update(*sent, &self.transport.snapshot()),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn confirmation(&mut self, sent: u64, progress: &mut Progress) -> Result<Reply, ProtocolError> {
+        self.transport.flush().await?;
+        let mut first = [0];
+        loop {
+            tokio::select! {
+                read = self.transport.read(&mut first) => {
+                    let first = (read? > 0).then_some(first[0]);
+                    return self.reply(first).await;
+                }
+                _ = self.ticks.tick() => progress.update(sent, &self.transport.snapshot()),
+            }
+        }
+    }
+
+    async fn reply(&mut self, first: Option<u8>) -> Result<Reply, ProtocolError> {
+        protocol::read_reply(first.ok_or(ProtocolError::EarlyEnd)?, &mut self.transport).await
+    }
+}
+
+fn check(reply: Reply, hash: blake3::Hash, name: String) -> Result<blake3::Hash, SendError> {
+    match reply {
+        Reply::Confirmed(theirs) if theirs == hash => Ok(hash),
+        Reply::Confirmed(_) => Err(SendError::WrongHash(name)),
+        Reply::Refused(reason) => Err(SendError::Refused { name, reason }),
+    }
+}
+
+/// Writes some of `data`, or reads the byte that the peer sends meanwhile. Cancelled, it has done neither.
+async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
+    poll_fn(|cx| {
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        if let Poll::Ready(read) = Pin::new(&mut *transport).poll_read(cx, &mut buffer) {
+            return Poll::Ready(read.map(|()| Heard::Answer(buffer.filled().first().copied())));
+        }
+        Pin::new(&mut *transport).poll_write(cx, data).map_ok(Heard::Wrote)
+    })
+    .await
+}
+
+/// Reads and hashes a file for as long as somebody wants its chunks, whose buffers come back as `spares`.
+fn read_chunks(
+    source: Source,
+    feed: &mpsc::Sender<Vec<u8>>,
+    spares: &std::sync::mpsc::Receiver<Vec<u8>>,
+) -> Result<blake3::Hash, SendError> {
+    let Source { path, header, mut file } = source;
+    let mut hasher = blake3::Hasher::new();
+    let mut left = header.size;
+    while left > 0 {
+        let mut chunk = spares.try_recv().unwrap_or_default();
+        chunk.resize(left.min(CHUNK as u64) as usize, 0);
+        file.read_exact(&mut chunk).map_err(|error| {
+            let error = match error.kind() {
+                io::ErrorKind::UnexpectedEof => io::Error::other("it became shorter while it was sent"),
+                _ => error,
+            };
+            SendError::Read { path: path.clone(), error }
+        })?;
+        hasher.update(&chunk);
+        left -= chunk.len() as u64;
+        if feed.blocking_send(chunk).is_err() {
+            break;
+        }
+    }
+    Ok(hasher.finalize())
+}

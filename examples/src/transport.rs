@@ -1,0 +1,188 @@
+//! Connections as the examples use them: options of the command line, and what is shown of a connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use longhaul::cc::Congestion;
+use longhaul::units::Span;
+use longhaul::{KeepAlive, LimitedBy, TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Options of every program that opens connections.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TransportArgs {
+    /// Congestion control, by name or composition; `list` prints what there is
+    #[arg(long, value_name = "SPEC", value_parser = parse_congestion)]
+    pub congestion: Option<Choice>,
+    /// Capture the connections' packets, as plain TCP, for Wireshark, tshark and tcptrace
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Write a qlog file for each connection into this directory
+    #[arg(long, value_name = "DIR")]
+    pub qlog: Option<PathBuf>,
+    /// Allow congestion control that takes more than its share, on a network that is shared with nobody
+    #[arg(long)]
+    pub allow_unsafe_congestion: bool,
+    /// Give up a peer that has been silent for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub timeout: u32,
+}
+
+/// What `--congestion` says.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Print the registry.
+    List,
+    /// Use this.
+    Use(Congestion),
+}
+
+fn parse_congestion(text: &str) -> Result<Choice, longhaul::cc::registry::SpecError> {
+    if text == "list" { Ok(Choice::List) } else { text.parse().map(Choice::Use) }
+}
+
+impl TransportArgs {
+    /// Prints the registry if that is what was asked for. Whether it was.
+    #[must_use]
+    pub fn listed(&self) -> bool {
+        let list = matches!(self.congestion, Some(Choice::List));
+        if list {
+            print!("{}", longhaul::cc::registry::list());
+        }
+        list
+    }
+
+    /// How long a silent peer is waited for.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.timeout.into())
+    }
+
+    /// Opens a connection to the first of `addresses` that answers.
+    ///
+    /// # Errors
+    /// The last one's.
+    pub async fn connect(&self, addresses: &[SocketAddr]) -> Result<TcpStream> {
+        let mut error = None;
+        for address in addresses {
+            match self.socket(*address)?.connect(*address).await {
+                Ok(stream) => return Ok(stream),
+                Err(failed) => error = Some(failed),
+            }
+        }
+        let error = error.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address"));
+        let list: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        Err(error).with_context(|| format!("cannot connect to {}", list.join(" or ")))
+    }
+
+    /// Listens on `address`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
+        let socket = self.socket(address)?;
+        let listener = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
+        listener.with_context(|| format!("cannot listen on {address}"))
+    }
+
+    /// A socket for `address` with the settings of the command line.
+    fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        if let Some(Choice::Use(congestion)) = &self.congestion {
+            socket.set_congestion(congestion.clone())?;
+        }
+        socket.allow_unsafe_congestion(self.allow_unsafe_congestion);
+        if let Some(file) = &self.pcap {
+            socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        if let Some(directory) = &self.qlog {
+            socket.set_qlog_dir(directory);
+        }
+        // What is written is large, or the end of something that is waited for.
+        socket.set_nodelay(true)?;
+        // A killed peer says nothing, for its stack dies with it. With data in flight the user timeout notices,
+        // without it the keep-alive: a third of the time idle, then five probes.
+        let patience = self.patience();
+        let part = |numerator, denominator| Span::from_nanos(patience.as_nanos() as u64 / denominator * numerator);
+        socket.set_user_timeout(Some(patience));
+        socket.set_keepalive_params(Some(KeepAlive { idle: part(1, 3), interval: part(2, 15), probes: 5 }));
+        Ok(socket)
+    }
+}
+
+/// What the examples show of a connection.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// The congestion controller's name.
+    pub congestion: String,
+    /// The congestion window in bytes.
+    pub cwnd: u64,
+    /// The smoothed round-trip time.
+    pub rtt: Option<Duration>,
+    /// The smallest round-trip time.
+    pub min_rtt: Option<Duration>,
+    /// Payload bytes sent more than once.
+    pub retransmitted_bytes: u64,
+    /// What limited the sender so far.
+    pub limited_by: LimitedBy,
+}
+
+/// A connection, or in tests something like it.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin {
+    /// What there is to show of it.
+    fn snapshot(&self) -> Snapshot;
+}
+
+impl Transport for TcpStream {
+    fn snapshot(&self) -> Snapshot {
+        let Ok(info) = self.info() else { return Snapshot::default() };
+        let duration = |micros| (micros > 0).then(|| Duration::from_micros(micros));
+        Snapshot {
+            congestion: info.congestion,
+            cwnd: info.snd_cwnd_bytes,
+            rtt: duration(info.rtt),
+            min_rtt: duration(info.min_rtt),
+            retransmitted_bytes: info.bytes_retrans,
+            limited_by: info.limited_by,
+        }
+    }
+}
+
+/// Says so when the program was built without optimisation: its speed then means nothing.
+pub fn warn_if_slow() {
+    if cfg!(debug_assertions) {
+        eprintln!("warning: built without --release, this is several times slower than it can be");
+    }
+}
+
+/// Sends the library's warnings, and what `RUST_LOG` asks for, to standard error.
+pub fn init_log() {
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+}
+
+/// Waits until the user or the system wants the program to end.
+pub async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminate.recv() => return,
+                result = tokio::signal::ctrl_c() => if result.is_ok() { return },
+            }
+        }
+    }
+    if tokio::signal::ctrl_c().await.is_err() {
+        // No signal can be heard.
+        std::future::pending::<()>().await;
+    }
+}

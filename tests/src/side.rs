@@ -1,0 +1,235 @@
+//! What can be known of one end of a connection from outside.
+
+use longhaul_sim::Pattern;
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
+
+use crate::intervals::Intervals;
+
+/// One end as the wire shows it. Offsets are those of the stream: 0 is the SYN, 1 the first byte.
+#[derive(Clone, Debug)]
+pub(crate) struct Side {
+    /// What it writes.
+    pub(crate) pattern: Pattern,
+    isn: Option<u32>,
+    /// What its SYN offered.
+    pub(crate) offered: Header,
+    /// One past the highest offset sent.
+    pub(crate) sent: u64,
+    fin: Option<u64>,
+    /// What arrived here, by offset of the other's stream; arrived more than once.
+    arrived: Intervals,
+    twice: Intervals,
+    newest: Option<(u64, u64)>,
+    /// The newest timestamp that arrived.
+    stamp: u32,
+    /// The highest acknowledgment and right edge it sent, and the highest right edge that arrived here.
+    acked: u64,
+    edge: u64,
+    allowed: u64,
+    shift: Option<u8>,
+    /// In-order data arrived then and was not acknowledged since.
+    owes_ack_since: Option<Time>,
+    reset_arrived: bool,
+}
+
+/// The offset nearest to `near` that `seq` means.
+fn offset(isn: u32, seq: u32, near: u64) -> i64 {
+    let distance = seq.wrapping_sub(isn.wrapping_add(near as u32)).cast_signed();
+    near.cast_signed() + i64::from(distance)
+}
+
+/// Fails unless a rule holds.
+macro_rules! rule {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err(format!($($why)+));
+        }
+    };
+}
+
+impl Side {
+    pub(crate) fn new(pattern: Pattern) -> Self {
+        Self {
+            pattern,
+            isn: None,
+            offered: Header::default(),
+            sent: 0,
+            fin: None,
+            arrived: Intervals::default(),
+            twice: Intervals::default(),
+            newest: None,
+            stamp: 0,
+            acked: 0,
+            edge: 0,
+            allowed: 0,
+            shift: None,
+            owes_ack_since: None,
+            reset_arrived: false,
+        }
+    }
+
+    /// A segment that this side sends to `peer`.
+    pub(crate) fn on_sent(&mut self, peer: &Self, header: &Header, payload: &[u8]) -> Result<(), String> {
+        let has = |flag| header.flags.contains(flag);
+        if has(Flags::RST) {
+            rule!(!self.reset_arrived, "a RST answers a RST");
+            return Ok(());
+        }
+        if has(Flags::SYN) {
+            rule!(self.isn.is_none_or(|isn| isn == header.seq), "the initial sequence number changed");
+            rule!(payload.is_empty(), "data in a SYN");
+            self.isn = Some(header.seq);
+            self.offered = header.clone();
+            self.sent = self.sent.max(1);
+            self.edge = self.edge.max(1 + u64::from(header.window));
+            return Ok(());
+        }
+        let isn = self.isn.ok_or("data before the SYN")?;
+        let start = offset(isn, header.seq, self.sent);
+        if payload.is_empty() && !has(Flags::FIN) {
+            let at_next = start == self.sent as i64 || start == self.sent as i64 - 1;
+            rule!(at_next, "a bare ACK at {start}, not at SND.NXT {}", self.sent);
+        } else {
+            self.on_data_sent(peer, start, has(Flags::FIN), header, payload)?;
+        }
+        rule!(has(Flags::ACK), "a segment without ACK");
+        self.on_ack_sent(peer, header)
+    }
+
+    fn on_data_sent(
+        &mut self,
+        peer: &Self,
+        start: i64,
+        fin: bool,
+        header: &Header,
+        payload: &[u8],
+    ) -> Result<(), String> {
+        rule!(start >= 1, "data at {start}");
+        let start = start as u64;
+        let end = start + payload.len() as u64;
+        rule!(start <= self.sent, "a gap: sent up to {}, now {start}", self.sent);
+        rule!(self.pattern.matches(start - 1, payload), "bytes at {start} are not those written there");
+        let mss = usize::from(peer.offered.options.mss.unwrap_or(536));
+        let taken = CheshireCodec::header_len(&header.options) - CheshireCodec::HEADER_LEN;
+        rule!(payload.len() + taken <= mss, "{} bytes and {taken} of options exceed MSS {mss}", payload.len());
+        let probe = payload.len() == 1;
+        rule!(
+            end <= self.allowed + u64::from(probe) || end <= self.sent,
+            "data to {end} beyond the window's edge {}",
+            self.allowed
+        );
+        if let Some(at) = self.fin {
+            rule!(end <= at && (!fin || end == at), "data to {end} after the FIN at {at}, or another FIN");
+        } else if fin {
+            rule!(end >= self.sent, "a FIN at {end} below SND.NXT {}", self.sent);
+            self.fin = Some(end);
+        }
+        self.sent = self.sent.max(end + u64::from(fin));
+        Ok(())
+    }
+
+    fn on_ack_sent(&mut self, peer: &Self, header: &Header) -> Result<(), String> {
+        let Some(isn) = peer.isn else { return Err("an ACK before the peer's SYN".into()) };
+        let ack = offset(isn, header.ack, self.acked.max(1));
+        rule!(ack >= self.acked as i64, "acknowledgment went back from {} to {ack}", self.acked);
+        let ack = ack as u64;
+        let reach = self.arrived.reach(0);
+        rule!(ack <= reach, "acknowledges {ack}, but only {reach} arrived");
+        self.acked = ack;
+        self.owes_ack_since = None;
+        let shift = self.shift(peer);
+        let edge = ack + (u64::from(header.window) << shift);
+        // A scaled window cannot say every edge: it may fall short by less than a unit (RFC 7323, section 2.4).
+        rule!(edge + (1 << shift) > self.edge, "the window's right edge moved left from {} to {edge}", self.edge);
+        self.edge = self.edge.max(edge);
+        self.check_sack(isn, ack, header)
+    }
+
+    fn check_sack(&self, isn: u32, ack: u64, header: &Header) -> Result<(), String> {
+        let blocks: Vec<(u64, u64)> = header
+            .options
+            .sack
+            .iter()
+            .map(|b| (offset(isn, b.left, ack).max(0) as u64, offset(isn, b.right, ack).max(0) as u64))
+            .collect();
+        rule!(blocks.iter().all(|(l, r)| l < r), "an empty block in {blocks:?}");
+        let limit = if header.options.timestamps.is_some() { 3 } else { 4 };
+        rule!(blocks.len() <= limit, "{} SACK blocks", blocks.len());
+        let dsack = usize::from(header.options.sack.has_dsack(header.ack));
+        for (l, r) in blocks.iter().take(dsack) {
+            rule!(self.twice.contains(*l..*r), "a D-SACK of {l}..{r}, which did not arrive twice");
+        }
+        let rest = blocks.get(dsack..).unwrap_or_default();
+        for (l, r) in rest {
+            rule!(*l > ack && *r <= self.edge, "block {l}..{r} outside {ack}..{}", self.edge);
+            rule!(self.arrived.contains(*l..*r), "block {l}..{r} did not arrive");
+        }
+        let mut sorted = rest.to_vec();
+        sorted.sort_unstable();
+        rule!(sorted.windows(2).all(|w| matches!(w, [a, b] if a.1 < b.0)), "blocks overlap: {blocks:?}");
+        if let (Some((start, end)), Some((l, r))) = (self.newest, rest.first()) {
+            rule!(
+                start <= ack || (*l <= start && end <= *r),
+                "the first block {l}..{r} lacks the newest arrival {start}..{end}"
+            );
+        }
+        Ok(())
+    }
+
+    fn shift(&mut self, peer: &Self) -> u8 {
+        let (ours, theirs) = (self.offered.options.window_scale, peer.offered.options.window_scale);
+        *self.shift.get_or_insert(ours.filter(|_| theirs.is_some()).unwrap_or(0))
+    }
+
+    /// A segment of `peer`'s is about to be handed to this side.
+    pub(crate) fn on_arrival(&mut self, now: Time, peer: &mut Self, header: &Header, payload: &[u8]) {
+        self.reset_arrived = header.flags.contains(Flags::RST);
+        let Some(isn) = peer.isn.filter(|_| !self.reset_arrived) else { return };
+        let start = offset(isn, header.seq, self.arrived.reach(0).max(1)).max(0) as u64;
+        let len = header.sequence_len(payload.len() as u32);
+        let before = self.arrived.reach(0);
+        let end = start + u64::from(len);
+        if len > 0 {
+            for overlap in self.arrived.overlaps(start..end) {
+                self.twice.add(overlap);
+            }
+            self.arrived.add(start..end);
+            // An overtaken segment may fall to PAWS (RFC 7323, section 5.3): nothing is expected of it.
+            let overtaken = header.options.timestamps.is_some_and(|t| (t.value.wrapping_sub(self.stamp) as i32) < 0);
+            self.newest = (!payload.is_empty() && !overtaken).then_some((start, start + payload.len() as u64));
+        }
+        if let Some(stamp) = header.options.timestamps {
+            self.stamp = if (stamp.value.wrapping_sub(self.stamp) as i32) > 0 || before == 0 { stamp.value } else { self.stamp };
+        }
+        if self.arrived.reach(0) > before && before > 0 && !payload.is_empty() {
+            self.owes_ack_since.get_or_insert(now);
+        }
+        if header.flags.contains(Flags::ACK) {
+            let (Some(ours), syn) = (self.isn, header.flags.contains(Flags::SYN)) else { return };
+            let shift = if syn { 0 } else { peer.shift(self) };
+            let ack = offset(ours, header.ack, self.sent).max(0) as u64;
+            self.allowed = self.allowed.max(ack + (u64::from(header.window) << shift));
+        } else if header.flags.contains(Flags::SYN) {
+            self.allowed = self.allowed.max(1 + u64::from(header.window));
+        }
+    }
+
+
+    /// What must hold between events.
+    pub(crate) fn check_time(&self, now: Time, alive: bool) -> Result<(), String> {
+        let late = self.owes_ack_since.filter(|_| alive).map(|at| now - at);
+        // RFC 9293, section 3.8.6.3.
+        rule!(late.is_none_or(|late| late <= Span::from_millis(500)), "an ACK is owed for {late:?}");
+        Ok(())
+    }
+
+    pub(crate) fn syn_seen(&self) -> bool {
+        self.isn.is_some()
+    }
+
+    /// The initial sequence number, once seen.
+    pub(crate) fn isn(&self) -> Option<u32> {
+        self.isn
+    }
+}

@@ -1,0 +1,281 @@
+//! Connections that live through long silences, lost ends and jumping clocks.
+
+use std::sync::Arc;
+
+use longhaul_sim::{Close, LinkConfig, Pattern, Plan, Setup, Sim};
+use longhaul_tcp::{Config, ConnectionError, Endpoint, EndpointConfig, State};
+use longhaul_tests::{Victim, Watch};
+use longhaul_units::{Rate, Span, Time};
+use longhaul_wire::Flags;
+
+const MIN_RTO: Span = Span::from_millis(200);
+
+fn setup(link: LinkConfig, change: impl Fn(&mut Config)) -> Setup {
+    let mut setup = Setup::symmetric(1, link);
+    for host in &mut setup.hosts {
+        change(Arc::make_mut(&mut host.config));
+    }
+    setup
+}
+
+fn delay(millis: u64) -> LinkConfig {
+    LinkConfig::delay(Span::from_millis(millis))
+}
+
+fn at(span: Span) -> Time {
+    Time::ZERO + span
+}
+
+/// RFC 7323, section 5.5: a timestamp remembered for too long proves nothing. Microsecond ticks turn their sign after
+/// 36 minutes, millisecond ticks after 25 days.
+#[test]
+fn timestamps_survive_long_silences() {
+    for (extensions, silence) in [(true, 40 * 60), (true, 25 * 86_400), (false, 40 * 60), (false, 25 * 86_400)] {
+        let silence = Span::from_secs(silence);
+        let mut sim = Sim::new(setup(delay(10), |config| config.extensions = extensions));
+        let mut watch = Watch::new(&mut sim, MIN_RTO);
+        let mut talk = Plan::bulk(4 * 4_096);
+        talk.write_pause = silence;
+        let (client, server) = sim.open(talk, talk);
+        let mut dropped = 0;
+        watch
+            .run(&mut sim, silence * 3 + Span::from_secs(1), |sim| {
+                for host in [sim.host(0), sim.host(1)] {
+                    for session in &host.sessions {
+                        let info = host.endpoint.connection(session.id).map(|c| c.info(sim.now()));
+                        dropped = dropped.max(info.map_or(0, |i| i.paws_dropped + i.timeouts));
+                    }
+                }
+                sim.all_done()
+            })
+            .unwrap();
+        assert_eq!(dropped, 0);
+        assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+    }
+}
+
+/// RFC 9293, section 3.8.6.1: a window that stays closed for an hour, and whose reopening is lost, opens by a probe.
+#[test]
+fn a_lost_window_update_is_found_by_a_probe() {
+    let hour = Span::from_secs(3_600);
+    let mut setup = setup(delay(10), |config| {
+        (config.recv_buffer, config.recv_buffer_max) = (20_000, 20_000);
+    });
+    setup.links[1].outages = vec![(at(hour), at(hour + Span::from_secs(5)))];
+    let mut sim = Sim::new(setup);
+    let mut watch = Watch::new(&mut sim, MIN_RTO);
+    let mut late = Plan::sink();
+    late.read_from = at(hour);
+    let (_, server) = sim.open(Plan::bulk(200_000), late);
+    watch.run(&mut sim, hour, |sim| sim.now() >= at(hour)).ok();
+    // Probes are at most two minutes apart.
+    watch.run(&mut sim, Span::from_secs(130), Sim::all_done).unwrap();
+    assert_eq!(sim.session(server).read, 200_000);
+}
+
+/// RFC 9293, section 3.8.3: R2 is at least 100 s; RFC 5482: or what the user says.
+#[test]
+fn a_peer_that_vanishes_is_given_up() {
+    for (timeout, least, most) in [(None, 100, 1_200), (Some(10), 9, 12)] {
+        let gone = at(Span::from_secs(1));
+        let mut setup = setup(delay(10), |config| config.user_timeout = timeout.map(Span::from_secs));
+        for link in &mut setup.links {
+            link.outages = vec![(gone, Time::MAX)];
+        }
+        let mut sim = Sim::new(setup);
+        let mut talk = Plan::bulk(100_000);
+        talk.write_pause = Span::from_millis(100);
+        let (client, _) = sim.open(talk, Plan::sink());
+        assert!(sim.run(Span::from_secs(3_000), |sim| sim.session(client).error.is_some()));
+        assert_eq!(sim.session(client).error, Some(ConnectionError::TimedOut));
+        let taken = (sim.now() - gone).as_secs_f64() as u64;
+        assert!((least..=most).contains(&taken), "{timeout:?}: {taken}");
+    }
+}
+
+/// In every state of closing, too: nothing stays for ever (the LAST-ACK leak of FreeBSD, 2015).
+#[test]
+fn closing_states_end_without_the_peer() {
+    use State::{CloseWait, Closing, FinWait1, FinWait2, LastAck, TimeWait};
+    for state in [CloseWait, Closing, FinWait1, FinWait2, LastAck, TimeWait, State::SynReceived] {
+        let mut victim = Victim::in_state(state, 1, u32::MAX);
+        if let Some(id) = victim.id {
+            victim.endpoint.release(victim.now, id);
+            victim.flush();
+        }
+        victim.wait(Span::from_secs(1_200));
+        assert!(victim.endpoint.is_idle(), "{state}");
+        assert_eq!((victim.endpoint.memory(), victim.endpoint.poll_timeout()), (0, None), "{state}");
+    }
+}
+
+/// RFC 9293, section 3.6: 2 MSL after the last FIN, to the nanosecond; a repeated FIN starts it anew, a stray does not.
+#[test]
+fn time_wait_lasts_twice_the_segment_lifetime() {
+    for released in [false, true] {
+        let mut victim = Victim::in_state(State::TimeWait, 1, 1);
+        if released {
+            victim.endpoint.release(victim.now, victim.id.unwrap());
+            victim.flush();
+        }
+        victim.wait(Span::from_secs(40));
+        let mut fin = victim.header(Flags::FIN | Flags::ACK);
+        let mut stray = fin.clone();
+        stray.seq = fin.seq.wrapping_add(1_000);
+        fin.seq = fin.seq.wrapping_sub(1);
+        let begun = victim.now;
+        assert_eq!(victim.inject(&fin, &[]).len(), 1);
+        victim.wait(Span::from_secs(30));
+        victim.inject(&stray, &[]);
+        assert_eq!(victim.endpoint.poll_timeout(), Some(begun + Span::from_secs(60)), "released: {released}");
+        victim.wait(Span::from_secs(30) - Span::from_nanos(1));
+        assert!(released != (victim.state() == State::TimeWait) && !victim.endpoint.is_idle());
+        victim.wait(Span::from_nanos(1));
+        assert!(victim.state() == State::Closed || victim.endpoint.is_idle());
+    }
+}
+
+/// RFC 9293, section 3.5.1: a peer that lost its memory connects again after its first SYN was challenged.
+#[test]
+fn a_restarted_peer_connects_again() {
+    let mut sim = Sim::new(setup(delay(10), |_| {}));
+    sim.listen();
+    let mut idle = Plan::sink();
+    idle.close = Close::Never;
+    let (client, _) = sim.open(idle, idle);
+    sim.run_for(Span::from_secs(5));
+    let clock = sim.now();
+    let host = sim.host_mut(1);
+    host.endpoint = Endpoint::new(EndpointConfig::new([99; 32]), clock);
+    host.sessions.clear();
+    sim.expect(0, Plan::bulk(1_000), Pattern::new(8), Pattern::new(9));
+    let again = sim.open_from(1, Plan::bulk(500), Pattern::new(9), Pattern::new(8)).unwrap();
+    // The second SYN leaves a second after the first.
+    assert!(sim.run(Span::from_millis(1_200), |sim| sim.session(again).released));
+    assert!(sim.session(again).ended_well());
+    assert_eq!(sim.session(client).error, Some(ConnectionError::Reset));
+}
+
+#[test]
+fn simultaneous_open_and_close() {
+    for millis in [0, 1, 50] {
+        for scaling in [false, true] {
+            let mut sim = Sim::new(setup(delay(millis), |config| config.window_scaling = scaling));
+            sim.listen();
+            let mut watch = Watch::new(&mut sim, MIN_RTO);
+            let (a, b) = (Pattern::new(0), Pattern::new(1));
+            // Neither SYN has arrived when the second leaves.
+            let first = sim.open_from(0, Plan::bulk(200_000), a, b).unwrap();
+            let second = sim.open_from(1, Plan::bulk(200_000), b, a).unwrap();
+            watch.run(&mut sim, Span::from_secs(60), Sim::all_done).unwrap();
+            assert!(sim.session(first).ended_well() && sim.session(second).ended_well());
+            // Both sent their FIN before they saw the other's: both wait.
+            sim.run_for(Span::from_secs(1));
+            if millis > 0 {
+                assert_eq!([0, 1].map(|h| sim.host(h).endpoint.time_wait_len()), [1, 1]);
+            }
+            watch.run(&mut sim, Span::from_secs(61), Sim::is_quiet).unwrap();
+        }
+    }
+}
+
+/// A laptop lid: both ends find that much time has passed. Nothing is given up before the peer was asked.
+#[test]
+fn clocks_may_jump() {
+    let day = 86_400_000;
+    for jump in [1, 3_600_000, 30 * day, 4_294_967_296, 60 * day] {
+        for (timestamps, keep_alive) in [(true, false), (false, true), (true, true)] {
+            let mut link = delay(20);
+            link.rate = Some(Rate::from_bits_per_sec(10_000_000));
+            let mut sim = Sim::new(setup(link, |config| {
+                config.timestamps = timestamps;
+                config.user_timeout = Some(Span::from_secs(30));
+                config.keep_alive = keep_alive.then(|| {
+                    let mut keep = longhaul_tcp::KeepAlive::default();
+                    (keep.idle, keep.interval, keep.probes) = (Span::from_secs(10), Span::from_secs(1), 3);
+                    keep
+                });
+            }));
+            let mut watch = Watch::new(&mut sim, MIN_RTO);
+            let (client, server) = sim.open(Plan::bulk(2_000_000), Plan::bulk(300_000));
+            for _ in 0..3 {
+                let until = sim.now() + Span::from_millis(400);
+                watch.run(&mut sim, Span::from_secs(10), |sim| sim.now() >= until).unwrap();
+                sim.jump(Span::from_millis(jump));
+            }
+            watch.run(&mut sim, Span::from_secs(60), Sim::all_done).unwrap();
+            let ends = [sim.session(client), sim.session(server)];
+            let well = ends.iter().all(|s| s.ended_well());
+            assert!(well, "{jump} {timestamps} {keep_alive}: {}", watch.fail::<()>(&sim, "cut short").unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn time_that_goes_back_stands_still() {
+    let mut victim = Victim::in_state(State::Established, 1, 1);
+    victim.wait(Span::from_secs(10));
+    let now = victim.now;
+    victim.endpoint.handle_timeout(now);
+    victim.now = Time::ZERO;
+    assert_eq!(victim.act(|c| c.write(b"abc")).1.len(), 1);
+    victim.endpoint.handle_timeout(Time::ZERO);
+    assert!(victim.endpoint.poll_timeout().is_some_and(|at| at > now));
+    victim.now = now;
+    assert_eq!(victim.state(), State::Established);
+}
+
+/// RFC 8899, section 4.3: from some time on, only small packets pass.
+#[test]
+fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
+    for (from, size) in [(0, 1_300), (0, 1_232), (2, 1_300), (2, 1_240)] {
+        let mut link = delay(10);
+        link.rate = Some(Rate::from_bits_per_sec(5_000_000));
+        link.black_hole = Some((at(Span::from_secs(from)), size));
+        let mut sim = Sim::new(setup(link, |_| {}));
+        let mut watch = Watch::new(&mut sim, MIN_RTO);
+        let (client, server) = sim.open(Plan::bulk(4_000_000), Plan::sink());
+        // 6.7 s at the full rate, and some timeouts.
+        watch.run(&mut sim, Span::from_secs(10), Sim::all_done).unwrap();
+        assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+    }
+}
+
+/// A larger path MTU is found, and a smaller ceiling approached, without timeouts.
+#[test]
+fn the_path_mtu_is_found() {
+    for (size, found) in [(9_000, 1_472..=1_472), (1_400, 1_380..=1_400), (1_300, 1_280..=1_300)] {
+        let mut link = delay(10);
+        link.black_hole = Some((Time::ZERO, size));
+        link.rate = Some(Rate::from_bits_per_sec(30_000_000));
+        link.queue = longhaul_sim::QueueLimit::Packets(100);
+        let mut sim = Sim::new(setup(link, |_| {}));
+        let (client, _) = sim.open(Plan::bulk(8_000_000), Plan::sink());
+        let mut best = (0, 0);
+        assert!(sim.run(Span::from_secs(60), |sim| {
+            let session = sim.session(client);
+            if let Some(connection) = sim.host(0).endpoint.connection(session.id) {
+                let info = connection.info(sim.now());
+                best = (best.0.max(info.plpmtu), info.timeouts);
+            }
+            sim.all_done()
+        }));
+        assert!(found.contains(&best.0) && best.1 == 0, "{size}: {best:?}");
+    }
+}
+
+/// RFC 3168: marks alone bring the window down.
+#[test]
+fn congestion_marks_keep_the_queue_from_overflowing() {
+    let mut link = delay(20);
+    link.rate = Some(Rate::from_bits_per_sec(10_000_000));
+    link.queue = longhaul_sim::QueueLimit::Packets(400);
+    link.mark_above = Some(30_000);
+    let mut sim = Sim::new(setup(link, |_| {}));
+    let mut watch = Watch::new(&mut sim, MIN_RTO);
+    let (_, server) = sim.open(Plan::bulk(10_000_000), Plan::sink());
+    watch.run(&mut sim, Span::from_secs(20), Sim::all_done).unwrap();
+    assert_eq!(sim.session(server).read, 10_000_000);
+    let stats = sim.link_mut(0).stats();
+    assert!(stats.marked > 0 && stats.queue_full == 0, "{stats:?}");
+}
