@@ -103,9 +103,9 @@ pub async fn send(to: SocketAddr, bytes: u64) -> Result<(Usage, u64)> {
 /// # Errors
 /// The system's.
 pub async fn receive(udp: &Udp, bytes: u64) -> Result<Usage> {
-    let mut memory = vec![[0; 1 << 16]; 4];
+    let mut memory = vec![[0; 1 << 16]; BATCH_SIZE];
     let mut buffers: Vec<_> = memory.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-    let mut metas = vec![RecvMeta::default(); 4];
+    let mut metas = vec![RecvMeta::default(); BATCH_SIZE];
     // An empty datagram says that the sender is ready.
     udp.receive(&mut buffers, &mut metas).await?;
     let meter = Meter::start()?;

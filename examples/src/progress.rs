@@ -13,6 +13,15 @@ pub const INTERVAL: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
+/// Which end of a transfer is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one whose congestion window and limits matter.
+    Sending,
+    /// The other.
+    Receiving,
+}
+
 /// Where progress is shown. A clone shows in the same place.
 #[derive(Clone, Debug)]
 pub struct Screen {
@@ -47,12 +56,13 @@ impl Screen {
 
     /// Begins to show the transfer of a file of `size` bytes.
     #[must_use]
-    pub fn begin(&self, name: &str, size: u64) -> Progress {
+    pub fn begin(&self, side: Side, name: &str, size: u64) -> Progress {
         let template = "{prefix} {bar:24} {bytes}/{total_bytes} {msg}";
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = self.bars.add(ProgressBar::new(size).with_style(style).with_prefix(name.to_owned()));
         Progress {
             screen: self.clone(),
+            side,
             bar,
             name: name.to_owned(),
             size,
@@ -70,6 +80,7 @@ impl Screen {
 #[derive(Debug)]
 pub struct Progress {
     screen: Screen,
+    side: Side,
     bar: ProgressBar,
     name: String,
     size: u64,
@@ -93,12 +104,10 @@ impl Progress {
         self.last_bytes = bytes;
         let limit = connection.limited_by.since(&self.limits).most().unwrap_or("nothing");
         self.limits = connection.limited_by;
-        let text = format!(
-            "{}  rtt {}  cwnd {}  limited by {limit}",
-            report::rate(self.rate),
-            report::time(connection.rtt),
-            report::size(connection.cwnd),
-        );
+        let mut text = format!("{}  rtt {}", report::rate(self.rate), report::time(connection.rtt));
+        if self.side == Side::Sending {
+            text += &format!("  cwnd {}  limited by {limit}", report::size(connection.cwnd));
+        }
         if self.screen.lines && now >= self.said + LINE_INTERVAL {
             self.said = now;
             eprintln!("{}: {} of {}  {text}", self.name, report::size(bytes), report::size(self.size));

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant, Interval};
 
 use crate::files::TempFile;
-use crate::progress::{self, Progress, Screen};
+use crate::progress::{self, Progress, Screen, Side};
 use crate::protocol::{self, FileHeader, HASH_LEN, ProtocolError, Reply};
 use crate::report::Stopwatch;
 use crate::transport::Transport;
@@ -143,7 +143,7 @@ impl Receiver {
         let (feed, chunks) = mpsc::channel(CHUNKS_AHEAD);
         let (spare, spares) = std::sync::mpsc::channel();
         let writer = tokio::task::spawn_blocking(move || write_chunks(temp, chunks, &spare));
-        let progress = self.screen.begin(&name, size);
+        let progress = self.screen.begin(Side::Receiving, &name, size);
         let mut body = Body { size, received: 0, spares, progress, ticks: ticks() };
         let read = body.read(transport, feed).await;
         // The disk's error comes first: it is why the reading was given up.
@@ -233,3 +233,6 @@ async fn refuse(transport: &mut impl Transport, reason: String) -> io::Result<()
     while transport.read(&mut waste).await? > 0 {}
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

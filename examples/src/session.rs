@@ -7,7 +7,7 @@ use longhaul::TcpStream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use crate::progress::Screen;
+use crate::progress::{Screen, Side};
 use crate::protocol::ProtocolError;
 use crate::receiver::{File, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
@@ -31,7 +31,7 @@ pub async fn send(
     let mut before = Snapshot::default();
     for source in sources {
         let (size, path) = (source.size(), source.path().display().to_string());
-        let mut progress = screen.begin(source.name(), size);
+        let mut progress = screen.begin(Side::Sending, source.name(), size);
         let result = sender.send(source, &mut progress).await;
         drop(progress);
         let hash = match result {

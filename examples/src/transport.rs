@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -150,6 +151,17 @@ impl Transport for TcpStream {
             min_rtt: duration(info.min_rtt),
             retransmitted_bytes: info.bytes_retrans,
             limited_by: info.limited_by,
+        }
+    }
+}
+
+/// Says on standard error what went wrong, if anything did, and with which code `program` is to end.
+pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }

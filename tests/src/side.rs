@@ -27,10 +27,13 @@ pub(crate) struct Side {
     acked: u64,
     edge: u64,
     allowed: u64,
+    /// The highest acknowledgment that arrived here.
+    heard: u64,
     shift: Option<u8>,
     /// In-order data arrived then and was not acknowledged since.
     owes_ack_since: Option<Time>,
-    reset_arrived: bool,
+    /// When a RST arrived that nothing followed yet.
+    reset_arrived: Option<Time>,
 }
 
 /// The offset nearest to `near` that `seq` means.
@@ -63,17 +66,18 @@ impl Side {
             acked: 0,
             edge: 0,
             allowed: 0,
+            heard: 0,
             shift: None,
             owes_ack_since: None,
-            reset_arrived: false,
+            reset_arrived: None,
         }
     }
 
     /// A segment that this side sends to `peer`.
-    pub(crate) fn on_sent(&mut self, peer: &Self, header: &Header, payload: &[u8]) -> Result<(), String> {
+    pub(crate) fn on_sent(&mut self, now: Time, peer: &Self, header: &Header, payload: &[u8]) -> Result<(), String> {
         let has = |flag| header.flags.contains(flag);
         if has(Flags::RST) {
-            rule!(!self.reset_arrived, "a RST answers a RST");
+            rule!(self.reset_arrived != Some(now), "a RST answers a RST");
             return Ok(());
         }
         if has(Flags::SYN) {
@@ -184,8 +188,8 @@ impl Side {
 
     /// A segment of `peer`'s is about to be handed to this side.
     pub(crate) fn on_arrival(&mut self, now: Time, peer: &mut Self, header: &Header, payload: &[u8]) {
-        self.reset_arrived = header.flags.contains(Flags::RST);
-        let Some(isn) = peer.isn.filter(|_| !self.reset_arrived) else { return };
+        self.reset_arrived = header.flags.contains(Flags::RST).then_some(now);
+        let Some(isn) = peer.isn.filter(|_| self.reset_arrived.is_none()) else { return };
         let start = offset(isn, header.seq, self.arrived.reach(0).max(1)).max(0) as u64;
         let len = header.sequence_len(payload.len() as u32);
         let before = self.arrived.reach(0);
@@ -195,8 +199,11 @@ impl Side {
                 self.twice.add(overlap);
             }
             self.arrived.add(start..end);
-            // An overtaken segment may fall to PAWS (RFC 7323, section 5.3): nothing is expected of it.
-            let overtaken = header.options.timestamps.is_some_and(|t| (t.value.wrapping_sub(self.stamp) as i32) < 0);
+            // An overtaken segment may fall to PAWS (RFC 7323, section 5.3) or to the limit on old acknowledgments
+            // (RFC 5961, section 5.2): nothing is expected of it.
+            let old_ack = self.isn.is_some_and(|ours| offset(ours, header.ack, self.heard) < self.heard as i64);
+            let overtaken = old_ack
+                || header.options.timestamps.is_some_and(|t| (t.value.wrapping_sub(self.stamp) as i32) < 0);
             self.newest = (!payload.is_empty() && !overtaken).then_some((start, start + payload.len() as u64));
         }
         if let Some(stamp) = header.options.timestamps {
@@ -209,6 +216,7 @@ impl Side {
             let (Some(ours), syn) = (self.isn, header.flags.contains(Flags::SYN)) else { return };
             let shift = if syn { 0 } else { peer.shift(self) };
             let ack = offset(ours, header.ack, self.sent).max(0) as u64;
+            self.heard = self.heard.max(ack);
             self.allowed = self.allowed.max(ack + (u64::from(header.window) << shift));
         } else if header.flags.contains(Flags::SYN) {
             self.allowed = self.allowed.max(1 + u64::from(header.window));

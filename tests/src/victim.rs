@@ -145,7 +145,7 @@ impl Victim {
     pub fn state(&self) -> State {
         match self.id.and_then(|id| self.endpoint.connection(id)) {
             Some(connection) => connection.state(),
-            None if self.endpoint.len() > 0 => State::SynReceived,
+            None if !self.endpoint.is_empty() => State::SynReceived,
             None if self.listens => State::Listen,
             None => State::Closed,
         }

@@ -132,6 +132,19 @@ impl Case {
         Sim::new(setup)
     }
 
+    /// Runs it until nothing is left at either end, however it ends; the applications that met an error have let go.
+    fn run_to_silence(&self) -> Result<(), String> {
+        let mut sim = self.sim();
+        let mut watch = Watch::new(&mut sim, Span::from_millis(200));
+        sim.open(self.plans[0], self.plans[1]);
+        let gone = |sim: &Sim, host: usize| sim.host(host).sessions.iter().all(|s| s.released);
+        watch.run(&mut sim, Span::from_secs(20_000), |sim| {
+            gone(sim, 0) && gone(sim, 1) && sim.host(0).endpoint.is_idle() && sim.host(1).endpoint.is_idle()
+        })?;
+        let memory = [sim.host(0), sim.host(1)].map(|h| h.endpoint.memory());
+        if memory == [0, 0] { Ok(()) } else { watch.fail(&sim, &format!("memory {memory:?} is left")) }
+    }
+
     /// Runs it; the SYN retries allow for 30 % loss both ways.
     fn run(&self) -> Result<(u64, u64), String> {
         let mut sim = self.sim();
@@ -166,10 +179,21 @@ impl Case {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(1_500))]
 
     #[test]
     fn every_byte_arrives_once_in_order_and_the_rules_hold(case in case()) {
         case.run().map_err(TestCaseError::fail)?;
+    }
+
+    /// One side, or both, lets go in the middle: by a RST, or without reading on.
+    #[test]
+    fn whoever_leaves_the_rules_hold_and_nothing_stays(case in case(), aborts in [0u64..3_000, 0u64..3_000], early in any::<bool>()) {
+        let mut case = case;
+        for (plan, millis) in case.plans.iter_mut().zip(aborts) {
+            plan.abort_at = (millis < 1_500).then_some(Time::ZERO + Span::from_millis(millis));
+            plan.leave_early = early;
+        }
+        case.run_to_silence().map_err(TestCaseError::fail)?;
     }
 }

@@ -50,9 +50,11 @@ impl Host {
         Some(at - self.clock_ahead)
     }
 
-    pub(crate) fn receive(&mut self, now: Time, packet: &Packet) {
+    /// Receives at `now` what arrived `at` some time before, if the host slept.
+    pub(crate) fn receive(&mut self, now: Time, at: Time, packet: &Packet) {
         let mut segment = SegmentMeta::default();
         segment.ecn = packet.ecn;
+        segment.rx_time = Some(self.clock(at));
         let mut meta = DatagramMeta::new(packet.from, packet.payload.len());
         meta.segment = segment;
         self.endpoint.handle_datagram(self.clock(now), &meta, &packet.payload, None);

@@ -28,10 +28,8 @@ impl Pattern {
 
     /// Fills `buffer` with the bytes from `offset` on.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
-        let mut at = offset;
-        for byte in buffer {
+        for (at, byte) in (offset..).zip(buffer) {
             *byte = self.byte(at);
-            at += 1;
         }
     }
 

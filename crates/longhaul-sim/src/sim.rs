@@ -232,7 +232,7 @@ impl Sim {
             Step::Packet(_) => {
                 let (_, Event::Arrival(to, packet)) = self.queue.take()?;
                 self.see(Sighting::Received(to), &packet);
-                self.hosts[to].receive(self.now, &packet);
+                self.hosts[to].receive(self.now, at, &packet);
                 to
             }
             Step::Timer(host) => {

@@ -93,7 +93,7 @@ impl Default for Config {
             ecn: true,
             keep_alive: None,
             user_timeout: None,
-            syn_retries: 6,
+            syn_retries: 7,
             min_rto: Span::from_millis(200),
             ack_delay: Span::from_millis(40),
             time_wait: Span::from_secs(60),

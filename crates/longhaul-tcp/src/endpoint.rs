@@ -38,7 +38,7 @@ use stray::Buckets;
 use time_wait::{Record, TimeWait, Verdict};
 
 /// A connection of an endpoint. Never reused for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnId {
     slot: u32,
     generation: u32,
@@ -181,6 +181,11 @@ impl Endpoint {
 
     /// Answers SYNs from now on; connections get `config`.
     pub fn listen(&mut self, config: Arc<Config>) {
+        if let Some(listener) = &mut self.listener {
+            // What waits to be accepted stays (RFC 9293, section 3.9.1, MUST-41).
+            listener.config = config;
+            return;
+        }
         self.listener = Some(Listener { config, ready: VecDeque::new(), pending: 0, cookies_until: None });
     }
 
@@ -228,10 +233,11 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Opens a connection; `None` if there is one between these addresses, or no room.
+    /// Opens a connection; `None` if there is one between these addresses, if they cannot be two hosts'
+    /// ([`Tuple::joins_two_hosts`]), or if there is no room.
     pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
         let now = self.advance(now);
-        if self.table.contains_key(&tuple) || self.live >= self.config.max_connections {
+        if !tuple.joins_two_hosts() || self.table.contains_key(&tuple) || self.live >= self.config.max_connections {
             return None;
         }
         self.time_wait.remove(&tuple);
@@ -375,7 +381,7 @@ impl Endpoint {
         payload: usize,
         wire: usize,
     ) -> Option<u32> {
-        if !is_peer(meta.tuple.remote) {
+        if !meta.tuple.joins_two_hosts() {
             return None;
         }
         match self.time_wait.handle(now, &meta.tuple, header, payload, self.listener.is_some()) {
@@ -434,7 +440,7 @@ impl Endpoint {
             ..Header::default()
         };
         let options = &mut header.options;
-        options.mss = syn.options.mss.map(|_| config.max_plpmtu.saturating_sub(12));
+        options.mss = syn.options.mss.map(|_| config.max_plpmtu.saturating_sub(if tuple.is_ipv6() { 32 } else { 12 }));
         options.sack_permitted = what.sack;
         options.window_scale = what.window_scale.map(|_| config.window_shift());
         options.timestamps =
@@ -633,11 +639,9 @@ impl Endpoint {
         let id = ConnId { slot: index, generation: slot.generation };
         while let Some(event) = slot.connection.poll_event() {
             if slot.pending {
-                if event == Event::Connected {
-                    if let Some(listener) = &mut self.listener {
-                        listener.ready.push_back(id);
-                        self.events.push_back(EndpointEvent::Incoming);
-                    }
+                if let (Event::Connected, Some(listener)) = (event, &mut self.listener) {
+                    listener.ready.push_back(id);
+                    self.events.push_back(EndpointEvent::Incoming);
                 }
                 continue;
             }
@@ -680,13 +684,6 @@ impl Endpoint {
         }
         self.free.push((index, slot.generation.wrapping_add(1)));
     }
-}
-
-/// Whether an address can be somebody's (RFC 9293, section 3.9.2.3): no port 0, nobody, or everybody.
-fn is_peer(remote: SocketAddr) -> bool {
-    let ip = remote.ip();
-    let everybody = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-    remote.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !everybody
 }
 
 impl Connection {

@@ -4,6 +4,9 @@
 //! [`Connection`] for the order of calls.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "bench-internals")]
+#[doc(hidden)]
+pub mod bench;
 mod config;
 pub mod connection;
 pub mod endpoint;

@@ -4,6 +4,8 @@ use longhaul_units::{Bytes, Span, Time};
 
 /// RFC 6298, section 2.1.
 const INITIAL_RTO: Span = Span::from_secs(1);
+/// RFC 6298, section 5.7: after a handshake whose SYN timer fired.
+const CAUTIOUS_RTO: Span = Span::from_secs(3);
 /// RFC 6298, section 2.5: at least 60 s; RFC 9293 allows more.
 pub(crate) const MAX_RTO: Span = Span::from_secs(120);
 /// Clock granularity G of RFC 6298: timers here are good to a millisecond.
@@ -21,6 +23,8 @@ pub(crate) struct RttEstimator {
     recent: [Option<Span>; 2],
     recent_since: Time,
     min_rto: Span,
+    /// RTO until there is a sample.
+    initial: Span,
     backoff: u32,
 }
 
@@ -34,6 +38,7 @@ impl RttEstimator {
             recent: [None; 2],
             recent_since: Time::ZERO,
             min_rto,
+            initial: INITIAL_RTO,
             backoff: 0,
         }
     }
@@ -75,7 +80,7 @@ impl RttEstimator {
     /// RTO without back-off.
     pub(crate) fn base_rto(&self) -> Span {
         match self.srtt {
-            None => INITIAL_RTO.max(self.min_rto),
+            None => self.initial.max(self.min_rto),
             Some(srtt) => (srtt + GRANULARITY.max(self.rttvar * 4)).max(self.min_rto).min(MAX_RTO),
         }
     }
@@ -92,13 +97,11 @@ impl RttEstimator {
         self.backoff
     }
 
-    /// After a handshake whose SYN timer fired, RTO starts at 3 s (RFC 6298, section 5.7).
+    /// The handshake gave no sample: its SYN timer fired, or when the SYN-ACK left was forgotten. Only RTO starts
+    /// higher; SRTT, which pacing goes by, is left to the first sample.
     pub(crate) fn start_cautiously(&mut self) {
         self.backoff = 0;
-        if self.srtt.is_none() {
-            self.srtt = Some(Span::from_secs(1));
-            self.rttvar = Span::from_millis(500);
-        }
+        self.initial = CAUTIOUS_RTO;
     }
 
     pub(crate) fn srtt(&self) -> Option<Span> {
@@ -143,6 +146,16 @@ mod tests {
         assert_eq!(est.srtt(), Some(Span::from_millis(110)));
         assert_eq!(est.rttvar(), Span::from_micros(57_500));
         assert_eq!(est.rto(), Span::from_millis(340));
+    }
+
+    #[test]
+    fn a_lossy_handshake_raises_the_timeout_and_nothing_else() {
+        let mut est = RttEstimator::new(Span::from_millis(200));
+        est.back_off();
+        est.start_cautiously();
+        assert_eq!((est.rto(), est.srtt()), (Span::from_secs(3), None));
+        est.sample(Span::from_millis(100), MSS, MSS);
+        assert_eq!(est.rto(), Span::from_millis(300));
     }
 
     #[test]

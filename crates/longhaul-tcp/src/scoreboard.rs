@@ -472,10 +472,6 @@ impl Scoreboard {
         self.head
     }
 
-    pub(crate) fn tail_index(&self) -> u64 {
-        self.tail
-    }
-
     /// The segment in flight that was sent first.
     pub(crate) fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then(|| self.widen(self.oldest))

@@ -39,13 +39,6 @@ impl TimestampClock {
         self.offset.wrapping_add(elapsed as u32)
     }
 
-    /// How long before `at` the tick `value` was; `None` if it lies in the future or before the connection.
-    pub(crate) fn age(&self, value: u32, at: Time) -> Option<Span> {
-        let ticks = self.value(at).wrapping_sub(value);
-        let age = self.tick() * u64::from(ticks);
-        (ticks.cast_signed() >= 0 && age <= (at - self.start) + self.tick()).then_some(age)
-    }
-
     /// How long a value of the peer's stays comparable (PAWS).
     pub(crate) fn validity(&self) -> Span {
         if self.micros { VALID_MICROS } else { VALID_MILLIS }
@@ -66,16 +59,5 @@ mod tests {
         let first = clock.value(late + Span::from_micros(20));
         assert!(crate::seq::later(first, syn));
         assert_eq!(first.wrapping_sub(clock.value(start)), 3_000_020);
-    }
-
-    #[test]
-    fn an_echo_from_the_future_or_the_far_past_has_no_age() {
-        let clock = TimestampClock::new(77, Time::ZERO);
-        let now = Time::ZERO + Span::from_secs(10);
-        assert_eq!(clock.age(clock.value(now), now), Some(Span::ZERO));
-        assert_eq!(clock.age(clock.value(now - Span::from_millis(250)), now), Some(Span::from_millis(250)));
-        assert_eq!(clock.age(clock.value(now).wrapping_add(1), now), None);
-        assert_eq!(clock.age(0, now), None);
-        assert_eq!(clock.age(clock.value(now).wrapping_sub(20_000), now), None);
     }
 }

@@ -97,6 +97,8 @@ impl TcpStream {
     ) -> io::Result<Self> {
         setup.check()?;
         socket.connect(addr)?;
+        // The system may know better: "nobody's address" is this host.
+        let addr = socket.peer_addr().unwrap_or(addr);
         let io = Io::new(socket, true)?;
         let local = io.local_addr()?;
         let buffers = crate::shared::set_buffers(&io);

@@ -8,6 +8,7 @@ use longhaul::{TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A file of this process under the target directory; removed when dropped, unless the test has failed.
+#[derive(Debug)]
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -80,41 +81,56 @@ async fn exchange(stream: TcpStream, bytes: usize) {
     writer.reunite(reader).unwrap().close().await.unwrap();
 }
 
-/// Frames that tshark complains about, one a line. Window updates are none, and neither is a window that is used to
-/// the full.
+/// Frames that tshark complains about, one a line. What a receiver's full buffer causes is no fault.
 fn complaints(file: &Path) -> Option<String> {
+    const FAULTS: [&str; 7] = [
+        "retransmission",
+        "fast_retransmission",
+        "spurious_retransmission",
+        "out_of_order",
+        "lost_segment",
+        "ack_lost_segment",
+        "duplicate_ack",
+    ];
+    let mut filter = "tcp.checksum.status == 0 || ip.checksum.status == 0 || _ws.malformed".to_owned();
+    FAULTS.iter().for_each(|fault| filter += &format!(" || tcp.analysis.{fault}"));
     let file = file.to_str().unwrap();
-    let filter = "(tcp.analysis.flags && !tcp.analysis.window_update && !tcp.analysis.window_full) || \
-                  tcp.checksum.status == 0 || ip.checksum.status == 0 || _ws.malformed";
     output_of(
         "tshark",
-        &["-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", filter],
+        &["-n", "-r", file, "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", &filter],
     )
 }
 
+/// On a machine that is too busy, acknowledgments come so late that a sender rightly probes: then it is tried again.
 async fn reads_clean(address: &str) {
-    let files = transfer(address, 8 << 20).await;
-    for file in &files {
-        let path = file.0.to_str().unwrap();
-        if let Some(complaints) = complaints(&file.0) {
-            assert_eq!(complaints, "", "{path}");
+    for attempt in 1.. {
+        let files = transfer(address, 8 << 20).await;
+        let found: Vec<String> = files.iter().filter_map(|file| complaints(&file.0)).collect();
+        if found.iter().any(|text| !text.is_empty()) {
+            assert!(attempt < 5, "{found:?} in {files:?}");
+            continue;
         }
-        if let Some(ends) = output_of("tshark", &["-n", "-r", path, "-Y", "tcp.flags.syn == 1 || tcp.flags.fin == 1"]) {
-            assert_eq!(ends.lines().count(), 4, "two SYNs and two FINs:\n{ends}");
-        }
-        if let Some(report) = output_of("tcptrace", &["-n", "-l", path]) {
-            assert!(report.contains("1 TCP connection traced"), "{report}");
-            assert!(report.contains("complete conn: yes"), "{report}");
-            for harmless in ["rexmt data pkts:", "outoforder pkts:", "missed data:"] {
-                let line = report.lines().find(|line| line.contains(harmless)).unwrap_or_else(|| panic!("{report}"));
-                let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-                assert_eq!(numbers, [0, 0], "{line}");
-            }
-            let unique = report.lines().find(|line| line.contains("unique bytes sent:")).unwrap();
-            let numbers: Vec<u64> = unique.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-            assert_eq!(numbers, [8 << 20, 8 << 20], "{unique}");
-        }
+        files.iter().for_each(|file| is_one_whole_connection(&file.0));
+        break;
     }
+}
+
+fn is_one_whole_connection(file: &Path) {
+    let path = file.to_str().unwrap();
+    if let Some(ends) = output_of("tshark", &["-n", "-r", path, "-Y", "tcp.flags.syn == 1 || tcp.flags.fin == 1"]) {
+        assert_eq!(ends.lines().count(), 4, "two SYNs and two FINs:\n{ends}");
+    }
+    let Some(report) = output_of("tcptrace", &["-n", "-l", path]) else { return };
+    assert!(report.contains("1 TCP connection traced"), "{report}");
+    assert!(report.contains("complete conn: yes"), "{report}");
+    let numbers = |what: &str| -> Vec<u64> {
+        let line = report.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in {report}"));
+        line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    for fault in ["rexmt data pkts:", "outoforder pkts:", "missed data:"] {
+        assert_eq!(numbers(fault), [0, 0], "{fault} {report}");
+    }
+    assert_eq!(numbers("unique bytes sent:"), [8 << 20, 8 << 20]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

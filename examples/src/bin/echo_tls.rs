@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use longhaul::{TcpListener, TcpStream};
+use longhaul_examples::transport;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -35,8 +37,11 @@ struct Args {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let args = Args::parse();
+async fn main() -> ExitCode {
+    transport::outcome("echo_tls", run(Args::parse()).await)
+}
+
+async fn run(args: Args) -> Result<()> {
     let cert = args.cert.unwrap_or_default();
     match (args.listen, args.connect) {
         (Some(address), _) => {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -30,17 +31,18 @@ struct Args {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn main() -> ExitCode {
     let args = Args::parse();
     transport::init_log();
     if args.transport.listed() {
-        return Ok(());
+        return ExitCode::SUCCESS;
     }
     warn_if_slow();
-    tokio::select! {
+    let result = tokio::select! {
         result = run(args) => result,
-        () = interrupted() => anyhow::bail!("interrupted"),
-    }
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
+    transport::outcome("quickstart", result)
 }
 
 async fn run(args: Args) -> Result<()> {

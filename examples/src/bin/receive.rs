@@ -53,13 +53,7 @@ async fn main() -> ExitCode {
         result = run(args) => result,
         () = interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("receive: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    transport::outcome("receive", result)
 }
 
 async fn run(args: Args) -> Result<()> {

@@ -48,13 +48,7 @@ async fn main() -> ExitCode {
         result = run(&args, &address) => result,
         () = interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("send: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    transport::outcome("send", result)
 }
 
 async fn run(args: &Args, address: &str) -> Result<()> {

@@ -27,7 +27,7 @@ mod linux {
     use anyhow::{Context, Result};
     use clap::Parser;
     use longhaul_examples::shim::{Impairment, Routes, Shim};
-    use longhaul_examples::transport::interrupted;
+    use longhaul_examples::transport::{self, interrupted};
     use longhaul_sys::linux::{NetNs, Tun};
 
     /// Joins longhaul's datagrams to this machine's own TCP, over a TUN device.
@@ -82,13 +82,7 @@ mod linux {
 
     #[tokio::main]
     pub(super) async fn main() -> ExitCode {
-        match run(Args::parse()).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("tun_shim: {error:#}");
-                ExitCode::FAILURE
-            }
-        }
+        transport::outcome("tun_shim", run(Args::parse()).await)
     }
 
     async fn run(args: Args) -> Result<()> {

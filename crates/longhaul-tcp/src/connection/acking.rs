@@ -1,12 +1,13 @@
 //! What an acknowledgement does to the send side.
 
 use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header};
 
 use super::loss::AckOutcome;
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
+use crate::rtt::MAX_RTO;
 use crate::scoreboard::{Burst, Record};
 use crate::seq;
 
@@ -94,7 +95,7 @@ impl Connection {
         let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
         let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.rate.sample(burst, self.rtt.min()));
         if una_advanced > 0 {
-            self.on_una_advanced(now);
+            self.on_una_advanced();
         }
         if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
             self.change_mss(now);
@@ -264,28 +265,30 @@ impl Connection {
         delivery: &Delivery,
         flight: u64,
     ) -> Option<RttSample> {
-        let mss = Bytes::from(self.mss());
-        if let Some((newest, oldest)) = delivery.clean() {
-            let rtt = (at - newest).max(longhaul_units::Span::from_nanos(1));
-            self.rtt.observe(now, rtt);
-            self.rtt.sample((at - oldest).max(rtt), Bytes(flight), mss);
-            self.loss.allow_probe();
-            return Some(RttSample { rtt, sent_at: newest });
-        }
-        let (record, burst) = delivery.newest.as_ref()?;
-        let echo = header.options.timestamps?.echo;
-        if !record.is_retransmitted() || echo != self.clock.value(burst.sent_at) {
+        let (newest, oldest) = match delivery.clean() {
+            Some(clean) => clean,
+            None => {
+                let (record, burst) = delivery.newest.as_ref()?;
+                let echo = header.options.timestamps?.echo;
+                if !record.is_retransmitted() || echo != self.clock.value(burst.sent_at) {
+                    return None;
+                }
+                // The echo names this very transmission.
+                (burst.sent_at, burst.sent_at)
+            }
+        };
+        let rtt = (at - newest).max(Span::from_nanos(1));
+        if rtt > MAX_RTO {
+            // Who was awake so long has retransmitted: this host slept, and its sleep says nothing of the path.
             return None;
         }
-        // The echo names this very transmission.
-        let rtt = (at - burst.sent_at).max(longhaul_units::Span::from_nanos(1));
         self.rtt.observe(now, rtt);
-        self.rtt.sample(rtt, Bytes(flight), mss);
+        self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.mss()));
         self.loss.allow_probe();
-        Some(RttSample { rtt, sent_at: burst.sent_at })
+        Some(RttSample { rtt, sent_at: newest })
     }
 
-    fn on_una_advanced(&mut self, now: Time) {
+    fn on_una_advanced(&mut self) {
         let data_end = self.snd.una.min(self.snd.buffer.end());
         self.snd.buffer.advance(data_end);
         self.snd.probing_window = false;
@@ -298,7 +301,6 @@ impl Connection {
             self.events.raise(Event::Finished);
         }
         self.stats.bytes_acked = self.snd.una.saturating_sub(1);
-        let _ = now;
     }
 
     /// Classic ECN: one response a round trip, answered by CWR (RFC 3168, section 6.1.2).

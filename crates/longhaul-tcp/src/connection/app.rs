@@ -399,9 +399,10 @@ impl Connection {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
-        self.keep_alive_probes += 1;
         self.timers.arm(Timer::KeepAlive, now + keep_alive.interval);
+        // Unacknowledged data is a probe by itself, with a timer of its own.
         if self.snd.board.is_empty() {
+            self.keep_alive_probes += 1;
             let header = self.keep_alive_header(now);
             self.ack_queue.push_back(header);
         }

@@ -7,7 +7,7 @@ use longhaul_units::{Bytes, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::output::Batch;
-use super::sender::{DEFAULT_PEER_MSS, MIN_PEER_MSS};
+use super::sender::MIN_PEER_MSS;
 use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
 use crate::config::Config;
@@ -176,7 +176,7 @@ impl Connection {
             self.rcv.ts_recent = stamp.value;
             self.rcv.ts_recent_at = Some(now);
         }
-        self.snd.peer_mss = options.mss.unwrap_or(DEFAULT_PEER_MSS).max(MIN_PEER_MSS);
+        self.snd.peer_mss = options.mss.unwrap_or(self.pmtu.default_peer_mss()).max(MIN_PEER_MSS);
         self.snd.window = u64::from(syn.window);
         self.snd.max_window = self.snd.window;
         self.snd.wl1 = 0;

@@ -17,6 +17,9 @@ use crate::state::State;
 /// nothing of others (CVE-2016-5696).
 const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
 
+/// RFC 9293, section 3.8.6.3, MUST-40.
+const MAX_ACK_DELAY: Span = Span::from_millis(499);
+
 /// What is known of a segment beside its bytes.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -171,7 +174,7 @@ impl Connection {
             return;
         }
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
-        self.remember_timestamp(now, &segment);
+        self.remember_timestamp(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.last_heard = now;
         self.snd.unanswered_probes = 0;
         self.arm_keep_alive(now);
@@ -307,12 +310,13 @@ impl Connection {
     }
 
     /// RFC 7323, section 4.3: the echo is that of the segment which ends the hole, or of the last one acknowledged.
-    fn remember_timestamp(&mut self, now: Time, segment: &Arrival<'_>) {
+    /// `at` is when the segment arrived, which may be long ago if this host slept: that is how old the value is.
+    fn remember_timestamp(&mut self, at: Time, segment: &Arrival<'_>) {
         let Some(stamp) = segment.header.options.timestamps.filter(|_| self.negotiated.timestamps) else { return };
         let last_ack = self.rcv.last_ack_sent as i64;
-        if segment.start <= last_ack && !self.is_from_the_past(now, stamp.value) {
+        if segment.start <= last_ack && !self.is_from_the_past(at, stamp.value) {
             self.rcv.ts_recent = stamp.value;
-            self.rcv.ts_recent_at = Some(now);
+            self.rcv.ts_recent_at = Some(at);
         }
     }
 
@@ -501,12 +505,11 @@ impl Connection {
             return;
         }
         // Every second segment, or every batch if that is less often.
-        if self.rcv.unacked_full >= 2 || (self.rcv.close_acks > 0 && self.rcv.unacked >= 2) {
-            self.rcv.ack_due = true;
-        } else if self.config.ack_delay.is_zero() {
+        let enough = self.rcv.unacked_full >= 2 || (self.rcv.close_acks > 0 && self.rcv.unacked >= 2);
+        if enough || self.config.ack_delay.is_zero() {
             self.rcv.ack_due = true;
         } else if !self.timers.is_armed(Timer::Ack) {
-            self.timers.arm(Timer::Ack, now + self.config.ack_delay);
+            self.timers.arm(Timer::Ack, now + self.config.ack_delay.min(MAX_ACK_DELAY));
         }
     }
 

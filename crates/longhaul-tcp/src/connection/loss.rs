@@ -21,10 +21,13 @@ const MAX_TIMEOUTS: u32 = 15;
 /// Repetitions of a FIN that answers the peer's, with nothing else unacknowledged: a peer that closed and then ended
 /// its process will never answer. About six seconds with the least RTO.
 const MAX_FIN_TIMEOUTS: u32 = 4;
+/// RFC 9293, section 3.8.3: how long a silent peer is not given up.
+const R2: Span = Span::from_secs(100);
 /// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
-/// Within a host two round trips are less than a timer can be late by.
-const MIN_PROBE_TIMEOUT: Span = Span::from_millis(1);
+/// The probe timeout is no shorter, however short the path: a peer whose process waits for its turn on the CPU is
+/// late by this much (QUIC allows 25 ms for the like, RFC 9002, section 6.2.1).
+const MIN_PROBE_TIMEOUT: Span = Span::from_millis(25);
 /// RFC 8985, section 7.2: without an RTT sample.
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
@@ -645,7 +648,9 @@ impl Connection {
             self.finish(None);
             return;
         }
-        if self.loss.timeouts > MAX_TIMEOUTS && self.config.user_timeout.is_none() {
+        // A peer that still answers, with its window closed below what is in flight, is not given up (MUST-37).
+        let silent = now - self.last_heard >= R2;
+        if self.loss.timeouts > MAX_TIMEOUTS && silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }

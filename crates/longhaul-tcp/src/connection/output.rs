@@ -349,17 +349,17 @@ impl Connection {
         self.snd.nxt = end + u64::from(fin);
         self.snd.fin_sent |= fin;
         if next.mtu_probe {
-            self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16, self.snd.nxt);
+            self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
         }
         let mut flags = fill.template.flags;
         if fin {
-            flags = flags | Flags::FIN;
+            flags |= Flags::FIN;
         }
         if end == self.snd.buffer.end() {
-            flags = flags | Flags::PSH;
+            flags |= Flags::PSH;
         }
         if std::mem::take(&mut self.snd.cwr_due) {
-            flags = flags | Flags::CWR;
+            flags |= Flags::CWR;
         }
         fill.push(flags, seq::to_wire(self.iss, start), start, next.len);
         self.loss.on_new_data();
@@ -445,8 +445,10 @@ impl Connection {
             self.snd.writer_waits = false;
             self.events.raise(Event::Writable);
         }
-        self.timers.stop(Timer::Ack);
-        self.rcv.acknowledged();
+        if !self.rcv.has_more_to_say() {
+            self.timers.stop(Timer::Ack);
+            self.rcv.acknowledged();
+        }
         self.arm_retransmission(now);
     }
 }

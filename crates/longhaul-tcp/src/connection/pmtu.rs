@@ -25,6 +25,7 @@ const RESOLUTION: u16 = 20;
 pub(super) struct Pmtu {
     base: u16,
     max: u16,
+    ipv6: bool,
     /// Confirmed UDP payload.
     current: u16,
     /// The smallest size refused; sizes at and above are not tried until the raise timer.
@@ -38,7 +39,6 @@ pub(super) struct Pmtu {
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u16,
-    end: u64,
 }
 
 impl Pmtu {
@@ -47,7 +47,7 @@ impl Pmtu {
         let base = config.base_plpmtu.max(512);
         // `max_plpmtu` is said for IPv4; an IPv6 header is 20 bytes longer.
         let max = config.max_plpmtu.saturating_sub(cost).max(base);
-        Self { base, max, current: base, refused: max.saturating_add(1), probe: None, failures: 0, next_at: None }
+        Self { base, max, ipv6, current: base, refused: max.saturating_add(1), probe: None, failures: 0, next_at: None }
     }
 
     /// Payload of a segment whose options take `options` bytes.
@@ -60,12 +60,13 @@ impl Pmtu {
         self.max - HEADER
     }
 
-    pub(super) fn current(&self) -> u16 {
-        self.current
+    /// The MSS assumed of a peer that names none (RFC 9293, section 3.7.1, MUST-15).
+    pub(super) fn default_peer_mss(&self) -> u16 {
+        if self.ipv6 { 1220 } else { 536 }
     }
 
-    pub(super) fn is_probing(&self) -> bool {
-        self.probe.is_some()
+    pub(super) fn current(&self) -> u16 {
+        self.current
     }
 
     /// The payload of a probe segment, if one is due and has enough data.
@@ -91,8 +92,8 @@ impl Pmtu {
         likely.or_else(|| (top - self.current >= RESOLUTION).then(|| self.current + (top - self.current) / 2))
     }
 
-    pub(super) fn probe_sent(&mut self, payload: u16, options: u16, end: u64) {
-        self.probe = Some(Probe { size: payload + HEADER + options, end });
+    pub(super) fn probe_sent(&mut self, payload: u16, options: u16) {
+        self.probe = Some(Probe { size: payload + HEADER + options });
     }
 
     /// Everything below `una` was acknowledged, a probe's data by the probe itself. Whether the size grew.
@@ -136,10 +137,5 @@ impl Pmtu {
         self.probe = None;
         self.next_at = Some(now + RAISE_TIMER);
         true
-    }
-
-    /// Offset after the probe in flight.
-    pub(super) fn probe_end(&self) -> Option<u64> {
-        self.probe.map(|p| p.end)
     }
 }

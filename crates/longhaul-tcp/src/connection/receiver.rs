@@ -84,6 +84,11 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.data.next() == fin)
     }
 
+    /// Whether SACK blocks or a duplicate wait to be reported, which data segments do not carry.
+    pub(super) fn has_more_to_say(&self) -> bool {
+        self.ack_due && (self.data.out_of_order() > 0 || self.dsack.is_some())
+    }
+
     /// Forgets what an acknowledgement that leaves now has said.
     pub(super) fn acknowledged(&mut self) {
         self.ack_due = false;

@@ -4,8 +4,6 @@ use crate::config::Config;
 use crate::scoreboard::Scoreboard;
 use crate::send_buffer::SendBuffer;
 
-/// The MSS assumed of a peer that names none (RFC 9293, section 3.7.1): 536 for IPv4.
-pub(super) const DEFAULT_PEER_MSS: u16 = 536;
 /// The least MSS taken from a peer: below it, metadata outweighs data (CVE-2019-11479).
 pub(super) const MIN_PEER_MSS: u16 = 128;
 
@@ -58,7 +56,7 @@ impl Sender {
             max_window: 0,
             wl1: 0,
             wl2: 0,
-            peer_mss: DEFAULT_PEER_MSS,
+            peer_mss: 536,
             fin_queued: false,
             fin_sent: false,
             nodelay: !config.nagle,

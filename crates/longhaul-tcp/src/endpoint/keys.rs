@@ -17,6 +17,14 @@ pub struct Tuple {
 }
 
 impl Tuple {
+    /// Whether both ends can be hosts (RFC 9293, section 3.9.2.3): not port 0, nobody, or everybody.
+    #[must_use]
+    pub fn joins_two_hosts(&self) -> bool {
+        let everybody = |ip: IpAddr| ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+        let remote = self.remote.ip();
+        self.remote.port() != 0 && !remote.is_unspecified() && !everybody(remote) && !everybody(self.local)
+    }
+
     /// Whether the path is IPv6.
     #[must_use]
     pub const fn is_ipv6(&self) -> bool {

@@ -30,11 +30,6 @@ impl BitRing {
         self.any[s] = if value != 0 { self.any[s] | bit } else { self.any[s] & !bit };
     }
 
-    pub(super) fn get(&self, index: u64) -> bool {
-        let (word, bit) = self.locate(index);
-        self.words[word] & bit != 0
-    }
-
     pub(super) fn set(&mut self, index: u64) {
         let (word, bit) = self.locate(index);
         self.words[word] |= bit;

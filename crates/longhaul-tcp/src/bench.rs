@@ -1,0 +1,91 @@
+//! The scoreboard, for this repository's benches: segments of one size, told by number.
+
+use longhaul_units::Time;
+
+use crate::scoreboard::{Burst, Scoreboard};
+
+/// Payload bytes of every segment.
+const MSS: u64 = 1448;
+
+/// A scoreboard whose segments are all of one size: segment `n` is at offset `n * MSS`.
+#[derive(Clone, Debug)]
+pub struct Window {
+    board: Scoreboard,
+    next: u64,
+}
+
+impl Window {
+    /// With the first `segments` sent at time zero, in bursts of 32.
+    #[must_use]
+    pub fn new(segments: u64) -> Self {
+        let mut window = Self { board: Scoreboard::new(), next: 0 };
+        while window.next < segments {
+            window.send(Time::ZERO, 32.min(segments - window.next));
+        }
+        window
+    }
+
+    /// Sends new segments in one burst.
+    pub fn send(&mut self, now: Time, segments: u64) {
+        self.board.begin_burst(Burst::new(now));
+        for _ in 0..segments {
+            self.board.push(self.next * MSS, MSS as u16, false, false);
+            self.next += 1;
+        }
+    }
+
+    /// A SACK block of the segments from `first` to just before `end`; returns the bytes that it newly told of.
+    pub fn sack(&mut self, first: u64, end: u64) -> u64 {
+        self.board.sack(first * MSS, end * MSS, |_, _| {})
+    }
+
+    /// Everything below segment `end` is acknowledged; returns the bytes that were not SACKed before.
+    pub fn acknowledge(&mut self, end: u64) -> u64 {
+        self.board.acknowledge(end * MSS, |_, _| {})
+    }
+
+    /// Holds lost, in the order of transmission, what was sent longest ago, up to the first segment that is not below
+    /// `end`; returns how many segments that were.
+    pub fn lose_below(&mut self, end: u64) -> u64 {
+        let mut lost = 0;
+        while let Some(index) = self.board.oldest_sent()
+            && self.board.get(index).is_some_and(|record| record.start < end * MSS)
+        {
+            self.board.mark_lost(index);
+            lost += 1;
+        }
+        lost
+    }
+
+    /// Retransmits the lowest lost segment; false if there is none.
+    pub fn retransmit(&mut self, now: Time) -> bool {
+        let Some(index) = self.board.next_lost() else { return false };
+        self.board.begin_burst(Burst::new(now));
+        self.board.retransmit(index);
+        true
+    }
+
+    /// Segments that were sent and not cumulatively acknowledged.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.board.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.board.is_empty()
+    }
+
+    /// The number of the next new segment.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes held for it on the heap.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.board.memory()
+    }
+}

@@ -1,0 +1,47 @@
+//! The fuzz targets' corpora, replayed, and some thousand scripts of noise on top.
+
+#[path = "support/hostile.rs"]
+mod hostile;
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let seeds = std::fs::read_dir(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
+    let mut replayed = 0;
+    for seed in seeds {
+        let path = seed.unwrap().path();
+        println!("{}", path.display());
+        check(&std::fs::read(&path).unwrap());
+        replayed += 1;
+    }
+    assert!(replayed > 0, "no seeds in {}", directory.display());
+}
+
+#[test]
+fn corpora() {
+    replay("listener", hostile::listener);
+    replay("established", hostile::established);
+    replay("reassembly", hostile::reassembly);
+    replay("cookie", hostile::cookie);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn noise_breaks_no_promise(script in prop::collection::vec(any::<u8>(), 0..3000)) {
+        hostile::listener(&script);
+        hostile::established(&script);
+        hostile::reassembly(&script);
+        hostile::cookie(&script);
+    }
+
+    #[test]
+    fn a_cookie_that_is_changed_a_little_opens_nothing(head in any::<[u8; 6]>(), tail in prop::collection::vec(prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 8)) {
+        let script: Vec<u8> = head.into_iter().chain(tail).collect();
+        hostile::cookie(&script);
+    }
+}

@@ -1,0 +1,288 @@
+//! Whatever a peer sends: checks shared by the fuzz targets and the replay of their corpora.
+//!
+//! Each takes arbitrary bytes as a script of datagrams and times and panics if a promise is broken.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Tuple};
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+
+/// Reads the script; zeros when it has ended.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn word(&mut self) -> u16 {
+        u16::from_be_bytes([self.byte(), self.byte()])
+    }
+
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let (part, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        part.to_vec()
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn tuple(host: u8) -> Tuple {
+    Tuple { remote: SocketAddr::from(([192, 0, 2, host], 4000)), local: IpAddr::from([0, 0, 0, 0]) }
+}
+
+fn listening(always_cookies: bool) -> Endpoint {
+    let mut settings = EndpointConfig::new([9; 32]);
+    settings.always_cookies = always_cookies;
+    settings.backlog = 8;
+    let mut endpoint = Endpoint::new(settings, Time::ZERO);
+    endpoint.listen(Arc::new(Config::default()));
+    endpoint
+}
+
+fn deliver(endpoint: &mut Endpoint, now: Time, from: u8, datagram: &[u8]) {
+    let mut meta = DatagramMeta::new(tuple(from).remote, datagram.len());
+    meta.tuple = tuple(from);
+    endpoint.handle_datagram(now, &meta, datagram, None);
+}
+
+/// Everything the endpoint sends now: (to, header, payload length).
+fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<(Tuple, Header, usize)> {
+    let mut batch = Batch::default();
+    let mut sent = Vec::new();
+    while let Some(to) = endpoint.poll_transmit(now, &mut batch, 64) {
+        let mut at = 0;
+        for segment in &batch.segments {
+            let end = at + usize::from(segment.header_len);
+            let (header, _) = CheshireCodec::parse(&batch.headers[at..end]).expect("we send what we can read");
+            sent.push((to.tuple, header, usize::from(segment.header_len) + usize::from(segment.payload_len)));
+            at = end;
+        }
+        assert!(sent.len() < 100_000, "no end of sending");
+    }
+    sent
+}
+
+/// Fires timers up to `now`, one after the other; each must move on.
+fn run_to(endpoint: &mut Endpoint, now: Time) {
+    let mut fired = 0;
+    while let Some(at) = endpoint.poll_timeout().filter(|at| *at <= now) {
+        endpoint.handle_timeout(at);
+        drain(endpoint, at);
+        fired += 1;
+        assert!(fired < 10_000, "a timer that does not move on");
+    }
+}
+
+/// Arbitrary datagrams from arbitrary addresses: at most three times what came goes back, and memory is bounded.
+pub fn listener(script: &[u8]) {
+    let mut script = Script(script);
+    let mut endpoint = listening(false);
+    let mut now = Time::ZERO;
+    let (mut received, mut sent) = (BTreeMap::<u8, usize>::new(), BTreeMap::<Tuple, usize>::new());
+    while !script.is_over() {
+        now += Span::from_millis(u64::from(script.byte()));
+        let host = script.byte() % 4;
+        let len = usize::from(script.byte());
+        let datagram = script.take(len);
+        *received.entry(host).or_default() += datagram.len();
+        deliver(&mut endpoint, now, host, &datagram);
+        for (to, _, len) in drain(&mut endpoint, now) {
+            *sent.entry(to).or_default() += len;
+        }
+        while let Some(id) = endpoint.accept() {
+            endpoint.release(now, id);
+        }
+    }
+    for (host, came) in received {
+        let went = sent.get(&tuple(host)).copied().unwrap_or(0);
+        assert!(went <= 3 * came, "{went} bytes for {came}");
+    }
+    assert!(endpoint.len() <= 8 + 4, "{} connections", endpoint.len());
+    run_to(&mut endpoint, now + Span::from_secs(1000));
+}
+
+/// A server connection and what its peer must say next.
+struct Victim {
+    endpoint: Endpoint,
+    id: ConnId,
+    now: Time,
+    /// The peer's next sequence number, and ours.
+    seq: u32,
+    ack: u32,
+    /// Our newest timestamp.
+    stamp: u32,
+}
+
+fn victim() -> Victim {
+    let mut endpoint = listening(false);
+    let now = Time::ZERO + Span::from_secs(1);
+    let mut syn = Header { flags: Flags::SYN, seq: u32::MAX - 10, window: 65_535, ..Header::default() };
+    syn.options.mss = Some(1460);
+    syn.options.sack_permitted = true;
+    syn.options.window_scale = Some(7);
+    syn.options.timestamps = Some(Timestamps { value: 1, echo: 0 });
+    deliver(&mut endpoint, now, 1, &emit(&syn, &[]));
+    let (_, answer, _) = drain(&mut endpoint, now).pop().expect("a SYN-ACK");
+    let mut victim = Victim {
+        endpoint,
+        id: ConnId::default(),
+        now,
+        seq: syn.seq.wrapping_add(1),
+        ack: answer.seq.wrapping_add(1),
+        stamp: answer.options.timestamps.expect("timestamps").value,
+    };
+    let ack = victim.header(Flags::ACK, 0, 0);
+    deliver(&mut victim.endpoint, now, 1, &emit(&ack, &[]));
+    victim.id = victim.endpoint.accept().expect("a connection");
+    victim
+}
+
+impl Victim {
+    /// A header with what the peer would say, moved by offsets.
+    fn header(&self, flags: Flags, seq: i32, ack: i32) -> Header {
+        let mut header = Header {
+            flags,
+            window: 1000,
+            seq: self.seq.wrapping_add_signed(seq),
+            ack: self.ack.wrapping_add_signed(ack),
+            ..Header::default()
+        };
+        let ticks = (self.now.as_nanos() / 1_000_000) as u32;
+        header.options.timestamps = Some(Timestamps { value: ticks, echo: self.stamp });
+        header
+    }
+}
+
+fn emit(header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mut datagram = vec![0; 60];
+    let len = CheshireCodec::emit(header, &mut datagram).expect("sixty bytes hold any header");
+    datagram.truncate(len);
+    datagram.extend_from_slice(payload);
+    datagram
+}
+
+/// Segments near what an established connection expects, any flags, SACK blocks and data, while we send too.
+pub fn established(script: &[u8]) {
+    let mut script = Script(script);
+    let mut victim = victim();
+    let id = victim.id;
+    victim.endpoint.drive(victim.now, id, |c| c.write(&[7; 100_000]).ok());
+    let mut read = 0;
+    while !script.is_over() {
+        victim.now += Span::from_micros(u64::from(script.word()) * 16);
+        let kind = script.byte();
+        let flags = Flags::from_bits_truncate(u16::from(script.byte()) | u16::from(kind & 1) << 8);
+        let seq = i32::from(script.word() as i16);
+        let ack = i32::from(script.word() as i16);
+        let mut header = victim.header(flags, seq, ack);
+        header.window = script.word();
+        for _ in 0..kind >> 6 {
+            let left = header.ack.wrapping_add(u32::from(script.word()));
+            let right = left.wrapping_add(u32::from(script.word()));
+            header.options.sack.push(longhaul_wire::SackBlock { left, right });
+        }
+        if kind & 2 != 0 {
+            header.options.timestamps = Some(Timestamps { value: u32::from(script.word()) << 16, echo: victim.stamp });
+        }
+        let payload = vec![kind; usize::from(script.byte()) * 6];
+        header.fit();
+        deliver(&mut victim.endpoint, victim.now, 1, &emit(&header, &payload));
+        let now = victim.now;
+        run_to(&mut victim.endpoint, now);
+        let sent = drain(&mut victim.endpoint, now);
+        assert!(sent.len() <= 4096, "{} segments for one", sent.len());
+        victim.endpoint.drive(now, id, |c| {
+            while let Ok(part) = c.read(4096) {
+                if part.is_empty() {
+                    break;
+                }
+                read += part.len();
+            }
+        });
+        if let Some(connection) = victim.endpoint.connection(id) {
+            assert!(connection.memory() < 256 << 20);
+            let info = connection.info(now);
+            assert!(info.cwnd.0 >= 1 && info.bytes_acked <= 100_002);
+        }
+    }
+    let end = victim.now + Span::from_secs(100_000);
+    run_to(&mut victim.endpoint, end);
+}
+
+/// Parts of a known stream in any order and overlap: what is read is a prefix of it, as a naive map says.
+pub fn reassembly(script: &[u8]) {
+    let mut script = Script(script);
+    let mut victim = victim();
+    let id = victim.id;
+    let pattern = |at: usize| (at ^ (at >> 8)) as u8;
+    let mut have = BTreeMap::new();
+    let mut read = Vec::new();
+    while !script.is_over() {
+        victim.now += Span::from_micros(50);
+        let start = usize::from(script.word()) % 60_000;
+        let len = usize::from(script.word()) % 1400 + 1;
+        let payload: Vec<u8> = (start..start + len).map(pattern).collect();
+        let header = victim.header(Flags::ACK, start as i32, 0);
+        deliver(&mut victim.endpoint, victim.now, 1, &emit(&header, &payload));
+        have.extend((start..start + len).map(|at| (at, pattern(at))));
+        drain(&mut victim.endpoint, victim.now);
+        if script.byte() & 3 == 0 {
+            victim.endpoint.drive(victim.now, id, |c| {
+                while let Ok(part) = c.read(100_000) {
+                    read.extend_from_slice(&part);
+                }
+            });
+        }
+    }
+    victim.endpoint.drive(victim.now, id, |c| {
+        while let Ok(part) = c.read(100_000) {
+            read.extend_from_slice(&part);
+        }
+    });
+    let whole: Vec<u8> = have.iter().enumerate().take_while(|(i, (at, _))| i == *at).map(|(_, (_, b))| *b).collect();
+    assert!(read == whole, "{} bytes read, {} are whole", read.len(), whole.len());
+}
+
+/// A cookie comes back unchanged or opens nothing.
+pub fn cookie(script: &[u8]) {
+    let mut script = Script(script);
+    let mut endpoint = listening(true);
+    let now = Time::ZERO + Span::from_secs(u64::from(script.byte()));
+    let mut syn = Header { flags: Flags::SYN, seq: u32::from(script.word()) << 8, window: 65_535, ..Header::default() };
+    let options = script.byte();
+    syn.options.mss = (options & 1 != 0).then(|| script.word());
+    syn.options.sack_permitted = options & 2 != 0;
+    syn.options.window_scale = (options & 4 != 0).then_some(options >> 4);
+    syn.options.timestamps = (options & 8 != 0).then_some(Timestamps { value: 5, echo: 0 });
+    let came = emit(&syn, &[]);
+    deliver(&mut endpoint, now, 1, &came);
+    assert_eq!((endpoint.len(), endpoint.memory()), (0, 0), "a SYN costs nothing");
+    let Some((_, answer, len)) = drain(&mut endpoint, now).pop() else { return };
+    assert!(len <= came.len(), "{len} bytes for {}", came.len());
+    let mut ack = Header { flags: Flags::ACK, seq: syn.seq.wrapping_add(1), window: 100, ..Header::default() };
+    ack.ack = answer.seq.wrapping_add(1);
+    let echo = answer.options.timestamps.map(|t| t.value);
+    ack.options.timestamps = echo.map(|echo| Timestamps { value: 6, echo });
+    let (flip_ack, flip_seq) = (u32::from(script.word()), u32::from(script.word()));
+    let flip_echo = u32::from(script.word());
+    let host = if script.byte() & 1 == 0 { 1 } else { 2 };
+    ack.ack ^= flip_ack << (script.byte() & 16);
+    ack.seq ^= flip_seq;
+    if let Some(stamp) = &mut ack.options.timestamps {
+        stamp.echo ^= flip_echo;
+    }
+    let unchanged =
+        ack.ack == answer.seq.wrapping_add(1) && flip_seq == 0 && host == 1 && (flip_echo == 0 || echo.is_none());
+    deliver(&mut endpoint, now, host, &emit(&ack, &[]));
+    drain(&mut endpoint, now);
+    assert_eq!(endpoint.accept().is_some(), unchanged);
+}

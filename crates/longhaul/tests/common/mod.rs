@@ -1,0 +1,102 @@
+//! What several tests need.
+#![allow(dead_code, reason = "every test binary uses another part of it")]
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use longhaul::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::UdpSocket;
+
+/// Longer than anything here takes on the slowest machine; what hangs fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Both ends of a connection over loopback: client, server.
+pub async fn pair() -> (TcpStream, TcpStream) {
+    pair_with(TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap()).await
+}
+
+/// As [`pair`], from prepared sockets.
+pub async fn pair_with(client: TcpSocket, server: TcpSocket) -> (TcpStream, TcpStream) {
+    server.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = server.listen(16).unwrap();
+    connect(&listener, client).await
+}
+
+/// Connects `client` to `listener`.
+pub async fn connect(listener: &TcpListener, client: TcpSocket) -> (TcpStream, TcpStream) {
+    let to = listener.local_addr().unwrap();
+    let (client, server) = tokio::join!(client.connect(to), listener.accept());
+    (client.unwrap(), server.unwrap().0)
+}
+
+/// The output of `future`, which must not hang.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+/// Polls `future` at most `times` times and then drops it: its output, if it was ready by then.
+pub async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut polls = 0;
+    std::future::poll_fn(|cx| {
+        polls += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polls >= times => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Bytes that show where in the stream they belong.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+}
+
+/// A UDP relay in front of `server`, for one client, that can be cut.
+pub struct Relay {
+    pub address: SocketAddr,
+    cut: Arc<AtomicBool>,
+}
+
+impl Relay {
+    pub async fn new(server: SocketAddr) -> Self {
+        let front = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let back = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        back.connect(server).await.unwrap();
+        let address = front.local_addr().unwrap();
+        let cut = Arc::new(AtomicBool::new(false));
+        let is_cut = Arc::clone(&cut);
+        tokio::spawn(async move {
+            let mut client = None;
+            let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
+            loop {
+                tokio::select! {
+                    Ok((len, from)) = front.recv_from(&mut up) => {
+                        client = Some(from);
+                        if !is_cut.load(Ordering::Relaxed) {
+                            let _ = back.send(&up[..len]).await;
+                        }
+                    }
+                    Ok(len) = back.recv(&mut down) => {
+                        if let Some(client) = client.filter(|_| !is_cut.load(Ordering::Relaxed)) {
+                            let _ = front.send_to(&down[..len], client).await;
+                        }
+                    }
+                }
+            }
+        });
+        Self { address, cut }
+    }
+
+    /// From now on nothing passes, either way.
+    pub fn cut(&self) {
+        self.cut.store(true, Ordering::Relaxed);
+    }
+}

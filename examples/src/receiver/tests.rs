@@ -1,0 +1,158 @@
+use std::fs;
+
+use tokio::io::DuplexStream;
+
+use super::*;
+use crate::files::TempDir;
+use crate::progress::Side;
+use crate::sender::{SendError, Sender, Source};
+use crate::transport::Snapshot;
+
+impl Transport for DuplexStream {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::default()
+    }
+}
+
+struct Scene {
+    directory: TempDir,
+    receiver: Receiver,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let directory = TempDir::create().unwrap();
+        let out = directory.path().join("out");
+        fs::create_dir(&out).unwrap();
+        let patience = Duration::from_secs(20);
+        Self { directory, receiver: Receiver { out, overwrite: false, patience, screen: Screen::hidden() } }
+    }
+
+    fn source(&self, name: &str, contents: &[u8]) -> Source {
+        let path = self.directory.path().join(name);
+        fs::write(&path, contents).unwrap();
+        Source::open(&path).unwrap()
+    }
+
+    /// The names in the receiver's directory.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.receiver.out).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Receives what a peer sends that says `bytes` and closes; returns the error and what the peer was answered.
+    async fn hears(&self, bytes: &[u8]) -> (String, Vec<u8>) {
+        let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let talk = async {
+            theirs.write_all(bytes).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            theirs.read_to_end(&mut answer).await.unwrap();
+            answer
+        };
+        let serve = async {
+            let error = self.receiver.serve(&mut ours, |_, _| {}).await.unwrap_err();
+            drop(ours);
+            error.to_string()
+        };
+        tokio::join!(serve, talk)
+    }
+}
+
+fn file(name: &[u8], size: u64) -> Vec<u8> {
+    let mut bytes = protocol::MAGIC.to_vec();
+    bytes.extend((name.len() as u16).to_be_bytes());
+    bytes.extend(size.to_be_bytes());
+    bytes.extend(name);
+    bytes
+}
+
+#[tokio::test]
+async fn files_arrive_whole_with_their_hashes() {
+    let scene = Scene::new();
+    let contents: Vec<u8> = (0..3 * CHUNK as u32 + 17).map(|i| (i ^ i >> 9) as u8).collect();
+    let (mut ours, theirs) = tokio::io::duplex(10_000);
+    let mut sender = Sender::new(theirs);
+    let send = async {
+        let mut hashes = Vec::new();
+        for (name, contents) in [("first", contents.as_slice()), ("empty", &[])] {
+            let source = scene.source(name, contents);
+            let mut progress = Screen::hidden().begin(Side::Sending, name, source.size());
+            hashes.push(sender.send(source, &mut progress).await.unwrap());
+        }
+        drop(sender);
+        hashes
+    };
+    let mut files = Vec::new();
+    let (served, hashes) = tokio::join!(scene.receiver.serve(&mut ours, |_, file| files.push(file)), send);
+    served.unwrap();
+    assert_eq!(hashes, [blake3::hash(&contents), blake3::hash(b"")]);
+    assert_eq!(files.iter().map(|file| file.hash).collect::<Vec<_>>(), hashes);
+    assert_eq!(scene.names(), ["empty", "first"]);
+    assert!(fs::read(scene.receiver.out.join("first")).unwrap() == contents);
+}
+
+#[tokio::test]
+async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
+    let scene = Scene::new();
+    fs::write(scene.receiver.out.join("big"), "old").unwrap();
+    let source = scene.source("big", &vec![1; 8 * CHUNK]);
+    let (mut ours, theirs) = tokio::io::duplex(10_000);
+    let mut sender = Sender::new(theirs);
+    let send = async {
+        let mut progress = Screen::hidden().begin(Side::Sending, "big", source.size());
+        let error = sender.send(source, &mut progress).await.unwrap_err();
+        drop(sender);
+        error
+    };
+    let (served, error) = tokio::join!(scene.receiver.serve(&mut ours, |_, _| {}), send);
+    assert!(matches!(served, Err(ReceiveError::Exists(_))), "{served:?}");
+    assert!(matches!(&error, SendError::Refused { reason, .. } if reason == "it exists already"), "{error}");
+    assert_eq!(fs::read(scene.receiver.out.join("big")).unwrap(), b"old");
+}
+
+#[tokio::test]
+async fn hostile_input_ends_with_a_sentence() {
+    let scene = Scene::new();
+    let (error, answer) = scene.hears(b"GET / HTTP/1.1\r\n\r\n").await;
+    assert_eq!(error, "the peer is no sender of files, or of another version");
+    assert!(answer.is_empty());
+    for (bytes, expected) in [
+        (file(b"../escape", 1), "\"../escape\" is not a plain file name"),
+        (file(b"", 1), "the file name is empty"),
+        (file(&[b'x'; 300], 1), "a file name of 300 bytes is too long (at most 255)"),
+        (file(b"\xff", 1), "the peer sent a name that is not UTF-8"),
+    ] {
+        let (error, answer) = scene.hears(&bytes).await;
+        assert_eq!(error, expected);
+        // The sender is told the same.
+        assert_eq!(answer.get(3..), Some(expected.as_bytes()));
+    }
+    let (error, _) = scene.hears(b"long").await;
+    assert_eq!(error, "the peer closed the connection too early");
+    let (error, _) = scene.hears(&[file(b"cut", u64::MAX), vec![7; 100_000]].concat()).await;
+    assert_eq!(
+        error,
+        "receiving cut failed after 0 of 18446744073709551615 bytes: the peer closed the connection too early"
+    );
+    assert!(scene.names().is_empty(), "{:?}", scene.names());
+}
+
+#[tokio::test]
+async fn a_wrong_hash_leaves_no_file() {
+    let scene = Scene::new();
+    let (error, answer) = scene.hears(&[file(b"bad", 3), b"abc".to_vec(), vec![0; HASH_LEN]].concat()).await;
+    assert_eq!(error, "bad was damaged on the way: its hash is not the sender's");
+    assert_eq!(answer.get(3..), Some(b"it was damaged on the way".as_slice()));
+    assert!(scene.names().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_peer_is_given_up() {
+    let scene = Scene::new();
+    let (mut ours, _theirs) = tokio::io::duplex(100);
+    let error = scene.receiver.serve(&mut ours, |_, _| {}).await.unwrap_err();
+    assert!(matches!(error, ReceiveError::Silent), "{error}");
+}

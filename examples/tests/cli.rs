@@ -1,0 +1,203 @@
+//! `send` and `receive` as their users run them: two processes.
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use longhaul_examples::files::TempDir;
+use serde_json::Value;
+
+struct Receiver {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Receiver {
+    fn start(out: &Path, options: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
+        command.args(["--listen", "127.0.0.1:0", "--once", "--out"]).arg(out).args(options);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let address = loop {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "the receiver ended");
+            if let Some(address) = line.strip_prefix("listening on ") {
+                break address.trim().to_owned();
+            }
+        };
+        Self { child, stderr, address }
+    }
+
+    /// Its exit code, standard output and standard error, when it has ended.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.stderr.read_to_string(&mut err).unwrap();
+        (self.child.wait().unwrap().code(), out, err)
+    }
+}
+
+fn send(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_send")).args(arguments).output().unwrap()
+}
+
+/// The last line of standard error of a program that failed.
+fn complaint(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+struct Scene {
+    directory: TempDir,
+    out: PathBuf,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let directory = TempDir::create().unwrap();
+        let out = directory.path().join("out");
+        fs::create_dir(&out).unwrap();
+        Self { directory, out }
+    }
+
+    fn file(&self, name: &str, len: usize) -> String {
+        let path = self.directory.path().join(name);
+        fs::write(&path, (0..len).map(|i| (i * i >> 7) as u8).collect::<Vec<_>>()).unwrap();
+        path.into_os_string().into_string().unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.out).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+#[test]
+fn files_travel_and_both_ends_report_them() {
+    let scene = Scene::new();
+    let files = [scene.file("one", 3_000_000), scene.file("none", 0)];
+    let capture = scene.directory.path().join("capture.pcap");
+    let receiver = Receiver::start(&scene.out, &["--json"]);
+    let pcap = capture.to_str().unwrap();
+    let sent = send(&[&receiver.address, &files[0], &files[1], "--json", "--pcap", pcap, "--congestion", "new-reno"]);
+    let (code, received, stderr) = receiver.end();
+    assert!(sent.status.success(), "{sent:?}");
+    assert_eq!(code, Some(0), "{stderr}");
+
+    let stdout = String::from_utf8(sent.stdout).unwrap();
+    let lines: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    for (line, file) in lines.iter().zip(&files) {
+        let contents = fs::read(file).unwrap();
+        assert_eq!(line["file"], **file);
+        assert_eq!(line["bytes"], contents.len());
+        assert_eq!(line["blake3"], blake3::hash(&contents).to_hex().as_str());
+        assert_eq!(line["congestion"], "new-reno");
+        assert!(line["seconds"].as_f64().unwrap() > 0.0);
+        assert!(line["goodput_bps"].is_f64() && line["retransmitted_bytes"].is_u64() && line["rtt_min_us"].is_u64());
+        for limit in ["app", "cwnd", "pacing", "peer_window", "send_buffer", "cpu"] {
+            assert!(line["limited_by"][limit].as_f64().unwrap() >= 0.0, "{line}");
+        }
+        let name = Path::new(file).file_name().unwrap();
+        assert!(fs::read(scene.out.join(name)).unwrap() == contents);
+    }
+    let received: Vec<Value> = received.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(received[0]["file"], "one");
+    assert_eq!(received[0]["blake3"], lines[0]["blake3"]);
+    assert_eq!(scene.names().len(), 2);
+    // The magic number of classic pcap with nanoseconds.
+    assert!(fs::read(&capture).unwrap().starts_with(&0xa1b2_3c4d_u32.to_ne_bytes()));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let scene = Scene::new();
+    let file = scene.file("file", 1);
+    let missing = complaint(&send(&["127.0.0.1:7000", "/nonexistent/file"]));
+    assert!(missing.starts_with("send: cannot open /nonexistent/file: "), "{missing}");
+    let address = complaint(&send(&["nowhere", &file]));
+    assert!(address.starts_with("send: \"nowhere\" is not an address (HOST:PORT): "), "{address}");
+    // The discard port: nobody listens there.
+    let refused = complaint(&send(&["127.0.0.1:9", &file]));
+    assert_eq!(refused, "send: cannot connect to 127.0.0.1:9: connection refused");
+    let directory = complaint(&send(&["127.0.0.1:9", scene.out.to_str().unwrap()]));
+    assert!(directory.ends_with("is not a regular file"), "{directory}");
+    let unknown = send(&["127.0.0.1:9", &file, "--congestion", "warp"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let unknown = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(unknown.contains("`warp`") && unknown.contains("there are cubic, "), "{unknown}");
+    assert_eq!(send(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn the_registry_is_listed() {
+    let list = send(&["--congestion", "list"]);
+    assert!(list.status.success());
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(list.contains("cubic") && list.contains("RFC 9438"), "{list}");
+}
+
+#[test]
+fn an_existing_file_is_refused_on_both_ends_unless_told_otherwise() {
+    let scene = Scene::new();
+    let file = scene.file("file", 1_000_000);
+    fs::write(scene.out.join("file"), "old").unwrap();
+    let receiver = Receiver::start(&scene.out, &[]);
+    let refused = complaint(&send(&[&receiver.address, &file]));
+    assert_eq!(refused, "send: the receiver refused file: it exists already");
+    let (code, _, stderr) = receiver.end();
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("file exists already (receive with --overwrite to replace it)"), "{stderr}");
+    assert_eq!(fs::read(scene.out.join("file")).unwrap(), b"old");
+
+    let receiver = Receiver::start(&scene.out, &["--overwrite"]);
+    assert!(send(&[&receiver.address, &file]).status.success());
+    assert_eq!(receiver.end().0, Some(0));
+    assert_eq!(fs::read(scene.out.join("file")).unwrap(), fs::read(&file).unwrap());
+}
+
+/// A killed process says nothing to its peer, for its stack dies with it.
+fn kill_one(victim_sends: bool) {
+    let scene = Scene::new();
+    let file = scene.file("file", 0);
+    // Sparse, and longer than it takes to kill somebody.
+    fs::File::options().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
+    let patience = ["--timeout", "2"];
+    let mut receiver = Receiver::start(&scene.out, &patience);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_send"));
+    let mut sender =
+        command.args([&receiver.address, &file]).args(patience).stderr(Stdio::piped()).spawn().unwrap();
+    let part = || fs::read_dir(&scene.out).unwrap().next().map(|entry| entry.unwrap().metadata().unwrap().len());
+    while part().is_none_or(|len| len == 0) {
+        std::thread::yield_now();
+    }
+    if victim_sends {
+        sender.kill().unwrap();
+        let (code, _, stderr) = receiver.end();
+        assert_eq!(code, Some(1));
+        assert!(stderr.contains("receiving file failed after "), "{stderr}");
+        assert!(stderr.trim_end().ends_with("connection timed out"), "{stderr}");
+        assert!(scene.names().is_empty());
+        sender.wait().unwrap();
+    } else {
+        receiver.child.kill().unwrap();
+        let complaint = complaint(&sender.wait_with_output().unwrap());
+        assert!(complaint.starts_with("send: sending file failed after "), "{complaint}");
+        assert!(complaint.ends_with("connection timed out"), "{complaint}");
+        assert!(!scene.out.join("file").exists());
+        receiver.end();
+    }
+}
+
+#[test]
+fn a_killed_sender_is_noticed() {
+    kill_one(true);
+}
+
+#[test]
+fn a_killed_receiver_is_noticed() {
+    kill_one(false);
+}

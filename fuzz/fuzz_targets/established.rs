@@ -1,0 +1,8 @@
+//! `established` of the checks in crates/longhaul-tcp/tests/support/hostile.rs.
+#![no_main]
+
+#[expect(dead_code, reason = "the other checks have targets of their own")]
+#[path = "../../crates/longhaul-tcp/tests/support/hostile.rs"]
+mod hostile;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| hostile::established(script));
