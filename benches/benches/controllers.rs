@@ -5,7 +5,7 @@
 //!
 //! * `avoidance`: after one loss and its repair, so that the steady law is at work. Each ACK delivers two segments, has
 //!   an RTT sample, and finds the sender limited by its window. A new round begins every 1,000 ACKs, and 200 us pass
-//!   from one to the next.
+//!   from one to the next. Every 100,000 ACKs there is a loss again, so that the window stays in its usual range.
 //! * `recovery`: inside a loss episode; each ACK delivers one segment selectively and reveals no further loss.
 //!
 //! As in a transport, every call is followed by reading `control` and `next_tick`.
@@ -25,6 +25,7 @@ const RTT: Span = Span::from_millis(100);
 /// Time from one ACK to the next.
 const STEP: Span = Span::from_micros(200);
 const ACKS_A_ROUND: u64 = 1000;
+const ACKS_A_LOSS: u64 = 100 * ACKS_A_ROUND;
 const IN_FLIGHT: Bytes = Bytes(2 * ACKS_A_ROUND * MSS.0);
 
 /// A controller after its handshake, on a clock that events move.
@@ -72,6 +73,14 @@ impl Connection {
         self.controller.on_sent(&sent, &self.path);
     }
 
+    /// A loss episode from its first ACK to its last.
+    fn lose_and_repair(&mut self) {
+        self.enter_recovery();
+        let mut exit = self.ack(1);
+        exit.episode = Episode::Exit;
+        self.tell(&exit);
+    }
+
     /// What is timed.
     fn tell(&mut self, ack: &Ack<'_>) {
         self.controller.on_ack(black_box(ack), &self.path);
@@ -95,14 +104,13 @@ fn avoidance(c: &mut Criterion) {
     for profile in built_in().profiles {
         group.bench_function(profile.name, |b| {
             let mut connection = Connection::new(profile.name);
-            connection.enter_recovery();
-            let mut exit = connection.ack(1);
-            exit.episode = Episode::Exit;
-            connection.tell(&exit);
             let (mut ack, mut count) = (connection.ack(2), 0);
             b.iter(|| {
-                connection.advance(&mut ack);
+                if count % ACKS_A_LOSS == 0 {
+                    connection.lose_and_repair();
+                }
                 count += 1;
+                connection.advance(&mut ack);
                 ack.round_start = count % ACKS_A_ROUND == 0;
                 connection.tell(&ack);
             });

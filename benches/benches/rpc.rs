@@ -12,7 +12,8 @@
 //!   after the last exchange, a connection. What the kernel holds for its TCP and for sockets is not in it.
 //!
 //! Latency and connection rate: five runs each, the rivals taking turns; the table has the median of the runs and their
-//! range. Nobody looks whether the machine is otherwise idle: use one that is.
+//! range. Nobody looks whether the machine is otherwise idle: use one that is. No process is pinned to a CPU: where the
+//! scheduler puts both ends on one, latency is far lower than where each must wake the other's, and the range shows it.
 //!
 //! **Settings** by environment: `LONGHAUL_BENCH_RUNS` (5), `LONGHAUL_BENCH_EXCHANGES` (20000),
 //! `LONGHAUL_BENCH_CONNECTS` (2000), `LONGHAUL_BENCH_IDLE` (10000).

@@ -35,10 +35,8 @@ impl Run {
 }
 
 /// All runs of one rival.
-#[derive(Clone, Debug)]
-pub struct Entrant<R> {
-    /// Who.
-    pub rival: R,
+struct Entrant<R> {
+    rival: R,
     runs: Vec<Run>,
 }
 

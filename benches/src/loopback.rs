@@ -12,7 +12,7 @@ use crate::contest::{self, Chosen, Run};
 use crate::meter::Usage;
 use crate::report::{setting, write_json};
 use crate::stats::Spread;
-use crate::transport::{Connector, Listener, Transport};
+use crate::transport::{Connector, Listener, Transport, kernel_congestion};
 use crate::udp::{self, Udp};
 use crate::veth::VethPair;
 use crate::worker::{self, Workers};
@@ -51,7 +51,7 @@ enum Job {
 #[derive(Debug, Serialize, Deserialize)]
 struct Sent {
     usage: Usage,
-    /// Bytes of raw UDP lost on the way.
+    /// Bytes of raw UDP that were taken for lost and sent again.
     lost: u64,
 }
 
@@ -100,8 +100,8 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
         return worker::run(work(job));
     }
     let mib: u64 = setting("LONGHAUL_BENCH_MIB", 2048)?;
-    let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 5)? };
-    println!("{mib} MiB in one stream, {} runs each, interleaved", bench.runs);
+    let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 5)?.max(1) };
+    println!("{mib} MiB in one stream, {} runs each, interleaved; kernel TCP: {}", bench.runs, kernel_congestion()?);
     let loopback =
         bench.compete(Place { name: "loopback", sender: None, receiver: None, receiver_ip: Ipv4Addr::LOCALHOST })?;
     let results = Results { loopback, veth: bench.compete_over_veth()? };
@@ -168,12 +168,12 @@ impl Bench {
     fn transfer(&self, rival: Rival, place: Place<'_>) -> Result<Run> {
         let (ip, bytes) = (place.receiver_ip.into(), self.bytes);
         let mut receiver = self.workers.spawn(&Job::Receive { rival, ip, bytes }, place.receiver)?;
-        let to = receiver.next()?;
+        let to = receiver.hear()?;
         let mut sender = self.workers.spawn(&Job::Send { rival, to, bytes }, place.sender)?;
-        let rx = receiver.next().context("the receiver")?;
-        let Sent { usage: tx, lost } = sender.next().context("the sender")?;
+        let rx = receiver.hear().context("the receiver")?;
+        let Sent { usage: tx, lost } = sender.hear().context("the sender")?;
         if lost > 0 {
-            println!("raw UDP lost {lost} bytes over {}: they were sent again", place.name);
+            println!("raw UDP over {}: {lost} bytes were taken for lost and sent again", place.name);
         }
         Ok(Run { tx, rx })
     }

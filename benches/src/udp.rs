@@ -25,7 +25,7 @@ const REPORT_EVERY: u64 = 64 << 10;
 /// Largest UDP payload of IPv4, hence the most that one batch may hold.
 const MAX_BATCH: usize = 65_507;
 /// Without a report for so long, what is outstanding is taken for lost.
-const STALL: Duration = Duration::from_millis(50);
+const STALL: Duration = Duration::from_millis(100);
 
 /// A UDP socket on tokio with quinn-udp's offloads.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Udp {
     }
 }
 
-/// Sends until the receiver has `bytes` bytes; also returns how many were lost on the way and sent again.
+/// Sends until the receiver has `bytes` bytes; also returns how many were taken for lost and sent again.
 ///
 /// # Errors
 /// The system's.

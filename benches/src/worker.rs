@@ -91,7 +91,7 @@ impl Worker {
     ///
     /// # Errors
     /// It ended, said something else, or nothing for three minutes.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
+    pub fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
                 let line = line?;

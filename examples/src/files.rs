@@ -34,7 +34,8 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
         return Err(NameError::TooLong(name.len()));
     }
     let mut components = Path::new(name).components();
-    let single = matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
+    let single =
+        matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
     // Separators and drives of the other family of systems as well: a name means the same everywhere.
     let harmless = !name.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | ':'));
     if single && harmless { Ok(()) } else { Err(NameError::NotPlain(name.to_owned())) }
@@ -146,7 +147,8 @@ mod tests {
         for name in ["a", "a b.tar.gz", ".profile", "...", "ä", &"x".repeat(255)] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
-        for name in [".", "..", "/", "a/b", "/etc/passwd", "../x", "a/", "./a", "a\\b", "c:x", "a\nb", "a\0", "\x1b[2J"] {
+        for name in [".", "..", "/", "a/b", "/etc/passwd", "../x", "a/", "./a", "a\\b", "c:x", "a\nb", "a\0", "\x1b[2J"]
+        {
             assert_eq!(check_name(name), Err(NameError::NotPlain(name.to_owned())));
         }
         assert_eq!(check_name(""), Err(NameError::Empty));

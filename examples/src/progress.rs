@@ -4,14 +4,23 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use longhaul::LimitedBy;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::report::{self, Stopwatch};
 use crate::transport::Snapshot;
 
 /// How often a bar moves.
-pub const INTERVAL: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(100);
 /// How often a line is written where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Ticks when a bar should move.
+#[must_use]
+pub fn ticks() -> Interval {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
 
 /// Which end of a transfer is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +102,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows that `bytes` have passed; for the rate this is to be called every [`INTERVAL`].
+    /// Shows that `bytes` have passed; for the rate this is to be called at each of the [`ticks`].
     pub fn update(&mut self, bytes: u64, connection: &Snapshot) {
         let now = self.watch.elapsed();
         let span = (now - self.moved).as_secs_f64().max(1e-6);

@@ -1,4 +1,4 @@
-//! The receiving end of [`protocol`](crate::protocol).
+//! The receiving end of [`protocol`].
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::time::{self, Instant, Interval};
+use tokio::time::{self, Interval};
 
 use crate::files::TempFile;
 use crate::progress::{self, Progress, Screen, Side};
@@ -144,7 +144,7 @@ impl Receiver {
         let (spare, spares) = std::sync::mpsc::channel();
         let writer = tokio::task::spawn_blocking(move || write_chunks(temp, chunks, &spare));
         let progress = self.screen.begin(Side::Receiving, &name, size);
-        let mut body = Body { size, received: 0, spares, progress, ticks: ticks() };
+        let mut body = Body { size, received: 0, spares, progress, ticks: progress::ticks() };
         let read = body.read(transport, feed).await;
         // The disk's error comes first: it is why the reading was given up.
         let written = writer.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
@@ -159,10 +159,6 @@ impl Receiver {
             result => result.map(|()| ours).map_err(disk),
         }
     }
-}
-
-fn ticks() -> Interval {
-    time::interval_at(Instant::now() + progress::INTERVAL, progress::INTERVAL)
 }
 
 /// The contents of a file under way.

@@ -1,4 +1,4 @@
-//! The sending end of [`protocol`](crate::protocol).
+//! The sending end of [`protocol`].
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
-use tokio::time::{self, Interval};
+use tokio::time::Interval;
 
 use crate::files::NameError;
 use crate::progress::{self, Progress};
@@ -142,7 +142,7 @@ enum Heard {
 impl<T: Transport> Sender<T> {
     /// Over `transport`, on which nothing was sent.
     pub fn new(transport: T) -> Self {
-        Self { transport, greeted: false, ticks: time::interval(progress::INTERVAL) }
+        Self { transport, greeted: false, ticks: progress::ticks() }
     }
 
     /// The connection.

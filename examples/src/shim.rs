@@ -110,8 +110,8 @@ impl Shim {
     /// What it did so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let [to_kernel, from_kernel, lost, reordered] =
-            [0, 1, 2, 3].map(|at| self.joint.counts.get(at).map_or(0, |count: &AtomicU64| count.load(Ordering::Relaxed)));
+        let counts = self.joint.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let [to_kernel, from_kernel, lost, reordered] = counts;
         Stats { to_kernel, from_kernel, lost, reordered }
     }
 

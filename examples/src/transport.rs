@@ -103,6 +103,7 @@ impl TransportArgs {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
         if let Some(directory) = &self.qlog {
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
             socket.set_qlog_dir(directory);
         }
         // What is written is large, or the end of something that is waited for.

@@ -65,7 +65,7 @@ impl Scene {
 
     fn file(&self, name: &str, len: usize) -> String {
         let path = self.directory.path().join(name);
-        fs::write(&path, (0..len).map(|i| (i * i >> 7) as u8).collect::<Vec<_>>()).unwrap();
+        fs::write(&path, (0..len).map(|i| ((i * i) >> 7) as u8).collect::<Vec<_>>()).unwrap();
         path.into_os_string().into_string().unwrap()
     }
 
@@ -168,8 +168,7 @@ fn kill_one(victim_sends: bool) {
     let patience = ["--timeout", "2"];
     let mut receiver = Receiver::start(&scene.out, &patience);
     let mut command = Command::new(env!("CARGO_BIN_EXE_send"));
-    let mut sender =
-        command.args([&receiver.address, &file]).args(patience).stderr(Stdio::piped()).spawn().unwrap();
+    let mut sender = command.args([&receiver.address, &file]).args(patience).stderr(Stdio::piped()).spawn().unwrap();
     let part = || fs::read_dir(&scene.out).unwrap().next().map(|entry| entry.unwrap().metadata().unwrap().len());
     while part().is_none_or(|len| len == 0) {
         std::thread::yield_now();

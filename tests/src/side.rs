@@ -202,12 +202,13 @@ impl Side {
             // An overtaken segment may fall to PAWS (RFC 7323, section 5.3) or to the limit on old acknowledgments
             // (RFC 5961, section 5.2): nothing is expected of it.
             let old_ack = self.isn.is_some_and(|ours| offset(ours, header.ack, self.heard) < self.heard as i64);
-            let overtaken = old_ack
-                || header.options.timestamps.is_some_and(|t| (t.value.wrapping_sub(self.stamp) as i32) < 0);
+            let overtaken =
+                old_ack || header.options.timestamps.is_some_and(|t| (t.value.wrapping_sub(self.stamp) as i32) < 0);
             self.newest = (!payload.is_empty() && !overtaken).then_some((start, start + payload.len() as u64));
         }
         if let Some(stamp) = header.options.timestamps {
-            self.stamp = if (stamp.value.wrapping_sub(self.stamp) as i32) > 0 || before == 0 { stamp.value } else { self.stamp };
+            self.stamp =
+                if (stamp.value.wrapping_sub(self.stamp) as i32) > 0 || before == 0 { stamp.value } else { self.stamp };
         }
         if self.arrived.reach(0) > before && before > 0 && !payload.is_empty() {
             self.owes_ack_since.get_or_insert(now);
@@ -222,7 +223,6 @@ impl Side {
             self.allowed = self.allowed.max(1 + u64::from(header.window));
         }
     }
-
 
     /// What must hold between events.
     pub(crate) fn check_time(&self, now: Time, alive: bool) -> Result<(), String> {

@@ -3,9 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use longhaul_tcp::{
-    Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Info, State, Tuple,
-};
+use longhaul_tcp::{Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Info, State, Tuple};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Segment};
 

@@ -14,7 +14,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 fn datagram(header: &Header, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [0; 64];
-    let len = CheshireCodec::emit(header, &mut bytes).unwrap();
+    let len = CheshireCodec::emit(header, &mut bytes).expect("64 bytes hold any header");
     [&bytes[..len], payload].concat()
 }
 
@@ -135,7 +135,8 @@ fn strays_between_two_endpoints_die_out() {
 #[test]
 fn desynchronised_peers_do_not_storm() {
     for shift in [1u32, 1_000, 100_000, 1 << 31] {
-        let mut ends = [Victim::in_state(State::Established, 100, 200), Victim::in_state(State::Established, 200 + shift, 100)];
+        let mut ends =
+            [Victim::in_state(State::Established, 100, 200), Victim::in_state(State::Established, 200 + shift, 100)];
         let mut flying = ends[0].act(|c| c.write(&[1; 400])).1;
         flying.extend(ends[1].act(|c| c.write(&[2; 400])).1);
         let (mut packets, mut to) = (0, 1);
@@ -230,14 +231,16 @@ fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
 }
 
 /// A tap of what the two honest hosts send each other.
-struct Honest([SocketAddr; 2], Rc<RefCell<Vec<(Time, usize, Vec<u8>)>>>);
+struct Honest([SocketAddr; 2], Rc<RefCell<Trace>>);
+
+/// When, by which host, what.
+type Trace = Vec<(Time, usize, Vec<u8>)>;
 
 impl Tap for Honest {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        if let Sighting::Sent(host, _) = sighting {
-            if self.0.contains(&packet.from) && self.0.contains(&packet.to) {
-                self.1.borrow_mut().push((now, host, packet.payload.clone()));
-            }
+        let Sighting::Sent(host, _) = sighting else { return };
+        if self.0.contains(&packet.from) && self.0.contains(&packet.to) {
+            self.1.borrow_mut().push((now, host, packet.payload.clone()));
         }
     }
 }
@@ -274,8 +277,7 @@ fn floods_about_others_leave_no_trace() {
         }
         assert!(sim.run(Span::from_secs(30), |sim| sim.session(client).released && sim.session(server).released));
         assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
-        let trace = seen.borrow().clone();
-        trace
+        seen.take()
     };
     let (quiet, flooded) = (run(false), run(true));
     assert!(quiet.len() > 200);

@@ -143,13 +143,7 @@ fn kernel_options(stream: &KernelStream) -> (u8, [u8; 2]) {
     let mut len = info.len() as libc::socklen_t;
     // SAFETY: the descriptor is open, and `info` has room for the `len` bytes that the kernel may write.
     let result = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut len,
-        )
+        libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
     };
     assert_eq!(result, 0, "{}", io::Error::last_os_error());
     (info[5], [info[6] & 0xf, info[6] >> 4])

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use longhaul_sim::{Close, LinkConfig, Pattern, Plan, Setup, Sim};
 use longhaul_tcp::{Config, ConnectionError, Endpoint, EndpointConfig, State};
+use longhaul_tests::victim::plain_config;
 use longhaul_tests::{Victim, Watch};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::Flags;
@@ -208,6 +209,28 @@ fn clocks_may_jump() {
             let well = ends.iter().all(|s| s.ended_well());
             assert!(well, "{jump} {timestamps} {keep_alive}: {}", watch.fail::<()>(&sim, "cut short").unwrap_err());
         }
+    }
+}
+
+/// This host sleeps for an hour with data unacknowledged: it asks once more before it gives the peer up.
+#[test]
+fn the_user_timeout_leaves_a_peer_time_to_answer_after_sleep() {
+    for answers in [true, false] {
+        let mut config = plain_config();
+        config.user_timeout = Some(Span::from_secs(30));
+        let mut victim = Victim::with_config(State::Established, 1, 1, config);
+        assert_eq!(victim.act(|c| c.write(b"hello")).1.len(), 1);
+        victim.now += Span::from_secs(3_600);
+        let now = victim.now;
+        victim.endpoint.handle_timeout(now);
+        assert_eq!(victim.flush().len(), 1);
+        assert_eq!(victim.state(), State::Established);
+        if answers {
+            victim.acked += 5;
+            victim.send(Flags::ACK, &[]);
+        }
+        victim.wait(Span::from_secs(60));
+        assert_eq!(victim.state() == State::Established, answers);
     }
 }
 

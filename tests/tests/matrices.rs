@@ -2,7 +2,7 @@
 
 use longhaul_tcp::{Connection, ConnectionError, State};
 use longhaul_tests::Victim;
-use longhaul_tests::victim::{BUFFER, Reply, WINDOW};
+use longhaul_tests::victim::{BUFFER, Reply, WINDOW, plain_config};
 use longhaul_units::Span;
 use longhaul_wire::{Flags, Header};
 
@@ -75,7 +75,11 @@ fn resets_by_state_place_and_acknowledgment() {
                             assert!(replies.is_empty() && victim.state() == state, "{what}: {replies:?}");
                         }
                         (_, Place::Next) => {
-                            assert_eq!((victim.state(), error), (State::Closed, Some(ConnectionError::Reset)), "{what}");
+                            assert_eq!(
+                                (victim.state(), error),
+                                (State::Closed, Some(ConnectionError::Reset)),
+                                "{what}"
+                            );
                             assert!(replies.is_empty(), "{what}");
                         }
                         (_, Place::Inside) => {
@@ -111,7 +115,9 @@ fn syns_in_synchronised_states() {
     for (isn, victim_isn) in ISNS {
         for state in State::ALL.into_iter().filter(|s| s.is_synchronized()) {
             for (distance, _) in places(state) {
-                for (extra, payload) in [(Flags::NONE, 0), (Flags::ACK, 0), (Flags::NONE, 9), (Flags::ACK, 9), (Flags::FIN, 0)] {
+                for (extra, payload) in
+                    [(Flags::NONE, 0), (Flags::ACK, 0), (Flags::NONE, 9), (Flags::ACK, 9), (Flags::FIN, 0)]
+                {
                     let mut victim = Victim::in_state(state, isn, victim_isn);
                     let before = victim.info();
                     let mut header = victim.header(Flags::SYN | extra);
@@ -176,7 +182,8 @@ fn acknowledgments_out_of_range_carry_no_data() {
             ] {
                 let mut victim = Victim::in_state(state, isn, victim_isn);
                 let mut una = victim.acked;
-                let mut nxt = una.wrapping_add(u32::from(matches!(state, State::FinWait1 | State::Closing | State::LastAck)));
+                let mut nxt =
+                    una.wrapping_add(u32::from(matches!(state, State::FinWait1 | State::Closing | State::LastAck)));
                 if state == State::Established {
                     let (_, sent) = victim.act(|c| c.write(&[3; 500]));
                     assert_eq!(sent.len(), 1);
@@ -227,6 +234,9 @@ fn a_fin_waits_for_the_hole_before_it() {
         header.seq = start.wrapping_add(at);
         victim.inject(&header, bytes)
     };
+    segment(&mut victim, 3, false, b"de");
+    // An end below what has arrived is a lie.
+    segment(&mut victim, 4, true, b"");
     segment(&mut victim, 3, true, b"def");
     assert_eq!(victim.state(), State::Established);
     // Beyond the end, and another end: both are lies.
@@ -257,10 +267,46 @@ fn simultaneous_open_ignores_data_on_the_syn() {
     assert_eq!(victim.act(|c| c.read(100)).0.as_deref(), Ok(&b"early"[..]));
 }
 
+/// RFC 7323, section 2.2: the window of a SYN-ACK is not scaled, in simultaneous open either.
+#[test]
+fn the_window_of_a_syn_ack_is_not_scaled() {
+    let mut config = plain_config();
+    config.window_scaling = true;
+    let mut victim = Victim::with_config(State::SynSent, 70, 80, config);
+    let mut syn = victim.header(Flags::SYN);
+    syn.options.window_scale = Some(7);
+    victim.inject(&syn, &[]);
+    let answer = Header { flags: Flags::SYN | Flags::ACK, ack: 81, ..syn };
+    victim.inject(&answer, &[]);
+    assert_eq!(victim.info().map(|i| (i.state, i.peer_window.0)), Some((State::Established, u64::from(WINDOW))));
+    (victim.next, victim.acked) = (71, 81);
+    victim.send(Flags::ACK, b"x");
+    assert_eq!(victim.info().map(|i| i.peer_window.0), Some(u64::from(WINDOW) << 7));
+}
+
+/// RFC 5681, section 2: a duplicate acknowledges SND.UNA. Older ones, which reordering brings, mean nothing.
+#[test]
+fn old_acknowledgments_are_no_duplicates() {
+    for (behind, retransmits) in [(536, false), (0, true)] {
+        let mut victim = Victim::in_state(State::Established, 1, u32::MAX - 1_000);
+        let sent = victim.act(|c| c.write(&[7; 4_824])).1;
+        assert!(sent.len() >= 7, "{}", sent.len());
+        victim.acked = victim.acked.wrapping_add(536);
+        victim.send(Flags::ACK, &[]);
+        let mut ack = victim.header(Flags::ACK);
+        ack.ack = ack.ack.wrapping_sub(behind);
+        let again: Vec<Reply> = (0..5).flat_map(|_| victim.inject(&ack, &[])).collect();
+        let front = again.iter().any(|r| r.header.seq == victim.acked && !r.payload.is_empty());
+        assert_eq!(front, retransmits, "{behind}");
+    }
+}
+
 /// RFC 9293, section 3.3.2, figure 5, and an abort, a reset or a timeout from everywhere.
 #[test]
 fn edges_of_the_state_machine() {
-    use State::{CloseWait, Closed, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived, SynSent, TimeWait};
+    use State::{
+        CloseWait, Closed, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived, SynSent, TimeWait,
+    };
     let figure = [
         (Closed, vec![Listen, SynSent]),
         (Listen, vec![SynReceived, SynSent, Listen]),
@@ -300,7 +346,8 @@ fn every_order_of_the_two_closes() {
         v.acked = v.victim_isn.wrapping_add(2);
         v.send(Flags::FIN | Flags::ACK, &[]);
     };
-    let ways: [(&[&dyn Fn(&mut Victim)], &[State]); 4] = [
+    type Act<'a> = &'a dyn Fn(&mut Victim);
+    let ways: [(&[Act<'_>], &[State]); 4] = [
         (&[&shut, &ack, &fin], &[State::FinWait1, State::FinWait2, State::TimeWait]),
         (&[&shut, &fin, &ack], &[State::FinWait1, State::Closing, State::TimeWait]),
         (&[&shut, &fin_ack], &[State::FinWait1, State::TimeWait]),

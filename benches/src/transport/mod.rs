@@ -1,8 +1,8 @@
 //! The stream transports behind one interface.
 //!
 //! All carry 1448 bytes a packet where they can choose: longhaul and kernel TCP have that MSS with timestamps on,
-//! quinn sends UDP payloads of 1472 bytes as longhaul does. None probes for a larger size. All use CUBIC, and none
-//! waits for more data before it sends a little (Nagle).
+//! quinn sends UDP payloads of 1472 bytes as longhaul does. None probes for a larger size. All use CUBIC (kernel TCP
+//! where it may), and none waits for more data before it sends a little (Nagle).
 
 mod quic;
 
@@ -169,8 +169,18 @@ fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     let options = SockRef::from(&socket);
     options.set_tcp_mss(KERNEL_MSS).context("TCP_MAXSEG")?;
-    options.set_tcp_congestion(b"cubic").context("TCP_CONGESTION")?;
+    // Only root may leave the set that the system allows everybody: see `kernel_congestion`.
+    let _ = options.set_tcp_congestion(b"cubic");
     Ok(socket)
+}
+
+/// The congestion control of kernel TCP in these benches: CUBIC where this process may choose it, else the system's.
+///
+/// # Errors
+/// The system's.
+pub fn kernel_congestion() -> Result<String> {
+    let name = SockRef::from(&kernel_tcp()?).tcp_congestion()?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
 /// A UDP socket with the buffers that longhaul asks for, as far as the system grants them.

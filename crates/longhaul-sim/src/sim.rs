@@ -277,10 +277,12 @@ impl Sim {
 
     fn accept(&mut self, number: usize) -> bool {
         let host = &mut self.hosts[number];
-        let Some((plan, writes, reads)) = self.expected[number].front().copied() else { return false };
         let Some(id): Option<ConnId> = host.endpoint.accept() else { return false };
-        self.expected[number].pop_front();
-        host.sessions.push(Session::new(id, plan, writes, reads));
+        match self.expected[number].pop_front() {
+            Some((plan, writes, reads)) => host.sessions.push(Session::new(id, plan, writes, reads)),
+            // A SYN that was late, perhaps: nobody wants it.
+            None => host.endpoint.release(host.clock(self.now), id),
+        }
         true
     }
 

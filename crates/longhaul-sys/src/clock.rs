@@ -40,12 +40,7 @@ impl ClockMap {
     /// A map that trusts stamps made from `pair` on.
     #[must_use]
     pub fn new(pair: ClockPair) -> Self {
-        Self {
-            pair,
-            trusted_since: pair.monotonic,
-            previous: pair.monotonic,
-            stepped: false,
-        }
+        Self { pair, trusted_since: pair.monotonic, previous: pair.monotonic, stepped: false }
     }
 
     /// Starts a batch that was read from the kernel just before `pair`.
@@ -97,10 +92,7 @@ mod tests {
     const EPOCH: u64 = 1_700_000_000_000 * MS;
 
     fn pair(monotonic: u64, offset: u64) -> ClockPair {
-        ClockPair {
-            monotonic,
-            realtime: Duration::from_nanos(monotonic + offset),
-        }
+        ClockPair { monotonic, realtime: Duration::from_nanos(monotonic + offset) }
     }
 
     fn stamp(monotonic: u64, offset: u64) -> Duration {
@@ -141,10 +133,7 @@ mod tests {
             map.begin_batch(pair(2 * HOUR + MS, after));
             assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
             assert_eq!(map.map(stamp(2 * HOUR - 1, after)), None);
-            assert_eq!(
-                map.map(stamp(2 * HOUR + MS / 2, after)),
-                Some(2 * HOUR + MS / 2)
-            );
+            assert_eq!(map.map(stamp(2 * HOUR + MS / 2, after)), Some(2 * HOUR + MS / 2));
         }
     }
 

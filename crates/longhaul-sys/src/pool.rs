@@ -78,20 +78,14 @@ impl RecvPool {
     /// A place to receive into; its memory comes from the pool when it is first written to.
     #[must_use]
     pub fn buffer(&self) -> RecvBuffer {
-        RecvBuffer {
-            pool: self.clone(),
-            held: Held::Nothing,
-        }
+        RecvBuffer { pool: self.clone(), held: Held::Nothing }
     }
 
     fn lend(&self) -> Lent {
         let spare = self.shared.lock_spare().pop();
         let bytes = spare.unwrap_or_else(|| vec![0; self.shared.buffer_len].into_boxed_slice());
         self.shared.live.fetch_add(1, Ordering::Relaxed);
-        Lent {
-            bytes,
-            shared: Arc::clone(&self.shared),
-        }
+        Lent { bytes, shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -255,10 +249,7 @@ mod tests {
 
         buffer.writable().fill(8);
         assert_eq!((pool.live(), pool.kept()), (2, 1));
-        assert!(
-            bytes.iter().all(|&b| b == 7),
-            "kept bytes are not received into"
-        );
+        assert!(bytes.iter().all(|&b| b == 7), "kept bytes are not received into");
 
         let slice = bytes.slice(10..20);
         drop(bytes);

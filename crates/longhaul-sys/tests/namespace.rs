@@ -34,17 +34,13 @@ fn send(socket: &UdpSocket, destination: &str, len: usize) -> Result<(), ErrorCl
         segment_size: None,
         slices: &[IoSlice::new(&payload)],
     };
-    socket
-        .send(&transmit)
-        .map_err(|error| ErrorClass::of(&error))
+    socket.send(&transmit).map_err(|error| ErrorClass::of(&error))
 }
 
 fn read(tun: &Tun, packet: &mut [u8]) -> usize {
     for _ in 0..2000 {
         match tun.read(packet) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                sleep(Duration::from_millis(1))
-            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
             result => return result.unwrap(),
         }
     }
@@ -62,10 +58,7 @@ fn a_namespace_is_another_world_with_a_loopback() {
             let inside = std::net::UdpSocket::bind(addr).unwrap();
             let inside = UdpSocket::new(inside).unwrap();
             assert_eq!(send(&inside, &addr.to_string(), 10), Ok(()));
-            assert_eq!(
-                send(&bind("0.0.0.0:0"), "192.0.2.1:9", 10),
-                Err(ErrorClass::Unreachable)
-            );
+            assert_eq!(send(&bind("0.0.0.0:0"), "192.0.2.1:9", 10), Err(ErrorClass::Unreachable));
         })
         .unwrap();
     assert_eq!(send(&outside, &addr.to_string(), 10), Ok(()));
@@ -77,11 +70,7 @@ fn named_namespaces_are_found_again() {
         return;
     }
     let name = format!("longhaul-{}", process::id());
-    let inode = |namespace: &NetNs| {
-        namespace
-            .run(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap())
-            .unwrap()
-    };
+    let inode = |namespace: &NetNs| namespace.run(|| std::fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap();
     let created = NetNs::create(&name).unwrap();
     let opened = NetNs::open(&name);
     let again = NetNs::create(&name);
@@ -90,10 +79,7 @@ fn named_namespaces_are_found_again() {
     assert_ne!(inode(&created), inode(&NetNs::current().unwrap()));
     assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     assert!(NetNs::open(&name).is_err());
-    assert_eq!(
-        NetNs::create("../x").unwrap_err().kind(),
-        io::ErrorKind::InvalidInput
-    );
+    assert_eq!(NetNs::create("../x").unwrap_err().kind(), io::ErrorKind::InvalidInput);
 }
 
 #[test]
@@ -107,9 +93,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
         })
         .unwrap();
     // From outside: the device remembers its namespace.
-    tun.link()
-        .set_address(Ipv4Addr::new(10, 9, 0, 1), 24)
-        .unwrap();
+    tun.link().set_address(Ipv4Addr::new(10, 9, 0, 1), 24).unwrap();
     tun.link().set_mtu(1400).unwrap();
     tun.link().set_up().unwrap();
 
@@ -126,10 +110,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     assert_eq!(packet[1], 0x2e << 2 | 1, "TOS");
     assert_eq!(packet[6] & 0x40, 0x40, "don't fragment");
     assert_eq!(packet[12..20], [10, 9, 0, 1, 10, 9, 0, 2]);
-    assert_eq!(
-        send(&socket, "10.9.0.2:5000", 1373),
-        Err(ErrorClass::MessageTooLarge)
-    );
+    assert_eq!(send(&socket, "10.9.0.2:5000", 1373), Err(ErrorClass::MessageTooLarge));
 
     // Back to the sender: addresses and ports exchanged, which no checksum minds.
     let mut reply = packet;
@@ -145,10 +126,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     }
     let message = batch.messages().next().unwrap();
     assert_eq!(message.meta.addr, SocketAddr::from(([10, 9, 0, 2], 5000)));
-    assert_eq!(
-        (message.meta.tos, message.data().len()),
-        (Some(0x2e << 2 | 1), 1372)
-    );
+    assert_eq!((message.meta.tos, message.data().len()), (Some(0x2e << 2 | 1), 1372));
 }
 
 /// A queue that drains slowly keeps datagrams on the account of their sender.
@@ -157,15 +135,9 @@ fn a_full_send_buffer_stops_a_batch_midway() {
     let Some(namespace) = namespace() else { return };
     namespace
         .run(|| {
-            let slow = [
-                "qdisc", "add", "dev", "lo", "root", "tbf", "rate", "80kbit", "burst", "2000",
-                "limit", "10000000",
-            ];
-            if !Command::new("tc")
-                .args(slow)
-                .status()
-                .is_ok_and(|status| status.success())
-            {
+            let slow =
+                ["qdisc", "add", "dev", "lo", "root", "tbf", "rate", "80kbit", "burst", "2000", "limit", "10000000"];
+            if !Command::new("tc").args(slow).status().is_ok_and(|status| status.success()) {
                 eprintln!("skipped: no tc with tbf here");
                 return;
             }
@@ -174,13 +146,7 @@ fn a_full_send_buffer_stops_a_batch_midway() {
             let payload = [0; 1000];
             let slices = [IoSlice::new(&payload)];
             let destination = Some(receiver.local_addr().unwrap());
-            let one = Transmit {
-                destination,
-                tos: 0,
-                src_ip: None,
-                segment_size: None,
-                slices: &slices,
-            };
+            let one = Transmit { destination, tos: 0, src_ip: None, segment_size: None, slices: &slices };
             let sent = sender.send_batch(&[one; 32]).unwrap();
             assert!((1..32).contains(&sent), "{sent}");
             let error = sender.send_batch(&[one; 32]).unwrap_err();

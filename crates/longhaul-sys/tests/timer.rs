@@ -5,9 +5,7 @@
 use std::thread::{sleep, yield_now};
 use std::time::Duration;
 
-use longhaul_sys::linux::{
-    Timer, clock_pair, monotonic_now, process_cpu_time, realtime_now, thread_cpu_time,
-};
+use longhaul_sys::linux::{Timer, clock_pair, monotonic_now, process_cpu_time, realtime_now, thread_cpu_time};
 
 const MS: u64 = 1_000_000;
 

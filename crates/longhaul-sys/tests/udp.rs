@@ -36,22 +36,14 @@ fn pair((listen, from, to): (&str, &str, &str)) -> (UdpSocket, UdpSocket, Socket
 }
 
 fn to<'a>(destination: SocketAddr, slices: &'a [IoSlice<'a>]) -> Transmit<'a> {
-    Transmit {
-        destination: Some(destination),
-        tos: 0,
-        src_ip: None,
-        segment_size: None,
-        slices,
-    }
+    Transmit { destination: Some(destination), tos: 0, src_ip: None, segment_size: None, slices }
 }
 
 /// Waits for something to arrive.
 fn recv(socket: &UdpSocket, batch: &mut RecvBatch) -> io::Result<usize> {
     for _ in 0..2000 {
         match socket.recv(batch) {
-            Err(error) if ErrorClass::of(&error) == ErrorClass::WouldBlock => {
-                sleep(Duration::from_millis(1))
-            }
+            Err(error) if ErrorClass::of(&error) == ErrorClass::WouldBlock => sleep(Duration::from_millis(1)),
             result => return result,
         }
     }
@@ -69,11 +61,7 @@ fn datagrams(socket: &UdpSocket, count: usize) -> Vec<(Meta, Vec<u8>)> {
     while all.len() < count {
         recv(socket, &mut batch).unwrap();
         for message in batch.messages() {
-            all.extend(
-                message
-                    .datagrams()
-                    .map(|bytes| (*message.meta, bytes.to_vec())),
-            );
+            all.extend(message.datagrams().map(|bytes| (*message.meta, bytes.to_vec())));
         }
     }
     all
@@ -85,14 +73,7 @@ fn everything_is_granted_here() {
         let socket = bind(addr);
         let f = socket.features();
         assert!(
-            f.gro
-                && f.gso
-                && f.timestamps
-                && f.tos
-                && f.ttl
-                && f.dst_ip
-                && f.drops
-                && f.dont_fragment,
+            f.gro && f.gso && f.timestamps && f.tos && f.ttl && f.dst_ip && f.drops && f.dont_fragment,
             "{addr}: {f:?}"
         );
         assert_eq!(socket.max_gso_segments(), MAX_GSO_SEGMENTS);
@@ -106,14 +87,8 @@ fn a_gathered_batch_is_merged_and_cut_again() {
         let payload: Vec<u8> = (0..20_500_u32).map(|i| (i * i / 7) as u8).collect();
         // Borders of slices that are not borders of datagrams, an empty slice among them.
         let cuts = [0, 12, 12, 1000, 1700, 9_999, 20_499, 20_500];
-        let slices: Vec<_> = cuts
-            .windows(2)
-            .map(|w| IoSlice::new(&payload[w[0]..w[1]]))
-            .collect();
-        let batch = Transmit {
-            segment_size: Some(1000),
-            ..to(destination, &slices)
-        };
+        let slices: Vec<_> = cuts.windows(2).map(|w| IoSlice::new(&payload[w[0]..w[1]])).collect();
+        let batch = Transmit { segment_size: Some(1000), ..to(destination, &slices) };
         client.send(&batch).unwrap();
 
         let received = datagrams(&server, 21);
@@ -131,17 +106,9 @@ fn a_last_segment_alone_needs_no_segmentation() {
     for len in [999, 1000] {
         let payload = vec![1; len];
         let slices = [IoSlice::new(&payload)];
-        client
-            .send(&Transmit {
-                segment_size: Some(1000),
-                ..to(destination, &slices)
-            })
-            .unwrap();
+        client.send(&Transmit { segment_size: Some(1000), ..to(destination, &slices) }).unwrap();
         let (meta, bytes) = datagrams(&server, 1).remove(0);
-        assert_eq!(
-            (bytes.len(), meta.stride, meta.coalesced()),
-            (len, len, false)
-        );
+        assert_eq!((bytes.len(), meta.stride, meta.coalesced()), (len, len, false));
     }
 }
 
@@ -154,30 +121,17 @@ fn ecn_and_dscp_survive_merging_beside_everything_else() {
                 let (server, client, destination) = pair(family);
                 let payload = [7; 1000];
                 let slices = [IoSlice::new(&payload)];
-                client
-                    .send(&Transmit {
-                        tos,
-                        segment_size,
-                        ..to(destination, &slices)
-                    })
-                    .unwrap();
+                client.send(&Transmit { tos, segment_size, ..to(destination, &slices) }).unwrap();
 
                 let (meta, _) = datagrams(&server, 1).remove(0);
                 assert_eq!(meta.tos, Some(tos), "{family:?} {segment_size:?}");
                 assert_eq!(meta.ecn(), tos & 3);
                 assert_eq!(meta.coalesced(), segment_size.is_some());
                 assert_eq!(meta.addr.port(), client.local_addr().unwrap().port());
-                assert!(
-                    meta.addr.ip().is_loopback(),
-                    "mapped addresses are unmapped: {}",
-                    meta.addr
-                );
+                assert!(meta.addr.ip().is_loopback(), "mapped addresses are unmapped: {}", meta.addr);
                 assert_eq!(meta.dst_ip, Some(destination.ip()));
                 assert_eq!(meta.ttl, Some(64));
-                assert!(
-                    meta.timestamp.is_some() && !meta.control_truncated && !meta.truncated,
-                    "{meta:?}"
-                );
+                assert!(meta.timestamp.is_some() && !meta.control_truncated && !meta.truncated, "{meta:?}");
             }
         }
     }
@@ -191,11 +145,7 @@ fn drops_are_counted_and_fit_too() {
         server.set_recv_buffer(40_000).unwrap();
         let payload = [7; 60_000];
         let slices = [IoSlice::new(&payload)];
-        let transmit = Transmit {
-            tos: 3,
-            segment_size: Some(1000),
-            ..to(destination, &slices)
-        };
+        let transmit = Transmit { tos: 3, segment_size: Some(1000), ..to(destination, &slices) };
         for _ in 0..10 {
             client.send(&transmit).unwrap();
         }
@@ -204,12 +154,7 @@ fn drops_are_counted_and_fit_too() {
         client.send(&transmit).unwrap();
         let (meta, _) = datagrams(&server, 1).remove(0);
         assert!(meta.drops > Some(0), "{meta:?}");
-        assert!(
-            meta.ecn() == 3
-                && meta.dst_ip.is_some()
-                && meta.ttl.is_some()
-                && meta.timestamp.is_some()
-        );
+        assert!(meta.ecn() == 3 && meta.dst_ip.is_some() && meta.ttl.is_some() && meta.timestamp.is_some());
         assert!(meta.coalesced() && !meta.control_truncated);
     }
 }
@@ -220,12 +165,7 @@ fn a_mark_ends_with_its_datagram() {
         let (server, client, destination) = pair(family);
         let slices = [IoSlice::new(b"x")];
         for tos in [0xb9, 0, 2, 0] {
-            client
-                .send(&Transmit {
-                    tos,
-                    ..to(destination, &slices)
-                })
-                .unwrap();
+            client.send(&Transmit { tos, ..to(destination, &slices) }).unwrap();
             assert_eq!(datagrams(&server, 1)[0].0.tos, Some(tos));
         }
     }
@@ -238,11 +178,7 @@ fn replies_come_from_the_address_that_was_called() {
         let slices = [IoSlice::new(b"call")];
         client.send(&to(destination, &slices)).unwrap();
         let (call, _) = datagrams(&server, 1).remove(0);
-        let reply = Transmit {
-            src_ip: call.dst_ip,
-            tos: 1,
-            ..to(call.addr, &slices)
-        };
+        let reply = Transmit { src_ip: call.dst_ip, tos: 1, ..to(call.addr, &slices) };
         server.send(&reply).unwrap();
         let (meta, _) = datagrams(&client, 1).remove(0);
         assert_eq!((meta.addr, meta.tos), (destination, Some(1)), "{family:?}");
@@ -263,13 +199,8 @@ fn a_connected_socket_needs_no_destination() {
         let client = UdpSocket::new(io).unwrap();
         let payload = [1; 300];
         let slices = [IoSlice::new(&payload)];
-        let transmit = Transmit {
-            destination: None,
-            tos: 0x2a,
-            src_ip: None,
-            segment_size: Some(100),
-            slices: &slices,
-        };
+        let transmit =
+            Transmit { destination: None, tos: 0x2a, src_ip: None, segment_size: Some(100), slices: &slices };
         client.send(&transmit).unwrap();
         let (meta, _) = datagrams(&server, 3).remove(0);
         assert_eq!(meta.tos, Some(0x2a), "{from}");
@@ -289,12 +220,7 @@ fn a_small_buffer_yields_whole_datagrams_only() {
     let (server, client, destination) = pair(FAMILIES[0]);
     let payload: Vec<u8> = (0..10_000_u32).map(|i| (i / 1000) as u8).collect();
     let slices = [IoSlice::new(&payload)];
-    client
-        .send(&Transmit {
-            segment_size: Some(1000),
-            ..to(destination, &slices)
-        })
-        .unwrap();
+    client.send(&Transmit { segment_size: Some(1000), ..to(destination, &slices) }).unwrap();
     client.send(&to(destination, &slices)).unwrap();
 
     let pool = RecvPool::with_buffer_len(2500, 4, 4);
@@ -302,17 +228,11 @@ fn a_small_buffer_yields_whole_datagrams_only() {
     let mut seen = Vec::new();
     while seen.len() < 2 {
         recv(&server, &mut batch).unwrap();
-        seen.extend(batch.messages().map(|m| {
-            (
-                m.meta.truncated,
-                m.datagrams().map(<[u8]>::to_vec).collect::<Vec<_>>(),
-            )
-        }));
+        seen.extend(
+            batch.messages().map(|m| (m.meta.truncated, m.datagrams().map(<[u8]>::to_vec).collect::<Vec<_>>())),
+        );
     }
-    assert_eq!(
-        seen,
-        [(true, vec![vec![0; 1000], vec![1; 1000]]), (true, vec![])]
-    );
+    assert_eq!(seen, [(true, vec![vec![0; 1000], vec![1; 1000]]), (true, vec![])]);
 }
 
 #[test]
@@ -360,10 +280,7 @@ fn a_batch_goes_in_order_up_to_the_first_failure() {
     }
     assert_eq!(calls, [5, -1, 32, 3]);
     assert_eq!(client.send_batch(&[]).unwrap(), 0);
-    let order: Vec<u8> = datagrams(&server, 40)
-        .iter()
-        .map(|(_, bytes)| bytes[0])
-        .collect();
+    let order: Vec<u8> = datagrams(&server, 40).iter().map(|(_, bytes)| bytes[0]).collect();
     assert_eq!(order, (0..40).collect::<Vec<_>>());
 }
 
@@ -374,25 +291,12 @@ fn a_batch_may_mix_destinations_sizes_and_marks() {
     let payload = [5; 500];
     let slices = [IoSlice::new(&payload)];
     let transmits = [
-        Transmit {
-            tos: 1,
-            segment_size: Some(100),
-            ..to(to_a, &slices)
-        },
-        Transmit {
-            tos: 2,
-            ..to(to_b, &slices)
-        },
-        Transmit {
-            tos: 0xb8,
-            ..to(to_a, &slices)
-        },
+        Transmit { tos: 1, segment_size: Some(100), ..to(to_a, &slices) },
+        Transmit { tos: 2, ..to(to_b, &slices) },
+        Transmit { tos: 0xb8, ..to(to_a, &slices) },
     ];
     assert_eq!(client.send_batch(&transmits).unwrap(), 3);
-    let at_a: Vec<_> = datagrams(&a, 6)
-        .iter()
-        .map(|(m, bytes)| (m.tos.unwrap(), bytes.len()))
-        .collect();
+    let at_a: Vec<_> = datagrams(&a, 6).iter().map(|(m, bytes)| (m.tos.unwrap(), bytes.len())).collect();
     assert_eq!(at_a, [[(1, 100); 5].to_vec(), vec![(0xb8, 500)]].concat());
     let at_b = datagrams(&b, 1);
     assert_eq!((at_b[0].0.tos, at_b[0].1.len()), (Some(2), 500));
@@ -404,27 +308,15 @@ fn errors_are_the_systems_and_classified() {
     let (_server, client, destination) = pair(FAMILIES[0]);
     let huge = vec![0; 70_000];
     let slices = [IoSlice::new(&huge)];
-    assert_eq!(
-        class(client.send(&to(destination, &slices))),
-        ErrorClass::MessageTooLarge
-    );
-    let batch = Transmit {
-        segment_size: Some(1200),
-        ..to(destination, &slices)
-    };
+    assert_eq!(class(client.send(&to(destination, &slices))), ErrorClass::MessageTooLarge);
+    let batch = Transmit { segment_size: Some(1200), ..to(destination, &slices) };
     assert_eq!(class(client.send(&batch)), ErrorClass::MessageTooLarge);
     assert_eq!(client.max_gso_segments(), MAX_GSO_SEGMENTS);
 
     let small = [IoSlice::new(b"x")];
     let nowhere = SocketAddr::new(destination.ip(), 0);
-    assert_eq!(
-        class(client.send(&to(nowhere, &small))),
-        ErrorClass::Unreachable
-    );
-    let foreign = Transmit {
-        src_ip: Some("192.0.2.1".parse().unwrap()),
-        ..to(destination, &small)
-    };
+    assert_eq!(class(client.send(&to(nowhere, &small))), ErrorClass::Unreachable);
+    let foreign = Transmit { src_ip: Some("192.0.2.1".parse().unwrap()), ..to(destination, &small) };
     assert_eq!(class(client.send(&foreign)), ErrorClass::Unreachable);
     let wrong_family = to("[::1]:9".parse().unwrap(), &small);
     assert_eq!(class(client.send(&wrong_family)), ErrorClass::Fatal);
@@ -444,13 +336,7 @@ fn a_closed_port_is_reported_on_the_next_call() {
     io.connect(closed).unwrap();
     let client = UdpSocket::new(io).unwrap();
     let slices = [IoSlice::new(b"x")];
-    let transmit = Transmit {
-        destination: None,
-        tos: 0,
-        src_ip: None,
-        segment_size: None,
-        slices: &slices,
-    };
+    let transmit = Transmit { destination: None, tos: 0, src_ip: None, segment_size: None, slices: &slices };
     client.send(&transmit).unwrap();
     let error = recv(&client, &mut batch()).unwrap_err();
     assert_eq!(ErrorClass::of(&error), ErrorClass::Refused);
@@ -476,15 +362,8 @@ fn taken_bytes_outlive_the_batch_and_their_buffers_come_back() {
     for round in 0..10 {
         let payload = [round; 40_000];
         let slices = [IoSlice::new(&payload)];
-        client
-            .send(&Transmit {
-                segment_size: Some(1000),
-                ..to(destination, &slices)
-            })
-            .unwrap();
-        client
-            .send(&to(destination, &[IoSlice::new(&payload[..100])]))
-            .unwrap();
+        client.send(&Transmit { segment_size: Some(1000), ..to(destination, &slices) }).unwrap();
+        client.send(&to(destination, &[IoSlice::new(&payload[..100])])).unwrap();
         let mut bytes = 0;
         while bytes < 40_100 {
             recv(&server, &mut batch).unwrap();

@@ -44,12 +44,16 @@ impl Window {
         self.board.acknowledge(end * MSS, |_, _| {})
     }
 
-    /// Holds lost, in the order of transmission, what was sent longest ago, up to the first segment that is not below
-    /// `end`; returns how many segments that were.
-    pub fn lose_below(&mut self, end: u64) -> u64 {
+    /// Holds lost what was sent before `segment` and has not arrived: RACK's rule (RFC 8985, section 6.2) with no time
+    /// for reordering, once the newest transmission of `segment` has arrived. Returns how many segments that were.
+    pub fn lose_older_than(&mut self, segment: u64) -> u64 {
+        let una = self.board.front().map_or(segment, |(_, record)| record.start / MSS);
+        let Some(arrived) = self.board.get(self.board.head_index() + (segment - una)).map(|record| record.tx) else {
+            return 0;
+        };
         let mut lost = 0;
         while let Some(index) = self.board.oldest_sent()
-            && self.board.get(index).is_some_and(|record| record.start < end * MSS)
+            && self.board.get(index).is_some_and(|record| record.tx < arrived)
         {
             self.board.mark_lost(index);
             lost += 1;

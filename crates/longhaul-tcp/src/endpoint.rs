@@ -10,6 +10,7 @@
 //!
 //! What an unproved address can cause is bounded: no answer is larger than the segment it answers, a SYN is answered
 //! three times at most unless repeated, and beyond the backlog by a cookie that costs no memory.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,6 +23,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use crate::config::{Config, EndpointConfig};
 use crate::connection::{Batch, Connection, Event, Payload, Pressure, SegmentMeta, SegmentRef, reset_for};
+use crate::info::add;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
@@ -219,7 +221,10 @@ impl Endpoint {
     fn ids(&self, which: impl Fn(&Slot) -> bool) -> Vec<ConnId> {
         let slots = self.slots.iter().enumerate();
         let slots = slots.filter_map(|(index, slot)| slot.as_deref().map(|slot| (index, slot)));
-        slots.filter(|(_, s)| which(s)).map(|(index, s)| ConnId { slot: index as u32, generation: s.generation }).collect()
+        slots
+            .filter(|(_, s)| which(s))
+            .map(|(index, s)| ConnId { slot: index as u32, generation: s.generation })
+            .collect()
     }
 
     /// The next connection whose handshake is complete.
@@ -323,7 +328,7 @@ impl Endpoint {
         let mut slot = self.table.get(&meta.tuple).copied();
         for datagram in datagrams.chunks(meta.stride.max(1)) {
             let Ok((header, offset)) = CheshireCodec::parse(datagram) else {
-                self.stats.malformed += 1;
+                add(&mut self.stats.malformed, 1);
                 continue;
             };
             let bytes = datagram.get(offset..).unwrap_or_default();
@@ -410,7 +415,7 @@ impl Endpoint {
         let full = self.live >= self.config.max_connections || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
         if full {
-            self.stats.refused += 1;
+            add(&mut self.stats.refused, 1);
             return;
         }
         if self.config.always_cookies || listener.pending >= self.config.backlog {
@@ -445,7 +450,7 @@ impl Endpoint {
         options.window_scale = what.window_scale.map(|_| config.window_shift());
         options.timestamps =
             syn.options.timestamps.filter(|_| what.timestamps).map(|t| Timestamps { value: stamp, echo: t.value });
-        self.stats.cookies_sent += 1;
+        add(&mut self.stats.cookies_sent, 1);
         self.answer(tuple, header);
     }
 
@@ -459,10 +464,10 @@ impl Endpoint {
         let what = cookie::open(&self.keys, &meta.tuple, ack, now)?;
         // A full accept queue drops the ACK: the peer's data will bring the cookie again.
         if listener.ready.len() >= self.config.backlog || self.live >= self.config.max_connections {
-            self.stats.refused += 1;
+            add(&mut self.stats.refused, 1);
             return None;
         }
-        self.stats.cookies_accepted += 1;
+        add(&mut self.stats.cookies_accepted, 1);
         let stamp = ack.options.timestamps.unwrap_or_default();
         let syn = what.to_syn(ack.seq.wrapping_sub(1), stamp.value, ack.window);
         let iss = ack.ack.wrapping_sub(1);
@@ -477,7 +482,7 @@ impl Endpoint {
 
     /// RFC 9293, section 3.10.7.1, within limits: never a RST for a RST, never more than came, not too often.
     fn refuse(&mut self, now: Time, tuple: Tuple, header: &Header, payload: usize, wire: usize) {
-        self.stats.stray += 1;
+        add(&mut self.stats.stray, 1);
         let silent = header.flags.contains(Flags::RST) || !self.config.reset_unknown;
         let reset = reset_for(header, payload);
         if silent || CheshireCodec::header_len(&reset.options) > wire {
@@ -485,7 +490,7 @@ impl Endpoint {
         }
         let bucket = self.keys.bucket(tuple.remote.ip(), Buckets::COUNT);
         if self.buckets.take(now, bucket) {
-            self.stats.resets_sent += 1;
+            add(&mut self.stats.resets_sent, 1);
             self.answer(tuple, reset);
         }
     }
@@ -596,9 +601,9 @@ impl Endpoint {
             *place = Some(Box::new(slot));
         }
         self.table.insert(tuple, index);
-        self.live += 1;
+        self.live = self.live.saturating_add(1);
         if let Some(listener) = self.listener.as_mut().filter(|_| pending) {
-            listener.pending += 1;
+            listener.pending = listener.pending.saturating_add(1);
         }
         ConnId { slot: index, generation }
     }
@@ -622,11 +627,11 @@ impl Endpoint {
             None => self.wheel.cancel(index),
         }
         let memory = slot.connection.memory();
-        self.memory = (self.memory + memory).saturating_sub(slot.memory);
+        self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
         slot.memory = memory;
         slot.connection.pressure = if self.memory >= self.config.max_memory {
             Pressure::Hard
-        } else if self.memory >= self.config.max_memory / 4 * 3 {
+        } else if self.memory >= (self.config.max_memory >> 2).saturating_mul(3) {
             Pressure::Soft
         } else {
             Pressure::None
@@ -654,7 +659,9 @@ impl Endpoint {
     /// Forgets a connection that is over, or shrinks it to a TIME-WAIT record once nobody holds it.
     fn reap(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
-        let half_open = slot.pending && slot.connection.state() == State::Closed && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
+        let half_open = slot.pending
+            && slot.connection.state() == State::Closed
+            && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
         let over = slot.connection.is_drained();
         let waiting = slot.connection.state() == State::TimeWait && !slot.held;
         if over && self.table.get(&slot.tuple) == Some(&index) {
@@ -678,7 +685,7 @@ impl Endpoint {
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
         self.wheel.cancel(index);
         self.memory = self.memory.saturating_sub(slot.memory);
-        self.live -= 1;
+        self.live = self.live.saturating_sub(1);
         if let Some(listener) = self.listener.as_mut().filter(|_| slot.pending) {
             listener.pending = listener.pending.saturating_sub(1);
         }

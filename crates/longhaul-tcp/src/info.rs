@@ -29,6 +29,11 @@ pub(crate) struct Stats {
     pub(crate) limited: [Span; 6],
 }
 
+/// Counts `more`: a counter that is full stays full.
+pub(crate) fn add(counter: &mut u64, more: u64) {
+    *counter = counter.saturating_add(more);
+}
+
 /// A snapshot of a connection, for applications, logs and tests.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -1,4 +1,14 @@
 //! The receive buffer: in-order data not yet read, and what arrived beyond a hole.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::panic
+    )
+)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -118,11 +128,14 @@ impl Reassembly {
     /// by their length in order, and 64 KiB at least out of order, which is the most that they can pin.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
-        self.unread - self.tail.len()
-            + self.tail.capacity()
-            + self.ready.capacity() * size_of::<Bytes>()
-            + self.chunk_bytes
-            + self.ranges.len() * RANGE_COST
+        let parts = [
+            self.unread.saturating_sub(self.tail.len()),
+            self.tail.capacity(),
+            self.ready.capacity().saturating_mul(size_of::<Bytes>()),
+            self.chunk_bytes,
+            self.ranges.len().saturating_mul(RANGE_COST),
+        ];
+        parts.into_iter().fold(0, usize::saturating_add)
     }
 
     /// Takes in the bytes from `offset` on. Constant time in order, logarithmic in the number of chunks held
@@ -154,7 +167,7 @@ impl Reassembly {
         }
         inserted.advanced = true;
         inserted.in_order = self.ranges.is_empty();
-        data.advance((self.next - offset) as usize);
+        data.advance(self.next.saturating_sub(offset) as usize);
         inserted.new_bytes = self.insert_in_order(end, data);
         inserted
     }
@@ -164,8 +177,8 @@ impl Reassembly {
         let mut new_bytes = 0;
         while self.next < end {
             let hole_end = self.ranges.first_key_value().map_or(end, |(&start, _)| start.min(end));
-            let filling = data.split_to((hole_end - self.next) as usize);
-            new_bytes += filling.len();
+            let filling = data.split_to(hole_end.saturating_sub(self.next) as usize);
+            new_bytes = filling.len().saturating_add(new_bytes);
             self.push_ready(filling);
             let joined = self.join_first_range();
             data.advance(data.len().min(joined));
@@ -182,16 +195,17 @@ impl Reassembly {
         while self.next < end
             && let Some((_, chunk)) = self.chunks.pop_first()
         {
-            self.chunk_bytes -= chunk_cost(chunk.len());
+            self.chunk_bytes = self.chunk_bytes.saturating_sub(chunk_cost(chunk.len()));
             self.push_ready(chunk);
         }
-        self.out_of_order -= (end - start) as usize;
+        let joined = end.saturating_sub(start) as usize;
+        self.out_of_order = self.out_of_order.saturating_sub(joined);
         self.recent.retain(|at| *at >= end);
-        (end - start) as usize
+        joined
     }
 
     fn insert_out_of_order(&mut self, offset: u64, data: &Bytes, limits: Limits, inserted: &mut Inserted) {
-        let end = offset + data.len() as u64;
+        let end = offset.saturating_add(data.len() as u64);
         // The ranges that the new one overlaps or touches, and what of the segment lies between them.
         let before = self.ranges.range(..offset).next_back().filter(|&(_, &last)| last >= offset);
         let joined = before.into_iter().chain(self.ranges.range(offset..=end));
@@ -206,15 +220,15 @@ impl Reassembly {
         }
         holes.count(end);
         if holes.bytes > 0 {
-            let memory = self.memory() + holes.cost + RANGE_COST;
+            let memory = self.memory().saturating_add(holes.cost).saturating_add(RANGE_COST);
             if memory > limits.memory || (is_new_range && self.ranges.len() >= limits.ranges) {
                 inserted.dropped_over_cap = true;
                 return;
             }
             self.fill_holes(offset, data, merged.start, end);
             inserted.new_bytes = holes.bytes;
-            self.out_of_order += holes.bytes;
-            self.chunk_bytes += holes.cost;
+            self.out_of_order = self.out_of_order.saturating_add(holes.bytes);
+            self.chunk_bytes = self.chunk_bytes.saturating_add(holes.cost);
             self.ranges.insert(merged.start, merged.end);
         }
         self.recent.retain(|at| !merged.contains(at));
@@ -238,7 +252,7 @@ impl Reassembly {
 
     fn keep_part(&mut self, offset: u64, data: &Bytes, part: Range<u64>) {
         if part.start < part.end {
-            let within = (part.start - offset) as usize..(part.end - offset) as usize;
+            let within = part.start.saturating_sub(offset) as usize..part.end.saturating_sub(offset) as usize;
             self.chunks.insert(part.start, keep(data, within));
         }
     }
@@ -256,10 +270,10 @@ impl Reassembly {
         if data.is_empty() {
             return;
         }
-        self.next += data.len() as u64;
-        self.unread += data.len();
+        self.next = self.next.saturating_add(data.len() as u64);
+        self.unread = self.unread.saturating_add(data.len());
         if data.len() < GATHER_BELOW {
-            if self.tail.capacity() - self.tail.len() < data.len() {
+            if self.tail.capacity().saturating_sub(self.tail.len()) < data.len() {
                 self.flush_tail();
                 self.tail = BytesMut::with_capacity(GATHER_BLOCK);
             }
@@ -288,7 +302,7 @@ impl Reassembly {
         }
         let front = self.ready.front_mut()?;
         let bytes = if front.len() > max { Some(front.split_to(max)) } else { self.ready.pop_front() }?;
-        self.unread -= bytes.len();
+        self.unread = self.unread.saturating_sub(bytes.len());
         if self.unread == 0 {
             self.ready.shrink_to(READY_MIN);
         }
@@ -297,23 +311,22 @@ impl Reassembly {
 
     /// Copies in-order bytes into `buffer` and takes them out; gives how many.
     pub(crate) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
-        let mut filled = 0;
-        while let Some(bytes) = self.read(buffer.len() - filled) {
-            buffer[filled..filled + bytes.len()].copy_from_slice(&bytes);
-            filled += bytes.len();
+        let mut room = &mut *buffer;
+        while let Some(bytes) = self.read(room.len()) {
+            room = fill(room, &bytes);
         }
-        filled
+        let left = room.len();
+        buffer.len().saturating_sub(left)
     }
 
     /// Copies in-order bytes into `buffer` and leaves them to be read; gives how many.
     pub(crate) fn peek_into(&self, buffer: &mut [u8]) -> usize {
-        let mut filled = 0;
+        let mut room = &mut *buffer;
         for bytes in self.ready.iter().map(Bytes::as_ref).chain([self.tail.as_ref()]) {
-            let length = bytes.len().min(buffer.len() - filled);
-            buffer[filled..filled + length].copy_from_slice(&bytes[..length]);
-            filled += length;
+            room = fill(room, bytes);
         }
-        filled
+        let left = room.len();
+        buffer.len().saturating_sub(left)
     }
 
     /// The out-of-order ranges by offset: disjoint, and a hole before each.
@@ -351,18 +364,26 @@ impl Holes {
     fn count(&mut self, until: u64) {
         let bytes = until.saturating_sub(self.at) as usize;
         if bytes > 0 {
-            self.bytes += bytes;
-            self.cost += chunk_cost(bytes);
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.cost = self.cost.saturating_add(chunk_cost(bytes));
         }
     }
 }
 
+/// Copies what fits of `bytes` into `room`; gives the room that is left.
+fn fill<'a>(room: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
+    let (part, rest) = room.split_at_mut(bytes.len().min(room.len()));
+    part.copy_from_slice(bytes.get(..part.len()).unwrap_or_default());
+    rest
+}
+
 fn chunk_cost(length: usize) -> usize {
-    CHUNK_COST + if length < COPY_BELOW { length } else { length.max(RECEIVE_BUFFER) }
+    CHUNK_COST.saturating_add(if length < COPY_BELOW { length } else { length.max(RECEIVE_BUFFER) })
 }
 
 fn keep(data: &Bytes, range: Range<usize>) -> Bytes {
-    if range.len() < COPY_BELOW { Bytes::copy_from_slice(&data[range]) } else { data.slice(range) }
+    let part = data.slice(range);
+    if part.len() < COPY_BELOW { Bytes::copy_from_slice(&part) } else { part }
 }
 
 #[cfg(test)]

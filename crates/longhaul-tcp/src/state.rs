@@ -84,7 +84,8 @@ impl State {
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         use State::{
-            CloseWait, Closed, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived, SynSent, TimeWait,
+            CloseWait, Closed, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived, SynSent,
+            TimeWait,
         };
         matches!(
             (self, next),

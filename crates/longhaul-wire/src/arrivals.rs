@@ -25,16 +25,9 @@ impl Arrival {
 
     /// The arrival of the segment with sequence number `seq` at `at`.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the tick counter is modulo 2^31"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the tick counter is modulo 2^31")]
     pub const fn new(seq: u32, at: Time, coalesced: bool) -> Self {
-        Self {
-            seq,
-            ticks: (at.as_nanos() >> Self::TICK_SHIFT) as u32 & Self::MASK,
-            coalesced,
-        }
+        Self { seq, ticks: (at.as_nanos() >> Self::TICK_SHIFT) as u32 & Self::MASK, coalesced }
     }
 
     /// How long after `earlier` this segment arrived; `None` when it arrived before it, or 68 s or more after it.
@@ -48,11 +41,7 @@ impl Arrival {
 
     const fn ticks_since(&self, earlier: &Self) -> Option<u32> {
         let ticks = self.ticks.wrapping_sub(earlier.ticks) & Self::MASK;
-        if ticks > Self::MASK / 2 {
-            None
-        } else {
-            Some(ticks)
-        }
+        if ticks > Self::MASK / 2 { None } else { Some(ticks) }
     }
 }
 
@@ -94,13 +83,8 @@ impl Arrivals {
     pub const CAPACITY: usize = 5;
 
     /// No arrival.
-    pub const EMPTY: Self = Self {
-        seq: 0,
-        stamp: 0,
-        last_ticks: 0,
-        further: [Further { offset: 0, gap: 0 }; Self::CAPACITY - 1],
-        len: 0,
-    };
+    pub const EMPTY: Self =
+        Self { seq: 0, stamp: 0, last_ticks: 0, further: [Further { offset: 0, gap: 0 }; Self::CAPACITY - 1], len: 0 };
 
     /// Appends an arrival. Returns false, and changes nothing, when there are five already, or when it is no successor
     /// of the last one: earlier, 4.29 s or more later, or 32 KiB or more away in sequence space. It belongs into
@@ -108,26 +92,19 @@ impl Arrivals {
     pub fn push(&mut self, arrival: Arrival) -> bool {
         let Some(last) = self.iter().last() else {
             self.seq = arrival.seq;
-            self.stamp =
-                arrival.ticks & Arrival::MASK | if arrival.coalesced { COALESCED } else { 0 };
+            self.stamp = arrival.ticks & Arrival::MASK | if arrival.coalesced { COALESCED } else { 0 };
             self.last_ticks = arrival.ticks & Arrival::MASK;
             self.len = 1;
             return true;
         };
-        let last = Arrival {
-            ticks: self.last_ticks,
-            ..last
-        };
+        let last = Arrival { ticks: self.last_ticks, ..last };
         let offset = i16::try_from(arrival.seq.wrapping_sub(last.seq).cast_signed());
         let gap = arrival.ticks_since(&last).and_then(encode_gap);
         let place = self.further.get_mut(usize::from(self.len).wrapping_sub(1));
         let (Ok(offset), Some(gap), Some(place)) = (offset, gap, place) else {
             return false;
         };
-        *place = Further {
-            offset,
-            gap: gap | if arrival.coalesced { GAP_COALESCED } else { 0 },
-        };
+        *place = Further { offset, gap: gap | if arrival.coalesced { GAP_COALESCED } else { 0 } };
         self.last_ticks = arrival.ticks & Arrival::MASK;
         self.len = self.len.saturating_add(1);
         true
@@ -147,11 +124,8 @@ impl Arrivals {
 
     /// The arrivals, oldest first, as the peer reads them.
     pub fn iter(&self) -> impl Iterator<Item = Arrival> + '_ {
-        let first = Arrival {
-            seq: self.seq,
-            ticks: self.stamp & Arrival::MASK,
-            coalesced: self.stamp & COALESCED != 0,
-        };
+        let first =
+            Arrival { seq: self.seq, ticks: self.stamp & Arrival::MASK, coalesced: self.stamp & COALESCED != 0 };
         let further = self.further.iter().scan(first, |last, further| {
             *last = Arrival {
                 seq: last.seq.wrapping_add_signed(i32::from(further.offset)),
@@ -179,11 +153,7 @@ impl Arrivals {
     /// Bytes of the option's body.
     pub(crate) fn body_len(&self) -> usize {
         // 8 bytes for the first, 4 for each further one.
-        if self.is_empty() {
-            0
-        } else {
-            self.len().saturating_add(1).saturating_mul(4)
-        }
+        if self.is_empty() { 0 } else { self.len().saturating_add(1).saturating_mul(4) }
     }
 
     /// Reads an option's body; `None` when its length is that of no number of arrivals.
@@ -198,10 +168,7 @@ impl Arrivals {
         };
         let mut places = arrivals.further.iter_mut();
         for &[o0, o1, g0, g1] in chunks {
-            *places.next()? = Further {
-                offset: i16::from_be_bytes([o0, o1]),
-                gap: u16::from_be_bytes([g0, g1]),
-            };
+            *places.next()? = Further { offset: i16::from_be_bytes([o0, o1]), gap: u16::from_be_bytes([g0, g1]) };
             arrivals.len = arrivals.len.saturating_add(1);
         }
         arrivals.last_ticks = arrivals.iter().last().map_or(0, |last| last.ticks);
@@ -217,14 +184,11 @@ impl Arrivals {
 
     /// The four body bytes of each further arrival.
     pub(crate) fn further_bytes(&self) -> impl Iterator<Item = [u8; 4]> + '_ {
-        self.further
-            .iter()
-            .take(self.len().saturating_sub(1))
-            .map(|further| {
-                let [o0, o1] = further.offset.to_be_bytes();
-                let [g0, g1] = further.gap.to_be_bytes();
-                [o0, o1, g0, g1]
-            })
+        self.further.iter().take(self.len().saturating_sub(1)).map(|further| {
+            let [o0, o1] = further.offset.to_be_bytes();
+            let [g0, g1] = further.gap.to_be_bytes();
+            [o0, o1, g0, g1]
+        })
     }
 }
 
@@ -239,9 +203,7 @@ fn encode_gap(ticks: u32) -> Option<u16> {
         exponent = exponent.saturating_add(1);
     }
     let mantissa = u16::try_from(mantissa).ok()?;
-    let exponent = u16::try_from(exponent)
-        .ok()
-        .filter(|_| exponent <= EXPONENT_MAX)?;
+    let exponent = u16::try_from(exponent).ok().filter(|_| exponent <= EXPONENT_MAX)?;
     Some(exponent << MANTISSA_BITS | mantissa)
 }
 
@@ -252,8 +214,7 @@ fn decode_gap(gap: u16) -> u32 {
 
 impl PartialEq for Arrivals {
     fn eq(&self, other: &Self) -> bool {
-        (self.seq, self.stamp, self.further, self.len)
-            == (other.seq, other.stamp, other.further, other.len)
+        (self.seq, self.stamp, self.further, self.len) == (other.seq, other.stamp, other.further, other.len)
     }
 }
 

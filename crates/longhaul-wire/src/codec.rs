@@ -48,18 +48,13 @@ impl Codec for CheshireCodec {
     #[inline]
     fn parse(datagram: &[u8]) -> Result<(Header, usize), ParseError> {
         let Some((fixed, rest)) = datagram.split_first_chunk::<FIXED_LEN>() else {
-            return Err(ParseError::TooShort {
-                len: datagram.len(),
-            });
+            return Err(ParseError::TooShort { len: datagram.len() });
         };
         let offset = fixed[0] >> 4;
         if offset == TIMESTAMPS_DATA_OFFSET
             && let Some(timestamps) = rest.first_chunk().and_then(parse_aligned_timestamps)
         {
-            let options = Options {
-                timestamps: Some(timestamps),
-                ..Options::NONE
-            };
+            let options = Options { timestamps: Some(timestamps), ..Options::NONE };
             return Ok((parse_fixed(fixed, options), WITH_TIMESTAMPS_LEN));
         }
         parse_general(offset, fixed, rest)
@@ -109,26 +104,16 @@ fn parse_aligned_timestamps(bytes: &[u8; 12]) -> Option<Timestamps> {
 }
 
 #[inline(never)]
-fn parse_general(
-    offset: u8,
-    fixed: &[u8; FIXED_LEN],
-    rest: &[u8],
-) -> Result<(Header, usize), ParseError> {
+fn parse_general(offset: u8, fixed: &[u8; FIXED_LEN], rest: &[u8]) -> Result<(Header, usize), ParseError> {
     let bytes = options_bytes(offset, rest)?;
     let mut header = parse_fixed(fixed, Options::NONE);
-    options::parse(
-        bytes,
-        header.flags.contains(Flags::SYN),
-        &mut header.options,
-    )?;
+    options::parse(bytes, header.flags.contains(Flags::SYN), &mut header.options)?;
     Ok((header, FIXED_LEN.saturating_add(bytes.len())))
 }
 
 /// The option bytes at the beginning of `rest`, which is what follows the fixed part.
 fn options_bytes(offset: u8, rest: &[u8]) -> Result<&[u8], ParseError> {
-    let words = offset
-        .checked_sub(MIN_DATA_OFFSET)
-        .ok_or(ParseError::DataOffset { offset })?;
+    let words = offset.checked_sub(MIN_DATA_OFFSET).ok_or(ParseError::DataOffset { offset })?;
     let len = usize::from(words).saturating_mul(4);
     rest.get(..len).ok_or_else(|| ParseError::HeaderTruncated {
         offset,
@@ -155,11 +140,7 @@ fn emit_fixed(header: &Header, offset: u8) -> [u8; FIXED_LEN] {
 }
 
 #[inline]
-fn emit_with_timestamps(
-    header: &Header,
-    timestamps: Timestamps,
-    out: &mut [u8; WITH_TIMESTAMPS_LEN],
-) {
+fn emit_with_timestamps(header: &Header, timestamps: Timestamps, out: &mut [u8; WITH_TIMESTAMPS_LEN]) {
     if let Some((fixed, rest)) = out.split_first_chunk_mut() {
         *fixed = emit_fixed(header, TIMESTAMPS_DATA_OFFSET);
         if let Some(rest) = rest.first_chunk_mut() {
@@ -172,22 +153,14 @@ fn emit_with_timestamps(
 fn emit_general(header: &Header, out: &mut [u8]) -> Result<usize, EmitError> {
     let options_len = header.options.padded_len();
     if options_len > MAX_OPTIONS_LEN {
-        return Err(EmitError::OptionsTooLong {
-            len: header.options.packed_len(),
-        });
+        return Err(EmitError::OptionsTooLong { len: header.options.packed_len() });
     }
     let needed = options_len.saturating_add(FIXED_LEN);
-    let too_small = EmitError::BufferTooSmall {
-        needed,
-        available: out.len(),
-    };
+    let too_small = EmitError::BufferTooSmall { needed, available: out.len() };
     let (fixed, rest) = out.split_first_chunk_mut().ok_or(too_small)?;
     let rest = rest.get_mut(..options_len).ok_or(too_small)?;
     // At most 10 words of options on top of 5: the cast and the sum are exact.
-    *fixed = emit_fixed(
-        header,
-        MIN_DATA_OFFSET.saturating_add((options_len / 4) as u8),
-    );
+    *fixed = emit_fixed(header, MIN_DATA_OFFSET.saturating_add((options_len / 4) as u8));
     options::emit(&header.options, rest).ok_or(too_small)?;
     Ok(needed)
 }

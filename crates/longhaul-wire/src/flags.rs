@@ -109,11 +109,7 @@ impl fmt::Debug for Flags {
             f.write_str(name)?;
             separator = "|";
         }
-        if self.is_empty() {
-            f.write_str("NONE")
-        } else {
-            Ok(())
-        }
+        if self.is_empty() { f.write_str("NONE") } else { Ok(()) }
     }
 }
 
@@ -124,14 +120,8 @@ mod tests {
     #[test]
     fn debug_names_what_is_set() {
         assert_eq!(format!("{:?}", Flags::SYN | Flags::ACK), "SYN|ACK");
-        assert_eq!(
-            format!("{:?}", Flags::FIN | Flags::PSH | Flags::ACK),
-            "FIN|PSH|ACK"
-        );
-        assert_eq!(
-            format!("{:?}", Flags::AE | Flags::CWR | Flags::ECE | Flags::SYN),
-            "SYN|ECE|CWR|AE"
-        );
+        assert_eq!(format!("{:?}", Flags::FIN | Flags::PSH | Flags::ACK), "FIN|PSH|ACK");
+        assert_eq!(format!("{:?}", Flags::AE | Flags::CWR | Flags::ECE | Flags::SYN), "SYN|ECE|CWR|AE");
         assert_eq!(format!("{:?}", Flags::NONE), "NONE");
     }
 

@@ -50,9 +50,6 @@ impl<'a> Segment<'a> {
     #[inline]
     pub fn parse<C: Codec>(datagram: &'a [u8]) -> Result<Self, ParseError> {
         let (header, offset) = C::parse(datagram)?;
-        Ok(Self {
-            header,
-            payload: datagram.get(offset..).unwrap_or_default(),
-        })
+        Ok(Self { header, payload: datagram.get(offset..).unwrap_or_default() })
     }
 }

@@ -120,19 +120,12 @@ impl Forward {
     pub fn feedback(&self, received_ttl: Option<u8>) -> Option<Feedback> {
         let answer = match self.request {
             Request::QuickStartReport { .. } => return None,
-            Request::QuickStart {
-                rate: QuickStartRate::ZERO,
-                ..
-            } => Feedback::Denied,
+            Request::QuickStart { rate: QuickStartRate::ZERO, .. } => Feedback::Denied,
             Request::QuickStart { rate, nonce } => Feedback::QuickStart { rate, nonce },
             Request::Rcp { rate, .. } => Feedback::Rcp { rate },
             Request::Xcp { delta, .. } => Feedback::Xcp { delta },
         };
-        Some(if self.stamped_by_all(received_ttl) {
-            answer
-        } else {
-            Feedback::Denied
-        })
+        Some(if self.stamped_by_all(received_ttl) { answer } else { Feedback::Denied })
     }
 
     /// Whether at least one router, and as many as the packet had hops, stamped the header.
@@ -155,56 +148,29 @@ impl Forward {
         let (request, rest) = match head >> 4 {
             part::QUICK_START_REQUEST => {
                 let (nonce, rest) = word(rest)?;
-                let (rate, nonce) = (
-                    QuickStartRate::from_code(head),
-                    QuickStartNonce::from_field(nonce),
-                );
+                let (rate, nonce) = (QuickStartRate::from_code(head), QuickStartNonce::from_field(nonce));
                 (Request::QuickStart { rate, nonce }, rest)
             }
             part::QUICK_START_REPORT => {
                 let (nonce, rest) = word(rest)?;
-                let (rate, nonce) = (
-                    QuickStartRate::from_code(head),
-                    QuickStartNonce::from_field(nonce),
-                );
+                let (rate, nonce) = (QuickStartRate::from_code(head), QuickStartNonce::from_field(nonce));
                 (Request::QuickStartReport { rate, nonce }, rest)
             }
             part::RCP_REQUEST => {
                 let (rate, rest) = word(rest)?;
                 let (rtt_micros, rest) = word(rest)?;
-                (
-                    Request::Rcp {
-                        rate: WireRate::from_bits(rate),
-                        rtt_micros,
-                    },
-                    rest,
-                )
+                (Request::Rcp { rate: WireRate::from_bits(rate), rtt_micros }, rest)
             }
             part::XCP_REQUEST => {
                 let (throughput, rest) = word(rest)?;
                 let (rtt_micros, rest) = word(rest)?;
                 let (delta, rest) = word(rest)?;
-                let (throughput, delta) =
-                    (WireRate::from_bits(throughput), WireDelta::from_bits(delta));
-                (
-                    Request::Xcp {
-                        throughput,
-                        rtt_micros,
-                        delta,
-                    },
-                    rest,
-                )
+                let (throughput, delta) = (WireRate::from_bits(throughput), WireDelta::from_bits(delta));
+                (Request::Xcp { throughput, rtt_micros, delta }, rest)
             }
             _ => return None,
         };
-        Some((
-            Self {
-                ttl,
-                stamps,
-                request,
-            },
-            rest,
-        ))
+        Some((Self { ttl, stamps, request }, rest))
     }
 
     fn emit(&self, put: &mut impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
@@ -223,11 +189,7 @@ impl Forward {
                 put(&rate.bits().to_be_bytes())?;
                 put(&rtt_micros.to_be_bytes())
             }
-            Request::Xcp {
-                throughput,
-                rtt_micros,
-                delta,
-            } => {
+            Request::Xcp { throughput, rtt_micros, delta } => {
                 head(part::XCP_REQUEST, 0)?;
                 put(&throughput.bits().to_be_bytes())?;
                 put(&rtt_micros.to_be_bytes())?;
@@ -252,16 +214,11 @@ impl Feedback {
         }
         let (field, rest) = word(rest)?;
         let feedback = match head >> 4 {
-            part::QUICK_START_RESPONSE => Self::QuickStart {
-                rate: QuickStartRate::from_code(head),
-                nonce: QuickStartNonce::from_field(field),
-            },
-            part::RCP_RESPONSE => Self::Rcp {
-                rate: WireRate::from_bits(field),
-            },
-            part::XCP_RESPONSE => Self::Xcp {
-                delta: WireDelta::from_bits(field),
-            },
+            part::QUICK_START_RESPONSE => {
+                Self::QuickStart { rate: QuickStartRate::from_code(head), nonce: QuickStartNonce::from_field(field) }
+            }
+            part::RCP_RESPONSE => Self::Rcp { rate: WireRate::from_bits(field) },
+            part::XCP_RESPONSE => Self::Xcp { delta: WireDelta::from_bits(field) },
             _ => return None,
         };
         Some((feedback, rest))
@@ -270,9 +227,7 @@ impl Feedback {
     fn emit(&self, mut put: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
         let (part, rate, field) = match self {
             Self::Denied => return put(&[part::DENIED << 4]),
-            Self::QuickStart { rate, nonce } => {
-                (part::QUICK_START_RESPONSE, rate.code(), nonce.field())
-            }
+            Self::QuickStart { rate, nonce } => (part::QUICK_START_RESPONSE, rate.code(), nonce.field()),
             Self::Rcp { rate } => (part::RCP_RESPONSE, 0, rate.bits()),
             Self::Xcp { delta } => (part::XCP_RESPONSE, 0, delta.bits()),
         };
@@ -291,34 +246,24 @@ impl NetworkOption {
     /// Reads a body: a forward part, a feedback part, or both in this order. Anything else is `None`: a header that is
     /// not understood whole is not acted upon.
     pub(crate) fn parse(body: &[u8]) -> Option<Self> {
-        let (forward, rest) =
-            Forward::parse(body).map_or((None, body), |(forward, rest)| (Some(forward), rest));
+        let (forward, rest) = Forward::parse(body).map_or((None, body), |(forward, rest)| (Some(forward), rest));
         if rest.is_empty() && forward.is_some() {
-            return Some(Self {
-                forward,
-                feedback: None,
-            });
+            return Some(Self { forward, feedback: None });
         }
         let (feedback, rest) = Feedback::parse(rest)?;
-        rest.is_empty().then_some(Self {
-            forward,
-            feedback: Some(feedback),
-        })
+        rest.is_empty().then_some(Self { forward, feedback: Some(feedback) })
     }
 
     pub(crate) fn emit(&self, mut put: impl FnMut(&[u8]) -> Option<()>) -> Option<()> {
         if let Some(forward) = self.forward {
             forward.emit(&mut put)?;
         }
-        self.feedback
-            .map_or(Some(()), |feedback| feedback.emit(put))
+        self.feedback.map_or(Some(()), |feedback| feedback.emit(put))
     }
 }
 
 fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    bytes
-        .split_first_chunk()
-        .map(|(&word, rest)| (u32::from_be_bytes(word), rest))
+    bytes.split_first_chunk().map(|(&word, rest)| (u32::from_be_bytes(word), rest))
 }
 
 /// Finds the request in a datagram, as a router does, lets `edit` change it, and writes it back in its place.
@@ -329,15 +274,13 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
 pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> bool {
     fn body(datagram: &mut [u8]) -> Option<&mut [u8]> {
         let options = options_bytes_mut(datagram)?;
-        let found = RawOptions::new(options)
-            .map_while(Result::ok)
-            .find_map(|option| {
-                let body = option.body.strip_prefix(&ExId::NETWORK.0.to_be_bytes())?;
-                NetworkOption::parse(body).filter(|_| option.kind == kind::EXPERIMENT)?;
-                // Two bytes of ExID are in front of the body proper.
-                let start = option.start.checked_add(2)?;
-                Some(start..start.checked_add(body.len())?)
-            })?;
+        let found = RawOptions::new(options).map_while(Result::ok).find_map(|option| {
+            let body = option.body.strip_prefix(&ExId::NETWORK.0.to_be_bytes())?;
+            NetworkOption::parse(body).filter(|_| option.kind == kind::EXPERIMENT)?;
+            // Two bytes of ExID are in front of the body proper.
+            let start = option.start.checked_add(2)?;
+            Some(start..start.checked_add(body.len())?)
+        })?;
         options.get_mut(found)
     }
 

@@ -116,11 +116,7 @@ impl UserTimeout {
     /// The option field: granularity bit and 15 bits of time; `None` when the time is zero.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Option<Self> {
-        if bits & !Self::MINUTES == 0 {
-            None
-        } else {
-            Some(Self(bits))
-        }
+        if bits & !Self::MINUTES == 0 { None } else { Some(Self(bits)) }
     }
 
     /// The option field.
@@ -145,11 +141,7 @@ impl UserTimeout {
     #[must_use]
     pub const fn span(self) -> Span {
         let time = (self.0 & !Self::MINUTES) as u64;
-        Span::from_secs(if self.0 & Self::MINUTES == 0 {
-            time
-        } else {
-            time.saturating_mul(60)
-        })
+        Span::from_secs(if self.0 & Self::MINUTES == 0 { time } else { time.saturating_mul(60) })
     }
 }
 
@@ -192,16 +184,12 @@ impl Options {
 
     /// Bytes of all options without a byte of padding.
     pub(crate) fn packed_len(&self) -> usize {
-        self.lengths()
-            .iter()
-            .fold(0, |sum, &(packed, _)| sum.saturating_add(packed))
+        self.lengths().iter().fold(0, |sum, &(packed, _)| sum.saturating_add(packed))
     }
 
     /// Bytes of all options with the padding that the common ones are usually sent with.
     fn aligned_len(&self) -> usize {
-        self.lengths()
-            .iter()
-            .fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
+        self.lengths().iter().fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
     }
 
     /// Whether the options are sent in the usual alignment: they are when it leaves room for all of them.
@@ -212,11 +200,7 @@ impl Options {
     /// Bytes of all options as they are sent, a multiple of four.
     pub(crate) fn padded_len(&self) -> usize {
         let aligned = self.aligned_len();
-        let len = if aligned <= MAX_OPTIONS_LEN {
-            aligned
-        } else {
-            self.packed_len()
-        };
+        let len = if aligned <= MAX_OPTIONS_LEN { aligned } else { self.packed_len() };
         len.saturating_add(3) & !3
     }
 
@@ -232,19 +216,12 @@ impl Options {
         [
             same(self.mss.is_some(), 4),
             // SACK-permitted takes the place of the two NOPs in front of timestamps.
-            when(
-                self.sack_permitted,
-                2,
-                if self.timestamps.is_some() { 0 } else { 4 },
-            ),
+            when(self.sack_permitted, 2, if self.timestamps.is_some() { 0 } else { 4 }),
             when(self.timestamps.is_some(), 10, 12),
             when(self.window_scale.is_some(), 3, 4),
             when(sack > 0, sack.saturating_add(2), sack.saturating_add(4)),
             same(self.probe_echo.is_some(), 8),
-            same(
-                self.network_permitted || network > 0,
-                network.saturating_add(4),
-            ),
+            same(self.network_permitted || network > 0, network.saturating_add(4)),
             same(arrivals > 0, arrivals.saturating_add(4)),
             same(self.user_timeout.is_some(), 4),
             same(self.microsecond_timestamps, 4),
@@ -267,11 +244,7 @@ impl Options {
         if self.is_in_place(syn) && self.packed_len() <= MAX_OPTIONS_LEN {
             return true;
         }
-        let fitted = if syn {
-            self.fitted_on_syn()
-        } else {
-            self.fitted_after_syn(ack)
-        };
+        let fitted = if syn { self.fitted_on_syn() } else { self.fitted_after_syn(ack) };
         let all = fitted == *self;
         *self = fitted;
         all
@@ -279,8 +252,7 @@ impl Options {
 
     /// Whether every option is one that a SYN, or another segment, may carry.
     fn is_in_place(&self, syn: bool) -> bool {
-        let elsewhere_only =
-            !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some();
+        let elsewhere_only = !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some();
         let syn_only = self.mss.is_some()
             | self.window_scale.is_some()
             | self.sack_permitted
@@ -309,14 +281,8 @@ impl Options {
     }
 
     fn fitted_after_syn(&self, ack: u32) -> Self {
-        let mut fitted = Self {
-            timestamps: self.timestamps,
-            sack: self.sack,
-            ..Self::NONE
-        };
-        fitted
-            .sack
-            .truncate(if self.sack.has_dsack(ack) { 2 } else { 1 });
+        let mut fitted = Self { timestamps: self.timestamps, sack: self.sack, ..Self::NONE };
+        fitted.sack.truncate(if self.sack.has_dsack(ack) { 2 } else { 1 });
         fitted.add(|fitted| fitted.probe_echo = self.probe_echo);
         fitted.add_network(self.network);
         for len in 1..=self.arrivals.len() {
@@ -340,14 +306,8 @@ impl Options {
         let Some(network) = network.filter(|network| network.body_len() > 0) else {
             return;
         };
-        let feedback = NetworkOption {
-            forward: None,
-            ..network
-        };
-        let forward = NetworkOption {
-            feedback: None,
-            ..network
-        };
+        let feedback = NetworkOption { forward: None, ..network };
+        let forward = NetworkOption { feedback: None, ..network };
         for attempt in [network, feedback, forward] {
             if attempt.body_len() > 0 && self.add(|fitted| fitted.network = Some(attempt)) {
                 return;

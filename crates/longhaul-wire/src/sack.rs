@@ -24,10 +24,7 @@ impl SackBlocks {
     pub const CAPACITY: usize = 4;
 
     /// No block.
-    pub const EMPTY: Self = Self {
-        blocks: [SackBlock { left: 0, right: 0 }; Self::CAPACITY],
-        len: 0,
-    };
+    pub const EMPTY: Self = Self { blocks: [SackBlock { left: 0, right: 0 }; Self::CAPACITY], len: 0 };
 
     /// Appends a block; returns false, and changes nothing, when there are four already.
     pub fn push(&mut self, block: SackBlock) -> bool {
@@ -122,9 +119,7 @@ mod tests {
     use super::{SackBlock, SackBlocks};
 
     fn blocks(list: &[(u32, u32)]) -> SackBlocks {
-        list.iter()
-            .map(|&(left, right)| SackBlock { left, right })
-            .collect()
+        list.iter().map(|&(left, right)| SackBlock { left, right }).collect()
     }
 
     #[test]

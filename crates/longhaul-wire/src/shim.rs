@@ -29,11 +29,7 @@ pub struct IpFields {
 impl Default for IpFields {
     /// TTL 64 (RFC 1700's recommendation, and Linux's default), nothing else set.
     fn default() -> Self {
-        Self {
-            ttl: 64,
-            tos: 0,
-            identification: 0,
-        }
+        Self { ttl: 64, tos: 0, identification: 0 }
     }
 }
 
@@ -111,8 +107,7 @@ pub fn tcp_from_udp(
 ) -> Result<usize, ShimError> {
     let (fixed, rest) = split_segment(datagram).ok_or(ShimError::NotASegment)?;
     let segment_len = datagram.len().saturating_add(EXTRA_LEN);
-    let segment_len =
-        u16::try_from(segment_len).map_err(|_| ShimError::TooLong { len: segment_len })?;
+    let segment_len = u16::try_from(segment_len).map_err(|_| ShimError::TooLong { len: segment_len })?;
 
     let available = out.len();
     let (head_len, out) = match (source.ip(), destination.ip()) {
@@ -120,9 +115,7 @@ pub fn tcp_from_udp(
             let head = ipv4_header(from, to, ip, segment_len)?;
             (IPV4_LEN, put(out, &head))
         }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            (IPV6_LEN, put(out, &ipv6_header(from, to, ip, segment_len)))
-        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => (IPV6_LEN, put(out, &ipv6_header(from, to, ip, segment_len))),
         _ => return Err(ShimError::MixedAddresses),
     };
     let needed = usize::from(segment_len).saturating_add(head_len);
@@ -135,9 +128,7 @@ pub fn tcp_from_udp(
     if let Some(field) = header.get_mut(16..18) {
         field.copy_from_slice(&sum.checksum().to_be_bytes());
     }
-    out.and_then(|out| put(out, &header))
-        .and_then(|out| put(out, rest))
-        .ok_or(too_small)?;
+    out.and_then(|out| put(out, &header)).and_then(|out| put(out, rest)).ok_or(too_small)?;
     Ok(needed)
 }
 
@@ -156,40 +147,13 @@ pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError>
         return Err(ShimError::Checksum);
     }
 
-    let (&header, rest) = segment
-        .split_first_chunk::<TCP_LEN>()
-        .ok_or(ShimError::NotTcp)?;
-    let [
-        p0,
-        p1,
-        p2,
-        p3,
-        s0,
-        s1,
-        s2,
-        s3,
-        a0,
-        a1,
-        a2,
-        a3,
-        b0,
-        b1,
-        w0,
-        w1,
-        ..,
-    ] = header;
+    let (&header, rest) = segment.split_first_chunk::<TCP_LEN>().ok_or(ShimError::NotTcp)?;
+    let [p0, p1, p2, p3, s0, s1, s2, s3, a0, a1, a2, a3, b0, b1, w0, w1, ..] = header;
     let fixed = [b0, b1 & !URG, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3];
-    options_len(&fixed)
-        .filter(|len| *len <= rest.len())
-        .ok_or(ShimError::NotTcp)?;
+    options_len(&fixed).filter(|len| *len <= rest.len()).ok_or(ShimError::NotTcp)?;
     let needed = FIXED_LEN.saturating_add(rest.len());
-    let too_small = ShimError::BufferTooSmall {
-        needed,
-        available: out.len(),
-    };
-    put(out, &fixed)
-        .and_then(|out| put(out, rest))
-        .ok_or(too_small)?;
+    let too_small = ShimError::BufferTooSmall { needed, available: out.len() };
+    put(out, &fixed).and_then(|out| put(out, rest)).ok_or(too_small)?;
     Ok(FromTcp {
         source: SocketAddr::new(source, u16::from_be_bytes([p0, p1])),
         destination: SocketAddr::new(destination, u16::from_be_bytes([p2, p3])),
@@ -214,50 +178,17 @@ fn tcp_header(fixed: &[u8; FIXED_LEN], source: u16, destination: u16) -> [u8; TC
     let [b0, b1, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3] = *fixed;
     let [p0, p1] = source.to_be_bytes();
     let [p2, p3] = destination.to_be_bytes();
-    [
-        p0,
-        p1,
-        p2,
-        p3,
-        s0,
-        s1,
-        s2,
-        s3,
-        a0,
-        a1,
-        a2,
-        a3,
-        b0,
-        b1 & !URG,
-        w0,
-        w1,
-        0,
-        0,
-        0,
-        0,
-    ]
+    [p0, p1, p2, p3, s0, s1, s2, s3, a0, a1, a2, a3, b0, b1 & !URG, w0, w1, 0, 0, 0, 0]
 }
 
-fn ipv4_header(
-    from: Ipv4Addr,
-    to: Ipv4Addr,
-    ip: IpFields,
-    payload: u16,
-) -> Result<[u8; IPV4_LEN], ShimError> {
-    let too_long = ShimError::TooLong {
-        len: usize::from(payload).saturating_add(IPV4_LEN),
-    };
-    let [l0, l1] = payload
-        .checked_add(IPV4_LEN as u16)
-        .ok_or(too_long)?
-        .to_be_bytes();
+fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, ip: IpFields, payload: u16) -> Result<[u8; IPV4_LEN], ShimError> {
+    let too_long = ShimError::TooLong { len: usize::from(payload).saturating_add(IPV4_LEN) };
+    let [l0, l1] = payload.checked_add(IPV4_LEN as u16).ok_or(too_long)?.to_be_bytes();
     let [i0, i1] = ip.identification.to_be_bytes();
     let [f0, f1, f2, f3] = from.octets();
     let [t0, t1, t2, t3] = to.octets();
     // Version 4, five words; don't fragment (RFC 791, section 3.1).
-    let mut header = [
-        0x45, ip.tos, l0, l1, i0, i1, 0x40, 0, ip.ttl, TCP, 0, 0, f0, f1, f2, f3, t0, t1, t2, t3,
-    ];
+    let mut header = [0x45, ip.tos, l0, l1, i0, i1, 0x40, 0, ip.ttl, TCP, 0, 0, f0, f1, f2, f3, t0, t1, t2, t3];
     let mut sum = Sum::default();
     sum.add(&header);
     if let Some(field) = header.get_mut(10..12) {
@@ -293,28 +224,7 @@ fn split_packet(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), Shim
 
 fn split_ipv4(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
     let header = packet.first_chunk::<IPV4_LEN>().ok_or(ShimError::NotIp)?;
-    let [
-        version,
-        tos,
-        l0,
-        l1,
-        i0,
-        i1,
-        g0,
-        g1,
-        ttl,
-        protocol,
-        _,
-        _,
-        f0,
-        f1,
-        f2,
-        f3,
-        t0,
-        t1,
-        t2,
-        t3,
-    ] = *header;
+    let [version, tos, l0, l1, i0, i1, g0, g1, ttl, protocol, _, _, f0, f1, f2, f3, t0, t1, t2, t3] = *header;
     let header_len = usize::from(version & 0xf).saturating_mul(4);
     let total = usize::from(u16::from_be_bytes([l0, l1]));
     if header_len < IPV4_LEN {
@@ -326,41 +236,20 @@ fn split_ipv4(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimEr
     if protocol != TCP || fragment {
         return Err(ShimError::NotTcp);
     }
-    let fields = IpFields {
-        ttl,
-        tos,
-        identification: u16::from_be_bytes([i0, i1]),
-    };
-    Ok((
-        Ipv4Addr::new(f0, f1, f2, f3).into(),
-        Ipv4Addr::new(t0, t1, t2, t3).into(),
-        fields,
-        segment,
-    ))
+    let fields = IpFields { ttl, tos, identification: u16::from_be_bytes([i0, i1]) };
+    Ok((Ipv4Addr::new(f0, f1, f2, f3).into(), Ipv4Addr::new(t0, t1, t2, t3).into(), fields, segment))
 }
 
 fn split_ipv6(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
-    let (&[c0, c1, _, _, l0, l1, next, ttl], rest) =
-        packet.split_first_chunk().ok_or(ShimError::NotIp)?;
+    let (&[c0, c1, _, _, l0, l1, next, ttl], rest) = packet.split_first_chunk().ok_or(ShimError::NotIp)?;
     let (&from, rest) = rest.split_first_chunk::<16>().ok_or(ShimError::NotIp)?;
     let (&to, rest) = rest.split_first_chunk::<16>().ok_or(ShimError::NotIp)?;
-    let segment = rest
-        .get(..usize::from(u16::from_be_bytes([l0, l1])))
-        .ok_or(ShimError::NotIp)?;
+    let segment = rest.get(..usize::from(u16::from_be_bytes([l0, l1]))).ok_or(ShimError::NotIp)?;
     if next != TCP {
         return Err(ShimError::NotTcp);
     }
-    let fields = IpFields {
-        ttl,
-        tos: c0 << 4 | c1 >> 4,
-        identification: 0,
-    };
-    Ok((
-        Ipv6Addr::from(from).into(),
-        Ipv6Addr::from(to).into(),
-        fields,
-        segment,
-    ))
+    let fields = IpFields { ttl, tos: c0 << 4 | c1 >> 4, identification: 0 };
+    Ok((Ipv6Addr::from(from).into(), Ipv6Addr::from(to).into(), fields, segment))
 }
 
 /// Copies `bytes` to the beginning of `out`; returns what is behind them, `None` when they do not fit.

@@ -4,12 +4,10 @@
 mod any_datagram;
 
 use longhaul_units::{Rate, Time};
-use longhaul_wire::network::{
-    Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
-};
+use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
 use longhaul_wire::{
-    Arrival, Arrivals, CheshireCodec, Codec, Flags, Header, NetworkOption, Options, ProbeEcho,
-    SackBlock, Segment, Timestamps, UserTimeout,
+    Arrival, Arrivals, CheshireCodec, Codec, Flags, Header, NetworkOption, Options, ProbeEcho, SackBlock, Segment,
+    Timestamps, UserTimeout,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -35,9 +33,8 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
 
 fn request() -> impl Strategy<Value = Request> {
     let quick_start = || {
-        (0_u8..16, any::<u32>()).prop_map(|(rate, nonce)| {
-            (QuickStartRate::from_code(rate), QuickStartNonce::new(nonce))
-        })
+        (0_u8..16, any::<u32>())
+            .prop_map(|(rate, nonce)| (QuickStartRate::from_code(rate), QuickStartNonce::new(nonce)))
     };
     let rate = || any::<u64>().prop_map(|rate| WireRate::new(Rate::from_bytes_per_sec(rate)));
     prop_oneof![
@@ -45,11 +42,7 @@ fn request() -> impl Strategy<Value = Request> {
         quick_start().prop_map(|(rate, nonce)| Request::QuickStartReport { rate, nonce }),
         (rate(), any::<u32>()).prop_map(|(rate, rtt_micros)| Request::Rcp { rate, rtt_micros }),
         (rate(), any::<u32>(), any::<i64>()).prop_map(|(throughput, rtt_micros, delta)| {
-            Request::Xcp {
-                throughput,
-                rtt_micros,
-                delta: WireDelta::new(delta),
-            }
+            Request::Xcp { throughput, rtt_micros, delta: WireDelta::new(delta) }
         }),
     ]
 }
@@ -61,22 +54,14 @@ fn feedback() -> impl Strategy<Value = Feedback> {
             rate: QuickStartRate::from_code(rate),
             nonce: QuickStartNonce::new(nonce),
         }),
-        any::<u32>().prop_map(|rate| Feedback::Rcp {
-            rate: WireRate::from_bits(rate)
-        }),
-        any::<u32>().prop_map(|delta| Feedback::Xcp {
-            delta: WireDelta::from_bits(delta)
-        }),
+        any::<u32>().prop_map(|rate| Feedback::Rcp { rate: WireRate::from_bits(rate) }),
+        any::<u32>().prop_map(|delta| Feedback::Xcp { delta: WireDelta::from_bits(delta) }),
     ]
 }
 
 fn network() -> impl Strategy<Value = Option<NetworkOption>> {
     let forward =
-        (any::<u8>(), any::<u8>(), request()).prop_map(|(ttl, stamps, request)| Forward {
-            ttl,
-            stamps,
-            request,
-        });
+        (any::<u8>(), any::<u8>(), request()).prop_map(|(ttl, stamps, request)| Forward { ttl, stamps, request });
     (of(forward), of(feedback())).prop_map(|(forward, feedback)| {
         (forward.is_some() || feedback.is_some()).then_some(NetworkOption { forward, feedback })
     })
@@ -100,12 +85,7 @@ fn options() -> impl Strategy<Value = Options> {
     (standard, experimental).prop_map(|(standard, experimental)| {
         let (mss, window_scale, sack_permitted, timestamps, sack, user_timeout) = standard;
         let (permitted, arrivals, probe_echo, network) = experimental;
-        let [
-            microsecond_timestamps,
-            arrival_permitted,
-            probe_permitted,
-            network_permitted,
-        ] = permitted;
+        let [microsecond_timestamps, arrival_permitted, probe_permitted, network_permitted] = permitted;
         Options {
             mss,
             window_scale,
@@ -125,14 +105,12 @@ fn options() -> impl Strategy<Value = Options> {
 }
 
 fn header() -> impl Strategy<Value = Header> {
-    (any::<(u16, u16, u32, u32)>(), options()).prop_map(|((flags, window, seq, ack), options)| {
-        Header {
-            flags: Flags::from_bits_truncate(flags),
-            window,
-            seq,
-            ack,
-            options,
-        }
+    (any::<(u16, u16, u32, u32)>(), options()).prop_map(|((flags, window, seq, ack), options)| Header {
+        flags: Flags::from_bits_truncate(flags),
+        window,
+        seq,
+        ack,
+        options,
     })
 }
 
@@ -140,28 +118,25 @@ fn header() -> impl Strategy<Value = Header> {
 fn plausible_datagram() -> impl Strategy<Value = Vec<u8>> {
     let body = |kind: u8| vec(any::<u8>(), 0..20).prop_map(move |body| (kind, body));
     let exid = prop_oneof![Just(0x54), Just(0x41), Just(0x50), Just(0x4e), any::<u8>()];
-    let experiment = (exid, vec(any::<u8>(), 0..16))
-        .prop_map(|(exid, body)| (253, [&[0x4c, exid], body.as_slice()].concat()));
+    let experiment =
+        (exid, vec(any::<u8>(), 0..16)).prop_map(|(exid, body)| (253, [&[0x4c, exid], body.as_slice()].concat()));
     let option = prop_oneof![
         4 => prop_oneof![Just(2_u8), Just(3), Just(4), Just(5), Just(8), Just(28), any::<u8>()].prop_flat_map(body),
         4 => experiment,
         1 => vec(any::<u8>(), 8).prop_map(|body| (8, body)),
         1 => vec(any::<u8>(), 8).prop_map(|body| (5, body)),
     ];
-    (any::<[u8; 12]>(), vec(option, 0..5), vec(any::<u8>(), 0..8)).prop_map(
-        |(mut fixed, list, payload)| {
-            let mut options = Vec::new();
-            for (kind, body) in list {
-                options.push(kind);
-                options.push(u8::try_from(body.len() + 2).expect("a body is short"));
-                options.extend(body);
-            }
-            options.resize(options.len().next_multiple_of(4).min(40), 1);
-            fixed[0] =
-                fixed[0] & 0xf | u8::try_from(options.len() / 4 + 5).expect("at most 15") << 4;
-            [fixed.as_slice(), &options, &payload].concat()
-        },
-    )
+    (any::<[u8; 12]>(), vec(option, 0..5), vec(any::<u8>(), 0..8)).prop_map(|(mut fixed, list, payload)| {
+        let mut options = Vec::new();
+        for (kind, body) in list {
+            options.push(kind);
+            options.push(u8::try_from(body.len() + 2).expect("a body is short"));
+            options.extend(body);
+        }
+        options.resize(options.len().next_multiple_of(4).min(40), 1);
+        fixed[0] = fixed[0] & 0xf | u8::try_from(options.len() / 4 + 5).expect("at most 15") << 4;
+        [fixed.as_slice(), &options, &payload].concat()
+    })
 }
 
 proptest! {

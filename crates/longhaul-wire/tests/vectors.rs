@@ -14,85 +14,37 @@ type Fields<'a> = BTreeMap<&'a str, &'a str>;
 
 fn blocks(kind: &str) -> Vec<Fields<'static>> {
     let opening = format!("```{kind}\n");
-    let bodies = PAGE
-        .split(&opening)
-        .skip(1)
-        .map(|rest| rest.split("```").next().unwrap_or_default());
-    let field = |line: &'static str| {
-        line.split_once(':')
-            .map(|(name, value)| (name, value.trim()))
-    };
+    let bodies = PAGE.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let field = |line: &'static str| line.split_once(':').map(|(name, value)| (name, value.trim()));
     bodies
-        .map(|body| {
-            body.lines()
-                .map(|line| field(line).unwrap_or_else(|| panic!("no field: {line}")))
-                .collect()
-        })
+        .map(|body| body.lines().map(|line| field(line).unwrap_or_else(|| panic!("no field: {line}"))).collect())
         .collect()
 }
 
 fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u32> = text
-        .chars()
-        .filter(|c| *c != ' ')
-        .map(|c| c.to_digit(16).expect("a hex digit"))
-        .collect();
+    let digits: Vec<u32> = text.chars().filter(|c| *c != ' ').map(|c| c.to_digit(16).expect("a hex digit")).collect();
     let (pairs, rest) = digits.as_chunks::<2>();
     assert!(rest.is_empty(), "half a byte in {text}");
-    pairs
-        .iter()
-        .map(|[high, low]| u8::try_from(high << 4 | low).expect("a byte"))
-        .collect()
+    pairs.iter().map(|[high, low]| u8::try_from(high << 4 | low).expect("a byte")).collect()
 }
 
 fn describe_options(options: &Options) -> String {
     let mut words = Vec::new();
     words.extend(options.mss.map(|mss| format!("mss={mss}")));
     words.extend(options.sack_permitted.then(|| "sack-permitted".to_owned()));
-    words.extend(
-        options
-            .timestamps
-            .map(|timestamps| format!("timestamps={}/{}", timestamps.value, timestamps.echo)),
-    );
-    words.extend(
-        options
-            .window_scale
-            .map(|shift| format!("window-scale={shift}")),
-    );
-    let sack: Vec<_> = options
-        .sack
-        .iter()
-        .map(|block| format!("{}..{}", block.left, block.right))
-        .collect();
+    words.extend(options.timestamps.map(|timestamps| format!("timestamps={}/{}", timestamps.value, timestamps.echo)));
+    words.extend(options.window_scale.map(|shift| format!("window-scale={shift}")));
+    let sack: Vec<_> = options.sack.iter().map(|block| format!("{}..{}", block.left, block.right)).collect();
     words.extend((!sack.is_empty()).then(|| format!("sack={}", sack.join(","))));
-    words.extend(
-        options
-            .probe_echo
-            .map(|echo| format!("probe-echo={}", echo.value)),
-    );
-    words.extend(
-        options
-            .network
-            .map(|network| format!("network={}", describe_network(network))),
-    );
+    words.extend(options.probe_echo.map(|echo| format!("probe-echo={}", echo.value)));
+    words.extend(options.network.map(|network| format!("network={}", describe_network(network))));
     let arrivals: Vec<_> = options
         .arrivals
         .iter()
-        .map(|arrival| {
-            format!(
-                "{}@{}{}",
-                arrival.seq,
-                arrival.ticks,
-                if arrival.coalesced { "c" } else { "" }
-            )
-        })
+        .map(|arrival| format!("{}@{}{}", arrival.seq, arrival.ticks, if arrival.coalesced { "c" } else { "" }))
         .collect();
     words.extend((!arrivals.is_empty()).then(|| format!("arrivals={}", arrivals.join(","))));
-    words.extend(
-        options
-            .user_timeout
-            .map(|timeout| format!("user-timeout={}s", timeout.span().as_millis() / 1000)),
-    );
+    words.extend(options.user_timeout.map(|timeout| format!("user-timeout={}s", timeout.span().as_millis() / 1000)));
     for (is, word) in [
         (options.microsecond_timestamps, "microsecond-timestamps"),
         (options.arrival_permitted, "arrivals-permitted"),
@@ -105,44 +57,28 @@ fn describe_options(options: &Options) -> String {
 }
 
 fn describe_network(network: NetworkOption) -> String {
-    let parts = [
-        network.forward.map(describe_forward),
-        network.feedback.map(describe_feedback),
-    ];
+    let parts = [network.forward.map(describe_forward), network.feedback.map(describe_feedback)];
     parts.into_iter().flatten().collect::<Vec<_>>().join("+")
 }
 
 fn describe_forward(forward: Forward) -> String {
     let (name, fields) = match forward.request {
-        Request::QuickStart { rate, nonce } => (
-            "quick-start-request",
-            format!("rate={},nonce={}", rate.code(), nonce.get()),
-        ),
-        Request::QuickStartReport { rate, nonce } => (
-            "quick-start-report",
-            format!("rate={},nonce={}", rate.code(), nonce.get()),
-        ),
-        Request::Rcp { rate, rtt_micros } => (
-            "rcp-request",
-            format!("rate={},rtt={rtt_micros}", rate.rate().as_bytes_per_sec()),
-        ),
-        Request::Xcp {
-            throughput,
-            rtt_micros,
-            delta,
-        } => {
+        Request::QuickStart { rate, nonce } => {
+            ("quick-start-request", format!("rate={},nonce={}", rate.code(), nonce.get()))
+        }
+        Request::QuickStartReport { rate, nonce } => {
+            ("quick-start-report", format!("rate={},nonce={}", rate.code(), nonce.get()))
+        }
+        Request::Rcp { rate, rtt_micros } => {
+            ("rcp-request", format!("rate={},rtt={rtt_micros}", rate.rate().as_bytes_per_sec()))
+        }
+        Request::Xcp { throughput, rtt_micros, delta } => {
             let throughput = throughput.rate().as_bytes_per_sec();
             let delta = delta.bytes_per_sec();
-            (
-                "xcp-request",
-                format!("throughput={throughput},rtt={rtt_micros},delta={delta}"),
-            )
+            ("xcp-request", format!("throughput={throughput},rtt={rtt_micros},delta={delta}"))
         }
     };
-    format!(
-        "{name}(ttl={},stamps={},{fields})",
-        forward.ttl, forward.stamps
-    )
+    format!("{name}(ttl={},stamps={},{fields})", forward.ttl, forward.stamps)
 }
 
 fn describe_feedback(feedback: Feedback) -> String {
@@ -166,11 +102,7 @@ fn vectors() {
         let segment = match Segment::parse::<CheshireCodec>(&bytes) {
             Ok(segment) => segment,
             Err(error) => {
-                assert_eq!(
-                    Some(error.to_string().as_str()),
-                    vector.get("error").copied(),
-                    "{name}"
-                );
+                assert_eq!(Some(error.to_string().as_str()), vector.get("error").copied(), "{name}");
                 continue;
             }
         };
@@ -184,20 +116,12 @@ fn vectors() {
             segment.payload.len()
         );
         assert_eq!(Some(reads.as_str()), vector.get("reads").copied(), "{name}");
-        assert_eq!(
-            describe_options(&header.options),
-            vector["options"],
-            "{name}"
-        );
+        assert_eq!(describe_options(&header.options), vector["options"], "{name}");
 
         let mut out = [0; 52];
         let len = CheshireCodec::emit(header, &mut out).expect("what was read fits");
         let same = &bytes[..bytes.len() - segment.payload.len()];
-        let expected = if vector["writes"] == "same" {
-            same.to_vec()
-        } else {
-            hex(vector["writes"])
-        };
+        let expected = if vector["writes"] == "same" { same.to_vec() } else { hex(vector["writes"]) };
         assert_eq!(to_hex(&out[..len]), to_hex(&expected), "{name}");
     }
 }
@@ -209,47 +133,24 @@ fn packets() {
     for packet in packets {
         let name = packet["name"];
         let bytes = hex(packet["bytes"]);
-        let (source, destination) = (
-            packet["from"].parse().expect("from"),
-            packet["to"].parse().expect("to"),
-        );
-        let ip = IpFields {
-            ttl: packet["ttl"].parse().expect("ttl"),
-            tos: hex(packet["tos"])[0],
-            identification: 0,
-        };
+        let (source, destination) = (packet["from"].parse().expect("from"), packet["to"].parse().expect("to"));
+        let ip = IpFields { ttl: packet["ttl"].parse().expect("ttl"), tos: hex(packet["tos"])[0], identification: 0 };
         let mut out = vec![0; bytes.len() + shim::MAX_GROWTH];
         let len = shim::tcp_from_udp(&bytes, source, destination, ip, &mut out).expect(name);
-        assert_eq!(
-            to_hex(&out[..len]),
-            to_hex(&hex(packet["packet"])),
-            "{name}"
-        );
+        assert_eq!(to_hex(&out[..len]), to_hex(&hex(packet["packet"])), "{name}");
 
         let mut back = vec![0; bytes.len()];
         let converted = shim::udp_from_tcp(&out[..len], &mut back).expect(name);
-        assert_eq!(
-            converted,
-            shim::FromTcp {
-                source,
-                destination,
-                ip,
-                len: bytes.len()
-            },
-            "{name}"
-        );
+        assert_eq!(converted, shim::FromTcp { source, destination, ip, len: bytes.len() }, "{name}");
         assert_eq!(back, bytes, "{name}");
     }
 }
 
 /// Four bytes a word, as the page writes them.
 fn to_hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .enumerate()
-        .fold(String::new(), |mut text, (at, byte)| {
-            let space = if at > 0 && at % 4 == 0 { " " } else { "" };
-            write!(text, "{space}{byte:02x}").expect("a string grows");
-            text
-        })
+    bytes.iter().enumerate().fold(String::new(), |mut text, (at, byte)| {
+        let space = if at > 0 && at % 4 == 0 { " " } else { "" };
+        write!(text, "{space}{byte:02x}").expect("a string grows");
+        text
+    })
 }

@@ -116,7 +116,6 @@ impl Handle {
             (false, None) => Err(Blocked::WouldBlock),
         })
     }
-
 }
 
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {

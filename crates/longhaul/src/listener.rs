@@ -30,7 +30,8 @@ impl TcpListener {
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for addr in tokio::net::lookup_host(addr).await? {
-            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Config::default().into(), None)) {
+            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Config::default().into(), None))
+            {
                 Ok(listener) => return Ok(listener),
                 Err(error) => last = Some(error),
             }

@@ -317,6 +317,3 @@ impl Drop for Qlog {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

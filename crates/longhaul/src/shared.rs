@@ -9,9 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use arrayvec::ArrayVec;
-use longhaul_tcp::{
-    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, Tuple,
-};
+use longhaul_tcp::{Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, Tuple};
 use longhaul_units::{Span, Time};
 
 use crate::capture::Capture;

@@ -83,18 +83,20 @@ impl TcpStream {
     /// As [`connect`](Self::connect), and `InvalidInput` for a congestion control that must be allowed first
     /// ([`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion)).
     pub async fn connect_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        let any: SocketAddr =
-            if addr.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+        let any: SocketAddr = if addr.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
         let socket = std::net::UdpSocket::bind(any)?;
         Self::connect_over(socket, addr, config.into()).await
     }
 
     /// Opens a connection from a UDP socket.
-    pub(crate) async fn connect_over(
-        socket: std::net::UdpSocket,
-        addr: SocketAddr,
-        mut setup: Setup,
-    ) -> io::Result<Self> {
+    pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, setup: Setup) -> io::Result<Self> {
+        let stream = Self::open(socket, addr, setup)?;
+        std::future::poll_fn(|cx| stream.handle.poll_connected(cx)).await?;
+        Ok(stream)
+    }
+
+    /// Sends the SYN.
+    fn open(socket: std::net::UdpSocket, addr: SocketAddr, mut setup: Setup) -> io::Result<Self> {
         setup.check()?;
         socket.connect(addr)?;
         // The system may know better: "nobody's address" is this host.
@@ -117,7 +119,6 @@ impl TcpStream {
         let stream = Self { handle: Arc::new(habits.handle(&shared, id, [local, addr], Role::Client)) };
         shared.settle(shared.lock(), now);
         Driver::spawn(shared);
-        std::future::poll_fn(|cx| stream.handle.poll_connected(cx)).await?;
         Ok(stream)
     }
 

@@ -48,7 +48,8 @@ fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
 async fn transfer(address: &str, bytes: usize) -> [Scratch; 2] {
     let files = [Scratch::new("client.pcap"), Scratch::new("server.pcap")];
     let address = address.parse().unwrap();
-    let socket = || if matches!(address, std::net::SocketAddr::V4(_)) { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let socket =
+        || if matches!(address, std::net::SocketAddr::V4(_)) { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let server = socket().unwrap();
     server.set_pcap(&files[1].0).unwrap();
     server.bind(address).unwrap();

@@ -6,7 +6,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use common::{Relay, connect, pair, pattern, soon};
-use longhaul::{TcpListener, TcpSocket, TcpStream};
+use longhaul::units::Span;
+use longhaul::{KeepAlive, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -180,17 +181,14 @@ async fn a_runtime_that_ends_after_shutdown_has_said_everything() {
 #[tokio::test]
 async fn a_listener_that_goes_resets_whom_it_did_not_accept() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    let (mut accepted, mut peer) = connect(&listener, TcpSocket::new_v4().unwrap()).await;
+    let to = listener.local_addr().unwrap();
+    let mut accepted = TcpStream::connect(to).await.unwrap();
+    let mut waiting = TcpStream::connect(to).await.unwrap();
+    let (mut server, _) = soon(listener.accept()).await.unwrap();
     drop(listener);
-    // Which of both was accepted is the listener's choice.
-    let first = soon(stream.read(&mut [0])).await;
-    let second = tokio::time::timeout(Duration::from_millis(100), accepted.read(&mut [0])).await;
-    match (first, second) {
-        (Err(error), Err(_)) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
-        other => panic!("{other:?}"),
-    }
-    peer.write_all(b"x").await.unwrap();
+    assert_eq!(soon(waiting.read(&mut [0])).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    server.write_all(b"x").await.unwrap();
+    soon(accepted.read_exact(&mut [0])).await.unwrap();
 }
 
 #[tokio::test]
@@ -226,12 +224,13 @@ async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let relay = Relay::new(listener.local_addr().unwrap()).await;
     let socket = TcpSocket::new_v4().unwrap();
-    let span = longhaul::units::Span::from_millis(100);
-    socket.set_keepalive_params(Some(longhaul::KeepAlive { idle: span, interval: span, probes: 3 }));
+    // A peer answers two probes a second at most (RFC 5961, section 7).
+    let (idle, interval) = (Span::from_millis(100), Span::from_millis(600));
+    socket.set_keepalive_params(Some(KeepAlive { idle, interval, probes: 2 }));
     let (client, server) = tokio::join!(socket.connect(relay.address), listener.accept());
     let (mut client, _server) = (client.unwrap(), server.unwrap());
     // A living peer answers.
-    assert!(tokio::time::timeout(Duration::from_millis(800), client.read(&mut [0])).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(2500), client.read(&mut [0])).await.is_err());
     relay.cut();
     assert_eq!(soon(client.read(&mut [0])).await.unwrap_err().kind(), ErrorKind::TimedOut);
 }

@@ -17,7 +17,10 @@ fn main() {
 }
 
 #[cfg(target_os = "linux")]
-use linux::main;
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    linux::run().await
+}
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -80,12 +83,11 @@ mod linux {
         Ipv4Addr::from(if number % 4 == 1 { number.wrapping_add(1) } else { number / 4 * 4 + 1 })
     }
 
-    #[tokio::main]
-    pub(super) async fn main() -> ExitCode {
-        transport::outcome("tun_shim", run(Args::parse()).await)
+    pub(super) async fn run() -> ExitCode {
+        transport::outcome("tun_shim", join(Args::parse()).await)
     }
 
-    async fn run(args: Args) -> Result<()> {
+    async fn join(args: Args) -> Result<()> {
         let (address, bits) = args.address;
         let open = || -> std::io::Result<Tun> {
             let tun = Tun::open(&args.tun)?;

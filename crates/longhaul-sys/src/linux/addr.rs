@@ -16,10 +16,7 @@ pub(super) struct RawAddr {
 
 impl Default for RawAddr {
     fn default() -> Self {
-        Self {
-            bytes: [0; V6_LEN],
-            len: 0,
-        }
+        Self { bytes: [0; V6_LEN], len: 0 }
     }
 }
 
@@ -83,11 +80,7 @@ impl RawAddr {
 
 /// The `N` bytes at `at`; zeros where the slice ends before.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk())
-        .copied()
-        .unwrap_or([0; N])
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
 /// The address with an IPv4-mapped IPv6 address as IPv4.

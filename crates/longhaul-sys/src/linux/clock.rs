@@ -33,10 +33,7 @@ pub fn clock_pair() -> ClockPair {
         let gap = after.saturating_sub(before);
         tries += 1;
         if gap <= 20_000 || tries == 3 {
-            return ClockPair {
-                monotonic: before + gap / 2,
-                realtime,
-            };
+            return ClockPair { monotonic: before + gap / 2, realtime };
         }
         before = after;
     }

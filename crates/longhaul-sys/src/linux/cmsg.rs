@@ -37,10 +37,7 @@ pub(super) struct SendControl {
 
 impl Default for SendControl {
     fn default() -> Self {
-        Self {
-            bytes: [0; SEND_ROOM],
-            len: 0,
-        }
+        Self { bytes: [0; SEND_ROOM], len: 0 }
     }
 }
 
@@ -75,10 +72,7 @@ pub(super) struct RecvControl {
 
 impl Default for RecvControl {
     fn default() -> Self {
-        Self {
-            bytes: [0; RECV_ROOM],
-            len: 0,
-        }
+        Self { bytes: [0; RECV_ROOM], len: 0 }
     }
 }
 
@@ -95,9 +89,7 @@ impl RecvControl {
 
     /// What the kernel wrote.
     pub(super) fn messages(&self) -> Messages<'_> {
-        Messages {
-            rest: self.bytes.get(..self.len).unwrap_or(&self.bytes),
-        }
+        Messages { rest: self.bytes.get(..self.len).unwrap_or(&self.bytes) }
     }
 }
 
@@ -150,31 +142,14 @@ mod tests {
         assert_eq!(sent.as_bytes().len() % WORD, 0);
         let control = received(sent.as_bytes());
         let messages: Vec<_> = control.messages().collect();
-        assert_eq!(
-            messages[0],
-            Message {
-                level: 1,
-                kind: 2,
-                data: &[3]
-            }
-        );
-        assert_eq!(
-            messages[1],
-            Message {
-                level: -4,
-                kind: 5,
-                data: &[6; 20]
-            }
-        );
+        assert_eq!(messages[0], Message { level: 1, kind: 2, data: &[3] });
+        assert_eq!(messages[1], Message { level: -4, kind: 5, data: &[6; 20] });
         assert_eq!(messages.len(), 2);
     }
 
     /// The C library's own idea of the layout.
     #[test]
-    #[expect(
-        unsafe_code,
-        reason = "CMSG_SPACE and CMSG_LEN are unsafe functions in libc, without a condition"
-    )]
+    #[expect(unsafe_code, reason = "CMSG_SPACE and CMSG_LEN are unsafe functions in libc, without a condition")]
     fn sizes_are_those_of_the_c_library() {
         for len in 0..64 {
             // SAFETY: pure arithmetic.

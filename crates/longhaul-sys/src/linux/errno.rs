@@ -67,13 +67,7 @@ mod tests {
 
     #[test]
     fn only_a_broken_socket_or_call_is_fatal() {
-        let fatal = [
-            libc::EBADF,
-            libc::ENOTSOCK,
-            libc::EFAULT,
-            libc::EDESTADDRREQ,
-            libc::EAFNOSUPPORT,
-        ];
+        let fatal = [libc::EBADF, libc::ENOTSOCK, libc::EFAULT, libc::EDESTADDRREQ, libc::EAFNOSUPPORT];
         for errno in fatal {
             assert_eq!(ErrorClass::of_errno(errno), ErrorClass::Fatal);
         }
@@ -98,11 +92,7 @@ mod tests {
             libc::ENONET,
         ];
         for errno in caused_by_others {
-            assert_ne!(
-                ErrorClass::of(&io::Error::from_raw_os_error(errno)),
-                ErrorClass::Fatal,
-                "{errno}"
-            );
+            assert_ne!(ErrorClass::of(&io::Error::from_raw_os_error(errno)), ErrorClass::Fatal, "{errno}");
         }
     }
 
@@ -110,9 +100,6 @@ mod tests {
     fn shortage_is_not_would_block() {
         assert_eq!(ErrorClass::of_errno(libc::ENOBUFS), ErrorClass::NoBuffers);
         assert_eq!(ErrorClass::of_errno(libc::EAGAIN), ErrorClass::WouldBlock);
-        assert_eq!(
-            ErrorClass::of(&io::Error::from(io::ErrorKind::InvalidInput)),
-            ErrorClass::Fatal
-        );
+        assert_eq!(ErrorClass::of(&io::Error::from(io::ErrorKind::InvalidInput)), ErrorClass::Fatal);
     }
 }

@@ -20,18 +20,12 @@ const _: () = assert!(align_of::<InterfaceRequest>() >= align_of::<libc::ifreq>(
 impl InterfaceRequest {
     /// A request about the interface called `name`.
     pub(super) fn new(name: &str) -> io::Result<Self> {
-        let mut request = Self {
-            name: [0; libc::IFNAMSIZ],
-            value: [0; 24],
-        };
+        let mut request = Self { name: [0; libc::IFNAMSIZ], value: [0; 24] };
         let fits = name.len() < libc::IFNAMSIZ && !name.contains('\0');
         match request.name.get_mut(..name.len()) {
             Some(room) if fits => room.copy_from_slice(name.as_bytes()),
             _ => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "not an interface name",
-                ));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an interface name"));
             }
         }
         Ok(request)
@@ -39,11 +33,7 @@ impl InterfaceRequest {
 
     /// The name, which the kernel may have completed.
     pub(super) fn name(&self) -> String {
-        let len = self
-            .name
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(self.name.len());
+        let len = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(self.name.get(..len).unwrap_or_default()).into_owned()
     }
 
@@ -75,10 +65,7 @@ impl Link {
     pub fn new(name: &str) -> io::Result<Self> {
         // Port 0 of the unspecified address can be bound in any namespace, even while its loopback is down.
         let control = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        Ok(Self {
-            name: name.to_owned(),
-            control,
-        })
+        Ok(Self { name: name.to_owned(), control })
     }
 
     /// Its name.
@@ -95,11 +82,7 @@ impl Link {
         let mut request = self.request(libc::SIOCGIFFLAGS as u32, &[])?;
         let flags = request.flags() | libc::IFF_UP as i16;
         request.set(&flags.to_ne_bytes());
-        ioctl_interface(
-            self.control.as_fd(),
-            libc::SIOCSIFFLAGS as u32,
-            &mut request,
-        )
+        ioctl_interface(self.control.as_fd(), libc::SIOCSIFFLAGS as u32, &mut request)
     }
 
     /// Sets its MTU in bytes.
@@ -121,17 +104,11 @@ impl Link {
             0 => 0,
             1..=32 => u32::MAX << (32 - prefix),
             _ => {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidInput,
-                    "prefix longer than an address",
-                ));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "prefix longer than an address"));
             }
         };
         self.request(libc::SIOCSIFADDR as u32, socket_address(address).as_bytes())?;
-        self.request(
-            libc::SIOCSIFNETMASK as u32,
-            socket_address(Ipv4Addr::from(mask)).as_bytes(),
-        )?;
+        self.request(libc::SIOCSIFNETMASK as u32, socket_address(Ipv4Addr::from(mask)).as_bytes())?;
         Ok(())
     }
 
@@ -153,10 +130,7 @@ mod tests {
 
     #[test]
     fn names_that_do_not_fit_are_refused() {
-        assert_eq!(
-            InterfaceRequest::new("fifteen-letters").unwrap().name(),
-            "fifteen-letters"
-        );
+        assert_eq!(InterfaceRequest::new("fifteen-letters").unwrap().name(), "fifteen-letters");
         assert!(InterfaceRequest::new("sixteen--letters").is_err());
         assert!(InterfaceRequest::new("a\0b").is_err());
     }

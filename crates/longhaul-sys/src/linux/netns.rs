@@ -27,9 +27,7 @@ impl NetNs {
     /// # Errors
     /// When `/proc` is not there.
     pub fn current() -> io::Result<Self> {
-        Ok(Self {
-            file: File::open(OWN)?,
-        })
+        Ok(Self { file: File::open(OWN)? })
     }
 
     /// The namespace that [`create`](Self::create) or `ip netns add` gave that name.
@@ -37,9 +35,7 @@ impl NetNs {
     /// # Errors
     /// The system's: no such namespace; `InvalidInput` when it is no plain name.
     pub fn open(name: &str) -> io::Result<Self> {
-        Ok(Self {
-            file: File::open(path(name)?)?,
-        })
+        Ok(Self { file: File::open(path(name)?)? })
     }
 
     /// A new anonymous namespace with its loopback interface up. The calling thread stays where it is. Needs
@@ -113,9 +109,7 @@ fn new_namespace() -> io::Result<NetNs> {
 /// A thread that changes its namespace must not be anyone else's.
 fn in_thread<R: Send>(work: impl FnOnce() -> io::Result<R> + Send) -> io::Result<R> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new()
-            .name("netns".to_owned())
-            .spawn_scoped(scope, work)?;
+        let thread = thread::Builder::new().name("netns".to_owned()).spawn_scoped(scope, work)?;
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
@@ -123,10 +117,7 @@ fn in_thread<R: Send>(work: impl FnOnce() -> io::Result<R> + Send) -> io::Result
 fn path(name: &str) -> io::Result<PathBuf> {
     let plain = !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != "..";
     if !plain {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a namespace name",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a namespace name"));
     }
     Ok(Path::new(NAMED).join(name))
 }

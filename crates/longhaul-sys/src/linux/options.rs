@@ -43,34 +43,18 @@ pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool) -> Features {
         tos: both(libc::IP_RECVTOS, libc::IPV6_RECVTCLASS),
         ttl: both(libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT),
         // IPV6_RECVPKTINFO speaks for mapped peers as well.
-        dst_ip: if v6 {
-            on(IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
-        } else {
-            on(IPPROTO_IP, libc::IP_PKTINFO)
-        },
+        dst_ip: if v6 { on(IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { on(IPPROTO_IP, libc::IP_PKTINFO) },
         drops: on(SOL_SOCKET, libc::SO_RXQ_OVFL),
         dont_fragment: probe(IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
-            & (!v6
-                || probe(
-                    IPPROTO_IPV6,
-                    libc::IPV6_MTU_DISCOVER,
-                    libc::IPV6_PMTUDISC_PROBE,
-                )),
+            & (!v6 || probe(IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)),
     }
 }
 
 /// Asks for a buffer of `bytes`, beyond the system's limit if privileged; returns what was granted.
 ///
 /// The kernel doubles what is asked for, to make up for its bookkeeping, and reports the double (socket(7)).
-pub(super) fn set_buffer(
-    fd: BorrowedFd<'_>,
-    forced: i32,
-    plain: i32,
-    bytes: usize,
-) -> io::Result<usize> {
-    let bytes = i32::try_from(bytes)
-        .unwrap_or(i32::MAX / 2)
-        .min(i32::MAX / 2);
+pub(super) fn set_buffer(fd: BorrowedFd<'_>, forced: i32, plain: i32, bytes: usize) -> io::Result<usize> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
     if set_option(fd, SOL_SOCKET, forced, bytes).is_err() {
         set_option(fd, SOL_SOCKET, plain, bytes)?;
     }

@@ -94,10 +94,7 @@ impl RecvBatch {
 
     /// The messages of the last [`UdpSocket::recv`], in the order of arrival.
     pub fn messages(&mut self) -> impl Iterator<Item = Received<'_>> {
-        self.metas
-            .iter()
-            .zip(&mut self.buffers)
-            .map(|(meta, buffer)| Received { meta, buffer })
+        self.metas.iter().zip(&mut self.buffers).map(|(meta, buffer)| Received { meta, buffer })
     }
 
     /// Forgets the messages and gives the buffers back to the pool, for a socket that may now be silent for long.
@@ -143,9 +140,7 @@ impl UdpSocket {
         batch.metas.clear();
         let buffers = batch.buffers.iter_mut().map(RecvBuffer::writable);
         let received = recvmmsg(self.as_fd(), buffers, &mut batch.slots)?;
-        batch
-            .metas
-            .extend(batch.slots.iter().take(received).map(meta));
+        batch.metas.extend(batch.slots.iter().take(received).map(meta));
         Ok(received)
     }
 }
@@ -169,11 +164,7 @@ fn meta(message: &InMessage) -> Meta {
     }
     if meta.truncated {
         // A single datagram that was cut has nothing whole; of merged ones the last is broken.
-        meta.len = if meta.stride < message.len {
-            message.len - message.len % meta.stride.max(1)
-        } else {
-            0
-        };
+        meta.len = if meta.stride < message.len { message.len - message.len % meta.stride.max(1) } else { 0 };
         meta.stride = meta.stride.min(meta.len);
     }
     meta
@@ -192,9 +183,7 @@ fn note(meta: &mut Meta, control: &Message<'_>) {
         }
         (IPPROTO_IP, libc::IP_TOS) => meta.tos = data.first().copied(),
         (IPPROTO_IPV6, libc::IPV6_TCLASS) => meta.tos = u8::try_from(int()).ok(),
-        (IPPROTO_IP, libc::IP_TTL) | (IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-            meta.ttl = u8::try_from(int()).ok()
-        }
+        (IPPROTO_IP, libc::IP_TTL) | (IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => meta.ttl = u8::try_from(int()).ok(),
         // struct in_pktinfo: interface, local address, destination.
         (IPPROTO_IP, libc::IP_PKTINFO) => {
             meta.dst_ip = Some(Ipv4Addr::from(array::<4>(data, 8)).into());
@@ -212,18 +201,9 @@ fn note(meta: &mut Meta, control: &Message<'_>) {
 /// A `struct timespec` of 64-bit or, on 32-bit systems, 32-bit numbers.
 fn timespec(data: &[u8]) -> Option<Duration> {
     let (seconds, nanos) = match data.len() {
-        16 => (
-            i64::from_ne_bytes(array(data, 0)),
-            i64::from_ne_bytes(array(data, 8)),
-        ),
-        8 => (
-            i32::from_ne_bytes(array(data, 0)).into(),
-            i32::from_ne_bytes(array(data, 4)).into(),
-        ),
+        16 => (i64::from_ne_bytes(array(data, 0)), i64::from_ne_bytes(array(data, 8))),
+        8 => (i32::from_ne_bytes(array(data, 0)).into(), i32::from_ne_bytes(array(data, 4)).into()),
         _ => return None,
     };
-    Some(Duration::new(
-        u64::try_from(seconds).ok()?,
-        u32::try_from(nanos).ok()?,
-    ))
+    Some(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?))
 }

@@ -55,11 +55,7 @@ impl UdpSocket {
     /// card cannot segment. May fall to 1 at any send, for good.
     #[must_use]
     pub fn max_gso_segments(&self) -> usize {
-        if self.gso.load(Ordering::Relaxed) {
-            MAX_GSO_SEGMENTS
-        } else {
-            1
-        }
+        if self.gso.load(Ordering::Relaxed) { MAX_GSO_SEGMENTS } else { 1 }
     }
 
     /// Sends a datagram, or a batch of them, whole.
@@ -113,9 +109,7 @@ impl UdpSocket {
             return self.send(first).map(|()| 1);
         }
         match sendmmsg(self.as_fd(), &messages) {
-            Err(error) if may_be_gso(&error) && first.gso().is_some() => {
-                self.send(first).map(|()| 1)
-            }
+            Err(error) if may_be_gso(&error) && first.gso().is_some() => self.send(first).map(|()| 1),
             result => result,
         }
     }
@@ -130,10 +124,7 @@ impl UdpSocket {
             if datagram.is_empty() {
                 return Ok(());
             }
-            let single = Transmit {
-                slices: &datagram,
-                ..*transmit
-            };
+            let single = Transmit { slices: &datagram, ..*transmit };
             match sendmsg(self.as_fd(), &self.message(&single, None)) {
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => return Ok(()),
@@ -143,9 +134,7 @@ impl UdpSocket {
     }
 
     fn message<'a>(&self, transmit: &Transmit<'a>, gso: Option<u16>) -> OutMessage<'a> {
-        let to_v4 = transmit
-            .destination
-            .map_or(self.peer_is_v4, |addr| canonical(addr).is_ipv4());
+        let to_v4 = transmit.destination.map_or(self.peer_is_v4, |addr| canonical(addr).is_ipv4());
         let mut control = SendControl::default();
         let [default_v4, default_v6] = self.default_tos;
         let tos = i32::from(transmit.tos).to_ne_bytes();
@@ -173,9 +162,7 @@ impl UdpSocket {
             control.push(SOL_UDP, libc::UDP_SEGMENT, &size.to_ne_bytes());
         }
         OutMessage {
-            name: transmit
-                .destination
-                .map(|addr| RawAddr::encode(addr, self.v6)),
+            name: transmit.destination.map(|addr| RawAddr::encode(addr, self.v6)),
             control,
             slices: transmit.slices,
         }
@@ -185,10 +172,7 @@ impl UdpSocket {
 /// The kernel would say `EMSGSIZE`, which means something else to the caller.
 fn check(transmit: &Transmit<'_>) -> io::Result<()> {
     if transmit.slices.len() > MAX_SLICES {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "more slices than one call can gather",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "more slices than one call can gather"));
     }
     Ok(())
 }
@@ -261,10 +245,9 @@ mod tests {
     /// A socket without checksums is one whose batches the kernel refuses with EINVAL, but whose datagrams it sends.
     #[test]
     fn a_refused_batch_leaves_one_by_one_and_ends_segmentation() {
-        for (addr, level, no_checksum) in [
-            ("127.0.0.1:0", libc::SOL_SOCKET, libc::SO_NO_CHECK),
-            ("[::1]:0", SOL_UDP, UDP_NO_CHECK6_TX),
-        ] {
+        for (addr, level, no_checksum) in
+            [("127.0.0.1:0", libc::SOL_SOCKET, libc::SO_NO_CHECK), ("[::1]:0", SOL_UDP, UDP_NO_CHECK6_TX)]
+        {
             let client = UdpSocket::new(std::net::UdpSocket::bind(addr).unwrap()).unwrap();
             assert_eq!(exchange(addr, &client, 1000).0, 1, "merged");
             set_option(client.as_fd(), level, no_checksum, 1).unwrap();
@@ -273,13 +256,8 @@ mod tests {
                 // all there is to see.
                 let slices = [IoSlice::new(&[0; 2000])];
                 let destination = Some(client.local_addr().unwrap());
-                let transmit = Transmit {
-                    destination,
-                    tos: 0,
-                    src_ip: None,
-                    segment_size: Some(1000),
-                    slices: &slices,
-                };
+                let transmit =
+                    Transmit { destination, tos: 0, src_ip: None, segment_size: Some(1000), slices: &slices };
                 client.send(&transmit).unwrap();
             } else {
                 let (messages, metas) = exchange(addr, &client, 1000);
@@ -288,11 +266,7 @@ mod tests {
             }
             assert_eq!(client.max_gso_segments(), 1);
             set_option(client.as_fd(), level, no_checksum, 0).unwrap();
-            assert_eq!(
-                exchange(addr, &client, 1000).0,
-                6,
-                "off for good, whatever the caller asks"
-            );
+            assert_eq!(exchange(addr, &client, 1000).0, 6, "off for good, whatever the caller asks");
         }
     }
 
@@ -310,14 +284,8 @@ mod tests {
             segment_size: Some(1000),
             slices: &[IoSlice::new(&payload)],
         };
-        assert_eq!(
-            client.send(&transmit).unwrap_err().raw_os_error(),
-            Some(libc::EINVAL)
-        );
-        assert_eq!(
-            client.send_batch(&[transmit]).unwrap_err().raw_os_error(),
-            Some(libc::EINVAL)
-        );
+        assert_eq!(client.send(&transmit).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert_eq!(client.send_batch(&[transmit]).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         assert_eq!(client.max_gso_segments(), MAX_GSO_SEGMENTS);
     }
 

@@ -39,28 +39,9 @@ impl UdpSocket {
         let peer_is_v4 = io.peer_addr().is_ok_and(|peer| canonical(peer).is_ipv4());
         let fd = io.as_fd();
         let features = options::set_up(fd, v6);
-        let byte = |level, name| {
-            option(fd, level, name)
-                .ok()
-                .and_then(|tos| u8::try_from(tos).ok())
-                .unwrap_or(0)
-        };
-        let default_tos = [
-            byte(IPPROTO_IP, libc::IP_TOS),
-            if v6 {
-                byte(IPPROTO_IPV6, libc::IPV6_TCLASS)
-            } else {
-                0
-            },
-        ];
-        Ok(Self {
-            io,
-            v6,
-            peer_is_v4,
-            default_tos,
-            gso: AtomicBool::new(features.gso),
-            features,
-        })
+        let byte = |level, name| option(fd, level, name).ok().and_then(|tos| u8::try_from(tos).ok()).unwrap_or(0);
+        let default_tos = [byte(IPPROTO_IP, libc::IP_TOS), if v6 { byte(IPPROTO_IPV6, libc::IPV6_TCLASS) } else { 0 }];
+        Ok(Self { io, v6, peer_is_v4, default_tos, gso: AtomicBool::new(features.gso), features })
     }
 
     /// What the kernel granted.

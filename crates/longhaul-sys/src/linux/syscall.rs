@@ -1,8 +1,5 @@
 //! The system calls, each behind a function that is safe to call. Nothing else in longhaul is unsafe.
-#![expect(
-    unsafe_code,
-    reason = "system calls that the standard library does not wrap"
-)]
+#![expect(unsafe_code, reason = "system calls that the standard library does not wrap")]
 
 use std::ffi::CStr;
 use std::io::{self, IoSlice};
@@ -40,11 +37,7 @@ pub(super) struct InMessage {
 }
 
 fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 fn retry(mut call: impl FnMut() -> c_int) -> io::Result<c_int> {
@@ -95,11 +88,7 @@ pub(super) fn sendmsg(fd: BorrowedFd<'_>, message: &OutMessage<'_>) -> io::Resul
             break sent;
         }
     };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// `sendmmsg(2)`, never blocking, of the first [`MAX_BATCH`] messages; how many left, at least one.
@@ -112,14 +101,7 @@ pub(super) fn sendmmsg(fd: BorrowedFd<'_>, messages: &[OutMessage<'_>]) -> io::R
     let sent = retry(|| {
         // SAFETY: the first `count` headers were filled with pointers and lengths from `messages`, which outlives the
         // call; the kernel reads through them and writes only `msg_len` of the headers.
-        unsafe {
-            libc::sendmmsg(
-                fd.as_raw_fd(),
-                headers.as_mut_ptr(),
-                count,
-                libc::MSG_DONTWAIT as _,
-            )
-        }
+        unsafe { libc::sendmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) }
     })?;
     Ok(sent as usize)
 }
@@ -132,19 +114,9 @@ pub(super) fn recvmmsg<'a>(
     slots: &mut [InMessage],
 ) -> io::Result<usize> {
     let mut headers = headers();
-    let mut iovecs = [const {
-        libc::iovec {
-            iov_base: ptr::null_mut(),
-            iov_len: 0,
-        }
-    }; MAX_BATCH];
+    let mut iovecs = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MAX_BATCH];
     let mut count = 0;
-    for (((header, iovec), buffer), slot) in headers
-        .iter_mut()
-        .zip(&mut iovecs)
-        .zip(buffers)
-        .zip(&mut *slots)
-    {
+    for (((header, iovec), buffer), slot) in headers.iter_mut().zip(&mut iovecs).zip(buffers).zip(&mut *slots) {
         iovec.iov_base = buffer.as_mut_ptr().cast();
         iovec.iov_len = buffer.len();
         let name = slot.name.storage();
@@ -160,15 +132,7 @@ pub(super) fn recvmmsg<'a>(
     let received = retry(|| {
         // SAFETY: the first `count` headers point, with the right lengths, into distinct slots, iovecs and buffers, all
         // exclusively borrowed until after the call; all are initialised bytes, which any write leaves valid.
-        unsafe {
-            libc::recvmmsg(
-                fd.as_raw_fd(),
-                headers.as_mut_ptr(),
-                count,
-                libc::MSG_DONTWAIT as _,
-                ptr::null_mut(),
-            )
-        }
+        unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _, ptr::null_mut()) }
     })? as usize;
     for (slot, header) in slots.iter_mut().zip(&headers).take(received) {
         slot.len = header.msg_len as usize;
@@ -180,23 +144,10 @@ pub(super) fn recvmmsg<'a>(
 }
 
 /// `setsockopt(2)` of an `int`.
-pub(super) fn set_option(
-    fd: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
-    value: c_int,
-) -> io::Result<()> {
+pub(super) fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let len = size_of::<c_int>() as socklen_t;
     // SAFETY: the pointer and length are those of `value`, which the kernel only reads.
-    check(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            ptr::from_ref(&value).cast(),
-            len,
-        )
-    })?;
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), len) })?;
     Ok(())
 }
 
@@ -205,41 +156,22 @@ pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Resul
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as socklen_t;
     // SAFETY: the kernel writes at most `len` bytes, the size of `value`, of which any bits are valid.
-    check(unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            ptr::from_mut(&mut value).cast(),
-            &mut len,
-        )
-    })?;
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &mut len) })?;
     Ok(value)
 }
 
 /// `clock_gettime(2)`; zero for a clock that the kernel does not have.
 pub(super) fn clock_gettime(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
     unsafe { libc::clock_gettime(clock, &mut time) };
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// `timerfd_create(2)` on the monotonic clock, not blocking.
 pub(super) fn timerfd_create() -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
-    let fd = check(unsafe {
-        libc::timerfd_create(
-            libc::CLOCK_MONOTONIC,
-            libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
-        )
-    })?;
+    let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
     // SAFETY: `fd` was just opened and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -247,42 +179,22 @@ pub(super) fn timerfd_create() -> io::Result<OwnedFd> {
 /// `timerfd_settime(2)` at a moment of the clock; zero disarms.
 pub(super) fn timerfd_settime(fd: BorrowedFd<'_>, at: Duration) -> io::Result<()> {
     let value = libc::itimerspec {
-        it_interval: libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
+        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
         it_value: libc::timespec {
             tv_sec: libc::time_t::try_from(at.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: at.subsec_nanos() as _,
         },
     };
     // SAFETY: the kernel reads one itimerspec; the old value is not asked for.
-    check(unsafe {
-        libc::timerfd_settime(
-            fd.as_raw_fd(),
-            libc::TFD_TIMER_ABSTIME,
-            &value,
-            ptr::null_mut(),
-        )
-    })?;
+    check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &value, ptr::null_mut()) })?;
     Ok(())
 }
 
 /// `ioctl(2)` with an interface request; the kernel may answer in it.
-pub(super) fn ioctl_interface(
-    fd: BorrowedFd<'_>,
-    number: u32,
-    request: &mut InterfaceRequest,
-) -> io::Result<()> {
+pub(super) fn ioctl_interface(fd: BorrowedFd<'_>, number: u32, request: &mut InterfaceRequest) -> io::Result<()> {
     // SAFETY: `InterfaceRequest` is at least as large and as aligned as the kernel's `struct ifreq`, and all numbers
     // that `link` and `tun` use read or write one of those. None of them follows a pointer in it.
-    check(unsafe {
-        libc::ioctl(
-            fd.as_raw_fd(),
-            number as _,
-            ptr::from_mut(request).cast::<c_void>(),
-        )
-    })?;
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), number as _, ptr::from_mut(request).cast::<c_void>()) })?;
     Ok(())
 }
 
@@ -303,15 +215,7 @@ pub(super) fn set_network(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// `mount(2)`, binding a file to another name.
 pub(super) fn bind_mount(source: &CStr, target: &CStr) -> io::Result<()> {
     // SAFETY: both paths are NUL-terminated; a bind mount reads neither type nor data.
-    check(unsafe {
-        libc::mount(
-            source.as_ptr(),
-            target.as_ptr(),
-            c"none".as_ptr(),
-            libc::MS_BIND,
-            ptr::null(),
-        )
-    })?;
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"none".as_ptr(), libc::MS_BIND, ptr::null()) })?;
     Ok(())
 }
 

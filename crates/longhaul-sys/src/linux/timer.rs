@@ -20,9 +20,7 @@ impl Timer {
     /// # Errors
     /// When the process or system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            file: File::from(timerfd_create()?),
-        })
+        Ok(Self { file: File::from(timerfd_create()?) })
     }
 
     /// Becomes readable at `deadline`, in nanoseconds of [`monotonic_now`](super::monotonic_now) (at once if that has

@@ -23,11 +23,7 @@ impl Tun {
     /// # Errors
     /// The system's: no TUN support, not permitted, name taken; `InvalidInput` for a name above 15 bytes.
     pub fn open(name: &str) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/net/tun")?;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         let mut request = InterfaceRequest::new(name)?;
         let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
         request.set(&flags.to_ne_bytes());

@@ -1,4 +1,5 @@
 //! What an acknowledgement does to the send side.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
@@ -61,7 +62,15 @@ struct Before {
 
 impl Connection {
     /// Processes the acknowledgment, window and SACK of an acceptable segment (RFC 9293, section 3.10.7.4, fifth).
-    pub(super) fn process_ack(&mut self, now: Time, meta: &SegmentMeta, header: &Header, seq_offset: u64, ack: u64, len: usize) {
+    pub(super) fn process_ack(
+        &mut self,
+        now: Time,
+        meta: &SegmentMeta,
+        header: &Header,
+        seq_offset: u64,
+        ack: u64,
+        len: usize,
+    ) {
         let before = Before { in_flight: self.pipe(), flight_size: self.snd.flight_size() };
         let window_changed = self.update_window(header, seq_offset, ack);
         let una_advanced = ack.saturating_sub(self.snd.una);
@@ -86,7 +95,11 @@ impl Connection {
             echo: header.options.timestamps.map(|t| t.echo),
             proves_spurious: delivery.proves_spurious,
         };
-        if delivered == 0 && una_advanced == 0 && !outcome.duplicate && dsack.is_none() && !header.flags.contains(Flags::ECE)
+        if delivered == 0
+            && una_advanced == 0
+            && !outcome.duplicate
+            && dsack.is_none()
+            && !header.flags.contains(Flags::ECE)
         {
             self.after_window_change(now, window_changed);
             return;
@@ -150,7 +163,7 @@ impl Connection {
         let mut event = Ack::new(now);
         event.newly_lost = Bytes(newly_lost);
         event.episode = episode;
-        event.prior_in_flight = Bytes(self.pipe() + newly_lost);
+        event.prior_in_flight = Bytes(self.pipe().saturating_add(newly_lost));
         event.flight_size = Bytes(self.snd.flight_size());
         self.tell_ack(event);
     }
@@ -178,7 +191,7 @@ impl Connection {
         };
         let mut bytes = 0;
         if una_advanced > 0 {
-            bytes += self.snd.board.acknowledge(ack, &mut on_delivered);
+            bytes = self.snd.board.acknowledge(ack, &mut on_delivered);
             self.snd.una = ack;
         }
         if self.negotiated.sack {
@@ -188,7 +201,8 @@ impl Connection {
                 // Blocks that are not wholly inside (SND.UNA, SND.NXT] say nothing we may trust.
                 let inside = left >= ack as i64 && right > left && right <= self.snd.nxt as i64;
                 if inside {
-                    bytes += self.snd.board.sack(left as u64, right as u64, &mut on_delivered);
+                    let newly = self.snd.board.sack(left as u64, right as u64, &mut on_delivered);
+                    bytes = bytes.saturating_add(newly);
                 }
             }
         }
@@ -219,9 +233,8 @@ impl Connection {
     /// A segment that advances SND.UNA is always the newest, though reordering may have brought later data before it:
     /// the old window counted from the new SND.UNA would reach beyond what the peer offers.
     fn update_window(&mut self, header: &Header, seq_offset: u64, ack: u64) -> bool {
-        let newer = ack > self.snd.una
-            || self.snd.wl1 < seq_offset
-            || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
+        let newer =
+            ack > self.snd.una || self.snd.wl1 < seq_offset || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
         if ack < self.snd.una || !newer {
             return false;
         }

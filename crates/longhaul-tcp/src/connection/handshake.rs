@@ -102,12 +102,8 @@ impl Connection {
     fn syn(&self, now: Time, retries: u32) -> Header {
         // A path that drops ECN-setup SYNs gets a plain one the second time (RFC 3168, section 6.1.1.1).
         let ecn = if self.config.ecn && retries == 0 { Flags::ECE | Flags::CWR } else { Flags::NONE };
-        let mut header = Header {
-            flags: Flags::SYN | ecn,
-            window: self.syn_window(),
-            seq: self.iss,
-            ..Header::default()
-        };
+        let mut header =
+            Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.iss, ..Header::default() };
         let options = &mut header.options;
         options.mss = Some(self.pmtu.announced_mss());
         options.sack_permitted = self.config.sack;
@@ -131,9 +127,8 @@ impl Connection {
         options.mss = Some(self.pmtu.announced_mss());
         options.sack_permitted = negotiated.sack;
         options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
-        options.timestamps = negotiated
-            .timestamps
-            .then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
+        options.timestamps =
+            negotiated.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
         options.microsecond_timestamps = negotiated.microseconds;
         self.rcv.acknowledged();
         header

@@ -1,4 +1,5 @@
 //! Arriving segments (RFC 9293, section 3.10.7.4, with RFC 5961 and RFC 7323).
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use bytes::Bytes;
 use longhaul_cc::EcnMark;
@@ -9,6 +10,7 @@ use super::handshake::reset_for;
 use super::timers::Timer;
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
+use crate::info::add;
 use crate::reassembly::Limits;
 use crate::seq;
 use crate::state::State;
@@ -126,7 +128,12 @@ struct Arrival<'a> {
 
 impl Arrival<'_> {
     fn len(&self) -> i64 {
-        self.payload.len() as i64 + i64::from(self.has(Flags::SYN)) + i64::from(self.has(Flags::FIN))
+        i64::from(self.header.sequence_len(self.payload.len() as u32))
+    }
+
+    /// The offset after its data.
+    fn data_end(&self) -> i64 {
+        self.start.saturating_add(self.payload.len() as i64)
     }
 
     /// The offset after the segment.
@@ -143,7 +150,7 @@ impl Connection {
     /// Handles one segment of a receive batch. After the last, call [`finish_batch`](Self::finish_batch).
     pub fn handle_segment(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) {
         let now = self.advance(now);
-        self.stats.segments_in += 1;
+        add(&mut self.stats.segments_in, 1);
         match self.state {
             State::Closed | State::Listen => {}
             State::SynSent => self.handle_in_syn_sent(now, meta, header),
@@ -221,7 +228,7 @@ impl Connection {
         if !self.is_from_the_past(now, stamp.value) {
             return true;
         }
-        self.stats.paws_dropped += 1;
+        add(&mut self.stats.paws_dropped, 1);
         self.answer_unacceptable(now, segment);
         false
     }
@@ -236,14 +243,14 @@ impl Connection {
     fn is_acceptable(&mut self, now: Time, segment: &Arrival<'_>) -> bool {
         let next = self.rcv.next() as i64;
         let edge = (self.rcv.edge as i64).max(next);
-        let (start, len) = (segment.start, segment.len());
+        let (start, end, len) = (segment.start, segment.end(), segment.len());
         let within = |offset: i64| next <= offset && offset < edge;
-        let acceptable = match (len, edge - next) {
+        let acceptable = match (len, edge.saturating_sub(next)) {
             (0, 0) => start == next,
             (0, _) => within(start) || start == next,
             // A closed window still takes ACKs and RSTs (RFC 9293, section 3.10.7.4).
             (_, 0) => start == next,
-            (_, _) => within(start) || within(start + len - 1) || (start < next && start + len > next),
+            (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
         };
         if !acceptable {
             self.answer_unacceptable(now, segment);
@@ -264,11 +271,11 @@ impl Connection {
         if self.state == State::TimeWait && segment.has(Flags::FIN) && segment.end() == self.rcv.next() as i64 {
             self.timers.arm(Timer::Linger, now + self.config.time_wait);
         }
-        let end = segment.start + segment.payload.len() as i64;
+        let end = segment.data_end();
         let duplicate = !segment.payload.is_empty() && segment.start >= 1 && end <= self.rcv.next() as i64;
         if duplicate {
             self.rcv.dsack = Some((segment.start as u64, end as u64));
-            self.stats.duplicate_bytes_in += segment.payload.len() as u64;
+            add(&mut self.stats.duplicate_bytes_in, segment.payload.len() as u64);
             self.queue_ack(now);
         } else if !segment.payload.is_empty() || segment.has(Flags::FIN) {
             self.queue_ack(now);
@@ -283,7 +290,7 @@ impl Connection {
             return;
         }
         self.challenged_at = Some(now);
-        self.stats.challenge_acks += 1;
+        add(&mut self.stats.challenge_acks, 1);
         if self.state == State::SynReceived {
             // Not synchronised: the SYN-ACK says the same and is allowed.
             self.repeat_syn_ack();
@@ -336,7 +343,7 @@ impl Connection {
             }
             return Some(ack as u64);
         }
-        let oldest = self.snd.una as i64 - self.snd.max_window.min(1 << 30) as i64;
+        let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
         if ack > self.snd.nxt as i64 || ack < oldest {
             self.challenge(now);
             return None;
@@ -367,7 +374,8 @@ impl Connection {
         self.enter(State::TimeWait);
         self.events.raise(Event::Finished);
         self.account_limit(now);
-        for timer in [Timer::Rto, Timer::Probe, Timer::Persist, Timer::KeepAlive, Timer::User, Timer::Tick, Timer::Pace] {
+        for timer in [Timer::Rto, Timer::Probe, Timer::Persist, Timer::KeepAlive, Timer::User, Timer::Tick, Timer::Pace]
+        {
             self.timers.stop(timer);
         }
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
@@ -382,7 +390,7 @@ impl Connection {
             self.rcv.echo_congestion = false;
         }
         if meta.ecn == Ecn::Ce {
-            self.stats.ce_in += 1;
+            add(&mut self.stats.ce_in, 1);
             if !self.rcv.echo_congestion {
                 self.rcv.ack_due = true;
             }
@@ -397,36 +405,34 @@ impl Connection {
             return;
         }
         let next = self.rcv.data.next() as i64;
-        let end = segment.start + segment.payload.len() as i64;
+        let end = segment.data_end();
         if self.rcv.closed && end > next {
             // Nobody reads: the peer must know that its data is lost (RFC 9293, section 3.6.1).
             self.abort_unread(now);
             return;
         }
-        let from = (1 - segment.start).max(0) as usize;
+        let from = 1i64.saturating_sub(segment.start).max(0) as usize;
         // Nothing comes after the end of the stream.
         let limit = self.rcv.fin.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
-        let to = (limit as i64 - segment.start).max(0) as usize;
+        let to = (limit as i64).saturating_sub(segment.start).max(0) as usize;
         let part = segment.payload.part(from, to);
         if part.is_empty() {
             self.rcv.ack_due = true;
             return;
         }
         if !self.has_memory_for(part.len(), segment.start <= next) {
-            self.stats.bytes_refused += part.len() as u64;
+            add(&mut self.stats.bytes_refused, part.len() as u64);
             return;
         }
-        let start = (segment.start + from as i64) as u64;
+        let start = segment.start.max(1) as u64;
         let in_order_before = self.rcv.data.out_of_order() == 0;
-        let limits = Limits {
-            ranges: self.range_cap(),
-            memory: (self.rcv.capacity as usize).saturating_mul(2).max(64 << 10),
-        };
+        let limits =
+            Limits { ranges: self.range_cap(), memory: (self.rcv.capacity as usize).saturating_mul(2).max(64 << 10) };
         let inserted = self.rcv.data.insert(start, part.keep(), limits);
-        self.stats.bytes_received += inserted.new_bytes as u64;
+        add(&mut self.stats.bytes_received, inserted.new_bytes as u64);
         if let Some(duplicate) = &inserted.duplicate {
             self.rcv.dsack = Some((duplicate.start, duplicate.end));
-            self.stats.duplicate_bytes_in += duplicate.end - duplicate.start;
+            add(&mut self.stats.duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         if inserted.advanced {
             self.events.raise(Event::Readable);
@@ -438,7 +444,7 @@ impl Connection {
     /// Under hard memory pressure only a little in-order data is taken; the rest is as good as lost on the way.
     fn has_memory_for(&self, len: usize, in_order: bool) -> bool {
         const SMALL: usize = 16 << 10;
-        self.pressure != Pressure::Hard || (in_order && self.rcv.data.unread() + len <= SMALL)
+        self.pressure != Pressure::Hard || (in_order && self.rcv.data.unread().saturating_add(len) <= SMALL)
     }
 
     /// Holes are as many as a full window of alternating segments has.
@@ -449,9 +455,9 @@ impl Connection {
     /// RFC 9293, section 3.8.6.3; RFC 5681, section 4.2: at once for whatever is out of order or fills a hole.
     fn schedule_ack(&mut self, now: Time, len: usize, plain: bool) {
         self.rcv.peer_segment = self.rcv.peer_segment.max(len.min(1 << 16));
-        self.rcv.unacked += 1;
+        self.rcv.unacked = self.rcv.unacked.saturating_add(1);
         if len >= self.rcv.peer_segment || len >= 536 {
-            self.rcv.unacked_full += 1;
+            self.rcv.unacked_full = self.rcv.unacked_full.saturating_add(1);
         }
         if plain {
             if self.rcv.close_ack_due() {
@@ -459,7 +465,7 @@ impl Connection {
             }
             return;
         }
-        self.rcv.unacked_out_of_order += 1;
+        self.rcv.unacked_out_of_order = self.rcv.unacked_out_of_order.saturating_add(1);
         self.rcv.ack_due = true;
         // A duplicate needs an ACK of its own to be reported; without SACK every ACK is a duplicate that counts;
         // three blocks are all that one ACK can name.
@@ -470,7 +476,7 @@ impl Connection {
 
     /// Remembers where the peer's stream ends. A FIN beyond a hole waits for the hole.
     fn note_fin(&mut self, segment: &Arrival<'_>) {
-        let at = segment.start + segment.payload.len() as i64;
+        let at = segment.data_end();
         let arrived = self.rcv.data.ranges().next_back().map_or(self.rcv.data.next(), |range| range.end);
         if !self.state.can_receive() || self.rcv.fin.is_some() || at < arrived as i64 {
             return;

@@ -213,9 +213,8 @@ impl Loss {
             return None;
         }
         let Phase::Recovery(point) = self.phase else { return None };
-        let in_doubt = (board.head_index()..board.sacked_top()).find(|i| {
-            board.get(*i).is_some_and(|r| !r.is_sacked() && !r.is_lost() && r.start >= self.high_rxt)
-        });
+        let in_doubt = (board.head_index()..board.sacked_top())
+            .find(|i| board.get(*i).is_some_and(|r| !r.is_sacked() && !r.is_lost() && r.start >= self.high_rxt));
         if in_doubt.is_some() {
             return in_doubt;
         }

@@ -218,7 +218,8 @@ impl Connection {
         if batch.is_empty() {
             // The window in the unused header was never offered.
             self.rcv.edge = edge;
-            if stop == Some(SendLimit::PeerWindow) && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist) {
+            if stop == Some(SendLimit::PeerWindow) && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist)
+            {
                 self.timers.arm(Timer::Persist, now + self.rtt.rto());
             }
             return false;

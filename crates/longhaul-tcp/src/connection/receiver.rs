@@ -1,4 +1,5 @@
 //! The receive side: the window it offers, and when it acknowledges.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::{Span, Time};
 
@@ -76,7 +77,7 @@ impl Receiver {
     /// RCV.NXT, the peer's FIN included once everything before it has arrived.
     pub(super) fn next(&self) -> u64 {
         let next = self.data.next();
-        if self.fin == Some(next) { next + 1 } else { next }
+        if self.fin == Some(next) { next.saturating_add(1) } else { next }
     }
 
     /// Whether everything up to and including the peer's FIN has arrived.
@@ -103,23 +104,24 @@ impl Receiver {
     pub(super) fn offer_window(&mut self, shift: u8, mss: u16) -> u16 {
         let next = self.next();
         let unit = 1u64 << shift;
-        let limit = self.consumed + self.capacity;
+        let limit = self.consumed.saturating_add(self.capacity);
         let gain = limit.saturating_sub(self.edge);
         if gain >= u64::from(mss).min(self.capacity / 2) {
-            self.edge = self.edge.max(next + (limit.saturating_sub(next) >> shift << shift));
+            self.edge = self.edge.max(next.saturating_add(limit.saturating_sub(next) >> shift << shift));
         }
         let open = self.edge.saturating_sub(next);
         // Rounding down would move the edge left by less than a unit. Round up, unless tiny segments have made that
         // creep a whole unit past the buffer; what was once offered is still accepted.
-        let units = if next + open.next_multiple_of(unit) < limit + unit { open.div_ceil(unit) } else { open >> shift };
+        let rounded = next.saturating_add(open.next_multiple_of(unit));
+        let units = if rounded < limit.saturating_add(unit) { open.div_ceil(unit) } else { open >> shift };
         let units = units.min(u64::from(u16::MAX));
-        self.edge = self.edge.max(next + (units << shift));
+        self.edge = self.edge.max(next.saturating_add(units << shift));
         units as u16
     }
 
     /// Whether the application's reading has opened the window enough to tell the peer.
     pub(super) fn wants_update(&self, mss: u16) -> bool {
-        let limit = self.consumed + self.capacity;
+        let limit = self.consumed.saturating_add(self.capacity);
         let open = self.edge.saturating_sub(self.next());
         let gain = limit.saturating_sub(self.edge);
         // Towards a closed window a segment is news; an open one is refreshed by the ACKs of the data itself.
@@ -133,7 +135,7 @@ impl Receiver {
         if now - self.tune_since < rtt {
             return;
         }
-        let read = self.consumed - self.tune_consumed;
+        let read = self.consumed.saturating_sub(self.tune_consumed);
         self.tune_since = now;
         self.tune_consumed = self.consumed;
         self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
@@ -141,10 +143,8 @@ impl Receiver {
 
     /// Whether so many segments call for an acknowledgement before the batch is over.
     pub(super) fn close_ack_due(&mut self) -> bool {
-        if self.close_acks == 0 {
-            return false;
-        }
-        self.close_acks -= 1;
+        let Some(left) = self.close_acks.checked_sub(1) else { return false };
+        self.close_acks = left;
         self.unacked_full >= 2
     }
 }

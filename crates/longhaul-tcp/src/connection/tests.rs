@@ -11,6 +11,9 @@ use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event
 const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);
 const B: ([u8; 4], u16) = ([10, 0, 0, 2], 2000);
 
+/// Whether the packet of this number, from this end, of these bytes is lost.
+type Lose = dyn FnMut(u64, usize, &[u8]) -> bool;
+
 /// A link of fixed delay without a rate, which loses what `lose` says.
 struct Net {
     now: Time,
@@ -18,7 +21,7 @@ struct Net {
     ends: [Endpoint; 2],
     flying: VecDeque<(Time, usize, Vec<u8>)>,
     sent: u64,
-    lose: Box<dyn FnMut(u64, usize, &[u8]) -> bool>,
+    lose: Box<Lose>,
 }
 
 impl Net {
@@ -147,12 +150,9 @@ fn a_clean_transfer_retransmits_nothing() {
 
 #[test]
 fn survives_loss_in_every_mode() {
-    for (sack, timestamps, controller) in [
-        (true, true, "cubic"),
-        (true, false, "cubic"),
-        (false, true, "cubic"),
-        (false, false, "new-reno"),
-    ] {
+    for (sack, timestamps, controller) in
+        [(true, true, "cubic"), (true, false, "cubic"), (false, true, "cubic"), (false, false, "new-reno")]
+    {
         for seed in 0..8u64 {
             let mut net = Net::new(Span::from_millis(10));
             let mut random = seed * 7919 + 1;
@@ -176,10 +176,7 @@ fn events_tell_the_application_what_it_may_do() {
     while let Some(event) = net.ends[0].poll_event() {
         seen.push(event);
     }
-    assert_eq!(
-        seen,
-        [Event::Connected, Event::Writable].map(|event| crate::EndpointEvent::Connection(a, event))
-    );
+    assert_eq!(seen, [Event::Connected, Event::Writable].map(|event| crate::EndpointEvent::Connection(a, event)));
     net.transfer((a, b), 10, Span::from_secs(5));
     let (now, ends) = (net.now, &mut net.ends);
     ends[0].release(now, a);

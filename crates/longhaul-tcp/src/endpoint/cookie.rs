@@ -51,7 +51,7 @@ impl Remembered {
     fn from_bits(bits: u32, timestamps: bool) -> Self {
         let scale = (bits >> 3 & 15) as u8;
         Self {
-            mss: MSS_CLASSES[(bits & 7) as usize],
+            mss: MSS_CLASSES.get((bits & 7) as usize).copied().unwrap_or_default(),
             window_scale: (scale <= 14).then_some(scale),
             sack: bits >> 7 & 1 == 1,
             ecn: bits >> 8 & 1 == 1,
@@ -72,7 +72,7 @@ impl Remembered {
 }
 
 fn slot_of(now: Time) -> u64 {
-    now.as_nanos() / SLOT.as_nanos()
+    now.as_nanos().checked_div(SLOT.as_nanos()).unwrap_or(0)
 }
 
 /// The sequence number and timestamp of the SYN-ACK.

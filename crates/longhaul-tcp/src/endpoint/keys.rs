@@ -88,7 +88,7 @@ impl Keys {
 
     /// One of many buckets, which one nobody outside can tell.
     pub(super) fn bucket(&self, address: IpAddr, buckets: usize) -> usize {
-        (self.hash(Domain::Bucket, address) % buckets.max(1) as u64) as usize
+        self.hash(Domain::Bucket, address).checked_rem(buckets as u64).unwrap_or(0) as usize
     }
 }
 

@@ -24,15 +24,13 @@ impl Buckets {
             self.0 = vec![(now, BURST); Self::COUNT];
         }
         let Some((since, tokens)) = self.0.get_mut(bucket) else { return false };
-        let earned = (now - *since).as_nanos() / REFILL.as_nanos();
+        let earned = (now - *since).as_nanos().checked_div(REFILL.as_nanos()).unwrap_or(0);
         if earned > 0 {
             *tokens = tokens.saturating_add(earned.min(u64::from(BURST)) as u16).min(BURST);
             *since = now;
         }
-        if *tokens == 0 {
-            return false;
-        }
-        *tokens -= 1;
+        let Some(left) = tokens.checked_sub(1) else { return false };
+        *tokens = left;
         true
     }
 }

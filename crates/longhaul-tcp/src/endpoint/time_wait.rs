@@ -117,8 +117,7 @@ impl TimeWait {
             window: record.window,
             ..Header::default()
         };
-        ack.options.timestamps =
-            record.ts_recent.map(|echo| Timestamps { value: record.clock.value(now), echo });
+        ack.options.timestamps = record.ts_recent.map(|echo| Timestamps { value: record.clock.value(now), echo });
         Some(Verdict::Answer(ack))
     }
 }

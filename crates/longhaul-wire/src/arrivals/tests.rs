@@ -30,17 +30,8 @@ fn what_no_successor_expresses_is_refused() {
     assert!(!arrivals.push(at(100_000, 50 + 4_294_968)), "too late");
     assert_eq!(arrivals, before);
     assert!(arrivals.push(at(100_000 - 32_768, 50)), "reordered");
-    assert!(
-        arrivals.push(at(100_000 - 1, 4_290_000)),
-        "a very slow link"
-    );
-    assert!(
-        arrivals.push(Arrival {
-            coalesced: true,
-            ..at(100_000, 4_290_000)
-        }),
-        "the same batch"
-    );
+    assert!(arrivals.push(at(100_000 - 1, 4_290_000)), "a very slow link");
+    assert!(arrivals.push(Arrival { coalesced: true, ..at(100_000, 4_290_000) }), "the same batch");
 }
 
 #[test]
@@ -62,25 +53,10 @@ fn five_and_no_more_and_truncation() {
 #[test]
 fn the_clock_may_wrap_inside() {
     let mut arrivals = Arrivals::EMPTY;
-    assert!(arrivals.push(Arrival {
-        seq: 0xffff_fff0,
-        ticks: 0x7fff_fff0,
-        coalesced: false
-    }));
-    assert!(arrivals.push(Arrival {
-        seq: 0x10,
-        ticks: 0x10,
-        coalesced: false
-    }));
+    assert!(arrivals.push(Arrival { seq: 0xffff_fff0, ticks: 0x7fff_fff0, coalesced: false }));
+    assert!(arrivals.push(Arrival { seq: 0x10, ticks: 0x10, coalesced: false }));
     let last = arrivals.iter().last();
-    assert_eq!(
-        last,
-        Some(Arrival {
-            seq: 0x10,
-            ticks: 0x10,
-            coalesced: false
-        })
-    );
+    assert_eq!(last, Some(Arrival { seq: 0x10, ticks: 0x10, coalesced: false }));
 }
 
 proptest! {

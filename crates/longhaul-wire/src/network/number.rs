@@ -21,11 +21,7 @@ impl WireRate {
     /// The nearest number on the wire to `rate`; [`Rate::MAX`] gives [`WireRate::UNLIMITED`].
     #[must_use]
     pub fn new(rate: Rate) -> Self {
-        if rate == Rate::MAX {
-            Self::UNLIMITED
-        } else {
-            Self(pack(rate.as_bytes_per_sec(), Self::MANTISSA_BITS))
-        }
+        if rate == Rate::MAX { Self::UNLIMITED } else { Self(pack(rate.as_bytes_per_sec(), Self::MANTISSA_BITS)) }
     }
 
     /// The number as it is on the wire.
@@ -78,13 +74,8 @@ impl WireDelta {
     /// The change, saturating.
     #[must_use]
     pub fn bytes_per_sec(self) -> i64 {
-        let magnitude =
-            i64::try_from(unpack(self.0 & !Self::SIGN, Self::MANTISSA_BITS)).unwrap_or(i64::MAX);
-        if self.0 & Self::SIGN == 0 {
-            magnitude
-        } else {
-            magnitude.wrapping_neg()
-        }
+        let magnitude = i64::try_from(unpack(self.0 & !Self::SIGN, Self::MANTISSA_BITS)).unwrap_or(i64::MAX);
+        if self.0 & Self::SIGN == 0 { magnitude } else { magnitude.wrapping_neg() }
     }
 }
 
@@ -105,11 +96,7 @@ fn pack(value: u64, mantissa_bits: u32) -> u32 {
 fn unpack(bits: u32, mantissa_bits: u32) -> u64 {
     let exponent = bits >> mantissa_bits & EXPONENT_MASK;
     let mantissa = u64::from(bits & !(EXPONENT_MASK << mantissa_bits));
-    if mantissa.leading_zeros() >= exponent {
-        mantissa.checked_shl(exponent).unwrap_or(0)
-    } else {
-        u64::MAX
-    }
+    if mantissa.leading_zeros() >= exponent { mantissa.checked_shl(exponent).unwrap_or(0) } else { u64::MAX }
 }
 
 impl fmt::Debug for WireRate {

@@ -40,21 +40,13 @@ impl QuickStartRate {
     #[must_use]
     pub fn at_least(rate: Rate) -> Self {
         let below = Self::at_most(rate);
-        Self(if below.rate() < rate {
-            below.0.saturating_add(1).min(Self::MAX.0)
-        } else {
-            below.0
-        })
+        Self(if below.rate() < rate { below.0.saturating_add(1).min(Self::MAX.0) } else { below.0 })
     }
 
     /// The rate.
     #[must_use]
     pub fn rate(self) -> Rate {
-        Rate::from_bytes_per_sec(if self.0 == 0 {
-            0
-        } else {
-            Self::UNIT << self.0.min(15)
-        })
+        Rate::from_bytes_per_sec(if self.0 == 0 { 0 } else { Self::UNIT << self.0.min(15) })
     }
 }
 

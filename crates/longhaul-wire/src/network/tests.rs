@@ -21,14 +21,8 @@ fn a_router_rounds_down_and_a_sender_up() {
     let rate = Rate::from_bits_per_sec(100_000);
     assert_eq!(QuickStartRate::at_most(rate).code(), 1);
     assert_eq!(QuickStartRate::at_least(rate).code(), 2);
-    assert_eq!(
-        QuickStartRate::at_most(Rate::from_bits_per_sec(79_000)),
-        QuickStartRate::ZERO
-    );
-    assert_eq!(
-        QuickStartRate::at_least(Rate::from_bytes_per_sec(1)).code(),
-        1
-    );
+    assert_eq!(QuickStartRate::at_most(Rate::from_bits_per_sec(79_000)), QuickStartRate::ZERO);
+    assert_eq!(QuickStartRate::at_least(Rate::from_bytes_per_sec(1)).code(), 1);
     assert_eq!(QuickStartRate::at_least(Rate::ZERO), QuickStartRate::ZERO);
     assert_eq!(QuickStartRate::at_least(Rate::MAX), QuickStartRate::MAX);
 }
@@ -38,15 +32,7 @@ fn a_router_rounds_down_and_a_sender_up() {
 fn nonce_pairs() {
     let nonce = QuickStartNonce::new(0);
     let ones = u32::MAX;
-    let lowered = |from, to| {
-        nonce
-            .lowered(
-                QuickStartRate::from_code(from),
-                QuickStartRate::from_code(to),
-                ones,
-            )
-            .get()
-    };
+    let lowered = |from, to| nonce.lowered(QuickStartRate::from_code(from), QuickStartRate::from_code(to), ones).get();
     assert_eq!(lowered(15, 14), 0x3000_0000);
     assert_eq!(lowered(1, 0), 0x0000_0003);
     assert_eq!(lowered(5, 3), 0x0000_03c0);
@@ -112,27 +98,14 @@ fn no_limit() {
 
 fn rcp(ttl: u8, stamps: u8) -> Forward {
     let rate = WireRate::new(Rate::from_bytes_per_sec(1_000_000));
-    Forward {
-        ttl,
-        stamps,
-        request: Request::Rcp {
-            rate,
-            rtt_micros: 130_000,
-        },
-    }
+    Forward { ttl, stamps, request: Request::Rcp { rate, rtt_micros: 130_000 } }
 }
 
 #[test]
 fn feedback_fails_closed() {
-    let granted = Some(Feedback::Rcp {
-        rate: WireRate::new(Rate::from_bytes_per_sec(1_000_000)),
-    });
+    let granted = Some(Feedback::Rcp { rate: WireRate::new(Rate::from_bytes_per_sec(1_000_000)) });
     assert_eq!(rcp(64, 3).feedback(Some(61)), granted);
-    assert_eq!(
-        rcp(64, 1).feedback(Some(64)),
-        granted,
-        "an emulator that routes without touching the TTL"
-    );
+    assert_eq!(rcp(64, 1).feedback(Some(64)), granted, "an emulator that routes without touching the TTL");
     for (what, forward, ttl) in [
         ("a router did not stamp", rcp(64, 2), Some(61)),
         ("nobody stamped", rcp(64, 0), Some(61)),
@@ -147,39 +120,14 @@ fn feedback_fails_closed() {
 #[test]
 fn quick_start_zero_is_a_denial_and_a_report_draws_nothing() {
     let nonce = QuickStartNonce::new(7);
-    let request = Request::QuickStart {
-        rate: QuickStartRate::ZERO,
-        nonce,
-    };
-    assert_eq!(
-        Forward {
-            ttl: 64,
-            stamps: 1,
-            request
-        }
-        .feedback(Some(63)),
-        Some(Feedback::Denied)
-    );
-    let request = Request::QuickStartReport {
-        rate: QuickStartRate::MAX,
-        nonce,
-    };
-    assert_eq!(
-        Forward {
-            ttl: 64,
-            stamps: 1,
-            request
-        }
-        .feedback(Some(63)),
-        None
-    );
+    let request = Request::QuickStart { rate: QuickStartRate::ZERO, nonce };
+    assert_eq!(Forward { ttl: 64, stamps: 1, request }.feedback(Some(63)), Some(Feedback::Denied));
+    let request = Request::QuickStartReport { rate: QuickStartRate::MAX, nonce };
+    assert_eq!(Forward { ttl: 64, stamps: 1, request }.feedback(Some(63)), None);
 }
 
 fn datagram(network: NetworkOption) -> Vec<u8> {
-    let mut header = Header {
-        flags: Flags::ACK,
-        ..Header::default()
-    };
+    let mut header = Header { flags: Flags::ACK, ..Header::default() };
     header.options.network = Some(network);
     let mut out = vec![0; 60];
     let len = CheshireCodec::emit(&header, &mut out).unwrap();
@@ -191,10 +139,7 @@ fn datagram(network: NetworkOption) -> Vec<u8> {
 #[test]
 fn a_router_edits_in_place() {
     let feedback = Some(Feedback::Denied);
-    let mut bytes = datagram(NetworkOption {
-        forward: Some(rcp(64, 0)),
-        feedback,
-    });
+    let mut bytes = datagram(NetworkOption { forward: Some(rcp(64, 0)), feedback });
     let less = WireRate::new(Rate::from_bytes_per_sec(1_000));
     let stamped = edit_forward(&mut bytes, |forward| {
         forward.stamps += 1;
@@ -203,49 +148,27 @@ fn a_router_edits_in_place() {
         }
     });
     assert!(stamped);
-    let request = Request::Rcp {
-        rate: less,
-        rtt_micros: 130_000,
-    };
-    let expected = NetworkOption {
-        forward: Some(Forward {
-            ttl: 64,
-            stamps: 1,
-            request,
-        }),
-        feedback,
-    };
+    let request = Request::Rcp { rate: less, rtt_micros: 130_000 };
+    let expected = NetworkOption { forward: Some(Forward { ttl: 64, stamps: 1, request }), feedback };
     assert_eq!(bytes, datagram(expected));
 }
 
 #[test]
 fn a_router_leaves_everything_else_alone() {
-    let answer = NetworkOption {
-        forward: None,
-        feedback: Some(Feedback::Denied),
-    };
+    let answer = NetworkOption { forward: None, feedback: Some(Feedback::Denied) };
     let mut bytes = datagram(answer);
     assert!(!edit_forward(&mut bytes, |_| ()));
     assert_eq!(bytes, datagram(answer));
 
-    let request = NetworkOption {
-        forward: Some(rcp(64, 0)),
-        feedback: None,
-    };
+    let request = NetworkOption { forward: Some(rcp(64, 0)), feedback: None };
     let mut bytes = datagram(request);
     let changed = edit_forward(&mut bytes, |forward| {
-        forward.request = Request::QuickStart {
-            rate: QuickStartRate::MAX,
-            nonce: QuickStartNonce::new(1),
-        };
+        forward.request = Request::QuickStart { rate: QuickStartRate::MAX, nonce: QuickStartNonce::new(1) };
     });
     assert!(!changed, "another kind of request");
     assert_eq!(bytes, datagram(request));
 
     for len in 0..bytes.len() - 4 {
-        assert!(
-            !edit_forward(&mut bytes[..len], |_| ()),
-            "{len} bytes are no segment"
-        );
+        assert!(!edit_forward(&mut bytes[..len], |_| ()), "{len} bytes are no segment");
     }
 }

@@ -80,10 +80,7 @@ fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
     if !options.arrivals.is_empty() {
         writer.put_experiment(ExId::ARRIVALS, options.arrivals.body_len())?;
         writer.put(&options.arrivals.first_bytes())?;
-        options
-            .arrivals
-            .further_bytes()
-            .try_for_each(|bytes| writer.put(&bytes))?;
+        options.arrivals.further_bytes().try_for_each(|bytes| writer.put(&bytes))?;
     }
     if let Some(timeout) = options.user_timeout {
         let [high, low] = timeout.bits().to_be_bytes();
@@ -93,15 +90,9 @@ fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
         (options.microsecond_timestamps, ExId::MICROSECOND_TIMESTAMPS),
         (options.arrival_permitted, ExId::ARRIVALS),
         (options.probe_permitted, ExId::PROBES),
-        (
-            options.network_permitted && network.is_none(),
-            ExId::NETWORK,
-        ),
+        (options.network_permitted && network.is_none(), ExId::NETWORK),
     ];
-    permitted
-        .iter()
-        .filter(|(is, _)| *is)
-        .try_for_each(|&(_, exid)| writer.put_experiment(exid, 0))
+    permitted.iter().filter(|(is, _)| *is).try_for_each(|&(_, exid)| writer.put_experiment(exid, 0))
 }
 
 /// Fills a slice from its beginning; a write that does not fit gives `None`.

@@ -58,9 +58,7 @@ fn parse_syn_only(kind: u8, body: &[u8], options: &mut Options) {
             options.mss.get_or_insert(u16::from_be_bytes([high, low]));
         }
         (kind::WINDOW_SCALE, &[shift]) => {
-            options
-                .window_scale
-                .get_or_insert(shift.min(MAX_WINDOW_SCALE));
+            options.window_scale.get_or_insert(shift.min(MAX_WINDOW_SCALE));
         }
         (kind::SACK_PERMITTED, []) => options.sack_permitted = true,
         _ => {}
@@ -87,9 +85,7 @@ fn parse_experiment(body: &[u8], syn: bool, options: &mut Options) {
             options.arrivals = Arrivals::parse(body).unwrap_or_default();
         }
         (ExId::PROBES, false) if options.probe_echo.is_none() => {
-            options.probe_echo = body.try_into().ok().map(|value| ProbeEcho {
-                value: u32::from_be_bytes(value),
-            });
+            options.probe_echo = body.try_into().ok().map(|value| ProbeEcho { value: u32::from_be_bytes(value) });
         }
         (ExId::NETWORK, _) => parse_network(body, syn, options),
         _ => {}

@@ -29,15 +29,9 @@ impl<'a> RawOptions<'a> {
 
     /// The option whose kind is `kind` and whose length and body are at the beginning of `tail`.
     fn take(&mut self, kind: u8, tail: &'a [u8]) -> Result<RawOption<'a>, ParseError> {
-        let (&len, tail) = tail
-            .split_first()
-            .ok_or(ParseError::OptionOverrun { kind })?;
-        let body_len = len
-            .checked_sub(2)
-            .ok_or(ParseError::OptionLength { kind, len })?;
-        let (body, rest) = tail
-            .split_at_checked(usize::from(body_len))
-            .ok_or(ParseError::OptionOverrun { kind })?;
+        let (&len, tail) = tail.split_first().ok_or(ParseError::OptionOverrun { kind })?;
+        let body_len = len.checked_sub(2).ok_or(ParseError::OptionLength { kind, len })?;
+        let (body, rest) = tail.split_at_checked(usize::from(body_len)).ok_or(ParseError::OptionOverrun { kind })?;
         self.rest = rest;
         let start = self.bytes.len().saturating_sub(tail.len());
         Ok(RawOption { kind, body, start })

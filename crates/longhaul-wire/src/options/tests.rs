@@ -1,24 +1,17 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::network::{
-    Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
-};
+use crate::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
 use crate::{Arrival, CheshireCodec, Codec, Header, SackBlock};
 
 const TIMESTAMPS: Timestamps = Timestamps { value: 1, echo: 2 };
 const QUICK_START: Forward = Forward {
     ttl: 64,
     stamps: 0,
-    request: Request::QuickStart {
-        rate: QuickStartRate::MAX,
-        nonce: QuickStartNonce::new(0x1234_5678),
-    },
+    request: Request::QuickStart { rate: QuickStartRate::MAX, nonce: QuickStartNonce::new(0x1234_5678) },
 };
-const QUICK_START_RESPONSE: Feedback = Feedback::QuickStart {
-    rate: QuickStartRate::MAX,
-    nonce: QuickStartNonce::new(0x1234_5678),
-};
+const QUICK_START_RESPONSE: Feedback =
+    Feedback::QuickStart { rate: QuickStartRate::MAX, nonce: QuickStartNonce::new(0x1234_5678) };
 
 fn syn() -> Options {
     Options {
@@ -31,32 +24,20 @@ fn syn() -> Options {
 }
 
 fn sack(count: u32) -> SackBlocks {
-    (0..count)
-        .map(|i| SackBlock {
-            left: 10_000 * (i + 1),
-            right: 10_000 * (i + 1) + 5_000,
-        })
-        .collect()
+    (0..count).map(|i| SackBlock { left: 10_000 * (i + 1), right: 10_000 * (i + 1) + 5_000 }).collect()
 }
 
 fn arrivals(count: u32) -> Arrivals {
     let mut arrivals = Arrivals::EMPTY;
     for i in 0..count {
-        assert!(arrivals.push(Arrival::new(
-            i,
-            Time::from_nanos(u64::from(i) * 1000),
-            false
-        )));
+        assert!(arrivals.push(Arrival::new(i, Time::from_nanos(u64::from(i) * 1000), false)));
     }
     arrivals
 }
 
 fn bytes(options: &Options) -> Vec<u8> {
     let mut out = [0; 60];
-    let header = Header {
-        options: options.clone(),
-        ..Header::default()
-    };
+    let header = Header { options: options.clone(), ..Header::default() };
     let len = CheshireCodec::emit(&header, &mut out).unwrap();
     assert_eq!(len, CheshireCodec::header_len(options));
     out[12..len].to_vec()
@@ -94,16 +75,11 @@ fn a_quick_start_request_on_a_syn_costs_the_probe_echo() {
         microsecond_timestamps: true,
         arrival_permitted: true,
         probe_permitted: true,
-        network: Some(NetworkOption {
-            forward: Some(QUICK_START),
-            feedback: None,
-        }),
+        network: Some(NetworkOption { forward: Some(QUICK_START), feedback: None }),
         ..syn()
     };
     assert!(!options.fit(Flags::SYN, 0));
-    assert!(
-        options.microsecond_timestamps && options.arrival_permitted && !options.probe_permitted
-    );
+    assert!(options.microsecond_timestamps && options.arrival_permitted && !options.probe_permitted);
     assert!(options.network.is_some() && options.network_permitted);
     assert_eq!(bytes(&options).len(), 40);
 }
@@ -114,10 +90,7 @@ fn a_quick_start_response_on_a_syn_ack_leaves_room_for_all_flags() {
         microsecond_timestamps: true,
         arrival_permitted: true,
         probe_permitted: true,
-        network: Some(NetworkOption {
-            forward: None,
-            feedback: Some(QUICK_START_RESPONSE),
-        }),
+        network: Some(NetworkOption { forward: None, feedback: Some(QUICK_START_RESPONSE) }),
         ..syn()
     };
     assert!(options.fit(Flags::SYN | Flags::ACK, 0));
@@ -128,10 +101,7 @@ fn a_quick_start_response_on_a_syn_ack_leaves_room_for_all_flags() {
 #[test]
 fn data_segment_budget() {
     let timestamps = Some(TIMESTAMPS);
-    let plain = Options {
-        timestamps,
-        ..Options::NONE
-    };
+    let plain = Options { timestamps, ..Options::NONE };
     let len = |change: &dyn Fn(&mut Options)| {
         let mut options = plain.clone();
         change(&mut options);
@@ -159,71 +129,34 @@ fn data_segment_budget() {
         assert_eq!(len(&both), expected);
     }
     let (rate, delta) = (WireRate::default(), WireDelta::default());
-    for feedback in [
-        QUICK_START_RESPONSE,
-        Feedback::Rcp { rate },
-        Feedback::Xcp { delta },
-    ] {
+    for feedback in [QUICK_START_RESPONSE, Feedback::Rcp { rate }, Feedback::Xcp { delta }] {
         let both = |options: &mut Options| {
             options.sack = sack(2);
-            options.network = Some(NetworkOption {
-                forward: None,
-                feedback: Some(feedback),
-            });
+            options.network = Some(NetworkOption { forward: None, feedback: Some(feedback) });
         };
         assert_eq!(len(&both), 40);
     }
-    let rcp = Request::Rcp {
-        rate,
-        rtt_micros: 0,
-    };
-    let xcp = Request::Xcp {
-        throughput: rate,
-        rtt_micros: 0,
-        delta,
-    };
+    let rcp = Request::Rcp { rate, rtt_micros: 0 };
+    let xcp = Request::Xcp { throughput: rate, rtt_micros: 0, delta };
     for (request, expected) in [(QUICK_START.request, 24), (rcp, 28), (xcp, 32)] {
-        let forward = Some(Forward {
-            request,
-            ..QUICK_START
-        });
-        let network = Some(NetworkOption {
-            forward,
-            feedback: None,
-        });
+        let forward = Some(Forward { request, ..QUICK_START });
+        let network = Some(NetworkOption { forward, feedback: None });
         assert_eq!(len(&|options| options.network = network), expected);
     }
 }
 
 #[test]
 fn the_usual_alignment_is_that_of_other_stacks() {
-    let options = Options {
-        timestamps: Some(TIMESTAMPS),
-        sack: sack(1),
-        ..Options::NONE
-    };
-    assert_eq!(
-        bytes(&options)[..16],
-        [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 5, 10]
-    );
-    let options = Options {
-        mss: Some(536),
-        sack_permitted: true,
-        window_scale: Some(2),
-        ..Options::NONE
-    };
+    let options = Options { timestamps: Some(TIMESTAMPS), sack: sack(1), ..Options::NONE };
+    assert_eq!(bytes(&options)[..16], [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 5, 10]);
+    let options = Options { mss: Some(536), sack_permitted: true, window_scale: Some(2), ..Options::NONE };
     assert_eq!(bytes(&options), [2, 4, 2, 24, 1, 1, 4, 2, 1, 3, 3, 2]);
 }
 
 #[test]
 fn what_does_not_fit_aligned_is_packed() {
     let timeout = UserTimeout::from_bits(0x8002);
-    let options = Options {
-        timestamps: Some(TIMESTAMPS),
-        sack: sack(3),
-        user_timeout: timeout,
-        ..Options::NONE
-    };
+    let options = Options { timestamps: Some(TIMESTAMPS), sack: sack(3), user_timeout: timeout, ..Options::NONE };
     let bytes = bytes(&options);
     assert_eq!(bytes.len(), 40);
     assert_eq!(bytes[..2], [8, 10]);
@@ -261,76 +194,37 @@ fn fit_keeps_the_order_of_priority() {
     // The first block lies below the acknowledgment number: a D-SACK and one more, 10 + 18 bytes.
     assert_eq!(fitted(&everything, 17_000), (2, false, None, 1, false));
     // Few arrivals make room for a user timeout and further blocks.
-    let few = Options {
-        arrivals: arrivals(1),
-        ..everything.clone()
-    };
+    let few = Options { arrivals: arrivals(1), ..everything.clone() };
     assert_eq!(fitted(&few, 0), (1, false, None, 1, true));
-    let none = Options {
-        arrivals: Arrivals::EMPTY,
-        ..everything.clone()
-    };
+    let none = Options { arrivals: Arrivals::EMPTY, ..everything.clone() };
     assert_eq!(fitted(&none, 0), (3, false, None, 0, true));
-    let echo = Options {
-        probe_echo: Some(ProbeEcho { value: 9 }),
-        ..everything.clone()
-    };
+    let echo = Options { probe_echo: Some(ProbeEcho { value: 9 }), ..everything.clone() };
     assert_eq!(fitted(&echo, 0), (1, true, None, 1, false));
     assert_eq!(fitted(&echo, 17_000), (2, true, None, 0, true));
-    let network = Some(NetworkOption {
-        forward: None,
-        feedback: Some(QUICK_START_RESPONSE),
-    });
-    let with_network = Options {
-        network,
-        ..everything
-    };
+    let network = Some(NetworkOption { forward: None, feedback: Some(QUICK_START_RESPONSE) });
+    let with_network = Options { network, ..everything };
     assert_eq!(fitted(&with_network, 17_000), (2, false, network, 0, false));
 }
 
 #[test]
 fn the_answer_outranks_the_request() {
-    let both = NetworkOption {
-        forward: Some(QUICK_START),
-        feedback: Some(QUICK_START_RESPONSE),
-    };
-    let mut options = Options {
-        timestamps: Some(TIMESTAMPS),
-        sack: sack(1),
-        network: Some(both),
-        ..Options::NONE
-    };
+    let both = NetworkOption { forward: Some(QUICK_START), feedback: Some(QUICK_START_RESPONSE) };
+    let mut options = Options { timestamps: Some(TIMESTAMPS), sack: sack(1), network: Some(both), ..Options::NONE };
     assert!(options.fit(Flags::ACK, 0));
     assert_eq!(options.network, Some(both));
     options.probe_echo = Some(ProbeEcho { value: 1 });
     assert!(!options.fit(Flags::ACK, 0));
-    assert_eq!(
-        options.network,
-        Some(NetworkOption {
-            forward: None,
-            ..both
-        })
-    );
+    assert_eq!(options.network, Some(NetworkOption { forward: None, ..both }));
 }
 
 #[test]
 fn fit_moves_nothing_to_the_wrong_place() {
-    let mut options = Options {
-        sack: sack(1),
-        arrivals: arrivals(1),
-        probe_echo: Some(ProbeEcho { value: 1 }),
-        ..syn()
-    };
+    let mut options =
+        Options { sack: sack(1), arrivals: arrivals(1), probe_echo: Some(ProbeEcho { value: 1 }), ..syn() };
     assert!(!options.fit(Flags::SYN, 0));
     assert_eq!(options, syn());
     assert!(!options.fit(Flags::ACK, 0));
-    assert_eq!(
-        options,
-        Options {
-            timestamps: Some(TIMESTAMPS),
-            ..Options::NONE
-        }
-    );
+    assert_eq!(options, Options { timestamps: Some(TIMESTAMPS), ..Options::NONE });
     assert!(options.fit(Flags::ACK, 0));
 }
 
@@ -342,21 +236,9 @@ fn user_timeouts() {
     assert_eq!(bits(32_767), Some(32_767));
     assert_eq!(bits(32_768), Some(0x8000 | 547), "rounded up to minutes");
     assert_eq!(bits(u64::from(u16::MAX) * 60), Some(0xffff));
-    assert_eq!(
-        UserTimeout::from_span(Span::MAX).map(UserTimeout::bits),
-        Some(0xffff)
-    );
-    assert_eq!(
-        UserTimeout::from_span(Span::from_millis(1)).map(UserTimeout::bits),
-        Some(1)
-    );
-    assert_eq!(
-        UserTimeout::from_bits(0x8002).map(UserTimeout::span),
-        Some(Span::from_secs(120))
-    );
-    assert_eq!(
-        UserTimeout::from_bits(7).map(UserTimeout::span),
-        Some(Span::from_secs(7))
-    );
+    assert_eq!(UserTimeout::from_span(Span::MAX).map(UserTimeout::bits), Some(0xffff));
+    assert_eq!(UserTimeout::from_span(Span::from_millis(1)).map(UserTimeout::bits), Some(1));
+    assert_eq!(UserTimeout::from_bits(0x8002).map(UserTimeout::span), Some(Span::from_secs(120)));
+    assert_eq!(UserTimeout::from_bits(7).map(UserTimeout::span), Some(Span::from_secs(7)));
     assert_eq!(UserTimeout::from_bits(0x8000), None);
 }

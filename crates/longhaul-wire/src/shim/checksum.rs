@@ -8,12 +8,7 @@ pub(super) struct Sum(u64);
 
 impl Sum {
     /// The pseudo-header of RFC 9293, section 3.1, and RFC 8200, section 8.1: the order of words does not matter.
-    pub(super) fn pseudo_header(
-        source: IpAddr,
-        destination: IpAddr,
-        protocol: u8,
-        len: u16,
-    ) -> Self {
+    pub(super) fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, len: u16) -> Self {
         let mut sum = Self::default();
         for address in [source, destination] {
             match address {
@@ -66,9 +61,7 @@ const PROTOCOLS: u16 = 17 - 6;
 /// checksum (RFC 768). The segment's urgent pointer must be zero and URG clear.
 #[must_use]
 pub fn udp_checksum_from_tcp(tcp_checksum: u16, len: u16) -> u16 {
-    let sum = u64::from(!tcp_checksum)
-        .wrapping_add(u64::from(PROTOCOLS))
-        .wrapping_add(u64::from(len));
+    let sum = u64::from(!tcp_checksum).wrapping_add(u64::from(PROTOCOLS)).wrapping_add(u64::from(len));
     match Sum(sum).checksum() {
         0 => 0xffff,
         checksum => checksum,
@@ -80,8 +73,6 @@ pub fn udp_checksum_from_tcp(tcp_checksum: u16, len: u16) -> u16 {
 #[must_use]
 pub fn tcp_checksum_from_udp(udp_checksum: u16, len: u16) -> u16 {
     // Subtraction in ones' complement adds the complement.
-    let sum = u64::from(!udp_checksum)
-        .wrapping_add(u64::from(!PROTOCOLS))
-        .wrapping_add(u64::from(!len));
+    let sum = u64::from(!udp_checksum).wrapping_add(u64::from(!PROTOCOLS)).wrapping_add(u64::from(!len));
     Sum(sum).checksum()
 }

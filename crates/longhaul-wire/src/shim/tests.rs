@@ -7,17 +7,9 @@ use crate::{CheshireCodec, Codec, Flags, Header, Timestamps};
 const PAYLOAD: &[u8] = b"an odd length";
 
 fn datagram() -> Vec<u8> {
-    let mut header = Header {
-        flags: Flags::ACK | Flags::PSH | Flags::AE,
-        window: 512,
-        seq: 1000,
-        ack: 7,
-        ..Header::default()
-    };
-    header.options.timestamps = Some(Timestamps {
-        value: 55,
-        echo: 44,
-    });
+    let mut header =
+        Header { flags: Flags::ACK | Flags::PSH | Flags::AE, window: 512, seq: 1000, ack: 7, ..Header::default() };
+    header.options.timestamps = Some(Timestamps { value: 55, echo: 44 });
     let mut bytes = vec![0; 24];
     CheshireCodec::emit(&header, &mut bytes).unwrap();
     bytes.extend_from_slice(PAYLOAD);
@@ -27,10 +19,7 @@ fn datagram() -> Vec<u8> {
 fn addresses(v6: bool) -> (SocketAddr, SocketAddr) {
     let parse = |text: &str| text.parse().unwrap();
     if v6 {
-        (
-            parse("[2001:db8::1]:40000"),
-            parse("[2001:db8:ffff::2]:7000"),
-        )
+        (parse("[2001:db8::1]:40000"), parse("[2001:db8:ffff::2]:7000"))
     } else {
         (parse("192.0.2.1:40000"), parse("198.51.100.255:7000"))
     }
@@ -47,73 +36,39 @@ fn to_tcp(datagram: &[u8], v6: bool, ip: IpFields) -> Vec<u8> {
 /// What an independent implementation reads.
 fn read(packet: &[u8]) -> (IpHeaders, etherparse::TcpHeader, Vec<u8>) {
     let headers = PacketHeaders::from_ip_slice(packet).unwrap();
-    let Some(etherparse::NetHeaders::Ipv4(..) | etherparse::NetHeaders::Ipv6(..)) = headers.net
-    else {
+    let Some(etherparse::NetHeaders::Ipv4(..) | etherparse::NetHeaders::Ipv6(..)) = headers.net else {
         panic!("no IP")
     };
-    let Some(TransportHeader::Tcp(tcp)) = headers.transport else {
-        panic!("no TCP")
-    };
+    let Some(TransportHeader::Tcp(tcp)) = headers.transport else { panic!("no TCP") };
     let (ip, _) = IpHeaders::from_slice(packet).unwrap();
     (ip, tcp, headers.payload.slice().to_vec())
 }
 
 #[test]
 fn etherparse_reads_the_ipv4_form() {
-    let fields = IpFields {
-        ttl: 61,
-        tos: 0x05,
-        identification: 0xbeef,
-    };
+    let fields = IpFields { ttl: 61, tos: 0x05, identification: 0xbeef };
     let packet = to_tcp(&datagram(), false, fields);
     let (ip, tcp, payload) = read(&packet);
-    let IpHeaders::Ipv4(ip, _) = ip else {
-        panic!("not IPv4")
-    };
-    assert_eq!(
-        (ip.source, ip.destination),
-        ([192, 0, 2, 1], [198, 51, 100, 255])
-    );
-    assert_eq!(
-        (ip.time_to_live, ip.identification, ip.dont_fragment),
-        (61, 0xbeef, true)
-    );
+    let IpHeaders::Ipv4(ip, _) = ip else { panic!("not IPv4") };
+    assert_eq!((ip.source, ip.destination), ([192, 0, 2, 1], [198, 51, 100, 255]));
+    assert_eq!((ip.time_to_live, ip.identification, ip.dont_fragment), (61, 0xbeef, true));
     assert_eq!((ip.dscp.value(), ip.ecn.value()), (1, 1));
     assert_eq!(ip.header_checksum, ip.calc_header_checksum());
     assert_eq!(usize::from(ip.total_len), packet.len());
     assert_eq!(tcp.checksum, tcp.calc_checksum_ipv4(&ip, &payload).unwrap());
     assert_eq!((tcp.source_port, tcp.destination_port), (40_000, 7_000));
-    assert_eq!(
-        (
-            tcp.sequence_number,
-            tcp.acknowledgment_number,
-            tcp.window_size
-        ),
-        (1000, 7, 512)
-    );
+    assert_eq!((tcp.sequence_number, tcp.acknowledgment_number, tcp.window_size), (1000, 7, 512));
     assert!(tcp.ack && tcp.psh && tcp.ns && !tcp.syn && !tcp.urg);
-    assert_eq!(
-        tcp.options.as_slice(),
-        [1, 1, 8, 10, 0, 0, 0, 55, 0, 0, 0, 44]
-    );
+    assert_eq!(tcp.options.as_slice(), [1, 1, 8, 10, 0, 0, 0, 55, 0, 0, 0, 44]);
     assert_eq!(payload, PAYLOAD);
 }
 
 #[test]
 fn etherparse_reads_the_ipv6_form() {
-    let fields = IpFields {
-        ttl: 61,
-        tos: 0xb9,
-        identification: 0,
-    };
+    let fields = IpFields { ttl: 61, tos: 0xb9, identification: 0 };
     let (ip, tcp, payload) = read(&to_tcp(&datagram(), true, fields));
-    let IpHeaders::Ipv6(ip, _) = ip else {
-        panic!("not IPv6")
-    };
-    assert_eq!(
-        (ip.traffic_class, ip.flow_label.value(), ip.hop_limit),
-        (0xb9, 0, 61)
-    );
+    let IpHeaders::Ipv6(ip, _) = ip else { panic!("not IPv6") };
+    assert_eq!((ip.traffic_class, ip.flow_label.value(), ip.hop_limit), (0xb9, 0, 61));
     assert_eq!(IpAddr::from(ip.source), addresses(true).0.ip());
     assert_eq!(IpAddr::from(ip.destination), addresses(true).1.ip());
     assert_eq!(tcp.checksum, tcp.calc_checksum_ipv6(&ip, &payload).unwrap());
@@ -123,24 +78,12 @@ fn etherparse_reads_the_ipv6_form() {
 #[test]
 fn there_and_back() {
     for v6 in [false, true] {
-        let fields = IpFields {
-            ttl: 61,
-            tos: 0xb9,
-            identification: if v6 { 0 } else { 7 },
-        };
+        let fields = IpFields { ttl: 61, tos: 0xb9, identification: if v6 { 0 } else { 7 } };
         let packet = to_tcp(&datagram(), v6, fields);
         let mut out = vec![0; packet.len()];
         let converted = udp_from_tcp(&packet, &mut out).unwrap();
         let (source, destination) = addresses(v6);
-        assert_eq!(
-            converted,
-            FromTcp {
-                source,
-                destination,
-                ip: fields,
-                len: datagram().len()
-            }
-        );
+        assert_eq!(converted, FromTcp { source, destination, ip: fields, len: datagram().len() });
         assert_eq!(out[..converted.len], datagram());
     }
 }
@@ -153,23 +96,15 @@ fn a_segment_that_etherparse_wrote() {
     tcp.syn = true;
     let payload = [1, 2, 3];
     let packet = |tcp: etherparse::TcpHeader| {
-        let builder =
-            etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9).tcp_header(tcp);
+        let builder = etherparse::PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9).tcp_header(tcp);
         let mut packet = Vec::new();
         builder.write(&mut packet, &payload).unwrap();
         packet
     };
     let mut out = [0; 64];
     let converted = udp_from_tcp(&packet(tcp), &mut out).unwrap();
-    assert_eq!(
-        (converted.source.port(), converted.destination.port()),
-        (1, 2)
-    );
-    assert_eq!(
-        out[..converted.len],
-        [0x50, 0x02, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 1, 2, 3],
-        "URG is cleared"
-    );
+    assert_eq!((converted.source.port(), converted.destination.port()), (1, 2));
+    assert_eq!(out[..converted.len], [0x50, 0x02, 0, 4, 0, 0, 0, 3, 0, 0, 0, 0, 1, 2, 3], "URG is cleared");
 }
 
 #[test]
@@ -181,18 +116,10 @@ fn every_flipped_bit_and_every_truncation_is_noticed() {
         for bit in header * 8..packet.len() * 8 {
             let mut bad = packet.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(
-                udp_from_tcp(&bad, &mut out),
-                Err(ShimError::Checksum),
-                "bit {bit}"
-            );
+            assert_eq!(udp_from_tcp(&bad, &mut out), Err(ShimError::Checksum), "bit {bit}");
         }
         for len in 0..packet.len() {
-            assert_eq!(
-                udp_from_tcp(&packet[..len], &mut out),
-                Err(ShimError::NotIp),
-                "{len} bytes"
-            );
+            assert_eq!(udp_from_tcp(&packet[..len], &mut out), Err(ShimError::NotIp), "{len} bytes");
         }
     }
 }
@@ -208,11 +135,7 @@ fn what_is_no_tcp_is_refused() {
     assert_eq!(changed(9, 17), Err(ShimError::NotTcp), "UDP");
     assert_eq!(changed(6, 0x20), Err(ShimError::NotTcp), "a first fragment");
     assert_eq!(changed(7, 1), Err(ShimError::NotTcp), "a later fragment");
-    assert_eq!(
-        changed(0, 0x44),
-        Err(ShimError::NotIp),
-        "a header of four words"
-    );
+    assert_eq!(changed(0, 0x44), Err(ShimError::NotIp), "a header of four words");
     assert_eq!(changed(0, 0x55), Err(ShimError::NotIp), "version 5");
 }
 
@@ -234,52 +157,22 @@ fn bad_arguments() {
     let (v4, v4_peer) = addresses(false);
     let (_, v6) = addresses(true);
     let ip = IpFields::default();
-    assert_eq!(
-        tcp_from_udp(&[0x50; 11], v4, v4_peer, ip, &mut [0; 99]),
-        Err(ShimError::NotASegment)
-    );
-    assert_eq!(
-        tcp_from_udp(&[0x60; 12], v4, v4_peer, ip, &mut [0; 99]),
-        Err(ShimError::NotASegment)
-    );
-    assert_eq!(
-        tcp_from_udp(&[0x40; 12], v4, v4_peer, ip, &mut [0; 99]),
-        Err(ShimError::NotASegment)
-    );
-    assert_eq!(
-        tcp_from_udp(&[0x50; 12], v4, v6, ip, &mut [0; 99]),
-        Err(ShimError::MixedAddresses)
-    );
+    assert_eq!(tcp_from_udp(&[0x50; 11], v4, v4_peer, ip, &mut [0; 99]), Err(ShimError::NotASegment));
+    assert_eq!(tcp_from_udp(&[0x60; 12], v4, v4_peer, ip, &mut [0; 99]), Err(ShimError::NotASegment));
+    assert_eq!(tcp_from_udp(&[0x40; 12], v4, v4_peer, ip, &mut [0; 99]), Err(ShimError::NotASegment));
+    assert_eq!(tcp_from_udp(&[0x50; 12], v4, v6, ip, &mut [0; 99]), Err(ShimError::MixedAddresses));
     let long = vec![0x50; 65_510];
     let mut out = vec![0; 70_000];
-    assert_eq!(
-        tcp_from_udp(&long, v4, v4_peer, ip, &mut out),
-        Err(ShimError::TooLong { len: 65_538 })
-    );
-    assert!(
-        tcp_from_udp(&long[..65_507], v4, v4_peer, ip, &mut out).is_ok(),
-        "the longest UDP payload over IPv4"
-    );
+    assert_eq!(tcp_from_udp(&long, v4, v4_peer, ip, &mut out), Err(ShimError::TooLong { len: 65_538 }));
+    assert!(tcp_from_udp(&long[..65_507], v4, v4_peer, ip, &mut out).is_ok(), "the longest UDP payload over IPv4");
     for len in 0..40 {
-        let expected = ShimError::BufferTooSmall {
-            needed: 40,
-            available: len,
-        };
-        assert_eq!(
-            tcp_from_udp(&[0x50; 12], v4, v4_peer, ip, &mut vec![0; len]),
-            Err(expected)
-        );
+        let expected = ShimError::BufferTooSmall { needed: 40, available: len };
+        assert_eq!(tcp_from_udp(&[0x50; 12], v4, v4_peer, ip, &mut vec![0; len]), Err(expected));
     }
     let packet = to_tcp(&datagram(), false, ip);
     for available in 0..datagram().len() {
-        let expected = ShimError::BufferTooSmall {
-            needed: datagram().len(),
-            available,
-        };
-        assert_eq!(
-            udp_from_tcp(&packet, &mut vec![0; available]),
-            Err(expected)
-        );
+        let expected = ShimError::BufferTooSmall { needed: datagram().len(), available };
+        assert_eq!(udp_from_tcp(&packet, &mut vec![0; available]), Err(expected));
     }
 }
 

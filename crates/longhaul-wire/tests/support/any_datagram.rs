@@ -39,42 +39,22 @@ fn check_codec(datagram: &[u8]) {
     assert_eq!(CheshireCodec::parse(&routed), Ok((header.clone(), payload)));
     edit_forward(&mut routed, |forward| forward.stamps = !forward.stamps);
     let (routed, _) = CheshireCodec::parse(&routed).expect("the length is the same");
-    let stamps = routed
-        .options
-        .network
-        .and_then(|network| network.forward)
-        .map(|forward| forward.stamps);
+    let stamps = routed.options.network.and_then(|network| network.forward).map(|forward| forward.stamps);
     assert_eq!(stamps, forward.map(|forward| !forward.stamps));
 }
 
 fn check_shim(datagram: &[u8]) {
-    for [source, destination] in [
-        ["192.0.2.1:1", "198.51.100.2:65535"],
-        ["[2001:db8::1]:7", "[2001:db8::2]:0"],
-    ] {
+    for [source, destination] in [["192.0.2.1:1", "198.51.100.2:65535"], ["[2001:db8::1]:7", "[2001:db8::2]:0"]] {
         let parse = |text: &str| -> SocketAddr { text.parse().expect("an address") };
         let (source, destination) = (parse(source), parse(destination));
-        let ip = IpFields {
-            ttl: 3,
-            tos: 0xff,
-            identification: 0,
-        };
+        let ip = IpFields { ttl: 3, tos: 0xff, identification: 0 };
         let mut packet = vec![0; datagram.len() + shim::MAX_GROWTH];
         let Ok(len) = shim::tcp_from_udp(datagram, source, destination, ip, &mut packet) else {
             continue;
         };
         let mut back = vec![0; datagram.len()];
-        let converted =
-            shim::udp_from_tcp(&packet[..len], &mut back).expect("what was written is valid");
-        assert_eq!(
-            converted,
-            shim::FromTcp {
-                source,
-                destination,
-                ip,
-                len: datagram.len()
-            }
-        );
+        let converted = shim::udp_from_tcp(&packet[..len], &mut back).expect("what was written is valid");
+        assert_eq!(converted, shim::FromTcp { source, destination, ip, len: datagram.len() });
         // URG is the only bit that does not pass.
         assert_eq!(back[1], datagram[1] & !0x20);
         back[1] = datagram[1];

@@ -84,15 +84,8 @@ fn batches_are_cut_and_both_directions_merged_by_time() {
     drop(capture);
     let records = read(&path);
     let order: Vec<_> = records.iter().map(|(port, seq, time, _)| (*port, *seq, *time)).collect();
-    let expected = [
-        (1, 1, 0),
-        (1, 101, 0),
-        (1, 201, 0),
-        (2, 9, 10_000),
-        (2, 39, 10_000),
-        (2, 69, 10_000),
-        (1, 251, 20_000),
-    ];
+    let expected =
+        [(1, 1, 0), (1, 101, 0), (1, 201, 0), (2, 9, 10_000), (2, 39, 10_000), (2, 69, 10_000), (1, 251, 20_000)];
     assert_eq!(order, expected);
     // TOS, don't fragment, TTL, protocol.
     let fields = |packet: &[u8]| [packet[1], packet[6], packet[8], packet[9]];

@@ -130,9 +130,9 @@ impl Io {
     /// Ready once the socket may take datagrams again.
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<io::Result<()>> {
         ready!(self.socket.poll_send_ready(cx))?;
-        let tried = self.socket.try_io(Interest::WRITABLE, || {
-            if retry() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
-        });
+        let tried = self
+            .socket
+            .try_io(Interest::WRITABLE, || if retry() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) });
         match tried {
             // Readiness was cleared: ask again, so that the waker is registered.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.poll_send_ready(cx),
@@ -215,7 +215,9 @@ impl Io {
             Kind::OutOfMemory => Fault::NoBuffers,
             // On Windows a reset is what an unreachable port is reported as.
             Kind::ConnectionRefused | Kind::ConnectionReset => Fault::Refused,
-            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => Fault::Soft,
+            Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => {
+                Fault::Soft
+            }
             // A firewall; segmentation offload that the driver refuses, and will not be asked for again.
             Kind::PermissionDenied | Kind::InvalidInput => Fault::Soft,
             _ if error.raw_os_error().is_some_and(|code| NO_BUFFERS.contains(&code)) => Fault::NoBuffers,

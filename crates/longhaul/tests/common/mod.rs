@@ -48,7 +48,11 @@ pub async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output>
         match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls >= times => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                // The next poll comes whether there is a reason for it or not.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
         }
     })
     .await
