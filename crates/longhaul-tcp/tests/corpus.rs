@@ -1,4 +1,5 @@
 //! The fuzz targets' corpora, replayed, and some thousand scripts of noise on top.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 #[path = "support/hostile.rs"]
 mod hostile;

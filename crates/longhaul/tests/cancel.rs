@@ -1,4 +1,5 @@
 //! Futures that are dropped before they are complete, at every poll that they have.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
 

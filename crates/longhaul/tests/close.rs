@@ -1,4 +1,5 @@
 //! How connections end.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Addresses, sockets, many connections.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
 

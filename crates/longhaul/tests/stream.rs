@@ -1,4 +1,5 @@
 //! Streams over real loopback sockets.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,5 @@
 //! TLS over a stream: what it needs is no more than the traits.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
 

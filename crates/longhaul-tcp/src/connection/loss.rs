@@ -19,8 +19,8 @@ const REO_WND_PERSIST: u32 = 16;
 /// RFC 9293, section 3.8.3: R2 is at least 100 seconds; this many timeouts in a row take about 15 minutes at most.
 const MAX_TIMEOUTS: u32 = 15;
 /// Repetitions of a FIN that answers the peer's, with nothing else unacknowledged: a peer that closed and then ended
-/// its process will never answer. About six seconds with the least RTO.
-const MAX_FIN_TIMEOUTS: u32 = 4;
+/// its process will never answer. About a minute and a half with the least RTO.
+const MAX_FIN_TIMEOUTS: u32 = 8;
 /// RFC 9293, section 3.8.3: how long a silent peer is not given up.
 const R2: Span = Span::from_secs(100);
 /// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.

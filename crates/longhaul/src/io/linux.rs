@@ -144,10 +144,6 @@ impl Io {
         }
     }
 
-    pub(crate) fn quiet(&self, receiver: &mut Receiver) {
-        receiver.batch.release();
-    }
-
     /// Sets the timer; it is one for all that the endpoint waits for.
     pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
         self.timer.get_ref().arm(at.map(|t| t.as_nanos().max(1)))
