@@ -17,7 +17,7 @@ mod tests;
 use bits::BitRing;
 
 const NIL: u32 = u32::MAX;
-const MIN_CAPACITY: usize = 64;
+const MIN_CAPACITY: usize = 16;
 
 /// One segment in flight. 32 bytes: at 10 Gb/s and 600 ms there are 520,000 of them.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Blocks for copied data double from one to the next between these two, so that a quiet connection costs a page and
+/// Blocks for copied data double from one to the next between these two, so that a quiet connection costs little and
 /// a fast one allocates rarely.
-const BLOCK_MIN: usize = 4 << 10;
+const BLOCK_MIN: usize = 512;
 const BLOCK_MAX: usize = 256 << 10;
 /// [`SendBuffer::write_bytes`] keeps data of at least this length and copies shorter data: below it, a copy costs no
 /// more than the bookkeeping for a piece of its own.

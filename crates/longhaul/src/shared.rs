@@ -21,6 +21,8 @@ use crate::waiters::{Waiters, WakerSet};
 const BATCHES_A_TURN: usize = 16;
 /// Slices of one send: 64 headers, and their payloads with room for a write's boundary in each.
 const MAX_SLICES: usize = 256;
+/// Turns of sending that a runtime which ends still grants.
+const LAST_TURNS: usize = 1024;
 /// How long to wait when the kernel has no memory for a datagram.
 const NO_BUFFERS_PAUSE: Span = Span::from_millis(1);
 
@@ -326,7 +328,10 @@ impl State {
         self.driver = None;
         if self.fatal.is_none() {
             self.endpoint.abandon(now);
-            while self.transmit(shared, now) == Turn::More {}
+            let mut turns = 0;
+            while self.transmit(shared, now) == Turn::More && turns < LAST_TURNS {
+                turns += 1;
+            }
         }
         if self.handles > 0 && self.fatal.is_none() {
             self.fatal = Some(io::ErrorKind::NotConnected);
@@ -402,7 +407,9 @@ impl State {
 
     /// A handle is gone: its slot may serve another connection.
     pub(crate) fn forget_waiters(&mut self, id: ConnId) {
-        *slot(&mut self.waiters, id) = Waiters::default();
+        let waiters = std::mem::take(slot(&mut self.waiters, id));
+        // A waker may own its task, and that a handle: it must not be dropped while the lock is held.
+        self.wake.extend(waiters.into_wakers());
     }
 
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {

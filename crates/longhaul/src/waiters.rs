@@ -37,3 +37,14 @@ pub(crate) struct Waiters {
     /// The connection's, if anybody subscribes to it.
     pub(crate) span: Option<tracing::Span>,
 }
+
+impl Waiters {
+    /// Everybody who waits.
+    pub(crate) fn into_wakers(mut self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        for set in [&mut self.read, &mut self.write, &mut self.state] {
+            set.take(&mut wakers);
+        }
+        wakers
+    }
+}
