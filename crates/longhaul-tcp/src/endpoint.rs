@@ -18,17 +18,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use longhaul_cc::TimerWheel;
-use longhaul_units::{Span, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+use longhaul_units::Time;
+use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use crate::config::{Config, EndpointConfig};
-use crate::connection::{Batch, Connection, Event, Payload, Pressure, SegmentMeta, SegmentRef, reset_for};
+use crate::connection::{Batch, Connection, Event, Payload, Pressure, SegmentMeta, SegmentRef};
 use crate::info::add;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 mod cookie;
 mod keys;
+mod opening;
 mod stray;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,7 @@ mod time_wait;
 use keys::Keys;
 pub use keys::Tuple;
 use stray::Buckets;
-use time_wait::{Record, TimeWait, Verdict};
+use time_wait::{Record, TimeWait};
 
 /// A connection of an endpoint. Never reused for another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -355,151 +356,6 @@ impl Endpoint {
                 slot.connection.finish_batch(now);
             }
             self.settle(index);
-        }
-    }
-
-    /// Whether a connection in TIME-WAIT that the application still holds gives its addresses up to a new one
-    /// (RFC 6191).
-    fn yields(&mut self, index: u32, syn: &Header) -> bool {
-        let opens = syn.flags.contains(Flags::SYN) && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
-        if !opens || self.listener.is_none() {
-            return false;
-        }
-        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return false };
-        let connection = &mut slot.connection;
-        if connection.state() != State::TimeWait || !connection.time_wait_record().is_older_than(syn) {
-            return false;
-        }
-        connection.end_time_wait();
-        let tuple = slot.tuple;
-        self.table.remove(&tuple);
-        self.settle(index);
-        true
-    }
-
-    /// A segment without a connection: perhaps one begins. The slot that is to handle it.
-    fn open_for(
-        &mut self,
-        now: Time,
-        meta: &DatagramMeta,
-        header: &Header,
-        payload: usize,
-        wire: usize,
-    ) -> Option<u32> {
-        if !meta.tuple.joins_two_hosts() {
-            return None;
-        }
-        match self.time_wait.handle(now, &meta.tuple, header, payload, self.listener.is_some()) {
-            Some(Verdict::Ignore) => return None,
-            Some(Verdict::Answer(ack)) => {
-                self.answer(meta.tuple, ack);
-                return None;
-            }
-            Some(Verdict::Reuse) => self.time_wait.remove(&meta.tuple),
-            None => {}
-        }
-        let flags = header.flags;
-        let opens = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
-        if self.listener.is_some() && opens {
-            self.open_passively(now, meta, header);
-            return None;
-        }
-        if let Some(slot) = self.open_by_cookie(now, meta, header) {
-            return Some(slot);
-        }
-        self.refuse(now, meta.tuple, header, payload, wire);
-        None
-    }
-
-    fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header) {
-        let full = self.live >= self.config.max_connections || self.memory >= self.config.max_memory;
-        let Some(listener) = self.listener.as_ref() else { return };
-        if full {
-            add(&mut self.stats.refused, 1);
-            return;
-        }
-        if self.config.always_cookies || listener.pending >= self.config.backlog {
-            self.send_cookie(now, meta.tuple, syn);
-            return;
-        }
-        let config = Arc::clone(&listener.config);
-        let iss = self.initial_sequence(&meta.tuple, now);
-        let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
-        let connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn);
-        let id = self.insert(meta.tuple, connection, true);
-        self.settle(id.slot);
-    }
-
-    fn send_cookie(&mut self, now: Time, tuple: Tuple, syn: &Header) {
-        let Some(listener) = self.listener.as_mut() else { return };
-        listener.cookies_until = Some(now + Span::from_secs(128));
-        let config = &listener.config;
-        let what = cookie::Remembered::from_syn(syn, config.sack, config.timestamps, config.window_scaling, config.ecn);
-        let (isn, stamp) = cookie::make(&self.keys, &tuple, syn.seq, now, what);
-        let ecn = if what.ecn { Flags::ECE } else { Flags::NONE };
-        let mut header = Header {
-            flags: Flags::SYN | Flags::ACK | ecn,
-            window: config.recv_buffer.min(usize::from(u16::MAX)) as u16,
-            seq: isn,
-            ack: syn.seq.wrapping_add(1),
-            ..Header::default()
-        };
-        let options = &mut header.options;
-        options.mss = syn.options.mss.map(|_| config.max_plpmtu.saturating_sub(if tuple.is_ipv6() { 32 } else { 12 }));
-        options.sack_permitted = what.sack;
-        options.window_scale = what.window_scale.map(|_| config.window_shift());
-        options.timestamps =
-            syn.options.timestamps.filter(|_| what.timestamps).map(|t| Timestamps { value: stamp, echo: t.value });
-        add(&mut self.stats.cookies_sent, 1);
-        self.answer(tuple, header);
-    }
-
-    /// An ACK that brings a cookie back becomes a connection.
-    fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<u32> {
-        let listener = self.listener.as_ref()?;
-        let plausible = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
-        if !plausible || listener.cookies_until.is_none_or(|until| now > until) {
-            return None;
-        }
-        let what = cookie::open(&self.keys, &meta.tuple, ack, now)?;
-        // A full accept queue drops the ACK: the peer's data will bring the cookie again.
-        if listener.ready.len() >= self.config.backlog || self.live >= self.config.max_connections {
-            add(&mut self.stats.refused, 1);
-            return None;
-        }
-        add(&mut self.stats.cookies_accepted, 1);
-        let stamp = ack.options.timestamps.unwrap_or_default();
-        let syn = what.to_syn(ack.seq.wrapping_sub(1), stamp.value, ack.window);
-        let iss = ack.ack.wrapping_sub(1);
-        // Our timestamps go on from the cookie's.
-        let millis = (now.as_nanos() / 1_000_000) as u32;
-        let offset = stamp.echo.wrapping_sub(millis).wrapping_add(1);
-        let clock = TimestampClock::new(offset, now);
-        let config = Arc::clone(&listener.config);
-        let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
-        Some(self.insert(meta.tuple, connection, true).slot)
-    }
-
-    /// RFC 9293, section 3.10.7.1, within limits: never a RST for a RST, never more than came, not too often.
-    fn refuse(&mut self, now: Time, tuple: Tuple, header: &Header, payload: usize, wire: usize) {
-        add(&mut self.stats.stray, 1);
-        let silent = header.flags.contains(Flags::RST) || !self.config.reset_unknown;
-        let reset = reset_for(header, payload);
-        if silent || CheshireCodec::header_len(&reset.options) > wire {
-            return;
-        }
-        let bucket = self.keys.bucket(tuple.remote.ip(), Buckets::COUNT);
-        if self.buckets.take(now, bucket) {
-            add(&mut self.stats.resets_sent, 1);
-            self.answer(tuple, reset);
-        }
-    }
-
-    /// Queues an answer on nobody's behalf; when too many wait, none.
-    fn answer(&mut self, tuple: Tuple, header: Header) {
-        const LIMIT: usize = 4096;
-        if self.answers.len() < LIMIT {
-            self.answers.push_back((tuple, header));
         }
     }
 

@@ -11,6 +11,7 @@ use longhaul_cc::{SegmentKind, TxId};
 use longhaul_units::Time;
 
 mod bits;
+mod list;
 #[cfg(test)]
 mod tests;
 
@@ -569,58 +570,6 @@ impl Scoreboard {
         if self.is_empty() {
             let idle = Self { next_tx: self.next_tx, head: self.head, tail: self.tail, ..Self::new() };
             *self = Self { lost_hint: self.head, sacked_top: self.head, ..idle };
-        }
-    }
-
-    /// A list link back to an index: links are indices truncated to 32 bits, good for 4 billion records in flight.
-    fn widen(&self, link: u32) -> u64 {
-        self.head + u64::from(link.wrapping_sub(self.head as u32))
-    }
-
-    fn link_newest(&mut self, index: u64) {
-        let link = index as u32;
-        let before = self.newest;
-        let record = self.record_mut(index);
-        record.flags |= LINKED;
-        (record.prev, record.next) = (before, NIL);
-        self.newest = link;
-        if before == NIL {
-            self.oldest = link;
-        } else {
-            let before = self.widen(before);
-            self.record_mut(before).next = link;
-        }
-    }
-
-    fn link_oldest(&mut self, index: u64) {
-        let link = index as u32;
-        let after = self.oldest;
-        let record = self.record_mut(index);
-        record.flags |= LINKED;
-        (record.prev, record.next) = (NIL, after);
-        self.oldest = link;
-        if after == NIL {
-            self.newest = link;
-        } else {
-            let after = self.widen(after);
-            self.record_mut(after).prev = link;
-        }
-    }
-
-    fn unlink(&mut self, index: u64) {
-        let (prev, next) = (self.record(index).prev, self.record(index).next);
-        self.record_mut(index).flags &= !LINKED;
-        if prev == NIL {
-            self.oldest = next;
-        } else {
-            let prev = self.widen(prev);
-            self.record_mut(prev).next = next;
-        }
-        if next == NIL {
-            self.newest = prev;
-        } else {
-            let next = self.widen(next);
-            self.record_mut(next).prev = prev;
         }
     }
 }

@@ -4,6 +4,8 @@
 //! program stays as it is. The transport then is this library's own TCP, with a congestion controller of choice,
 //! inside UDP datagrams.
 //!
+//! A runtime needs both its drivers, as `#[tokio::main]` and `Builder::enable_all` give them.
+//!
 //! **The process is the stack.** What the kernel would still deliver after a program has ended dies with it here:
 //! call [`TcpStream::close`] and wait for it before the runtime ends.
 #![forbid(unsafe_code)]

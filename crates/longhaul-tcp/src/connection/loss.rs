@@ -10,7 +10,9 @@ use super::timers::Timer;
 use super::{Connection, State};
 use crate::error::ConnectionError;
 use crate::scoreboard::{Record, Scoreboard};
-use crate::seq;
+
+mod detect;
+mod spurious;
 
 /// RFC 5681, section 3.2: three duplicates.
 const DUP_THRESH: u32 = 3;
@@ -288,132 +290,6 @@ impl Connection {
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
     }
 
-    /// RFC 5681, section 2, and RFC 9937, section 6.2, for peers without SACK.
-    fn count_duplicates(&mut self, ack: &AckOutcome) {
-        if self.loss.detection != Detection::DuplicateAcks {
-            return;
-        }
-        let mss = u64::from(self.mss());
-        if ack.una_advanced > 0 {
-            self.loss.duplicates = 0;
-            self.loss.emulated = self.loss.emulated.saturating_sub(ack.una_advanced.saturating_sub(mss));
-            if !self.loss.is_repairing() {
-                self.loss.emulated = 0;
-            }
-        } else if ack.duplicate {
-            self.loss.duplicates += 1;
-            let ceiling = self.snd.flight_size().saturating_sub(mss);
-            self.loss.emulated = (self.loss.emulated + mss).min(ceiling);
-        }
-    }
-
-    /// Marks what is lost. Whether a retransmission of this episode is among it.
-    fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
-        match self.loss.detection {
-            Detection::RackTlp => self.rack_detect(at),
-            Detection::Sack => {
-                self.sack_detect();
-                false
-            }
-            Detection::DuplicateAcks => {
-                self.duplicate_detect(ack);
-                false
-            }
-        }
-    }
-
-    /// RFC 8985, section 6.2, step 5. Segments are visited in the order sent; the first that is not due ends it.
-    pub(super) fn rack_detect(&mut self, at: Time) -> bool {
-        self.timers.stop(Timer::Reorder);
-        if self.loss.rack.rtt.is_zero() && self.loss.rack.end == 0 {
-            return false;
-        }
-        let window = self.loss.reordering_window(&self.snd.board, self.mss(), self.rtt.min(), self.rtt.srtt());
-        let (xmit_at, end, wait) = (self.loss.rack.xmit_at, self.loss.rack.end, self.loss.rack.rtt + window);
-        let mut retransmission_lost = false;
-        while let Some(index) = self.snd.board.oldest_sent() {
-            let Some(record) = self.snd.board.get(index).copied() else { break };
-            let sent_at = self.snd.board.burst_of(&record).sent_at;
-            if (sent_at, record.end()) >= (xmit_at, end) {
-                break;
-            }
-            if sent_at + wait > at {
-                // All others that were overtaken are due by the time the overtaking one is.
-                self.timers.arm(Timer::Reorder, xmit_at + wait);
-                break;
-            }
-            self.snd.board.mark_lost(index);
-            self.note_lost(&record);
-            retransmission_lost |= record.is_retransmitted() && record.tx > self.loss.episode_tx;
-        }
-        retransmission_lost
-    }
-
-    /// RFC 6675, section 4, IsLost: more than (DupThresh - 1) segments' worth of SACKed bytes above, or DupThresh
-    /// discontiguous SACKed ranges.
-    fn sack_detect(&mut self) {
-        let mss = u64::from(self.mss());
-        let (mut bytes, mut ranges, mut inside) = (0, 0, false);
-        let mut index = self.snd.board.sacked_top();
-        let mut lost_below = None;
-        while index > self.snd.board.head_index() {
-            index -= 1;
-            let Some(record) = self.snd.board.get(index) else { break };
-            if record.start < self.loss.verdict_from {
-                return;
-            }
-            if !record.is_sacked() {
-                if bytes > u64::from(DUP_THRESH - 1) * mss || ranges >= DUP_THRESH {
-                    lost_below = Some(index);
-                    break;
-                }
-                inside = false;
-                continue;
-            }
-            bytes += record.sequence_len();
-            ranges += u32::from(!inside);
-            inside = true;
-        }
-        let Some(mut index) = lost_below else { return };
-        let Some(top) = self.snd.board.get(index).map(Record::end) else { return };
-        while let Some(record) = self.snd.board.get(index).copied() {
-            if record.start < self.loss.verdict_from {
-                break;
-            }
-            if !record.is_retransmitted() || record.tx <= self.loss.episode_tx {
-                self.snd.board.mark_lost(index);
-                self.note_lost(&record);
-            }
-            if index == self.snd.board.head_index() {
-                break;
-            }
-            index -= 1;
-        }
-        self.loss.verdict_from = top;
-    }
-
-    /// RFC 5681, section 3.2, and the partial ACKs of RFC 6582, section 3.2, step 3.
-    fn duplicate_detect(&mut self, ack: &AckOutcome) {
-        let Some((index, record)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
-        let partial = match self.loss.phase {
-            Phase::Recovery(point) => ack.una_advanced > 0 && self.snd.una < point,
-            Phase::Timeout(_) => false,
-            Phase::Open => self.loss.duplicates == DUP_THRESH,
-        };
-        if partial && !record.is_lost() {
-            self.snd.board.mark_lost(index);
-            self.loss.forced = true;
-            self.note_lost(&record);
-        }
-    }
-
-    fn note_lost(&mut self, record: &Record) {
-        if record.is_mtu_probe() {
-            self.pmtu.on_probe_lost(self.now);
-            self.loss.mtu_probe_lost += record.sequence_len();
-        }
-    }
-
     /// Begins, continues or ends an episode.
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
         // A lost path MTU probe says nothing of congestion (RFC 8899, section 3).
@@ -476,67 +352,6 @@ impl Connection {
         rack.reo_wnd_persist = rack.reo_wnd_persist.saturating_sub(1);
         if rack.reo_wnd_persist == 0 {
             rack.reo_wnd_mult = 1;
-        }
-    }
-
-    /// Looks for proof that the episode's cause was no loss: before the controller hears of the ACK. Whether it was.
-    pub(super) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
-        self.digest_dsack(ack);
-        let Some(undo) = self.loss.undo else { return false };
-        let reported = undo.any && undo.retransmitted == 0;
-        // Eifel (RFC 3522): the first ACK of new data echoes a timestamp older than the first retransmission's.
-        let original = ack.una_advanced > 0
-            && matches!((ack.echo, undo.first_value), (Some(echo), Some(first)) if seq::later(first, echo));
-        let forward = undo.timeout && ack.proves_spurious;
-        if ack.una_advanced > 0 && undo.first_value.is_some() && !original {
-            // Only the first such ACK can tell.
-            if let Some(undo) = &mut self.loss.undo {
-                undo.first_value = None;
-            }
-        }
-        if !(reported || original || forward) {
-            self.advance_frto(ack);
-            return false;
-        }
-        self.loss.undo = None;
-        self.loss.frto = None;
-        self.snd.board.forgive();
-        self.loss.phase = Phase::Open;
-        self.loss.forced = false;
-        self.loss.emulated = 0;
-        self.rtt.reset_backoff();
-        self.loss.timeouts = 0;
-        self.stats.spurious_recoveries += 1;
-        let event = PathEvent::Spurious { now, timeout: undo.timeout, in_flight: Bytes(self.pipe()) };
-        let path = self.path();
-        self.controller.on_event(&event, &path);
-        true
-    }
-
-    /// RFC 5682, section 3.1: after the first advance, two new segments probe; a duplicate ACK ends the suspicion.
-    fn advance_frto(&mut self, ack: &AckOutcome) {
-        let Some(frto) = self.loss.frto else { return };
-        if ack.una_advanced > 0 && !frto.second_step {
-            self.loss.frto = Some(Frto { second_step: true, ..frto });
-            if self.snd.unsent() > 0 {
-                self.loss.extra = 2;
-            }
-        } else if frto.second_step || ack.duplicate {
-            self.loss.frto = None;
-        }
-    }
-
-    /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2).
-    fn digest_dsack(&mut self, ack: &AckOutcome) {
-        let Some((left, right)) = ack.dsack else { return };
-        self.stats.dsacks += 1;
-        if self.loss.rack.dsack_round.is_none_or(|round| self.snd.una >= round) {
-            self.loss.rack.dsack_round = Some(self.snd.nxt);
-            self.loss.rack.reo_wnd_mult = (self.loss.rack.reo_wnd_mult + 1).min(64);
-            self.loss.rack.reo_wnd_persist = REO_WND_PERSIST;
-        }
-        if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {
-            undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
         }
     }
 

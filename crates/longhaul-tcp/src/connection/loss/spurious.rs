@@ -1,0 +1,71 @@
+//! Which episodes had no loss as their cause: Eifel (RFC 3522, RFC 4015), F-RTO (RFC 5682), D-SACK (RFC 2883).
+
+use longhaul_cc::PathEvent;
+use longhaul_units::{Bytes, Time};
+
+use super::super::Connection;
+use super::{AckOutcome, Frto, Phase, REO_WND_PERSIST};
+use crate::seq;
+
+impl Connection {
+    /// Looks for proof that the episode's cause was no loss: before the controller hears of the ACK. Whether it was.
+    pub(in crate::connection) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
+        self.digest_dsack(ack);
+        let Some(undo) = self.loss.undo else { return false };
+        let reported = undo.any && undo.retransmitted == 0;
+        // Eifel (RFC 3522): the first ACK of new data echoes a timestamp older than the first retransmission's.
+        let original = ack.una_advanced > 0
+            && matches!((ack.echo, undo.first_value), (Some(echo), Some(first)) if seq::later(first, echo));
+        let forward = undo.timeout && ack.proves_spurious;
+        if ack.una_advanced > 0 && undo.first_value.is_some() && !original {
+            // Only the first such ACK can tell.
+            if let Some(undo) = &mut self.loss.undo {
+                undo.first_value = None;
+            }
+        }
+        if !(reported || original || forward) {
+            self.advance_frto(ack);
+            return false;
+        }
+        self.loss.undo = None;
+        self.loss.frto = None;
+        self.snd.board.forgive();
+        self.loss.phase = Phase::Open;
+        self.loss.forced = false;
+        self.loss.emulated = 0;
+        self.rtt.reset_backoff();
+        self.loss.timeouts = 0;
+        self.stats.spurious_recoveries += 1;
+        let event = PathEvent::Spurious { now, timeout: undo.timeout, in_flight: Bytes(self.pipe()) };
+        let path = self.path();
+        self.controller.on_event(&event, &path);
+        true
+    }
+
+    /// RFC 5682, section 3.1: after the first advance, two new segments probe; a duplicate ACK ends the suspicion.
+    pub(super) fn advance_frto(&mut self, ack: &AckOutcome) {
+        let Some(frto) = self.loss.frto else { return };
+        if ack.una_advanced > 0 && !frto.second_step {
+            self.loss.frto = Some(Frto { second_step: true, ..frto });
+            if self.snd.unsent() > 0 {
+                self.loss.extra = 2;
+            }
+        } else if frto.second_step || ack.duplicate {
+            self.loss.frto = None;
+        }
+    }
+
+    /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2).
+    pub(super) fn digest_dsack(&mut self, ack: &AckOutcome) {
+        let Some((left, right)) = ack.dsack else { return };
+        self.stats.dsacks += 1;
+        if self.loss.rack.dsack_round.is_none_or(|round| self.snd.una >= round) {
+            self.loss.rack.dsack_round = Some(self.snd.nxt);
+            self.loss.rack.reo_wnd_mult = (self.loss.rack.reo_wnd_mult + 1).min(64);
+            self.loss.rack.reo_wnd_persist = REO_WND_PERSIST;
+        }
+        if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {
+            undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
+        }
+    }
+}

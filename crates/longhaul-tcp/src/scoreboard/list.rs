@@ -1,0 +1,57 @@
+//! The list of segments in flight in the order they were sent, through the records themselves.
+
+use super::{LINKED, NIL, Scoreboard};
+
+impl Scoreboard {
+    /// A list link back to an index: links are indices truncated to 32 bits, good for 4 billion records in flight.
+    pub(super) fn widen(&self, link: u32) -> u64 {
+        self.head + u64::from(link.wrapping_sub(self.head as u32))
+    }
+
+    pub(super) fn link_newest(&mut self, index: u64) {
+        let link = index as u32;
+        let before = self.newest;
+        let record = self.record_mut(index);
+        record.flags |= LINKED;
+        (record.prev, record.next) = (before, NIL);
+        self.newest = link;
+        if before == NIL {
+            self.oldest = link;
+        } else {
+            let before = self.widen(before);
+            self.record_mut(before).next = link;
+        }
+    }
+
+    pub(super) fn link_oldest(&mut self, index: u64) {
+        let link = index as u32;
+        let after = self.oldest;
+        let record = self.record_mut(index);
+        record.flags |= LINKED;
+        (record.prev, record.next) = (NIL, after);
+        self.oldest = link;
+        if after == NIL {
+            self.newest = link;
+        } else {
+            let after = self.widen(after);
+            self.record_mut(after).prev = link;
+        }
+    }
+
+    pub(super) fn unlink(&mut self, index: u64) {
+        let (prev, next) = (self.record(index).prev, self.record(index).next);
+        self.record_mut(index).flags &= !LINKED;
+        if prev == NIL {
+            self.oldest = next;
+        } else {
+            let prev = self.widen(prev);
+            self.record_mut(prev).next = next;
+        }
+        if next == NIL {
+            self.newest = prev;
+        } else {
+            let next = self.widen(next);
+            self.record_mut(next).prev = prev;
+        }
+    }
+}
