@@ -23,8 +23,9 @@ const MAX_TIMEOUTS: u32 = 15;
 /// Repetitions of a FIN that answers the peer's, with nothing else unacknowledged: a peer that closed and then ended
 /// its process will never answer. About a minute and a half with the least RTO.
 const MAX_FIN_TIMEOUTS: u32 = 8;
-/// RFC 9293, section 3.8.3: how long a silent peer is not given up.
-const R2: Span = Span::from_secs(100);
+/// RFC 9293, section 3.8.3: how long a silent peer is not given up, at least 100 s; longer than the longest timeout, so
+/// that one which answers every retransmission is never silent.
+const R2: Span = Span::from_secs(250);
 /// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
 /// The probe timeout is no shorter, however short the path: a peer whose process waits for its turn on the CPU is

@@ -1,1 +1,147 @@
+//! An endpoint and single segments.
 
+use std::net::Ipv6Addr;
+
+use longhaul_units::Span;
+use longhaul_wire::{Flags, Timestamps};
+
+use super::*;
+
+const NOW: Time = Time::from_nanos(1_000_000_000);
+
+fn tuple(remote: IpAddr, local: IpAddr) -> Tuple {
+    Tuple { remote: SocketAddr::new(remote, 4000), local }
+}
+
+fn here() -> IpAddr {
+    IpAddr::from([192, 0, 2, 2])
+}
+
+fn there() -> IpAddr {
+    IpAddr::from([192, 0, 2, 1])
+}
+
+fn listening(config: Config) -> Endpoint {
+    let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
+    endpoint.listen(Arc::new(config));
+    endpoint
+}
+
+fn deliver(endpoint: &mut Endpoint, now: Time, tuple: Tuple, header: &Header, payload: &[u8]) {
+    let mut datagram = vec![0; 60];
+    let len = CheshireCodec::emit(header, &mut datagram).unwrap();
+    datagram.truncate(len);
+    datagram.extend_from_slice(payload);
+    let mut meta = DatagramMeta::new(tuple.remote, datagram.len());
+    meta.tuple = tuple;
+    endpoint.handle_datagram(now, &meta, &datagram, None);
+}
+
+fn sent(endpoint: &mut Endpoint, now: Time) -> Vec<Header> {
+    let mut batch = Batch::default();
+    let mut headers = Vec::new();
+    while endpoint.poll_transmit(now, &mut batch, 64).is_some() {
+        let mut rest = batch.headers.as_slice();
+        for segment in &batch.segments {
+            let (header, later) = rest.split_at(usize::from(segment.header_len));
+            headers.push(CheshireCodec::parse(header).unwrap().0);
+            rest = later;
+        }
+    }
+    headers
+}
+
+fn syn() -> Header {
+    let mut syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
+    syn.options.timestamps = Some(Timestamps { value: 1, echo: 0 });
+    syn
+}
+
+fn connect(endpoint: &mut Endpoint, tuple: Tuple, syn: &Header) -> (ConnId, Header) {
+    deliver(endpoint, NOW, tuple, syn, &[]);
+    let answer = sent(endpoint, NOW).pop().unwrap();
+    let mut ack = Header {
+        flags: Flags::ACK,
+        seq: syn.seq.wrapping_add(1),
+        ack: answer.seq.wrapping_add(1),
+        window: 1000,
+        ..Header::default()
+    };
+    ack.options.timestamps = answer.options.timestamps.map(|t| Timestamps { value: 2, echo: t.value });
+    deliver(endpoint, NOW, tuple, &ack, &[]);
+    (endpoint.accept().unwrap(), ack)
+}
+
+/// RFC 9293, MUST-15: 536 bytes over IPv4, 1220 over IPv6, less 12 of options.
+#[test]
+fn a_peer_that_names_no_mss_gets_its_ip_versions_default() {
+    let v6 = |last| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
+    for (tuple, mss) in [(tuple(there(), here()), 524), (tuple(v6(1), v6(2)), 1208)] {
+        let mut endpoint = listening(Config::default());
+        let (id, _) = connect(&mut endpoint, tuple, &syn());
+        assert_eq!(endpoint.connection(id).unwrap().info(NOW).mss, mss);
+    }
+}
+
+/// RFC 9293, MUST-41.
+#[test]
+fn listening_again_keeps_what_waits_to_be_accepted() {
+    let mut endpoint = listening(Config::default());
+    let tuple = tuple(there(), here());
+    deliver(&mut endpoint, NOW, tuple, &syn(), &[]);
+    let answer = sent(&mut endpoint, NOW).pop().unwrap();
+    endpoint.listen(Arc::new(Config::default()));
+    let mut ack = Header { flags: Flags::ACK, seq: 100, ack: answer.seq.wrapping_add(1), ..Header::default() };
+    ack.options.timestamps = answer.options.timestamps.map(|t| Timestamps { value: 2, echo: t.value });
+    deliver(&mut endpoint, NOW, tuple, &ack, &[]);
+    endpoint.listen(Arc::new(Config::default()));
+    assert!(endpoint.accept().is_some());
+}
+
+/// RFC 9293, MUST-46, MUST-57 and MUST-63.
+#[test]
+fn everybody_and_nobody_are_no_peers() {
+    let everybody = [IpAddr::from([255, 255, 255, 255]), IpAddr::from([224, 0, 0, 1]), "ff02::1".parse().unwrap()];
+    for address in everybody {
+        let mut endpoint = listening(Config::default());
+        deliver(&mut endpoint, NOW, tuple(there(), address), &syn(), &[]);
+        deliver(&mut endpoint, NOW, tuple(address, here()), &syn(), &[]);
+        assert_eq!((sent(&mut endpoint, NOW).len(), endpoint.len()), (0, 0), "{address}");
+        assert!(endpoint.connect(NOW, tuple(address, here()), Arc::new(Config::default())).is_none(), "{address}");
+    }
+}
+
+/// RFC 9293, MUST-40.
+#[test]
+fn an_acknowledgement_waits_less_than_half_a_second_whatever_was_asked_for() {
+    let mut endpoint = listening(Config { ack_delay: Span::from_secs(10), ..Config::default() });
+    let tuple = tuple(there(), here());
+    let (_, ack) = connect(&mut endpoint, tuple, &syn());
+    deliver(&mut endpoint, NOW, tuple, &ack, b"x");
+    assert_eq!(sent(&mut endpoint, NOW).len(), 0);
+    let at = endpoint.poll_timeout().unwrap();
+    assert!(at - NOW < Span::from_millis(500), "{at}");
+    endpoint.handle_timeout(at);
+    assert_eq!(sent(&mut endpoint, at).len(), 1);
+}
+
+/// RFC 9293, MUST-37: a peer that answers is not given up, though its window closed below what is in flight.
+#[test]
+fn a_window_that_closes_over_data_in_flight_is_waited_for() {
+    let mut endpoint = listening(Config::default());
+    let tuple = tuple(there(), here());
+    let (id, mut ack) = connect(&mut endpoint, tuple, &syn());
+    endpoint.drive(NOW, id, |c| c.write(&[7; 5000])).unwrap().unwrap();
+    assert!(!sent(&mut endpoint, NOW).is_empty());
+    ack.window = 0;
+    let mut now = NOW;
+    for _ in 0..40 {
+        now = endpoint.poll_timeout().unwrap().max(now);
+        endpoint.handle_timeout(now);
+        for _ in sent(&mut endpoint, now) {
+            deliver(&mut endpoint, now, tuple, &ack, &[]);
+        }
+    }
+    assert!(now - NOW > Span::from_secs(900), "{now}");
+    assert_eq!(endpoint.connection(id).unwrap().state(), State::Established);
+}
