@@ -24,13 +24,15 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     receiver: IoReceiver,
     lingers_until: Option<Time>,
+    connecting: bool,
 }
 
 impl Driver {
     /// Spawns the driver of an endpoint on the current runtime.
     pub(crate) fn spawn(shared: Arc<Shared>) {
         let receiver = shared.io.receiver();
-        tokio::spawn(Self { shared, receiver, lingers_until: None });
+        let connecting = shared.lock().is_connecting();
+        tokio::spawn(Self { shared, receiver, lingers_until: None, connecting });
     }
 
     /// Receives until the socket is empty or the turn is over. Whether there is more.
@@ -66,6 +68,24 @@ impl Driver {
             }
         }
         true
+    }
+
+    /// An ICMP error makes a socket neither readable nor fail a call until the next one is made: while there is no
+    /// answer to the SYN, it is asked for.
+    fn listen_for_refusal(&mut self, cx: &mut Context<'_>) {
+        let shared = Arc::clone(&self.shared);
+        while self.connecting
+            && let Poll::Ready(error) = shared.io.poll_error(cx)
+        {
+            let mut state = shared.lock();
+            let now = Io::now();
+            if Io::fault(&error) == Fault::Refused {
+                state.refused(now);
+            }
+            self.connecting = state.is_connecting();
+            shared.settle(state, now);
+        }
+        self.connecting = self.connecting && shared.lock().is_connecting();
     }
 
     /// Whether the socket may be closed.
@@ -140,6 +160,9 @@ impl Future for Driver {
         let wakers = state.take_wakers();
         drop(state);
         wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
+        if self.connecting {
+            self.listen_for_refusal(cx);
+        }
         match turn {
             Turn::Done => {}
             Turn::More => again = true,

@@ -74,6 +74,8 @@ pub(crate) struct State {
     scratch: Vec<u8>,
     /// The one connection of a connected socket.
     pub(crate) client: Option<Tuple>,
+    /// It, while the handshake is under way.
+    pub(crate) connecting: Option<ConnId>,
 }
 
 /// What a turn of sending ended with.
@@ -109,6 +111,7 @@ impl Shared {
             wake: Vec::new(),
             scratch: Vec::new(),
             client: None,
+            connecting: None,
         };
         let wildcard = local.ip().is_unspecified();
         Arc::new(Self { state: Mutex::new(state), io, local, wildcard, buffers })
@@ -337,6 +340,12 @@ impl State {
             self.fatal = Some(io::ErrorKind::NotConnected);
         }
         self.wake_everybody();
+    }
+
+    /// Whether the one connection of a connected socket has no answer yet.
+    pub(crate) fn is_connecting(&self) -> bool {
+        let state = |id| self.endpoint.connection(id).map(Connection::state);
+        self.connecting.is_some_and(|id| state(id) == Some(longhaul_tcp::State::SynSent))
     }
 
     /// The peer of a connected socket refuses.

@@ -114,6 +114,7 @@ impl TcpStream {
         let Some(id) = state.endpoint.connect(now, tuple, Arc::new(setup.config)) else {
             return Err(io::ErrorKind::AddrInUse.into());
         };
+        state.connecting = Some(id);
         state.handles += 1;
         drop(state);
         let stream = Self { handle: Arc::new(habits.handle(&shared, id, [local, addr], Role::Client)) };

@@ -73,7 +73,7 @@ async fn two_hundred_connections_at_once() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     // Fewer than come at once: the rest is served by cookies.
-    let listener = socket.listen(64).unwrap();
+    let listener = socket.listen(16).unwrap();
     let to = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
         let mut streams = Vec::new();
@@ -139,6 +139,15 @@ async fn a_port_is_free_again() {
     let listener = bind(addr).unwrap();
     let (mut a, mut b) = connect(&listener, TcpSocket::new_v4().unwrap()).await;
     echo_once(&mut a, &mut b).await;
+}
+
+/// The ICMP error is heard of before the SYN would be repeated, which here ends the attempt.
+#[tokio::test]
+async fn a_refusal_is_heard_of_at_once() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut socket = TcpSocket::new_v4().unwrap();
+    socket.config().syn_retries = 0;
+    assert_eq!(soon(socket.connect(free)).await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
 
 #[tokio::test]

@@ -60,8 +60,8 @@ impl Endpoint {
             self.open_passively(now, meta, header);
             return None;
         }
-        if let Some(slot) = self.open_by_cookie(now, meta, header) {
-            return Some(slot);
+        if let Some(opened) = self.open_by_cookie(now, meta, header) {
+            return opened;
         }
         self.refuse(now, meta.tuple, header, payload, wire);
         None
@@ -110,18 +110,21 @@ impl Endpoint {
         self.answer(tuple, header);
     }
 
-    /// An ACK that brings a cookie back becomes a connection.
-    pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<u32> {
+    /// An ACK that brings a cookie back becomes a connection, if there is room; `None` if it cannot be about a cookie.
+    ///
+    /// While cookies are about, an ACK that brings none is dropped, not answered by a RST: it may be from a peer whose
+    /// first ACK was lost or found no room, and whose next segments are not those that the cookie is checked against.
+    pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<Option<u32>> {
         let listener = self.listener.as_ref()?;
         let plausible = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
         if !plausible || listener.cookies_until.is_none_or(|until| now > until) {
             return None;
         }
-        let what = cookie::open(&self.keys, &meta.tuple, ack, now)?;
+        let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
         // A full accept queue drops the ACK: the peer's data will bring the cookie again.
         if listener.ready.len() >= self.config.backlog || self.live >= self.config.max_connections {
             add(&mut self.stats.refused, 1);
-            return None;
+            return Some(None);
         }
         add(&mut self.stats.cookies_accepted, 1);
         let stamp = ack.options.timestamps.unwrap_or_default();
@@ -133,7 +136,7 @@ impl Endpoint {
         let clock = TimestampClock::new(offset, now);
         let config = Arc::clone(&listener.config);
         let connection = Connection::accept_cookie(config, iss, clock, now, meta.tuple.is_ipv6(), &syn);
-        Some(self.insert(meta.tuple, connection, true).slot)
+        Some(Some(self.insert(meta.tuple, connection, true).slot))
     }
 
     /// RFC 9293, section 3.10.7.1, within limits: never a RST for a RST, never more than came, not too often.

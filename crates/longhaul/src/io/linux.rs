@@ -97,6 +97,22 @@ impl Io {
         self.socket.poll_write_ready(cx).map_ok(|_| ())
     }
 
+    /// Ready with an error that the socket has been told of. It shows as readiness to write; that is used up here.
+    pub(crate) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        loop {
+            match ready!(self.socket.poll_write_ready(cx)) {
+                // The runtime is going: receiving will tell.
+                Err(_) => return Poll::Pending,
+                Ok(mut guard) => {
+                    if let Ok(Some(error)) = self.options().take_error() {
+                        return Poll::Ready(error);
+                    }
+                    guard.clear_ready();
+                }
+            }
+        }
+    }
+
     /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
     pub(crate) fn poll_recv(
         &self,

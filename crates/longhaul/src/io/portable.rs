@@ -140,6 +140,21 @@ impl Io {
         }
     }
 
+    /// Ready with an error that the socket has been told of. It shows as readiness to write; that is used up here.
+    pub(crate) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        loop {
+            if ready!(self.socket.poll_send_ready(cx)).is_err() {
+                // The runtime is going: receiving will tell.
+                return Poll::Pending;
+            }
+            if let Ok(Some(error)) = self.socket.take_error() {
+                return Poll::Ready(error);
+            }
+            // Says that it was not ready after all.
+            let _ = self.socket.try_io(Interest::WRITABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+        }
+    }
+
     /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
     pub(crate) fn poll_recv(
         &self,
