@@ -54,8 +54,6 @@ pub struct Config {
     pub max_pacing_rate: Rate,
     /// A ceiling for the congestion window in bytes.
     pub max_cwnd: u64,
-    /// Router feedback (Quick-Start, RCP, XCP) the application vouches for.
-    pub network_feedback: bool,
 }
 
 /// Probing of an idle peer.
@@ -100,7 +98,6 @@ impl Default for Config {
             fin_wait2_timeout: Span::from_secs(60),
             max_pacing_rate: Rate::MAX,
             max_cwnd: 1 << 32,
-            network_feedback: false,
         }
     }
 }

@@ -71,8 +71,6 @@ pub(crate) struct Negotiated {
     pub(crate) timestamps: bool,
     pub(crate) ecn: bool,
     pub(crate) microseconds: bool,
-    pub(crate) arrivals: bool,
-    pub(crate) probe_echo: bool,
 }
 
 /// How scarce the endpoint's memory is.

@@ -51,7 +51,7 @@ pub(crate) struct State {
     pub(crate) endpoint: Endpoint,
     pub(crate) waiters: Vec<Waiters>,
     pub(crate) incoming: WakerSet,
-    /// Events that tests of the stream's own state do not cover are kept by the waiters; these wake the driver.
+    /// Wakes the driver task.
     driver: Option<Waker>,
     batch: Batch,
     /// A batch that the socket did not take yet.

@@ -6,7 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header};
 
 use super::timers::{Timer, Timers};
-use super::{Connection, Event, EventSet, Pressure};
+use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::seq;
 use crate::state::State;
@@ -423,23 +423,5 @@ impl Connection {
             self.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
             self.refresh_control();
         }
-    }
-
-    /// Whether nothing remains of which the application must be told.
-    #[must_use]
-    pub fn is_orphaned(&self) -> bool {
-        self.orphaned
-    }
-
-    /// Raises events again, for an application that starts to listen late.
-    pub fn rearm_events(&mut self) {
-        let mut events = EventSet::default();
-        if self.is_readable() {
-            events.raise(Event::Readable);
-        }
-        if self.writable() > 0 || self.error.is_some() {
-            events.raise(Event::Writable);
-        }
-        self.events = events;
     }
 }

@@ -157,8 +157,6 @@ impl Connection {
             timestamps,
             ecn: config.ecn && ecn_setup(syn.flags),
             microseconds,
-            arrivals: false,
-            probe_echo: false,
         };
         if !scaling {
             self.rcv.ceiling = self.rcv.ceiling.min(u64::from(u16::MAX));
