@@ -126,7 +126,7 @@ pub struct Connection {
     /// ACKs whose content was fixed when they fell due, oldest first.
     ack_queue: VecDeque<Header>,
     /// A RST that waits to be sent.
-    reset: Option<Header>,
+    reset: Option<Box<Header>>,
     events: EventSet,
     stats: Stats,
     created_at: Time,

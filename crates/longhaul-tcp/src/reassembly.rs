@@ -19,7 +19,8 @@ use bytes::{Buf, Bytes, BytesMut};
 /// In-order data shorter than this is gathered in blocks: a peer that sends single bytes must not pin a receive
 /// buffer with each.
 const GATHER_BELOW: usize = 512;
-/// The size of such a block.
+/// The size of such a block when more waits to be read. What comes alone gets a block of its size, and once all is
+/// read none is held: most connections of a server rest.
 const GATHER_BLOCK: usize = 2 << 10;
 /// Out-of-order data shorter than this is copied. It may wait for long, and a slice keeps the whole receive buffer
 /// alive that it was cut from; with every second segment lost, twice the window would be pinned for nothing.
@@ -275,7 +276,8 @@ impl Reassembly {
         if data.len() < GATHER_BELOW {
             if self.tail.capacity().saturating_sub(self.tail.len()) < data.len() {
                 self.flush_tail();
-                self.tail = BytesMut::with_capacity(GATHER_BLOCK);
+                let alone = self.unread == data.len();
+                self.tail = BytesMut::with_capacity(if alone { data.len() } else { GATHER_BLOCK });
             }
             self.tail.extend_from_slice(&data);
             return;
@@ -294,29 +296,50 @@ impl Reassembly {
 
     /// The next in-order bytes, at most `max` of them, without a copy; `None` if there are none or `max` is zero.
     pub(crate) fn read(&mut self, max: usize) -> Option<Bytes> {
-        if max == 0 {
-            return None;
-        }
         if self.ready.is_empty() {
             self.flush_tail();
         }
+        self.read_ready(max)
+    }
+
+    fn read_ready(&mut self, max: usize) -> Option<Bytes> {
+        if max == 0 {
+            return None;
+        }
         let front = self.ready.front_mut()?;
         let bytes = if front.len() > max { Some(front.split_to(max)) } else { self.ready.pop_front() }?;
-        self.unread = self.unread.saturating_sub(bytes.len());
+        self.on_read(bytes.len());
+        Some(bytes)
+    }
+
+    fn on_read(&mut self, bytes: usize) {
+        self.unread = self.unread.saturating_sub(bytes);
         if self.unread == 0 {
+            self.tail = BytesMut::new();
             self.ready.shrink_to(READY_MIN);
         }
-        Some(bytes)
     }
 
     /// Copies in-order bytes into `buffer` and takes them out; gives how many.
     pub(crate) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let mut room = &mut *buffer;
-        while let Some(bytes) = self.read(room.len()) {
+        while let Some(bytes) = self.read_ready(room.len()) {
             room = fill(room, &bytes);
+        }
+        if self.ready.is_empty() {
+            let before = room.len();
+            room = fill(room, &self.tail);
+            let read = before.saturating_sub(room.len());
+            self.tail.advance(read);
+            self.on_read(read);
         }
         let left = room.len();
         buffer.len().saturating_sub(left)
+    }
+
+    /// Gives back room that the load of late no longer calls for.
+    pub(crate) fn rest(&mut self) {
+        self.ready.shrink_to_fit();
     }
 
     /// Copies in-order bytes into `buffer` and leaves them to be read; gives how many.

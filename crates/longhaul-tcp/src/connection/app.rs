@@ -254,13 +254,13 @@ impl Connection {
             return;
         }
         if self.state.is_synchronized() && self.state != State::TimeWait || self.state == State::SynReceived {
-            self.reset = Some(self.reset_header(self.now));
+            self.reset = Some(Box::new(self.reset_header(self.now)));
         }
         self.finish(Some(ConnectionError::Aborted));
     }
 
     pub(super) fn abort_unread(&mut self, now: Time) {
-        self.reset = Some(self.reset_header(now));
+        self.reset = Some(Box::new(self.reset_header(now)));
         self.finish(Some(ConnectionError::Aborted));
     }
 
@@ -375,6 +375,7 @@ impl Connection {
     fn rest(&mut self) {
         self.snd.buffer.rest();
         self.snd.board.rest();
+        self.rcv.data.rest();
         self.acked_segments = Vec::new();
         self.ack_queue.shrink_to_fit();
     }

@@ -182,7 +182,7 @@ impl Connection {
         let acks_syn = flags.contains(Flags::ACK) && header.ack == seq::to_wire(self.iss, 1);
         if flags.contains(Flags::ACK) && !acks_syn {
             if !flags.contains(Flags::RST) {
-                self.reset = Some(reset_for(header, 0));
+                self.reset = Some(Box::new(reset_for(header, 0)));
             }
             return;
         }
@@ -259,7 +259,7 @@ impl Connection {
         self.loss.last_mss = Bytes::from(self.mss());
         let path = self.path();
         if let Err(error) = self.controller.on_granted(&granted, &path) {
-            self.reset = Some(self.reset_header(now));
+            self.reset = Some(Box::new(self.reset_header(now)));
             self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
             return;
         }

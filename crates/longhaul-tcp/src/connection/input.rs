@@ -332,7 +332,7 @@ impl Connection {
         let ack = seq::to_offset(self.iss, segment.header.ack, self.snd.una);
         if self.state == State::SynReceived {
             if ack < 1 || ack > self.snd.nxt as i64 {
-                self.reset = Some(reset_for(segment.header, 0));
+                self.reset = Some(Box::new(reset_for(segment.header, 0)));
                 return None;
             }
             self.snd.wl1 = segment.start.max(0) as u64;
