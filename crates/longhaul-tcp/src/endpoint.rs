@@ -262,6 +262,11 @@ impl Endpoint {
         (slot.generation == id.generation).then_some(&slot.connection)
     }
 
+    fn connection_mut(&mut self, id: ConnId) -> Option<&mut Connection> {
+        let slot = self.slots.get_mut(id.slot as usize)?.as_deref_mut()?;
+        (slot.generation == id.generation).then_some(&mut slot.connection)
+    }
+
     /// The addresses of a connection.
     #[must_use]
     pub fn tuple(&self, id: ConnId) -> Option<Tuple> {
@@ -421,11 +426,17 @@ impl Endpoint {
         }
     }
 
-    /// The slices of a segment's payload appended to `out`.
-    pub fn gather<'a>(&'a self, id: ConnId, segment: &SegmentRef, out: &mut impl Extend<&'a [u8]>) {
-        if let Some(connection) = self.connection(id) {
-            connection.gather(segment, out);
+    /// Prepares a batch for [`frames`](Self::frames), each time that it is sent.
+    pub fn lay_headers(&mut self, id: ConnId, batch: &Batch) {
+        if let Some(connection) = self.connection_mut(id) {
+            connection.lay_headers(batch);
         }
+    }
+
+    /// Appends the slices of a batch, headers and payload, to `out`, and gives how many bytes they have. That is less
+    /// than [`Batch::len`] if what it carries was acknowledged meanwhile: it must not leave then.
+    pub fn frames<'a>(&'a self, id: ConnId, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
+        self.connection(id).map_or(0, |connection| connection.frames(batch, out))
     }
 
     /// The next event.

@@ -19,8 +19,8 @@ use bytes::{Buf, Bytes, BytesMut};
 /// In-order data shorter than this is gathered in blocks: a peer that sends single bytes must not pin a receive
 /// buffer with each.
 const GATHER_BELOW: usize = 512;
-/// The size of such a block when more waits to be read. What comes alone gets a block of its size, and once all is
-/// read none is held: most connections of a server rest.
+/// The size of such a block; the first one is smaller, and once all is read none is held: most connections of a server
+/// rest.
 const GATHER_BLOCK: usize = 2 << 10;
 /// Out-of-order data shorter than this is copied. It may wait for long, and a slice keeps the whole receive buffer
 /// alive that it was cut from; with every second segment lost, twice the window would be pinned for nothing.
@@ -277,7 +277,7 @@ impl Reassembly {
             if self.tail.capacity().saturating_sub(self.tail.len()) < data.len() {
                 self.flush_tail();
                 let alone = self.unread == data.len();
-                self.tail = BytesMut::with_capacity(if alone { data.len() } else { GATHER_BLOCK });
+                self.tail = BytesMut::with_capacity(if alone { GATHER_BELOW } else { GATHER_BLOCK });
             }
             self.tail.extend_from_slice(&data);
             return;

@@ -6,6 +6,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+mod frames;
+mod piece;
+
+pub(crate) use piece::Layout;
+use piece::{Cells, Data, Piece};
+
 /// Blocks for copied data double from one to the next between these two, so that a quiet connection costs little and
 /// a fast one allocates rarely.
 const BLOCK_MIN: usize = 512;
@@ -48,33 +54,6 @@ pub(crate) struct SendBuffer {
     dropped: u64,
     /// The serial number of the piece where the last reading ended.
     cursor: Cell<u64>,
-}
-
-#[derive(Debug)]
-struct Piece {
-    start: u64,
-    data: Data,
-}
-
-#[derive(Debug)]
-enum Data {
-    /// A block of our own, appended to while it has room.
-    Copied(Vec<u8>),
-    /// The application's.
-    Kept(Bytes),
-}
-
-impl Piece {
-    fn bytes(&self) -> &[u8] {
-        match &self.data {
-            Data::Copied(block) => block,
-            Data::Kept(bytes) => bytes,
-        }
-    }
-
-    fn end(&self) -> u64 {
-        self.start + self.bytes().len() as u64
-    }
 }
 
 impl SendBuffer {
@@ -147,16 +126,15 @@ impl SendBuffer {
             + self.spare.capacity() * size_of::<Vec<u8>>()
     }
 
-    /// Copies as much of `data` as there is room for, and gives how much that was.
-    pub(crate) fn write(&mut self, data: &[u8]) -> usize {
+    /// Copies as much of `data` as there is room for, and gives how much that was. The segment sent next will begin at
+    /// `next`; `layout` says what segments will be like.
+    pub(crate) fn write(&mut self, data: &[u8], layout: Layout, next: u64) -> usize {
         let taken = data.len().min(self.free());
         let mut rest = &data[..taken];
         while !rest.is_empty() {
-            let block = self.tail_block(rest.len());
-            let (now, later) = rest.split_at(rest.len().min(block.capacity() - block.len()));
-            block.extend_from_slice(now);
-            self.end += now.len() as u64;
-            rest = later;
+            let now = self.tail(rest.len(), layout, next).append(rest);
+            self.end += now as u64;
+            rest = &rest[now..];
         }
         self.peak = self.peak.max(self.len());
         taken
@@ -175,22 +153,15 @@ impl SendBuffer {
 
     /// Takes as much of `data` as there is room for, without copying if that is at least 4 KiB, and gives back the
     /// rest.
-    pub(crate) fn write_bytes(&mut self, mut data: Bytes) -> Bytes {
+    pub(crate) fn write_bytes(&mut self, mut data: Bytes, layout: Layout, next: u64) -> Bytes {
         let taken = data.split_to(data.len().min(self.free()));
         if taken.len() < KEEP_FROM {
-            self.write(&taken);
+            self.write(&taken, layout, next);
             return data;
         }
-        if let Some(Piece { data: Data::Copied(block), .. }) = self.pieces.back()
-            && block.len() < block.capacity()
-        {
-            // The block's rest is lost; small blocks lose little when kept data follows each small write.
-            self.block = BLOCK_MIN;
-        }
-        let start = self.end;
-        self.end += taken.len() as u64;
-        self.piece_bytes += taken.len();
-        self.pieces.push_back(Piece { start, data: Data::Kept(taken) });
+        let len = taken.len();
+        self.push(len, Data::Kept(taken));
+        self.end += len as u64;
         data
     }
 
@@ -205,12 +176,9 @@ impl SendBuffer {
                 break;
             };
             self.dropped += 1;
-            match piece.data {
-                Data::Copied(block) => {
-                    self.piece_bytes -= block.capacity();
-                    self.keep_spare(block);
-                }
-                Data::Kept(bytes) => self.piece_bytes -= bytes.len(),
+            self.piece_bytes -= piece.cost();
+            if let Data::Copied(block) | Data::Laid(Cells { block, .. }) = piece.data {
+                self.keep_spare(block);
             }
         }
         self.trim_spare();
@@ -227,7 +195,7 @@ impl SendBuffer {
         let mut at = from;
         while let Some(piece) = self.pieces.get(index) {
             let last = to.min(piece.end());
-            each(&piece.bytes()[(at - piece.start) as usize..(last - piece.start) as usize]);
+            piece.slices(at..last, &mut each);
             at = last;
             if at == to {
                 break;
@@ -257,27 +225,48 @@ impl SendBuffer {
         }
     }
 
-    /// The block that the next byte goes into, with room for at least one; `wanted` more are about to follow.
-    fn tail_block(&mut self, wanted: usize) -> &mut Vec<u8> {
-        let has_room = matches!(
-            self.pieces.back(),
-            Some(Piece { data: Data::Copied(block), .. }) if block.len() < block.capacity()
-        );
-        if !has_room {
-            let block = self.new_block(wanted);
-            self.piece_bytes += block.capacity();
-            self.pieces.push_back(Piece { start: self.end, data: Data::Copied(block) });
+    /// The piece that the next byte goes into, with room for at least one; `wanted` are about to follow.
+    fn tail(&mut self, wanted: usize, layout: Layout, next: u64) -> &mut Piece {
+        let lays = wanted >= layout.worth() && layout.stride() <= BLOCK_MAX / 2;
+        let goes_on = self.pieces.back().is_some_and(|piece| {
+            let room = piece.room();
+            // A block is not left for a better layout while most of it is empty.
+            room > 0 && (!lays || piece.is_in_phase(layout, next) || (room > piece.len && piece.len > 0))
+        });
+        if !goes_on {
+            let data = if lays { self.new_cells(wanted, layout, next) } else { Data::Copied(self.new_block(wanted, 1)) };
+            self.push(0, data);
         }
         match self.pieces.back_mut() {
-            Some(Piece { data: Data::Copied(block), .. }) => block,
-            _ => unreachable!("a copied piece was found or pushed"),
+            Some(piece) => piece,
+            None => unreachable!("a piece was found or pushed"),
         }
     }
 
-    fn new_block(&mut self, wanted: usize) -> Vec<u8> {
-        let size = wanted.next_power_of_two().clamp(self.block, BLOCK_MAX);
+    /// Adds a piece at the end.
+    fn push(&mut self, len: usize, data: Data) {
+        if self.pieces.back().is_some_and(|piece| piece.room() > 0) {
+            // The block's rest is lost; small blocks lose little if this happens with each small write.
+            self.block = BLOCK_MIN;
+        }
+        let piece = Piece { start: self.end, len, data };
+        self.piece_bytes += piece.cost();
+        self.pieces.push_back(piece);
+    }
+
+    fn new_cells(&mut self, wanted: usize, layout: Layout, next: u64) -> Data {
+        let payload = u64::from(layout.payload);
+        // What completes the last segment of the data before.
+        let lead = (self.end.saturating_sub(next).next_multiple_of(payload)).saturating_sub(self.end - next) as u16;
+        let block = self.new_block(wanted, usize::from(lead) + layout.stride());
+        Data::Laid(Cells { block, layout, lead })
+    }
+
+    /// An empty block of at least `least` bytes; `wanted` are about to follow.
+    fn new_block(&mut self, wanted: usize, least: usize) -> Vec<u8> {
+        let size = wanted.next_power_of_two().clamp(self.block, BLOCK_MAX).max(least);
         self.block = (2 * size).min(BLOCK_MAX);
-        if let Some(block) = self.spare.pop() {
+        if let Some(block) = self.spare.pop_if(|block| block.capacity() >= least) {
             self.spare_bytes -= block.capacity();
             return block;
         }

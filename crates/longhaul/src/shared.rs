@@ -257,14 +257,19 @@ impl State {
     fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<()> {
         let batch = &self.batch;
         let mut slices = Slices { list: ArrayVec::new(), overflow: false };
-        let mut headers = batch.headers.as_slice();
-        for segment in &batch.segments {
-            let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
-            headers = rest;
-            slices.extend([header]);
-            if let Some(id) = destination.connection.filter(|_| segment.payload_len > 0) {
-                self.endpoint.gather(id, segment, &mut slices);
+        let len = match destination.connection {
+            Some(id) => {
+                self.endpoint.lay_headers(id, batch);
+                self.endpoint.frames(id, batch, &mut slices)
             }
+            None => {
+                slices.extend([batch.headers.as_slice()]);
+                batch.headers.len()
+            }
+        };
+        if len < batch.len {
+            // The socket was full, and what it did not take then has been acknowledged since, or its connection is gone.
+            return Ok(());
         }
         let several = batch.segments.len() > 1;
         let tuple = destination.tuple;

@@ -33,7 +33,8 @@ impl Connection {
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
         self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
         let room = self.snd.room().min(data.len());
-        let taken = self.snd.buffer.write(&data[..room]);
+        let layout = self.layout();
+        let taken = self.snd.buffer.write(&data[..room], layout, self.snd.nxt.max(1));
         if taken == 0 && !data.is_empty() {
             self.snd.writer_waits = true;
             return Err(Blocked::WouldBlock);
@@ -51,7 +52,8 @@ impl Connection {
         let part = data.split_to(self.snd.room().min(before));
         let taken = part.len();
         // What there is room for is taken whole.
-        let _ = self.snd.buffer.write_bytes(part);
+        let layout = self.layout();
+        let _ = self.snd.buffer.write_bytes(part, layout, self.snd.nxt.max(1));
         if taken == 0 && before > 0 {
             self.snd.writer_waits = true;
             return Err(Blocked::WouldBlock);

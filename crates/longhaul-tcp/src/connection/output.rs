@@ -1,11 +1,14 @@
 //! What leaves: batches of segments of one size, for one `sendmsg` with segmentation offload.
 
+use std::ops::Range;
+
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
 use longhaul_units::{Bytes, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::timers::Timer;
 use super::{Connection, Event, State};
+use crate::send_buffer::Layout;
 use crate::seq;
 
 /// UDP payload that one `sendmsg` may carry with segmentation offload.
@@ -42,6 +45,14 @@ pub struct SegmentRef {
     pub payload_len: u16,
     /// Where the payload starts in the stream.
     pub payload_start: u64,
+}
+
+impl SegmentRef {
+    /// The stream offsets of the payload.
+    #[must_use]
+    pub fn payload(&self) -> Range<u64> {
+        self.payload_start..self.payload_start + u64::from(self.payload_len)
+    }
 }
 
 impl Batch {
@@ -123,14 +134,24 @@ impl Connection {
 
     /// Calls `each` with the slices of a segment's payload, in order.
     pub fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
-        let end = segment.payload_start + u64::from(segment.payload_len);
-        self.snd.buffer.slices(segment.payload_start..end, each);
+        self.snd.buffer.slices(segment.payload(), each);
     }
 
-    /// Appends the slices of a segment's payload to `out`.
-    pub fn gather<'a>(&'a self, segment: &SegmentRef, out: &mut impl Extend<&'a [u8]>) {
-        let end = segment.payload_start + u64::from(segment.payload_len);
-        self.snd.buffer.gather(segment.payload_start..end, out);
+    /// Prepares a batch for [`frames`](Self::frames): puts headers beside the payload where there is room for them.
+    pub fn lay_headers(&mut self, batch: &Batch) {
+        self.snd.buffer.lay_headers(&batch.headers, &batch.segments);
+    }
+
+    /// Appends the slices of a batch, headers and payload, to `out`, and gives how many bytes they have. That is less
+    /// than [`Batch::len`] if some of the payload was acknowledged since the batch was made: it must not leave then.
+    pub fn frames<'a>(&'a self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
+        self.snd.buffer.frames(&batch.headers, &batch.segments, out)
+    }
+
+    /// What segments of new data are going to be like.
+    pub(super) fn layout(&self) -> Layout {
+        let options = if self.negotiated.timestamps { 12 } else { 0 };
+        Layout { header: CheshireCodec::HEADER_LEN as u16 + options, payload: self.mss().max(1) }
     }
 
     fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
@@ -207,14 +228,14 @@ impl Connection {
             && self.snd.unsent() == 0
             && !self.snd.fin_waits()
             && !self.loss.wants_to_send()
+            && self.limit != SendLimit::Cpu
         {
             return false;
         }
         let edge = self.rcv.edge;
         let stop = self.fill(now, batch, max_segments);
-        if let Some(limit) = stop {
-            self.on_send_limit(now, limit);
-        }
+        // What is not polled on at once, although more might leave, waits for the processor.
+        self.on_send_limit(now, stop.unwrap_or(SendLimit::Cpu));
         if batch.is_empty() {
             // The window in the unused header was never offered.
             self.rcv.edge = edge;
