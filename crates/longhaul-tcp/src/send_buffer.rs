@@ -234,7 +234,8 @@ impl SendBuffer {
             room > 0 && (!lays || piece.is_in_phase(layout, next) || (room > piece.len && piece.len > 0))
         });
         if !goes_on {
-            let data = if lays { self.new_cells(wanted, layout, next) } else { Data::Copied(self.new_block(wanted, 1)) };
+            let data =
+                if lays { self.new_cells(wanted, layout, next) } else { Data::Copied(self.new_block(wanted, 1)) };
             self.push(0, data);
         }
         match self.pieces.back_mut() {

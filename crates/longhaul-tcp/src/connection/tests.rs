@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use longhaul_cc::SendLimit;
 use longhaul_units::{Span, Time};
 
 use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event, Info, State, Tuple};
@@ -185,4 +186,20 @@ fn events_tell_the_application_what_it_may_do() {
     assert_eq!((net.ends[0].len(), net.ends[0].time_wait_len()), (0, 1));
     net.run_until(Span::from_secs(61), |net| net.ends[0].is_idle());
     assert_eq!((net.ends[0].memory(), net.ends[1].memory()), (0, 0));
+}
+
+#[test]
+fn a_sender_that_is_not_polled_waits_for_the_processor() {
+    let mut net = Net::new(Span::from_millis(1));
+    let (a, _) = net.connect(Config::default());
+    let seconds = |net: &Net| net.ends[0].connection(a).unwrap().info(net.now).limited[SendLimit::Cpu as usize];
+    net.ends[0].drive(net.now, a, |c| c.write(&[7; 14_000]));
+    // Two of the ten segments that the initial window lets go; then nobody asks for a while.
+    assert!(net.ends[0].poll_transmit(net.now, &mut Batch::default(), 2).is_some());
+    net.now += Span::from_millis(7);
+    net.pump();
+    assert_eq!(seconds(&net), Span::from_millis(7));
+    // From then on the application is what there is to wait for.
+    net.now += Span::from_millis(5);
+    assert_eq!(seconds(&net), Span::from_millis(7));
 }
