@@ -47,40 +47,29 @@ fn insert(c: &mut Criterion) {
     }
 }
 
-fn cancel(c: &mut Criterion) {
-    let mut group = c.benchmark_group("wheel/cancel all");
+/// What `act` takes to do with all timers of a wheel.
+fn with_all(c: &mut Criterion, name: &str, mut act: impl FnMut(&mut TimerWheel, u32)) {
+    let mut group = c.benchmark_group(name);
     group.sample_size(10);
     for timers in SIZES {
         group.throughput(Throughput::Elements(u64::from(timers)));
         let wheel = full(timers);
         group.bench_function(BenchmarkId::from_parameter(timers), |b| {
-            b.iter_batched_ref(
-                || wheel.clone(),
-                |wheel| (0..timers).for_each(|id| wheel.cancel(id)),
-                BatchSize::LargeInput,
-            );
+            b.iter_batched_ref(|| wheel.clone(), |wheel| act(wheel, timers), BatchSize::LargeInput);
         });
     }
 }
 
+fn cancel(c: &mut Criterion) {
+    with_all(c, "wheel/cancel all", |wheel, timers| (0..timers).for_each(|id| wheel.cancel(id)));
+}
+
 fn expire(c: &mut Criterion) {
-    let mut group = c.benchmark_group("wheel/expire all");
-    group.sample_size(10);
-    for timers in SIZES {
-        group.throughput(Throughput::Elements(u64::from(timers)));
-        let wheel = full(timers);
-        group.bench_function(BenchmarkId::from_parameter(timers), |b| {
-            b.iter_batched_ref(
-                || wheel.clone(),
-                |wheel| {
-                    while let Some(at) = wheel.next() {
-                        black_box(wheel.pop_expired(at));
-                    }
-                },
-                BatchSize::LargeInput,
-            );
-        });
-    }
+    with_all(c, "wheel/expire all", |wheel, _| {
+        while let Some(at) = wheel.next() {
+            black_box(wheel.pop_expired(at));
+        }
+    });
 }
 
 /// The earliest timer expires and is set anew: what a simulation does at every event.

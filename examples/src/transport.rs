@@ -1,5 +1,6 @@
 //! Connections as the examples use them: options of the command line, and what is shown of a connection.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,15 +25,33 @@ pub struct TransportArgs {
     /// Capture the connections' packets, as plain TCP, for Wireshark, tshark and tcptrace
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
-    /// Write a qlog file for each connection into this directory
+    /// Write a qlog file for each connection into this directory; without it the environment's QLOGFILE (of the first
+    /// connection) or QLOGDIR
     #[arg(long, value_name = "DIR")]
     pub qlog: Option<PathBuf>,
+    /// What the environment says, as it does to implementations of QUIC.
+    #[arg(skip = QlogEnvironment::read())]
+    qlog_environment: QlogEnvironment,
     /// Allow congestion control that takes more than its share, on a network that is shared with nobody
     #[arg(long)]
     pub allow_unsafe_congestion: bool,
     /// Give up a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: u32,
+}
+
+/// Where logs go that the command line does not place (draft-ietf-quic-qlog-main-schema, environment variables).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct QlogEnvironment {
+    file: Option<PathBuf>,
+    dir: Option<PathBuf>,
+}
+
+impl QlogEnvironment {
+    fn read() -> Self {
+        let path = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self { file: path("QLOGFILE"), dir: path("QLOGDIR") }
+    }
 }
 
 /// What `--congestion` says.
@@ -49,14 +68,18 @@ fn parse_congestion(text: &str) -> Result<Choice, longhaul::cc::registry::SpecEr
 }
 
 impl TransportArgs {
-    /// Prints the registry if that is what was asked for. Whether it was.
+    /// Whether the registry is to be printed, and nothing else to be done.
     #[must_use]
-    pub fn listed(&self) -> bool {
-        let list = matches!(self.congestion, Some(Choice::List));
-        if list {
-            print!("{}", longhaul::cc::registry::list());
-        }
-        list
+    pub fn wants_list(&self) -> bool {
+        matches!(self.congestion, Some(Choice::List))
+    }
+
+    /// The same for the other end of a connection within this process: files that hold one end only are this one's.
+    #[must_use]
+    pub fn for_other_end(&self) -> Self {
+        let mut other = Self { pcap: None, ..self.clone() };
+        other.qlog_environment.file = None;
+        other
     }
 
     /// How long a silent peer is waited for.
@@ -102,10 +125,7 @@ impl TransportArgs {
         if let Some(file) = &self.pcap {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
-        if let Some(directory) = &self.qlog {
-            std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-            socket.set_qlog_dir(directory);
-        }
+        self.set_qlog(&socket)?;
         // What is written is large, or the end of something that is waited for.
         socket.set_nodelay(true)?;
         // A killed peer says nothing, for its stack dies with it. With data in flight the user timeout notices,
@@ -115,6 +135,19 @@ impl TransportArgs {
         socket.set_user_timeout(Some(patience));
         socket.set_keepalive_params(Some(KeepAlive { idle: part(1, 3), interval: part(2, 15), probes: 5 }));
         Ok(socket)
+    }
+
+    fn set_qlog(&self, socket: &TcpSocket) -> Result<()> {
+        let QlogEnvironment { file, dir } = &self.qlog_environment;
+        match (&self.qlog, file, dir) {
+            (None, Some(file), _) => socket.set_qlog_file(file),
+            (Some(dir), _, _) | (None, None, Some(dir)) => {
+                std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+                socket.set_qlog_dir(dir);
+            }
+            (None, None, None) => {}
+        }
+        Ok(())
     }
 }
 
@@ -156,6 +189,22 @@ impl Transport for TcpStream {
     }
 }
 
+/// The life of a program with these options: `work` until it is done or interrupted, unless the registry is all that
+/// was asked for. The code that `program` is to end with.
+pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Output = Result<()>>) -> ExitCode {
+    init_log();
+    if options.wants_list() {
+        print!("{}", longhaul::cc::registry::list());
+        return ExitCode::SUCCESS;
+    }
+    warn_if_slow();
+    let result = tokio::select! {
+        result = work => result,
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
+    outcome(program, result)
+}
+
 /// Says on standard error what went wrong, if anything did, and with which code `program` is to end.
 pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
     match result {
@@ -168,14 +217,14 @@ pub fn outcome(program: &str, result: Result<()>) -> ExitCode {
 }
 
 /// Says so when the program was built without optimisation: its speed then means nothing.
-pub fn warn_if_slow() {
+fn warn_if_slow() {
     if cfg!(debug_assertions) {
         eprintln!("warning: built without --release, this is several times slower than it can be");
     }
 }
 
 /// Sends the library's warnings, and what `RUST_LOG` asks for, to standard error.
-pub fn init_log() {
+fn init_log() {
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
         .from_env_lossy();

@@ -19,6 +19,7 @@ impl Receiver {
     fn start(out: &Path, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
         command.args(["--listen", "127.0.0.1:0", "--once", "--out"]).arg(out).args(options);
+        command.env_remove("QLOGFILE").env_remove("QLOGDIR");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let address = loop {
@@ -110,6 +111,33 @@ fn files_travel_and_both_ends_report_them() {
     assert_eq!(scene.names().len(), 2);
     // The magic number of classic pcap with nanoseconds.
     assert!(fs::read(&capture).unwrap().starts_with(&0xa1b2_3c4d_u32.to_ne_bytes()));
+}
+
+/// The command line comes before the environment, and one file before a directory.
+#[test]
+fn logs_go_where_the_environment_says() {
+    let scene = Scene::new();
+    let file = scene.file("file", 100_000);
+    let place = |name: &str| scene.directory.path().join(name);
+    let (one, dir, told) = (place("one.sqlog"), place("dir"), place("told"));
+    let run = |options: &[&str], environment: &[(&str, &Path)]| {
+        let receiver = Receiver::start(&scene.out, &["--overwrite"]);
+        let mut sender = Command::new(env!("CARGO_BIN_EXE_send"));
+        sender.args([&receiver.address, &file]).args(options).envs(environment.iter().copied());
+        assert!(sender.output().unwrap().status.success());
+        assert_eq!(receiver.end().0, Some(0));
+    };
+    let logs = |dir: &Path| fs::read_dir(dir).map_or(0, |entries| entries.count());
+    run(&[], &[("QLOGFILE", &one), ("QLOGDIR", &dir)]);
+    // Complete, although the process ended as soon as it could.
+    let log = fs::read_to_string(&one).unwrap();
+    assert!(log.starts_with('\x1e') && log.ends_with('\n') && log.contains("tcp:connection_closed"), "{log}");
+    assert_eq!(logs(&dir), 0);
+    run(&[], &[("QLOGDIR", &dir)]);
+    assert_eq!(logs(&dir), 1);
+    run(&["--qlog", told.to_str().unwrap()], &[("QLOGFILE", &one), ("QLOGDIR", &dir)]);
+    assert_eq!((logs(&told), logs(&dir)), (1, 1));
+    assert_eq!(fs::read_to_string(&one).unwrap(), log);
 }
 
 #[test]

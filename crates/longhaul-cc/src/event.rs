@@ -59,7 +59,8 @@ pub struct Ack<'a> {
     /// Segments newly delivered (cumulatively or selectively), in sequence order; empty unless
     /// [`Demands::segments`](crate::Demands::segments) was granted.
     pub acked: &'a [AckedSegment],
-    /// Segments newly held to be lost; empty unless segments were granted.
+    /// Segments newly held to be lost, in no particular order; empty unless segments were granted. Those that a
+    /// [`Timeout`] holds lost are in flight no more, and are not listed.
     pub lost: &'a [LostSegment],
     /// Bytes by which SND.UNA advanced.
     pub cumulative: Bytes,
@@ -167,7 +168,7 @@ pub struct LostSegment {
     pub bytes: Bytes,
     /// [`Control::tag`](crate::Control::tag) when it left.
     pub tag: u16,
-    /// Bytes in flight when it left, itself included.
+    /// Bytes in flight when it left, itself and what left at the same instant included.
     pub in_flight_at_send: Bytes,
     /// All bytes held lost when it left.
     pub lost_at_send: Bytes,

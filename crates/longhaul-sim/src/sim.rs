@@ -1,7 +1,7 @@
 //! The whole: two hosts, two links, one queue of events.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use longhaul_tcp::{Config, ConnId, Endpoint, EndpointConfig};
@@ -52,6 +52,17 @@ impl Setup {
             clock_ahead: Span::ZERO,
         };
         Self { seed, hosts: [host(1), host(2)], links: [link.clone(), link] }
+    }
+
+    /// The same, over IPv6: the hosts keep their ports and get addresses from the prefix for documentation (RFC 3849).
+    /// Headers on the links then take [20 bytes more](crate::ip_header).
+    #[must_use]
+    pub fn over_ipv6(mut self) -> Self {
+        for (number, host) in (1..).zip(&mut self.hosts) {
+            let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number);
+            host.address = SocketAddr::from((address, host.address.port()));
+        }
+        self
     }
 }
 

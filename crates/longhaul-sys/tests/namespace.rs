@@ -4,11 +4,13 @@
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::process::{self, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
-use longhaul_sys::linux::{ErrorClass, NetNs, Transmit, Tun, UdpSocket};
+use longhaul_sys::linux::{ErrorClass, Link, NetNs, RecvBatch, Transmit, Tun, UdpSocket};
+use longhaul_sys::pool::RecvPool;
 
 fn namespace() -> Option<NetNs> {
     match NetNs::anonymous() {
@@ -119,14 +121,109 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     reply[20..22].copy_from_slice(&packet[22..24]);
     reply[22..24].copy_from_slice(&packet[20..22]);
     tun.write(&reply[..len]).unwrap();
-    let pool = longhaul_sys::pool::RecvPool::new(2, 2);
-    let mut batch = longhaul_sys::linux::RecvBatch::new(&pool, 1);
+    let pool = RecvPool::new(2, 2);
+    let mut batch = RecvBatch::new(&pool, 1);
     while socket.recv(&mut batch).is_err() {
         sleep(Duration::from_millis(1));
     }
     let message = batch.messages().next().unwrap();
     assert_eq!(message.meta.addr, SocketAddr::from(([10, 9, 0, 2], 5000)));
     assert_eq!((message.meta.tos, message.data().len()), (Some(0x2e << 2 | 1), 1372));
+}
+
+const NEAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+const FAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+
+/// Whether a program did what it was told; what it said is shown if not.
+fn done(program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    let why = match output {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("skipped: {program} {}: {why}", arguments.join(" "));
+    false
+}
+
+/// Has the receiver's kernel wait a millisecond for what may be merged: packets of two calls then meet, as they do in the
+/// ring of a network card under load. `sysfs` shows the devices of the namespace that mounts it.
+const HOLD: &str = "mount -t sysfs none /sys && echo 1000000 > /sys/class/net/far/gro_flush_timeout";
+
+/// Two namespaces joined by a veth pair like a plain network card: the sender's kernel cuts batches into packets, the
+/// receiver's merges them again.
+fn veth() -> Option<[NetNs; 2]> {
+    let (near, far) = (namespace()?, namespace()?);
+    // `ip` takes a namespace by path.
+    let far_file = far.run(|| std::fs::File::open("/proc/thread-self/ns/net")).unwrap().unwrap();
+    let far_path = format!("/proc/{}/fd/{}", process::id(), far_file.as_raw_fd());
+    let made = |namespace: &NetNs, arguments: &[&str]| namespace.run(|| done("ip", arguments)).unwrap();
+    if !made(&near, &["link", "add", "near", "type", "veth", "peer", "name", "far", "netns", &far_path]) {
+        return None;
+    }
+    for (namespace, name, address) in [(&near, "near", NEAR), (&far, "far", FAR)] {
+        let configure = || {
+            let link = Link::new(name).unwrap();
+            link.set_address(address, 24).unwrap();
+            link.set_up().unwrap();
+            done("ethtool", &["-K", name, "tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"])
+        };
+        if !namespace.run(configure).unwrap() {
+            return None;
+        }
+    }
+    let held = far.run(|| done("unshare", &["--mount", "sh", "-c", HOLD])).unwrap();
+    held.then_some([near, far])
+}
+
+/// Sends datagrams of these lengths back to back; the lengths of what arrives, message by message.
+fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<Vec<usize>> {
+    let payloads = lengths.map(|len| vec![len as u8; len]);
+    let slices = [[IoSlice::new(&payloads[0])], [IoSlice::new(&payloads[1])]];
+    let destination = Some(receiver.local_addr().unwrap());
+    let transmits =
+        slices.each_ref().map(|slices| Transmit { destination, tos: 0, src_ip: None, segment_size: None, slices });
+    assert_eq!(sender.send_batch(&transmits).unwrap(), 2);
+    let pool = RecvPool::new(4, 4);
+    let mut batch = RecvBatch::new(&pool, 4);
+    let mut messages: Vec<Vec<usize>> = Vec::new();
+    for _ in 0..2000 {
+        if messages.iter().flatten().count() == 2 {
+            break;
+        }
+        match receiver.recv(&mut batch) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
+            Err(error) => panic!("{error}"),
+        }
+        for message in batch.messages() {
+            for datagram in message.datagrams() {
+                assert!(datagram.iter().all(|byte| *byte == datagram.len() as u8), "bytes of another datagram");
+            }
+            messages.push(message.datagrams().map(<[u8]>::len).collect());
+        }
+        batch.release();
+    }
+    messages
+}
+
+/// A merged message has one length for all but its last datagram: what follows a shorter one must not join it, or the
+/// borders would be lost.
+#[test]
+fn a_longer_datagram_is_not_merged_with_the_one_before() {
+    const LENGTH: usize = 1200;
+    let Some([near, far]) = veth() else { return };
+    let sender = near.run(|| bind(&format!("{NEAR}:0"))).unwrap();
+    let receiver = far.run(|| bind(&format!("{FAR}:0"))).unwrap();
+    let mut merged = 0;
+    for _ in 0..50 {
+        assert_eq!(cross(&sender, &receiver, [LENGTH - 1, LENGTH]), [[LENGTH - 1], [LENGTH]]);
+        // The same two the other way round may be, so that it is no lack of receive offload that keeps them apart.
+        let other_way = cross(&sender, &receiver, [LENGTH, LENGTH - 1]);
+        assert_eq!(other_way.concat(), [LENGTH, LENGTH - 1]);
+        merged += usize::from(other_way.len() == 1);
+    }
+    assert!(merged > 0, "receive offload merges nothing here");
 }
 
 /// A queue that drains slowly keeps datagrams on the account of their sender.

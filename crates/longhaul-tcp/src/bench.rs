@@ -69,6 +69,13 @@ impl Window {
         true
     }
 
+    /// What RFC 6675, section 4, NextSeg, asks for when neither lost nor new data can go: the lowest segment in doubt
+    /// from `segment` on (rule 3), and the highest that is not SACKed (rule 4).
+    #[must_use]
+    pub fn rescue(&self, segment: u64) -> (Option<u64>, Option<u64>) {
+        (self.board.next_in_doubt(segment * MSS), self.board.last_unsacked_below(u64::MAX))
+    }
+
     /// Segments that were sent and not cumulatively acknowledged.
     #[must_use]
     pub fn len(&self) -> usize {

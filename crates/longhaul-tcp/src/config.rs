@@ -1,6 +1,10 @@
 //! What an application may set for a connection and for an endpoint.
 
+use std::net::SocketAddr;
+
 use longhaul_units::{Rate, Span};
+
+use crate::endpoint::socket_secret;
 
 /// Settings of a connection. `Default` is what suits an unknown path; a listener's apply to what it accepts.
 #[derive(Clone, Debug)]
@@ -39,6 +43,12 @@ pub struct Config {
     pub keep_alive: Option<KeepAlive>,
     /// Give up when data stays unacknowledged for this long (RFC 9293, section 3.8.3; RFC 5482); `None` uses R2.
     pub user_timeout: Option<Span>,
+    /// Tell the peer of the user timeout, and heed what it tells of its own (RFC 5482: ENABLED). Without a
+    /// `user_timeout` the longer of the peer's and our default of 15 minutes is adopted, an hour at most.
+    pub user_timeout_option: bool,
+    /// Heed it even if `user_timeout` is set (RFC 5482: CHANGEABLE); the longer of both is adopted then, 100 s at least
+    /// and an hour at most.
+    pub user_timeout_changeable: bool,
     /// Retransmissions of a SYN before the connection attempt fails (RFC 9293, section 3.8.3: at least 3 minutes'
     /// worth unless told otherwise).
     pub syn_retries: u32,
@@ -57,7 +67,12 @@ pub struct Config {
     pub max_cwnd: u64,
 }
 
-/// Probing of an idle peer.
+/// The least time between keep-alive probes, and before the first. A probe is a segment that its receiver cannot
+/// accept, and those are answered within limits: twice a second by us and by common stacks (RFC 5961, section 7), so
+/// that faster probes would find a living peer silent. Linux takes whole seconds only.
+pub const MIN_KEEP_ALIVE: Span = Span::from_secs(1);
+
+/// Probing of an idle peer. Times below [`MIN_KEEP_ALIVE`] are raised to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Idle time before the first probe.
@@ -92,6 +107,8 @@ impl Default for Config {
             ecn: true,
             keep_alive: None,
             user_timeout: None,
+            user_timeout_option: false,
+            user_timeout_changeable: false,
             syn_retries: 7,
             min_rto: Span::from_millis(200),
             ack_delay: Span::from_millis(40),
@@ -137,6 +154,16 @@ pub struct EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// The defaults for the socket of the address `local`, with a secret of its own that is derived from the process's.
+    ///
+    /// Two sockets of one address, one after the other, then number their connections by one clock, so that a peer
+    /// which still remembers the first can tell that the second is new (RFC 6191, section 2; RFC 6528, section 3). Of
+    /// sockets with other addresses nobody learns anything.
+    #[must_use]
+    pub fn of_socket(secret: &[u8; 32], local: SocketAddr) -> Self {
+        Self::new(socket_secret(secret, local))
+    }
+
     /// The defaults under `secret`.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {

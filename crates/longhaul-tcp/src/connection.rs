@@ -20,7 +20,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, Pace, Pacer, Path, SendLimit};
+use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, Path, SendLimit};
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::Header;
 
@@ -37,6 +37,7 @@ mod handshake;
 mod input;
 mod loss;
 mod output;
+mod persist;
 mod pmtu;
 mod rate;
 mod receiver;
@@ -45,6 +46,8 @@ mod sender;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod trouble;
+mod user_timeout;
 
 pub use app::Blocked;
 pub use input::{Ecn, Payload, SegmentMeta};
@@ -58,6 +61,8 @@ use rate::RateSampler;
 use receiver::Receiver;
 use sender::Sender;
 use timers::{Timer, Timers};
+use trouble::Trouble;
+use user_timeout::UserTimeout;
 
 /// What both sides agreed on in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +102,9 @@ pub enum Event {
     Writable,
     /// The peer acknowledged our FIN: everything written has arrived.
     Finished,
+    /// R1 is reached: several retransmissions in a row went unanswered (RFC 9293, section 3.8.3).
+    /// [`Connection::host_error`] may say why.
+    Stalled,
     /// The connection is over; [`Connection::error`] says why if it did not end in order.
     Closed,
 }
@@ -136,12 +144,17 @@ pub struct Connection {
     limit_since: Time,
     last_heard: Time,
     keep_alive_probes: u32,
+    trouble: Trouble,
+    user_timeout: UserTimeout,
+    /// The TSval of the peer's SYN, and when it came.
+    peer_syn: (u32, Time),
     pub(crate) pressure: Pressure,
     /// The application gave the connection up: nobody will read.
     orphaned: bool,
-    /// The controller wants to hear of segments one by one; the list is reused from ACK to ACK.
+    /// The controller wants to hear of segments one by one; the lists are reused from ACK to ACK.
     wants_segments: bool,
     acked_segments: Vec<AckedSegment>,
+    lost_segments: Vec<LostSegment>,
 }
 
 /// A set of [`Event`]s not yet polled.
@@ -149,7 +162,8 @@ pub struct Connection {
 struct EventSet(u8);
 
 impl EventSet {
-    const ORDER: [Event; 5] = [Event::Connected, Event::Readable, Event::Writable, Event::Finished, Event::Closed];
+    const ORDER: [Event; 6] =
+        [Event::Connected, Event::Readable, Event::Writable, Event::Finished, Event::Stalled, Event::Closed];
 
     fn raise(&mut self, event: Event) {
         self.0 |= 1 << event as u8;
@@ -197,10 +211,14 @@ impl Connection {
             limit_since: now,
             last_heard: now,
             keep_alive_probes: 0,
+            trouble: Trouble::default(),
+            user_timeout: UserTimeout::new(&config),
+            peer_syn: (0, now),
             pressure: Pressure::None,
             orphaned: false,
             wants_segments: false,
             acked_segments: Vec::new(),
+            lost_segments: Vec::new(),
             config,
         }
     }

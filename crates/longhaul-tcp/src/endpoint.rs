@@ -23,7 +23,9 @@ use longhaul_wire::{CheshireCodec, Codec, Header};
 
 use crate::config::{Config, EndpointConfig};
 use crate::connection::{Batch, Connection, Event, Payload, Pressure, SegmentMeta, SegmentRef};
+use crate::error::HostError;
 use crate::info::add;
+use crate::seq;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
@@ -37,8 +39,13 @@ mod time_wait;
 
 use keys::Keys;
 pub use keys::Tuple;
+pub(crate) use keys::socket_secret;
 use stray::Buckets;
 use time_wait::{Record, TimeWait};
+
+/// Between the last sequence number of a connection and the first of the next one between the same addresses: a window
+/// without scaling, so that what is still on its way falls outside.
+const SEQUENCE_GAP: u32 = 1 << 16;
 
 /// A connection of an endpoint. Never reused for another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -246,8 +253,8 @@ impl Endpoint {
         if !tuple.joins_two_hosts() || self.table.contains_key(&tuple) || self.live >= self.config.max_connections {
             return None;
         }
-        self.time_wait.remove(&tuple);
-        let iss = self.initial_sequence(&tuple, now);
+        let previous = self.time_wait.remove(&tuple);
+        let iss = self.initial_sequence(&tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
         let connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
         let id = self.insert(tuple, connection, false);
@@ -364,12 +371,12 @@ impl Endpoint {
         }
     }
 
-    /// The host says of `remote` that it refuses, or that it cannot be reached.
-    pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, refused: bool) {
-        self.advance(now);
+    /// The host says something against the path of a connection; see [`Connection::handle_host_error`].
+    pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, error: HostError) {
+        let now = self.advance(now);
         if let Some(index) = self.table.get(&tuple).copied() {
             if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
-                slot.connection.handle_host_error(refused);
+                slot.connection.handle_host_error(now, error);
             }
             self.settle(index);
         }
@@ -449,8 +456,15 @@ impl Endpoint {
         self.now
     }
 
-    fn initial_sequence(&self, tuple: &Tuple, now: Time) -> u32 {
-        self.config.initial_sequence.unwrap_or_else(|| self.keys.initial_sequence(tuple, now))
+    /// Beyond the sequence numbers of a previous connection between the same addresses, which may have been faster than
+    /// the clock (RFC 1122, section 4.2.2.13).
+    fn initial_sequence(&self, tuple: &Tuple, now: Time, previous: Option<Record>) -> u32 {
+        if let Some(fixed) = self.config.initial_sequence {
+            return fixed;
+        }
+        let iss = self.keys.initial_sequence(tuple, now);
+        let least = previous.map(|record| record.snd_nxt.wrapping_add(SEQUENCE_GAP));
+        least.filter(|least| seq::later(*least, iss)).unwrap_or(iss)
     }
 
     fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
@@ -568,6 +582,7 @@ impl Connection {
             snd_nxt,
             rcv_nxt,
             ts_recent: self.recent_timestamp(),
+            syn_stamp: self.recent_syn_timestamp(),
             clock: self.timestamp_clock(),
             window: u16::MAX,
             expires: self.linger_deadline(),

@@ -1,4 +1,4 @@
-//! Why a connection ended.
+//! Why a connection ended, and what the host says of its path.
 
 /// The end of a connection that did not end in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,13 +16,53 @@ pub enum ConnectionError {
     /// The application gave the connection up.
     #[error("connection aborted")]
     Aborted,
-    /// No route to the peer, as the local host says.
-    #[error("host unreachable")]
-    Unreachable,
     /// The congestion controller needs something that peer or path do not offer: named by `need`.
     #[error("the congestion controller needs {need}, which this path or peer does not offer")]
     NeedNotGranted {
         /// What it needs.
         need: &'static str,
     },
+}
+
+/// What the host says of the way to the peer: an ICMP message that its socket was told of, or its own routing.
+///
+/// None of them ends a connection by itself. What it says may pass (RFC 1122, section 4.2.3.9; RFC 5461, section 2.2),
+/// and anybody on the way, or who guesses the ports, can say it (RFC 5927, section 4). It is remembered, and is the
+/// likely cause should the connection time out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// Nobody listens on the port (ICMP destination unreachable, code 3).
+    #[error("connection refused")]
+    Refused,
+    /// The host cannot be reached, or the packet's time to live was over on the way.
+    #[error("host unreachable")]
+    HostUnreachable,
+    /// There is no route.
+    #[error("network unreachable")]
+    NetworkUnreachable,
+    /// The interface is down.
+    #[error("network down")]
+    NetworkDown,
+    /// A filter of this host does not let it pass.
+    #[error("prohibited")]
+    Prohibited,
+    /// Something else that may pass.
+    #[error("sending failed for a passing reason")]
+    Other,
+}
+
+impl HostError {
+    /// A short name for logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::HostUnreachable => "host-unreachable",
+            Self::NetworkUnreachable => "network-unreachable",
+            Self::NetworkDown => "network-down",
+            Self::Prohibited => "prohibited",
+            Self::Other => "other",
+        }
+    }
 }

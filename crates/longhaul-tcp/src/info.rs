@@ -2,6 +2,7 @@
 
 use longhaul_units::{Bytes, Rate, Span};
 
+use crate::error::HostError;
 use crate::state::State;
 
 /// Counters of a connection's life.
@@ -124,6 +125,17 @@ pub struct Info {
     pub paws_dropped: u64,
     /// Segments received with CE.
     pub ce_in: u64,
+    /// What the host last said against the path.
+    pub host_error: Option<HostError>,
+    /// How often it said something against it.
+    pub host_errors: u64,
+    /// Whether so many retransmissions in a row went unanswered that the path is in doubt (R1 of RFC 9293, section
+    /// 3.8.3).
+    pub r1_reached: bool,
+    /// How long data may stay unacknowledged before the connection is given up, if that is not R2's to say.
+    pub user_timeout: Option<Span>,
+    /// The user timeout that the peer last told of (RFC 5482).
+    pub peer_user_timeout: Option<Span>,
     /// Bytes delivered to the peer so far, SACKed ones included.
     pub delivered: u64,
     /// Time spent limited by [`SendLimit`](longhaul_cc::SendLimit), in its order.

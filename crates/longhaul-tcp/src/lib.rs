@@ -20,9 +20,9 @@ mod seq;
 mod state;
 mod timestamps;
 
-pub use config::{Config, EndpointConfig, KeepAlive};
+pub use config::{Config, EndpointConfig, KeepAlive, MIN_KEEP_ALIVE};
 pub use connection::{Batch, Blocked, Connection, Ecn, Event, Payload, SegmentMeta, SegmentRef};
 pub use endpoint::{ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats, Tuple};
-pub use error::ConnectionError;
+pub use error::{ConnectionError, HostError};
 pub use info::Info;
 pub use state::State;

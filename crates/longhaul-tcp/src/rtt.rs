@@ -1,4 +1,5 @@
 //! Round-trip time, its variation and the retransmission timeout (RFC 6298, RFC 7323 appendix G).
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -64,7 +65,7 @@ impl RttEstimator {
             self.rttvar = rtt / 2;
             return;
         };
-        let expected = flight.0.div_ceil(2 * mss.0.max(1)).max(1) as f64;
+        let expected = flight.0.div_ceil(mss.0.max(1).saturating_mul(2)).max(1) as f64;
         let (alpha, beta) = (0.125 / expected, 0.25 / expected);
         let deviation = if srtt > rtt { srtt - rtt } else { rtt - srtt };
         self.rttvar = self.rttvar.mul_f64(1.0 - beta) + deviation.mul_f64(beta);
@@ -86,7 +87,7 @@ impl RttEstimator {
     }
 
     pub(crate) fn back_off(&mut self) {
-        self.backoff = (self.backoff + 1).min(16);
+        self.backoff = self.backoff.saturating_add(1).min(16);
     }
 
     pub(crate) fn reset_backoff(&mut self) {

@@ -207,9 +207,27 @@ impl Scoreboard {
         self.get(index).map(|r| (index, r))
     }
 
-    /// The highest record that is not SACKed.
-    pub(crate) fn last_unsacked(&self) -> Option<u64> {
-        (self.head..self.tail).rev().find(|i| !self.record(*i).is_sacked())
+    /// The highest record below `index` that is not SACKed.
+    pub(crate) fn last_unsacked_below(&self, index: u64) -> Option<u64> {
+        self.sacked.last_clear(self.head, index.min(self.tail))
+    }
+
+    /// The highest SACKed record below `index`.
+    pub(crate) fn last_sacked_below(&self, index: u64) -> Option<u64> {
+        self.sacked.last_set(self.head, index.min(self.tail))
+    }
+
+    /// The lowest record in flight that starts at or after `offset` and has a SACKed one above it. Those that are lost
+    /// are passed over one by one: what asks has none.
+    pub(crate) fn next_in_doubt(&self, offset: u64) -> Option<u64> {
+        let mut at = self.index_at_or_after(offset);
+        while let Some(index) = self.sacked.next_clear(at, self.sacked_top) {
+            if !self.record(index).is_lost() {
+                return Some(index);
+            }
+            at = index + 1;
+        }
+        None
     }
 
     pub(crate) fn burst_of(&self, record: &Record) -> &Burst {
@@ -402,11 +420,11 @@ impl Scoreboard {
         low
     }
 
-    /// Holds a segment to be lost: out of flight, waiting for retransmission.
-    pub(crate) fn mark_lost(&mut self, index: u64) {
+    /// Holds a segment to be lost: out of flight, waiting for retransmission. Whether it was in flight.
+    pub(crate) fn mark_lost(&mut self, index: u64) -> bool {
         let record = *self.record(index);
         if !record.counts_in_flight() {
-            return;
+            return false;
         }
         self.in_flight -= record.sequence_len();
         if record.flags & LINKED != 0 {
@@ -416,6 +434,7 @@ impl Scoreboard {
         self.lost.set(index);
         self.lost_bytes += record.sequence_len();
         self.lost_hint = self.lost_hint.min(index);
+        true
     }
 
     /// Takes back every verdict of loss not yet acted on (the reduction was spurious).

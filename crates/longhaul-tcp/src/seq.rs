@@ -2,6 +2,7 @@
 //!
 //! Offset 0 is the SYN, the first byte of data has offset 1, the FIN has the offset after the last byte. Only this
 //! module knows that sequence numbers wrap (RFC 9293, section 3.4).
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 /// The wire's sequence number of `offset` in a stream whose SYN carried `isn`.
 pub(crate) const fn to_wire(isn: u32, offset: u64) -> u32 {

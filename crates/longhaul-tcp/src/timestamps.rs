@@ -45,9 +45,37 @@ impl TimestampClock {
     }
 }
 
+/// A timestamp that began at `first` and went on in microseconds to `recent`, as if it had gone on in milliseconds.
+/// `passed` is how long that took by our clock, good to half an hour: it says how often the value has gone round.
+pub(crate) fn in_milliseconds(first: u32, recent: u32, passed: Span) -> u32 {
+    let passed = passed.as_micros();
+    let error = recent.wrapping_sub(first).wrapping_sub(passed as u32).cast_signed();
+    let micros = passed.saturating_add_signed(error.into());
+    first.wrapping_add((micros / 1000) as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// However often microseconds go round, their milliseconds are those of a clock that never changed its ticks.
+    #[test]
+    fn microseconds_are_told_in_milliseconds() {
+        let start = Time::from_nanos(5_000_000_000);
+        for offset in [0, 7, u32::MAX - 10] {
+            for seconds in [0, 1, 1_000, 4_000, 5_000, 1_000_000] {
+                for jitter in [0, 300] {
+                    let passed = Span::from_secs(seconds) + Span::from_millis(7);
+                    let (coarse, mut fine) = (TimestampClock::new(offset, start), TimestampClock::new(offset, start));
+                    fine.use_microseconds();
+                    let now = start + passed;
+                    let ours = passed + Span::from_millis(jitter);
+                    let told = in_milliseconds(coarse.value(start), fine.value(now), ours);
+                    assert_eq!(told, coarse.value(now), "{offset} {seconds} {jitter}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn values_never_go_back_when_ticks_become_finer() {

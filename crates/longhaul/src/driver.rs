@@ -59,7 +59,7 @@ impl Driver {
                     let mut state = guard.unwrap_or_else(|| shared.lock());
                     let now = Io::now();
                     match Io::fault(&error) {
-                        Fault::Refused => state.refused(now),
+                        Fault::Refused | Fault::Soft => state.on_host_error(now, &error),
                         Fault::Fatal => state.fail(&error),
                         _ => {}
                     }
@@ -79,8 +79,8 @@ impl Driver {
         {
             let mut state = shared.lock();
             let now = Io::now();
-            if Io::fault(&error) == Fault::Refused {
-                state.refused(now);
+            if matches!(Io::fault(&error), Fault::Refused | Fault::Soft) {
+                state.on_host_error(now, &error);
             }
             self.connecting = state.is_connecting();
             shared.settle(state, now);

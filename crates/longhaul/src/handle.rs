@@ -73,7 +73,7 @@ impl Handle {
             if matches!(result, Err(Blocked::WouldBlock)) {
                 waiting(waiters, wait).register(cx);
             }
-            (result.map_err(from_blocked), connection.is_gathering())
+            (result.map_err(|blocked| from_blocked(blocked, connection)), connection.is_gathering())
         });
         if result.as_ref().is_some_and(|(_, gathering)| *gathering) {
             self.shared.settle_later(state);

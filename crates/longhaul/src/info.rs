@@ -1,6 +1,6 @@
 //! What a connection tells of itself.
 
-use longhaul_tcp::Info;
+use longhaul_tcp::{HostError, Info};
 use longhaul_units::Span;
 use serde::Serialize;
 
@@ -114,6 +114,18 @@ pub struct TcpInfo {
     pub challenge_acks: u64,
     /// Segments dropped because their timestamp was too old (RFC 7323).
     pub paws_dropped: u64,
+    /// What the system last said against the path (RFC 9293, section 3.9.2.2): `refused`, `host-unreachable`,
+    /// `network-unreachable`, `network-down`, `prohibited`, `other`. It ends no connection that is established.
+    pub host_error: Option<&'static str>,
+    /// How often it said something against it.
+    pub host_errors: u64,
+    /// Whether three retransmissions or more in a row are unanswered, so that the path is in doubt: R1 of RFC 9293,
+    /// section 3.8.3.
+    pub r1_reached: bool,
+    /// Microseconds for which data may stay unacknowledged, if it was set or the peer asked for it (RFC 5482).
+    pub user_timeout: Option<u64>,
+    /// The user timeout, in microseconds, that the peer last told of (RFC 5482).
+    pub peer_user_timeout: Option<u64>,
     /// What limited the sender, for how long each.
     pub limited_by: LimitedBy,
     /// Seconds since the connection began.
@@ -284,6 +296,11 @@ impl TcpInfo {
             spurious_recoveries: info.spurious_recoveries,
             challenge_acks: info.challenge_acks,
             paws_dropped: info.paws_dropped,
+            host_error: info.host_error.map(HostError::name),
+            host_errors: info.host_errors,
+            r1_reached: info.r1_reached,
+            user_timeout: info.user_timeout.map(Span::as_micros),
+            peer_user_timeout: info.peer_user_timeout.map(Span::as_micros),
             limited_by,
             age: info.age.as_secs_f64(),
             memory: info.memory as u64,

@@ -28,7 +28,7 @@ mod waiters;
 pub use info::{LimitedBy, SocketInfo, TcpInfo, TcpOptions};
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;
-pub use longhaul_tcp::{Config, KeepAlive};
+pub use longhaul_tcp::{Config, HostError, KeepAlive};
 pub use longhaul_units as units;
 pub use setup::IntoCongestion;
 pub use socket::TcpSocket;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use longhaul_tcp::{Config, Endpoint, EndpointConfig};
+use longhaul_tcp::{Config, Endpoint};
 use tokio::net::ToSocketAddrs;
 
 use crate::driver::Driver;
@@ -52,7 +52,7 @@ impl TcpListener {
         let io = Io::new(socket, false)?;
         let local = io.local_addr()?;
         let buffers = crate::shared::set_buffers(&io);
-        let mut settings = EndpointConfig::new(crate::shared::secret()?);
+        let mut settings = crate::shared::endpoint_config(local)?;
         if let Some(backlog) = backlog {
             settings.backlog = backlog;
         }

@@ -3,7 +3,6 @@
 use longhaul_tcp::{ConnId, Event};
 use longhaul_units::Time;
 
-use crate::qlog::Qlog;
 use crate::shared::{State, slot};
 
 impl State {
@@ -18,6 +17,7 @@ impl State {
     pub(crate) fn note(&mut self, id: ConnId, event: Event) {
         match event {
             Event::Connected => self.log(id, "connected"),
+            Event::Stalled => self.warn(id),
             // Whoever waited for this may end the process next.
             Event::Finished => self.flush_captures(),
             Event::Closed => {
@@ -33,6 +33,14 @@ impl State {
         self.log(id, "released");
     }
 
+    /// Several retransmissions went unanswered (R1 of RFC 9293, section 3.8.3).
+    fn warn(&mut self, id: ConnId) {
+        let Some(span) = &slot(&mut self.waiters, id).span else { return };
+        let Some(connection) = self.endpoint.connection(id) else { return };
+        let cause = connection.host_error().map_or("unknown", longhaul_tcp::HostError::name);
+        tracing::warn!(parent: span, state = %connection.state(), cause, "the peer does not answer");
+    }
+
     fn log(&mut self, id: ConnId, what: &'static str) {
         let Some(span) = &slot(&mut self.waiters, id).span else { return };
         let Some(connection) = self.endpoint.connection(id) else { return };
@@ -45,11 +53,9 @@ impl State {
 
     /// Takes the samples that are due; once a turn of the driver.
     pub(crate) fn observe(&mut self, now: Time) {
-        if self.qlogs.is_empty() {
-            return;
+        if !self.qlogs.is_empty() {
+            self.qlogs.sample(now, &self.endpoint);
         }
-        let endpoint = &self.endpoint;
-        self.qlogs.retain_mut(|qlog: &mut Qlog| qlog.sample(now, endpoint.connection(qlog.id())));
     }
 
     fn flush_captures(&mut self) {

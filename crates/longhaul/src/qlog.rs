@@ -4,22 +4,33 @@
 //! qlog has no schema for TCP: the events are of a namespace of our own, `tcp`, with the names and units of qlog's
 //! QUIC events where those exist: times are milliseconds, `pacing_rate` and `delivery_rate` bits per second, windows
 //! bytes. Both sides' files of a connection have the same id: the client's and the server's initial sequence number.
+//!
+//! Every segment that the socket takes or gives is logged as it passes; the rest is sampled. A thread writes: a disk
+//! that does not keep up costs records (`events_dropped` says how many), never time.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longhaul_tcp::{ConnId, Connection, ConnectionError, Info, State};
+use longhaul_tcp::{Batch, ConnId, Connection, ConnectionError, Destination, Endpoint, Info, State, Tuple};
 use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::info::LimitedBy;
-use crate::io::Io;
+use crate::io::{Incoming, Io};
+use metrics::Metrics;
+use segment::{Segment, Sent};
+use writer::Log;
 
 mod date;
+mod metrics;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
 
 /// Names the schema of the events: a private one is named by a web address of its owner, and month and year.
 const SCHEMA: &str = "https://github.com/longhaul-rs/longhaul/112026/qlog/tcp";
@@ -44,148 +55,194 @@ impl Role {
     }
 }
 
+/// Where logs go.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A file for each connection.
+    Dir(PathBuf),
+    /// One file: the first connection takes it.
+    File(Arc<Mutex<Option<PathBuf>>>),
+}
+
+impl Place {
+    /// The place of one more connection's log, if it gets one.
+    fn take(&self) -> Option<Path> {
+        match self {
+            Self::Dir(dir) => Some(Path::In(dir.clone())),
+            Self::File(file) => file.lock().unwrap_or_else(PoisonError::into_inner).take().map(Path::At),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Path {
+    In(PathBuf),
+    At(PathBuf),
+}
+
+/// The logs of an endpoint's connections.
+#[derive(Debug, Default)]
+pub(crate) struct Qlogs {
+    list: Vec<Qlog>,
+    /// There was one.
+    used: bool,
+}
+
+impl Qlogs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Begins the log of a connection of `endpoint`.
+    pub(crate) fn add(&mut self, place: &Place, endpoint: &Endpoint, id: ConnId, ends: [SocketAddr; 2], role: Role) {
+        let (Some(connection), Some(tuple)) = (endpoint.connection(id), endpoint.tuple(id)) else { return };
+        let Some(path) = place.take() else { return };
+        let info = connection.info(Io::now());
+        self.used = true;
+        self.list.push(Qlog::new(id, role, path, tuple, ends, [info.segments_out, info.segments_in]));
+    }
+
+    /// A batch has left.
+    pub(crate) fn sent(&mut self, now: Time, destination: &Destination, batch: &Batch, ecn: u8) {
+        let Some(id) = destination.connection else { return };
+        if let Some(qlog) = self.list.iter_mut().find(|qlog| qlog.id == id) {
+            qlog.sent(now, batch, ecn);
+        }
+    }
+
+    /// Datagrams have come.
+    pub(crate) fn received(&mut self, now: Time, tuple: &Tuple, incoming: &Incoming<'_>) {
+        // The newest first: an older connection between the same addresses may not be over to us.
+        if let Some(qlog) = self.list.iter_mut().rev().find(|qlog| qlog.tuple == *tuple) {
+            qlog.received(now, incoming);
+        }
+    }
+
+    /// Logs what has changed, and ends the logs of connections that are over.
+    pub(crate) fn sample(&mut self, now: Time, endpoint: &Endpoint) {
+        self.list.retain_mut(|qlog| qlog.sample(now, endpoint.connection(qlog.id)));
+    }
+}
+
+impl Drop for Qlogs {
+    /// The process may end next: what was logged is written first.
+    fn drop(&mut self) {
+        self.list.clear();
+        if self.used {
+            writer::wait();
+        }
+    }
+}
+
 /// A connection's log under way. The file begins once the handshake is over, for only then its name is known.
 #[derive(Debug)]
-pub(crate) struct Qlog {
+struct Qlog {
     id: ConnId,
     role: Role,
-    dir: PathBuf,
+    path: Path,
+    tuple: Tuple,
     local: SocketAddr,
     peer: SocketAddr,
+    /// Segments sent and received before the log began.
+    before: [u64; 2],
     /// The moment that times count from, by our clock and by the wall clock.
     epoch: (Time, Duration),
-    out: Option<BufWriter<File>>,
-    failed: bool,
+    log: Log,
     state: State,
     congestion: Option<String>,
     metrics: Metrics,
     limited: LimitedBy,
+    losses: Losses,
+    sent: Sent,
     error: Option<ConnectionError>,
+    logged_at: Time,
     sampled_at: Time,
     flushed_at: Time,
 }
 
-/// What `recovery_metrics_updated` says; a field is left out if it has not changed, or is not known.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct Metrics {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    min_rtt: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    smoothed_rtt: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    latest_rtt: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rtt_variance: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rto: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pto_count: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    congestion_window: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_in_flight: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ssthresh: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    packets_in_flight: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pacing_rate: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delivery_rate: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    peer_window: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lost_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retransmitted_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    startup_phase: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limited_by: Option<&'static str>,
+/// Counters of loss, as last logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Losses {
+    bytes: u64,
+    timeouts: u64,
+    spurious: u64,
 }
 
-impl Metrics {
-    fn of(info: &Info, limited_by: Option<&'static str>) -> Self {
-        let millis = |span: Span| span.as_nanos() as f64 / 1e6;
-        Self {
-            min_rtt: info.min_rtt.map(millis),
-            smoothed_rtt: info.srtt.map(millis),
-            latest_rtt: info.latest_rtt.map(millis),
-            rtt_variance: info.srtt.map(|_| millis(info.rttvar)),
-            rto: Some(millis(info.rto)),
-            pto_count: Some(info.backoff.into()),
-            congestion_window: Some(info.cwnd.0),
-            bytes_in_flight: Some(info.in_flight.0),
-            ssthresh: info.ssthresh.map(|bytes| bytes.0),
-            packets_in_flight: Some(info.unacked_segments),
-            pacing_rate: info.pacing_rate.map(|rate| rate.as_bits_per_sec()),
-            delivery_rate: info.delivery_rate.map(|rate| rate.as_bits_per_sec()),
-            peer_window: Some(info.peer_window.0),
-            lost_bytes: Some(info.bytes_lost),
-            retransmitted_bytes: Some(info.bytes_retransmitted),
-            startup_phase: Some(info.phase),
-            limited_by,
-        }
-    }
+#[derive(Serialize)]
+struct Event<D> {
+    time: f64,
+    name: Name,
+    data: D,
+}
 
-    /// What differs from `before`.
-    fn since(&self, before: &Self) -> Self {
-        fn changed<T: PartialEq + Copy>(new: Option<T>, old: Option<T>) -> Option<T> {
-            new.filter(|_| new != old)
-        }
-        Self {
-            min_rtt: changed(self.min_rtt, before.min_rtt),
-            smoothed_rtt: changed(self.smoothed_rtt, before.smoothed_rtt),
-            latest_rtt: changed(self.latest_rtt, before.latest_rtt),
-            rtt_variance: changed(self.rtt_variance, before.rtt_variance),
-            rto: changed(self.rto, before.rto),
-            pto_count: changed(self.pto_count, before.pto_count),
-            congestion_window: changed(self.congestion_window, before.congestion_window),
-            bytes_in_flight: changed(self.bytes_in_flight, before.bytes_in_flight),
-            ssthresh: changed(self.ssthresh, before.ssthresh),
-            packets_in_flight: changed(self.packets_in_flight, before.packets_in_flight),
-            pacing_rate: changed(self.pacing_rate, before.pacing_rate),
-            delivery_rate: changed(self.delivery_rate, before.delivery_rate),
-            peer_window: changed(self.peer_window, before.peer_window),
-            lost_bytes: changed(self.lost_bytes, before.lost_bytes),
-            retransmitted_bytes: changed(self.retransmitted_bytes, before.retransmitted_bytes),
-            startup_phase: changed(self.startup_phase, before.startup_phase),
-            limited_by: changed(self.limited_by, before.limited_by),
-        }
+struct Name(&'static str);
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("tcp:{}", self.0))
     }
 }
 
 impl Qlog {
-    /// A log of the connection `id` that begins now.
-    pub(crate) fn new(id: ConnId, role: Role, dir: PathBuf, local: SocketAddr, peer: SocketAddr) -> Self {
+    fn new(id: ConnId, role: Role, path: Path, tuple: Tuple, ends: [SocketAddr; 2], before: [u64; 2]) -> Self {
         let epoch = Io::clocks();
         let state = if role == Role::Client { State::SynSent } else { State::SynReceived };
+        let [local, peer] = ends;
         Self {
             id,
             role,
-            dir,
+            path,
+            tuple,
             local,
             peer,
+            before,
             epoch,
-            out: None,
-            failed: false,
+            log: Log::default(),
             state,
             congestion: None,
             metrics: Metrics::default(),
             limited: LimitedBy::default(),
+            losses: Losses::default(),
+            sent: Sent::default(),
             error: None,
+            logged_at: epoch.0,
             sampled_at: Time::ZERO,
             flushed_at: epoch.0,
         }
     }
 
-    pub(crate) fn id(&self) -> ConnId {
-        self.id
+    fn sent(&mut self, now: Time, batch: &Batch, ecn: u8) {
+        let mut headers = batch.headers.as_slice();
+        for segment in &batch.segments {
+            let (bytes, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
+            headers = rest;
+            let Ok((header, offset)) = CheshireCodec::parse(bytes) else { continue };
+            let payload = usize::from(segment.payload_len);
+            let repeats = self.sent.repeats(&header, payload);
+            let segment = Segment::new(&header, offset, payload, ecn).retransmitted(repeats);
+            self.event(now, "segment_sent", segment);
+        }
+    }
+
+    fn received(&mut self, now: Time, incoming: &Incoming<'_>) {
+        for datagram in incoming.data.chunks(incoming.stride.max(1)) {
+            match CheshireCodec::parse(datagram) {
+                Ok((header, offset)) => {
+                    let payload = datagram.len().saturating_sub(offset);
+                    self.event(now, "segment_received", Segment::new(&header, offset, payload, incoming.ecn));
+                }
+                Err(error) => {
+                    let data =
+                        json!({ "length": datagram.len(), "trigger": "malformed", "details": error.to_string() });
+                    self.event(now, "segment_dropped", data);
+                }
+            }
+        }
     }
 
     /// Logs what has changed. Whether the connection, `None` once it is forgotten, may still change.
-    pub(crate) fn sample(&mut self, now: Time, connection: Option<&Connection>) -> bool {
-        let Some(connection) = connection.filter(|_| !self.failed) else { return false };
+    fn sample(&mut self, now: Time, connection: Option<&Connection>) -> bool {
+        let Some(connection) = connection.filter(|_| !self.log.has_failed()) else { return false };
         let state = connection.state();
         let due = now - self.sampled_at >= SAMPLE_INTERVAL || state != self.state;
         if !due || matches!(state, State::SynSent | State::SynReceived) {
@@ -193,68 +250,77 @@ impl Qlog {
         }
         self.sampled_at = now;
         self.error = connection.error();
-        let info = connection.info(now);
-        let result = self.log(now, &info);
-        self.check(result);
-        state != State::Closed && !self.failed
+        self.log(now, &connection.info(now));
+        state != State::Closed
     }
 
-    fn log(&mut self, now: Time, info: &Info) -> io::Result<()> {
-        if self.out.is_none() {
-            self.begin(now, info)?;
+    fn log(&mut self, now: Time, info: &Info) {
+        if !self.log.is_open() {
+            self.begin(now, info);
+        }
+        if let Some(dropped) = self.log.take_dropped() {
+            self.event(now, "events_dropped", json!({ "count": dropped }));
         }
         if info.state != self.state {
             let data = json!({ "old": self.state.name().to_lowercase(), "new": info.state.name().to_lowercase() });
             self.state = info.state;
-            self.event(now, "connection_state_updated", data)?;
+            self.event(now, "connection_state_updated", data);
         }
+        self.log_losses(now, info);
         let congestion = if info.recovery == "open" { info.phase } else { info.recovery };
         if self.congestion.as_deref() != Some(congestion) {
             let old = self.congestion.replace(congestion.to_owned());
-            self.event(now, "congestion_state_updated", json!({ "old": old, "new": congestion }))?;
+            self.event(now, "congestion_state_updated", json!({ "old": old, "new": congestion }));
         }
         let limited = LimitedBy::of(info);
         let limited_by = limited.since(&self.limited).most();
         self.limited = limited;
         let metrics = Metrics::of(info, limited_by.or(self.metrics.limited_by));
         if metrics != self.metrics {
-            let data = serde_json::to_value(metrics.since(&self.metrics))?;
-            self.metrics = metrics;
-            self.event(now, "recovery_metrics_updated", data)?;
+            let logged = self.event(now, "recovery_metrics_updated", metrics.since(&self.metrics));
+            // What readers did not get cannot be what the next one differs from.
+            self.metrics = if logged { metrics } else { Metrics::default() };
         }
         if now - self.flushed_at >= FLUSH_INTERVAL {
             self.flushed_at = now;
-            self.out.as_mut().map_or(Ok(()), Write::flush)?;
+            self.log.hand_over();
         }
-        Ok(())
     }
 
-    /// Opens the file and writes what it begins with.
-    fn begin(&mut self, now: Time, info: &Info) -> io::Result<()> {
+    /// Segments held lost, and episodes that turned out to be unnecessary, since the last time.
+    fn log_losses(&mut self, now: Time, info: &Info) {
+        let losses = Losses { bytes: info.bytes_lost, timeouts: info.timeouts, spurious: info.spurious_recoveries };
+        let before = std::mem::replace(&mut self.losses, losses);
+        let [sack, ..] = info.options;
+        if losses.bytes > before.bytes {
+            let trigger = match (losses.timeouts > before.timeouts, sack) {
+                (true, _) => "pto_expired",
+                (false, true) => "time_threshold",
+                (false, false) => "reordering_threshold",
+            };
+            let data = json!({ "lost_bytes": losses.bytes - before.bytes, "trigger": trigger });
+            self.event(now, "segment_lost", data);
+        }
+        if losses.spurious > before.spurious {
+            self.event(now, "spurious_loss_detected", json!({ "episodes": losses.spurious - before.spurious }));
+        }
+    }
+
+    /// Names the file and says what it begins with.
+    fn begin(&mut self, now: Time, info: &Info) {
         let (ours, peers) = info.initial_sequence;
         let (client, server) = if self.role == Role::Client { (ours, peers) } else { (peers, ours) };
         let id = format!("{client:08x}{server:08x}");
-        std::fs::create_dir_all(&self.dir)?;
-        let path = self.dir.join(format!("{id}_{}.sqlog", self.role.name()));
-        self.out = Some(BufWriter::new(File::create(path)?));
-        let epoch = date::rfc3339(self.epoch.1);
-        self.record(&json!({
-            "file_schema": "urn:ietf:params:qlog:file:sequential",
-            "serialization_format": "application/qlog+json-seq",
-            "title": format!("longhaul {}", env!("CARGO_PKG_VERSION")),
-            "trace": {
-                "common_fields": {
-                    "group_id": id,
-                    "time_format": "relative_to_epoch",
-                    "reference_time": { "clock_type": "system", "epoch": epoch },
-                },
-                "vantage_point": { "name": "longhaul", "type": self.role.name() },
-                "event_schemas": [SCHEMA],
-            },
-        }))?;
-        let address = |address: SocketAddr| json!({ "ip": address.ip().to_string(), "port": address.port() });
-        let started = json!({ "local": address(self.local), "remote": address(self.peer) });
-        self.event(self.epoch.0, "connection_started", started)?;
+        let path = match &self.path {
+            Path::In(dir) => dir.join(format!("{id}_{}.sqlog", self.role.name())),
+            Path::At(file) => file.clone(),
+        };
+        let started = self.started();
+        let header = header(&id, self.role, self.epoch.1);
+        self.log.open(path, |log| {
+            log.record(&header);
+            log.record(&Event { time: 0.0, name: Name("connection_started"), data: started });
+        });
         let [sack, timestamps, window_scaling, ecn, microseconds] = info.options;
         self.event(
             now,
@@ -270,50 +336,57 @@ impl Qlog {
                 "client_initial_sequence": client,
                 "server_initial_sequence": server,
             }),
-        )
+        );
     }
 
-    fn event(&mut self, now: Time, name: &str, data: Value) -> io::Result<()> {
-        let time = (now - self.epoch.0).as_nanos() as f64 / 1e6;
-        self.record(&json!({ "time": time, "name": format!("tcp:{name}"), "data": data }))
+    fn started(&self) -> Value {
+        let address = |address: SocketAddr| json!({ "ip": address.ip().to_string(), "port": address.port() });
+        let [sent, received] = self.before;
+        json!({
+            "local": address(self.local),
+            "remote": address(self.peer),
+            // A server's log begins when the connection is accepted.
+            "segments_before": { "sent": sent, "received": received },
+        })
     }
 
-    /// A record of RFC 7464: the separator, the text, a line feed.
-    fn record(&mut self, value: &Value) -> io::Result<()> {
-        let Some(out) = &mut self.out else { return Ok(()) };
-        out.write_all(b"\x1e")?;
-        serde_json::to_writer(&mut *out, value)?;
-        out.write_all(b"\n")
+    /// Whether it was logged. Times never go back, although their readers come to the lock in another order.
+    fn event(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
+        self.logged_at = self.logged_at.max(now);
+        let time = (self.logged_at - self.epoch.0).as_nanos() as f64 / 1e6;
+        self.log.record(&Event { time, name: Name(name), data })
     }
+}
 
-    /// If the disk failed the log ends; the connection goes on.
-    fn check(&mut self, result: io::Result<()>) {
-        let Err(error) = result else { return };
-        self.failed = true;
-        tracing::warn!(dir = %self.dir.display(), %error, "the qlog ends here");
-        if let Some(out) = self.out.take() {
-            // Dropping the writer would try once more.
-            let _ = out.into_parts();
+/// The record that a file begins with.
+fn header(id: &str, role: Role, epoch: Duration) -> Value {
+    json!({
+        "file_schema": "urn:ietf:params:qlog:file:sequential",
+        "serialization_format": "application/qlog+json-seq",
+        "title": format!("longhaul {}", env!("CARGO_PKG_VERSION")),
+        "trace": {
+            "common_fields": {
+                "group_id": id,
+                "time_format": "relative_to_epoch",
+                "reference_time": { "clock_type": "system", "epoch": date::rfc3339(epoch) },
+            },
+            "vantage_point": { "name": "longhaul", "type": role.name() },
+            "event_schemas": [SCHEMA],
+        },
+    })
+}
+
+impl Drop for Qlog {
+    fn drop(&mut self) {
+        if !self.log.is_open() {
+            return;
         }
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        let now = Io::now();
         let trigger = match self.error {
             Some(error) => error.to_string(),
             None if self.state.is_synchronized() && self.state.can_send() => "released".to_owned(),
             None => "clean".to_owned(),
         };
-        self.event(now, "connection_closed", json!({ "trigger": trigger }))?;
-        self.out.as_mut().map_or(Ok(()), Write::flush)
-    }
-}
-
-impl Drop for Qlog {
-    fn drop(&mut self) {
-        if self.out.is_some() {
-            let result = self.end();
-            self.check(result);
-        }
+        self.event(Io::now(), "connection_closed", json!({ "trigger": trigger }));
+        self.log.hand_over();
     }
 }

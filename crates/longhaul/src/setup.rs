@@ -1,9 +1,7 @@
 //! What is settled before a socket connects or listens.
 
-use std::ffi::OsStr;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use longhaul_tcp::{Config, ConnId};
 
 use crate::capture::Capture;
 use crate::handle::Handle;
-use crate::qlog::{Qlog, Role};
+use crate::qlog::{Place, Role};
 use crate::shared::Shared;
 
 /// Settings of a socket to be.
@@ -24,7 +22,7 @@ pub(crate) struct Setup {
     pub(crate) linger: Option<Duration>,
     pub(crate) dscp: u8,
     pub(crate) capture: Option<Capture>,
-    pub(crate) qlog_dir: Option<PathBuf>,
+    pub(crate) qlog: Option<Place>,
 }
 
 impl From<Config> for Setup {
@@ -37,7 +35,7 @@ impl From<Config> for Setup {
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
     linger: Option<Duration>,
-    qlog_dir: Option<PathBuf>,
+    qlog: Option<Place>,
 }
 
 impl Setup {
@@ -54,7 +52,7 @@ impl Setup {
         let mut state = shared.lock();
         state.dscp = self.dscp;
         state.captures.extend(self.capture.take());
-        Habits { linger: self.linger, qlog_dir: self.qlog_dir.take().or_else(qlog_dir) }
+        Habits { linger: self.linger, qlog: self.qlog.take() }
     }
 }
 
@@ -62,16 +60,12 @@ impl Habits {
     /// The handle of a connection that the caller has counted.
     pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, addresses: [SocketAddr; 2], role: Role) -> Handle {
         let [local, peer] = addresses;
-        if let Some(dir) = &self.qlog_dir {
-            shared.lock().qlogs.push(Qlog::new(id, role, dir.clone(), local, peer));
+        if let Some(place) = &self.qlog {
+            let state = &mut *shared.lock();
+            state.qlogs.add(place, &state.endpoint, id, addresses, role);
         }
         Handle::new(Arc::clone(shared), id, local, peer, self.linger)
     }
-}
-
-/// The directory that the environment names for logs, as it does for implementations of QUIC.
-fn qlog_dir() -> Option<PathBuf> {
-    std::env::var_os("QLOGDIR").filter(|dir| dir != OsStr::new("")).map(PathBuf::from)
 }
 
 /// A controller that takes more than its share was not asked for explicitly.

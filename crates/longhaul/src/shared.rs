@@ -5,16 +5,19 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Waker};
 
 use arrayvec::ArrayVec;
-use longhaul_tcp::{Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, Tuple};
+use longhaul_tcp::{
+    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointConfig, EndpointEvent, Event, Tuple,
+};
 use longhaul_units::{Span, Time};
 
 use crate::capture::Capture;
+use crate::error::from_host;
 use crate::io::{Buffers, Fault, Incoming, Io, Outgoing};
-use crate::qlog::Qlog;
+use crate::qlog::Qlogs;
 use crate::waiters::{Waiters, WakerSet};
 
 /// Batches that one holder of the lock sends before others get their turn.
@@ -65,7 +68,7 @@ pub(crate) struct State {
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<Capture>,
-    pub(crate) qlogs: Vec<Qlog>,
+    pub(crate) qlogs: Qlogs,
     /// Who waits for the last connection to end.
     pub(crate) idle: WakerSet,
     /// The DSCP of what asks for none of its own.
@@ -105,7 +108,7 @@ impl Shared {
             stats: SocketStats::default(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
-            qlogs: Vec::new(),
+            qlogs: Qlogs::default(),
             idle: WakerSet::default(),
             dscp: 0,
             wake: Vec::new(),
@@ -227,6 +230,9 @@ impl State {
         for capture in &mut self.captures {
             capture.received(now, shared.local, incoming);
         }
+        if !self.qlogs.is_empty() {
+            self.qlogs.received(now, &tuple, incoming);
+        }
         self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
     }
 
@@ -291,6 +297,9 @@ impl State {
         for capture in &mut self.captures {
             capture.sent(now, shared.local, &outgoing);
         }
+        if !self.qlogs.is_empty() {
+            self.qlogs.sent(now, destination, &self.batch, ecn_bits(self.batch.ecn));
+        }
         Ok(())
     }
 
@@ -314,11 +323,14 @@ impl State {
                 }
             }
             Fault::Refused => {
-                self.endpoint.handle_host_error(now, destination.tuple, true);
+                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
                 // It was said of an earlier datagram; this one was not sent.
                 self.stuck = Some(destination);
             }
-            Fault::Soft => self.stats.send_faults += 1,
+            Fault::Soft => {
+                self.stats.send_faults += 1;
+                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
+            }
             Fault::Fatal => self.fail(error),
         }
         Turn::More
@@ -353,10 +365,10 @@ impl State {
         self.connecting.is_some_and(|id| state(id) == Some(longhaul_tcp::State::SynSent))
     }
 
-    /// The peer of a connected socket refuses.
-    pub(crate) fn refused(&mut self, now: Time) {
+    /// A connected socket was told something against the path to its peer.
+    pub(crate) fn on_host_error(&mut self, now: Time, error: &io::Error) {
         if let Some(tuple) = self.client {
-            self.endpoint.handle_host_error(now, tuple, true);
+            self.endpoint.handle_host_error(now, tuple, from_host(error));
         }
     }
 
@@ -488,9 +500,14 @@ pub(crate) fn set_buffers(io: &Io) -> Buffers {
     granted
 }
 
-/// A key from the operating system: without entropy nothing starts.
-pub(crate) fn secret() -> io::Result<[u8; 32]> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(io::Error::other)?;
-    Ok(secret)
+/// Settings of the endpoint on the socket of the address `local`. The process has one key, from the operating system:
+/// without entropy nothing starts.
+pub(crate) fn endpoint_config(local: SocketAddr) -> io::Result<EndpointConfig> {
+    static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
+    if let Some(secret) = SECRET.get() {
+        return Ok(EndpointConfig::of_socket(secret, local));
+    }
+    let mut fresh = [0; 32];
+    getrandom::fill(&mut fresh).map_err(io::Error::other)?;
+    Ok(EndpointConfig::of_socket(SECRET.get_or_init(|| fresh), local))
 }

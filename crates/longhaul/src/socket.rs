@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_tcp::{Config, KeepAlive};
@@ -13,6 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::capture::Capture;
 use crate::handle::to_span;
 use crate::listener::TcpListener;
+use crate::qlog::Place;
 use crate::setup::{IntoCongestion, Setup};
 use crate::stream::TcpStream;
 
@@ -134,8 +135,8 @@ impl TcpSocket {
         Ok(u32::try_from(self.setup().config.recv_buffer).unwrap_or(u32::MAX))
     }
 
-    /// Probes an idle peer, after two hours as kernel TCP does; [`set_keepalive_params`](Self::set_keepalive_params) for
-    /// other times. NATs forget UDP flows after some 30 s to 5 min.
+    /// Probes an idle peer, after two hours as kernel TCP does; [`set_keepalive_params`](Self::set_keepalive_params)
+    /// for other times. NATs forget UDP flows after some 30 s to 5 min.
     ///
     /// # Errors
     /// None; a `Result` as tokio has it.
@@ -152,7 +153,7 @@ impl TcpSocket {
         Ok(self.setup().config.keep_alive.is_some())
     }
 
-    /// When to probe an idle peer, and when to give it up.
+    /// When to probe an idle peer, and when to give it up. Times below a second count as one.
     pub fn set_keepalive_params(&self, keep_alive: Option<KeepAlive>) {
         self.setup().config.keep_alive = keep_alive;
     }
@@ -177,6 +178,13 @@ impl TcpSocket {
     /// Gives a connection up when data stays unacknowledged for so long (RFC 5482); `None` is some 15 minutes.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) {
         self.setup().config.user_timeout = timeout.map(to_span);
+    }
+
+    /// Tells the peer of the user timeout, and heeds what it tells of its own (RFC 5482). What was set by
+    /// [`set_user_timeout`](Self::set_user_timeout) stays; without it the peer's is adopted if it is longer than our 15
+    /// minutes, up to an hour. Off by default.
+    pub fn set_user_timeout_option(&self, enabled: bool) {
+        self.setup().config.user_timeout_option = enabled;
     }
 
     /// A ceiling for the pacing rate in bytes per second; `None` is none.
@@ -302,10 +310,19 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// Writes a qlog file for each connection into this directory, which is made if there is need: congestion window,
-    /// RTT and so on over time. Without it the environment's `QLOGDIR` is used, if it is set.
+    /// Writes a qlog file for each connection into this directory, which is made if there is need: every segment, and
+    /// congestion window, RTT, losses and so on over time.
+    ///
+    /// A thread of its own writes. Where the disk does not keep up, or fails, the log suffers and not the connection; the
+    /// socket's end waits some seconds for it at most, so that a program that ends leaves a whole log.
     pub fn set_qlog_dir(&self, dir: impl AsRef<Path>) {
-        self.setup().qlog_dir = Some(dir.as_ref().to_owned());
+        self.setup().qlog = Some(Place::Dir(dir.as_ref().to_owned()));
+    }
+
+    /// As [`set_qlog_dir`](Self::set_qlog_dir), into this one file: of a listener's connections the first that is
+    /// accepted is logged. The two replace each other.
+    pub fn set_qlog_file(&self, file: impl AsRef<Path>) {
+        self.setup().qlog = Some(Place::File(Arc::new(Mutex::new(Some(file.as_ref().to_owned())))));
     }
 
     /// Binds to a local address.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use longhaul_tcp::{Config, Endpoint, EndpointConfig};
+use longhaul_tcp::{Config, Endpoint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
@@ -104,7 +104,7 @@ impl TcpStream {
         let io = Io::new(socket, true)?;
         let local = io.local_addr()?;
         let buffers = crate::shared::set_buffers(&io);
-        let endpoint = Endpoint::new(EndpointConfig::new(crate::shared::secret()?), Io::now());
+        let endpoint = Endpoint::new(crate::shared::endpoint_config(local)?, Io::now());
         let shared = Shared::new(io, endpoint, local, buffers);
         let habits = setup.apply(&shared);
         let tuple = Shared::client_tuple(addr);

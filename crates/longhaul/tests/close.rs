@@ -225,8 +225,8 @@ async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let relay = Relay::new(listener.local_addr().unwrap()).await;
     let socket = TcpSocket::new_v4().unwrap();
-    // A peer answers two probes a second at most (RFC 5961, section 7).
-    let (idle, interval) = (Span::from_millis(100), Span::from_millis(600));
+    // A peer answers two probes a second at most (RFC 5961, section 7): times are raised to a second.
+    let (idle, interval) = (Span::from_millis(100), Span::from_millis(100));
     socket.set_keepalive_params(Some(KeepAlive { idle, interval, probes: 2 }));
     let (client, server) = tokio::join!(socket.connect(relay.address), listener.accept());
     let (mut client, _server) = (client.unwrap(), server.unwrap());
@@ -234,4 +234,31 @@ async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     assert!(tokio::time::timeout(Duration::from_millis(2500), client.read(&mut [0])).await.is_err());
     relay.cut();
     assert_eq!(soon(client.read(&mut [0])).await.unwrap_err().kind(), ErrorKind::TimedOut);
+}
+
+/// A socket bound to `port` as soon as the system gives it away again.
+async fn bound_to(port: u16) -> TcpSocket {
+    loop {
+        let socket = TcpSocket::new_v4().unwrap();
+        match socket.bind(([127, 0, 0, 1], port).into()) {
+            Ok(()) => return socket,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::AddrInUse),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// RFC 6191: the server keeps TIME-WAIT for a minute, and knows a new SYN when it sees one.
+#[tokio::test]
+async fn a_port_may_be_used_again_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for _ in 0..30 {
+        let socket = soon(bound_to(port)).await;
+        let (mut client, mut server) = soon(connect(&listener, socket)).await;
+        server.shutdown().await.unwrap();
+        assert_eq!(soon(client.read(&mut [0])).await.unwrap(), 0);
+        client.shutdown().await.unwrap();
+        assert_eq!(soon(server.read(&mut [0])).await.unwrap(), 0);
+    }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{pair_with, pattern, soon};
+use common::{Relay, connect, pair_with, pattern, soon};
 use longhaul::TcpSocket;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,6 +14,15 @@ fn records(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.starts_with('\x1e') && text.ends_with('\n'), "RFC 7464, section 2.2");
     text.split('\x1e').skip(1).map(|record| serde_json::from_str(record).unwrap()).collect()
+}
+
+/// The records of a log that has ended, once it has.
+async fn ended(file: &Path) -> Vec<Value> {
+    let over = || std::fs::read_to_string(file).is_ok_and(|text| text.contains("tcp:connection_closed"));
+    while !over() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    records(file)
 }
 
 fn logs_in(dir: &Path) -> Vec<PathBuf> {
@@ -90,6 +99,109 @@ async fn both_sides_tell_the_connections_story() {
     assert_eq!(server[0]["trace"]["vantage_point"]["type"], "server");
     assert_eq!(named(&server, "connection_started")[0]["remote"]["port"], port);
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Every segment is in the log of either side: as many as the connections counted, and all the bytes.
+#[tokio::test]
+async fn every_segment_is_logged() {
+    const LEN: u64 = 2 << 20;
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-segments-{}", std::process::id()));
+    let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
+    let files = [dir.join("client"), dir.join("server")];
+    client.set_qlog_file(&files[0]);
+    server.set_qlog_file(&files[1]);
+    let (mut a, mut b) = pair_with(client, server).await;
+    let reader = tokio::spawn(async move {
+        let mut got = Vec::new();
+        b.read_to_end(&mut got).await.unwrap();
+        b.shutdown().await.unwrap();
+        b
+    });
+    a.write_all(&pattern(LEN as usize)).await.unwrap();
+    a.shutdown().await.unwrap();
+    assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
+    let b = soon(reader).await.unwrap();
+    // The last ACK has been sent; when the server has it there is nothing more to come.
+    while b.info().unwrap().state != "CLOSED" {
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    let infos = [a.info().unwrap(), b.info().unwrap()];
+    drop((a, b));
+    for (file, info) in files.iter().zip(&infos) {
+        let log = soon(ended(file)).await;
+        let (sent, received) = (named(&log, "segment_sent"), named(&log, "segment_received"));
+        let before = &named(&log, "connection_started")[0]["segments_before"];
+        let count = |list: &[&Value], before: &Value| list.len() as u64 + before.as_u64().unwrap();
+        assert_eq!(count(&sent, &before["sent"]), info.segs_out);
+        assert_eq!(count(&received, &before["received"]), info.segs_in);
+        let payload = |s: &&&Value| s["header"]["payload_length"].as_u64().unwrap();
+        let bytes = |list: &[&Value]| list.iter().map(|s| payload(&s)).sum::<u64>();
+        assert_eq!(bytes(&sent), info.bytes_sent);
+        assert_eq!(bytes(&received), info.bytes_received + info.rcv_duplicate_bytes);
+        let repeated = sent.iter().filter(|s| s["retransmission"] == true).map(|s| payload(&s)).sum::<u64>();
+        assert_eq!(repeated, info.bytes_retrans);
+        assert!(named(&log, "segment_dropped").is_empty() && named(&log, "events_dropped").is_empty());
+    }
+    assert_eq!(infos[1].bytes_received, LEN);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Losses are in the log, with their bytes, and so are the retransmissions that repair them.
+#[tokio::test]
+async fn losses_are_logged() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-losses-{}", std::process::id()));
+    let server = TcpSocket::new_v4().unwrap();
+    server.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = server.listen(16).unwrap();
+    let relay = Relay::losing(listener.local_addr().unwrap(), 50).await;
+    let client = TcpSocket::new_v4().unwrap();
+    client.set_qlog_file(&file);
+    let (a, b) = tokio::join!(client.connect(relay.address), listener.accept());
+    let (mut a, mut b) = (a.unwrap(), b.unwrap().0);
+    let reader = tokio::spawn(async move {
+        let mut got = Vec::new();
+        b.read_to_end(&mut got).await.unwrap();
+        b.close().await.unwrap();
+        got
+    });
+    let data = pattern(1 << 20);
+    a.write_all(&data).await.unwrap();
+    a.shutdown().await.unwrap();
+    assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
+    assert!(soon(reader).await.unwrap() == data);
+    let info = a.info().unwrap();
+    drop(a);
+    let log = soon(ended(&file)).await;
+    let lost: u64 = named(&log, "segment_lost").iter().map(|loss| loss["lost_bytes"].as_u64().unwrap()).sum();
+    assert!(lost > 0);
+    assert_eq!(lost, info.lost_bytes);
+    assert!(named(&log, "segment_sent").iter().any(|segment| segment["retransmission"] == true));
+    let spurious: u64 = named(&log, "spurious_loss_detected").iter().map(|e| e["episodes"].as_u64().unwrap()).sum();
+    assert_eq!(spurious, info.spurious_recoveries);
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Of a listener's connections one has the file.
+#[tokio::test]
+async fn a_file_is_for_one_connection() {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-one-{}", std::process::id()));
+    let server = TcpSocket::new_v4().unwrap();
+    server.set_qlog_file(&file);
+    server.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = server.listen(16).unwrap();
+    let mut ports = Vec::new();
+    for _ in 0..2 {
+        let (mut a, mut b) = connect(&listener, TcpSocket::new_v4().unwrap()).await;
+        ports.push(a.local_addr().unwrap().port());
+        a.write_all(b"x").await.unwrap();
+        soon(b.read_exact(&mut [0])).await.unwrap();
+    }
+    drop(listener);
+    let log = soon(ended(&file)).await;
+    let started = named(&log, "connection_started");
+    assert_eq!(started.len(), 1);
+    assert_eq!(started[0]["remote"]["port"], ports[0]);
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[cfg(target_os = "linux")]

@@ -15,7 +15,7 @@ use longhaul_examples::receiver::{self, Receiver};
 use longhaul_examples::report::{self, Sent};
 use longhaul_examples::sender::Source;
 use longhaul_examples::session;
-use longhaul_examples::transport::{self, Snapshot, TransportArgs, interrupted, warn_if_slow};
+use longhaul_examples::transport::{self, Snapshot, TransportArgs};
 
 /// Size of the file that is made when none is given.
 const SIZE: u64 = 256 << 20;
@@ -33,16 +33,8 @@ struct Args {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    transport::init_log();
-    if args.transport.listed() {
-        return ExitCode::SUCCESS;
-    }
-    warn_if_slow();
-    let result = tokio::select! {
-        result = run(args) => result,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
-    };
-    transport::outcome("quickstart", result)
+    let options = args.transport.clone();
+    transport::run("quickstart", &options, run(args)).await
 }
 
 async fn run(args: Args) -> Result<()> {
@@ -59,8 +51,7 @@ async fn run(args: Args) -> Result<()> {
     std::fs::create_dir(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let source = Source::open(&path)?;
 
-    // One capture of the connection is enough: the sender's.
-    let receiving = TransportArgs { pcap: None, ..args.transport.clone() };
+    let receiving = args.transport.for_other_end();
     let listener = receiving.listen((Ipv4Addr::LOCALHOST, 0).into())?;
     let address = listener.local_addr()?;
     eprintln!("sending {} ({}) to {address}, over UDP", path.display(), report::size(source.size()));

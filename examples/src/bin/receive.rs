@@ -11,7 +11,7 @@ use longhaul::{TcpListener, TcpStream};
 use longhaul_examples::progress::Screen;
 use longhaul_examples::receiver::{File, ReceiveError, Receiver};
 use longhaul_examples::report::{self, Received};
-use longhaul_examples::transport::{TransportArgs, interrupted, warn_if_slow};
+use longhaul_examples::transport::TransportArgs;
 use longhaul_examples::{session, transport};
 use tokio::task::JoinSet;
 
@@ -44,16 +44,8 @@ struct Args {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    transport::init_log();
-    if args.transport.listed() {
-        return ExitCode::SUCCESS;
-    }
-    warn_if_slow();
-    let result = tokio::select! {
-        result = run(args) => result,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
-    };
-    transport::outcome("receive", result)
+    let options = args.transport.clone();
+    transport::run("receive", &options, run(args)).await
 }
 
 async fn run(args: Args) -> Result<()> {

@@ -10,7 +10,7 @@ use longhaul_examples::progress::Screen;
 use longhaul_examples::report::{self, Sent};
 use longhaul_examples::sender::Source;
 use longhaul_examples::session;
-use longhaul_examples::transport::{self, TransportArgs, interrupted, warn_if_slow};
+use longhaul_examples::transport::{self, TransportArgs};
 
 /// Sends files to `receive`, over longhaul.
 ///
@@ -35,20 +35,12 @@ struct Args {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    transport::init_log();
-    if args.transport.listed() {
-        return ExitCode::SUCCESS;
-    }
-    let Some(address) = args.address.clone().filter(|_| !args.files.is_empty()) else {
+    let address = args.address.clone().filter(|_| !args.files.is_empty());
+    if address.is_none() && !args.transport.wants_list() {
         let what = "an address and at least one file are needed: send HOST:PORT FILE...";
         Args::command().error(ErrorKind::MissingRequiredArgument, what).exit();
-    };
-    warn_if_slow();
-    let result = tokio::select! {
-        result = run(&args, &address) => result,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
-    };
-    transport::outcome("send", result)
+    }
+    transport::run("send", &args.transport, run(&args, &address.unwrap_or_default())).await
 }
 
 async fn run(args: &Args, address: &str) -> Result<()> {

@@ -90,7 +90,8 @@ impl Connection {
                 && una_advanced == 0
                 && len == 0
                 && !window_changed
-                && before.flight_size > 0,
+                && before.flight_size > 0
+                && !self.snd.persist.in_flight,
             dsack,
             echo: header.options.timestamps.map(|t| t.echo),
             proves_spurious: delivery.proves_spurious,
@@ -138,9 +139,9 @@ impl Connection {
 
     /// Fills in what every ACK event carries and calls the controller.
     fn tell_ack(&mut self, event: Ack<'static>) {
-        let acked = std::mem::take(&mut self.acked_segments);
+        let (mut acked, mut lost) = (std::mem::take(&mut self.acked_segments), std::mem::take(&mut self.lost_segments));
         let mut event: Ack<'_> = event;
-        event.acked = &acked;
+        (event.acked, event.lost) = (&acked, &lost);
         event.total_delivered = Bytes(self.rate.delivered);
         event.in_flight = Bytes(self.pipe());
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
@@ -153,8 +154,9 @@ impl Connection {
         }
         let path = self.path();
         self.controller.on_ack(&event, &path);
-        self.acked_segments = acked;
-        self.acked_segments.clear();
+        acked.clear();
+        lost.clear();
+        (self.acked_segments, self.lost_segments) = (acked, lost);
         self.refresh_control();
     }
 
@@ -250,24 +252,6 @@ impl Connection {
         changed || ack.saturating_add(window) != old_edge && ack == self.snd.una && window != 0
     }
 
-    fn after_window_change(&mut self, now: Time, changed: bool) {
-        if self.snd.window == 0 {
-            return;
-        }
-        self.timers.stop(Timer::Persist);
-        if !changed || !self.snd.probing_window {
-            return;
-        }
-        self.snd.probing_window = false;
-        self.rtt.reset_backoff();
-        if let Some((index, _)) = self.snd.board.front() {
-            // The probe's octet was refused while the window was closed.
-            self.snd.board.mark_lost(index);
-            self.loss.forced = true;
-            self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        }
-    }
-
     /// RTT samples: the newest never-retransmitted segment tells the path's, the oldest (which includes the peer's
     /// delay of its ACK) the timer's; else the timestamp's echo (RFC 7323, section 4).
     fn take_rtt_samples(
@@ -304,8 +288,10 @@ impl Connection {
     fn on_una_advanced(&mut self) {
         let data_end = self.snd.una.min(self.snd.buffer.end());
         self.snd.buffer.advance(data_end);
-        self.snd.probing_window = false;
-        self.timers.stop(Timer::Persist);
+        self.snd.persist.in_flight = false;
+        if self.snd.window > 0 {
+            self.timers.stop(Timer::Persist);
+        }
         if self.snd.writer_waits && self.snd.has_room_again() {
             self.snd.writer_waits = false;
             self.events.raise(Event::Writable);

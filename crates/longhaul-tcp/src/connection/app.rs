@@ -7,6 +7,7 @@ use longhaul_wire::{Flags, Header};
 
 use super::timers::{Timer, Timers};
 use super::{Connection, Event, Pressure};
+use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
 use crate::seq;
 use crate::state::State;
@@ -178,7 +179,7 @@ impl Connection {
         if self.pressure == Pressure::None {
             self.rcv.tune(self.now, rtt);
         }
-        if self.state.can_receive() && self.rcv.wants_update(self.mss()) {
+        if self.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
             self.rcv.ack_due = true;
         }
     }
@@ -266,14 +267,6 @@ impl Connection {
         self.finish(Some(ConnectionError::Aborted));
     }
 
-    /// The host's own error for this peer: refused by ICMP, or unreachable. It ends an attempt to connect, and is a
-    /// hint that is not believed later (RFC 5927, section 4; RFC 9293, section 3.9.2.2).
-    pub fn handle_host_error(&mut self, refused: bool) {
-        if self.state == State::SynSent && refused {
-            self.finish(Some(ConnectionError::Refused));
-        }
-    }
-
     /// A datagram of the current size is longer than the first hop takes.
     pub fn handle_too_long(&mut self, now: Time) {
         let now = self.advance(now);
@@ -293,7 +286,7 @@ impl Connection {
 
     /// Replaces a connection's settings that may change while it lives.
     pub fn update_config(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
-        change(std::sync::Arc::make_mut(&mut self.config));
+        let announce = self.change_config(change);
         self.snd.buffer.set_capacity(self.config.send_buffer);
         self.snd.lowat = super::sender::lowat(&self.config);
         if self.snd.writer_waits && self.snd.has_room_again() {
@@ -304,6 +297,9 @@ impl Connection {
             return;
         }
         let now = self.now;
+        if announce {
+            self.announce_user_timeout(now);
+        }
         self.arm_keep_alive(now);
         self.arm_retransmission(now);
         self.refresh_control();
@@ -316,7 +312,7 @@ impl Connection {
         };
         if self.state.is_synchronized() && self.state != State::TimeWait {
             self.keep_alive_probes = 0;
-            self.timers.arm(Timer::KeepAlive, now + keep_alive.idle);
+            self.timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
         }
     }
 
@@ -354,14 +350,20 @@ impl Connection {
 
     fn fire(&mut self, now: Time, timer: Timer) {
         match timer {
-            Timer::Rto => self.on_retransmission_timeout(now),
+            Timer::Rto => {
+                self.on_retransmission_timeout(now);
+                self.consider_r1();
+            }
             Timer::Probe => self.on_probe_timeout(now),
             Timer::Reorder => self.on_reorder_timeout(now),
             // The send loop runs after every call: the pacer's time having come is enough.
             Timer::Pace => {}
             Timer::Rest => self.rest(),
             Timer::Ack => self.rcv.ack_due = true,
-            Timer::Persist => self.on_persist(now),
+            Timer::Persist => {
+                self.on_persist(now);
+                self.consider_r1();
+            }
             Timer::KeepAlive => self.on_keep_alive(now),
             Timer::User => self.finish(Some(ConnectionError::TimedOut)),
             Timer::Linger => self.finish(None),
@@ -379,20 +381,8 @@ impl Connection {
         self.snd.board.rest();
         self.rcv.data.rest();
         self.acked_segments = Vec::new();
+        self.lost_segments = Vec::new();
         self.ack_queue.shrink_to_fit();
-    }
-
-    /// Nothing is in flight and the peer's window keeps data back (RFC 9293, section 3.8.6.1).
-    fn on_persist(&mut self, now: Time) {
-        if self.snd.window > 0 {
-            self.snd.override_sws = true;
-            return;
-        }
-        self.snd.window_probe_due = true;
-        self.snd.probing_window = true;
-        self.loss.forced = true;
-        self.rtt.back_off();
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
     }
 
     /// A segment before the window makes the peer show whether it lives (RFC 9293, section 3.8.4).
@@ -402,7 +392,7 @@ impl Connection {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
-        self.timers.arm(Timer::KeepAlive, now + keep_alive.interval);
+        self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
         // Unacknowledged data is a probe by itself, with a timer of its own.
         if self.snd.board.is_empty() {
             self.keep_alive_probes += 1;
@@ -419,7 +409,8 @@ impl Connection {
 
     /// After an idle time longer than the RTO the old window says little of the path (RFC 5681, section 4.1).
     pub(super) fn restart_after_idleness(&mut self, now: Time) {
-        let Some(last) = self.snd.last_sent else { return };
+        // A closed window lets nothing but probes go, which end no idleness.
+        let Some(last) = self.snd.last_sent.filter(|_| self.snd.window > 0) else { return };
         let idle: Span = now - last;
         if idle > self.rtt.base_rto() {
             let path = self.path();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_cc::{Detection, Granted, PathEvent};
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::output::Batch;
@@ -21,6 +21,9 @@ use crate::timestamps::TimestampClock;
 const SYN_ACK_RETRIES: u32 = 2;
 /// Towards a SYN without MSS option, which our answer is longer than: two in all.
 const LONGER_SYN_ACK_RETRIES: u32 = 1;
+/// How long after a first refusal by ICMP the SYN is sent again, to see whether it is refused as well. Whoever
+/// forges one message blindly has to hit that time, too (RFC 5927, section 5.2: ICMP is no more than a hint).
+const REFUSAL_PAUSE: Span = Span::from_millis(100);
 
 /// What is needed only until the connection is established.
 #[derive(Clone, Debug)]
@@ -31,6 +34,10 @@ pub(super) struct Handshake {
     sent_at: Time,
     /// How often a SYN-ACK is repeated unasked, if the peer opened.
     passive: Option<u32>,
+    /// When a first report came that nobody listens.
+    refused_at: Option<Time>,
+    /// The next SYN is sent for that reason.
+    asks_again: bool,
 }
 
 impl Connection {
@@ -81,7 +88,8 @@ impl Connection {
 
     fn begin_handshake(&mut self, now: Time, passive: Option<u32>) {
         self.snd.nxt = 1;
-        self.handshake = Some(Box::new(Handshake { due: true, retries: 0, sent_at: now, passive }));
+        let handshake = Handshake { due: true, retries: 0, sent_at: now, passive, refused_at: None, asks_again: false };
+        self.handshake = Some(Box::new(handshake));
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, now + limit);
@@ -110,6 +118,7 @@ impl Connection {
         options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
         options.timestamps = self.config.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: 0 });
         options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
+        options.user_timeout = self.user_timeout_advice();
         header
     }
 
@@ -130,6 +139,8 @@ impl Connection {
         options.timestamps =
             negotiated.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
         options.microsecond_timestamps = negotiated.microseconds;
+        // Not unasked: an answer to an unproved address is no longer than what it answers.
+        options.user_timeout = self.user_timeout_advice().filter(|_| self.user_timeout.remote().is_some());
         self.rcv.acknowledged();
         header
     }
@@ -168,7 +179,9 @@ impl Connection {
         if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
             self.rcv.ts_recent = stamp.value;
             self.rcv.ts_recent_at = Some(now);
+            self.peer_syn = (stamp.value, now);
         }
+        self.take_user_timeout(syn.options.user_timeout);
         self.snd.peer_mss = options.mss.unwrap_or(self.pmtu.default_peer_mss()).max(MIN_PEER_MSS);
         self.snd.window = u64::from(syn.window);
         self.snd.max_window = self.snd.window;
@@ -200,6 +213,7 @@ impl Connection {
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
             self.rcv.ack_due = true;
+            self.announce_user_timeout(now);
             return;
         }
         // Simultaneous open: our SYN and theirs crossed.
@@ -272,15 +286,36 @@ impl Connection {
     pub(super) fn retransmit_syn(&mut self, now: Time) {
         let Some(handshake) = self.handshake.as_mut() else { return };
         let limit = handshake.passive.unwrap_or(self.config.syn_retries);
+        // After a refusal it is sent once more, and early: not because it was lost.
+        let asks_again = std::mem::take(&mut handshake.asks_again);
+        let limit = limit.saturating_add(u32::from(handshake.refused_at.is_some()));
         if handshake.retries >= limit {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
         handshake.retries += 1;
         handshake.due = true;
-        self.rtt.back_off();
+        if !asks_again {
+            self.rtt.back_off();
+        }
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         self.stats.segments_retransmitted += 1;
+    }
+
+    /// A report that nobody listens. It counts if the SYN was sent again since the first one, and this is about that:
+    /// an earlier one, or one of the same moment, is about the first SYN, or forged.
+    pub(super) fn on_refusal(&mut self, now: Time) {
+        let Some(handshake) = self.handshake.as_mut() else { return };
+        match handshake.refused_at {
+            None => {
+                (handshake.refused_at, handshake.asks_again) = (Some(now), true);
+                self.timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
+            }
+            Some(first) if handshake.sent_at >= first + REFUSAL_PAUSE && now > handshake.sent_at => {
+                self.finish(Some(ConnectionError::Refused));
+            }
+            Some(_) => {}
+        }
     }
 
     /// The peer repeated its SYN: so do we our answer, which is no larger.

@@ -182,10 +182,11 @@ impl Connection {
         }
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
         self.remember_timestamp(meta.rx_time.unwrap_or(now).min(now), &segment);
-        self.last_heard = now;
-        self.snd.unanswered_probes = 0;
+        self.heard_from_peer(now);
+        self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
         self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
+        self.pmtu.note_episodes(self.stats.recoveries);
         self.after_ack(now);
         if self.state == State::Closed {
             return;
@@ -341,6 +342,7 @@ impl Connection {
             if self.state == State::Closed {
                 return None;
             }
+            self.announce_user_timeout(now);
             return Some(ack as u64);
         }
         let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);

@@ -216,8 +216,7 @@ impl Loss {
             return None;
         }
         let Phase::Recovery(point) = self.phase else { return None };
-        let in_doubt = (board.head_index()..board.sacked_top())
-            .find(|i| board.get(*i).is_some_and(|r| !r.is_sacked() && !r.is_lost() && r.start >= self.high_rxt));
+        let in_doubt = board.next_in_doubt(self.high_rxt);
         if in_doubt.is_some() {
             return in_doubt;
         }
@@ -226,7 +225,7 @@ impl Loss {
             return None;
         }
         self.rescue_rxt = Some(point);
-        board.last_unsacked()
+        board.last_unsacked_below(u64::MAX)
     }
 
     /// The longest time that a segment may be overtaken (RFC 8985, section 6.2, step 4).
@@ -379,25 +378,38 @@ impl Connection {
             self.loss.stalled_since = None;
             return;
         }
-        self.loss.stalled_since.get_or_insert(now);
         self.timers.stop(Timer::Rest);
+        self.arm_user_timeout(now);
+        if self.snd.persist.in_flight {
+            // A probe of a closed window is repeated by a timer of its own.
+            self.timers.stop(Timer::Rto);
+            self.timers.stop(Timer::Probe);
+            return;
+        }
         if !self.timers.is_armed(Timer::Rto) {
             self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        }
-        if let (Some(limit), Some(since)) = (self.config.user_timeout, self.loss.stalled_since) {
-            self.timers.arm(Timer::User, since + limit);
         }
         let probing = self.loss.detection == Detection::RackTlp
             && self.negotiated.sack
             && !self.loss.is_repairing()
             && self.snd.board.sacked_bytes() == 0
             && self.loss.tail_probe.is_none()
-            && self.loss.probe_allowed
-            && !self.snd.probing_window;
+            && self.loss.probe_allowed;
         if probing {
             self.timers.arm(Timer::Probe, self.probe_deadline(now));
         } else {
             self.timers.stop(Timer::Probe);
+        }
+    }
+
+    /// Arms the user timeout if data is unacknowledged (RFC 9293, section 3.8.3).
+    pub(super) fn arm_user_timeout(&mut self, now: Time) {
+        if self.snd.board.is_empty() {
+            return;
+        }
+        let since = *self.loss.stalled_since.get_or_insert(now);
+        if let Some(limit) = self.config.user_timeout {
+            self.timers.arm(Timer::User, since + limit);
         }
     }
 
@@ -453,10 +465,6 @@ impl Connection {
             return;
         }
         let Some((index, front)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
-        if self.snd.probing_window {
-            self.repeat_window_probe(now, index);
-            return;
-        }
         self.loss.timeouts += 1;
         if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.only_fin_unanswered() {
             // Everything written was acknowledged and the peer had said goodbye: it is gone.
@@ -521,24 +529,6 @@ impl Connection {
     /// Whether only our FIN is unacknowledged, and the peer's has come.
     fn only_fin_unanswered(&self) -> bool {
         matches!(self.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
-    }
-
-    /// A probe of a closed window is repeated with back-off for as long as the peer answers
-    /// (RFC 9293, section 3.8.6.1).
-    fn repeat_window_probe(&mut self, now: Time, index: u64) {
-        // A machine that slept hears nothing for long: only unanswered probes count against the peer.
-        const UNANSWERED: u32 = 4;
-        let silent = now - self.last_heard;
-        let limit = self.config.user_timeout.unwrap_or(Span::from_secs(600));
-        if self.snd.unanswered_probes >= UNANSWERED && silent > limit {
-            self.finish(Some(ConnectionError::TimedOut));
-            return;
-        }
-        self.snd.unanswered_probes = self.snd.unanswered_probes.saturating_add(1);
-        self.snd.board.mark_lost(index);
-        self.loss.forced = true;
-        self.rtt.back_off();
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
     }
 
     /// The segment size changed: what is in flight and longer is cut, the controller is told.

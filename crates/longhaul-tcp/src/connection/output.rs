@@ -409,7 +409,7 @@ impl Connection {
                 false => Err(SendLimit::App),
             };
         }
-        if std::mem::take(&mut self.snd.window_probe_due) {
+        if std::mem::take(&mut self.snd.persist.due) {
             return Ok(NextSegment { len: 1, mtu_probe: false });
         }
         let window = self.snd.window_edge().saturating_sub(self.snd.nxt);

@@ -99,33 +99,47 @@ impl Receiver {
         self.last_ack_sent = self.next();
     }
 
-    /// The window field to send under `shift`, and the edge that goes with it. The edge advances by at least a
-    /// segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves left.
+    /// Where the buffer ends.
+    fn limit(&self) -> u64 {
+        self.consumed.saturating_add(self.capacity)
+    }
+
+    /// How far the right edge could move now, in whole units of `1 << shift` from RCV.NXT on. An empty buffer smaller
+    /// than a unit offers a whole one: it could not offer anything else.
+    fn gain(&self, shift: u8) -> u64 {
+        let next = self.next();
+        let units = (self.limit().saturating_sub(next) >> shift).max(u64::from(next == self.consumed));
+        next.saturating_add(units.min(u64::from(u16::MAX)) << shift).saturating_sub(self.edge)
+    }
+
+    /// The window field to send under `shift`, and the edge that goes with it, below which everything is accepted.
+    ///
+    /// The edge advances by at least a segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves left.
+    /// What the field says may fall short of it, by less than a unit: after a segment that is no multiple of the unit
+    /// the old edge cannot be said any more. It is rounded up as long as that ends less than a unit beyond the buffer,
+    /// else down, which RFC 7323, section 2.4, foresees: no receiver can do better whose buffer has an end.
     pub(super) fn offer_window(&mut self, shift: u8, mss: u16) -> u16 {
         let next = self.next();
         let unit = 1u64 << shift;
-        let limit = self.consumed.saturating_add(self.capacity);
-        let gain = limit.saturating_sub(self.edge);
-        if gain >= u64::from(mss).min(self.capacity / 2) {
-            self.edge = self.edge.max(next.saturating_add(limit.saturating_sub(next) >> shift << shift));
+        let gain = self.gain(shift);
+        if gain > 0 && gain >= u64::from(mss).min(self.capacity / 2) {
+            self.edge = self.edge.saturating_add(gain);
         }
         let open = self.edge.saturating_sub(next);
-        // Rounding down would move the edge left by less than a unit. Round up, unless tiny segments have made that
-        // creep a whole unit past the buffer; what was once offered is still accepted.
         let rounded = next.saturating_add(open.next_multiple_of(unit));
-        let units = if rounded < limit.saturating_add(unit) { open.div_ceil(unit) } else { open >> shift };
+        let units = if rounded < self.limit().saturating_add(unit) { open.div_ceil(unit) } else { open >> shift };
         let units = units.min(u64::from(u16::MAX));
         self.edge = self.edge.max(next.saturating_add(units << shift));
         units as u16
     }
 
-    /// Whether the application's reading has opened the window enough to tell the peer.
-    pub(super) fn wants_update(&self, mss: u16) -> bool {
-        let limit = self.consumed.saturating_add(self.capacity);
+    /// Whether the application's reading has opened the window enough to tell the peer, under `shift`.
+    pub(super) fn wants_update(&self, shift: u8, mss: u16) -> bool {
         let open = self.edge.saturating_sub(self.next());
-        let gain = limit.saturating_sub(self.edge);
+        let gain = self.gain(shift);
         // Towards a closed window a segment is news; an open one is refreshed by the ACKs of the data itself.
-        gain >= (self.capacity / 2).min(u64::from(mss) * 2) && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
+        gain >= (self.capacity / 2).min(u64::from(mss) * 2).max(1)
+            && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
     }
 
     /// Grows the buffer to four times what the application read in a round trip, so that a sender which doubles each
@@ -148,3 +162,6 @@ impl Receiver {
         self.unacked_full >= 2
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,13 @@
 //! Snapshots for applications, logs and tests.
 
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 
 use super::Connection;
 use super::loss::Phase;
 use super::timers::Timer;
 use crate::info::Info;
 use crate::seq;
-use crate::timestamps::TimestampClock;
+use crate::timestamps::{TimestampClock, in_milliseconds};
 
 impl Connection {
     /// A snapshot as of `now`.
@@ -69,6 +69,11 @@ impl Connection {
             challenge_acks: stats.challenge_acks,
             paws_dropped: stats.paws_dropped,
             ce_in: stats.ce_in,
+            host_error: self.trouble.last(),
+            host_errors: self.trouble.count(),
+            r1_reached: self.is_past_r1(),
+            user_timeout: self.config.user_timeout,
+            peer_user_timeout: self.user_timeout.remote(),
             delivered: self.rate.delivered,
             limited,
             age: now - self.created_at,
@@ -90,6 +95,18 @@ impl Connection {
     /// The peer's newest timestamp, if timestamps are in force.
     pub(crate) fn recent_timestamp(&self) -> Option<u32> {
         self.negotiated.timestamps.then_some(self.rcv.ts_recent)
+    }
+
+    /// What a SYN of the peer's would have carried for a timestamp when it sent its newest one, if timestamps are in
+    /// force. Those of SYNs count milliseconds, whatever the others do.
+    pub(crate) fn recent_syn_timestamp(&self) -> Option<u32> {
+        let recent = self.recent_timestamp()?;
+        if !self.negotiated.microseconds {
+            return Some(recent);
+        }
+        let (first, at) = self.peer_syn;
+        let passed = self.rcv.ts_recent_at.map_or(Span::ZERO, |recent_at| recent_at - at);
+        Some(in_milliseconds(first, recent, passed))
     }
 
     pub(crate) fn timestamp_clock(&self) -> TimestampClock {

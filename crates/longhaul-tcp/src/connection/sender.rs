@@ -1,5 +1,6 @@
 //! The send side's variables (RFC 9293, section 3.3.1) and what of them needs no other part.
 
+use super::persist::Persist;
 use crate::config::Config;
 use crate::scoreboard::Scoreboard;
 use crate::send_buffer::SendBuffer;
@@ -35,12 +36,7 @@ pub(super) struct Sender {
     pub(super) cwr_due: bool,
     /// ECE is not answered again until this offset is acknowledged.
     pub(super) ece_answered_until: u64,
-    /// A zero-window probe of one octet may leave (RFC 9293, section 3.8.6.1).
-    pub(super) window_probe_due: bool,
-    /// The octet at SND.UNA was sent as a zero-window probe.
-    pub(super) probing_window: bool,
-    /// Probes of a closed window since the peer was last heard.
-    pub(super) unanswered_probes: u32,
+    pub(super) persist: Persist,
     /// When anything was sent last; the restart after idleness counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
 }
@@ -65,9 +61,7 @@ impl Sender {
             writer_waits: false,
             cwr_due: false,
             ece_answered_until: 0,
-            window_probe_due: false,
-            probing_window: false,
-            unanswered_probes: 0,
+            persist: Persist::default(),
             last_sent: None,
         }
     }

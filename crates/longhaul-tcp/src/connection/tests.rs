@@ -9,6 +9,11 @@ use longhaul_units::{Span, Time};
 
 use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event, Info, State, Tuple};
 
+mod pmtu;
+mod reuse;
+mod trouble;
+mod user_timeout;
+
 const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);
 const B: ([u8; 4], u16) = ([10, 0, 0, 2], 2000);
 

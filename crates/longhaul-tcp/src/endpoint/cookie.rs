@@ -3,6 +3,7 @@
 //! The initial sequence number carries 22 bits of code and 10 of options: slot parity, MSS class, window scale, SACK,
 //! ECN. With timestamps another 32 bits of code ride in our TSval and must come back in TSecr, so that guessing costs
 //! 2^54 tries; without them, window scale and SACK are given up and the code has 22 bits alone.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};

@@ -47,6 +47,7 @@ enum Domain {
     Cookie,
     CookieStamp,
     Bucket,
+    Socket,
 }
 
 impl Keys {
@@ -92,6 +93,18 @@ impl Keys {
     }
 }
 
+/// A secret for the socket of an address: each quarter of it is a keyed hash of the address.
+pub(crate) fn socket_secret(secret: &[u8; 32], local: SocketAddr) -> [u8; 32] {
+    let mut derived = [0; 32];
+    let keys = Keys::new(secret);
+    for (quarter, part) in derived.chunks_mut(8).zip(0u8..) {
+        let mut hasher = SipHasher24::new_with_key(if part < 2 { &keys.key } else { &keys.table });
+        (Domain::Socket, part, local).hash(&mut hasher);
+        quarter.copy_from_slice(&hasher.finish().to_le_bytes());
+    }
+    derived
+}
+
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keys(..)")
@@ -124,6 +137,19 @@ mod tests {
         assert_eq!(keys.initial_sequence(&tuple(1), later).wrapping_sub(first), 250);
         assert_ne!(keys.initial_sequence(&tuple(2), Time::ZERO), first);
         assert_ne!(Keys::new(&[8; 32]).initial_sequence(&tuple(1), Time::ZERO), first);
+    }
+
+    #[test]
+    fn each_socket_has_a_secret_of_its_own_and_keeps_it() {
+        let local = |port: u16| SocketAddr::from(([192, 0, 2, 2], port));
+        let first = socket_secret(&[7; 32], local(1));
+        assert_eq!(socket_secret(&[7; 32], local(1)), first);
+        let quarters: std::collections::HashSet<_> =
+            [first, socket_secret(&[7; 32], local(2)), socket_secret(&[8; 32], local(1))]
+                .iter()
+                .flat_map(|secret| secret.chunks(8).map(<[u8]>::to_vec).collect::<Vec<_>>())
+                .collect();
+        assert_eq!(quarters.len(), 12);
     }
 
     /// Pearson's chi-squared over the top byte of a million sequence numbers of consecutive ports and hosts: 255

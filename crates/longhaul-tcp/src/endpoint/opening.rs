@@ -6,7 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::stray::Buckets;
-use super::time_wait::Verdict;
+use super::time_wait::{Record, Verdict};
 use super::{DatagramMeta, Endpoint, Tuple, cookie};
 use crate::connection::{Connection, reset_for};
 use crate::info::add;
@@ -18,17 +18,21 @@ impl Endpoint {
     /// (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
         let opens = syn.flags.contains(Flags::SYN) && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
-        if !opens || self.listener.is_none() {
-            return false;
-        }
+        let Some(timestamps) = self.listens_with_timestamps().filter(|_| opens) else { return false };
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return false };
         let connection = &mut slot.connection;
-        if connection.state() != State::TimeWait || !connection.time_wait_record().is_older_than(syn) {
+        if connection.state() != State::TimeWait {
+            return false;
+        }
+        let record = connection.time_wait_record();
+        if !record.yields_to(syn, timestamps) {
             return false;
         }
         connection.end_time_wait();
         let tuple = slot.tuple;
         self.table.remove(&tuple);
+        // What opens next is told of the old one.
+        self.time_wait.insert(tuple, record);
         self.settle(index);
         true
     }
@@ -45,19 +49,24 @@ impl Endpoint {
         if !meta.tuple.joins_two_hosts() {
             return None;
         }
-        match self.time_wait.handle(now, &meta.tuple, header, payload, self.listener.is_some()) {
+        let listening = self.listens_with_timestamps();
+        let mut previous = None;
+        match self.time_wait.handle(now, &meta.tuple, header, payload, listening) {
             Some(Verdict::Ignore) => return None,
             Some(Verdict::Answer(ack)) => {
                 self.answer(meta.tuple, ack);
                 return None;
             }
-            Some(Verdict::Reuse) => self.time_wait.remove(&meta.tuple),
+            Some(Verdict::Reuse(record)) => {
+                self.time_wait.remove(&meta.tuple);
+                previous = Some(record);
+            }
             None => {}
         }
         let flags = header.flags;
         let opens = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
         if self.listener.is_some() && opens {
-            self.open_passively(now, meta, header);
+            self.open_passively(now, meta, header, previous);
             return None;
         }
         if let Some(opened) = self.open_by_cookie(now, meta, header) {
@@ -67,7 +76,13 @@ impl Endpoint {
         None
     }
 
-    pub(super) fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header) {
+    /// Whether connections that are opened to us would have timestamps, if anybody listens.
+    fn listens_with_timestamps(&self) -> Option<bool> {
+        self.listener.as_ref().map(|listener| listener.config.timestamps)
+    }
+
+    /// `previous` is left of a connection between the same addresses.
+    fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header, previous: Option<Record>) {
         let full = self.live >= self.config.max_connections || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
         if full {
@@ -79,7 +94,7 @@ impl Endpoint {
             return;
         }
         let config = Arc::clone(&listener.config);
-        let iss = self.initial_sequence(&meta.tuple, now);
+        let iss = self.initial_sequence(&meta.tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
         let connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn);
         let id = self.insert(meta.tuple, connection, true);

@@ -15,6 +15,8 @@ pub(crate) struct Record {
     pub(crate) snd_nxt: u32,
     pub(crate) rcv_nxt: u32,
     pub(crate) ts_recent: Option<u32>,
+    /// The same in the ticks of SYNs.
+    pub(crate) syn_stamp: Option<u32>,
     pub(crate) clock: TimestampClock,
     pub(crate) window: u16,
     pub(crate) expires: Time,
@@ -31,7 +33,7 @@ pub(super) enum Verdict {
     /// Nothing.
     Ignore,
     /// A new connection may take the addresses over (RFC 6191).
-    Reuse,
+    Reuse(Record),
 }
 
 #[derive(Debug)]
@@ -62,8 +64,8 @@ impl TimeWait {
         self.records.insert(tuple, record);
     }
 
-    pub(super) fn remove(&mut self, tuple: &Tuple) {
-        self.records.remove(tuple);
+    pub(super) fn remove(&mut self, tuple: &Tuple) -> Option<Record> {
+        self.records.remove(tuple)
     }
 
     pub(super) fn next_expiry(&self) -> Option<Time> {
@@ -80,23 +82,23 @@ impl TimeWait {
     }
 
     /// A segment for a connection in TIME-WAIT; `None` if there is none.
-    /// Only who listens may give the addresses up to a new connection.
+    /// Only who listens may give the addresses up to a new connection: `listening` says whether with timestamps.
     pub(super) fn handle(
         &mut self,
         now: Time,
         tuple: &Tuple,
         header: &Header,
         payload: usize,
-        listening: bool,
+        listening: Option<bool>,
     ) -> Option<Verdict> {
         let record = self.records.get_mut(tuple)?;
         // RFC 1337: a RST does not cut TIME-WAIT short.
         if header.flags.contains(Flags::RST) {
             return Some(Verdict::Ignore);
         }
-        let opens = listening && header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
-        if opens && record.is_older_than(header) {
-            return Some(Verdict::Reuse);
+        let opens = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
+        if opens && listening.is_some_and(|timestamps| record.yields_to(header, timestamps)) {
+            return Some(Verdict::Reuse(*record));
         }
         let end = header.seq.wrapping_add(header.sequence_len(payload as u32));
         let fin = header.flags.contains(Flags::FIN) && end == record.rcv_nxt;
@@ -123,13 +125,14 @@ impl TimeWait {
 }
 
 impl Record {
-    /// RFC 6191, section 2: a SYN with a later timestamp, or without timestamps a later sequence number, cannot be a
-    /// duplicate.
-    pub(super) fn is_older_than(&self, syn: &Header) -> bool {
-        match (self.ts_recent, syn.options.timestamps) {
-            (Some(recent), Some(stamp)) => {
-                seq::later(stamp.value, recent) || (stamp.value == recent && seq::later(syn.seq, self.rcv_nxt))
-            }
+    /// Whether a SYN may open a new connection in place of the old one (RFC 6191, section 2): it is no duplicate of the
+    /// old one's if its timestamp is later, or if its sequence number is beyond the old one's where timestamps do not
+    /// tell. `timestamps` says whether the new connection would have them.
+    pub(super) fn yields_to(&self, syn: &Header, timestamps: bool) -> bool {
+        let stamp = syn.options.timestamps.filter(|_| timestamps);
+        match (self.syn_stamp, stamp) {
+            (Some(recent), Some(stamp)) if stamp.value != recent => seq::later(stamp.value, recent),
+            (None, Some(_)) => true,
             _ => seq::later(syn.seq, self.rcv_nxt),
         }
     }

@@ -89,6 +89,44 @@ impl BitRing {
         None
     }
 
+    /// The last index in `from..to` whose bit is not set.
+    pub(super) fn last_clear(&self, from: u64, to: u64) -> Option<u64> {
+        self.last(from, to, |ring, w| !ring.words[w], |ring, s| !ring.full[s])
+    }
+
+    /// The last index in `from..to` whose bit is set.
+    pub(super) fn last_set(&self, from: u64, to: u64) -> Option<u64> {
+        self.last(from, to, |ring, w| ring.words[w], |ring, s| ring.any[s])
+    }
+
+    /// The last index in `from..to` with a one in `word`, words without one skipped by `summary`.
+    fn last(
+        &self,
+        from: u64,
+        to: u64,
+        word: impl Fn(&Self, usize) -> u64,
+        summary: impl Fn(&Self, usize) -> u64,
+    ) -> Option<u64> {
+        let mut end = to;
+        while end > from {
+            let slot = (end - 1) as usize & (self.words.len() * 64 - 1);
+            let (w, above) = (slot / 64, 63 - slot % 64);
+            let here = word(self, w) << above;
+            if here != 0 {
+                let found = end - 1 - u64::from(here.leading_zeros());
+                return (found >= from).then_some(found);
+            }
+            end = end.saturating_sub(64 - above as u64);
+            if w > 0 && end > from {
+                // Below the lowest word the ring wraps; that one is looked at itself.
+                let (s, offset) = ((w - 1) / 64, (w - 1) % 64);
+                let skip = (summary(self, s) << (63 - offset)).leading_zeros().min(offset as u32 + 1);
+                end = end.saturating_sub(64 * u64::from(skip));
+            }
+        }
+        None
+    }
+
     pub(super) fn memory(&self) -> usize {
         (self.words.capacity() + self.full.capacity() + self.any.capacity()) * 8
     }
@@ -124,6 +162,13 @@ mod tests {
                 let want = |value| plain.iter().skip(from as usize).position(|b| *b == value).map(|p| base + from + p as u64);
                 prop_assert_eq!(ring.next_clear(base + from, base + capacity), want(false));
                 prop_assert_eq!(ring.next_set(base + from, base + capacity), want(true));
+                let to = capacity - from;
+                let want = |value| plain[..to as usize].iter().rposition(|b| *b == value).map(|p| base + p as u64);
+                prop_assert_eq!(ring.last_clear(base, base + to), want(false));
+                prop_assert_eq!(ring.last_set(base, base + to), want(true));
+                let middle = |value| want(value).filter(|at| *at >= base + to / 2);
+                prop_assert_eq!(ring.last_clear(base + to / 2, base + to), middle(false));
+                prop_assert_eq!(ring.last_set(base + to / 2, base + to), middle(true));
             }
         }
     }

@@ -162,6 +162,17 @@ proptest! {
             prop_assert_eq!(board.in_flight(), model.in_flight());
             prop_assert_eq!(board.sacked_bytes(), model.sacked());
             prop_assert_eq!(board.lost_bytes(), model.lost());
+            let base = board.head_index();
+            let unsacked = model.0.iter().rposition(|s| !s.2).map(|p| base + p as u64);
+            prop_assert_eq!(board.last_unsacked_below(u64::MAX), unsacked);
+            let top = model.0.iter().rposition(|s| s.2);
+            prop_assert_eq!(board.last_sacked_below(u64::MAX), top.map(|p| base + p as u64));
+            for offset in [0, una, una + (nxt - una) / 2, nxt] {
+                let doubtful = |(p, s): (usize, &(u64, u64, bool, bool))| {
+                    (top.is_some_and(|top| p < top) && !s.2 && !s.3 && s.0 >= offset).then_some(base + p as u64)
+                };
+                prop_assert_eq!(board.next_in_doubt(offset), model.0.iter().enumerate().find_map(doubtful));
+            }
             let mut linked = 0;
             let mut at = board.oldest_sent();
             while let Some(index) = at {

@@ -23,13 +23,11 @@ impl Handle {
             return Err(kind.into());
         }
         let now = Io::now();
-        let result = state.with(now, self.id, |connection, _| act(connection));
+        let result = state.with(now, self.id, |connection, _| {
+            act(connection).map_err(|b| from_blocked(b, connection).unwrap_or(io::ErrorKind::WouldBlock.into()))
+        });
         self.shared.settle(state, now);
-        match result {
-            None => Err(io::ErrorKind::NotConnected.into()),
-            Some(Ok(value)) => Ok(value),
-            Some(Err(blocked)) => Err(from_blocked(blocked).unwrap_or(io::ErrorKind::WouldBlock.into())),
-        }
+        result.unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))
     }
 
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -113,7 +111,7 @@ impl Handle {
         }
         drop(state);
         let closed = self.shared.look(self.id, |connection, waiters| match (connection.error(), connection.state()) {
-            (Some(error), _) => Some(Err(from_connection(error))),
+            (Some(error), _) => Some(Err(from_connection(error, connection))),
             (None, State::Closed | State::TimeWait) => Some(Ok(())),
             _ => {
                 // The peer's FIN makes the stream readable; everything else is a change of state.
@@ -138,12 +136,12 @@ impl Handle {
         let now = Io::now();
         let error = state.with(now, self.id, |connection, _| {
             connection.shutdown();
-            connection.error()
+            connection.error().map(|error| from_connection(error, connection))
         });
         self.shared.settle(state, now);
         match error {
             None => Err(io::ErrorKind::NotConnected.into()),
-            Some(Some(error)) => Err(from_connection(error)),
+            Some(Some(error)) => Err(error),
             Some(None) => Ok(()),
         }
     }
@@ -187,8 +185,9 @@ impl Handle {
 
     /// The connection's error, the first time that it is asked for.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
-        let error = self.shared.look(self.id, |connection, _| connection.error()).flatten()?;
-        (!self.error_taken.swap(true, Ordering::Relaxed)).then(|| from_connection(error))
+        let look = |connection: &Connection| Some(from_connection(connection.error()?, connection));
+        let error = self.shared.look(self.id, |connection, _| look(connection)).flatten()?;
+        (!self.error_taken.swap(true, Ordering::Relaxed)).then_some(error)
     }
 }
 

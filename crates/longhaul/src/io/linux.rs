@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,6 +24,12 @@ pub(crate) struct Io {
     connected: bool,
 }
 
+/// Registers a descriptor with the runtime.
+#[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
+fn watch<T: AsRawFd>(descriptor: T) -> io::Result<AsyncFd<T>> {
+    AsyncFd::new(descriptor)
+}
+
 /// What only the driver task uses.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -32,14 +39,9 @@ pub(crate) struct Receiver {
 
 impl Io {
     /// Takes over a socket; must be called within a tokio runtime.
-    #[expect(deprecated, reason = "its successor is unsafe; both descriptors are owned and never replaced")]
     pub(crate) fn new(socket: UdpSocket, connected: bool) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self {
-            socket: AsyncFd::new(linux::UdpSocket::new(socket)?)?,
-            timer: AsyncFd::new(Timer::new()?)?,
-            connected,
-        })
+        Ok(Self { socket: watch(linux::UdpSocket::new(socket)?)?, timer: watch(Timer::new()?)?, connected })
     }
 
     pub(crate) fn receiver(&self) -> Receiver {

@@ -98,12 +98,22 @@ impl TcpStream {
         self.handle.read_setting(|connection| connection.config().congestion.name())
     }
 
-    /// Gives the connection up when data stays unacknowledged for so long (RFC 5482); `None` is some 15 minutes.
+    /// Gives the connection up when data stays unacknowledged for so long (RFC 5482); `None` is some 15 minutes. The peer
+    /// is told if [`set_user_timeout_option`](Self::set_user_timeout_option) is on.
     ///
     /// # Errors
     /// `NotConnected` if there is no connection left.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.handle.set(|config| config.user_timeout = timeout.map(to_span))
+    }
+
+    /// Tells the peer of the user timeout, and heeds what it tells of its own, as
+    /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option) does from the beginning.
+    ///
+    /// # Errors
+    /// `NotConnected` if there is no connection left.
+    pub fn set_user_timeout_option(&self, enabled: bool) -> io::Result<()> {
+        self.handle.set(|config| config.user_timeout_option = enabled)
     }
 
     /// Lets writes wait while as many bytes were never sent, so that they stay with the application until they can

@@ -71,6 +71,11 @@ pub struct Relay {
 
 impl Relay {
     pub async fn new(server: SocketAddr) -> Self {
+        Self::losing(server, usize::MAX).await
+    }
+
+    /// One that loses every `nth` datagram to the server.
+    pub async fn losing(server: SocketAddr, nth: usize) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let back = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         back.connect(server).await.unwrap();
@@ -79,12 +84,14 @@ impl Relay {
         let is_cut = Arc::clone(&cut);
         tokio::spawn(async move {
             let mut client = None;
+            let mut passed = 0;
             let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
             loop {
                 tokio::select! {
                     Ok((len, from)) = front.recv_from(&mut up) => {
                         client = Some(from);
-                        if !is_cut.load(Ordering::Relaxed) {
+                        passed += 1;
+                        if !is_cut.load(Ordering::Relaxed) && passed % nth != 0 {
                             let _ = back.send(&up[..len]).await;
                         }
                     }

@@ -1,8 +1,8 @@
 //! Which segments are lost: RACK (RFC 8985, section 6.2), SACK counting (RFC 6675, section 4), duplicate ACKs
 //! (RFC 5681, section 3.2).
 
-use longhaul_cc::Detection;
-use longhaul_units::Time;
+use longhaul_cc::{Detection, LostSegment};
+use longhaul_units::{Bytes, Time};
 
 use super::super::Connection;
 use super::super::timers::Timer;
@@ -64,47 +64,22 @@ impl Connection {
                 self.timers.arm(Timer::Reorder, xmit_at + wait);
                 break;
             }
-            self.snd.board.mark_lost(index);
-            self.note_lost(&record);
+            self.lose(index);
             retransmission_lost |= record.is_retransmitted() && record.tx > self.loss.episode_tx;
         }
         retransmission_lost
     }
 
-    /// RFC 6675, section 4, IsLost: more than (DupThresh - 1) segments' worth of SACKed bytes above, or DupThresh
-    /// discontiguous SACKed ranges.
+    /// RFC 6675, section 4, IsLost, for all segments between the last verdict and the highest that is lost.
     pub(super) fn sack_detect(&mut self) {
-        let mss = u64::from(self.mss());
-        let (mut bytes, mut ranges, mut inside) = (0, 0, false);
-        let mut index = self.snd.board.sacked_top();
-        let mut lost_below = None;
-        while index > self.snd.board.head_index() {
-            index -= 1;
-            let Some(record) = self.snd.board.get(index) else { break };
-            if record.start < self.loss.verdict_from {
-                return;
-            }
-            if !record.is_sacked() {
-                if bytes > u64::from(DUP_THRESH - 1) * mss || ranges >= DUP_THRESH {
-                    lost_below = Some(index);
-                    break;
-                }
-                inside = false;
-                continue;
-            }
-            bytes += record.sequence_len();
-            ranges += u32::from(!inside);
-            inside = true;
-        }
-        let Some(mut index) = lost_below else { return };
+        let Some(mut index) = self.highest_lost() else { return };
         let Some(top) = self.snd.board.get(index).map(Record::end) else { return };
         while let Some(record) = self.snd.board.get(index).copied() {
             if record.start < self.loss.verdict_from {
                 break;
             }
             if !record.is_retransmitted() || record.tx <= self.loss.episode_tx {
-                self.snd.board.mark_lost(index);
-                self.note_lost(&record);
+                self.lose(index);
             }
             if index == self.snd.board.head_index() {
                 break;
@@ -112,6 +87,24 @@ impl Connection {
             index -= 1;
         }
         self.loss.verdict_from = top;
+    }
+
+    /// The highest segment not judged yet with more than (DupThresh - 1) segments' worth of SACKed bytes above, or
+    /// DupThresh discontiguous SACKed ranges.
+    fn highest_lost(&self) -> Option<u64> {
+        let (board, verdict_from) = (&self.snd.board, self.loss.verdict_from);
+        let enough = u64::from(DUP_THRESH - 1) * u64::from(self.mss());
+        let (mut bytes, mut ranges) = (0, 0);
+        let mut above = None;
+        let mut index = board.sacked_top();
+        while bytes <= enough && ranges < DUP_THRESH {
+            index = board.last_sacked_below(index)?;
+            let record = board.get(index).filter(|r| r.start >= verdict_from)?;
+            bytes += record.sequence_len();
+            ranges += u32::from(above != Some(index + 1));
+            above = Some(index);
+        }
+        board.last_unsacked_below(index).filter(|i| board.get(*i).is_some_and(|r| r.start >= verdict_from))
     }
 
     /// RFC 5681, section 3.2, and the partial ACKs of RFC 6582, section 3.2, step 3.
@@ -123,16 +116,28 @@ impl Connection {
             Phase::Open => self.loss.duplicates == DUP_THRESH,
         };
         if partial && !record.is_lost() {
-            self.snd.board.mark_lost(index);
+            self.lose(index);
             self.loss.forced = true;
-            self.note_lost(&record);
         }
     }
 
-    pub(super) fn note_lost(&mut self, record: &Record) {
+    /// Holds a segment to be lost, if it was in flight, and notes it for the controller.
+    fn lose(&mut self, index: u64) {
+        let Some(record) = self.snd.board.get(index).copied() else { return };
+        if !self.snd.board.mark_lost(index) {
+            return;
+        }
         if record.is_mtu_probe() {
             self.pmtu.on_probe_lost(self.now);
             self.loss.mtu_probe_lost += record.sequence_len();
+        }
+        if self.wants_segments {
+            let burst = self.snd.board.burst_of(&record);
+            let mut segment = LostSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
+            segment.tag = burst.tag;
+            segment.in_flight_at_send = Bytes(burst.in_flight);
+            segment.lost_at_send = Bytes(burst.lost);
+            self.lost_segments.push(segment);
         }
     }
 }

@@ -1,0 +1,153 @@
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::reassembly::Limits;
+
+const LIMITS: Limits = Limits { ranges: 1 << 16, memory: 1 << 40 };
+
+fn receiver(capacity: usize) -> Receiver {
+    let config = Config { recv_buffer: capacity, recv_buffer_max: capacity, ..Config::default() };
+    let mut rcv = Receiver::new(&config, Time::ZERO);
+    rcv.data = Reassembly::new(1);
+    rcv.edge = 1 + (capacity as u64).min(u64::from(u16::MAX));
+    rcv
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    /// So many of the bytes that may be sent arrive, after a hole of so many that are sent later.
+    Arrive(u64, u64),
+    Read(usize),
+    Grow(u64),
+    Offer,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (1u64..4_000, prop_oneof![9 => Just(0), 1 => 1u64..3_000]).prop_map(|(len, hole)| Op::Arrive(len, hole)),
+        2 => (1u64..40).prop_map(|len| Op::Arrive(len, 0)),
+        2 => (1usize..8_000).prop_map(Op::Read),
+        1 => (0u64..20_000).prop_map(Op::Grow),
+        2 => Just(Op::Offer),
+    ]
+}
+
+/// The peer's view of a receiver.
+struct Peer {
+    shift: u8,
+    /// The right edge of the newest announcement, and the highest ever: what it may have sent meanwhile.
+    edge: u64,
+    highest: u64,
+    /// What waits for a hole to be filled is sent again from here.
+    sent: u64,
+}
+
+impl Peer {
+    /// Takes an announcement and checks it.
+    fn hear(&mut self, rcv: &mut Receiver, mss: u16) -> Result<(), TestCaseError> {
+        let (unit, next, before) = (1 << self.shift, rcv.next(), self.highest);
+        let units = rcv.offer_window(self.shift, mss);
+        self.edge = next + (u64::from(units) << self.shift);
+        self.highest = self.highest.max(self.edge);
+        // What was ever announced is what is accepted.
+        prop_assert_eq!(rcv.edge, self.highest);
+        // Not a byte taken back, but for the part of a unit that cannot be said, and only when the next whole one
+        // would end a unit beyond the buffer.
+        if self.edge < before {
+            let limit = rcv.consumed + rcv.capacity;
+            prop_assert!(before - self.edge < unit, "{} {}", before, self.edge);
+            prop_assert!(self.edge + unit >= limit + unit, "{} {}", self.edge, limit);
+        }
+        prop_assert!(self.highest <= rcv.consumed + rcv.capacity + unit);
+        Ok(())
+    }
+}
+
+proptest! {
+    /// RFC 9293, section 3.8.6.2.2 and SHLD-14; RFC 7323, section 2.4.
+    #[test]
+    fn what_was_offered_is_taken_and_memory_is_bounded(
+        ops in prop::collection::vec(op(), 1..400),
+        shift in 0u8..=14,
+        capacity in prop_oneof![1usize..3_000, 3_000usize..1_000_000],
+        mss in 128u16..9_000,
+    ) {
+        let capacity = if shift == 0 { capacity.min(65_535) } else { capacity };
+        let mut rcv = receiver(capacity);
+        let first = rcv.edge;
+        let mut peer = Peer { shift, edge: first, highest: first, sent: 1 };
+        for op in ops {
+            match op {
+                Op::Arrive(len, hole) => {
+                    // Anything up to the highest edge may still be on its way.
+                    let start = rcv.next() + hole;
+                    let end = (start + len).min(peer.highest);
+                    if start < end {
+                        let bytes = vec![0; (end - start) as usize];
+                        let inserted = rcv.data.insert(start, Bytes::from(bytes), LIMITS);
+                        prop_assert!(!inserted.dropped_over_cap);
+                        prop_assert!(end <= rcv.edge);
+                        peer.sent = peer.sent.max(end);
+                        peer.hear(&mut rcv, mss)?;
+                    }
+                }
+                Op::Read(len) => {
+                    let read = rcv.data.read(len).map_or(0, |b| b.len());
+                    rcv.consumed += read as u64;
+                    if rcv.wants_update(shift, mss) {
+                        // An update says something new.
+                        let before = peer.highest;
+                        peer.hear(&mut rcv, mss)?;
+                        prop_assert!(peer.highest > before);
+                    }
+                }
+                Op::Grow(by) => rcv.capacity += if shift == 0 { 0 } else { by },
+                Op::Offer => peer.hear(&mut rcv, mss)?,
+            }
+            let held = (rcv.data.unread() + rcv.data.out_of_order()) as u64;
+            prop_assert!(held <= rcv.capacity + (1 << shift), "{} {}", held, rcv.capacity);
+        }
+        // Once all is read the window is open.
+        let missing = peer.sent.saturating_sub(rcv.next());
+        rcv.data.insert(rcv.next(), Bytes::from(vec![0; missing as usize]), LIMITS);
+        rcv.consumed = rcv.next();
+        peer.hear(&mut rcv, mss)?;
+        prop_assert!(peer.edge > rcv.next());
+    }
+
+    /// What arrives in multiples of the unit, and without scaling anything, never moves the edge left.
+    #[test]
+    fn whole_units_never_move_the_edge_left(
+        ops in prop::collection::vec((1u64..9, prop_oneof![Just(0usize), 1usize..50_000]), 1..300),
+        shift in 0u8..=9,
+        capacity in 1usize..200_000,
+    ) {
+        let mut rcv = receiver(if shift == 0 { capacity.min(65_535) } else { capacity });
+        rcv.edge = 1;
+        let (mut edge, unit) = (1, 1u64 << shift);
+        for (units, read) in ops {
+            let end = (rcv.next() + units * unit).min(edge);
+            let bytes = vec![0; (end - rcv.next()) as usize];
+            rcv.data.insert(rcv.next(), Bytes::from(bytes), LIMITS);
+            rcv.consumed += rcv.data.read(read).map_or(0, |b| b.len() as u64);
+            let now = rcv.next() + (u64::from(rcv.offer_window(shift, 1_448)) << shift);
+            prop_assert!(now >= edge, "{} {}", edge, now);
+            edge = now;
+        }
+    }
+}
+
+/// Why the field may fall short: whoever acknowledges single bytes in units of two has to take one back, or to promise
+/// ever more than the buffer holds (RFC 7323, appendix F).
+#[test]
+fn single_bytes_cannot_be_said_in_units_of_two() {
+    let mut rcv = receiver(2);
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        rcv.data.insert(rcv.next(), Bytes::from_static(b"x"), LIMITS);
+        said.push(rcv.next() + (u64::from(rcv.offer_window(1, 1_448)) << 1));
+    }
+    // The buffer ends at 3. The edge was rounded up to 4, cannot be said after the second byte, and is honoured.
+    assert_eq!((said, rcv.edge), (vec![4, 3, 4], 4));
+}

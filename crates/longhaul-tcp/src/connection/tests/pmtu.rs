@@ -1,0 +1,122 @@
+//! Path MTU search by whole transfers (RFC 8899; RFC 4821, section 7).
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::*;
+
+/// IPv4 and UDP.
+const HEADERS: usize = 28;
+const DELAY: Span = Span::from_millis(25);
+const ROUND: Span = Span::from_millis(50);
+
+/// A path of an MTU that may change, with a transfer over it that never ends.
+struct Narrow {
+    net: Net,
+    ids: (ConnId, ConnId),
+    mtu: Rc<Cell<usize>>,
+    /// Packets it was too narrow for.
+    lost: Rc<Cell<u64>>,
+}
+
+impl Narrow {
+    fn new(mtu: usize, ceiling: u16) -> Self {
+        let mut net = Net::new(DELAY);
+        let ids = net.connect(Config { max_plpmtu: ceiling, max_cwnd: 200_000, ..Config::default() });
+        let (mtu, lost) = (Rc::new(Cell::new(mtu)), Rc::new(Cell::new(0)));
+        let (width, counter) = (Rc::clone(&mtu), Rc::clone(&lost));
+        net.lose = Box::new(move |_, _, datagram| {
+            let drop = datagram.len() + HEADERS > width.get();
+            counter.set(counter.get() + u64::from(drop));
+            drop
+        });
+        Self { net, ids, mtu, lost }
+    }
+
+    fn info(&self) -> Info {
+        self.net.ends[0].connection(self.ids.0).unwrap().info(self.net.now)
+    }
+
+    /// Sends for so long; when the last thing changed: size, or packets lost.
+    fn pour(&mut self, span: Span) -> Span {
+        let (begun, (a, b)) = (self.net.now, self.ids);
+        let (mut seen, mut settled) = ((0, 0), begun);
+        let lost = Rc::clone(&self.lost);
+        self.net.run_until(span + Span::from_secs(200), |net| {
+            let now = net.now;
+            while net.ends[0].drive(now, a, |c| c.write(&[7; 65_536]).is_ok()).unwrap() {}
+            while net.ends[1].drive(now, b, |c| c.read(1 << 20).is_ok()).unwrap() {}
+            net.pump();
+            let state = (net.ends[0].connection(a).unwrap().info(now).plpmtu, lost.get());
+            if state != seen {
+                (seen, settled) = (state, now);
+            }
+            now - begun >= span
+        });
+        settled - begun
+    }
+}
+
+#[test]
+fn the_search_takes_a_few_round_trips_and_probes() {
+    // The path's MTU, the ceiling, what is found, round trips until then and probes lost.
+    for (mtu, ceiling, found, rounds, lost) in [
+        (1280, 1472, 1252, 8, 5),
+        (1350, 1472, 1312, 8, 4),
+        (1400, 1472, 1372, 6, 3),
+        (1420, 1472, 1392, 6, 2),
+        (1492, 1472, 1464, 6, 1),
+        (1500, 1472, 1472, 2, 0),
+        (1500, 8972, 1472, 5, 2),
+        (9000, 8972, 8972, 3, 0),
+        (9000, 65_000, 8972, 3, 0),
+    ] {
+        let mut path = Narrow::new(mtu, ceiling);
+        let settled = path.pour(Span::from_secs(10));
+        let (info, drops) = (path.info(), path.lost.get());
+        assert_eq!(info.plpmtu, found, "{mtu} {ceiling}");
+        assert!(settled <= ROUND * rounds && drops == lost, "{mtu} {ceiling}: {settled}, {drops} lost");
+        // A lost probe costs its own bytes again and nothing else: no episode, no timeout.
+        assert_eq!((info.recoveries, info.timeouts), (0, 0), "{mtu} {ceiling}");
+        assert!(info.bytes_retransmitted <= drops * u64::from(ceiling), "{mtu} {ceiling}");
+    }
+}
+
+/// A size refused once is tried again later, and given up then.
+#[test]
+fn a_refused_size_gets_three_probes() {
+    let mut path = Narrow::new(1400, 1472);
+    path.pour(Span::from_secs(10));
+    let before = path.lost.get();
+    path.pour(Span::from_secs(500));
+    assert_eq!((path.lost.get() - before, path.info().plpmtu, path.info().recoveries), (2, 1372, 0));
+}
+
+/// RFC 8899, section 4.3: a path that becomes narrow falls silent for longer packets.
+#[test]
+fn a_later_black_hole_is_left_and_the_way_back_is_found() {
+    let mut path = Narrow::new(1500, 1472);
+    path.pour(Span::from_secs(2));
+    assert_eq!(path.info().plpmtu, 1472);
+    path.mtu.set(1400);
+    let settled = path.pour(Span::from_secs(10));
+    // Two timeouts, and the search.
+    assert!(settled < Span::from_secs(3), "{settled}");
+    assert_eq!(path.info().plpmtu, 1372);
+    path.mtu.set(1500);
+    // What was refused once is tried again; after that the search goes on above it.
+    path.pour(Span::from_secs(20));
+    assert_eq!(path.info().plpmtu, 1472);
+}
+
+/// What looks like a black hole may be an outage: the size comes back soon.
+#[test]
+fn an_outage_does_not_cost_the_size_for_long() {
+    let mut path = Narrow::new(1500, 1472);
+    path.pour(Span::from_secs(2));
+    path.mtu.set(0);
+    path.pour(Span::from_secs(2));
+    path.mtu.set(1500);
+    path.pour(Span::from_secs(20));
+    assert_eq!(path.info().plpmtu, 1472);
+}

@@ -1,0 +1,80 @@
+//! One connection after the other between the same addresses (RFC 6191; RFC 1122, section 4.2.2.13).
+
+use super::*;
+
+const DELAY: Span = Span::from_millis(10);
+
+/// `bytes` each way; the server ends the connection first and is left with TIME-WAIT. `held`: its application still
+/// looks at it. How long the handshake took, and the first and last sequence number of the server's.
+fn one_connection(net: &mut Net, bytes: usize, rest: Span, held: bool, config: &Arc<Config>) -> (Span, [u32; 2]) {
+    // The client's socket is a new one of the same address.
+    net.ends[0] = Endpoint::new(EndpointConfig::new([1; 32]), net.now);
+    let begun = net.now;
+    let a = net.ends[0].connect(net.now, Net::tuple(1), Arc::clone(config)).unwrap();
+    let mut accepted = None;
+    net.run_until(Span::from_secs(100), |net| {
+        accepted = accepted.or_else(|| net.ends[1].accept());
+        accepted.is_some()
+    });
+    let (b, opened) = (accepted.unwrap(), net.now);
+    let data = vec![7; bytes];
+    let (mut written, mut read, mut returned) = (0, 0, 0);
+    net.now += rest;
+    net.run_until(Span::from_secs(100), |net| {
+        let now = net.now;
+        net.ends[0].drive(now, a, |c| {
+            while let Ok(n @ 1..) = c.write(&data[written..]) {
+                written += n;
+            }
+            while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {}
+            if c.state() == State::CloseWait {
+                c.shutdown();
+            }
+        });
+        net.ends[1].drive(now, b, |c| {
+            while let Ok(part) = c.read(1 << 20) {
+                read += part.len();
+                if part.is_empty() {
+                    break;
+                }
+            }
+            while let Ok(n @ 1..) = c.write(&data[returned..]) {
+                returned += n;
+            }
+            if read == bytes && returned == bytes {
+                c.shutdown();
+            }
+        });
+        net.pump();
+        net.ends[1].connection(b).unwrap().state() == State::TimeWait
+    });
+    let first = net.ends[1].connection(b).unwrap().info(net.now).initial_sequence.0;
+    if !held {
+        net.ends[1].release(net.now, b);
+    }
+    net.run_until(Span::from_secs(1), |net| net.ends[0].connection(a).unwrap().state() == State::Closed);
+    (opened - begun, [first, first.wrapping_add(bytes as u32 + 2)])
+}
+
+#[test]
+fn a_thousand_connections_from_one_port_do_not_wait() {
+    for (extensions, held) in [(true, false), (true, true), (false, false)] {
+        let mut net = Net::new(DELAY);
+        let mut config = Config { extensions, ..Config::default() };
+        config.time_wait = Span::from_secs(300);
+        let config = Arc::new(config);
+        net.ends[1].listen(Arc::clone(&config));
+        let mut last = None;
+        for i in 0..1000 {
+            // Some are faster than the clock of sequence numbers, some rest until microseconds have gone round.
+            let bytes = if i % 50 == 0 { 500_000 } else { 10 };
+            let rest = Span::from_secs(if i % 100 == 7 { 3_000 + i } else { 0 });
+            let (handshake, [first, end]) = one_connection(&mut net, bytes, rest, held, &config);
+            // RFC 1122, section 4.2.2.13: no sequence number of the old connection is used again.
+            assert!(last.is_none_or(|last| crate::seq::later(first, last)), "{i}");
+            last = Some(end);
+            // SYN, SYN-ACK, ACK.
+            assert_eq!(handshake, DELAY * 3, "{i} {extensions} {held}");
+        }
+    }
+}

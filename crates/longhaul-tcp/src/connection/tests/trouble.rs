@@ -1,0 +1,136 @@
+//! What the host says against the path (RFC 9293, sections 3.8.3 and 3.9.2.2; RFC 5927), and keep-alive probes.
+
+use super::*;
+use crate::{ConnectionError, EndpointEvent, HostError, KeepAlive, MIN_KEEP_ALIVE};
+
+const SILENT: fn(u64, usize, &[u8]) -> bool = |_, _, _| true;
+
+fn say(net: &mut Net, error: HostError) {
+    let now = net.now;
+    net.ends[0].handle_host_error(now, Net::tuple(1), error);
+    net.pump();
+}
+
+/// A connection in SYN-SENT whose SYNs nobody hears, and how many were sent.
+fn opening(config: Config) -> (Net, ConnId) {
+    let mut net = Net::new(Span::from_millis(10));
+    net.lose = Box::new(SILENT);
+    let id = net.ends[0].connect(net.now, Net::tuple(1), Arc::new(config)).unwrap();
+    net.pump();
+    (net, id)
+}
+
+fn error(net: &Net, id: ConnId) -> Option<ConnectionError> {
+    net.ends[0].connection(id).unwrap().error()
+}
+
+#[test]
+fn a_refusal_is_believed_when_the_next_syn_is_refused_too() {
+    let (mut net, id) = opening(Config::default());
+    let begun = net.now;
+    net.now += Span::from_micros(50);
+    say(&mut net, HostError::Refused);
+    // Repetitions within the pause are about the same SYN, or forged.
+    for _ in 0..5 {
+        net.now += Span::from_millis(15);
+        say(&mut net, HostError::Refused);
+    }
+    assert_eq!((error(&net, id), net.sent), (None, 1));
+    net.run_until(Span::from_millis(100), |net| net.sent == 2);
+    assert!(net.now - begun >= Span::from_millis(100));
+    // The socket tells of an old report when the next SYN is about to leave.
+    say(&mut net, HostError::Refused);
+    assert_eq!(error(&net, id), None);
+    net.now += Span::from_micros(50);
+    say(&mut net, HostError::Refused);
+    assert_eq!(error(&net, id), Some(ConnectionError::Refused));
+    assert!(net.now - begun < Span::from_millis(250));
+}
+
+#[test]
+fn a_forged_refusal_costs_a_syn_and_nothing_else() {
+    let (mut net, id) = opening(Config::default());
+    say(&mut net, HostError::Refused);
+    net.ends[1].listen(Arc::new(Config::default()));
+    net.lose = Box::new(|_, _, _| false);
+    net.run_until(Span::from_millis(200), |net| net.ends[0].connection(id).unwrap().state() == State::Established);
+    // Nor do refusals end it any more (RFC 5927, section 5.2).
+    for _ in 0..5 {
+        net.now += Span::from_millis(200);
+        say(&mut net, HostError::Refused);
+    }
+    assert_eq!(error(&net, id), None);
+    // The rest of the back-off is as without.
+    let (mut net, id) = opening(Config { syn_retries: 2, ..Config::default() });
+    say(&mut net, HostError::Refused);
+    net.run_until(Span::from_secs(60), |net| error(net, id).is_some());
+    let taken = net.now.as_nanos() / 100_000_000;
+    assert_eq!((error(&net, id), taken), (Some(ConnectionError::TimedOut), 71), "0.1 s, then RTOs of 1, 2 and 4 s");
+}
+
+/// RFC 1122, section 4.2.3.9: they are remembered, reported, and end nothing.
+#[test]
+fn soft_errors_are_remembered_as_the_likely_cause() {
+    let mut net = Net::new(Span::from_millis(10));
+    let (a, _) = net.connect(Config::default());
+    while net.ends[0].poll_event().is_some() {}
+    let errors = [HostError::NetworkUnreachable, HostError::Refused, HostError::HostUnreachable];
+    net.lose = Box::new(SILENT);
+    net.now += Span::from_millis(1);
+    let now = net.now;
+    net.ends[0].drive(now, a, |c| c.write(b"anybody there?").unwrap());
+    net.pump();
+    for error in errors {
+        say(&mut net, error);
+    }
+    let info = |net: &Net| net.ends[0].connection(a).unwrap().info(net.now);
+    assert_eq!((info(&net).host_error, info(&net).host_errors), (Some(errors[2]), 3));
+    assert!(!info(&net).r1_reached && error(&net, a).is_none());
+    let mut stalled_at = None;
+    net.run_until(Span::from_secs(3_000), |net| {
+        while let Some(event) = net.ends[0].poll_event() {
+            if event == EndpointEvent::Connection(a, Event::Stalled) {
+                assert!(stalled_at.is_none() && info(net).r1_reached);
+                stalled_at = Some(info(net).timeouts);
+            }
+        }
+        error(net, a).is_some()
+    });
+    assert_eq!(stalled_at, Some(3), "R1");
+    assert_eq!(error(&net, a), Some(ConnectionError::TimedOut));
+    assert_eq!(net.ends[0].connection(a).unwrap().host_error(), Some(errors[2]));
+}
+
+#[test]
+fn an_answer_clears_the_suspicion() {
+    let mut net = Net::new(Span::from_millis(10));
+    let (a, b) = net.connect(Config::default());
+    say(&mut net, HostError::HostUnreachable);
+    assert_eq!(net.ends[0].connection(a).unwrap().host_error(), Some(HostError::HostUnreachable));
+    net.now += Span::from_millis(1);
+    net.transfer((a, b), 10, Span::from_secs(5));
+    let connection = net.ends[0].connection(a).unwrap();
+    assert_eq!((connection.host_error(), connection.info(net.now).host_errors), (None, 1));
+}
+
+/// However often probes are asked for, a living peer is not given up, and a dead one is.
+#[test]
+fn keep_alive_probes_are_no_closer_than_they_are_answered() {
+    for millis in [0, 1, 100, 499] {
+        let span = Span::from_millis(millis);
+        let mut net = Net::new(Span::from_millis(10));
+        let keep_alive = Some(KeepAlive { idle: span, interval: span, probes: 3 });
+        let (a, _) = net.connect(Config { keep_alive, ..Config::default() });
+        let (begun, sent) = (net.now, net.sent);
+        net.run_until(Span::from_secs(61), |net| net.now - begun >= Span::from_secs(60));
+        assert_eq!(error(&net, a), None, "{millis}");
+        // Both ends probe, and answer.
+        let probes = (net.sent - sent) / 2;
+        assert!((30..=130).contains(&probes), "{millis}: {probes}");
+        net.lose = Box::new(SILENT);
+        let gone = net.now;
+        net.run_until(Span::from_secs(20), |net| error(net, a).is_some());
+        assert_eq!(error(&net, a), Some(ConnectionError::TimedOut));
+        assert!(net.now - gone <= MIN_KEEP_ALIVE * 4, "{millis}");
+    }
+}

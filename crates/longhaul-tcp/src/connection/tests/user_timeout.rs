@@ -1,0 +1,100 @@
+//! The user timeout option between two ends (RFC 5482).
+
+use super::*;
+
+fn seconds(span: Option<Span>) -> Option<u64> {
+    span.map(|span| span.as_nanos() / 1_000_000_000)
+}
+
+/// Two ends, each with the user timeout and the settings given, after the handshake and what follows it.
+fn pair(wants: [Option<u64>; 2], change: impl Fn(&mut Config)) -> (Net, [ConnId; 2]) {
+    let mut net = Net::new(Span::from_millis(10));
+    let configs = wants.map(|timeout| {
+        let user_timeout = timeout.map(Span::from_secs);
+        let mut config = Config { user_timeout, user_timeout_option: true, ..Config::default() };
+        change(&mut config);
+        Arc::new(config)
+    });
+    net.ends[1].listen(Arc::clone(&configs[1]));
+    let a = net.ends[0].connect(net.now, Net::tuple(1), Arc::clone(&configs[0])).unwrap();
+    let mut b = None;
+    net.run_until(Span::from_secs(10), |net| {
+        b = b.or_else(|| net.ends[1].accept());
+        b.is_some() && net.flying.is_empty()
+    });
+    (net, [a, b.unwrap()])
+}
+
+/// In force, and told by the peer, at each end.
+fn state(net: &Net, ids: [ConnId; 2]) -> [(Option<u64>, Option<u64>); 2] {
+    [0, 1].map(|end| {
+        let info = net.ends[end].connection(ids[end]).unwrap().info(net.now);
+        (seconds(info.user_timeout), seconds(info.peer_user_timeout))
+    })
+}
+
+#[test]
+fn an_end_that_set_none_adopts_the_longer() {
+    let (net, ids) = pair([Some(2_000), None], |_| {});
+    assert_eq!(state(&net, ids), [(Some(2_000), Some(900)), (Some(2_000), Some(2_000))]);
+    // Shorter than the default of fifteen minutes, and longer than the limit of an hour.
+    let (net, ids) = pair([Some(120), None], |_| {});
+    assert_eq!(state(&net, ids)[1], (None, Some(120)));
+    let (net, ids) = pair([Some(1_000_000), None], |_| {});
+    assert_eq!(state(&net, ids)[1].0, Some(3_600));
+}
+
+#[test]
+fn what_the_application_set_stays_unless_it_says_otherwise() {
+    let (net, ids) = pair([Some(2_000), Some(30)], |_| {});
+    assert_eq!(state(&net, ids), [(Some(2_000), Some(30)), (Some(30), Some(2_000))]);
+    let (net, ids) = pair([Some(50), Some(30)], |config| config.user_timeout_changeable = true);
+    assert_eq!(state(&net, ids), [(Some(100), Some(30)), (Some(100), Some(50))], "L_LIMIT");
+}
+
+#[test]
+fn without_the_option_nothing_is_told_or_heeded() {
+    let (net, ids) = pair([Some(2_000), None], |config| config.user_timeout_option = config.user_timeout.is_some());
+    assert_eq!(state(&net, ids), [(Some(2_000), None), (None, None)]);
+    let (net, ids) = pair([Some(2_000), None], |config| config.user_timeout_option = config.user_timeout.is_none());
+    assert_eq!(state(&net, ids), [(Some(2_000), Some(900)), (None, None)].map(|(own, _)| (own, None)));
+}
+
+#[test]
+fn a_change_is_told_at_once_and_a_lost_syn_option_by_the_next_segment() {
+    let (mut net, ids) = pair([None, None], |_| {});
+    let set = |net: &mut Net, timeout: Option<u64>| {
+        let now = net.now;
+        net.ends[0]
+            .drive(now, ids[0], |c| c.update_config(|config| config.user_timeout = timeout.map(Span::from_secs)));
+        net.pump();
+        net.run_until(Span::from_secs(1), |net| net.flying.is_empty());
+    };
+    assert_eq!(state(&net, ids), [(None, Some(900)), (None, Some(900))]);
+    set(&mut net, Some(1_800));
+    assert_eq!(state(&net, ids), [(Some(1_800), Some(900)), (Some(1_800), Some(1_800))]);
+    set(&mut net, None);
+    assert_eq!(state(&net, ids), [(None, Some(900)), (None, Some(900))]);
+
+    // A cookie forgets the SYN's options.
+    let mut config = EndpointConfig::new([2; 32]);
+    config.always_cookies = true;
+    let mut net = Net::new(Span::from_millis(10));
+    net.ends[1] = Endpoint::new(config, Time::ZERO);
+    let user_timeout = Some(Span::from_secs(2_000));
+    let (a, b) = net.connect(Config { user_timeout, user_timeout_option: true, ..Config::default() });
+    net.run_until(Span::from_secs(1), |net| net.flying.is_empty());
+    assert_eq!(state(&net, [a, b]), [(Some(2_000), Some(2_000)); 2]);
+}
+
+/// The timeout adopted is the one that ends the connection.
+#[test]
+fn what_was_adopted_is_in_force() {
+    let (mut net, [a, b]) = pair([Some(2_000), None], |_| {});
+    net.lose = Box::new(|_, _, _| true);
+    let begun = net.now;
+    net.ends[1].drive(begun, b, |c| c.write(b"x").unwrap());
+    net.run_until(Span::from_secs(3_000), |net| net.ends[1].connection(b).unwrap().error().is_some());
+    assert_eq!(seconds(Some(net.now - begun)), Some(2_000));
+    assert!(net.ends[0].connection(a).unwrap().error().is_none());
+}

@@ -1,0 +1,262 @@
+//! What the engine allocates, counted by the allocator: nothing that stays for a stranger's SYN, nothing at all for a
+//! packet of a connection that has found its pace.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use longhaul_tcp::{Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Tuple};
+use longhaul_units::{Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+
+thread_local! {
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+/// Adds to what this thread holds.
+fn count(bytes: i64, calls: u64) {
+    LIVE.set(LIVE.get() + bytes);
+    CALLS.set(CALLS.get() + calls);
+}
+
+// SAFETY: every call is the system allocator's; the counters are `Cell`s without destructors, which allocate nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64, 1);
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64), 0);
+        // SAFETY: the caller keeps `dealloc`'s contract, and all memory is the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as i64 - layout.size() as i64, 1);
+        // SAFETY: as for `dealloc`, and the caller keeps `realloc`'s contract.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn live() -> i64 {
+    LIVE.get()
+}
+
+fn calls() -> u64 {
+    CALLS.get()
+}
+
+const NOW: Time = Time::from_nanos(1_000_000_000);
+
+fn host(number: u32, port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + number), port))
+}
+
+/// Hands `endpoint` a datagram from `from`.
+fn deliver(endpoint: &mut Endpoint, now: Time, from: SocketAddr, datagram: &[u8]) {
+    endpoint.handle_datagram(now, &DatagramMeta::new(from, datagram.len()), datagram, None);
+}
+
+fn syn(seq: u32) -> ([u8; 64], usize) {
+    let mut header = Header { flags: Flags::SYN, seq, window: 65_535, ..Header::default() };
+    header.options.mss = Some(1460);
+    header.options.sack_permitted = true;
+    header.options.window_scale = Some(10);
+    header.options.timestamps = Some(Timestamps { value: 1, echo: 0 });
+    let mut datagram = [0; 64];
+    let len = CheshireCodec::emit(&header, &mut datagram).unwrap();
+    (datagram, len)
+}
+
+/// Delivers `count` SYNs of as many addresses, and takes the answers: how many.
+fn flood(endpoint: &mut Endpoint, batch: &mut Batch, first: u32, count: u32) -> u32 {
+    let mut answers = 0;
+    for number in first..first + count {
+        let now = NOW + Span::from_micros(u64::from(number));
+        let (datagram, len) = syn(number.wrapping_mul(0x9e37_79b9));
+        deliver(endpoint, now, host(number, 1024 + (number % 50_000) as u16), &datagram[..len]);
+        while endpoint.poll_transmit(now, batch, 64).is_some() {
+            answers += 1;
+        }
+        while endpoint.poll_event().is_some() {}
+    }
+    answers
+}
+
+/// Beyond the backlog a SYN is answered by a cookie (RFC 4987, section 3.6), and leaves nothing behind.
+#[test]
+fn a_flood_of_syns_keeps_no_memory() {
+    const BACKLOG: u32 = 128;
+    const FLOOD: u32 = 100_000;
+    for always in [true, false] {
+        let mut config = EndpointConfig::new([7; 32]);
+        config.backlog = BACKLOG as usize;
+        config.always_cookies = always;
+        let mut endpoint = Endpoint::new(config, NOW);
+        endpoint.listen(Arc::new(Config::default()));
+        let mut batch = Batch::default();
+        // The backlog fills, and buffers that are used again get their size.
+        let opening = 2 * BACKLOG;
+        assert_eq!(flood(&mut endpoint, &mut batch, 0, opening), opening);
+        let (bytes, allocations, connections) = (live(), calls(), endpoint.len());
+        assert_eq!(flood(&mut endpoint, &mut batch, opening, FLOOD), FLOOD);
+        assert_eq!(endpoint.stats().cookies_sent, u64::from(FLOOD + opening) - connections as u64);
+        assert_eq!(endpoint.len(), connections);
+        assert_eq!(live() - bytes, 0, "bytes that stay of {FLOOD} SYNs");
+        assert_eq!(calls() - allocations, 0, "allocations for {FLOOD} SYNs");
+    }
+}
+
+/// Answers that nobody fetches are bounded, too: a SYN that arrives while the socket is blocked finds room or none.
+#[test]
+fn a_flood_that_cannot_be_answered_is_bounded() {
+    let mut config = EndpointConfig::new([7; 32]);
+    config.always_cookies = true;
+    let mut endpoint = Endpoint::new(config, NOW);
+    endpoint.listen(Arc::new(Config::default()));
+    let bytes = live();
+    for number in 0..100_000 {
+        let (datagram, len) = syn(number);
+        deliver(&mut endpoint, NOW, host(number, 1024), &datagram[..len]);
+    }
+    let held = live() - bytes;
+    // 4096 answers, and the vector's doubling.
+    let answer = (size_of::<Tuple>() + size_of::<Header>()) as i64;
+    assert!(held <= 2 * 4096 * answer, "{held} bytes for answers of {answer}");
+}
+
+/// Runs what is not the engine's without counting it.
+fn uncounted<R>(act: impl FnOnce() -> R) -> R {
+    let before = (LIVE.get(), CALLS.get());
+    let result = act();
+    LIVE.set(before.0);
+    CALLS.set(before.1);
+    result
+}
+
+/// Two endpoints, the one's datagrams handed to the other after a while.
+struct Pair {
+    ends: [Endpoint; 2],
+    ids: [Option<ConnId>; 2],
+    batch: Batch,
+    sink: Vec<u8>,
+    now: Time,
+    packets: u64,
+    /// Bytes of stream that either end has read.
+    read: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let ends = [1, 2].map(|number| Endpoint::new(EndpointConfig::new([number; 32]), NOW));
+        let (batch, sink) = (Batch::default(), vec![0; 64 << 10]);
+        let mut pair = Self { ends, ids: [None; 2], batch, sink, now: NOW, packets: 0, read: 0 };
+        pair.ends[1].listen(Arc::new(Config::default()));
+        let tuple = Tuple { remote: host(2, 7000), local: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
+        pair.ids[0] = pair.ends[0].connect(NOW, tuple, Arc::new(Config::default()));
+        for _ in 0..20 {
+            pair.turn();
+        }
+        pair.ids[1] = pair.ends[1].accept();
+        assert!(pair.ids.iter().all(Option::is_some));
+        pair
+    }
+
+    /// A millisecond: everything that waits travels, and the timers fire.
+    fn turn(&mut self) {
+        self.now += Span::from_millis(1);
+        for end in &mut self.ends {
+            end.handle_timeout(self.now);
+        }
+        self.carry(0, 1, host(1, 4000));
+        self.carry(1, 0, host(2, 7000));
+        for end in &mut self.ends {
+            while end.poll_event().is_some() {}
+        }
+    }
+
+    /// Hands what end `from` has to send to end `to`, where the application reads after each batch. Batches lie in buffers
+    /// that may be kept, as those of a driver with receive offload do.
+    fn carry(&mut self, from: usize, to: usize, source: SocketAddr) {
+        while let Some(destination) = self.ends[from].poll_transmit(self.now, &mut self.batch, 64) {
+            let batch = &self.batch;
+            let buffer = uncounted(|| {
+                let mut buffer = Vec::new();
+                let mut headers = batch.headers.as_slice();
+                for segment in &batch.segments {
+                    let (header, rest) = headers.split_at(usize::from(segment.header_len));
+                    headers = rest;
+                    buffer.extend_from_slice(header);
+                    if let Some(id) = destination.connection {
+                        self.ends[from].payload(id, segment, |part| buffer.extend_from_slice(part));
+                    }
+                }
+                Bytes::from_owner(buffer)
+            });
+            let mut meta = DatagramMeta::new(source, batch.segment_size);
+            meta.segment.coalesced = batch.segments.len() > 1;
+            self.packets += batch.segments.len() as u64;
+            self.ends[to].handle_datagram(self.now, &meta, &buffer, Some(&buffer));
+            if let Some(reader) = self.ids[to] {
+                let (read, sink) = (&mut self.read, &mut self.sink);
+                self.ends[to].drive(self.now, reader, |connection| {
+                    while let Ok(n) = connection.read_into(sink) {
+                        *read += n as u64;
+                    }
+                });
+            }
+            uncounted(|| drop(buffer));
+        }
+    }
+
+    /// A turn before which end 0 writes by `write` as long as there is room.
+    fn stream(&mut self, mut write: impl FnMut(&mut Connection) -> bool) {
+        let writer = self.ids[0].unwrap();
+        self.ends[0].drive(self.now, writer, |connection| while write(connection) {});
+        self.turn();
+    }
+}
+
+/// What a stream that has found its window allocates in some turns: calls, packets, bytes of stream.
+fn steady(mut write: impl FnMut(&mut Connection) -> bool) -> (u64, u64, u64) {
+    let mut pair = Pair::new();
+    // Windows, buffers, scoreboard and reassembly grow to their size.
+    for _ in 0..500 {
+        pair.stream(&mut write);
+    }
+    let before = (calls(), pair.packets, pair.read);
+    for _ in 0..100 {
+        pair.stream(&mut write);
+    }
+    (calls() - before.0, pair.packets - before.1, pair.read - before.2)
+}
+
+/// A bulk stream: data segments, ACKs, timers, writes by reference, reads.
+#[test]
+fn a_steady_stream_allocates_nothing() {
+    let data = Bytes::from_owner(vec![7; 16 << 10]);
+    let (calls, packets, read) = steady(|connection| connection.write_bytes(&mut data.clone()).is_ok());
+    assert!(packets > 10_000 && read > 10 << 20, "{packets} packets, {read} bytes");
+    assert_eq!(calls, 0, "for {packets} packets");
+}
+
+/// What is copied into the send buffer takes a block of 64 KiB for as much of it: that is all.
+#[test]
+fn a_steady_stream_of_copies_allocates_a_block_for_64_kib() {
+    const BLOCK: u64 = 64 << 10;
+    let data = vec![7; 16 << 10];
+    let (calls, packets, read) = steady(|connection| connection.write(&data).is_ok_and(|taken| taken > 0));
+    assert!(packets > 10_000 && read > 10 << 20, "{packets} packets, {read} bytes");
+    assert!(calls <= read / BLOCK + 64, "{calls} for {packets} packets, {} blocks", read / BLOCK);
+}

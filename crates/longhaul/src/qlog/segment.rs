@@ -1,0 +1,129 @@
+//! Segments as the log has them. Field names are those of qlog's packets, and TCP's where there is none.
+
+use longhaul_wire::{Flags, Header, SackBlock};
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+
+/// Bytes of TCP's header that a datagram leaves to UDP: ports, checksum, urgent pointer.
+const LEFT_OUT: usize = 8;
+
+/// What `segment_sent` and `segment_received` say. Numbers are as on the wire: not unwrapped, windows not scaled.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Segment<'a> {
+    header: Fields<'a>,
+    /// Nothing of it is new.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    retransmission: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ecn: Option<&'static str>,
+}
+
+#[derive(Debug, serde::Serialize)]
+struct Fields<'a> {
+    sequence_number: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acknowledgment_number: Option<u32>,
+    flags: FlagNames,
+    window: u16,
+    /// The length that TCP's own header would have.
+    header_length: usize,
+    payload_length: usize,
+    /// TSval and TSecr.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamps: Option<[u32; 2]>,
+    #[serde(skip_serializing_if = "Blocks::is_empty")]
+    sack: Blocks<'a>,
+}
+
+impl<'a> Segment<'a> {
+    /// `offset` is where the payload of `payload_length` bytes begins in the datagram, `ecn` the two bits.
+    pub(super) fn new(header: &'a Header, offset: usize, payload_length: usize, ecn: u8) -> Self {
+        let acknowledges = header.flags.contains(Flags::ACK);
+        Self {
+            header: Fields {
+                sequence_number: header.seq,
+                acknowledgment_number: acknowledges.then_some(header.ack),
+                flags: FlagNames(header.flags),
+                window: header.window,
+                header_length: offset + LEFT_OUT,
+                payload_length,
+                timestamps: header.options.timestamps.map(|t| [t.value, t.echo]),
+                sack: Blocks(header.options.sack.as_slice()),
+            },
+            retransmission: false,
+            ecn: ecn_name(ecn),
+        }
+    }
+
+    pub(super) fn retransmitted(mut self, retransmission: bool) -> Self {
+        self.retransmission = retransmission;
+        self
+    }
+}
+
+/// The codepoint's name (RFC 3168, section 5), unless it is Not-ECT.
+fn ecn_name(bits: u8) -> Option<&'static str> {
+    match bits & 3 {
+        1 => Some("ECT(1)"),
+        2 => Some("ECT(0)"),
+        3 => Some("CE"),
+        _ => None,
+    }
+}
+
+#[derive(Debug)]
+struct FlagNames(Flags);
+
+impl Serialize for FlagNames {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let names = [
+            (Flags::SYN, "syn"),
+            (Flags::FIN, "fin"),
+            (Flags::RST, "rst"),
+            (Flags::PSH, "psh"),
+            (Flags::ACK, "ack"),
+            (Flags::ECE, "ece"),
+            (Flags::CWR, "cwr"),
+            (Flags::AE, "ae"),
+        ];
+        serializer.collect_seq(names.iter().filter(|(flag, _)| self.0.contains(*flag)).map(|(_, name)| name))
+    }
+}
+
+#[derive(Debug)]
+struct Blocks<'a>(&'a [SackBlock]);
+
+impl Blocks<'_> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Blocks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
+        for block in self.0 {
+            list.serialize_element(&[block.left, block.right])?;
+        }
+        list.end()
+    }
+}
+
+/// The end of what was sent so far, by which retransmissions are known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent(Option<u32>);
+
+impl Sent {
+    /// Takes note of a segment; whether all that it has in the sequence space was sent before.
+    pub(super) fn repeats(&mut self, header: &Header, payload_length: usize) -> bool {
+        let len = header.sequence_len(payload_length as u32);
+        if len == 0 {
+            return false;
+        }
+        let end = header.seq.wrapping_add(len);
+        let repeats = self.0.is_some_and(|sent| end.wrapping_sub(sent).cast_signed() <= 0);
+        if !repeats {
+            self.0 = Some(end);
+        }
+        repeats
+    }
+}

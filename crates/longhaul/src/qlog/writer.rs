@@ -1,0 +1,186 @@
+//! Brings records to disk, on a thread of its own: whoever makes them holds the endpoint's lock.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Records are handed to the thread in pieces of this size.
+const CHUNK: usize = 64 << 10;
+/// Pieces that wait for the disk, of all logs together: 16 MiB. When there are so many, records are dropped.
+const QUEUE: usize = 256;
+/// A disk that takes longer than this for what waits is not waited for at the end: a hung one must not hang the program.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between looks at a queue that is full.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A log as its maker has it: what is not yet with the writing thread.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// `None` until the name is known.
+    file: Option<Arc<LogFile>>,
+    records: Vec<u8>,
+    dropped: u64,
+    failed: bool,
+}
+
+impl Log {
+    /// Names the file. What was recorded before comes after what `begin` records.
+    pub(super) fn open(&mut self, path: PathBuf, begin: impl FnOnce(&mut Self)) {
+        let early = std::mem::take(&mut self.records);
+        begin(self);
+        self.records.extend_from_slice(&early);
+        self.file = Some(Arc::new(LogFile { path, file: Mutex::new(None), failed: AtomicBool::new(false) }));
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Whether the disk failed: the log has ended.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed || self.file.as_ref().is_some_and(|file| file.failed.load(Ordering::Relaxed))
+    }
+
+    /// Appends a record of RFC 7464: the separator, the text, a line feed. `false` if there was no room for it.
+    pub(super) fn record(&mut self, value: &impl Serialize) -> bool {
+        if self.records.len() >= CHUNK && !self.hand_over() {
+            self.dropped += 1;
+            return false;
+        }
+        let start = self.records.len();
+        self.records.push(0x1e);
+        if let Err(error) = serde_json::to_writer(&mut self.records, value) {
+            tracing::error!(%error, "a record of the qlog cannot be written as JSON");
+            self.records.truncate(start);
+            return false;
+        }
+        self.records.push(b'\n');
+        true
+    }
+
+    /// How many records found no room since this was last asked, if there is room again.
+    pub(super) fn take_dropped(&mut self) -> Option<u64> {
+        if self.dropped == 0 || (self.records.len() >= CHUNK && !self.hand_over()) {
+            return None;
+        }
+        Some(std::mem::take(&mut self.dropped))
+    }
+
+    /// Gives what there is to the thread. Whether it took it.
+    pub(super) fn hand_over(&mut self) -> bool {
+        let Some(file) = self.file.as_ref().filter(|_| !self.failed) else { return false };
+        if self.records.is_empty() {
+            return true;
+        }
+        let Some(queue) = queue() else {
+            self.failed = true;
+            return false;
+        };
+        let records = std::mem::take(&mut self.records);
+        match queue.try_send(Message::Write(Arc::clone(file), records)) {
+            Ok(()) => true,
+            Err(TrySendError::Full(Message::Write(_, records))) => {
+                self.records = records;
+                false
+            }
+            Err(_) => {
+                self.failed = true;
+                false
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    /// Made with the first records. It is closed with the last reference to it: that of the log, or of its last piece.
+    file: Mutex<Option<File>>,
+    failed: AtomicBool,
+}
+
+impl LogFile {
+    fn write(&self, records: &[u8]) {
+        if self.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.append(records) {
+            self.failed.store(true, Ordering::Relaxed);
+            tracing::warn!(path = %self.path.display(), %error, "the qlog ends here");
+        }
+    }
+
+    fn append(&self, records: &[u8]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *file {
+            Some(file) => file,
+            none => {
+                if let Some(directory) = self.path.parent() {
+                    std::fs::create_dir_all(directory)?;
+                }
+                none.insert(File::create(&self.path)?)
+            }
+        };
+        file.write_all(records)
+    }
+}
+
+enum Message {
+    Write(Arc<LogFile>, Vec<u8>),
+    /// Says when all that came before is written.
+    Barrier(SyncSender<()>),
+}
+
+/// The way to the thread of this process, which is started when it is first asked for; `None` if that failed.
+fn queue() -> Option<&'static SyncSender<Message>> {
+    static QUEUE_IN: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = sync_channel(QUEUE);
+        let thread = thread::Builder::new().name("longhaul-qlog".to_owned()).spawn(move || write_all(&receiver));
+        match thread {
+            Ok(_) => Some(sender),
+            Err(error) => {
+                tracing::warn!(%error, "there is no thread to write qlogs");
+                None
+            }
+        }
+    };
+    QUEUE_IN.get_or_init(start).as_ref()
+}
+
+fn write_all(queue: &Receiver<Message>) {
+    for message in queue {
+        match message {
+            Message::Write(file, records) => file.write(&records),
+            Message::Barrier(done) => {
+                // Who asked may have stopped waiting.
+                let _ = done.send(());
+            }
+        }
+    }
+}
+
+/// Waits until everything that was handed over is on disk, or known not to get there; for [`PATIENCE`] at most.
+pub(super) fn wait() {
+    let Some(queue) = queue() else { return };
+    let (done, wait) = sync_channel(1);
+    let mut barrier = Message::Barrier(done);
+    let mut pauses = 0;
+    while let Err(TrySendError::Full(refused)) = queue.try_send(barrier) {
+        if PAUSE * pauses >= PATIENCE {
+            return;
+        }
+        barrier = refused;
+        pauses += 1;
+        thread::sleep(PAUSE);
+    }
+    // Late, or never: the disk's affair.
+    let _ = wait.recv_timeout(PATIENCE);
+}

@@ -1,0 +1,56 @@
+//! A log on a disk that does not answer. In a process of its own: the thread that writes logs is one for all of them.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{pair_with, pattern, soon};
+use longhaul::TcpSocket;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// A pipe without a reader stands for the disk: opening it to write takes until there is one. The connection carries
+/// more segments in the meantime than may wait to be written, and what is written in the end is whole.
+#[tokio::test]
+async fn a_disk_that_stalls_costs_records_only() {
+    let pipe = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-stall-{}", std::process::id()));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
+    client.set_qlog_file(&pipe);
+    let (mut a, mut b) = pair_with(client, server).await;
+    // 16 MiB of records may wait, of more than 200 bytes a segment: 32 KiB of stream travel in one or two.
+    let piece = pattern(1 << 20);
+    let reader = tokio::spawn(async move {
+        let mut buffer = vec![0; 1 << 20];
+        let mut got = 0;
+        loop {
+            match b.read(&mut buffer).await.unwrap() {
+                0 => break,
+                n => got += n,
+            }
+        }
+        b.close().await.unwrap();
+        got
+    });
+    const PIECES: usize = 160;
+    for _ in 0..PIECES {
+        soon(a.write_all(&piece)).await.unwrap();
+    }
+    a.shutdown().await.unwrap();
+    assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
+    assert_eq!(soon(reader).await.unwrap(), PIECES << 20);
+    let segments = a.info().unwrap().segs_out;
+    drop(a);
+
+    let file = pipe.clone();
+    let text = soon(tokio::task::spawn_blocking(move || std::fs::read_to_string(file))).await.unwrap().unwrap();
+    let records: Vec<Value> = text.split('\x1e').skip(1).map(|record| serde_json::from_str(record).unwrap()).collect();
+    assert!(text.starts_with('\x1e') && text.ends_with('\n'), "RFC 7464, section 2.2");
+    assert_eq!(records[0]["file_schema"], "urn:ietf:params:qlog:file:sequential");
+    let sent = records.iter().filter(|record| record["name"] == "tcp:segment_sent").count() as u64;
+    assert!(0 < sent && sent < segments, "{sent} of {segments}");
+    std::fs::remove_file(&pipe).unwrap();
+}

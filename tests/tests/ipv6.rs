@@ -1,0 +1,89 @@
+//! Streams over IPv6, whose header is 20 bytes longer than IPv4's: what is read is what was written, and packets fill
+//! the path and no more.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use longhaul_sim::{LinkConfig, Packet, Plan, QueueLimit, Reordering, Setup, Sighting, Sim, Tap, UDP_HEADER};
+use longhaul_tests::Watch;
+use longhaul_units::{Rate, Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Segment};
+
+/// Ethernet's.
+const MTU: usize = 1500;
+/// Bytes of an IP header: RFC 791's and RFC 8200's.
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+
+/// What was on the wire.
+#[derive(Default)]
+struct Sizes {
+    /// Packets to or from an IPv6 address, and others.
+    packets: [usize; 2],
+    /// The longest, with all its headers.
+    longest: usize,
+    /// The MSS of every SYN.
+    announced: Vec<u16>,
+}
+
+impl Tap for Sizes {
+    fn see(&mut self, _: Time, sighting: Sighting, packet: &Packet) {
+        let Sighting::Sent(..) = sighting else { return };
+        let ipv6 = packet.from.is_ipv6() && packet.to.is_ipv6();
+        self.packets[usize::from(!ipv6)] += 1;
+        assert_eq!(packet.wire_len(), if ipv6 { IPV6 } else { IPV4 } + UDP_HEADER + packet.payload.len());
+        self.longest = self.longest.max(packet.wire_len());
+        let segment = Segment::parse::<CheshireCodec>(&packet.payload).expect("a segment");
+        if segment.header.flags.contains(Flags::SYN) {
+            self.announced.extend(segment.header.options.mss);
+        }
+    }
+}
+
+/// Carries three megabytes up and one down. What the wire showed.
+fn exchange(setup: Setup) -> Sizes {
+    let (up, down) = (3_000_000, 1_000_000);
+    let mut sim = Sim::new(setup);
+    let sizes = Rc::new(RefCell::new(Sizes::default()));
+    sim.add_tap(Rc::clone(&sizes));
+    let mut watch = Watch::new(&mut sim, Span::from_millis(200));
+    let (client, server) = sim.open(Plan::bulk(up), Plan::bulk(down));
+    watch.run(&mut sim, Span::from_secs(600), Sim::is_quiet).expect("the rules of the wire");
+    assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+    assert_eq!((sim.session(client).read, sim.session(server).read), (down, up));
+    sizes.take()
+}
+
+#[test]
+fn bulk_arrives_intact_over_a_rough_path() {
+    for seed in 0..20 {
+        let mut link = LinkConfig::delay(Span::from_millis(20));
+        link.rate = Some(Rate::from_bits_per_sec(20_000_000));
+        link.queue = QueueLimit::Packets(60);
+        link.loss = 0.02;
+        link.duplication = 0.01;
+        link.corruption = 0.01;
+        link.reordering = Some(Reordering { share: 0.05, delay: Span::from_millis(10) });
+        let sizes = exchange(Setup::symmetric(seed, link).over_ipv6());
+        assert!(sizes.packets[0] > 2_000 && sizes.packets[1] == 0, "{:?}", sizes.packets);
+    }
+}
+
+/// The MSS is the MTU less IP's header and TCP's 20 bytes (RFC 9293, section 3.7.1); path MTU discovery finds packets of
+/// exactly the MTU, and what is longer vanishes.
+#[test]
+fn packets_grow_to_the_path_and_not_beyond() {
+    let link = |ip: usize| {
+        let mut link = LinkConfig::delay(Span::from_millis(10));
+        link.black_hole = Some((Time::ZERO, MTU - ip - UDP_HEADER));
+        link
+    };
+    let over = [(IPV4, Setup::symmetric(1, link(IPV4))), (IPV6, Setup::symmetric(1, link(IPV6)).over_ipv6())];
+    for (ip, setup) in over {
+        let sizes = exchange(setup);
+        let mss = MTU - ip - UDP_HEADER - CheshireCodec::HEADER_LEN;
+        assert_eq!(sizes.longest, MTU, "header of {ip}");
+        assert!(sizes.announced.len() >= 2);
+        assert!(sizes.announced.iter().all(|announced| usize::from(*announced) == mss), "{:?}", sizes.announced);
+    }
+}
