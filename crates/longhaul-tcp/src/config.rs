@@ -15,8 +15,8 @@ pub struct Config {
     /// Bytes of data that may wait for acknowledgement or transmission.
     pub send_buffer: usize,
     /// [`Connection::write`](crate::Connection::write) takes no more while as many bytes wait to be sent for the first
-    /// time; `None` is limited by `send_buffer` only. Small values keep data with the application until it can leave,
-    /// and in the processor's cache until it does: the default, 256 KiB, makes a gigabyte a fifth cheaper than 4 MiB.
+    /// time. Small values keep data with the application until it can leave. `None` is 256 KiB while the congestion
+    /// window or the pacer keeps it back, and all of `send_buffer` while the peer's window does.
     pub notsent_lowat: Option<usize>,
     /// The receive window's size at the start.
     pub recv_buffer: usize,
@@ -94,7 +94,7 @@ impl Default for Config {
         Self {
             congestion: longhaul_cc::Congestion::default(),
             send_buffer: 4 << 20,
-            notsent_lowat: Some(256 << 10),
+            notsent_lowat: None,
             recv_buffer: 256 << 10,
             recv_buffer_max: 64 << 20,
             base_plpmtu: 1232,

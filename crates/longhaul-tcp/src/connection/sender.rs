@@ -8,6 +8,10 @@ use crate::send_buffer::SendBuffer;
 /// The least MSS taken from a peer: below it, metadata outweighs data (CVE-2019-11479).
 pub(super) const MIN_PEER_MSS: u16 = 128;
 
+/// How far a writer may be ahead of what the congestion window and the pacer let go. More goes cold in the processor's
+/// caches before it leaves: with 4 MiB a gigabyte takes a fifth more of the processor's time.
+const AHEAD: u64 = 256 << 10;
+
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) buffer: SendBuffer,
@@ -26,8 +30,8 @@ pub(super) struct Sender {
     pub(super) fin_queued: bool,
     pub(super) fin_sent: bool,
     pub(super) nodelay: bool,
-    /// Unsent bytes from which on writers wait.
-    pub(super) lowat: u64,
+    /// Unsent bytes from which on writers wait; `None` is [`AHEAD`].
+    pub(super) lowat: Option<u64>,
     /// The silly-window override fired: what fits may leave, however little (RFC 9293, section 3.8.6.2.1).
     pub(super) override_sws: bool,
     /// A writer found the buffer full and waits.
@@ -68,14 +72,20 @@ impl Sender {
 
     /// Bytes that a writer may add now.
     pub(super) fn room(&self) -> usize {
-        let unsent = self.unsent();
-        let below = usize::try_from(self.lowat.saturating_sub(unsent)).unwrap_or(usize::MAX);
-        self.buffer.free().min(below)
+        let below = self.lowat().saturating_sub(self.unsent());
+        self.buffer.free().min(usize::try_from(below).unwrap_or(usize::MAX))
+    }
+
+    /// What waits for the peer's window may fill the buffer: it is the peer that is behind, and a writer that would
+    /// read before it goes on must not be kept for longer than the buffer's size calls for.
+    fn lowat(&self) -> u64 {
+        let waits_for_window = self.window_edge().saturating_sub(self.nxt) < u64::from(self.peer_mss);
+        self.lowat.unwrap_or(if waits_for_window { u64::MAX } else { AHEAD })
     }
 
     /// Whether a waiting writer is to be woken: for a fair piece, not for every segment.
     pub(super) fn has_room_again(&self) -> bool {
-        self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat / 2
+        self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat() / 2
     }
 
     /// Bytes queued that were never sent, FIN not counted.
@@ -104,6 +114,6 @@ impl Sender {
     }
 }
 
-pub(super) fn lowat(config: &Config) -> u64 {
-    config.notsent_lowat.map_or(u64::MAX, |bytes| bytes.max(1) as u64)
+pub(super) fn lowat(config: &Config) -> Option<u64> {
+    config.notsent_lowat.map(|bytes| bytes.max(1) as u64)
 }
