@@ -392,6 +392,8 @@ async fn a_short_outage_is_survived() {
     let kernel = exchange(&mut ours, kernel, MIB).await;
     world.shim.cut(true);
     let data = pattern(MIB);
+    // The writer is not what waits here.
+    ours.set_notsent_lowat(Some(u32::MAX)).unwrap();
     ours.write_all(&data).await.unwrap();
     until("we retransmit", || info(&ours).timeouts > 1).await;
     world.shim.cut(false);
