@@ -1,0 +1,135 @@
+//! A histogram of spans with a bounded relative error.
+
+use longhaul_units::Span;
+
+/// Buckets in each power of two; a bucket is 1/32 of its lower bound wide.
+const SUB: u64 = 32;
+
+/// How often spans occurred, to about 3 %, from a nanosecond to centuries.
+///
+/// Memory grows with the longest span seen: a link without a queue has one bucket, one with seconds of queue 900.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    /// Sum of all spans in nanoseconds.
+    sum: u128,
+    longest: Span,
+}
+
+impl Histogram {
+    /// Counts a span.
+    #[inline]
+    pub fn add(&mut self, span: Span) {
+        let bucket = bucket(span.as_nanos());
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += 1;
+        self.total += 1;
+        self.sum += u128::from(span.as_nanos());
+        self.longest = self.longest.max(span);
+    }
+
+    /// Adds what another one counted.
+    pub fn merge(&mut self, other: &Self) {
+        if other.counts.len() > self.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.total += other.total;
+        self.sum += other.sum;
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The longest, exactly; zero if there is none.
+    #[must_use]
+    pub fn max(&self) -> Span {
+        self.longest
+    }
+
+    /// The mean, rounded down to the nanosecond; zero if there is none.
+    #[must_use]
+    pub fn mean(&self) -> Span {
+        let mean = self.sum.checked_div(u128::from(self.total)).unwrap_or(0);
+        Span::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
+    }
+
+    /// The span that a share `q` of all does not exceed (0.5: the median), from above to within 1/32; zero if there is
+    /// none.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Span {
+        let rank = ((self.total as f64 * q.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.total.max(1));
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        found.map_or(Span::ZERO, |bucket| Span::from_nanos(top(bucket)).min(self.longest))
+    }
+}
+
+/// Spans below 32 ns have a bucket each, then 32 for every power of two.
+#[inline]
+fn bucket(nanos: u64) -> usize {
+    let octave = (nanos | 1).ilog2().saturating_sub(SUB.ilog2());
+    (u64::from(octave) * SUB + (nanos >> octave)) as usize
+}
+
+/// The longest span of a bucket.
+fn top(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let octave = (bucket / SUB).saturating_sub(1);
+    let within = bucket - octave * SUB;
+    ((within + 1) << octave) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_contiguous_and_narrow() {
+        let mut last = bucket(0);
+        for nanos in (0..100_000).chain((20..60).flat_map(|n| [(1 << n) - 1, 1 << n, (1 << n) + 1])) {
+            let here = bucket(nanos);
+            assert!(here >= last, "{nanos}");
+            assert!(nanos > 99_999 || here - last <= 1, "{nanos}");
+            assert!(top(here) >= nanos && top(here) - nanos <= nanos / 32, "{nanos}: {}", top(here));
+            last = here;
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_list() {
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.quantile(0.5), histogram.mean(), histogram.max()), (Span::ZERO, Span::ZERO, Span::ZERO));
+        let spans: Vec<u64> = (1..=1_000).map(|n| n * n * 1_000).collect();
+        for &span in &spans {
+            histogram.add(Span::from_nanos(span));
+        }
+        for (q, index) in [(0.0, 0), (0.5, 499), (0.99, 989), (1.0, 999)] {
+            let (got, exact) = (histogram.quantile(q).as_nanos(), spans[index]);
+            assert!(got >= exact && got - exact <= exact / 32, "{q}: {got} for {exact}");
+        }
+        assert_eq!(histogram.max(), Span::from_millis(1_000));
+        assert_eq!(histogram.mean().as_nanos(), spans.iter().sum::<u64>() / 1_000);
+        let mut twice = histogram.clone();
+        twice.merge(&histogram);
+        assert_eq!((twice.len(), twice.quantile(0.5)), (2_000, histogram.quantile(0.5)));
+    }
+}

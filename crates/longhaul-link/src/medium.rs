@@ -1,0 +1,185 @@
+//! What happens to a packet between the end of its transmission and its arrival.
+
+use longhaul_units::{Span, Time};
+
+use crate::arrivals::Arrivals;
+use crate::config::{Corruption, LinkConfig, Loss, Mtu, Outage, OutageKind, Reordering};
+use crate::loss::LossState;
+use crate::packet::{Packet, Payload};
+use crate::random::Random;
+use crate::stats::Cause;
+
+/// Number of the first random sequence of this module among those of a link.
+const FIRST_STREAM: u64 = 1;
+
+/// How many random sequences a link has.
+pub(crate) const STREAMS: u64 = 8;
+
+#[derive(Debug)]
+pub(crate) struct Medium<T> {
+    delay: Span,
+    /// Changes to come, the next one last.
+    steps: Vec<(Time, Span)>,
+    /// Most links have none.
+    faults: Option<Box<Faults>>,
+    pub(crate) arrivals: Arrivals<T>,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passage {
+    pub(crate) duplicated: bool,
+    pub(crate) reordered: bool,
+}
+
+#[derive(Debug)]
+struct Faults {
+    /// Those to come, the next one last.
+    outages: Vec<Outage>,
+    mtu: Option<Mtu>,
+    loss: LossState,
+    corruption: Corruption,
+    corrupts: Random,
+    flips: Random,
+    duplication: f64,
+    duplicates: Random,
+    jitter: Span,
+    jitters: Random,
+    reordering: Option<Reordering>,
+    reorders: Random,
+}
+
+impl<T: Payload> Medium<T> {
+    pub(crate) fn new(config: &LinkConfig, seed: u64, first_stream: u64) -> Self {
+        let mut medium = Self { delay: Span::ZERO, steps: Vec::new(), faults: None, arrivals: Arrivals::new() };
+        medium.configure(config, seed, first_stream);
+        medium
+    }
+
+    /// What `config` says from now on. Packets under way arrive as they would have.
+    pub(crate) fn configure(&mut self, config: &LinkConfig, seed: u64, first_stream: u64) {
+        self.delay = config.delay;
+        self.steps = config.steps.iter().rev().filter_map(|step| Some((step.at, step.delay?))).collect();
+        self.faults = Faults::any(config).then(|| Box::new(Faults::new(config, seed, first_stream + FIRST_STREAM)));
+    }
+
+    /// Takes in a packet whose last bit was sent at `sent`, and that took `bytes` on the link.
+    pub(crate) fn pass(&mut self, sent: Time, bytes: u64, packet: Packet<T>) -> Result<Passage, (Cause, Packet<T>)> {
+        while let Some((_, delay)) = self.steps.pop_if(|(at, _)| *at <= sent) {
+            self.delay = delay;
+        }
+        let arrival = sent + self.delay;
+        match &mut self.faults {
+            None => self.arrivals.in_order(arrival, packet),
+            Some(faults) => return faults.pass(sent, arrival, bytes, packet, &mut self.arrivals),
+        }
+        Ok(Passage::default())
+    }
+}
+
+impl Faults {
+    fn any(config: &LinkConfig) -> bool {
+        config.outages.iter().any(|outage| outage.kind == OutageKind::Lose)
+            || config.mtu.is_some()
+            || config.loss != Loss::None
+            || config.corruption.share > 0.0
+            || config.duplication > 0.0
+            || !config.jitter.is_zero()
+            || config.reordering.is_some()
+    }
+
+    fn new(config: &LinkConfig, seed: u64, stream: u64) -> Self {
+        let losing = config.outages.iter().rev().filter(|outage| outage.kind == OutageKind::Lose);
+        Self {
+            outages: losing.copied().collect(),
+            mtu: config.mtu,
+            loss: LossState::new(&config.loss, Random::new(seed, stream)),
+            corruption: config.corruption,
+            corrupts: Random::new(seed, stream + 1),
+            flips: Random::new(seed, stream + 5),
+            duplication: config.duplication,
+            duplicates: Random::new(seed, stream + 2),
+            jitter: config.jitter,
+            jitters: Random::new(seed, stream + 3),
+            reordering: config.reordering,
+            reorders: Random::new(seed, stream + 4),
+        }
+    }
+
+    fn pass<T: Payload>(
+        &mut self,
+        sent: Time,
+        arrival: Time,
+        bytes: u64,
+        mut packet: Packet<T>,
+        arrivals: &mut Arrivals<T>,
+    ) -> Result<Passage, (Cause, Packet<T>)> {
+        // Everything is drawn for every packet, so that the draws of one fault don't depend on what others did.
+        let is_lost = self.loss.loses(bytes);
+        let is_corrupted = self.corrupts.chance(self.corruption.share);
+        let is_unseen = is_corrupted && self.corrupts.chance(self.corruption.unseen);
+        let duplicated = self.duplicates.chance(self.duplication);
+        let jitter = if self.jitter.is_zero() { Span::ZERO } else { self.jitters.span(self.jitter) };
+        let detour = self.detour();
+        let flip = is_unseen.then(|| self.flips.bits());
+        if self.is_out(sent) {
+            return Err((Cause::Outage, packet));
+        }
+        if self.mtu.is_some_and(|mtu| sent >= mtu.from && packet.size > mtu.size) {
+            return Err((Cause::TooLong, packet));
+        }
+        if is_lost {
+            return Err((Cause::Lost, packet));
+        }
+        if is_corrupted && !is_unseen {
+            return Err((Cause::Corrupted, packet));
+        }
+        if let Some(random) = flip {
+            flip_a_bit(&mut packet, random);
+        }
+        let copy = duplicated.then(|| packet.clone());
+        let arrival = arrival + jitter;
+        match detour {
+            Detour::None => arrivals.in_order(arrival, packet),
+            Detour::Places(places, patience) => arrivals.after(places, arrival + patience, packet),
+            Detour::Late(late) => arrivals.late(arrival + late, packet),
+        }
+        if let Some(copy) = copy {
+            arrivals.in_order(arrival, copy);
+        }
+        Ok(Passage { duplicated, reordered: !matches!(detour, Detour::None) })
+    }
+
+    fn detour(&mut self) -> Detour {
+        match self.reordering {
+            Some(Reordering::Places { share, places, patience }) if self.reorders.chance(share) => {
+                Detour::Places(places, patience)
+            }
+            Some(Reordering::Late { share, least, most }) if self.reorders.chance(share) => {
+                Detour::Late(least + self.reorders.span(most - least))
+            }
+            _ => Detour::None,
+        }
+    }
+
+    fn is_out(&mut self, now: Time) -> bool {
+        while self.outages.pop_if(|outage| outage.until <= now).is_some() {}
+        self.outages.last().is_some_and(|outage| outage.from <= now)
+    }
+}
+
+/// How a packet comes out of order.
+enum Detour {
+    None,
+    Places(u32, Span),
+    Late(Span),
+}
+
+fn flip_a_bit<T: Payload>(packet: &mut Packet<T>, random: u64) {
+    packet.corrupted = true;
+    let Some(bytes) = packet.payload.bytes_mut() else { return };
+    let bit = random.checked_rem(bytes.len() as u64 * 8).unwrap_or(0) as usize;
+    if let Some(byte) = bytes.get_mut(bit / 8) {
+        *byte ^= 1 << (bit % 8);
+    }
+}

@@ -1,0 +1,178 @@
+//! Links joined to a network.
+
+use longhaul_units::Time;
+
+use crate::hook::Hook;
+use crate::link::Link;
+use crate::packet::{Packet, Payload};
+use crate::topology::{Edge, Topology};
+use crate::validate::ConfigError;
+
+mod routes;
+mod schedule;
+
+use routes::Routes;
+use schedule::Schedule;
+
+/// Why there can be no such network.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetworkError {
+    /// A link that cannot be.
+    #[error("link {number} from node {from} to node {to}: {error}")]
+    Link {
+        /// Which, from 0.
+        number: usize,
+        /// The node that sends.
+        from: u32,
+        /// The node that receives.
+        to: u32,
+        /// What is wrong with it.
+        error: ConfigError,
+    },
+    /// A link to or from nowhere.
+    #[error("link {number} joins node {from} to node {to}, but there are {nodes} nodes; add the nodes first")]
+    NoNode {
+        /// Which, from 0.
+        number: usize,
+        /// The node that sends.
+        from: u32,
+        /// The node that receives.
+        to: u32,
+        /// How many nodes there are.
+        nodes: usize,
+    },
+}
+
+/// A packet that has come to its destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery<T> {
+    /// When.
+    pub at: Time,
+    /// Where: [`Packet::to`].
+    pub node: u32,
+    /// The packet.
+    pub packet: Packet<T>,
+}
+
+/// Links between nodes, and static routes of the fewest hops. Driven as a [`Link`] is: before offering at a time, poll
+/// until that time.
+#[derive(Debug)]
+pub struct Network<T, H = ()> {
+    links: Vec<Link<T, H>>,
+    /// Where each link leads.
+    ends: Vec<u32>,
+    routes: Routes,
+    schedule: Schedule,
+    unroutable: u64,
+}
+
+impl<T: Payload> Network<T> {
+    /// An empty network.
+    ///
+    /// # Errors
+    /// If a link cannot be, or joins nodes that are not there.
+    pub fn new(topology: Topology, seed: u64) -> Result<Self, NetworkError> {
+        Self::with_hooks(topology, seed, |_, _| ())
+    }
+}
+
+impl<T: Payload, H: Hook<T>> Network<T, H> {
+    /// An empty network; `hook` makes the one of each link, from its number and ends.
+    ///
+    /// # Errors
+    /// If a link cannot be, or joins nodes that are not there.
+    pub fn with_hooks(
+        topology: Topology,
+        seed: u64,
+        mut hook: impl FnMut(u32, &Edge) -> H,
+    ) -> Result<Self, NetworkError> {
+        let nodes = topology.nodes();
+        for (number, &Edge { from, to, .. }) in topology.edges().iter().enumerate() {
+            if from.max(to) as usize >= nodes {
+                return Err(NetworkError::NoNode { number, from, to, nodes });
+            }
+        }
+        let routes = Routes::shortest(&topology);
+        let edges = topology.into_edges();
+        let mut links = Vec::with_capacity(edges.len());
+        let mut ends = Vec::with_capacity(edges.len());
+        for (number, edge) in edges.into_iter().enumerate() {
+            let hook = hook(number as u32, &edge);
+            let Edge { from, to, config } = edge;
+            let link = Link::with_hook(config, seed, number as u64, hook);
+            links.push(link.map_err(|error| NetworkError::Link { number, from, to, error })?);
+            ends.push(to);
+        }
+        let schedule = Schedule::new(links.len());
+        Ok(Self { links, ends, routes, schedule, unroutable: 0 })
+    }
+
+    /// Sends a packet from a node towards [`Packet::to`]. Whether the first link took it.
+    pub fn offer(&mut self, now: Time, from: u32, packet: Packet<T>) -> bool {
+        let Some(number) = self.routes.next(from, packet.to) else {
+            self.unroutable += 1;
+            return false;
+        };
+        self.offer_to(now, number, packet)
+    }
+
+    /// When [`poll`](Self::poll) is due next; `None` while the network is empty.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Time> {
+        self.schedule.first().map(|(at, _)| at)
+    }
+
+    /// Lets everything happen that happens until `now`, up to the next packet that reaches its destination. Call until
+    /// there is none.
+    pub fn poll(&mut self, now: Time) -> Option<Delivery<T>> {
+        while let Some((due, number)) = self.schedule.first().filter(|(due, _)| *due <= now) {
+            let link = self.links.get_mut(number as usize)?;
+            let arrived = link.poll(due);
+            self.schedule.set(number, link.next_event());
+            let Some((at, packet)) = arrived else { continue };
+            let node = *self.ends.get(number as usize)?;
+            if packet.to == node {
+                return Some(Delivery { at, node, packet });
+            }
+            self.offer(at, node, packet);
+        }
+        None
+    }
+
+    /// A link.
+    #[must_use]
+    pub fn link(&self, number: u32) -> Option<&Link<T, H>> {
+        self.links.get(number as usize)
+    }
+
+    /// Changes a link, and takes note of what is due then.
+    pub fn with_link<R>(&mut self, number: u32, change: impl FnOnce(&mut Link<T, H>) -> R) -> Option<R> {
+        let link = self.links.get_mut(number as usize)?;
+        let result = change(link);
+        self.schedule.set(number, link.next_event());
+        Some(result)
+    }
+
+    /// All links, in the order of their numbers.
+    #[must_use]
+    pub fn links(&self) -> &[Link<T, H>] {
+        &self.links
+    }
+
+    /// Packets to nodes that no route leads to.
+    #[must_use]
+    pub fn unroutable(&self) -> u64 {
+        self.unroutable
+    }
+
+    fn offer_to(&mut self, now: Time, number: u32, packet: Packet<T>) -> bool {
+        let Some(link) = self.links.get_mut(number as usize) else { return false };
+        let taken = link.offer(now, packet);
+        self.schedule.set(number, link.next_event());
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

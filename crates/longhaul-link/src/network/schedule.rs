@@ -1,0 +1,116 @@
+//! Which link is due next: a heap that knows where each link is in it.
+
+use longhaul_units::Time;
+
+/// Marks a link that is not in the heap.
+const ABSENT: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    /// Times and links, the earliest first; of one time the lowest number.
+    heap: Vec<(Time, u32)>,
+    /// Where each link is in the heap.
+    places: Vec<u32>,
+}
+
+impl Schedule {
+    pub(crate) fn new(links: usize) -> Self {
+        Self { heap: Vec::with_capacity(links), places: vec![ABSENT; links] }
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Time, u32)> {
+        self.heap.first().copied()
+    }
+
+    /// A link is due at another time, or not at all.
+    #[inline]
+    pub(crate) fn set(&mut self, link: u32, at: Option<Time>) {
+        let place = self.places[link as usize];
+        match (place, at) {
+            (ABSENT, None) => {}
+            (ABSENT, Some(at)) => {
+                self.heap.push((at, link));
+                self.rise(self.heap.len() - 1, (at, link));
+            }
+            (place, Some(at)) => {
+                let place = place as usize;
+                let before = self.heap[place].0;
+                if at < before {
+                    self.rise(place, (at, link));
+                } else if at > before {
+                    self.sink(place, (at, link));
+                }
+            }
+            (place, None) => self.remove(place as usize),
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let Some(last) = self.heap.pop() else { return };
+        let Some(&removed) = self.heap.get(place) else {
+            self.places[last.1 as usize] = ABSENT;
+            return;
+        };
+        self.places[removed.1 as usize] = ABSENT;
+        if last < removed { self.rise(place, last) } else { self.sink(place, last) }
+    }
+
+    /// Puts an entry where `place` is or above, moving down what is later.
+    fn rise(&mut self, mut place: usize, entry: (Time, u32)) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            let above = self.heap[parent];
+            if above <= entry {
+                break;
+            }
+            self.put(place, above);
+            place = parent;
+        }
+        self.put(place, entry);
+    }
+
+    /// Puts an entry where `place` is or below, moving up what is earlier.
+    fn sink(&mut self, mut place: usize, entry: (Time, u32)) {
+        loop {
+            let mut child = 2 * place + 1;
+            let Some(&(mut least)) = self.heap.get(child) else { break };
+            if let Some(&right) = self.heap.get(child + 1).filter(|right| **right < least) {
+                (least, child) = (right, child + 1);
+            }
+            if entry <= least {
+                break;
+            }
+            self.put(place, least);
+            place = child;
+        }
+        self.put(place, entry);
+    }
+
+    fn put(&mut self, place: usize, entry: (Time, u32)) {
+        self.heap[place] = entry;
+        self.places[entry.1 as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn first_is_the_least_whatever_is_set(sets in prop::collection::vec((0u32..20, prop::option::of(0u64..50)), 0..300)) {
+            let mut schedule = Schedule::new(20);
+            let mut naive = [None; 20];
+            for (link, at) in sets {
+                let at = at.map(Time::from_nanos);
+                schedule.set(link, at);
+                naive[link as usize] = at;
+                let least = (0u32..).zip(naive).filter_map(|(link, at)| Some((at?, link))).min();
+                prop_assert_eq!(schedule.first(), least);
+            }
+        }
+    }
+}

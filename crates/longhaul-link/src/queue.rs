@@ -1,0 +1,132 @@
+//! What waits for a link: one type for all disciplines, without a trait object.
+
+mod codel;
+mod config;
+mod dual_pi2;
+mod fifo;
+mod pie;
+mod priority;
+mod red;
+mod single;
+
+use longhaul_units::{Span, Time};
+
+pub use config::{
+    Classes, CoDelConfig, Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig, Threshold,
+};
+
+use crate::packet::Packet;
+use crate::random::Random;
+use crate::stats::Cause;
+use codel::CoDel;
+use dual_pi2::DualPi2;
+use pie::Pie;
+use priority::Priority;
+use red::Red;
+use single::{Policy, Single};
+
+/// What active queue management does to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Pass,
+    Mark,
+    Drop,
+}
+
+/// Who is told what a queue does to packets.
+pub(crate) trait Sink<T> {
+    /// This packet goes no further.
+    fn dropped(&mut self, class: u8, cause: Cause, packet: Packet<T>);
+    /// This packet meets congestion, and goes on.
+    fn mark(&mut self, class: u8, packet: &mut Packet<T>);
+    /// A packet of so many bytes left the queue for the link.
+    fn sent(&mut self, class: u8, size: u32, sojourn: Span);
+}
+
+/// What waits for a link.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    kind: Kind<T>,
+    limit: Limit,
+}
+
+#[derive(Debug)]
+enum Kind<T> {
+    Single(Single<T>),
+    Priority(Box<Priority<T>>),
+    Dual(Box<DualPi2<T>>),
+}
+
+impl<T> Queue<T> {
+    /// An empty queue; `typical` is the time that a full packet takes on the link.
+    pub(crate) fn new(config: &QueueConfig, typical: Span, random: Random) -> Self {
+        let single = |policy| Kind::Single(Single::new(policy, config.ecn));
+        let kind = match &config.discipline {
+            Discipline::DropTail { mark_above } => single(Policy::Tail { mark_above: *mark_above }),
+            Discipline::DropHead => single(Policy::Head),
+            Discipline::Priority(classes) => Kind::Priority(Box::new(Priority::new(classes.clone()))),
+            Discipline::Threshold(threshold) => single(Policy::Threshold(*threshold)),
+            Discipline::CoDel(config) => single(Policy::CoDel(CoDel::new(*config))),
+            Discipline::Red(config) => single(Policy::Red(Box::new(Red::new(*config, typical, random)))),
+            Discipline::Pie(config) => single(Policy::Pie(Box::new(Pie::new(*config, random)))),
+            Discipline::DualPi2(config) => Kind::Dual(Box::new(DualPi2::new(*config))),
+        };
+        Self { kind, limit: config.limit }
+    }
+
+    /// The class that statistics count this packet in.
+    pub(crate) fn class(&self, packet: &Packet<T>) -> u8 {
+        match &self.kind {
+            Kind::Single(_) => single::class(packet.dscp),
+            Kind::Priority(queue) => queue.class(packet.dscp),
+            Kind::Dual(_) => DualPi2::<T>::class(packet.ecn),
+        }
+    }
+
+    /// Packets that wait.
+    pub(crate) fn len(&self) -> u64 {
+        match &self.kind {
+            Kind::Single(queue) => queue.len(),
+            Kind::Priority(queue) => queue.len(),
+            Kind::Dual(queue) => queue.len(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Their bytes, link overhead not counted.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Single(queue) => queue.bytes(),
+            Kind::Priority(queue) => queue.bytes(),
+            Kind::Dual(queue) => queue.bytes(),
+        }
+    }
+
+    /// Takes in a packet that arrives at `now`. Whether it did; the sink gets it otherwise.
+    pub(crate) fn enqueue(&mut self, now: Time, mut packet: Packet<T>, sink: &mut impl Sink<T>) -> bool {
+        packet.enqueued = now;
+        match &mut self.kind {
+            Kind::Single(queue) => queue.enqueue(now, packet, self.limit, sink),
+            Kind::Priority(queue) => queue.enqueue(packet, self.limit, sink),
+            Kind::Dual(queue) => {
+                queue.update(now);
+                queue.enqueue(packet, self.limit, sink)
+            }
+        }
+    }
+
+    /// The packet that goes onto the link at `now`, and its class. There may be none though packets waited, if all were dropped.
+    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
+        match &mut self.kind {
+            Kind::Single(queue) => queue.dequeue(now, sink),
+            Kind::Priority(queue) => queue.dequeue(now, sink),
+            Kind::Dual(queue) => {
+                queue.update(now);
+                queue.dequeue(now, sink)
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Dual queue coupled PI2 (RFC 9332, appendix A, with its edge cases).
+
+use longhaul_units::{Span, Time};
+
+use super::config::{DualPi2Config, Limit};
+use super::fifo::Fifo;
+use super::{Sink, Verdict};
+use crate::packet::{Ecn, Packet};
+use crate::stats::Cause;
+
+/// Class number of the Classic queue.
+const CLASSIC: u8 = 0;
+/// Class number of the L4S queue.
+const L4S: u8 = 1;
+
+/// With fewer bytes than that in both queues the controller's probabilities are not applied (RFC 9332, appendix A.1:
+/// 2 MTU).
+const FEW_BYTES: u64 = 2 * 1500;
+
+/// The controller: the base probability and what follows from it.
+#[derive(Debug)]
+pub(crate) struct Pi2 {
+    config: DualPi2Config,
+    /// p'.
+    base: f64,
+    last_delay: Span,
+    next_update: Time,
+}
+
+impl Pi2 {
+    pub(crate) fn new(config: DualPi2Config) -> Self {
+        Self { config, base: 0.0, last_delay: Span::ZERO, next_update: Time::ZERO + config.update }
+    }
+
+    /// Makes the updates that are due at `now`; the older of the packets at the heads came at `head`.
+    fn update(&mut self, now: Time, head: Option<Time>) {
+        while self.next_update <= now {
+            let at = self.next_update;
+            self.next_update += self.config.update;
+            let delay = head.map_or(Span::ZERO, |head| at - head);
+            if delay.is_zero() && self.last_delay.is_zero() && self.base == 0.0 {
+                let missed = (now - at).as_nanos() / self.config.update.as_nanos().max(1);
+                self.next_update += self.config.update * missed;
+            }
+            self.step(delay);
+        }
+    }
+
+    fn step(&mut self, delay: Span) {
+        let DualPi2Config { target, alpha, beta, .. } = self.config;
+        let error = delay.as_secs_f64() - target.as_secs_f64();
+        let trend = delay.as_secs_f64() - self.last_delay.as_secs_f64();
+        self.base = (self.base + alpha * error + beta * trend).clamp(0.0, 1.0);
+        self.last_delay = delay;
+    }
+
+    /// p_C: of Classic packets.
+    fn classic(&self) -> f64 {
+        self.base * self.base
+    }
+
+    /// p_CL: of L4S packets, because of the Classic queue.
+    fn coupled(&self) -> f64 {
+        self.base * self.config.coupling
+    }
+
+    /// p'_L: of L4S packets, because of their own queue.
+    fn native(&self, sojourn: Span) -> f64 {
+        let above = sojourn - self.config.ramp_from;
+        if above >= self.config.ramp_range {
+            // Also where the ramp is a step.
+            return if sojourn >= self.config.ramp_from { 1.0 } else { 0.0 };
+        }
+        above.as_nanos() as f64 / self.config.ramp_range.as_nanos() as f64
+    }
+
+    /// p_Cmax: from then on ECN is not heeded.
+    fn is_overloaded(&self) -> bool {
+        self.classic() >= (1.0 / (self.config.coupling * self.config.coupling)).min(1.0)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct DualPi2<T> {
+    pi2: Pi2,
+    classic: Fifo<T>,
+    l4s: Fifo<T>,
+    /// Likelihoods summed up, which make every 1/p-th packet the one.
+    classic_count: f64,
+    l4s_count: f64,
+    /// Above zero it is the Classic queue's turn: bytes weighted by the other queue's share.
+    credit: f64,
+}
+
+impl<T> DualPi2<T> {
+    pub(crate) fn new(config: DualPi2Config) -> Self {
+        Self {
+            pi2: Pi2::new(config),
+            classic: Fifo::new(),
+            l4s: Fifo::new(),
+            classic_count: 0.0,
+            l4s_count: 0.0,
+            credit: 0.0,
+        }
+    }
+
+    pub(crate) fn class(ecn: Ecn) -> u8 {
+        if matches!(ecn, Ecn::Ect1 | Ecn::Ce) { L4S } else { CLASSIC }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.classic.len() + self.l4s.len()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.classic.bytes() + self.l4s.bytes()
+    }
+
+    pub(crate) fn update(&mut self, now: Time) {
+        let head = [self.classic.head_since(), self.l4s.head_since()].into_iter().flatten().min();
+        self.pi2.update(now, head);
+    }
+
+    pub(crate) fn enqueue(&mut self, packet: Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
+        let class = Self::class(packet.ecn);
+        if !limit.admits(self.len(), self.bytes(), packet.size) {
+            sink.dropped(class, Cause::QueueFull, packet);
+            return false;
+        }
+        if class == L4S {
+            self.l4s.push(packet)
+        } else {
+            self.classic.push(packet)
+        }
+        true
+    }
+
+    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
+        loop {
+            let few = self.bytes() < FEW_BYTES;
+            let (class, packet) = self.schedule()?;
+            let sojourn = now - packet.enqueued;
+            let fate = if class == L4S { self.judge_l4s(sojourn, few) } else { self.judge_classic(packet.ecn, few) };
+            match fate {
+                Verdict::Drop => sink.dropped(class, Cause::Aqm, packet),
+                verdict => {
+                    let mut packet = packet;
+                    if verdict == Verdict::Mark {
+                        sink.mark(class, &mut packet);
+                    }
+                    sink.sent(class, packet.size, sojourn);
+                    return Some((class, packet));
+                }
+            }
+        }
+    }
+
+    /// Weighted round robin by bytes. The credit only changes while both queues wait, and an idle link favours L4S.
+    fn schedule(&mut self) -> Option<(u8, Packet<T>)> {
+        let both = !self.l4s.is_empty() && !self.classic.is_empty();
+        let share = self.pi2.config.classic_share;
+        if self.classic.is_empty() || (both && self.credit <= 0.0) {
+            let packet = self.l4s.pop()?;
+            self.credit = if both { self.credit + share * f64::from(packet.size) } else { self.credit.min(0.0) };
+            return Some((L4S, packet));
+        }
+        let packet = self.classic.pop()?;
+        self.credit = if both { self.credit - (1.0 - share) * f64::from(packet.size) } else { self.credit.min(0.0) };
+        Some((CLASSIC, packet))
+    }
+
+    fn judge_l4s(&mut self, sojourn: Span, few: bool) -> Verdict {
+        // A queue of one packet is not a queue on a slow link, whatever its sojourn time.
+        let native = if self.l4s.is_empty() { 0.0 } else { self.pi2.native(sojourn) };
+        if few {
+            return mark_if(recur(&mut self.l4s_count, native));
+        }
+        let coupled = self.pi2.coupled();
+        if coupled < 1.0 {
+            return mark_if(recur(&mut self.l4s_count, native.max(coupled)));
+        }
+        // Overload: as Classic, but what passes is marked, all of it.
+        if recur(&mut self.l4s_count, self.pi2.classic()) { Verdict::Drop } else { Verdict::Mark }
+    }
+
+    fn judge_classic(&mut self, ecn: Ecn, few: bool) -> Verdict {
+        if few || !recur(&mut self.classic_count, self.pi2.classic()) {
+            return Verdict::Pass;
+        }
+        if ecn.is_capable() && !self.pi2.is_overloaded() { Verdict::Mark } else { Verdict::Drop }
+    }
+}
+
+fn mark_if(marked: bool) -> Verdict {
+    if marked { Verdict::Mark } else { Verdict::Pass }
+}
+
+/// `true` every 1 / `likelihood` times.
+fn recur(count: &mut f64, likelihood: f64) -> bool {
+    *count += likelihood;
+    let hit = *count > 1.0;
+    if hit {
+        *count -= 1.0;
+    }
+    hit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_step_is_the_control_law_and_the_square_and_the_coupling_follow() {
+        let mut pi2 = Pi2::new(DualPi2Config::default());
+        (pi2.base, pi2.last_delay) = (0.2, Span::from_millis(20));
+        pi2.step(Span::from_millis(30));
+        let base = 0.2 + 0.15 * 0.015 + 3.0 * 0.010;
+        assert!((pi2.base - base).abs() < 1e-12);
+        assert!((pi2.classic() - base * base).abs() < 1e-12 && (pi2.coupled() - 2.0 * base).abs() < 1e-12);
+        assert!(!pi2.is_overloaded());
+        pi2.base = 0.5;
+        assert!(pi2.is_overloaded() && pi2.coupled() >= 1.0);
+    }
+
+    #[test]
+    fn the_ramp_goes_from_none_to_all_or_is_a_step() {
+        let pi2 = Pi2::new(DualPi2Config::default());
+        let at = |micros| pi2.native(Span::from_micros(micros));
+        assert_eq!([0, 800, 900, 1_000, 1_199, 1_200, 9_000].map(at), [0.0, 0.0, 0.25, 0.5, 0.9975, 1.0, 1.0]);
+        let step = Pi2::new(DualPi2Config { ramp_range: Span::ZERO, ..DualPi2Config::default() });
+        assert_eq!([799, 800].map(|micros| step.native(Span::from_micros(micros))), [0.0, 1.0]);
+    }
+
+    #[test]
+    fn likelihoods_recur_evenly() {
+        let mut count = 0.0;
+        let hits: Vec<usize> = (1..=20).filter(|_| recur(&mut count, 0.25)).collect();
+        assert_eq!(hits, [5, 9, 13, 17]);
+    }
+
+    #[test]
+    fn a_classic_queue_marks_l4s_packets_that_do_not_wait() {
+        let mut queue = DualPi2::<()>::new(DualPi2Config::default());
+        queue.pi2.base = 0.2;
+        let mut share = |sojourn, few| {
+            queue.l4s.push(Packet::new(100, ()));
+            (0..1_000).filter(|_| queue.judge_l4s(sojourn, few) == Verdict::Mark).count()
+        };
+        // k p' = 0.4; the native ramp if that says more; nothing coupled beside a queue of hardly any bytes.
+        assert!(share(Span::ZERO, false).abs_diff(400) <= 1);
+        assert!(share(Span::from_micros(1_040), false).abs_diff(600) <= 1);
+        assert!(share(Span::ZERO, true) <= 1);
+        // Classic packets are marked or dropped with the square of p'.
+        let classic = (0..1_000).filter(|_| queue.judge_classic(Ecn::Ect0, false) == Verdict::Mark);
+        assert!(classic.count().abs_diff(40) <= 1);
+    }
+}

@@ -1,0 +1,70 @@
+//! Strict priority with push-out, as RC3's queues (Mittal et al., NSDI 2014).
+
+use longhaul_units::Time;
+
+use super::Sink;
+use super::config::{Classes, Limit};
+use super::fifo::Fifo;
+use crate::packet::Packet;
+use crate::stats::{Cause, MAX_CLASSES};
+
+#[derive(Debug)]
+pub(crate) struct Priority<T> {
+    classes: Classes,
+    levels: [Fifo<T>; MAX_CLASSES],
+    packets: u64,
+    bytes: u64,
+}
+
+impl<T> Priority<T> {
+    pub(crate) fn new(classes: Classes) -> Self {
+        Self { classes, levels: [const { Fifo::new() }; MAX_CLASSES], packets: 0, bytes: 0 }
+    }
+
+    pub(crate) fn class(&self, dscp: u8) -> u8 {
+        self.classes.of(dscp)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.packets
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn enqueue(&mut self, packet: Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
+        let class = self.classes.of(packet.dscp);
+        while !limit.admits(self.packets, self.bytes, packet.size) {
+            if !self.push_out_below(class, sink) {
+                sink.dropped(class, Cause::QueueFull, packet);
+                return false;
+            }
+        }
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
+        self.levels[usize::from(class)].push(packet);
+        true
+    }
+
+    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
+        let class = self.levels.iter().position(|level| !level.is_empty())?;
+        let packet = self.levels[class].pop()?;
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.size);
+        sink.sent(class as u8, packet.size, now - packet.enqueued);
+        Some((class as u8, packet))
+    }
+
+    /// Drops the newest packet of the lowest class, if that is below `class`.
+    fn push_out_below(&mut self, class: u8, sink: &mut impl Sink<T>) -> bool {
+        let lowest = (usize::from(class) + 1..MAX_CLASSES).rev().find(|&level| !self.levels[level].is_empty());
+        let Some((level, packet)) = lowest.and_then(|level| Some((level, self.levels[level].pop_newest()?))) else {
+            return false;
+        };
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.size);
+        sink.dropped(level as u8, Cause::PushedOut, packet);
+        true
+    }
+}

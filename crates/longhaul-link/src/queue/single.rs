@@ -1,0 +1,154 @@
+//! The disciplines that keep one queue, first in, first out, and differ in what they drop.
+
+use longhaul_units::{Span, Time};
+
+use super::codel::CoDel;
+use super::config::{Limit, Threshold};
+use super::fifo::Fifo;
+use super::pie::Pie;
+use super::red::Red;
+use super::{Sink, Verdict};
+use crate::packet::{Packet, dscp};
+use crate::stats::Cause;
+
+/// Class number of normal packets.
+const NORMAL: u8 = 0;
+/// Class number of packets of less effort.
+const LOW: u8 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Single<T> {
+    fifo: Fifo<T>,
+    policy: Policy,
+    ecn: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Policy {
+    Tail { mark_above: Option<u64> },
+    Head,
+    Threshold(Threshold),
+    CoDel(CoDel),
+    Red(Box<Red>),
+    Pie(Box<Pie>),
+}
+
+/// The class that statistics count a codepoint in.
+#[inline]
+pub(crate) const fn class(dscp: u8) -> u8 {
+    if dscp == dscp::LE { LOW } else { NORMAL }
+}
+
+impl<T> Single<T> {
+    pub(crate) fn new(policy: Policy, ecn: bool) -> Self {
+        Self { fifo: Fifo::new(), policy, ecn }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.fifo.len()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    pub(crate) fn enqueue(&mut self, now: Time, mut packet: Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
+        let class = class(packet.dscp);
+        match self.arrives(now, &packet) {
+            Ok(Verdict::Pass) => {}
+            Ok(Verdict::Mark) => sink.mark(class, &mut packet),
+            Ok(Verdict::Drop) => {
+                sink.dropped(class, Cause::Aqm, packet);
+                return false;
+            }
+            Err(cause) => {
+                sink.dropped(class, cause, packet);
+                return false;
+            }
+        }
+        if !limit.admits(self.fifo.len(), self.fifo.bytes(), packet.size) && !self.make_room(&packet, limit, sink) {
+            sink.dropped(class, Cause::QueueFull, packet);
+            return false;
+        }
+        self.fifo.push(packet);
+        true
+    }
+
+    pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
+        loop {
+            if let Policy::Pie(pie) = &mut self.policy {
+                pie.update(now, self.fifo.head_since());
+            }
+            let Some(mut packet) = self.fifo.pop() else {
+                if let Policy::CoDel(codel) = &mut self.policy {
+                    codel.ran_empty();
+                }
+                return None;
+            };
+            let class = class(packet.dscp);
+            let sojourn = now - packet.enqueued;
+            match self.departs(now, &packet, sojourn) {
+                Verdict::Drop => {
+                    sink.dropped(class, Cause::Aqm, packet);
+                    continue;
+                }
+                Verdict::Mark => sink.mark(class, &mut packet),
+                Verdict::Pass => {}
+            }
+            sink.sent(class, packet.size, sojourn);
+            return Some((class, packet));
+        }
+    }
+
+    /// What the discipline says before the limit is looked at.
+    fn arrives(&mut self, now: Time, packet: &Packet<T>) -> Result<Verdict, Cause> {
+        let can_mark = self.ecn && packet.ecn.is_capable();
+        let is_low = class(packet.dscp) == LOW;
+        Ok(match &mut self.policy {
+            Policy::Tail { mark_above: Some(bytes) } if packet.ecn.is_capable() && self.fifo.bytes() > *bytes => {
+                Verdict::Mark
+            }
+            Policy::Threshold(Threshold::Packets(most)) if is_low && self.fifo.len() > *most => {
+                return Err(Cause::LowPriority);
+            }
+            Policy::Threshold(Threshold::Sojourn(most))
+                if is_low && self.fifo.head_since().is_some_and(|since| now - since > *most) =>
+            {
+                return Err(Cause::LowPriority);
+            }
+            Policy::Red(red) => red.arrives(now, self.fifo.len(), can_mark),
+            Policy::Pie(pie) => {
+                pie.update(now, self.fifo.head_since());
+                pie.arrives(self.fifo.bytes(), can_mark)
+            }
+            _ => Verdict::Pass,
+        })
+    }
+
+    /// What the discipline says of the packet at the head.
+    fn departs(&mut self, now: Time, packet: &Packet<T>, sojourn: Span) -> Verdict {
+        match &mut self.policy {
+            Policy::CoDel(codel) => {
+                let can_mark = self.ecn && packet.ecn.is_capable();
+                codel.departs(now, sojourn, packet.size, self.fifo.bytes(), can_mark)
+            }
+            Policy::Red(red) if self.fifo.is_empty() => {
+                red.ran_empty(now);
+                Verdict::Pass
+            }
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// Drops the oldest packets if that is how it goes. Whether the new one fits then.
+    fn make_room(&mut self, packet: &Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
+        if !matches!(self.policy, Policy::Head) {
+            return false;
+        }
+        while !limit.admits(self.fifo.len(), self.fifo.bytes(), packet.size) {
+            let Some(oldest) = self.fifo.pop() else { return false };
+            sink.dropped(class(oldest.dscp), Cause::QueueFull, oldest);
+        }
+        true
+    }
+}

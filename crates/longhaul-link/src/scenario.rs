@@ -1,0 +1,182 @@
+//! Links that have a name.
+
+use longhaul_units::{Rate, Span, Time};
+
+use crate::config::{LinkConfig, Step};
+use crate::overhead::Overhead;
+use crate::queue::Limit;
+use crate::topology::Duplex;
+
+/// A link that has a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// What it is called by.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub title: &'static str,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// The testbed of NASA TM-2004-212938: rate in bit/s, RTT in ms. Ethernet frames on the link: its packet pairs are
+    /// 1538 bytes apart. The queue was deep.
+    Nasa(u64, u64),
+    /// Rate in bit/s, RTT in ms, queue in bytes, both ways alike.
+    Even(u64, u64, u64),
+    /// GEO satellite of draft-irtf-iccrg-tcpeval-01, section 4: 40 Mb/s down, 4 Mb/s up, 300 ms one way, buffers of 100
+    /// ms down and 1000 ms up.
+    Geo,
+    /// A low orbit with a handover every 15 s between a near and a far satellite.
+    Leo,
+}
+
+/// Handovers of the low orbit: an hour of them.
+const LEO_HANDOVERS: u64 = 240;
+
+const ALL: [Scenario; 11] = [
+    Scenario {
+        name: "nasa-20mbit-500ms",
+        title: "NASA's testbed, 20 Mb/s, RTT 500 ms",
+        shape: Shape::Nasa(20_000_000, 500),
+    },
+    Scenario {
+        name: "nasa-20mbit-100ms",
+        title: "NASA's testbed, 20 Mb/s, RTT 100 ms",
+        shape: Shape::Nasa(20_000_000, 100),
+    },
+    Scenario {
+        name: "nasa-5mbit-500ms",
+        title: "NASA's testbed, 5 Mb/s, RTT 500 ms",
+        shape: Shape::Nasa(5_000_000, 500),
+    },
+    Scenario {
+        name: "nasa-5mbit-100ms",
+        title: "NASA's testbed, 5 Mb/s, RTT 100 ms",
+        shape: Shape::Nasa(5_000_000, 100),
+    },
+    Scenario {
+        name: "nasa-500kbit-500ms",
+        title: "NASA's testbed, 0.5 Mb/s, RTT 500 ms",
+        shape: Shape::Nasa(500_000, 500),
+    },
+    Scenario {
+        name: "nasa-500kbit-100ms",
+        title: "NASA's testbed, 0.5 Mb/s, RTT 100 ms",
+        shape: Shape::Nasa(500_000, 100),
+    },
+    Scenario {
+        name: "oc3",
+        title: "155 Mb/s, RTT 65 ms, queue of one BDP (1.26 MB)",
+        shape: Shape::Even(155_000_000, 65, 1_259_375),
+    },
+    Scenario {
+        name: "shallow",
+        title: "80 Mb/s, RTT 133 ms, queue of 150 kB: a ninth of the BDP",
+        shape: Shape::Even(80_000_000, 133, 150_000),
+    },
+    Scenario { name: "geo", title: "GEO satellite, 40 Mb/s down, 4 Mb/s up, RTT 600 ms", shape: Shape::Geo },
+    Scenario {
+        name: "transoceanic",
+        title: "1 Gb/s, RTT 130 ms, queue of 100 ms (12.5 MB)",
+        shape: Shape::Even(1_000_000_000, 130, 12_500_000),
+    },
+    Scenario {
+        name: "leo",
+        title: "LEO satellite, each 15 s between 100/20 Mb/s at RTT 20 ms and 40/8 Mb/s at RTT 60 ms",
+        shape: Shape::Leo,
+    },
+];
+
+/// All of them.
+#[must_use]
+pub const fn all() -> &'static [Scenario] {
+    &ALL
+}
+
+/// The one of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}
+
+impl Scenario {
+    /// The link: `there` is up, away from the user, and `back` down.
+    #[must_use]
+    pub fn link(&self) -> Duplex {
+        match self.shape {
+            Shape::Nasa(bits, rtt_millis) => {
+                let link = link(bits, rtt_millis).overhead(Overhead::Ethernet).queue(Limit::Packets(1000));
+                Duplex::symmetric(link)
+            }
+            Shape::Even(bits, rtt_millis, queue) => {
+                Duplex::symmetric(link(bits, rtt_millis).queue(Limit::Bytes(queue)))
+            }
+            // 100 ms at 40 Mb/s and a second at 4 Mb/s are both 500 kB.
+            Shape::Geo => Duplex {
+                there: link(4_000_000, 600).queue(Limit::Bytes(500_000)),
+                back: link(40_000_000, 600).queue(Limit::Bytes(500_000)),
+            },
+            Shape::Leo => Duplex { there: leo([20_000_000, 8_000_000]), back: leo([100_000_000, 40_000_000]) },
+        }
+    }
+}
+
+fn link(bits: u64, rtt_millis: u64) -> LinkConfig {
+    LinkConfig::new(Rate::from_bits_per_sec(bits), Span::from_micros(rtt_millis * 500))
+}
+
+/// Near and far in turn: RTTs of 20 and 60 ms. The queue holds 100 ms at the near one's rate.
+fn leo(bits: [u64; 2]) -> LinkConfig {
+    let place = |number: u64| [(bits[0], 20), (bits[1], 60)][number as usize % 2];
+    let step = |number: u64| {
+        let (bits, rtt_millis) = place(number);
+        let next = link(bits, rtt_millis);
+        let at = Time::ZERO + Span::from_secs(15 * number);
+        Step { at, rate: Some(Rate::from_bits_per_sec(bits)), delay: Some(next.delay) }
+    };
+    let first = link(bits[0], 20).queue(Limit::Bytes(bits[0] / 80));
+    LinkConfig { steps: (1..=LEO_HANDOVERS).map(step).collect(), ..first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LinkRate;
+    use crate::link::Link;
+
+    #[test]
+    fn all_are_possible_and_have_names_of_their_own() {
+        for scenario in all() {
+            let Duplex { there, back } = scenario.link();
+            for direction in [there, back] {
+                assert_eq!(direction.validate(), Ok(()), "{}", scenario.name);
+            }
+            assert_eq!(find(scenario.name).map(|found| found.title), Some(scenario.title));
+        }
+        assert!(find("moon").is_none());
+    }
+
+    #[test]
+    fn nasas_packets_are_as_far_apart_as_it_measured() {
+        // Two packets of 1538 bytes: 1.230, 4.922 and 49.216 ms at 20, 5 and 0.5 Mb/s.
+        for (name, micros) in
+            [("nasa-20mbit-500ms", 1_230), ("nasa-5mbit-100ms", 4_921), ("nasa-500kbit-500ms", 49_216)]
+        {
+            let mut link = Link::new(find(name).unwrap().link().there, 1, 0).unwrap();
+            (0..3).for_each(|n| assert!(link.offer(Time::ZERO, crate::Packet::new(1500, n))));
+            let times: Vec<_> = (0..3).map(|_| link.poll(Time::MAX).unwrap().0).collect();
+            assert_eq!((times[2] - times[0]).as_micros(), micros);
+        }
+    }
+
+    #[test]
+    fn the_low_orbit_hands_over_each_quarter_of_a_minute() {
+        let Duplex { there, back } = find("leo").unwrap().link();
+        assert_eq!(back.rate, LinkRate::Constant(Rate::from_bits_per_sec(100_000_000)));
+        let [first, second] = [back.steps[0], back.steps[1]];
+        assert_eq!((first.at, first.delay), (Time::ZERO + Span::from_secs(15), Some(Span::from_millis(30))));
+        assert_eq!((second.at, second.delay), (Time::ZERO + Span::from_secs(30), Some(Span::from_millis(10))));
+        assert_eq!(there.steps[238].rate, Some(Rate::from_bits_per_sec(8_000_000)));
+    }
+}

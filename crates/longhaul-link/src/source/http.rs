@@ -1,0 +1,75 @@
+//! Short transfers that come like calls: a new connection for each object.
+
+use longhaul_units::{Rate, Span, Time};
+
+use super::pareto::BoundedPareto;
+use crate::random::Random;
+
+/// Bytes of a request.
+const REQUEST: u64 = 350;
+
+/// One request and its response on a connection of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// When the connection is opened.
+    pub at: Time,
+    /// Bytes from the client to the server.
+    pub request: u64,
+    /// Bytes from the server to the client.
+    pub response: u64,
+}
+
+/// HTTP/1.0 traffic: connections come as a Poisson process, responses are [`BoundedPareto`]. An iterator of
+/// [`Transfer`]s that never ends.
+#[derive(Clone, Debug)]
+pub struct HttpWorkload {
+    next: Time,
+    mean_gap: f64,
+    responses: BoundedPareto,
+    random: Random,
+}
+
+impl HttpWorkload {
+    /// Responses that load a link of `rate` to the share `load` on average, headers not counted, from `start`.
+    #[must_use]
+    pub fn new(start: Time, rate: Rate, load: f64, responses: BoundedPareto, random: Random) -> Self {
+        let mean_gap = responses.mean() / (load * rate.as_bytes_per_sec() as f64);
+        let mut workload = Self { next: start, mean_gap, responses, random };
+        workload.wait();
+        workload
+    }
+
+    fn wait(&mut self) {
+        self.next += Span::from_secs_f64(self.random.exponential() * self.mean_gap);
+    }
+}
+
+impl Iterator for HttpWorkload {
+    type Item = Transfer;
+
+    fn next(&mut self) -> Option<Transfer> {
+        let transfer = Transfer { at: self.next, request: REQUEST, response: self.responses.draw(&mut self.random) };
+        self.wait();
+        Some(transfer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_is_loaded_as_asked() {
+        // A tail that ends at 100 kB, so that the mean converges.
+        let responses = BoundedPareto::with_mean(5_000.0, 1e5, 1.5);
+        let rate = Rate::from_bits_per_sec(10_000_000);
+        let workload = HttpWorkload::new(Time::ZERO, rate, 0.35, responses, Random::new(9, 0));
+        let transfers: Vec<_> = workload.take(100_000).collect();
+        let seconds = transfers[99_999].at.as_secs_f64();
+        let bytes: u64 = transfers.iter().map(|transfer| transfer.response).sum();
+        let load = bytes as f64 * 8.0 / seconds / 1e7;
+        assert!((load / 0.35 - 1.0).abs() < 0.03, "{load}");
+        // lambda = L C / (8 mean) = 87.5 a second.
+        assert!((1e5 / seconds / 87.5 - 1.0).abs() < 0.02);
+    }
+}

@@ -1,0 +1,98 @@
+//! Connection vectors made up from distributions, for want of recorded ones.
+
+use longhaul_units::{Span, Time};
+
+use super::pareto::BoundedPareto;
+use super::vectors::{Adu, ConnectionVector, Exchange, Side};
+use crate::random::Random;
+
+/// Sequential connections that come as a Poisson process: an iterator of [`ConnectionVector`]s that never ends.
+///
+/// Each has a geometric number of epochs; an epoch is a request, a response and, before the next one, a think time that
+/// is exponentially distributed.
+#[derive(Clone, Debug)]
+pub struct Synthetic {
+    /// Mean time between the starts of connections.
+    pub mean_gap: Span,
+    /// Mean number of epochs, at least 1.
+    pub mean_epochs: f64,
+    /// Lengths of requests.
+    pub requests: BoundedPareto,
+    /// Lengths of responses.
+    pub responses: BoundedPareto,
+    /// Mean think time.
+    pub think: Span,
+    next: Time,
+    serial: u64,
+    random: Random,
+}
+
+impl Synthetic {
+    /// Web-like connections: requests of 350 bytes on average, responses of 14 kB, 2.5 epochs, a second to think.
+    #[must_use]
+    pub fn web(start: Time, mean_gap: Span, random: Random) -> Self {
+        Self {
+            mean_gap,
+            mean_epochs: 2.5,
+            requests: BoundedPareto::with_mean(350.0, 8_000.0, 2.0),
+            responses: BoundedPareto::http_responses(),
+            think: Span::from_secs(1),
+            next: start,
+            serial: 0,
+            random,
+        }
+    }
+
+    fn span(&mut self, mean: Span) -> Span {
+        Span::from_secs_f64(self.random.exponential() * mean.as_secs_f64())
+    }
+
+    fn epochs(&mut self) -> u64 {
+        let end = 1.0 / self.mean_epochs.max(1.0);
+        if end >= 1.0 { 1 } else { 1 + self.random.geometric(end) }
+    }
+}
+
+impl Iterator for Synthetic {
+    type Item = ConnectionVector;
+
+    fn next(&mut self) -> Option<ConnectionVector> {
+        let gap = self.span(self.mean_gap);
+        self.next += gap;
+        self.serial += 1;
+        let mut adus = Vec::new();
+        for epoch in 0..self.epochs() {
+            let think = if epoch == 0 { Span::ZERO } else { self.span(self.think) };
+            let request = self.requests.draw(&mut self.random);
+            let response = self.responses.draw(&mut self.random);
+            let (after_send, none) = (Span::ZERO, Span::ZERO);
+            adus.push(Adu { from: Side::Initiator, after_send, after_receive: think, bytes: request });
+            adus.push(Adu { from: Side::Acceptor, after_send, after_receive: none, bytes: response });
+        }
+        let mut vector = ConnectionVector::new(self.next, Exchange::Sequential(adus));
+        vector.ids.push(self.serial);
+        Some(vector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_as_asked() {
+        let source = Synthetic::web(Time::ZERO, Span::from_millis(100), Random::new(6, 0));
+        let vectors: Vec<_> = source.take(20_000).collect();
+        let seconds = vectors[19_999].start.as_secs_f64();
+        assert!((seconds / 2_000.0 - 1.0).abs() < 0.03, "{seconds}");
+        let epochs = |vector: &ConnectionVector| match &vector.exchange {
+            Exchange::Sequential(adus) => adus.len() / 2,
+            Exchange::Concurrent { .. } => 0,
+        };
+        let mean = vectors.iter().map(epochs).sum::<usize>() as f64 / 20_000.0;
+        assert!((mean / 2.5 - 1.0).abs() < 0.03, "{mean}");
+        let requests: u64 = vectors.iter().map(|vector| vector.bytes_from(Side::Initiator)).sum();
+        assert!((requests as f64 / 20_000.0 / 875.0 - 1.0).abs() < 0.03, "{requests}");
+        assert!(vectors.windows(2).all(|pair| pair[0].start <= pair[1].start));
+    }
+}

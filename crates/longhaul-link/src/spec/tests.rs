@@ -1,0 +1,152 @@
+use longhaul_units::{Rate, Span, Time};
+
+use super::*;
+use crate::config::{GilbertElliott, LinkRate, Loss, OutageKind, Policer, Reordering, Step};
+use crate::overhead::Overhead;
+use crate::queue::{Discipline, Limit};
+
+fn build(line: &str) -> Result<Path, SpecError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut options = LinkOptions::new();
+    let read = options.read(&words)?;
+    assert_eq!(read, words.len(), "{line}");
+    options.build(|file| match file {
+        "up.trace" => Ok("1\n2\n".into()),
+        "back.trace" => Ok("2\n1\n".into()),
+        _ => Err("No such file or directory".into()),
+    })
+}
+
+fn told(line: &str) -> String {
+    build(line).map_or_else(|error| error.to_string(), |_| "nothing".into())
+}
+
+#[test]
+fn the_example_of_a_satellite() {
+    let path = build("--rate 20mbit --rtt 500ms --queue 1000p --loss 0.1% --seed 7").unwrap();
+    let expected = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(250))
+        .queue(Limit::Packets(1_000))
+        .loss(Loss::Uniform(0.001));
+    assert_eq!(path, Path { link: Duplex::symmetric(expected), seed: 7 });
+}
+
+#[test]
+fn the_more_specific_wins_and_bdp_is_of_its_own_rate() {
+    let path = build("--rate-up 4mbit --rate 40mbit --delay 300ms --delay-down=200ms --queue 0.5bdp").unwrap();
+    let Duplex { there, back } = path.link;
+    assert_eq!(there.rate, LinkRate::Constant(Rate::from_bits_per_sec(4_000_000)));
+    assert_eq!((there.delay, back.delay), (Span::from_millis(300), Span::from_millis(200)));
+    // Half of 4 and 40 Mb/s times 500 ms.
+    assert_eq!((there.queue.limit, back.queue.limit), (Limit::Bytes(125_000), Limit::Bytes(1_250_000)));
+    let traced = build("--rate 1mbit --trace-up up.trace --queue-up 1bdp --rtt 2s").unwrap().link;
+    assert_eq!(traced.there.queue.limit, Limit::Bytes(2 * 1_504_000));
+    assert_eq!((traced.back.queue.limit, traced.back.delay), (Limit::Infinite, Span::from_secs(1)));
+}
+
+#[test]
+fn every_option_says_what_it_should() {
+    let down = |line: &str| build(&format!("--rate 1mbit {line}")).unwrap().link.back;
+    assert_eq!(down("--queue 150kB").queue.limit, Limit::Bytes(150_000));
+    assert_eq!(down("--queue infinite").queue.limit, Limit::Infinite);
+    let codel = down("--aqm codel --ecn").queue;
+    assert!(codel.ecn && matches!(codel.discipline, Discipline::CoDel(_)));
+    for (name, is) in
+        [("red", "Red"), ("pie", "Pie"), ("dualpi2", "DualPi2"), ("peach", "Threshold"), ("priority", "Prio")]
+    {
+        assert!(format!("{:?}", down(&format!("--aqm {name}")).queue.discipline).starts_with(is));
+    }
+    assert_eq!(down("--loss-ge 0.01,0.25").loss, Loss::GilbertElliott(GilbertElliott::simple(0.01, 0.25)));
+    let elliott = GilbertElliott { p: 0.01, r: 0.25, loss_bad: 0.5, loss_good: 0.001 };
+    assert_eq!(down("--loss-ge 1%,25%,50%,0.1%").loss, Loss::GilbertElliott(elliott));
+    assert_eq!(
+        (down("--ber 1e-7").loss, down("--loss-list 1,5").loss),
+        (Loss::BitErrors(1e-7), Loss::List(vec![1, 5]))
+    );
+    let places = Reordering::Places { share: 0.013, places: 3, patience: Span::from_millis(100) };
+    assert_eq!(down("--reorder 1.3%,3").reordering, Some(places));
+    let late = Reordering::Late { share: 0.05, least: Span::from_millis(10), most: Span::from_millis(100) };
+    assert_eq!(down("--late 5%,10ms,100ms").reordering, Some(late));
+    assert_eq!((down("--duplicate 1%").duplication, down("--jitter 5ms").jitter), (0.01, Span::from_millis(5)));
+    assert_eq!(down("--corrupt 1%,5%").corruption, crate::Corruption { share: 0.01, unseen: 0.05 });
+    assert_eq!(
+        (down("--overhead 18B").overhead, down("--overhead aal5").overhead),
+        (Overhead::Bytes(18), Overhead::Aal5)
+    );
+    let policer = Policer { rate: Rate::from_bits_per_sec(10_000_000), burst: 30_000 };
+    assert_eq!(down("--policer 10mbit,30kB").policer, Some(policer));
+    let at = |secs| Time::ZERO + Span::from_secs(secs);
+    let outages = down("--outage 10s,2s --outage 20s,1s,hold").outages;
+    assert_eq!(outages.iter().map(|o| (o.from, o.until)).collect::<Vec<_>>(), [(at(10), at(12)), (at(20), at(21))]);
+    assert_eq!(outages[1].kind, OutageKind::Hold);
+    let step = Step { at: at(15), rate: Some(Rate::from_bits_per_sec(40_000_000)), delay: Some(Span::from_millis(30)) };
+    assert_eq!(down("--step 15s,40mbit,60ms --step 30s,-,20ms").steps[0], step);
+    assert_eq!(down("--mtu 1400B,3s").mtu, Some(crate::Mtu { from: at(3), size: 1_400 }));
+    let geo = build("--scenario geo --loss-up 1% --queue-down 64KiB").unwrap().link;
+    assert_eq!((geo.there.loss, geo.back.queue.limit), (Loss::Uniform(0.01), Limit::Bytes(65_536)));
+    assert_eq!(geo.there.delay, Span::from_millis(300));
+}
+
+#[test]
+fn faults_name_the_option_and_the_remedy() {
+    assert_eq!(
+        told("--rate 0mbit"),
+        "up: the rate is 0, so nothing would ever pass; give at least 8 bit/s, or an outage for a time without service"
+    );
+    assert_eq!(
+        told("--rate 1mbit --delay-down -5ms"),
+        "--delay-down \"-5ms\" is negative; write it as 250us, 65ms, 1.5s or 2min"
+    );
+    assert_eq!(
+        told("--rate 1mbit --queue 0p"),
+        "up: the queue holds 0 packets; give at least 1, or leave the limit out for an infinite queue"
+    );
+    assert_eq!(told("--queue 10p"), "--queue needs --rate or --trace: without a rate nothing ever waits");
+    assert_eq!(
+        told("--rate 1mbit --queue 1bdp"),
+        "--queue needs a delay: --rtt or --delay; the product of rate and RTT is 0"
+    );
+    assert_eq!(
+        told("--rate 1mbit --queue 10"),
+        "--queue \"10\" has no unit; write it as 1000p, 150kB, 1bdp or infinite"
+    );
+    assert!(told("--rate 1mbit --queue many").starts_with("--queue \"many\" is no queue limit; write it"));
+    assert_eq!(told("--loss 1% --loss-ge 1%,5%"), "--loss and --loss-ge exclude each other; leave one of them out");
+    assert_eq!(told("--rtt-up 1s --delay-up 1s"), "--rtt-up and --delay-up exclude each other; leave one of them out");
+    assert_eq!(told("--rate 1mbit --rate 2mbit"), "--rate is given twice; leave one of them out");
+    assert_eq!(told("--rate 1mbit --trace up.trace"), "--rate and --trace exclude each other; leave one of them out");
+    assert_eq!(told("--trace nowhere"), "nowhere: No such file or directory");
+    assert_eq!(
+        told("--trace-down back.trace"),
+        "back.trace: line 2 of the trace goes backwards, from 2 to 1 ms; sort the lines by time"
+    );
+    assert_eq!(told("--rate 1mbit --ecn"), "--ecn needs a queue that marks: --aqm codel, red, pie or dualpi2");
+    assert!(told("--scenario moon").starts_with("there is no scenario \"moon\"; there are nasa-20mbit-500ms, "));
+    assert!(told("--aqm blue").ends_with("there are droptail, drophead, priority, peach, codel, red, pie and dualpi2"));
+    assert_eq!(
+        told("--reorder 5%"),
+        "--reorder \"5%\" should be a share and places back, and perhaps a longest time, as in 1.3%,3, separated by commas"
+    );
+    assert_eq!(told("--seed x"), "--seed \"x\" is no number; write it as a whole number");
+    assert_eq!(told("--rate"), "--rate needs a value");
+    assert_eq!(told("--ecn=yes"), "--ecn takes no value");
+    assert_eq!(
+        told("--step 5s,1mbit,10ms"),
+        "up: an unlimited rate and a step of the rate exclude each other; leave one of them out"
+    );
+    assert!(
+        LinkOptions::new()
+            .set("speed", None)
+            .unwrap_err()
+            .to_string()
+            .starts_with("there is no option --speed; there are --rate, ")
+    );
+}
+
+#[test]
+fn reading_stops_at_the_first_foreign_argument() {
+    let mut options = LinkOptions::new();
+    assert_eq!(options.read(&["--rtt", "5ms", "--listen", "x"]), Ok(2));
+    assert_eq!(options.read(&["--", "--rtt"]), Ok(0));
+    assert_eq!((LinkOptions::takes_value("ecn-up"), LinkOptions::takes_value("rate-down")), (Some(false), Some(true)));
+    assert_eq!(LinkOptions::takes_value("listen"), None);
+}

@@ -1,0 +1,241 @@
+//! Values as people write them: `20mbit`, `500ms`, `150kB`, `0.1%`. Decimal, exact, each with its unit.
+
+use longhaul_units::{Rate, Span};
+
+/// Why a text is no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// Less than nothing.
+    #[error("{text:?} is negative; {example}")]
+    Negative {
+        /// What was written.
+        text: String,
+        /// How to write it.
+        example: &'static str,
+    },
+    /// It does not begin with a number.
+    #[error("{text:?} is no {what}; {example}")]
+    NotANumber {
+        /// What was written.
+        text: String,
+        /// What it should be.
+        what: &'static str,
+        /// How to write it.
+        example: &'static str,
+    },
+    /// A number and no unit.
+    #[error("{text:?} has no unit; {example}")]
+    NoUnit {
+        /// What was written.
+        text: String,
+        /// How to write it.
+        example: &'static str,
+    },
+    /// A unit that is not known, or means different things to different programs.
+    #[error("{unit:?} in {text:?} is no unit of a {what}; {example}")]
+    UnknownUnit {
+        /// What was written.
+        text: String,
+        /// The unit.
+        unit: String,
+        /// What it should be.
+        what: &'static str,
+        /// How to write it.
+        example: &'static str,
+    },
+    /// Beyond what can be.
+    #[error("{text:?} is more than {most}")]
+    TooLarge {
+        /// What was written.
+        text: String,
+        /// What the most is.
+        most: &'static str,
+    },
+    /// More or fewer parts than there should be.
+    #[error("{text:?} should be {form}, separated by commas")]
+    Parts {
+        /// What was written.
+        text: String,
+        /// What the parts are.
+        form: &'static str,
+    },
+    /// None of the words there are.
+    #[error("{text:?} is unknown; there are {words}")]
+    UnknownWord {
+        /// What was written.
+        text: String,
+        /// Those there are.
+        words: &'static str,
+    },
+}
+
+/// A kind of value and its units, each with what it is worth.
+struct Kind {
+    what: &'static str,
+    example: &'static str,
+    units: &'static [(&'static str, u64)],
+}
+
+const RATE: Kind = Kind {
+    what: "rate",
+    example: "write it as 500kbit, 20mbit or 1.5gbit (bits a second)",
+    units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)],
+};
+
+const SPAN: Kind = Kind {
+    what: "time",
+    example: "write it as 250us, 65ms, 1.5s or 2min",
+    units: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("min", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ],
+};
+
+const SIZE: Kind = Kind {
+    what: "size",
+    example: "write it as 1500B, 150kB, 12.5MB or 64KiB",
+    units: &[
+        ("B", 1),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+    ],
+};
+
+const SHARE: &str = "write it as 0.1% or 0.001, from 0 to 1";
+
+/// A rate with its unit: `20mbit`; the unit in any case.
+///
+/// # Errors
+/// If it is none. `Mbps` is refused: to some programs it means megabytes.
+pub fn rate(text: &str) -> Result<Rate, ValueError> {
+    RATE.parse(text, |unit, known| unit.eq_ignore_ascii_case(known)).map(Rate::from_bits_per_sec)
+}
+
+/// A span of time with its unit: `500ms`.
+///
+/// # Errors
+/// If it is none, or negative.
+pub fn span(text: &str) -> Result<Span, ValueError> {
+    SPAN.parse(text, |unit, known| unit == known).map(Span::from_nanos)
+}
+
+/// A size with its unit: `150kB` (1000 bytes) or `64KiB` (1024).
+///
+/// # Errors
+/// If it is none, or negative.
+pub fn size(text: &str) -> Result<u64, ValueError> {
+    SIZE.parse(text, |unit, known| unit == known)
+}
+
+/// A share: `0.1%`, or the fraction itself.
+///
+/// # Errors
+/// If it is none, or not from 0 to 1.
+pub fn share(text: &str) -> Result<f64, ValueError> {
+    // Two places to the left before it becomes binary: 1.3% is the same number as 0.013.
+    let value = match text.strip_suffix('%') {
+        Some(percent) => format!("{percent}e-2").parse::<f64>(),
+        None => text.parse(),
+    };
+    let Some(value) = value.ok().filter(|value| value.is_finite()) else {
+        return Err(ValueError::NotANumber { text: text.into(), what: "share", example: SHARE });
+    };
+    if value < 0.0 {
+        return Err(ValueError::Negative { text: text.into(), example: SHARE });
+    }
+    if value > 1.0 {
+        return Err(ValueError::TooLarge { text: text.into(), most: "all (100%); write one per cent as 1% or 0.01" });
+    }
+    Ok(value)
+}
+
+/// A whole number.
+///
+/// # Errors
+/// If it is none.
+pub fn whole<N: core::str::FromStr>(text: &str, what: &'static str) -> Result<N, ValueError> {
+    text.parse().map_err(|_| ValueError::NotANumber { text: text.into(), what, example: "write it as a whole number" })
+}
+
+impl Kind {
+    fn parse(&self, text: &str, same: impl Fn(&str, &str) -> bool) -> Result<u64, ValueError> {
+        let Self { what, example, units } = *self;
+        if text.starts_with('-') {
+            return Err(ValueError::Negative { text: text.into(), example });
+        }
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let Some((digits, decimals)) = decimal(number) else {
+            return Err(ValueError::NotANumber { text: text.into(), what, example });
+        };
+        if unit.is_empty() && digits == 0 {
+            return Ok(0);
+        }
+        if unit.is_empty() {
+            return Err(ValueError::NoUnit { text: text.into(), example });
+        }
+        let Some((_, worth)) = units.iter().find(|(known, _)| same(unit, known)) else {
+            return Err(ValueError::UnknownUnit { text: text.into(), unit: unit.into(), what, example });
+        };
+        let value = u128::from(digits) * u128::from(*worth) / 10u128.pow(decimals);
+        u64::try_from(value).map_err(|_| ValueError::TooLarge { text: text.into(), most: "can be counted" })
+    }
+}
+
+/// The digits of a decimal number, and how many are behind the point.
+fn decimal(text: &str) -> Option<(u64, u32)> {
+    let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{behind}").parse().ok()?;
+    // More decimals than that are below every unit's smallest part.
+    let decimals = u32::try_from(behind.len()).ok().filter(|decimals| *decimals <= 18)?;
+    Some((digits, decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_exact() {
+        assert_eq!(rate("20mbit"), Ok(Rate::from_bits_per_sec(20_000_000)));
+        assert_eq!(rate("1.544Mbit"), Ok(Rate::from_bytes_per_sec(193_000)));
+        assert_eq!((span("500ms"), span("0.1s")), (Ok(Span::from_millis(500)), Ok(Span::from_millis(100))));
+        assert_eq!((span("0"), span("1.000000001s")), (Ok(Span::ZERO), Ok(Span::from_nanos(1_000_000_001))));
+        assert_eq!((size("150kB"), size("64KiB"), size("1.5MB")), (Ok(150_000), Ok(65_536), Ok(1_500_000)));
+        assert_eq!(
+            (share("0.1%"), share("0.25"), share("100%"), share("1e-5")),
+            (Ok(0.001), Ok(0.25), Ok(1.0), Ok(1e-5))
+        );
+    }
+
+    #[test]
+    fn faults_are_told_with_the_remedy() {
+        let told = |fault: Result<u64, ValueError>| fault.unwrap_err().to_string();
+        let rate = |text| told(super::rate(text).map(Rate::as_bits_per_sec));
+        let span = |text| told(super::span(text).map(Span::as_nanos));
+        assert_eq!(rate("20"), "\"20\" has no unit; write it as 500kbit, 20mbit or 1.5gbit (bits a second)");
+        assert!(rate("20Mbps").starts_with("\"Mbps\" in \"20Mbps\" is no unit of a rate; write it as"));
+        assert!(rate("fast").starts_with("\"fast\" is no rate;") && rate("1.2.3mbit").contains("is no rate"));
+        let many = format!("0.{}mbit", "0".repeat(99));
+        assert!(told(super::rate(&many).map(Rate::as_bits_per_sec)).contains("is no rate"));
+        assert_eq!(rate("99999999999gbit"), "\"99999999999gbit\" is more than can be counted");
+        assert_eq!(span("-5ms"), "\"-5ms\" is negative; write it as 250us, 65ms, 1.5s or 2min");
+        assert!(span("5MS").contains("is no unit of a time") && span("").contains("is no time"));
+        assert!(told(size("150kb")).contains("is no unit of a size"));
+        let share = |text| told(super::share(text).map(|_| 0));
+        assert!(
+            share("5").contains("more than all")
+                && share("-1%").contains("negative")
+                && share("x").contains("no share")
+        );
+        assert!(share("NaN").contains("no share") && share("inf").contains("no share"));
+    }
+}

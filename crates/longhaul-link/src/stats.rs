@@ -1,0 +1,257 @@
+//! What a link counts.
+
+use longhaul_units::{Span, Time};
+
+use crate::histogram::Histogram;
+
+/// Why a packet did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// It did not fit into the queue.
+    QueueFull,
+    /// It was in the queue, and a packet of a higher class needed its place.
+    PushedOut,
+    /// Of low priority, and the queue was longer than its threshold.
+    LowPriority,
+    /// Active queue management chose it.
+    Aqm,
+    /// The policer had no token for it.
+    Policed,
+    /// Lost at random.
+    Lost,
+    /// A bit error, and dropped for a wrong checksum.
+    Corrupted,
+    /// The link was out of order.
+    Outage,
+    /// Longer than the path takes.
+    TooLong,
+    /// Its TTL ran out.
+    TtlExpired,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::QueueFull,
+        Self::PushedOut,
+        Self::LowPriority,
+        Self::Aqm,
+        Self::Policed,
+        Self::Lost,
+        Self::Corrupted,
+        Self::Outage,
+        Self::TooLong,
+        Self::TtlExpired,
+    ];
+
+    /// A name for tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue full",
+            Self::PushedOut => "pushed out",
+            Self::LowPriority => "low priority",
+            Self::Aqm => "aqm",
+            Self::Policed => "policed",
+            Self::Lost => "lost",
+            Self::Corrupted => "corrupted",
+            Self::Outage => "outage",
+            Self::TooLong => "too long",
+            Self::TtlExpired => "ttl expired",
+        }
+    }
+
+    /// Whether it happened at the queue, so that the packet never took time on the link.
+    #[must_use]
+    pub const fn is_before_link(self) -> bool {
+        !matches!(self, Self::Lost | Self::Corrupted | Self::Outage | Self::TooLong)
+    }
+}
+
+/// How many classes a queue may tell apart.
+pub const MAX_CLASSES: usize = 8;
+
+/// What happened to the packets of one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassStats {
+    /// Packets offered to the link.
+    pub offered: u64,
+    /// Their bytes, link overhead not counted.
+    pub offered_bytes: u64,
+    /// Packets that left the queue for the link.
+    pub sent: u64,
+    /// Their bytes, link overhead not counted.
+    pub sent_bytes: u64,
+    /// Packets marked with congestion experienced.
+    pub marked: u64,
+    /// Time from entering the queue until transmission began, of the packets that were transmitted.
+    pub sojourn: Histogram,
+    dropped: [u64; Cause::ALL.len()],
+}
+
+impl ClassStats {
+    /// Packets dropped for this reason.
+    #[must_use]
+    pub fn dropped(&self, cause: Cause) -> u64 {
+        self.dropped[cause as usize]
+    }
+
+    /// Packets dropped for any reason.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.offered_bytes += other.offered_bytes;
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.marked += other.marked;
+        self.sojourn.merge(&other.sojourn);
+        for (mine, theirs) in self.dropped.iter_mut().zip(&other.dropped) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// Counters of a link and its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    classes: Vec<ClassStats>,
+    /// Packets that arrived at the other end, copies included.
+    pub delivered: u64,
+    /// Their bytes, link overhead not counted.
+    pub delivered_bytes: u64,
+    /// Copies that the link made.
+    pub duplicated: u64,
+    /// Packets that were overtaken on purpose.
+    pub reordered: u64,
+    /// The most packets that waited.
+    pub max_packets: u64,
+    /// The most bytes that waited, link overhead not counted.
+    pub max_bytes: u64,
+    backlog: Backlog,
+}
+
+/// The time integral of the queue's length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Backlog {
+    bytes: u64,
+    packets: u64,
+    since: Time,
+    began: Option<Time>,
+    byte_nanos: u128,
+    packet_nanos: u128,
+}
+
+impl LinkStats {
+    /// What happened to the packets of one class: level 0 is the highest of a priority queue; 0 is Classic and 1 L4S in
+    /// DualPI2; otherwise 0 is normal and 1 less effort (RFC 8622).
+    #[must_use]
+    pub fn class(&self, class: u8) -> ClassStats {
+        self.classes.get(usize::from(class)).cloned().unwrap_or_default()
+    }
+
+    /// What happened to the packets of all classes.
+    #[must_use]
+    pub fn all(&self) -> ClassStats {
+        self.classes.iter().fold(ClassStats::default(), |mut sum, class| {
+            sum.merge(class);
+            sum
+        })
+    }
+
+    /// Mean bytes waiting from the first packet's arrival until the queue last changed, over time.
+    #[must_use]
+    pub fn mean_bytes(&self) -> f64 {
+        self.backlog.mean(self.backlog.byte_nanos)
+    }
+
+    /// Mean packets waiting from the first packet's arrival until the queue last changed, over time.
+    #[must_use]
+    pub fn mean_packets(&self) -> f64 {
+        self.backlog.mean(self.backlog.packet_nanos)
+    }
+
+    #[inline]
+    pub(crate) fn offered(&mut self, class: u8, size: u32) {
+        let stats = self.class_mut(class);
+        stats.offered += 1;
+        stats.offered_bytes += u64::from(size);
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self, class: u8, size: u32, sojourn: Span) {
+        let stats = self.class_mut(class);
+        stats.sent += 1;
+        stats.sent_bytes += u64::from(size);
+        stats.sojourn.add(sojourn);
+    }
+
+    pub(crate) fn marked(&mut self, class: u8) {
+        self.class_mut(class).marked += 1;
+    }
+
+    pub(crate) fn dropped(&mut self, class: u8, cause: Cause) {
+        self.class_mut(class).dropped[cause as usize] += 1;
+    }
+
+    #[inline]
+    pub(crate) fn queue_changed(&mut self, now: Time, packets: u64, bytes: u64) {
+        self.max_packets = self.max_packets.max(packets);
+        self.max_bytes = self.max_bytes.max(bytes);
+        self.backlog.change(now, packets, bytes);
+    }
+
+    #[inline]
+    fn class_mut(&mut self, class: u8) -> &mut ClassStats {
+        let class = usize::from(class).min(MAX_CLASSES - 1);
+        if class >= self.classes.len() {
+            self.classes.resize(class + 1, ClassStats::default());
+        }
+        &mut self.classes[class]
+    }
+}
+
+impl Backlog {
+    #[inline]
+    fn change(&mut self, now: Time, packets: u64, bytes: u64) {
+        self.began.get_or_insert(now);
+        let nanos = u128::from((now - self.since).as_nanos());
+        self.byte_nanos += u128::from(self.bytes) * nanos;
+        self.packet_nanos += u128::from(self.packets) * nanos;
+        (self.since, self.packets, self.bytes) = (now, packets, bytes);
+    }
+
+    fn mean(&self, integral: u128) -> f64 {
+        let nanos = self.began.map_or(0, |began| (self.since - began).as_nanos());
+        if nanos == 0 { 0.0 } else { integral as f64 / nanos as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_listed_in_their_order() {
+        assert!(Cause::ALL.iter().enumerate().all(|(index, cause)| *cause as usize == index));
+        let mut names = Cause::ALL.map(Cause::name);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn mean_occupancy_is_the_integral_over_time() {
+        let mut stats = LinkStats::default();
+        let at = Time::from_nanos;
+        // From 100: one packet for 10, two for 20, none for 70, then the last change.
+        for (now, packets) in [(100, 1), (110, 2), (130, 0), (200, 0)] {
+            stats.queue_changed(at(now), packets, packets * 500);
+        }
+        assert_eq!((stats.mean_packets(), stats.mean_bytes()), (0.5, 250.0));
+        assert_eq!((stats.max_packets, stats.max_bytes), (2, 1_000));
+    }
+}

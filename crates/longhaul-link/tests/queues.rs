@@ -1,0 +1,296 @@
+//! What each discipline does to packets on a link, by closed forms.
+#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy knows only the tests themselves")]
+
+use longhaul_link::source::Source;
+use longhaul_link::{
+    Cause, Classes, Discipline, Ecn, Hook, Limit, Link, LinkConfig, Packet, QueueConfig, Random, Threshold, View, dscp,
+};
+use longhaul_units::{Rate, Span, Time};
+
+/// A byte takes a microsecond, a packet of 1000 bytes a millisecond.
+const RATE: Rate = Rate::from_bytes_per_sec(1_000_000);
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn link(queue: impl Into<QueueConfig>) -> Link<u64> {
+    Link::new(LinkConfig::new(RATE, Span::ZERO).queue(queue), 7, 0).unwrap()
+}
+
+/// Everything that arrives until the end, with its time in milliseconds.
+fn drain<H: Hook<u64>>(link: &mut Link<u64, H>) -> Vec<(u64, Packet<u64>)> {
+    let mut arrived = Vec::new();
+    while let Some(now) = link.next_event() {
+        while let Some((at, packet)) = link.poll(now) {
+            arrived.push((at.as_nanos() / 1_000_000, packet));
+        }
+    }
+    arrived
+}
+
+/// Offers a source's packets for so many seconds, made by `make`, and returns the delays of those that come through.
+fn run<H: Hook<u64>>(
+    link: &mut Link<u64, H>,
+    source: Source,
+    seconds: u64,
+    mut make: impl FnMut(u64) -> Packet<u64>,
+) -> Vec<(u64, Packet<u64>)> {
+    let mut arrived = Vec::new();
+    for (number, (now, _)) in (0..).zip(source).take_while(|(_, (now, _))| *now < at(seconds * 1_000)) {
+        while let Some(event) = link.next_event().filter(|event| *event <= now) {
+            arrived.extend(link.poll(event).map(|(at, packet)| (at.as_nanos() / 1_000_000, packet)));
+        }
+        link.offer(now, make(number));
+    }
+    arrived
+}
+
+fn overload(ratio: f64) -> Source {
+    Source::cbr(Time::ZERO, RATE.mul_f64(ratio), 1_000)
+}
+
+fn poisson(ratio: f64) -> Source {
+    Source::poisson(Time::ZERO, RATE.mul_f64(ratio), 1_000, Random::new(21, 0))
+}
+
+#[test]
+fn waits_of_md1_are_pollaczeks_and_khinchines() {
+    for load in [0.3, 0.5, 0.8, 0.9] {
+        let mut link = link(Limit::Infinite);
+        run(&mut link, poisson(load), 4_000, |_| Packet::new(1_000, 0));
+        // W = rho s / (2 (1 - rho)) with a service time s of 1 ms; L = lambda W by Little.
+        let wait = load / (2.0 * (1.0 - load));
+        let got = link.stats().all().sojourn.mean().as_secs_f64() * 1e3;
+        let tolerance = if load > 0.85 { 0.05 } else { 0.02 };
+        assert!((got / wait - 1.0).abs() < tolerance, "{load}: {got} ms for {wait}");
+        let waiting = link.stats().mean_packets();
+        assert!((waiting / (load * got) - 1.0).abs() < 0.01, "{load}: {waiting}");
+    }
+}
+
+#[test]
+fn priority_serves_the_higher_class_first_and_pushes_out_the_lower() {
+    let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Packets(4)));
+    let low = |number| Packet::new(1_000, number).dscp(dscp::LE);
+    // The first is being sent; four of low priority wait; of three normal ones each pushes out the newest.
+    for number in 0..5 {
+        assert!(link.offer(at(0), low(number)));
+    }
+    assert!(!link.offer(at(0), low(5)));
+    for number in 10..13 {
+        assert!(link.offer(at(0), Packet::new(1_000, number)));
+    }
+    let order: Vec<u64> = drain(&mut link).iter().map(|(_, packet)| packet.payload).collect();
+    assert_eq!(order, [0, 10, 11, 12, 1]);
+    let (normal, less) = (link.stats().class(0), link.stats().class(1));
+    assert_eq!((less.dropped(Cause::PushedOut), less.dropped(Cause::QueueFull), less.sent), (3, 1, 2));
+    assert_eq!((normal.dropped_total(), normal.sent), (0, 3));
+    // Four normal ones leave room for none of either class.
+    for number in 0..5 {
+        assert!(link.offer(at(90), Packet::new(1_000, number)));
+    }
+    assert!(!link.offer(at(90), Packet::new(1_000, 5)) && !link.offer(at(90), low(6)));
+}
+
+#[test]
+fn push_out_makes_room_in_bytes_from_the_lowest_class_upwards() {
+    let classes = Classes::default().with(8, 2);
+    let mut link = link(QueueConfig::from(Discipline::Priority(classes.clone())).limit(Limit::Bytes(3_000)));
+    for (number, dscp) in [(0, 0), (1, 8), (2, 1), (3, 8)] {
+        assert!(link.offer(at(0), Packet::new(1_000, number).dscp(dscp)));
+    }
+    // Class 2 makes room first, though a packet of class 1 is there.
+    let mut alike = self::link(QueueConfig::from(Discipline::Priority(classes.clone())).limit(Limit::Bytes(3_000)));
+    for (number, dscp) in [(0, 0), (1, 8), (2, 1), (3, 8), (4, 0)] {
+        assert!(alike.offer(at(0), Packet::new(1_000, number).dscp(dscp)));
+    }
+    let order: Vec<u64> = drain(&mut alike).iter().map(|(_, packet)| packet.payload).collect();
+    assert_eq!(order, [0, 4, 2, 1]);
+    assert!(link.offer(at(0), Packet::new(2_500, 4)));
+    let order: Vec<u64> = drain(&mut link).iter().map(|(_, packet)| packet.payload).collect();
+    assert_eq!(order, [0, 4], "both of class 2 go, and then the one of class 1");
+}
+
+#[test]
+fn peachs_threshold_lets_low_priority_in_while_the_queue_is_short() {
+    let mut link = link(QueueConfig::from(Discipline::Threshold(Threshold::Packets(1))).limit(Limit::Packets(3)));
+    let low = Packet::new(1_000, 0).dscp(dscp::LE);
+    // One is sent, up to two of low priority wait; normal ones fill the rest.
+    let admitted = [low.clone(), low.clone(), low.clone(), low.clone()].map(|packet| link.offer(at(0), packet));
+    assert_eq!(admitted, [true, true, true, false]);
+    assert!(link.offer(at(0), Packet::new(1_000, 1)) && !link.offer(at(0), Packet::new(1_000, 2)));
+    assert_eq!(link.stats().class(1).dropped(Cause::LowPriority), 1);
+    assert_eq!(link.stats().class(0).dropped(Cause::QueueFull), 1);
+    let mut by_time = self::link(Discipline::Threshold(Threshold::Sojourn(Span::from_millis(2))));
+    for _ in 0..6 {
+        by_time.offer(at(0), Packet::new(2_500, 0));
+    }
+    assert!(by_time.offer(at(2), low.clone()), "the head has waited for 2 ms");
+    assert!(!by_time.offer(Time::from_nanos(2_000_001), low));
+}
+
+#[test]
+fn drop_head_keeps_the_newest_and_a_threshold_marks() {
+    let mut head = link(QueueConfig::from(Discipline::DropHead).limit(Limit::Packets(2)));
+    (0..6).for_each(|number| assert!(head.offer(at(0), Packet::new(1_000, number))));
+    let order: Vec<u64> = drain(&mut head).iter().map(|(_, packet)| packet.payload).collect();
+    assert_eq!(order, [0, 4, 5]);
+    let mut marking = link(Discipline::DropTail { mark_above: Some(2_000) });
+    (0..6).for_each(|number| assert!(marking.offer(at(0), Packet::new(1_000, number).ecn(Ecn::Ect0))));
+    assert!(marking.offer(at(0), Packet::new(1_000, 6)));
+    let marked: Vec<u64> = drain(&mut marking)
+        .iter()
+        .filter(|(_, packet)| packet.ecn == Ecn::Ce)
+        .map(|(_, packet)| packet.payload)
+        .collect();
+    assert_eq!((marked, marking.stats().class(0).marked), (vec![4, 5], 2));
+}
+
+/// Notes when packets are dropped.
+#[derive(Default)]
+struct Drops(Vec<f64>);
+
+impl Hook<u64> for Drops {
+    fn dropped(&mut self, now: Time, _packet: &Packet<u64>, cause: Cause) {
+        assert_eq!(cause, Cause::Aqm);
+        self.0.push(now.as_secs_f64());
+    }
+
+    fn offered(&mut self, _now: Time, _packet: &mut Packet<u64>, _view: &View) {}
+}
+
+#[test]
+fn codel_drops_by_the_square_root_law_as_packets_leave() {
+    let config = LinkConfig::new(RATE, Span::ZERO).queue(Discipline::CoDel(Default::default()));
+    let mut link = Link::with_hook(config, 1, 0, Drops::default()).unwrap();
+    run(&mut link, overload(1.25), 3, |_| Packet::new(1_000, 0));
+    // The n-th packet comes at 0.8 n ms and leaves at n ms: 5 ms of sojourn from the 25th, an interval later the first drop.
+    let drops = &link.hook().0;
+    assert_eq!(drops[0], 0.125);
+    let mut next = 0.125;
+    for (index, drop) in drops.iter().enumerate().skip(1) {
+        next += 0.1 / (index as f64).sqrt();
+        // At the first packet that leaves after it is due: within a millisecond.
+        assert!((0.0..0.001_000_1).contains(&(drop - next)), "drop {index} at {drop}, due {next}");
+    }
+    assert!(drops.len() > 150, "{}", drops.len());
+}
+
+#[test]
+fn codel_marks_what_is_capable_and_drops_the_rest() {
+    let mut link = link(QueueConfig::from(Discipline::CoDel(Default::default())).ecn());
+    let ecn = |number| if number % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
+    let arrived = run(&mut link, overload(1.25), 5, |number| Packet::new(1_000, number).ecn(ecn(number)));
+    let all = link.stats().all();
+    let marked = arrived.iter().filter(|(_, packet)| packet.ecn == Ecn::Ce).count() as u64;
+    assert!(marked > 50 && all.dropped(Cause::Aqm) > 50);
+    assert!(all.marked - marked <= 10, "the last are still waiting");
+    assert!(arrived.iter().all(|(_, packet)| packet.payload % 2 == 0 || packet.ecn == Ecn::NotEct));
+}
+
+#[test]
+fn reds_average_settles_where_its_drops_take_the_excess() {
+    let mut link = link(Discipline::Red(Default::default()));
+    // A constant rate, so that the queue never runs empty.
+    run(&mut link, overload(1.1), 400, |_| Packet::new(1_000, 0));
+    let all = link.stats().all();
+    let share = all.dropped(Cause::Aqm) as f64 / all.offered as f64;
+    assert!((share - (1.0 - 1.0 / 1.1)).abs() < 0.005, "{share}");
+    // Gaps are even over 1 .. 1/p - 1, so that 2 p of all are dropped: p = 0.0455, between 5 and 15 packets at 9.5.
+    let queue = link.stats().mean_packets();
+    assert!((queue - 9.55).abs() < 0.7, "{queue}");
+}
+
+/// Mean sojourn time in milliseconds from the tenth second on of those that arrived.
+fn settled(arrived: &[(u64, Packet<u64>)]) -> f64 {
+    let late: Vec<f64> = arrived
+        .iter()
+        .filter(|(at, _)| *at > 10_000)
+        // Departure less arrival, and less the millisecond of transmission.
+        .map(|(at, packet)| *at as f64 - packet.enqueued.as_secs_f64() * 1e3 - 1.0)
+        .collect();
+    late.iter().sum::<f64>() / late.len() as f64
+}
+
+#[test]
+fn pie_settles_at_its_target_and_drops_the_excess() {
+    for ratio in [1.05, 1.3] {
+        let mut link = link(Discipline::Pie(Default::default()));
+        let arrived = run(&mut link, overload(ratio), 300, |_| Packet::new(1_000, 0));
+        let delay = settled(&arrived);
+        assert!((delay - 15.0).abs() < 2.0, "{ratio}: {delay} ms");
+        let all = link.stats().all();
+        let share = all.dropped(Cause::Aqm) as f64 / all.offered as f64;
+        assert!((share - (1.0 - 1.0 / ratio)).abs() < 0.005, "{ratio}: {share}");
+    }
+}
+
+#[test]
+fn pie_marks_only_while_the_probability_is_small() {
+    let mut link = link(QueueConfig::from(Discipline::Pie(Default::default())).ecn());
+    // Responds to nothing, so that marks don't help: the probability rises above 0.1 and PIE drops.
+    run(&mut link, poisson(1.3), 100, |_| Packet::new(1_000, 0).ecn(Ecn::Ect0));
+    let all = link.stats().all();
+    assert!(all.marked > 0 && all.dropped(Cause::Aqm) as f64 / all.offered as f64 > 0.2, "{all:?}");
+}
+
+#[test]
+fn dual_pi2_settles_at_its_target_for_either_class() {
+    for (ecn, class) in [(Ecn::NotEct, 0), (Ecn::Ect1, 1)] {
+        for ratio in [1.15, 1.5] {
+            let mut link = link(Discipline::DualPi2(Default::default()));
+            let arrived = run(&mut link, poisson(ratio), 300, |_| Packet::new(1_000, 0).ecn(ecn));
+            let delay = settled(&arrived);
+            assert!((delay - 15.0).abs() < 2.0, "{ecn:?} {ratio}: {delay} ms");
+            let stats = link.stats().class(class);
+            let share = stats.dropped(Cause::Aqm) as f64 / stats.offered as f64;
+            assert!((share - (1.0 - 1.0 / ratio)).abs() < 0.01, "{ecn:?} {ratio}: {share}");
+            if ecn == Ecn::Ect1 {
+                let late = arrived.iter().filter(|(at, _)| *at > 10_000);
+                assert!(
+                    late.clone().filter(|(_, packet)| packet.ecn == Ecn::Ce).count() as f64
+                        > 0.99 * late.count() as f64
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn dual_pi2_keeps_l4s_short_beside_a_long_classic_queue() {
+    let mut link = link(Discipline::DualPi2(Default::default()));
+    // 0.9 of the link in Classic packets, 0.3 in L4S: Classic waits, L4S does not.
+    let ecn = |number| if number % 4 == 0 { Ecn::Ect1 } else { Ecn::Ect0 };
+    let arrived = run(&mut link, poisson(1.2), 200, |number| Packet::new(1_000, number).ecn(ecn(number)));
+    let class = |l4s: bool| -> Vec<_> {
+        arrived.iter().filter(|(_, packet)| (packet.payload % 4 == 0) == l4s).cloned().collect()
+    };
+    let (classic, l4s) = (settled(&class(false)), settled(&class(true)));
+    assert!((classic - 15.0).abs() < 4.0 && l4s < 2.0, "{classic} {l4s}");
+    let median = |class| link.stats().class(class).sojourn.quantile(0.5).as_millis();
+    assert!((10..=20).contains(&median(0)) && median(1) < 2, "{} {}", median(0), median(1));
+    assert!(link.stats().class(1).marked > 0 && link.stats().class(0).dropped_total() > 0);
+}
+
+#[test]
+fn an_idle_aqm_does_not_remember() {
+    for discipline in [
+        Discipline::Red(Default::default()),
+        Discipline::Pie(Default::default()),
+        Discipline::CoDel(Default::default()),
+        Discipline::DualPi2(Default::default()),
+    ] {
+        let mut link = link(discipline.clone());
+        run(&mut link, overload(1.3), 30, |_| Packet::new(1_000, 0));
+        drain(&mut link);
+        let before = link.stats().all().dropped(Cause::Aqm);
+        assert!(before > 0, "{discipline:?}");
+        // An hour later a few packets come that don't even queue.
+        for number in 0..100 {
+            assert!(link.offer(at(3_600_000 + number * 2), Packet::new(1_000, 0)), "{discipline:?}");
+            drain(&mut link);
+        }
+        assert_eq!(link.stats().all().dropped(Cause::Aqm), before, "{discipline:?}");
+    }
+}
