@@ -17,7 +17,7 @@
 //! * tcp: the kernel's, CUBIC where the process may choose it (printed), MSS clamped so that segments have 1448 bytes.
 //! * quinn: TLS 1.3, CUBIC, UDP payload 1472 bytes, windows of 32 MiB.
 //!
-//! **Settings** by environment: `LONGHAUL_BENCH_MIB` (2048), `LONGHAUL_BENCH_RUNS` (5).
+//! **Settings** by environment: `LONGHAUL_BENCH_MIB` (2048), `LONGHAUL_BENCH_RUNS` (9).
 //! The code is in this package's library, `longhaul_benches::loopback`.
 //! Results go to `bench/loopback.json` in the target directory.
 

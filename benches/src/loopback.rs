@@ -100,7 +100,7 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
         return worker::run(work(job));
     }
     let mib: u64 = setting("LONGHAUL_BENCH_MIB", 2048)?;
-    let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 5)?.max(1) };
+    let bench = Bench { workers: Workers::new()?, bytes: mib << 20, runs: setting("LONGHAUL_BENCH_RUNS", 9)?.max(1) };
     println!("{mib} MiB in one stream, {} runs each, interleaved; kernel TCP: {}", bench.runs, kernel_congestion()?);
     let loopback =
         bench.compete(Place { name: "loopback", sender: None, receiver: None, receiver_ip: Ipv4Addr::LOCALHOST })?;

@@ -151,10 +151,15 @@ pub struct Connection {
     pub(crate) pressure: Pressure,
     /// The application gave the connection up: nobody will read.
     orphaned: bool,
-    /// The controller wants to hear of segments one by one; the lists are reused from ACK to ACK.
-    wants_segments: bool,
-    acked_segments: Vec<AckedSegment>,
-    lost_segments: Vec<LostSegment>,
+    /// If the controller wants to hear of segments one by one.
+    segments: Option<Box<SegmentLists>>,
+}
+
+/// The segments that the next ACK event tells of; reused from ACK to ACK.
+#[derive(Debug, Default)]
+struct SegmentLists {
+    acked: Vec<AckedSegment>,
+    lost: Vec<LostSegment>,
 }
 
 /// A set of [`Event`]s not yet polled.
@@ -216,9 +221,7 @@ impl Connection {
             peer_syn: (0, now),
             pressure: Pressure::None,
             orphaned: false,
-            wants_segments: false,
-            acked_segments: Vec::new(),
-            lost_segments: Vec::new(),
+            segments: None,
             config,
         }
     }

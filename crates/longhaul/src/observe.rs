@@ -10,7 +10,7 @@ impl State {
     pub(crate) fn set_span(&mut self, id: ConnId, span: tracing::Span) {
         let opening = self.endpoint.connection(id).is_some_and(|c| !c.state().is_synchronized());
         tracing::debug!(parent: &span, "{}", if opening { "connecting" } else { "accepted" });
-        slot(&mut self.waiters, id).span = Some(span);
+        slot(&mut self.waiters, id).span = Some(Box::new(span));
     }
 
     /// Something happened to a connection.
@@ -38,7 +38,7 @@ impl State {
         let Some(span) = &slot(&mut self.waiters, id).span else { return };
         let Some(connection) = self.endpoint.connection(id) else { return };
         let cause = connection.host_error().map_or("unknown", longhaul_tcp::HostError::name);
-        tracing::warn!(parent: span, state = %connection.state(), cause, "the peer does not answer");
+        tracing::warn!(parent: &**span, state = %connection.state(), cause, "the peer does not answer");
     }
 
     fn log(&mut self, id: ConnId, what: &'static str) {
@@ -46,8 +46,8 @@ impl State {
         let Some(connection) = self.endpoint.connection(id) else { return };
         let state = connection.state();
         match connection.error() {
-            Some(error) => tracing::debug!(parent: span, %state, %error, "{what}"),
-            None => tracing::debug!(parent: span, %state, "{what}"),
+            Some(error) => tracing::debug!(parent: &**span, %state, %error, "{what}"),
+            None => tracing::debug!(parent: &**span, %state, "{what}"),
         }
     }
 

@@ -6,7 +6,9 @@ use std::task::{Context, Waker};
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     first: Option<Waker>,
-    more: Vec<Waker>,
+    /// Boxed, as it is rarely there and idle connections are many.
+    #[expect(clippy::box_collection, reason = "an empty one takes a word instead of three")]
+    more: Option<Box<Vec<Waker>>>,
 }
 
 impl WakerSet {
@@ -15,15 +17,19 @@ impl WakerSet {
         match &mut self.first {
             None => self.first = Some(waker.clone()),
             Some(first) if first.will_wake(waker) => {}
-            Some(_) if self.more.iter().any(|w| w.will_wake(waker)) => {}
-            Some(_) => self.more.push(waker.clone()),
+            Some(_) => {
+                let more = self.more.get_or_insert_default();
+                if !more.iter().any(|w| w.will_wake(waker)) {
+                    more.push(waker.clone());
+                }
+            }
         }
     }
 
     /// Moves the wakers to `out`: they are woken once the endpoint's lock is released.
     pub(crate) fn take(&mut self, out: &mut Vec<Waker>) {
         out.extend(self.first.take());
-        out.append(&mut self.more);
+        out.extend(self.more.take().into_iter().flat_map(|more| *more));
     }
 }
 
@@ -35,7 +41,7 @@ pub(crate) struct Waiters {
     /// For the handshake, for the acknowledgment of the FIN, for the end.
     pub(crate) state: WakerSet,
     /// The connection's, if anybody subscribes to it.
-    pub(crate) span: Option<tracing::Span>,
+    pub(crate) span: Option<Box<tracing::Span>>,
 }
 
 impl Waiters {

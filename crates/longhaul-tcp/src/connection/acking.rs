@@ -139,9 +139,11 @@ impl Connection {
 
     /// Fills in what every ACK event carries and calls the controller.
     fn tell_ack(&mut self, event: Ack<'static>) {
-        let (mut acked, mut lost) = (std::mem::take(&mut self.acked_segments), std::mem::take(&mut self.lost_segments));
+        let mut segments = self.segments.take();
         let mut event: Ack<'_> = event;
-        (event.acked, event.lost) = (&acked, &lost);
+        if let Some(segments) = &segments {
+            (event.acked, event.lost) = (&segments.acked, &segments.lost);
+        }
         event.total_delivered = Bytes(self.rate.delivered);
         event.in_flight = Bytes(self.pipe());
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
@@ -154,9 +156,11 @@ impl Connection {
         }
         let path = self.path();
         self.controller.on_ack(&event, &path);
-        acked.clear();
-        lost.clear();
-        (self.acked_segments, self.lost_segments) = (acked, lost);
+        if let Some(segments) = &mut segments {
+            segments.acked.clear();
+            segments.lost.clear();
+        }
+        self.segments = segments;
         self.refresh_control();
     }
 
@@ -174,8 +178,7 @@ impl Connection {
     fn deliver(&mut self, at: Time, header: &Header, ack: u64, una_advanced: u64, delivery: &mut Delivery) -> u64 {
         let echo = header.options.timestamps.map(|t| t.echo);
         let (clock, min_rtt) = (self.clock, self.rtt.min());
-        let wants_segments = self.wants_segments;
-        let (loss, segments) = (&mut self.loss, &mut self.acked_segments);
+        let (loss, segments) = (&mut self.loss, &mut self.segments);
         let mut on_delivered = |record: &Record, burst: &Burst| {
             // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's.
             let early = min_rtt.is_some_and(|min| at - burst.sent_at < min);
@@ -184,11 +187,11 @@ impl Connection {
             loss.on_delivered(record, burst.sent_at, at, ambiguous);
             delivery.proves_spurious |= loss.proves_spurious(record);
             delivery.note(record, burst);
-            if wants_segments {
+            if let Some(segments) = segments {
                 let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
                 segment.kind = record.kind();
                 segment.tag = burst.tag;
-                segments.push(segment);
+                segments.acked.push(segment);
             }
         };
         let mut bytes = 0;

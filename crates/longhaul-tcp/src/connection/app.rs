@@ -6,7 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header};
 
 use super::timers::{Timer, Timers};
-use super::{Connection, Event, Pressure};
+use super::{Connection, Event, Pressure, SegmentLists};
 use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
 use crate::seq;
@@ -380,8 +380,9 @@ impl Connection {
         self.snd.buffer.rest();
         self.snd.board.rest();
         self.rcv.data.rest();
-        self.acked_segments = Vec::new();
-        self.lost_segments = Vec::new();
+        if let Some(segments) = &mut self.segments {
+            **segments = SegmentLists::default();
+        }
         self.ack_queue.shrink_to_fit();
     }
 

@@ -269,7 +269,7 @@ impl Connection {
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
-        self.wants_segments = granted.segments;
+        self.segments = granted.segments.then(Box::default);
         self.loss.last_mss = Bytes::from(self.mss());
         let path = self.path();
         if let Err(error) = self.controller.on_granted(&granted, &path) {

@@ -5,26 +5,34 @@ use std::ops::Range;
 use super::SendBuffer;
 use crate::connection::SegmentRef;
 
-/// Consecutive memory that leaves as one slice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Consecutive segments that lie in consecutive cells of one piece: they leave as one slice.
 struct Run {
-    /// The piece, or `None` for the headers of the batch.
-    piece: Option<usize>,
+    /// How many segments.
+    segments: usize,
+    piece: usize,
+    /// From the first header on.
     range: Range<usize>,
+    /// From one header to the next.
+    stride: usize,
 }
 
 impl SendBuffer {
     /// Writes headers into the room that was left for them, as far as there is room. `headers` are those of all
     /// `segments`, one after the other.
-    pub(crate) fn lay_headers(&mut self, mut headers: &[u8], segments: &[SegmentRef]) {
-        for segment in segments {
-            let Some((header, rest)) = headers.split_at_checked(segment.header_len.into()) else { return };
-            headers = rest;
-            if let Some((index, cell)) = self.cell(segment)
-                && let Some(piece) = self.pieces.get_mut(index)
-            {
-                piece.cells_mut()[cell][..header.len()].copy_from_slice(header);
+    pub(crate) fn lay_headers(&mut self, mut headers: &[u8], mut segments: &[SegmentRef]) {
+        while let Some(first) = segments.first() {
+            let len = usize::from(first.header_len);
+            let run = self.run(segments);
+            let (count, piece) = run.as_ref().map_or((1, None), |run| (run.segments, self.pieces.get_mut(run.piece)));
+            let Some((laid, later)) = headers.split_at_checked(count * len) else { return };
+            if let (Some(run), Some(piece)) = (run, piece) {
+                let cells = piece.cells_mut()[run.range].chunks_mut(run.stride);
+                for (cell, header) in cells.zip(laid.chunks_exact(len)) {
+                    cell[..len].copy_from_slice(header);
+                }
             }
+            headers = later;
+            segments = &segments[count..];
         }
     }
 
@@ -32,62 +40,57 @@ impl SendBuffer {
     /// bytes they have: what was acknowledged since is left out.
     pub(crate) fn frames<'a>(
         &'a self,
-        headers: &'a [u8],
-        segments: &[SegmentRef],
+        mut headers: &'a [u8],
+        mut segments: &[SegmentRef],
         out: &mut impl Extend<&'a [u8]>,
     ) -> usize {
         let mut total = 0;
-        let mut run: Option<Run> = None;
-        let mut at = 0;
-        for segment in segments {
-            let header = at..at + usize::from(segment.header_len);
-            at = header.end;
-            let next = match self.cell(segment) {
-                Some((index, cell)) => Run { piece: Some(index), range: cell },
-                None => Run { piece: None, range: header },
-            };
-            let whole = next.piece.is_some();
-            total += next.range.len();
-            run = Some(match run {
-                Some(run) if run.piece == next.piece && run.range.end == next.range.start => {
-                    Run { range: run.range.start..next.range.end, ..run }
+        while let Some(first) = segments.first() {
+            let len = usize::from(first.header_len);
+            let run = self.run(segments);
+            let count = run.as_ref().map_or(1, |run| run.segments);
+            let Some((header, later)) = headers.split_at_checked(count * len) else { break };
+            match run.and_then(|run| self.pieces.get(run.piece)?.cells().get(run.range)) {
+                Some(cells) => {
+                    out.extend([cells]);
+                    total += cells.len();
                 }
-                held => {
-                    self.emit(headers, held, out);
-                    next
+                None => {
+                    out.extend([header]);
+                    total += len + self.gather(first.payload(), out);
                 }
-            });
-            if !whole && segment.payload_len > 0 {
-                self.emit(headers, run.take(), out);
-                total += self.gather(segment.payload(), out);
             }
+            headers = later;
+            segments = &segments[count..];
         }
-        self.emit(headers, run, out);
         total
     }
 
-    fn emit<'a>(&'a self, headers: &'a [u8], run: Option<Run>, out: &mut impl Extend<&'a [u8]>) {
-        let Some(Run { piece, range }) = run else { return };
-        let memory = match piece {
-            Some(index) => self.pieces.get(index).map_or(&[][..], |piece| piece.cells()),
-            None => headers,
-        };
-        out.extend(memory.get(range));
-    }
-
-    /// The cell that a segment fits into, header and all, and its piece.
-    fn cell(&self, segment: &SegmentRef) -> Option<(usize, Range<usize>)> {
-        let payload = segment.payload();
-        if payload.is_empty() || payload.start < self.start || payload.end > self.end {
+    /// How many of `segments`, from the first on, lie in cells one after the other; `None` if the first does not.
+    fn run(&self, segments: &[SegmentRef]) -> Option<Run> {
+        let (first, rest) = segments.split_first()?;
+        let start = first.payload_start;
+        if first.payload_len == 0 || start < self.start || first.payload().end > self.end {
             return None;
         }
-        let index = self.find(payload.start);
-        let cell = self.pieces.get(index)?.cell(
-            segment.payload_start,
-            segment.header_len.into(),
-            segment.payload_len.into(),
-        )?;
+        let index = self.find(start);
+        let piece = self.pieces.get(index)?;
+        let (layout, mut range) = piece.cell(start, first.header_len.into(), first.payload_len.into())?;
         self.cursor.set(self.dropped + index as u64);
-        Some((index, cell))
+        let (mut segments, mut last) = (1, first);
+        for next in rest {
+            let follows = last.payload_len == layout.payload
+                && next.header_len == first.header_len
+                && next.payload_start == last.payload().end
+                && (1..=layout.payload).contains(&next.payload_len)
+                && next.payload().end <= piece.end();
+            if !follows {
+                break;
+            }
+            range.end += usize::from(next.header_len) + usize::from(next.payload_len);
+            segments += 1;
+            last = next;
+        }
+        Some(Run { segments, piece: index, range, stride: layout.stride() })
     }
 }

@@ -82,13 +82,17 @@ impl Cells {
         at.checked_sub(self.lead.into()).is_some_and(|at| at.is_multiple_of(self.layout.payload.into()))
     }
 
-    /// Appends one cell's share of `data`, of which `len` bytes were there before; gives how much that was.
-    fn append(&mut self, len: usize, data: &[u8]) -> usize {
-        let (at, rest) = self.place(len);
-        let taken = rest.min(data.len());
-        self.block.resize(at, 0);
-        self.block.extend_from_slice(&data[..taken]);
-        taken
+    /// Appends `data`, of which there is room for all, to the `len` bytes that were there before.
+    fn append(&mut self, len: usize, mut data: &[u8]) {
+        let (mut at, mut rest) = self.place(len);
+        while !data.is_empty() {
+            let (now, later) = data.split_at(rest.min(data.len()));
+            self.block.resize(at, 0);
+            self.block.extend_from_slice(now);
+            data = later;
+            at = self.block.len() + usize::from(self.layout.header);
+            rest = self.layout.payload.into();
+        }
     }
 }
 
@@ -118,19 +122,13 @@ impl Piece {
     /// Appends as much of `data` as there is room for; gives how much that was.
     pub(super) fn append(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.room());
-        let mut rest = &data[..taken];
-        while !rest.is_empty() {
-            let now = match &mut self.data {
-                Data::Copied(block) => {
-                    block.extend_from_slice(rest);
-                    rest.len()
-                }
-                Data::Laid(cells) => cells.append(self.len, rest),
-                Data::Kept(_) => return 0,
-            };
-            self.len += now;
-            rest = &rest[now..];
+        let data = &data[..taken];
+        match &mut self.data {
+            Data::Copied(block) => block.extend_from_slice(data),
+            Data::Laid(cells) => cells.append(self.len, data),
+            Data::Kept(_) => {}
         }
+        self.len += taken;
         taken
     }
 
@@ -163,8 +161,8 @@ impl Piece {
     }
 
     /// Where the cell is that a segment of `header` and `payload` bytes with its payload at offset `start` fits into,
-    /// from the header on; `None` if there is no such cell.
-    pub(super) fn cell(&self, start: u64, header: usize, payload: usize) -> Option<Range<usize>> {
+    /// from the header on, and the layout; `None` if there is no such cell.
+    pub(super) fn cell(&self, start: u64, header: usize, payload: usize) -> Option<(Layout, Range<usize>)> {
         let Data::Laid(cells) = &self.data else { return None };
         let at = start.checked_sub(self.start)? as usize;
         let fits = header == usize::from(cells.layout.header)
@@ -173,7 +171,7 @@ impl Piece {
             && cells.begins(at);
         fits.then(|| {
             let (place, _) = cells.place(at);
-            place - header..place + payload
+            (cells.layout, place - header..place + payload)
         })
     }
 

@@ -52,7 +52,7 @@ fn a_place_that_cannot_be_written_ends_the_log() {
     // A file cannot be a directory.
     let path = std::env::current_exe().unwrap().join("log");
     log.open(path, |log| assert!(log.record(&"begin")));
-    assert!(log.hand_over() && !log.has_failed());
+    assert!(!log.has_failed() && log.hand_over());
     writer::wait();
     assert!(log.has_failed());
 }

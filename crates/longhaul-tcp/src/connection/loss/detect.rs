@@ -131,13 +131,13 @@ impl Connection {
             self.pmtu.on_probe_lost(self.now);
             self.loss.mtu_probe_lost += record.sequence_len();
         }
-        if self.wants_segments {
+        if let Some(segments) = &mut self.segments {
             let burst = self.snd.board.burst_of(&record);
             let mut segment = LostSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
             segment.tag = burst.tag;
             segment.in_flight_at_send = Bytes(burst.in_flight);
             segment.lost_at_send = Bytes(burst.lost);
-            self.lost_segments.push(segment);
+            segments.lost.push(segment);
         }
     }
 }
