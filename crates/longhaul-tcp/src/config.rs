@@ -16,7 +16,7 @@ pub struct Config {
     pub send_buffer: usize,
     /// [`Connection::write`](crate::Connection::write) takes no more while as many bytes wait to be sent for the first
     /// time. Small values keep data with the application until it can leave. `None` is 256 KiB while the congestion
-    /// window or the pacer keeps it back, and all of `send_buffer` while the peer's window does.
+    /// window or the pacer keeps it back, and 4 MiB while the peer's window does.
     pub notsent_lowat: Option<usize>,
     /// The receive window's size at the start.
     pub recv_buffer: usize,
@@ -93,10 +93,11 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             congestion: longhaul_cc::Congestion::default(),
-            send_buffer: 4 << 20,
+            send_buffer: 64 << 20,
             notsent_lowat: None,
             recv_buffer: 256 << 10,
-            recv_buffer_max: 64 << 20,
+            // What a window scale of 10 reaches: one more would make windows come in units of 2 KiB.
+            recv_buffer_max: 0xffff << 10,
             base_plpmtu: 1232,
             max_plpmtu: 1472,
             nagle: true,

@@ -12,6 +12,8 @@ pub(super) const MIN_PEER_MSS: u16 = 128;
 /// is woken. More costs memory, and goes cold in the processor's caches before it leaves: with 4 MiB a gigabyte took a
 /// fifth more of the processor's time on a busy machine, though no more on an idle one.
 const AHEAD: u64 = 256 << 10;
+/// The same ahead of a window that the peer keeps closed.
+const BEFORE_WINDOW: u64 = 4 << 20;
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -77,11 +79,11 @@ impl Sender {
         self.buffer.free().min(usize::try_from(below).unwrap_or(usize::MAX))
     }
 
-    /// What waits for the peer's window may fill the buffer: it is the peer that is behind, and a writer that would
-    /// read before it goes on must not be kept for longer than the buffer's size calls for.
+    /// More may wait for the peer's window: it is the peer that is behind, and a writer that is about to read, which is
+    /// what the peer may be waiting for, is let go on to that.
     fn lowat(&self) -> u64 {
         let waits_for_window = self.window_edge().saturating_sub(self.nxt) < u64::from(self.peer_mss);
-        self.lowat.unwrap_or(if waits_for_window { u64::MAX } else { AHEAD })
+        self.lowat.unwrap_or(if waits_for_window { BEFORE_WINDOW } else { AHEAD })
     }
 
     /// Whether a waiting writer is to be woken: for a fair piece, not for every segment.

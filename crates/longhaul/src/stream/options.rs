@@ -118,7 +118,7 @@ impl TcpStream {
 
     /// Lets writes wait while as many bytes were never sent, so that they stay with the application until they can
     /// leave (`TCP_NOTSENT_LOWAT`). With `None`, the default, it is 256 KiB while congestion control keeps data back, and
-    /// the whole send buffer while the peer's window does.
+    /// 4 MiB while the peer's window does.
     ///
     /// # Errors
     /// `NotConnected` if there is no connection left.
