@@ -79,9 +79,20 @@ struct Undo {
     /// Bytes retransmitted since, less those the peer reported as duplicates.
     retransmitted: u64,
     any: bool,
-    /// TSval of the first retransmission (Eifel).
-    first_value: Option<u32>,
+    eifel: Eifel,
     timeout: bool,
+}
+
+/// The Eifel detection (RFC 3522): one ACK of an episode can tell.
+#[derive(Clone, Copy, Debug, Default)]
+enum Eifel {
+    /// Nothing was retransmitted yet.
+    #[default]
+    Unsent,
+    /// The TSval of the first retransmission; new data was not acknowledged since.
+    Sent(u32),
+    /// The first ACK of new data since has come. What it or later ones echo may be any retransmission.
+    Over,
 }
 
 /// F-RTO (RFC 5682): what was sent before the timeout and is acknowledged without retransmission shows that the
@@ -205,7 +216,9 @@ impl Loss {
         if let Some(undo) = &mut self.undo {
             undo.any = true;
             undo.retransmitted += record.sequence_len();
-            undo.first_value.get_or_insert(value);
+            if let Eifel::Unsent = undo.eifel {
+                undo.eifel = Eifel::Sent(value);
+            }
         }
     }
 

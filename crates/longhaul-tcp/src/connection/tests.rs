@@ -208,3 +208,20 @@ fn a_sender_that_is_not_polled_waits_for_the_processor() {
     net.now += Span::from_millis(5);
     assert_eq!(seconds(&net), Span::from_millis(7));
 }
+
+/// A queue that overflows in slow start takes every second segment of a window; the repair takes round trips, and every
+/// loss of it is real.
+#[test]
+fn a_long_recovery_is_not_taken_for_spurious() {
+    let mut net = Net::new(Span::from_millis(50));
+    let ids = net.connect(Config::default());
+    let mut data = 0;
+    net.lose = Box::new(move |_, from, datagram| {
+        data += u64::from(from == 0 && datagram.len() > 1000);
+        from == 0 && (1000..2000).contains(&data) && data % 2 == 0
+    });
+    let info = net.transfer(ids, 6_000_000, Span::from_secs(30));
+    assert!(info.bytes_lost >= 400 * 1448, "{}", info.bytes_lost);
+    assert_eq!((info.spurious_recoveries, info.timeouts), (0, 0));
+    assert!(info.recoveries <= 2, "{}", info.recoveries);
+}

@@ -4,7 +4,7 @@ use longhaul_cc::PathEvent;
 use longhaul_units::{Bytes, Time};
 
 use super::super::Connection;
-use super::{AckOutcome, Frto, Phase, REO_WND_PERSIST};
+use super::{AckOutcome, Eifel, Frto, Phase, REO_WND_PERSIST, Undo};
 use crate::seq;
 
 impl Connection {
@@ -15,13 +15,12 @@ impl Connection {
         let reported = undo.any && undo.retransmitted == 0;
         // Eifel (RFC 3522): the first ACK of new data echoes a timestamp older than the first retransmission's.
         let original = ack.una_advanced > 0
-            && matches!((ack.echo, undo.first_value), (Some(echo), Some(first)) if seq::later(first, echo));
+            && matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo));
         let forward = undo.timeout && ack.proves_spurious;
-        if ack.una_advanced > 0 && undo.first_value.is_some() && !original {
-            // Only the first such ACK can tell.
-            if let Some(undo) = &mut self.loss.undo {
-                undo.first_value = None;
-            }
+        if ack.una_advanced > 0
+            && let Some(Undo { eifel: eifel @ Eifel::Sent(_), .. }) = &mut self.loss.undo
+        {
+            *eifel = Eifel::Over;
         }
         if !(reported || original || forward) {
             self.advance_frto(ack);
