@@ -7,6 +7,7 @@
 
 pub mod bulk;
 pub mod contest;
+pub mod emulated;
 pub mod loopback;
 pub mod meter;
 pub mod report;

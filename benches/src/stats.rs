@@ -35,6 +35,23 @@ pub fn percentile(sorted: &[f64], percent: usize) -> f64 {
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)
 }
 
+/// Lower quartile, median and upper quartile of `values`, interpolated between the two nearest; not-a-numbers when there
+/// are none.
+#[must_use]
+pub fn quartiles(values: &[f64]) -> [f64; 3] {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    [0.25, 0.5, 0.75].map(|q| {
+        let at = q * sorted.len().saturating_sub(1) as f64;
+        let (low, part) = (at.floor() as usize, at.fract());
+        match (sorted.get(low), sorted.get(low + 1)) {
+            (Some(a), Some(b)) if part > 0.0 => a + (b - a) * part,
+            (Some(a), _) => *a,
+            (None, _) => f64::NAN,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +62,14 @@ mod tests {
         assert_eq!((odd.median, odd.min, odd.max), (2.0, 1.0, 3.0));
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
         assert!(Spread::of([]).median.is_nan());
+    }
+
+    #[test]
+    fn quartiles_lie_between_neighbours() {
+        assert_eq!(quartiles(&[4.0, 1.0, 3.0, 2.0, 5.0]), [2.0, 3.0, 4.0]);
+        assert_eq!(quartiles(&[1.0, 2.0]), [1.25, 1.5, 1.75]);
+        assert_eq!(quartiles(&[7.0]), [7.0; 3]);
+        assert!(quartiles(&[]).iter().all(|q| q.is_nan()));
     }
 
     #[test]

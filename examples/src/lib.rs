@@ -1,10 +1,11 @@
 //! What the example programs share.
 //!
 //! `receive` and `send` are the two ends of [`protocol`], which carries files over one connection; `quickstart` runs
-//! both in one process. [`shim`] joins longhaul's datagrams to a kernel's TCP.
+//! both in one process. [`perf`] measures what a path carries. [`shim`] joins longhaul's datagrams to a kernel's TCP.
 #![forbid(unsafe_code)]
 
 pub mod files;
+pub mod perf;
 pub mod progress;
 pub mod protocol;
 pub mod receiver;

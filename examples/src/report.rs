@@ -26,6 +26,52 @@ impl Stopwatch {
     }
 }
 
+/// A moment of the calendar.
+#[derive(Clone, Copy, Debug)]
+pub struct WallClock(u64);
+
+impl WallClock {
+    /// Now; the epoch's beginning if the system's clock is before it.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "reports for people say when it was")]
+    pub fn now() -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self(since.unwrap_or_default().as_secs())
+    }
+
+    /// Seconds since 1970.
+    #[must_use]
+    pub fn seconds(self) -> u64 {
+        self.0
+    }
+
+    /// As HTTP writes it (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+    #[must_use]
+    pub fn http_date(self) -> String {
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        let (mut days, time) = (self.0 / 86_400, self.0 % 86_400);
+        let weekday = WEEKDAYS[(days % 7) as usize];
+        let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let mut year = 1970;
+        while days >= 365 + u64::from(leap(year)) {
+            days -= 365 + u64::from(leap(year));
+            year += 1;
+        }
+        let february = 28 + u64::from(leap(year));
+        let mut month = "";
+        for (name, length) in MONTHS.iter().zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
+            month = name;
+            if days < length {
+                break;
+            }
+            days -= length;
+        }
+        let (hours, minutes, seconds) = (time / 3600, time / 60 % 60, time % 60);
+        format!("{weekday}, {:02} {month} {year} {hours:02}:{minutes:02}:{seconds:02} GMT", days + 1)
+    }
+}
+
 /// A file that arrived whole, as its sender saw it: one line of `send --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sent {
@@ -133,6 +179,15 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 9110's example, the epoch, and a leap day of a century.
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(WallClock(784_111_777).http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(WallClock(0).http_date(), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(WallClock(951_868_799).http_date(), "Tue, 29 Feb 2000 23:59:59 GMT");
+        assert_eq!(WallClock(1_795_246_979).http_date(), "Sat, 21 Nov 2026 07:42:59 GMT");
+    }
 
     #[test]
     fn a_report_counts_one_file_only() {

@@ -315,7 +315,7 @@ fn open(socket: std::net::UdpSocket) -> io::Result<AsyncFd<UdpSocket>> {
 }
 
 #[allow(deprecated, reason = "from tokio 1.54 on: its successor is unsafe, for types that replace their descriptor")]
-fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<AsyncFd<T>> {
+pub(crate) fn async_fd<T: std::os::fd::AsRawFd>(inner: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::new(inner)
 }
 

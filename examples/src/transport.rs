@@ -20,7 +20,7 @@ const BACKLOG: u32 = 1024;
 #[derive(Clone, Debug, clap::Args)]
 pub struct TransportArgs {
     /// Congestion control, by name or composition; `list` prints what there is
-    #[arg(long, value_name = "SPEC", value_parser = parse_congestion)]
+    #[arg(short = 'C', long, value_name = "SPEC", value_parser = parse_congestion)]
     pub congestion: Option<Choice>,
     /// Capture the connections' packets, as plain TCP, for Wireshark, tshark and tcptrace
     #[arg(long, value_name = "FILE")]
@@ -64,7 +64,7 @@ pub enum Choice {
 }
 
 fn parse_congestion(text: &str) -> Result<Choice, longhaul::cc::registry::SpecError> {
-    if text == "list" { Ok(Choice::List) } else { text.parse().map(Choice::Use) }
+    if matches!(text, "list" | "help") { Ok(Choice::List) } else { text.parse().map(Choice::Use) }
 }
 
 impl TransportArgs {
@@ -80,6 +80,32 @@ impl TransportArgs {
         let mut other = Self { pcap: None, ..self.clone() };
         other.qlog_environment.file = None;
         other
+    }
+
+    /// The same without captures and logs, for a connection of which nobody wants any.
+    #[must_use]
+    pub fn unlogged(&self) -> Self {
+        Self { pcap: None, qlog: None, qlog_environment: QlogEnvironment::default(), ..self.clone() }
+    }
+
+    /// The same for the `index`th of several connections that are opened one by one, from 0: one file holds one of
+    /// them, so that from the second on the capture's name ends in its number.
+    #[must_use]
+    pub fn for_connection(&self, index: usize) -> Self {
+        let mut options = self.clone();
+        if index > 0 {
+            options.qlog_environment.file = None;
+            options.pcap = self.pcap.as_ref().map(|file| {
+                let mut name = file.file_stem().unwrap_or_default().to_owned();
+                name.push(format!("-{}", index + 1));
+                if let Some(extension) = file.extension() {
+                    name.push(".");
+                    name.push(extension);
+                }
+                file.with_file_name(name)
+            });
+        }
+        options
     }
 
     /// How long a silent peer is waited for.
@@ -116,7 +142,10 @@ impl TransportArgs {
     }
 
     /// A socket for `address` with the settings of the command line.
-    fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
+    ///
+    /// # Errors
+    /// The system's, and those of files that cannot be written.
+    pub fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         if let Some(Choice::Use(congestion)) = &self.congestion {
             socket.set_congestion(congestion.clone())?;

@@ -49,8 +49,8 @@ impl Tap for WireTap {
         }
         let [a, b] = &mut wire.sides;
         let result = match sighting {
-            Sighting::Sent(0, _) => a.on_sent(now, b, header, payload),
-            Sighting::Sent(_, _) => b.on_sent(now, a, header, payload),
+            Sighting::Sent(0) => a.on_sent(now, b, header, payload),
+            Sighting::Sent(_) => b.on_sent(now, a, header, payload),
             Sighting::Received(0) => {
                 a.on_arrival(now, b, header, payload);
                 Ok(())

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_sim::{LinkConfig, Packet, Plan, Setup, Sighting, Sim, Tap};
+use longhaul_link::{Corruption, LinkConfig, LinkRate, Loss};
+use longhaul_sim::{Packet, Plan, Setup, Sighting, Sim, Tap};
 use longhaul_tcp::{Config, Ecn, State};
 use longhaul_tests::Victim;
 use longhaul_tests::victim::plain_config;
@@ -19,7 +20,7 @@ fn datagram(header: &Header, payload: &[u8]) -> Vec<u8> {
 }
 
 fn packet(from: SocketAddr, to: SocketAddr, header: &Header, payload: &[u8]) -> Packet {
-    Packet { from, to, ecn: Ecn::NotEct, dscp: 0, payload: datagram(header, payload) }
+    Packet { from, to, ecn: Ecn::NotEct, dscp: 0, payload: datagram(header, payload), zeros: 0 }
 }
 
 fn stranger(number: u32) -> SocketAddr {
@@ -116,7 +117,7 @@ fn strays_between_two_endpoints_die_out() {
     for bits in 0..512u16 {
         for (options, payload) in [(false, 0), (true, 0), (false, 100)] {
             let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(Span::from_millis(10))));
-            sim.listen();
+            sim.listen(0);
             let count = Rc::new(RefCell::new((0, Time::ZERO)));
             sim.add_tap(Count(Rc::clone(&count)));
             let mut header = syn(1, options);
@@ -241,7 +242,7 @@ type Trace = Vec<(Time, usize, Vec<u8>)>;
 
 impl Tap for Honest {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        let Sighting::Sent(host, _) = sighting else { return };
+        let Sighting::Sent(host) = sighting else { return };
         if self.0.contains(&packet.from) && self.0.contains(&packet.to) {
             self.1.borrow_mut().push((now, host, packet.payload.clone()));
         }
@@ -253,12 +254,11 @@ impl Tap for Honest {
 #[test]
 fn floods_about_others_leave_no_trace() {
     let run = |flood: bool| {
-        let mut link = LinkConfig::delay(Span::from_millis(10));
-        link.rate = Some(Rate::from_bits_per_sec(20_000_000));
+        let link = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(10));
         let mut setup = Setup::symmetric(3, link);
         setup.hosts[1].endpoint.initial_sequence = Some(500);
         // Answers to strangers would share the link out of the server: not what is tested here.
-        setup.links[1].rate = None;
+        setup.link_mut(1).rate = LinkRate::Unlimited;
         let mut sim = Sim::new(setup);
         let seen = Rc::new(RefCell::new(Vec::new()));
         let (a, b) = (sim.host(0).address, sim.host(1).address);
@@ -291,8 +291,8 @@ fn floods_about_others_leave_no_trace() {
 #[test]
 fn unseen_corruption_is_survived() {
     for seed in 0..60 {
-        let mut link = LinkConfig::delay(Span::from_millis(5));
-        (link.corruption, link.corruption_unseen, link.loss) = (0.2, 1.0, 0.02);
+        let mut link = LinkConfig::delay(Span::from_millis(5)).loss(Loss::Uniform(0.02));
+        link.corruption = Corruption { share: 0.2, unseen: 1.0 };
         let mut setup = Setup::symmetric(seed, link);
         for host in &mut setup.hosts {
             let config = Arc::make_mut(&mut host.config);

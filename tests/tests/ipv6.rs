@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use longhaul_sim::{LinkConfig, Packet, Plan, QueueLimit, Reordering, Setup, Sighting, Sim, Tap, UDP_HEADER};
+use longhaul_link::{Corruption, Limit, LinkConfig, Loss, Mtu, Reordering};
+use longhaul_sim::{Packet, Plan, Setup, Sighting, Sim, Tap, UDP_HEADER};
 use longhaul_tests::Watch;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Segment};
@@ -57,13 +58,12 @@ fn exchange(setup: Setup) -> Sizes {
 #[test]
 fn bulk_arrives_intact_over_a_rough_path() {
     for seed in 0..20 {
-        let mut link = LinkConfig::delay(Span::from_millis(20));
-        link.rate = Some(Rate::from_bits_per_sec(20_000_000));
-        link.queue = QueueLimit::Packets(60);
-        link.loss = 0.02;
+        let mut link = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(20))
+            .queue(Limit::Packets(59))
+            .loss(Loss::Uniform(0.02));
         link.duplication = 0.01;
-        link.corruption = 0.01;
-        link.reordering = Some(Reordering { share: 0.05, delay: Span::from_millis(10) });
+        link.corruption = Corruption { share: 0.01, unseen: 0.0 };
+        link.reordering = Some(Reordering::Late { share: 0.05, least: Span::ZERO, most: Span::from_millis(10) });
         let sizes = exchange(Setup::symmetric(seed, link).over_ipv6());
         assert!(sizes.packets[0] > 2_000 && sizes.packets[1] == 0, "{:?}", sizes.packets);
     }
@@ -73,12 +73,12 @@ fn bulk_arrives_intact_over_a_rough_path() {
 /// exactly the MTU, and what is longer vanishes.
 #[test]
 fn packets_grow_to_the_path_and_not_beyond() {
-    let link = |ip: usize| {
+    let link = || {
         let mut link = LinkConfig::delay(Span::from_millis(10));
-        link.black_hole = Some((Time::ZERO, MTU - ip - UDP_HEADER));
+        link.mtu = Some(Mtu { from: Time::ZERO, size: MTU as u32 });
         link
     };
-    let over = [(IPV4, Setup::symmetric(1, link(IPV4))), (IPV6, Setup::symmetric(1, link(IPV6)).over_ipv6())];
+    let over = [(IPV4, Setup::symmetric(1, link())), (IPV6, Setup::symmetric(1, link()).over_ipv6())];
     for (ip, setup) in over {
         let sizes = exchange(setup);
         let mss = MTU - ip - UDP_HEADER - CheshireCodec::HEADER_LEN;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use longhaul_sim::{Close, LinkConfig, Pattern, Plan, Setup, Sim};
+use longhaul_link::{Discipline, Limit, LinkConfig, Mtu, Outage, OutageKind, QueueConfig};
+use longhaul_sim::{Close, Pattern, Plan, Setup, Sim};
 use longhaul_tcp::{Config, ConnectionError, Endpoint, EndpointConfig, State};
 use longhaul_tests::victim::plain_config;
 use longhaul_tests::{Victim, Watch};
@@ -26,6 +27,14 @@ fn delay(millis: u64) -> LinkConfig {
 fn at(span: Span) -> Time {
     Time::ZERO + span
 }
+
+/// Everything that is sent meanwhile is lost.
+fn outage(from: Time, until: Time) -> Outage {
+    Outage { from, until, kind: OutageKind::Lose }
+}
+
+/// Bytes of headers before a segment.
+const IPV4_AND_UDP: u32 = 28;
 
 /// RFC 7323, section 5.5: a timestamp remembered for too long proves nothing. Microsecond ticks turn their sign after
 /// 36 minutes, millisecond ticks after 25 days.
@@ -62,7 +71,7 @@ fn a_lost_window_update_is_found_by_a_probe() {
     let mut setup = setup(delay(10), |config| {
         (config.recv_buffer, config.recv_buffer_max) = (20_000, 20_000);
     });
-    setup.links[1].outages = vec![(at(hour), at(hour + Span::from_secs(5)))];
+    setup.link_mut(1).outages = vec![outage(at(hour), at(hour + Span::from_secs(5)))];
     let mut sim = Sim::new(setup);
     let mut watch = Watch::new(&mut sim, MIN_RTO);
     let mut late = Plan::sink();
@@ -80,8 +89,8 @@ fn a_peer_that_vanishes_is_given_up() {
     for (timeout, least, most) in [(None, 100, 1_200), (Some(10), 9, 12)] {
         let gone = at(Span::from_secs(1));
         let mut setup = setup(delay(10), |config| config.user_timeout = timeout.map(Span::from_secs));
-        for link in &mut setup.links {
-            link.outages = vec![(gone, Time::MAX)];
+        for link in 0..2 {
+            setup.link_mut(link).outages = vec![outage(gone, Time::MAX)];
         }
         let mut sim = Sim::new(setup);
         let mut talk = Plan::bulk(100_000);
@@ -140,7 +149,7 @@ fn time_wait_lasts_twice_the_segment_lifetime() {
 #[test]
 fn a_restarted_peer_connects_again() {
     let mut sim = Sim::new(setup(delay(10), |_| {}));
-    sim.listen();
+    sim.listen(0);
     let mut idle = Plan::sink();
     idle.close = Close::Never;
     let (client, _) = sim.open(idle, idle);
@@ -150,7 +159,7 @@ fn a_restarted_peer_connects_again() {
     host.endpoint = Endpoint::new(EndpointConfig::new([99; 32]), clock);
     host.sessions.clear();
     sim.expect(0, Plan::bulk(1_000), Pattern::new(8), Pattern::new(9));
-    let again = sim.open_from(1, Plan::bulk(500), Pattern::new(9), Pattern::new(8)).unwrap();
+    let again = sim.open_from(1, 0, Plan::bulk(500), Pattern::new(9), Pattern::new(8)).unwrap();
     // The second SYN leaves a second after the first.
     assert!(sim.run(Span::from_millis(1_200), |sim| sim.session(again).released));
     assert!(sim.session(again).ended_well());
@@ -162,12 +171,12 @@ fn simultaneous_open_and_close() {
     for millis in [0, 1, 50] {
         for scaling in [false, true] {
             let mut sim = Sim::new(setup(delay(millis), |config| config.window_scaling = scaling));
-            sim.listen();
+            sim.listen(0);
             let mut watch = Watch::new(&mut sim, MIN_RTO);
             let (a, b) = (Pattern::new(0), Pattern::new(1));
             // Neither SYN has arrived when the second leaves.
-            let first = sim.open_from(0, Plan::bulk(200_000), a, b).unwrap();
-            let second = sim.open_from(1, Plan::bulk(200_000), b, a).unwrap();
+            let first = sim.open_from(0, 1, Plan::bulk(200_000), a, b).unwrap();
+            let second = sim.open_from(1, 0, Plan::bulk(200_000), b, a).unwrap();
             watch.run(&mut sim, Span::from_secs(60), Sim::all_done).unwrap();
             assert!(sim.session(first).ended_well() && sim.session(second).ended_well());
             // Both sent their FIN before they saw the other's: both wait.
@@ -187,7 +196,7 @@ fn clocks_may_jump() {
     for jump in [1, 3_600_000, 30 * day, 4_294_967_296, 60 * day] {
         for (timestamps, keep_alive) in [(true, false), (false, true), (true, true)] {
             let mut link = delay(20);
-            link.rate = Some(Rate::from_bits_per_sec(10_000_000));
+            link.rate = Rate::from_bits_per_sec(10_000_000).into();
             let mut sim = Sim::new(setup(link, |config| {
                 config.timestamps = timestamps;
                 config.user_timeout = Some(Span::from_secs(30));
@@ -253,8 +262,8 @@ fn time_that_goes_back_stands_still() {
 fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
     for (from, size) in [(0, 1_300), (0, 1_232), (2, 1_300), (2, 1_240)] {
         let mut link = delay(10);
-        link.rate = Some(Rate::from_bits_per_sec(5_000_000));
-        link.black_hole = Some((at(Span::from_secs(from)), size));
+        link.rate = Rate::from_bits_per_sec(5_000_000).into();
+        link.mtu = Some(Mtu { from: at(Span::from_secs(from)), size: size + IPV4_AND_UDP });
         let mut sim = Sim::new(setup(link, |_| {}));
         let mut watch = Watch::new(&mut sim, MIN_RTO);
         let (client, server) = sim.open(Plan::bulk(4_000_000), Plan::sink());
@@ -269,9 +278,9 @@ fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
 fn the_path_mtu_is_found() {
     for (size, found) in [(9_000, 1_472..=1_472), (1_400, 1_380..=1_400), (1_300, 1_280..=1_300)] {
         let mut link = delay(10);
-        link.black_hole = Some((Time::ZERO, size));
-        link.rate = Some(Rate::from_bits_per_sec(30_000_000));
-        link.queue = longhaul_sim::QueueLimit::Packets(100);
+        link.mtu = Some(Mtu { from: Time::ZERO, size: size + IPV4_AND_UDP });
+        link.rate = Rate::from_bits_per_sec(30_000_000).into();
+        link.queue = Limit::Packets(99).into();
         let mut sim = Sim::new(setup(link, |_| {}));
         let (client, _) = sim.open(Plan::bulk(8_000_000), Plan::sink());
         let mut best = (0, 0);
@@ -290,15 +299,13 @@ fn the_path_mtu_is_found() {
 /// RFC 3168: marks alone bring the window down.
 #[test]
 fn congestion_marks_keep_the_queue_from_overflowing() {
-    let mut link = delay(20);
-    link.rate = Some(Rate::from_bits_per_sec(10_000_000));
-    link.queue = longhaul_sim::QueueLimit::Packets(400);
-    link.mark_above = Some(30_000);
+    let queue = QueueConfig::from(Discipline::DropTail { mark_above: Some(30_000) }).limit(Limit::Packets(399));
+    let link = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), Span::from_millis(20)).queue(queue);
     let mut sim = Sim::new(setup(link, |_| {}));
     let mut watch = Watch::new(&mut sim, MIN_RTO);
     let (_, server) = sim.open(Plan::bulk(10_000_000), Plan::sink());
     watch.run(&mut sim, Span::from_secs(20), Sim::all_done).unwrap();
     assert_eq!(sim.session(server).read, 10_000_000);
-    let stats = sim.link_mut(0).stats();
-    assert!(stats.marked > 0 && stats.queue_full == 0, "{stats:?}");
+    let stats = sim.link(0).stats().all();
+    assert!(stats.marked > 0 && stats.dropped_total() == 0, "{stats:?}");
 }

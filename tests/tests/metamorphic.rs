@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_sim::{LinkConfig, Packet, Plan, QueueLimit, Reordering, Setup, Sighting, Sim, Tap};
+use longhaul_link::{Limit, LinkConfig, Loss, Reordering};
+use longhaul_sim::{Packet, Plan, Setup, Sighting, Sim, Tap};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Flags, Header, SackBlock, Segment};
 use proptest::prelude::*;
@@ -52,7 +53,7 @@ struct Shared(Rc<RefCell<Normal>>);
 
 impl Tap for Shared {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        let Sighting::Sent(host, _) = sighting else { return };
+        let Sighting::Sent(host) = sighting else { return };
         let segment = Segment::parse::<CheshireCodec>(&packet.payload).expect("hosts send segments");
         let (mut header, len) = (segment.header, segment.payload.len());
         let mut normal = self.0.borrow_mut();
@@ -93,11 +94,12 @@ struct Outcome {
 }
 
 fn run(shape: &Shape, isn: [u32; 2], ahead: [Span; 2]) -> Outcome {
-    let mut link = LinkConfig::delay(Span::from_millis(shape.millis));
-    link.rate = Some(Rate::from_bits_per_sec(20_000_000));
-    link.queue = QueueLimit::Packets(50);
-    (link.loss, link.duplication) = (shape.loss, shape.duplication);
-    link.reordering = Some(Reordering { share: shape.reordering, delay: Span::from_millis(30) });
+    let mut link = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(shape.millis))
+        .queue(Limit::Packets(49))
+        .loss(Loss::Uniform(shape.loss));
+    link.duplication = shape.duplication;
+    let most = Span::from_millis(30);
+    link.reordering = Some(Reordering::Late { share: shape.reordering, least: Span::ZERO, most });
     let mut setup = Setup::symmetric(shape.seed, link);
     for (i, host) in setup.hosts.iter_mut().enumerate() {
         host.endpoint.initial_sequence = Some(isn[i]);

@@ -7,7 +7,8 @@ use longhaul_cc::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Detection, Needs, Path, PathEvent, Sent,
     Snapshot, Timeout, TxId,
 };
-use longhaul_sim::{LinkConfig, Plan, Setup, Sim};
+use longhaul_link::{LinkConfig, Loss};
+use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 /// What was told of one transmission.
@@ -193,9 +194,8 @@ impl ControllerFactory for RecorderFactory {
 
 /// A megabyte over a path that loses; what the sender's controller was told.
 fn transfer(seed: u64, detection: Detection, asks: bool) -> Arc<Mutex<Record>> {
-    let mut link = LinkConfig::delay(Span::from_millis(10));
-    link.rate = Some(Rate::from_bits_per_sec(20_000_000));
-    link.loss = 0.03;
+    let rate = Rate::from_bits_per_sec(20_000_000);
+    let link = LinkConfig::new(rate, Span::from_millis(10)).loss(Loss::Uniform(0.03));
     let mut setup = Setup::symmetric(seed, link);
     let record = Arc::default();
     let factory = RecorderFactory { asks, detection, record: Arc::clone(&record) };

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use longhaul_cc::registry;
-use longhaul_sim::{Begin, Close, LinkConfig, Plan, QueueLimit, Reordering, Setup, Sim};
+use longhaul_link::topology::Duplex;
+use longhaul_link::{Corruption, Discipline, Limit, LinkConfig, LinkRate, Loss, QueueConfig, Reordering};
+use longhaul_sim::{Begin, Close, Plan, Setup, Sim};
 use longhaul_tcp::{Config, ConnectionError, KeepAlive};
 use longhaul_tests::Watch;
 use longhaul_units::{Rate, Span, Time};
@@ -37,15 +39,19 @@ fn link() -> impl Strategy<Value = LinkConfig> {
     let reordering = prop_oneof![Just(None), (0.0..0.3f64, 0u64..100).prop_map(Some)];
     (rate, delay, loss, rare(), rare(), reordering, 0.0..10.0f64).prop_map(
         |(rate, delay, loss, duplication, corruption, reordering, bdps)| {
-            let mut link = LinkConfig::delay(Span::from_nanos(delay));
-            link.rate = rate;
+            let mut link = LinkConfig::delay(Span::from_nanos(delay)).loss(Loss::Uniform(loss));
+            link.rate = rate.map_or(LinkRate::Unlimited, LinkRate::from);
             let bdp = rate.map_or(0, |r| r.bytes_in(link.delay * 2).0) as f64;
-            link.queue = QueueLimit::Bytes((bdp * bdps) as usize + 1_500);
-            link.loss = loss;
+            let mark_above = Some((bdp / 2.0) as u64 + 3_000);
+            let queue = QueueConfig::from(Discipline::DropTail { mark_above });
+            link.queue = queue.limit(Limit::Bytes((bdp * bdps) as u64 + 1_500));
             link.duplication = duplication;
-            link.corruption = corruption;
-            link.reordering = reordering.map(|(share, ms)| Reordering { share, delay: Span::from_millis(ms) });
-            link.mark_above = Some((bdp / 2.0) as usize + 3_000);
+            link.corruption = Corruption { share: corruption, unseen: 0.0 };
+            link.reordering = reordering.map(|(share, ms)| Reordering::Late {
+                share,
+                least: Span::ZERO,
+                most: Span::from_millis(ms),
+            });
             link
         },
     )
@@ -103,14 +109,14 @@ impl Options {
 struct Case {
     seed: u64,
     isn: [u32; 2],
-    links: [LinkConfig; 2],
+    links: Duplex,
     plans: [Plan; 2],
     options: [Options; 2],
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let pair = || (options(), options()).prop_map(|(a, b)| [a, b]);
-    let links = (link(), link()).prop_map(|(a, b)| [a, b]);
+    let links = (link(), link()).prop_map(|(there, back)| Duplex { there, back });
     (any::<u64>(), [isn(), isn()], links, [plan(), plan()], pair())
         .prop_map(|(seed, isn, links, plans, options)| Case { seed, isn, links, plans, options })
         // Two sides that both wait for the other's end wait for ever.
@@ -122,8 +128,7 @@ fn case() -> impl Strategy<Value = Case> {
 
 impl Case {
     fn sim(&self) -> Sim {
-        let mut setup = Setup::symmetric(self.seed, LinkConfig::delay(Span::ZERO));
-        setup.links = self.links.clone();
+        let mut setup = Setup::pair(self.seed, self.links.clone());
         for (host, (isn, options)) in setup.hosts.iter_mut().zip(self.isn.into_iter().zip(&self.options)) {
             host.endpoint.initial_sequence = Some(isn);
             host.config = Arc::new(options.config());
@@ -152,7 +157,8 @@ impl Case {
         watch.run(&mut sim, Span::from_secs(3_600), |sim| sim.all_done() || sim.host(0).sessions[0].error.is_some())?;
         if let Some(error) = sim.session(client).error {
             // A typed error is an answer, when the handshake or everything else is lost too often.
-            let lossy = self.links[0].loss + self.links[1].loss > 0.1;
+            let loss = |link: &LinkConfig| if let Loss::Uniform(loss) = link.loss { loss } else { 0.0 };
+            let lossy = loss(&self.links.there) + loss(&self.links.back) > 0.1;
             let refused = sim.host(1).sessions.is_empty();
             // The peer may have given up by itself: with an error, or after some FINs that nothing came back to.
             let gave_up = error == ConnectionError::TimedOut
@@ -165,7 +171,7 @@ impl Case {
         }
         // Lossless from here on: what is left must go away.
         for number in 0..2 {
-            sim.link_mut(number).config = LinkConfig::delay(Span::from_millis(1));
+            sim.reconfigure(number, LinkConfig::delay(Span::from_millis(1))).expect("a link that only delays");
         }
         watch.run(&mut sim, Span::from_secs(3_600), Sim::is_quiet)?;
         let memory = [sim.host(0), sim.host(1)].map(|h| h.endpoint.memory());

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_sim::{LinkConfig, Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
+use longhaul_link::{LinkConfig, Outage, OutageKind};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
 use longhaul_tcp::{Config, ConnectionError, Info, State};
 use longhaul_tests::victim::{BUFFER, Reply, plain_config};
 use longhaul_tests::{Victim, Watch};
@@ -23,7 +24,7 @@ struct DataSent(Rc<RefCell<Vec<(Time, usize)>>>);
 impl Tap for DataSent {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
         let Ok(segment) = Segment::parse::<CheshireCodec>(&packet.payload) else { return };
-        if matches!(sighting, Sighting::Sent(0, _)) && !segment.payload.is_empty() {
+        if matches!(sighting, Sighting::Sent(0)) && !segment.payload.is_empty() {
             self.0.borrow_mut().push((now, segment.payload.len()));
         }
     }
@@ -44,7 +45,8 @@ fn stall(change: impl Fn(&mut Config), outage: Option<Span>) -> Stall {
         change(Arc::make_mut(&mut host.config));
     }
     let until = Time::ZERO + STALL;
-    setup.links[1].outages = outage.map(|span| (until, until + span)).into_iter().collect();
+    let outages = outage.map(|span| Outage { from: until, until: until + span, kind: OutageKind::Lose });
+    setup.link_mut(1).outages = outages.into_iter().collect();
     let mut sim = Sim::new(setup);
     let watch = Watch::new(&mut sim, MIN_RTO);
     let sent = Rc::default();

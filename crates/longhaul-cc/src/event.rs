@@ -86,7 +86,7 @@ pub struct Ack<'a> {
     pub recover_flight: Bytes,
     /// What stopped the sender when it last stopped.
     pub limit: SendLimit,
-    /// Whether the window limited the sender at any time since the round began. No law may grow its window when
+    /// Whether the window limited the sender at any time in this round or the one before. No law may grow its window when
     /// it did not (RFC 9438, section 5.8; RFC 7661).
     pub cwnd_limited: bool,
     /// Whether this ACK covers SND.NXT of the previous round's start: a new round trip begins.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::registry::{Safety, Spec, SpecError};
 use crate::{BuildParams, Controller};
@@ -59,16 +59,39 @@ impl Congestion {
     }
 }
 
+/// A registered algorithm and its name, found once for all connections.
+#[derive(Debug)]
+struct Named {
+    spec: Spec,
+    name: String,
+}
+
+impl ControllerFactory for Named {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        self.spec.build_named(self.name.clone(), params)
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn safety(&self) -> Safety {
+        self.spec.safety()
+    }
+}
+
 /// CUBIC with HyStart++ and PRR.
 impl Default for Congestion {
     fn default() -> Self {
-        Self::new(Spec::default())
+        static DEFAULT: LazyLock<Congestion> = LazyLock::new(|| Spec::default().into());
+        DEFAULT.clone()
     }
 }
 
 impl From<Spec> for Congestion {
     fn from(spec: Spec) -> Self {
-        Self::new(spec)
+        let name = spec.to_string();
+        Self::new(Named { spec, name })
     }
 }
 

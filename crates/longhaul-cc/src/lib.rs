@@ -11,6 +11,7 @@ pub mod compose;
 pub mod conformance;
 pub mod control;
 pub mod controller;
+pub mod estimate;
 pub mod event;
 mod factory;
 pub mod growth;

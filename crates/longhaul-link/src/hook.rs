@@ -81,6 +81,21 @@ impl<T, A: Hook<T>> Hook<T> for Option<A> {
     }
 }
 
+/// Whoever looks, chosen when the program runs.
+impl<T, H: Hook<T> + ?Sized> Hook<T> for Box<H> {
+    fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
+        (**self).offered(now, packet, view);
+    }
+
+    fn egress(&mut self, now: Time, ends: Time, packet: &mut Packet<T>, view: &View) {
+        (**self).egress(now, ends, packet, view);
+    }
+
+    fn dropped(&mut self, now: Time, packet: &Packet<T>, cause: Cause) {
+        (**self).dropped(now, packet, cause);
+    }
+}
+
 /// A router that edits the request in the network-feedback option of segments, if there is one, by a function of the
 /// time, the link, the packet's size and the request. The function counts the router in
 /// [`Forward::stamps`](longhaul_wire::network::Forward::stamps).

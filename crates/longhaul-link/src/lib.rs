@@ -57,7 +57,7 @@ pub use config::{
 pub use histogram::Histogram;
 pub use hook::{Hook, Router, View};
 pub use link::Link;
-pub use network::{Delivery, Network, NetworkError};
+pub use network::{Delivery, Network, NetworkError, Schedule};
 pub use overhead::Overhead;
 pub use packet::{Ecn, Packet, Payload, dscp};
 pub use queue::{Classes, CoDelConfig, Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig, Threshold};

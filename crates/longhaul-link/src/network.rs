@@ -12,7 +12,7 @@ mod routes;
 mod schedule;
 
 use routes::Routes;
-use schedule::Schedule;
+pub use schedule::Schedule;
 
 /// Why there can be no such network.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

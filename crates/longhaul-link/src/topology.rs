@@ -94,6 +94,11 @@ impl Topology {
         &self.edges
     }
 
+    /// What a link is like, to change it.
+    pub fn link_mut(&mut self, number: u32) -> Option<&mut LinkConfig> {
+        self.edges.get_mut(number as usize).map(|edge| &mut edge.config)
+    }
+
     pub(crate) fn into_edges(self) -> Vec<Edge> {
         self.edges
     }

@@ -1,17 +1,22 @@
-//! One end: an endpoint, its address, its applications.
+//! A host: an endpoint, its address, its applications.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
-use longhaul_tcp::{Batch, ConnId, DatagramMeta, Ecn, Endpoint, EndpointEvent, SegmentMeta, Tuple};
+use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointEvent, SegmentMeta, Tuple};
 use longhaul_units::{Span, Time};
 
 use crate::packet::Packet;
-use crate::session::Session;
+use crate::plan::Content;
+use crate::session::{Role, Session};
+use crate::setup::HostSetup;
 
 /// Segments of one `poll_transmit`: what Linux takes with segmentation offload.
 const MAX_SEGMENTS: usize = 64;
 
-/// One end: an endpoint, its address, its applications.
+/// A host: an endpoint, its address, its applications.
 #[derive(Debug)]
 pub struct Host {
     /// The endpoint. A test may act on it; what it then wants to send leaves at the next step.
@@ -22,14 +27,79 @@ pub struct Host {
     pub sessions: Vec<Session>,
     /// What is added to the simulation's time to give this host's.
     pub clock_ahead: Span,
-    /// When an application wants to act next.
-    pub(crate) app_wakes: Option<Time>,
+    pub(crate) config: Arc<Config>,
+    timer_tick: Option<Span>,
+    /// The session of each connection, by its index.
+    by_connection: Vec<u32>,
+    /// Sessions that something happened to.
+    called: Vec<u32>,
+    /// When applications want to act, some of it out of date.
+    wakes: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Sessions that have let go.
+    pub(crate) released: usize,
+}
+
+/// What a host's turn to send needs beside the host. Shared by all, as only one has its turn.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
     batch: Batch,
+    /// Buffers of packets that arrived, to be used again.
+    buffers: Vec<Vec<u8>>,
+    /// Room for a header, and zeros.
+    datagram: Vec<u8>,
+    /// What stood in the room was longer than it.
+    is_spoiled: bool,
+}
+
+/// Buffers kept: more than are used between two arrivals.
+const MAX_BUFFERS: usize = 256;
+/// Bytes of the longest header: 12 and 40 of options, and some.
+const HEADER_ROOM: usize = 64;
+
+impl Desk {
+    /// The datagram of a packet that comes with zeros.
+    fn datagram(&mut self, packet: &Packet) -> &[u8] {
+        let (header, zeros) = (packet.payload.as_slice(), packet.zeros as usize);
+        let room = HEADER_ROOM.max(header.len());
+        if std::mem::replace(&mut self.is_spoiled, room > HEADER_ROOM) {
+            self.datagram.clear();
+        }
+        if self.datagram.len() < room + zeros {
+            self.datagram.resize(room + zeros, 0);
+        }
+        let start = room - header.len();
+        self.datagram[start..room].copy_from_slice(header);
+        &self.datagram[start..room + zeros]
+    }
+
+    /// Takes back the buffer of a packet that nobody needs any more.
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.buffers.len() < MAX_BUFFERS && buffer.capacity() > 0 {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
 }
 
 impl Host {
-    pub(crate) fn new(endpoint: Endpoint, address: SocketAddr, clock_ahead: Span) -> Self {
-        Self { endpoint, address, sessions: Vec::new(), clock_ahead, app_wakes: None, batch: Batch::default() }
+    pub(crate) fn new(setup: HostSetup) -> Self {
+        let HostSetup { address, endpoint, config, clock_ahead, timer_tick, listens } = setup;
+        let mut endpoint = Endpoint::new(endpoint, Time::ZERO + clock_ahead);
+        if listens {
+            endpoint.listen(Arc::clone(&config));
+        }
+        Self {
+            endpoint,
+            address,
+            sessions: Vec::new(),
+            clock_ahead,
+            config,
+            timer_tick: timer_tick.filter(|tick| !tick.is_zero()),
+            by_connection: Vec::new(),
+            called: Vec::new(),
+            wakes: BinaryHeap::new(),
+            released: 0,
+        }
     }
 
     /// The simulation's time as this host's clock shows it.
@@ -38,70 +108,183 @@ impl Host {
         now + self.clock_ahead
     }
 
-    /// How the endpoint names its connection with `remote`.
+    /// How the endpoint names its connection with `remote` from the host's own port.
     #[must_use]
     pub fn tuple(&self, remote: SocketAddr) -> Tuple {
-        Tuple { remote, local: IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+        self.tuple_from(0, remote)
     }
 
-    /// When the endpoint's next timer is due, in the simulation's time.
-    pub(crate) fn timer(&mut self) -> Option<Time> {
-        let at = self.endpoint.poll_timeout()?;
-        Some(at - self.clock_ahead)
+    /// The same from so many ports behind it. An endpoint tells its sockets apart by IP address, as it has one port; the
+    /// distance stands in for that.
+    pub(crate) fn tuple_from(&self, distance: u16, remote: SocketAddr) -> Tuple {
+        let local = match (distance, self.address) {
+            (0, _) | (_, SocketAddr::V4(_)) => IpAddr::V4(Ipv4Addr::from_bits(u32::from(distance))),
+            (_, SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::from_bits(u128::from(distance))),
+        };
+        Tuple { remote, local }
     }
 
-    /// Receives at `now` what arrived `at` some time before, if the host slept.
-    pub(crate) fn receive(&mut self, now: Time, at: Time, packet: &Packet) {
+    /// The address that a connection's packets come from.
+    pub(crate) fn source(&self, tuple: &Tuple) -> SocketAddr {
+        let distance = match tuple.local {
+            IpAddr::V4(ip) => ip.to_bits() as u16,
+            IpAddr::V6(ip) => ip.to_bits() as u16,
+        };
+        SocketAddr::new(self.address.ip(), self.address.port().wrapping_add(distance))
+    }
+
+    /// When something of the host is due next, in the simulation's time.
+    pub(crate) fn due(&mut self) -> Option<Time> {
+        let timer = self.endpoint.poll_timeout();
+        let due = match (timer, self.app_due()) {
+            (Some(timer), Some(app)) => timer.min(app),
+            (timer, app) => timer.or(app)?,
+        };
+        Some(self.at_tick(due) - self.clock_ahead)
+    }
+
+    fn at_tick(&self, at: Time) -> Time {
+        let Some(tick) = self.timer_tick else { return at };
+        let ticks = at.as_nanos().div_ceil(tick.as_nanos());
+        Time::from_nanos(ticks.saturating_mul(tick.as_nanos()))
+    }
+
+    /// When an application wants to act next.
+    fn app_due(&mut self) -> Option<Time> {
+        while let Some(Reverse((at, index))) = self.wakes.peek() {
+            if self.sessions.get(*index as usize).is_some_and(|session| session.wakes == Some(*at)) {
+                return Some(*at);
+            }
+            self.wakes.pop();
+        }
+        None
+    }
+
+    /// Receives at `now` what arrived `at` some time before, if the host slept. Whether it was for this host.
+    pub(crate) fn receive(&mut self, now: Time, at: Time, packet: &Packet, desk: &mut Desk) -> bool {
+        if packet.to.ip() != self.address.ip() {
+            return false;
+        }
+        let distance = packet.to.port().wrapping_sub(self.address.port());
         let mut segment = SegmentMeta::default();
         segment.ecn = packet.ecn;
         segment.rx_time = Some(self.clock(at));
-        let mut meta = DatagramMeta::new(packet.from, packet.payload.len());
+        let datagram = if packet.zeros == 0 { packet.payload.as_slice() } else { desk.datagram(packet) };
+        let mut meta = DatagramMeta::new(packet.from, datagram.len());
+        meta.tuple = self.tuple_from(distance, packet.from);
         meta.segment = segment;
-        self.endpoint.handle_datagram(self.clock(now), &meta, &packet.payload, None);
+        self.endpoint.handle_datagram(self.clock(now), &meta, datagram, None);
+        true
     }
 
-    pub(crate) fn fire(&mut self, now: Time) {
-        self.endpoint.handle_timeout(self.clock(now));
-    }
-
-    /// Lets every application do what it can.
-    pub(crate) fn run_sessions(&mut self, now: Time) {
+    /// Fires the endpoint's timers that are due. Whether any was.
+    pub(crate) fn fire(&mut self, now: Time) -> bool {
         let clock = self.clock(now);
-        self.app_wakes = None;
-        for session in &mut self.sessions {
-            if session.released {
-                continue;
-            }
-            let id = session.id;
-            let acted = self.endpoint.drive(clock, id, |connection| session.run(now, connection));
-            let Some((again, done)) = acted else { continue };
-            self.app_wakes = again.map_or(self.app_wakes, |at| Some(self.app_wakes.map_or(at, |w| w.min(at))));
-            if done {
-                session.released = true;
-                self.endpoint.release(clock, id);
-            }
+        let due = self.endpoint.poll_timeout().is_some_and(|at| at <= clock);
+        if due {
+            self.endpoint.handle_timeout(clock);
+        }
+        due
+    }
+
+    /// Gives a connection to an application; its place.
+    pub(crate) fn start(&mut self, now: Time, id: ConnId, role: Role) -> usize {
+        let index = self.sessions.len();
+        if index == 0 {
+            // Most hosts of a large network have one.
+            self.sessions.reserve_exact(1);
+        }
+        self.sessions.push(Session::new(self.clock(now), id, role));
+        if self.by_connection.len() <= id.index() {
+            self.by_connection.resize(id.index() + 1, u32::MAX);
+        }
+        self.by_connection[id.index()] = index as u32;
+        self.call(index as u32);
+        index
+    }
+
+    fn call(&mut self, index: u32) {
+        if let Some(session) = self.sessions.get_mut(index as usize).filter(|s| !s.called && !s.released) {
+            session.called = true;
+            self.called.push(index);
         }
     }
 
-    /// Takes the endpoint's events; what they say the applications find out by themselves.
-    pub(crate) fn drain_events(&mut self) -> Vec<EndpointEvent> {
-        std::iter::from_fn(|| self.endpoint.poll_event()).collect()
+    /// Takes the endpoint's events to whom they concern. Whether there is a connection to accept.
+    pub(crate) fn hear(&mut self) -> bool {
+        let mut incoming = false;
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                EndpointEvent::Connection(id, _) => {
+                    let index = self.by_connection.get(id.index()).copied().unwrap_or(u32::MAX);
+                    if self.sessions.get(index as usize).is_some_and(|session| session.id == id) {
+                        self.call(index);
+                    }
+                }
+                _ => incoming = true,
+            }
+        }
+        incoming
+    }
+
+    /// Lets every application act that something happened to, or whose time has come. Whether any was.
+    pub(crate) fn run_sessions(&mut self, now: Time) -> bool {
+        let clock = self.clock(now);
+        while self.app_due().is_some_and(|at| at <= clock) {
+            if let Some(Reverse((_, index))) = self.wakes.pop() {
+                self.call(index);
+            }
+        }
+        let mut called = std::mem::take(&mut self.called);
+        for &index in &called {
+            self.run_session(clock, index);
+        }
+        let any = !called.is_empty();
+        called.clear();
+        self.called = called;
+        any
+    }
+
+    fn run_session(&mut self, clock: Time, index: u32) {
+        let Some(session) = self.sessions.get_mut(index as usize) else { return };
+        session.called = false;
+        let id = session.id;
+        let acted = self.endpoint.drive(clock, id, |connection| session.run(clock, connection));
+        let Some((again, done)) = acted else { return };
+        if session.wakes != again {
+            session.wakes = again;
+            self.wakes.extend(again.map(|at| Reverse((at, index))));
+        }
+        if done {
+            session.released = true;
+            session.released_at = Some(clock);
+            session.wakes = None;
+            self.released += 1;
+            self.endpoint.release(clock, id);
+        }
     }
 
     /// Everything the endpoint wants to send now.
-    pub(crate) fn transmit(&mut self, now: Time, mut send: impl FnMut(Packet)) {
+    pub(crate) fn transmit(&mut self, now: Time, desk: &mut Desk, mut send: impl FnMut(Packet, u32)) {
         let clock = self.clock(now);
-        while let Some(to) = self.endpoint.poll_transmit(clock, &mut self.batch, MAX_SEGMENTS) {
-            let mut headers = self.batch.headers.as_slice();
-            for segment in &self.batch.segments {
+        let Desk { batch, buffers, .. } = desk;
+        while let Some(to) = self.endpoint.poll_transmit(clock, batch, MAX_SEGMENTS) {
+            let (from, ecn, dscp) = (self.source(&to.tuple), Ecn::from(batch.ecn), batch.dscp);
+            let session = to.connection.and_then(|id| self.session_of(id));
+            let flow = session.map_or(0, |session| session.flow);
+            let is_zeros = session.is_some_and(|session| session.plan.content == Content::Zeros);
+            let mut headers = batch.headers.as_slice();
+            for segment in &batch.segments {
                 let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
                 headers = rest;
-                let mut payload = header.to_vec();
-                if let Some(id) = to.connection {
+                let mut payload = buffers.pop().unwrap_or_default();
+                let zeros = if is_zeros { u32::from(segment.payload_len) } else { 0 };
+                payload.extend_from_slice(header);
+                if let Some(id) = to.connection.filter(|_| segment.payload_len > 0 && !is_zeros) {
+                    payload.reserve(usize::from(segment.payload_len));
                     self.endpoint.payload(id, segment, |part| payload.extend_from_slice(part));
                 }
-                let (from, to) = (self.address, to.tuple.remote);
-                send(Packet { from, to, ecn: Ecn::from(self.batch.ecn), dscp: self.batch.dscp, payload });
+                send(Packet { from, to: to.tuple.remote, ecn, dscp, payload, zeros }, flow);
             }
         }
     }
@@ -109,6 +292,7 @@ impl Host {
     /// The session on connection `id`.
     #[must_use]
     pub fn session_of(&self, id: ConnId) -> Option<&Session> {
-        self.sessions.iter().find(|s| s.id == id)
+        let index = *self.by_connection.get(id.index())?;
+        self.sessions.get(index as usize).filter(|session| session.id == id)
     }
 }

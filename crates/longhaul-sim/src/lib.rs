@@ -1,43 +1,74 @@
-//! Virtual time: two `longhaul-tcp` endpoints joined by an emulated path, run by an event queue.
+//! Virtual time: `longhaul-tcp` endpoints and other sources on a `longhaul-link` network, run by one order of events.
 //!
 //! Everything is deterministic: one seed decides every loss, delay and flipped bit, and the [trace hash](Sim::trace)
-//! of two runs with the same seed is the same. A run has four parts that do not know each other: the [`Queue`] of
-//! events in virtual time, a [`Link`] for each direction, a [`Host`] at each end with its endpoint and
-//! [sessions](Session), and the [`Tap`]s that watch every datagram.
+//! of two runs with the same seed is the same, whatever machine and build they run on. A [`Setup`] has a
+//! [topology](longhaul_link::topology) with a [`Host`] at each node that is no router. Connections are opened between
+//! any two hosts, now or later, with an application at each end that follows its [`Plan`]; cross traffic and whole
+//! workloads are [added](Sim::add_traffic). [`Tap`]s watch every datagram: a [`Pcap`] writes them to a file. A
+//! [`Series`] holds what a sender did over time.
+//!
+//! Two hosts and a bottleneck each way:
 //!
 //! ```
-//! use longhaul_sim::{LinkConfig, Plan, Setup, Sim};
+//! use longhaul_link::{LinkConfig, Loss};
+//! use longhaul_sim::{Plan, Setup, Sim};
 //! use longhaul_units::{Rate, Span};
 //!
-//! let mut path = LinkConfig::delay(Span::from_millis(20));
-//! path.rate = Some(Rate::from_bits_per_sec(10_000_000));
-//! path.loss = 0.01;
+//! let path = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), Span::from_millis(20)).loss(Loss::Uniform(0.01));
 //! let mut sim = Sim::new(Setup::symmetric(7, path));
 //! let (client, server) = sim.open(Plan::bulk(100_000), Plan::sink());
 //! sim.run(Span::from_secs(60), Sim::all_done);
 //! assert_eq!(sim.session(server).read, 100_000);
 //! assert!(sim.session(client).ended_well());
 //! ```
+//!
+//! A dumbbell with three hosts on each side, and Poisson traffic beside the connections:
+//!
+//! ```
+//! use longhaul_link::source::Source;
+//! use longhaul_link::topology::{Duplex, dumbbell};
+//! use longhaul_link::{Limit, LinkConfig, Random};
+//! use longhaul_sim::{Plan, Setup, Sim};
+//! use longhaul_units::{Rate, Span, Time};
+//!
+//! let rate = Rate::from_bits_per_sec(10_000_000);
+//! let shared = LinkConfig::new(rate, Span::from_millis(20)).queue(Limit::Packets(50));
+//! let access = || (0..3).map(|_| Duplex::delay(Span::from_millis(1)));
+//! let net = dumbbell(Duplex::symmetric(shared), access(), access());
+//! let mut sim = Sim::new(Setup::new(7, net.topology));
+//! let pairs: Vec<_> = net.left.iter().zip(&net.right).map(|(l, r)| (*l as usize, *r as usize)).collect();
+//! let end = Time::ZERO + Span::from_secs(10);
+//! let poisson = Source::poisson(Time::ZERO, rate.mul_f64(0.2), 500, Random::new(7, 99));
+//! let cross = sim.add_traffic(pairs[2].0, pairs[2].1, poisson, end);
+//! let timed = Plan::timed(Span::from_secs(9));
+//! let flows: Vec<_> = pairs[..2].iter().map(|(l, r)| sim.open_between(*l, *r, timed, Plan::sink())).collect();
+//! sim.run_for(Span::from_secs(12));
+//! assert!(flows.iter().all(|(client, _)| sim.session(*client).ended_well()));
+//! assert!(sim.traffic(cross).received > 1_000);
+//! ```
 #![forbid(unsafe_code)]
 
 mod host;
-mod link;
 mod packet;
 mod pattern;
+mod pcap;
 mod plan;
 mod queue;
-mod random;
+mod script;
+mod series;
 mod session;
+mod setup;
 mod sim;
 mod tap;
 
 pub use host::Host;
-pub use link::{Fate, Link, LinkConfig, LinkStats, QueueLimit, Reordering};
 pub use packet::{Packet, UDP_HEADER, ip_header};
 pub use pattern::Pattern;
-pub use plan::{Begin, Close, Plan, Turn};
+pub use pcap::Pcap;
+pub use plan::{Begin, Close, Content, OnOff, Plan, Turn};
 pub use queue::Queue;
-pub use random::Random;
+pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;
-pub use sim::{HostSetup, SessionId, Setup, Sim, Step};
+pub use setup::{HostSetup, Setup, SetupError};
+pub use sim::{LinkHook, SessionId, Sim, Step, Traffic, TrafficId, WorkloadId, exchange_of};
 pub use tap::{Sighting, Tap, TraceHash};

@@ -1,7 +1,8 @@
-//! What a link carries.
+//! What a network carries.
 
 use std::net::{IpAddr, SocketAddr};
 
+use longhaul_link::Payload;
 use longhaul_tcp::Ecn;
 
 /// Bytes of a UDP header (RFC 768).
@@ -27,14 +28,49 @@ pub struct Packet {
     pub ecn: Ecn,
     /// The DiffServ codepoint of its IP header.
     pub dscp: u8,
-    /// UDP payload: a segment.
+    /// UDP payload: a segment. Empty in cross traffic, which is nothing but a size.
     pub payload: Vec<u8>,
+    /// So many zeros follow, which nobody has to carry: streams of [zeros](crate::Content::Zeros), cross traffic.
+    pub zeros: u32,
 }
 
 impl Packet {
-    /// Bytes it takes on the wire, IP and UDP headers included.
+    /// Bytes of the UDP payload.
+    #[must_use]
+    pub fn payload_len(&self) -> usize {
+        self.payload.len() + self.zeros as usize
+    }
+
+    /// Bytes of the IP packet, IP and UDP headers included.
     #[must_use]
     pub fn wire_len(&self) -> usize {
-        ip_header(&self.to.ip()) + UDP_HEADER + self.payload.len()
+        ip_header(&self.to.ip()) + UDP_HEADER + self.payload_len()
+    }
+
+    /// For a network that takes it to `node`.
+    pub(crate) fn addressed(self, node: u32, flow: u32) -> longhaul_link::Packet<Self> {
+        let (ecn, dscp) = (longhaul_link::Ecn::from_bits(ecn_bits(self.ecn)), self.dscp);
+        longhaul_link::Packet::new(self.wire_len() as u32, self).to(node).flow(flow).ecn(ecn).dscp(dscp)
+    }
+
+    /// As it came out of a network, with the mark it got there.
+    pub(crate) fn arrived(packet: longhaul_link::Packet<Self>) -> Self {
+        Self { ecn: Ecn::from_bits(packet.ecn.bits()), ..packet.payload }
+    }
+}
+
+/// The two low bits of the TOS or traffic class (RFC 3168, section 5).
+pub(crate) const fn ecn_bits(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0,
+        Ecn::Ect1 => 1,
+        Ecn::Ect0 => 2,
+        Ecn::Ce => 3,
+    }
+}
+
+impl Payload for Packet {
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        (!self.payload.is_empty()).then_some(self.payload.as_mut_slice())
     }
 }

@@ -26,17 +26,31 @@ impl Pattern {
         self.word(offset / 8)[(offset % 8) as usize]
     }
 
+    /// How many bytes from `offset` on come before the next whole word, of `len` at most.
+    fn lead(offset: u64, len: usize) -> usize {
+        ((8 - offset % 8) % 8).min(len as u64) as usize
+    }
+
     /// Fills `buffer` with the bytes from `offset` on.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
-        for (at, byte) in (offset..).zip(buffer) {
+        let lead = Self::lead(offset, buffer.len());
+        let (head, body) = buffer.split_at_mut(lead);
+        for (at, byte) in (offset..).zip(head) {
             *byte = self.byte(at);
+        }
+        let words = (offset + lead as u64) / 8;
+        for (index, part) in (words..).zip(body.chunks_mut(8)) {
+            part.copy_from_slice(&self.word(index)[..part.len()]);
         }
     }
 
     /// Whether `bytes` are those from `offset` on.
     #[must_use]
     pub fn matches(self, offset: u64, bytes: &[u8]) -> bool {
-        bytes.iter().zip(offset..).all(|(byte, at)| *byte == self.byte(at))
+        let (head, body) = bytes.split_at(Self::lead(offset, bytes.len()));
+        let words = (offset + head.len() as u64) / 8;
+        (offset..).zip(head).all(|(at, byte)| *byte == self.byte(at))
+            && (words..).zip(body.chunks(8)).all(|(index, part)| *part == self.word(index)[..part.len()])
     }
 }
 
@@ -51,5 +65,19 @@ mod tests {
         assert!(Pattern::new(1).matches(100, &bytes));
         assert!((0..200).filter(|at| *at != 100).all(|at| !Pattern::new(1).matches(at, &bytes)));
         assert!((2..100).all(|key| !Pattern::new(key).matches(100, &bytes)));
+    }
+
+    #[test]
+    fn a_fill_is_its_bytes_wherever_it_begins_and_ends() {
+        for (offset, len) in (0..20).flat_map(|offset| (0..30).map(move |len| (offset, len))) {
+            let mut bytes = vec![0; len];
+            Pattern::new(3).fill(offset, &mut bytes);
+            assert!((offset..).zip(&bytes).all(|(at, byte)| *byte == Pattern::new(3).byte(at)));
+            assert!(Pattern::new(3).matches(offset, &bytes));
+            if let Some(last) = bytes.last_mut() {
+                *last ^= 1;
+                assert!(!Pattern::new(3).matches(offset, &bytes));
+            }
+        }
     }
 }

@@ -18,6 +18,8 @@ pub enum Close {
     AfterWriting,
     /// When it has written all and read the end of what the peer sends.
     AfterEnd,
+    /// When it has written all and read so many bytes.
+    AfterReading(u64),
     /// Not at all.
     Never,
 }
@@ -33,7 +35,27 @@ pub struct Turn {
     pub ahead: u64,
 }
 
-/// What an application does with its connection.
+/// Writing by fits and starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnOff {
+    /// For so long it writes what it may,
+    pub on: Span,
+    /// and for so long it rests.
+    pub off: Span,
+}
+
+/// What streams consist of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Bytes that tell where they belong, and whoever reads them checks that.
+    #[default]
+    Pattern,
+    /// Zeros that nobody looks at, for large volumes: packets say how many there are. Bit errors that no checksum finds
+    /// hit headers alone then.
+    Zeros,
+}
+
+/// What an application does with its connection. Times are those of its host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
@@ -45,6 +67,12 @@ pub struct Plan {
     pub write_pause: Span,
     /// When it begins.
     pub begin: Begin,
+    /// So long after the connection is established it stops writing, whatever it has written.
+    pub stop_after: Option<Span>,
+    /// Bursts and rests, from when the connection is established.
+    pub on_off: Option<OnOff>,
+    /// What it writes and takes what it reads for. Both ends must agree.
+    pub content: Content,
     /// Whether it waits for answers.
     pub turn: Option<Turn>,
     /// When it shuts down for writing.
@@ -70,6 +98,9 @@ impl Plan {
             write_chunk: 16 << 10,
             write_pause: Span::ZERO,
             begin: Begin::AtOnce,
+            stop_after: None,
+            on_off: None,
+            content: Content::Pattern,
             turn: None,
             close: Close::AfterEnd,
             read_chunk: 1 << 20,
@@ -84,6 +115,24 @@ impl Plan {
     #[must_use]
     pub const fn bulk(bytes: u64) -> Self {
         Self { send: bytes, close: Close::AfterWriting, ..Self::sink() }
+    }
+
+    /// Writes for `span` as fast as it may and closes; reads what comes.
+    #[must_use]
+    pub const fn timed(span: Span) -> Self {
+        Self { stop_after: Some(span), ..Self::bulk(u64::MAX) }
+    }
+
+    /// Writes for `on` as fast as it may, rests for `off`, and so on until it has written `bytes`.
+    #[must_use]
+    pub const fn bursts(bytes: u64, on: Span, off: Span) -> Self {
+        Self { on_off: Some(OnOff { on, off }), ..Self::bulk(bytes) }
+    }
+
+    /// The same with zeros, which cost no time to make and to check.
+    #[must_use]
+    pub const fn zeros(self) -> Self {
+        Self { content: Content::Zeros, ..self }
     }
 
     /// Asks `rounds` times with `request` bytes and waits for `response` bytes each time; then closes.
@@ -104,6 +153,16 @@ impl Plan {
     #[must_use]
     pub const fn reply_at_end(bytes: u64) -> Self {
         Self { send: bytes, begin: Begin::AfterEnd, close: Close::AfterWriting, ..Self::sink() }
+    }
+
+    /// Whether it writes `since` the connection was established, and when that changes next.
+    pub(crate) fn is_on(&self, since: Span) -> (bool, Option<Span>) {
+        let Some(OnOff { on, off }) = self.on_off else { return (true, None) };
+        let period = on.as_nanos().saturating_add(off.as_nanos());
+        let Some(place) = since.as_nanos().checked_rem(period) else { return (true, None) };
+        let begins = since.as_nanos() - place;
+        let (is_on, until) = if place < on.as_nanos() { (true, on.as_nanos()) } else { (false, period) };
+        (is_on, Some(Span::from_nanos(begins.saturating_add(until))))
     }
 
     /// How many bytes it may have written, when it has read `read` and, if `ended`, the end.

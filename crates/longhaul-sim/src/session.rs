@@ -1,10 +1,15 @@
 //! An application at one end of a connection.
 
+use bytes::Bytes;
 use longhaul_tcp::{Blocked, ConnId, Connection, ConnectionError, State};
 use longhaul_units::Time;
 
 use crate::pattern::Pattern;
-use crate::plan::{Close, Plan};
+use crate::plan::{Close, Content, Plan};
+use crate::script::Script;
+
+/// What is written at once where content does not matter.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Follows its [`Plan`], and knows what it has seen.
 #[derive(Debug)]
@@ -29,13 +34,30 @@ pub struct Session {
     pub error: Option<ConnectionError>,
     /// It has let go of the connection.
     pub released: bool,
+    /// The number that packets of its connection bear as their flow, in both directions; 0 if it was accepted without a
+    /// plan.
+    pub flow: u32,
+    /// When it was opened or accepted, by its host's clock.
+    pub opened_at: Time,
+    /// When its connection was established.
+    pub established_at: Option<Time>,
+    /// When it read the last byte so far.
+    pub read_at: Option<Time>,
+    /// When it let go.
+    pub released_at: Option<Time>,
+    /// When it wants to act next, whatever happens.
+    pub(crate) wakes: Option<Time>,
+    /// Something happened to its connection, and it has not looked yet.
+    pub(crate) called: bool,
     shut: bool,
     write_again: Time,
     read_again: Time,
+    script: Option<Box<Script>>,
 }
 
 impl Session {
-    pub(crate) fn new(id: ConnId, plan: Plan, writes: Pattern, reads: Pattern) -> Self {
+    pub(crate) fn new(now: Time, id: ConnId, role: Role) -> Self {
+        let Role { flow, plan, writes, reads, script } = role;
         Self {
             id,
             plan,
@@ -47,9 +69,17 @@ impl Session {
             intact: true,
             error: None,
             released: false,
+            flow,
+            opened_at: now,
+            established_at: None,
+            read_at: None,
+            released_at: None,
+            wakes: None,
+            called: false,
             shut: false,
             write_again: Time::ZERO,
             read_again: plan.read_from,
+            script,
         }
     }
 
@@ -64,12 +94,20 @@ impl Session {
         if self.plan.abort_at.is_some_and(|at| at <= now) {
             connection.abort();
         }
+        if self.established_at.is_none() && connection.state().is_synchronized() {
+            self.established_at = Some(now);
+            if let Some(script) = &mut self.script {
+                script.begin(now);
+            }
+        }
         self.read_on(now, connection);
-        self.write_on(now, connection);
+        let stops = self.stop(now);
+        let goes_on = self.write_on(now, connection);
         let sent = self.written == self.plan.send;
         let close = match self.plan.close {
             Close::AfterWriting => sent,
             Close::AfterEnd => sent && self.ended,
+            Close::AfterReading(bytes) => sent && self.read >= bytes,
             Close::Never => false,
         };
         // Before the handshake is over, closing would mean giving up (RFC 9293, section 3.10.4).
@@ -79,8 +117,18 @@ impl Session {
         }
         self.error = self.error.or(connection.error());
         let done = self.error.is_some() || (self.shut && (self.ended || self.plan.leave_early));
-        let pauses = [self.write_again, self.read_again].into_iter().chain(self.plan.abort_at);
-        (pauses.filter(|at| *at > now).min(), done)
+        let times = [Some(self.write_again), Some(self.read_again), stops, goes_on, self.plan.abort_at];
+        (times.into_iter().flatten().filter(|at| *at > now).min(), done)
+    }
+
+    /// Ends writing when its time is over; when that is, if it is still to come.
+    fn stop(&mut self, now: Time) -> Option<Time> {
+        let at = self.established_at? + self.plan.stop_after?;
+        if at <= now {
+            (self.plan.send, self.plan.stop_after) = (self.written, None);
+            return None;
+        }
+        Some(at)
     }
 
     fn read_on(&mut self, now: Time, connection: &mut Connection) {
@@ -88,8 +136,11 @@ impl Session {
             match connection.read(self.plan.read_chunk) {
                 Ok(data) if data.is_empty() => self.ended = true,
                 Ok(data) => {
-                    self.intact &= self.reads.matches(self.read, &data);
+                    if self.plan.content == Content::Pattern {
+                        self.intact &= self.reads.matches(self.read, &data);
+                    }
                     self.read += data.len() as u64;
+                    self.read_at = Some(now);
                     self.read_again = now + self.plan.read_pause;
                 }
                 Err(Blocked::Failed(error)) => {
@@ -101,20 +152,61 @@ impl Session {
         }
     }
 
-    fn write_on(&mut self, now: Time, connection: &mut Connection) {
-        let mut buffer = [0; 4096];
-        while self.write_again <= now {
-            let allowed = self.plan.may_have_written(self.read, self.ended).saturating_sub(self.written);
-            let chunk = self.plan.write_chunk.min(buffer.len()).min(usize::try_from(allowed).unwrap_or(usize::MAX));
-            let Some(part) = buffer.get_mut(..chunk).filter(|part| !part.is_empty()) else { return };
-            self.writes.fill(self.written, part);
-            match connection.write(part) {
-                Ok(taken) => {
-                    self.written += taken as u64;
-                    self.write_again = now + self.plan.write_pause;
-                }
-                Err(_) => return,
+    /// How many bytes it may have written by now, and when to ask again.
+    fn allowance(&mut self, now: Time) -> (u64, Option<Time>) {
+        if let Some(script) = &mut self.script {
+            return script.allows(now, self.written, self.read);
+        }
+        let allowed = self.plan.may_have_written(self.read, self.ended);
+        if self.plan.on_off.is_none() {
+            return (allowed, None);
+        }
+        let Some(since) = self.established_at else { return (0, None) };
+        let (is_on, until) = self.plan.is_on(now - since);
+        (if is_on { allowed } else { 0 }, until.map(|span| since + span))
+    }
+
+    /// Writes what it may. When it may write on, if time alone decides.
+    fn write_on(&mut self, now: Time, connection: &mut Connection) -> Option<Time> {
+        loop {
+            let (allowed, again) = self.allowance(now);
+            if self.write_again > now || allowed <= self.written {
+                return again;
+            }
+            let allowed = usize::try_from(allowed - self.written).unwrap_or(usize::MAX);
+            let chunk = self.plan.write_chunk.min(allowed);
+            let result = match self.plan.content {
+                Content::Pattern => self.write_pattern(chunk, connection),
+                Content::Zeros => connection.write_bytes(&mut Bytes::from_static(ZEROS.get(..chunk).unwrap_or(&ZEROS))),
+            };
+            let Ok(taken) = result else { return again };
+            self.written += taken as u64;
+            self.write_again = now + self.plan.write_pause;
+            if let Some(script) = &mut self.script {
+                script.wrote(now, self.written);
+            }
+            if taken == 0 {
+                return again;
             }
         }
     }
+
+    fn write_pattern(&self, chunk: usize, connection: &mut Connection) -> Result<usize, Blocked> {
+        let mut buffer = [0; 4096];
+        let room = connection.writable();
+        let len = chunk.min(buffer.len()).min(room.max(1));
+        let part = &mut buffer[..len];
+        self.writes.fill(self.written, part);
+        connection.write(part)
+    }
+}
+
+/// What a session does at its end of a connection, before there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Role {
+    pub(crate) flow: u32,
+    pub(crate) plan: Plan,
+    pub(crate) writes: Pattern,
+    pub(crate) reads: Pattern,
+    pub(crate) script: Option<Box<Script>>,
 }

@@ -1,82 +1,44 @@
-//! The whole: two hosts, two links, one queue of events.
+//! The whole: hosts, a network, one order of events.
 
-use std::collections::VecDeque;
-use std::net::{Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 
-use longhaul_tcp::{Config, ConnId, Endpoint, EndpointConfig};
+use longhaul_link::{ConfigError, Hook, Link, LinkConfig, Network, Schedule};
 use longhaul_units::{Span, Time};
 
-use crate::host::Host;
-use crate::link::{Link, LinkConfig};
+use crate::host::{Desk, Host};
 use crate::packet::Packet;
-use crate::pattern::Pattern;
-use crate::plan::Plan;
 use crate::queue::Queue;
-use crate::random::Random;
-use crate::session::Session;
+use crate::series::Recorder;
+use crate::session::{Role, Session};
+use crate::setup::{Setup, SetupError};
 use crate::tap::{Sighting, Tap, TraceHash};
 
-/// What a host is like.
-#[derive(Clone, Debug)]
-pub struct HostSetup {
-    /// Its UDP address.
-    pub address: SocketAddr,
-    /// Its endpoint's settings.
-    pub endpoint: EndpointConfig,
-    /// The settings of its connections, opened or accepted.
-    pub config: Arc<Config>,
-    /// What its clock shows when the simulation begins.
-    pub clock_ahead: Span,
-}
+mod open;
+mod traffic;
 
-/// What a simulation begins with.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Decides everything random.
-    pub seed: u64,
-    /// The hosts. Number 1 listens; so does number 0 if [`Sim::listen`] says so.
-    pub hosts: [HostSetup; 2],
-    /// The link out of each host.
-    pub links: [LinkConfig; 2],
-}
+use open::Opening;
+use traffic::Workload;
+pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
 
-impl Setup {
-    /// Two hosts with default settings, the same link both ways.
-    #[must_use]
-    pub fn symmetric(seed: u64, link: LinkConfig) -> Self {
-        let host = |number: u8| HostSetup {
-            address: SocketAddr::from(([10, 0, 0, number], 7000 + u16::from(number))),
-            endpoint: EndpointConfig::new([number; 32]),
-            config: Arc::default(),
-            clock_ahead: Span::ZERO,
-        };
-        Self { seed, hosts: [host(1), host(2)], links: [link.clone(), link] }
-    }
+/// Who looks at the packets of a link; most links have nobody.
+pub type LinkHook = Option<Box<dyn Hook<Packet>>>;
 
-    /// The same, over IPv6: the hosts keep their ports and get addresses from the prefix for documentation (RFC 3849).
-    /// Headers on the links then take [20 bytes more](crate::ip_header).
-    #[must_use]
-    pub fn over_ipv6(mut self) -> Self {
-        for (number, host) in (1..).zip(&mut self.hosts) {
-            let address = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number);
-            host.address = SocketAddr::from((address, host.address.port()));
-        }
-        self
-    }
-}
+/// Marks a node that is no host.
+const ROUTER: u32 = u32::MAX;
 
-/// A session: the host it is on, and its place there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId {
-    /// Host `0` or `1`.
+    /// The node of its host.
     pub host: usize,
-    /// Its place among those of the host.
-    pub index: usize,
+    /// Its number among all that were planned.
+    number: u32,
 }
 
-/// What a step of the simulation was.
+/// What a step of the simulation was. Hosts are named by their nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// This host received a packet.
     Packet(usize),
@@ -84,49 +46,127 @@ pub enum Step {
     Timer(usize),
     /// An application on this host acted.
     Session(usize),
+    /// A connection was opened from this host whose time had come.
+    Opened(usize),
+    /// Cross traffic left this host.
+    Traffic(usize),
+    /// Time series were sampled.
+    Sample,
 }
 
 enum Event {
     Arrival(usize, Packet),
+    Open(Box<Opening>),
+    Traffic(u32),
+    Workload(u32),
+    Sample(u32),
 }
 
-/// Two hosts joined by a link each way, in virtual time.
+/// What is next.
+#[derive(Clone, Copy)]
+enum Next {
+    Network,
+    Queue,
+    Host(u32),
+}
+
+/// Hosts on a network, in virtual time.
+///
+/// Of things that happen at one time, arrivals from the network come first, then what was planned from outside, then
+/// hosts by their nodes.
 pub struct Sim {
     now: Time,
-    hosts: [Host; 2],
-    configs: [Arc<Config>; 2],
-    links: [Link; 2],
+    hosts: Vec<Host>,
+    /// The place of each node's host among the hosts, and back.
+    places: Vec<u32>,
+    nodes: Vec<u32>,
+    addresses: HashMap<IpAddr, u32>,
+    /// Where each host sent to last: most packets go there again.
+    routes: Vec<(IpAddr, u32)>,
+    network: Network<Packet, LinkHook>,
+    /// When each host is due.
+    schedule: Schedule,
+    /// A host that was handed out to be acted upon: when it is due has to be looked up again.
+    touched: Option<u32>,
     queue: Queue<Event>,
-    random: Random,
+    desk: Desk,
     taps: Vec<Box<dyn Tap>>,
     trace: TraceHash,
-    /// Plans for connections that hosts will accept, in order, with their patterns.
-    expected: [VecDeque<(Plan, Pattern, Pattern)>; 2],
-    opened: u64,
+    /// Roles in connections that hosts will accept: those of a known client,
+    expected: HashMap<(u32, SocketAddr), (Role, u32)>,
+    /// and of any, by host, in order.
+    any_expected: HashMap<u32, VecDeque<Role>>,
+    waiting: usize,
+    /// Where each planned session is: its host's place, and its own there.
+    sessions: Vec<Option<(u32, u32)>>,
+    flows: u32,
+    traffic: Vec<Traffic>,
+    workloads: Vec<Workload>,
+    pub(crate) recorders: Vec<Recorder>,
+    /// Recorders that look at every event of a host.
+    followers: Vec<(u32, u32)>,
 }
 
 impl Sim {
-    /// The state before anything has happened; host 1 listens.
+    /// The state before anything has happened.
+    ///
+    /// # Panics
+    /// If there can be no such simulation; [`try_new`](Self::try_new) says so instead.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
-        let configs = setup.hosts.each_ref().map(|h| Arc::clone(&h.config));
-        let mut hosts = setup.hosts.map(|h| {
-            let endpoint = Endpoint::new(h.endpoint, Time::ZERO + h.clock_ahead);
-            Host::new(endpoint, h.address, h.clock_ahead)
-        });
-        hosts[1].endpoint.listen(Arc::clone(&configs[1]));
-        Self {
+        Self::try_new(setup).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The state before anything has happened.
+    ///
+    /// # Errors
+    /// If there can be no such network, or the hosts don't fit it.
+    pub fn try_new(setup: Setup) -> Result<Self, SetupError> {
+        let Setup { seed, topology, hosts: setups } = setup;
+        if setups.len() != topology.nodes() {
+            return Err(SetupError::Hosts { nodes: topology.nodes(), hosts: setups.len() });
+        }
+        let (mut places, mut nodes, mut hosts) =
+            (vec![ROUTER; setups.len()], Vec::new(), Vec::with_capacity(setups.len()));
+        let mut addresses = HashMap::new();
+        for (node, setup) in (0u32..).zip(setups) {
+            if topology.is_router(node) {
+                continue;
+            }
+            if let Some(first) = addresses.insert(setup.address.ip(), node) {
+                return Err(SetupError::SameAddress { first: first as usize, second: node as usize });
+            }
+            places[node as usize] = hosts.len() as u32;
+            nodes.push(node);
+            hosts.push(Host::new(setup));
+        }
+        // What goes to an address that is nobody's takes the way to some other host.
+        let others = nodes.iter().map(|node| *nodes.iter().find(|other| *other != node).unwrap_or(node));
+        let routes = others.map(|other| (hosts[places[other as usize] as usize].address.ip(), other)).collect();
+        Ok(Self {
             now: Time::ZERO,
+            network: Network::with_hooks(topology, seed, |_, _| None)?,
+            schedule: Schedule::new(hosts.len()),
             hosts,
-            configs,
-            links: setup.links.map(Link::new),
+            places,
+            nodes,
+            addresses,
+            routes,
+            touched: None,
             queue: Queue::default(),
-            random: Random::new(setup.seed),
+            desk: Desk::default(),
             taps: Vec::new(),
             trace: TraceHash::default(),
-            expected: [VecDeque::new(), VecDeque::new()],
-            opened: 0,
-        }
+            expected: HashMap::new(),
+            any_expected: HashMap::new(),
+            waiting: 0,
+            sessions: Vec::new(),
+            flows: 0,
+            traffic: Vec::new(),
+            workloads: Vec::new(),
+            recorders: Vec::new(),
+            followers: Vec::new(),
+        })
     }
 
     /// The simulation's time.
@@ -135,29 +175,68 @@ impl Sim {
         self.now
     }
 
-    /// A host.
+    /// The host at a node.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn host(&self, node: usize) -> &Host {
+        &self.hosts[self.place(node)]
+    }
+
+    /// The host at a node, to act on.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn host_mut(&mut self, node: usize) -> &mut Host {
+        let place = self.place(node);
+        self.look_up_touched();
+        self.touched = Some(place as u32);
+        &mut self.hosts[place]
+    }
+
+    fn place(&self, node: usize) -> usize {
+        match self.places.get(node) {
+            Some(&place) if place != ROUTER => place as usize,
+            _ => panic!("there is no host at node {node}"),
+        }
+    }
+
+    /// The nodes that hosts are at.
+    #[must_use]
+    pub fn host_nodes(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.nodes.iter().map(|node| *node as usize)
+    }
+
+    /// A link, by its number in the topology.
     ///
     /// # Panics
     /// If there is none of that number.
     #[must_use]
-    pub fn host(&self, number: usize) -> &Host {
-        &self.hosts[number]
+    pub fn link(&self, number: u32) -> &Link<Packet, LinkHook> {
+        self.network.link(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
-    /// A host, to act on.
+    /// Makes a link another one from now on, but for its queue, as [`Link::reconfigure`] does.
+    ///
+    /// # Errors
+    /// If there can be no such link.
     ///
     /// # Panics
     /// If there is none of that number.
-    pub fn host_mut(&mut self, number: usize) -> &mut Host {
-        &mut self.hosts[number]
+    pub fn reconfigure(&mut self, number: u32, config: LinkConfig) -> Result<(), ConfigError> {
+        let now = self.now;
+        let done = self.network.with_link(number, |link| link.reconfigure(now, config));
+        done.unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
-    /// The link out of a host.
+    /// Lets `hook` look at the packets of a link from now on, in place of any other: a router that answers, a log.
     ///
     /// # Panics
-    /// If there is none of that number.
-    pub fn link_mut(&mut self, number: usize) -> &mut Link {
-        &mut self.links[number]
+    /// If there is no link of that number.
+    pub fn set_hook(&mut self, number: u32, hook: impl Hook<Packet> + 'static) {
+        let set = self.network.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
+        set.unwrap_or_else(|| panic!("there is no link {number}"));
     }
 
     /// A hash of every packet so far: what two runs of one seed have in common.
@@ -171,56 +250,26 @@ impl Sim {
         self.taps.push(Box::new(tap));
     }
 
-    /// Makes host 0 listen too.
-    pub fn listen(&mut self) {
-        self.hosts[0].endpoint.listen(Arc::clone(&self.configs[0]));
-    }
-
-    /// Opens a connection from host 0 to host 1 with an application at each end. The second exists once host 1 has
-    /// accepted.
-    ///
-    /// # Panics
-    /// If host 0 has a connection to host 1 already.
-    pub fn open(&mut self, client: Plan, server: Plan) -> (SessionId, SessionId) {
-        let (up, down) = (Pattern::new(2 * self.opened), Pattern::new(2 * self.opened + 1));
-        self.opened += 1;
-        let server_id = SessionId { host: 1, index: self.hosts[1].sessions.len() + self.expected[1].len() };
-        self.expected[1].push_back((server, down, up));
-        let client_id = self.open_from(0, client, up, down);
-        (client_id.expect("host 0 has a connection to host 1 already"), server_id)
-    }
-
-    /// Opens a connection from `from` to the other host, with an application on this side only; `None` if there is
-    /// one.
-    pub fn open_from(&mut self, from: usize, plan: Plan, writes: Pattern, reads: Pattern) -> Option<SessionId> {
-        let to = self.hosts[1 - from].address;
-        let host = &mut self.hosts[from];
-        let (tuple, clock) = (host.tuple(to), host.clock(self.now));
-        let id = host.endpoint.connect(clock, tuple, Arc::clone(&self.configs[from]))?;
-        host.sessions.push(Session::new(id, plan, writes, reads));
-        let index = self.hosts[from].sessions.len() - 1;
-        self.settle(from);
-        Some(SessionId { host: from, index })
-    }
-
-    /// Gives the next connection that `host` accepts to an application.
-    pub fn expect(&mut self, host: usize, plan: Plan, writes: Pattern, reads: Pattern) {
-        self.expected[host].push_back((plan, writes, reads));
-    }
-
-    /// An application.
+    /// A session.
     ///
     /// # Panics
     /// If it does not exist (yet).
     #[must_use]
     pub fn session(&self, id: SessionId) -> &Session {
-        &self.hosts[id.host].sessions[id.index]
+        self.find(id).unwrap_or_else(|| panic!("{id:?} does not exist yet"))
     }
 
-    /// Whether every application that was planned has come to its end.
+    /// A session, if it exists already.
+    #[must_use]
+    pub fn find(&self, id: SessionId) -> Option<&Session> {
+        let (host, index) = (*self.sessions.get(id.number as usize)?)?;
+        self.hosts.get(host as usize)?.sessions.get(index as usize)
+    }
+
+    /// Whether every application that was planned has come to its end. Workloads whose end is not reached have more.
     #[must_use]
     pub fn all_done(&self) -> bool {
-        self.expected.iter().all(VecDeque::is_empty) && self.hosts.iter().all(|h| h.sessions.iter().all(|s| s.released))
+        self.waiting == 0 && self.hosts.iter().all(|host| host.released == host.sessions.len())
     }
 
     /// Whether nothing of any connection is left.
@@ -229,88 +278,170 @@ impl Sim {
         self.all_done() && self.hosts.iter().all(|h| h.endpoint.is_idle())
     }
 
-    /// Puts an attacker's packet on the wire: it arrives at `to` after `delay`, whatever the link does.
-    pub fn inject(&mut self, delay: Span, to: usize, packet: Packet) {
-        self.see(Sighting::Injected(to), &packet);
-        self.queue.add(self.now + delay, Event::Arrival(to, packet));
+    /// Puts an attacker's packet on the wire: it arrives at the host of `node` after `delay`, whatever the network does.
+    pub fn inject(&mut self, delay: Span, node: usize, packet: Packet) {
+        self.see(Sighting::Injected(node), &packet);
+        self.queue.add(self.now + delay, Event::Arrival(node, packet));
     }
 
     /// Goes on to the next event; `None` if there is none, ever.
     pub fn step(&mut self) -> Option<Step> {
-        let (at, step) = self.next()?;
-        self.now = self.now.max(at);
-        let host = match step {
-            Step::Packet(_) => {
-                let (_, Event::Arrival(to, packet)) = self.queue.take()?;
-                self.see(Sighting::Received(to), &packet);
-                self.hosts[to].receive(self.now, at, &packet);
-                to
-            }
-            Step::Timer(host) => {
-                self.hosts[host].fire(self.now);
-                host
-            }
-            Step::Session(host) => host,
-        };
-        self.settle(host);
-        Some(step)
+        self.step_until(Time::MAX)
     }
 
-    fn next(&mut self) -> Option<(Time, Step)> {
-        let mut all = [None; 5];
-        all[0] = self.queue.peek().map(|(at, Event::Arrival(to, _))| (at, Step::Packet(*to)));
-        for (number, host) in self.hosts.iter_mut().enumerate() {
-            all[1 + number] = host.timer().map(|at| (at, Step::Timer(number)));
-            all[3 + number] = host.app_wakes.map(|at| (at, Step::Session(number)));
+    fn step_until(&mut self, end: Time) -> Option<Step> {
+        self.look_up_touched();
+        loop {
+            let (at, next) = self.next().filter(|(at, _)| *at <= end)?;
+            match next {
+                Next::Network => {
+                    // A hop, or a loss, is nothing that anybody notices.
+                    let Some(delivery) = self.network.poll(at) else { continue };
+                    self.now = self.now.max(at);
+                    return Some(self.deliver(delivery));
+                }
+                Next::Queue => {
+                    let (_, event) = self.queue.take()?;
+                    self.now = self.now.max(at);
+                    return Some(self.happen(at, event));
+                }
+                Next::Host(place) => {
+                    self.now = self.now.max(at);
+                    let node = self.nodes[place as usize] as usize;
+                    let fired = self.hosts[place as usize].fire(self.now);
+                    self.settle_place(place);
+                    return Some(if fired { Step::Timer(node) } else { Step::Session(node) });
+                }
+            }
         }
-        // Of those due at one time the first listed.
-        all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
-    /// Lets time pass without anything happening, as a suspended machine does: what fell due meanwhile happens then.
+    /// What is first, and when; of one time the first listed.
+    fn next(&self) -> Option<(Time, Next)> {
+        let mut first = self.network.next_event().map(|at| (at, Next::Network));
+        let queue = self.queue.peek().map(|(at, _)| (at, Next::Queue));
+        let host = self.schedule.first().map(|(at, place)| (at, Next::Host(place)));
+        for (at, next) in [queue, host].into_iter().flatten() {
+            if first.is_none_or(|(before, _)| at < before) {
+                first = Some((at, next));
+            }
+        }
+        first
+    }
+
+    fn deliver(&mut self, delivery: longhaul_link::Delivery<Packet>) -> Step {
+        let node = delivery.node as usize;
+        if delivery.packet.payload.payload.is_empty() {
+            self.take_traffic(&delivery);
+        } else {
+            self.arrive(node, delivery.at, Packet::arrived(delivery.packet));
+        }
+        Step::Packet(node)
+    }
+
+    fn arrive(&mut self, node: usize, at: Time, packet: Packet) {
+        self.see(Sighting::Received(node), &packet);
+        let Some(&place) = self.places.get(node).filter(|place| **place != ROUTER) else { return };
+        let taken = self.hosts[place as usize].receive(self.now, at, &packet, &mut self.desk);
+        self.desk.recycle(packet.payload);
+        if taken {
+            self.settle_place(place);
+        }
+    }
+
+    fn happen(&mut self, at: Time, event: Event) -> Step {
+        match event {
+            Event::Arrival(node, packet) => {
+                self.arrive(node, at, packet);
+                Step::Packet(node)
+            }
+            Event::Open(opening) => Step::Opened(self.open_planned(*opening)),
+            Event::Traffic(number) => Step::Traffic(self.send_traffic(number)),
+            Event::Workload(number) => Step::Opened(self.next_of_workload(number)),
+            Event::Sample(number) => {
+                self.sample(number);
+                Step::Sample
+            }
+        }
+    }
+
+    fn look_up_touched(&mut self) {
+        if let Some(place) = self.touched.take() {
+            self.reschedule(place);
+        }
+    }
+
+    fn reschedule(&mut self, place: u32) {
+        let due = self.hosts[place as usize].due();
+        self.schedule.set(place, due);
+    }
+
+    /// Lets time pass without anything happening, as suspended machines do: what fell due meanwhile happens then.
     pub fn jump(&mut self, span: Span) {
         self.now += span;
     }
 
     /// After anything happened to a host: its applications act, and what it wants to send leaves.
-    pub fn settle(&mut self, number: usize) {
+    ///
+    /// # Panics
+    /// If there is no host at that node.
+    pub fn settle(&mut self, node: usize) {
+        let place = self.place(node) as u32;
+        self.settle_place(place);
+    }
+
+    fn settle_place(&mut self, place: u32) {
+        let mut first = true;
         loop {
-            self.flush(number);
-            let events = self.hosts[number].drain_events();
-            let accepted = self.accept(number);
-            self.hosts[number].run_sessions(self.now);
-            self.flush(number);
-            if events.is_empty() && !accepted {
-                return;
+            if self.hosts[place as usize].hear() {
+                self.accept(place);
             }
+            // What an application says at once goes with the acknowledgment.
+            let any_ran = self.hosts[place as usize].run_sessions(self.now);
+            if !any_ran && !first {
+                break;
+            }
+            first = false;
+            self.flush(place);
+        }
+        self.reschedule(place);
+        if !self.followers.is_empty() {
+            self.follow(place);
         }
     }
 
-    fn accept(&mut self, number: usize) -> bool {
-        let host = &mut self.hosts[number];
-        let Some(id): Option<ConnId> = host.endpoint.accept() else { return false };
-        match self.expected[number].pop_front() {
-            Some((plan, writes, reads)) => host.sessions.push(Session::new(id, plan, writes, reads)),
-            // A SYN that was late, perhaps: nobody wants it.
-            None => host.endpoint.release(host.clock(self.now), id),
-        }
-        true
+    /// Sends what a host wants to send.
+    fn flush(&mut self, place: u32) {
+        let Self { now, hosts, places, nodes, addresses, routes, network, desk, taps, trace, .. } = self;
+        let (now, node) = (*now, nodes[place as usize]);
+        let route = &mut routes[place as usize];
+        let sighting = Sighting::Sent(node as usize);
+        hosts[place as usize].transmit(now, desk, |packet, flow| {
+            trace.see(now, sighting, &packet);
+            taps.iter_mut().for_each(|tap| tap.see(now, sighting, &packet));
+            if route.0 != packet.to.ip()
+                && let Some(&to) = addresses.get(&packet.to.ip()).filter(|to| places[**to as usize] != ROUTER)
+            {
+                *route = (packet.to.ip(), to);
+            }
+            network.offer(now, node, packet.addressed(route.1, flow));
+        });
     }
 
-    fn flush(&mut self, number: usize) {
-        let mut out = Vec::new();
-        self.hosts[number].transmit(self.now, |packet| out.push(packet));
-        for packet in out {
-            let (now, queue, to) = (self.now, &mut self.queue, 1 - number);
-            let elsewhere = packet.to != self.hosts[to].address;
-            let seen = packet.clone();
-            let fate = self.links[number].offer(now, packet, &mut self.random, |at, packet| {
-                // What goes to a spoofed address arrives nowhere.
-                if !elsewhere {
-                    queue.add(at, Event::Arrival(to, packet));
-                }
-            });
-            self.see(Sighting::Sent(number, fate), &seen);
+    pub(crate) fn add_follower(&mut self, node: usize, recorder: u32) {
+        self.followers.push((self.place(node) as u32, recorder));
+    }
+
+    pub(crate) fn plan_sample(&mut self, at: Time, recorder: u32) {
+        self.queue.add(at, Event::Sample(recorder));
+    }
+
+    /// After anything happened to a host.
+    fn follow(&mut self, place: u32) {
+        for index in 0..self.followers.len() {
+            if let Some(&(_, recorder)) = self.followers.get(index).filter(|(host, _)| *host == place) {
+                self.add_row(recorder, true);
+            }
         }
     }
 
@@ -335,9 +466,7 @@ impl Sim {
     /// Steps through everything that happens within `span`.
     pub fn run_for(&mut self, span: Span) {
         let end = self.now + span;
-        while self.next().is_some_and(|(at, _)| at <= end) {
-            self.step();
-        }
+        while self.step_until(end).is_some() {}
         self.now = self.now.max(end);
     }
 }

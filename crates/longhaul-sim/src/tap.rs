@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use longhaul_units::Time;
 
-use crate::link::Fate;
-use crate::packet::Packet;
+use crate::packet::{Packet, ecn_bits};
 
-/// Where a packet was seen.
+/// Where a packet was seen. Hosts are named by their nodes. What becomes of a packet on the way a
+/// [hook](crate::Sim::set_hook) of a link knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sighting {
-    /// Host `0` or `1` sent it, and this is what becomes of it.
-    Sent(usize, Fate),
+    /// This host sends it.
+    Sent(usize),
     /// Somebody else put it on the wire to this host.
     Injected(usize),
     /// This host is about to receive it.
@@ -32,7 +32,11 @@ impl<T: Tap> Tap for Rc<RefCell<T>> {
     }
 }
 
-/// A hash of all that was seen, in order: 64-bit FNV-1a (Fowler, Noll and Vo). For comparing runs, not for security.
+/// Bytes of a datagram that are hashed: any header, 12 bytes and 40 of options.
+const HASHED: usize = 52;
+
+/// A hash of all that was seen, in order: times, places, marks, sizes and headers. For comparing runs, not for security.
+/// FNV-1a (Fowler, Noll and Vo) over words of eight bytes, with a rotation that brings high bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHash(u64);
 
@@ -49,25 +53,33 @@ impl TraceHash {
         self.0
     }
 
-    /// Mixes in bytes.
-    pub fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+    /// Mixes in a word.
+    #[inline]
+    pub fn add(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29);
     }
 }
 
 impl Tap for TraceHash {
+    #[inline]
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        let place = match sighting {
-            Sighting::Sent(host, fate) => [0, host as u8, fate as u8],
-            Sighting::Injected(host) => [1, host as u8, 0],
-            Sighting::Received(host) => [2, host as u8, 0],
+        let (kind, host) = match sighting {
+            Sighting::Sent(host) => (0, host),
+            Sighting::Injected(host) => (1, host),
+            Sighting::Received(host) => (2, host),
         };
-        self.add(&now.as_nanos().to_le_bytes());
-        self.add(&place);
-        self.add(&[packet.ecn as u8, packet.dscp]);
-        self.add(&(packet.payload.len() as u64).to_le_bytes());
-        self.add(&packet.payload);
+        self.add(now.as_nanos());
+        self.add((host as u64) << 32 | kind << 16 | u64::from(packet.dscp) << 8 | u64::from(ecn_bits(packet.ecn)));
+        self.add(packet.payload_len() as u64);
+        // It was seen when it was sent: eight bytes tell which it is.
+        let hashed = if kind == 2 { 8 } else { HASHED };
+        let header = packet.payload.get(..hashed).unwrap_or(&packet.payload);
+        let (words, rest) = header.as_chunks::<8>();
+        for word in words {
+            self.add(u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.add(u64::from_le_bytes(last));
     }
 }

@@ -219,7 +219,7 @@ impl Composed {
             return; // an episode whose decrease was undone
         }
         let grow = self.growable(ack);
-        let ceiling = self.window.cwnd + grow.as_f64();
+        let ceiling = self.window.cwnd + grow.as_f64() * self.active().gain();
         if self.phase == Phase::Growth {
             let step = self.growth.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);

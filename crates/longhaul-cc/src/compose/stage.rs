@@ -54,6 +54,12 @@ pub trait Stage: Debug + Send {
         Overlay::default()
     }
 
+    /// By how many bytes a growth or a law may raise the window for each byte that it may grow on. Above one only for
+    /// schemes that make up for a long round trip, such as Hybla.
+    fn gain(&self) -> f64 {
+        1.0
+    }
+
     /// Its name for logs in kebab-case: `slow-start`, `css`, `congestion-avoidance`, `recovery`.
     fn phase(&self) -> &'static str;
 }
@@ -96,7 +102,7 @@ pub trait Growth: Stage {
     }
 
     /// An ACK came. `grow` is how many bytes it delivered that a window may grow on: zero while the window is not
-    /// what limits the sender. The window must not rise by more than `grow`.
+    /// what limits the sender. The window must not rise by more than `grow` times [`Stage::gain`].
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep;
 
     /// The time of [`Stage::next_tick`] has come.

@@ -1,10 +1,18 @@
 //! Growth: how the window rises until the path's capacity is found.
 
+pub mod fast_start;
+pub mod hybla_start;
 pub mod hystart_pp;
+pub mod limited_slow_start;
 pub mod slow_start;
+pub mod vegas_start;
 
+pub use fast_start::FastStart;
+pub use hybla_start::HyblaStart;
 pub use hystart_pp::HyStartPp;
+pub use limited_slow_start::LimitedSlowStart;
 pub use slow_start::SlowStart;
+pub use vegas_start::VegasStart;
 
 use longhaul_units::Bytes;
 

@@ -1,7 +1,42 @@
 //! Laws: how the window follows the network's share.
 
+pub mod bic;
 pub mod cubic;
+pub mod fast;
+pub mod h_tcp;
+pub mod hstcp;
+pub mod hybla;
+pub mod illinois;
 pub mod new_reno;
+pub mod scalable;
+pub mod vegas;
+pub mod veno;
+pub mod westwood;
+pub mod yeah;
 
+pub use bic::Bic;
 pub use cubic::Cubic;
+pub use fast::Fast;
+pub use h_tcp::HTcp;
+pub use hstcp::Hstcp;
+pub use hybla::Hybla;
+pub use illinois::Illinois;
 pub use new_reno::NewReno;
+pub use scalable::Scalable;
+pub use vegas::Vegas;
+pub use veno::Veno;
+pub use westwood::Westwood;
+pub use yeah::Yeah;
+
+use longhaul_units::Bytes;
+
+use crate::compose::Window;
+
+/// Raises the window by `alpha` segments for each window acknowledged, of which `grow` bytes are a part: byte counting
+/// (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full.
+fn additive(window: &mut Window, alpha: f64, grow: Bytes, mss: Bytes) {
+    window.cwnd += alpha * mss.as_f64() * (grow.as_f64() / window.cwnd).min(1.0);
+}
+
+#[cfg(test)]
+mod rounds;

@@ -1,45 +1,54 @@
-//! Which link is due next: a heap that knows where each link is in it.
+//! What is due next: a heap that knows where each of its members is.
 
 use longhaul_units::Time;
 
-/// Marks a link that is not in the heap.
+/// Marks what is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
-#[derive(Debug)]
-pub(crate) struct Schedule {
-    /// Times and links, the earliest first; of one time the lowest number.
+/// When each of so many things is due next: links, hosts. Setting a time takes logarithmic time, and a thing has one
+/// entry however often it is set.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// Times and members, the earliest first; of one time the lowest number.
     heap: Vec<(Time, u32)>,
-    /// Where each link is in the heap.
+    /// Where each member is in the heap.
     places: Vec<u32>,
 }
 
 impl Schedule {
-    pub(crate) fn new(links: usize) -> Self {
-        Self { heap: Vec::with_capacity(links), places: vec![ABSENT; links] }
+    /// Of `members` things, numbered from 0, none of them due.
+    #[must_use]
+    pub fn new(members: usize) -> Self {
+        Self { heap: Vec::with_capacity(members), places: vec![ABSENT; members] }
     }
 
+    /// What is due first, and when; of one time the lowest number.
+    #[must_use]
     #[inline]
-    pub(crate) fn first(&self) -> Option<(Time, u32)> {
+    pub fn first(&self) -> Option<(Time, u32)> {
         self.heap.first().copied()
     }
 
-    /// A link is due at another time, or not at all.
+    /// A member is due at another time, or not at all.
+    ///
+    /// # Panics
+    /// If there is none of that number.
     #[inline]
-    pub(crate) fn set(&mut self, link: u32, at: Option<Time>) {
-        let place = self.places[link as usize];
+    pub fn set(&mut self, member: u32, at: Option<Time>) {
+        let place = self.places[member as usize];
         match (place, at) {
             (ABSENT, None) => {}
             (ABSENT, Some(at)) => {
-                self.heap.push((at, link));
-                self.rise(self.heap.len() - 1, (at, link));
+                self.heap.push((at, member));
+                self.rise(self.heap.len() - 1, (at, member));
             }
             (place, Some(at)) => {
                 let place = place as usize;
                 let before = self.heap[place].0;
                 if at < before {
-                    self.rise(place, (at, link));
+                    self.rise(place, (at, member));
                 } else if at > before {
-                    self.sink(place, (at, link));
+                    self.sink(place, (at, member));
                 }
             }
             (place, None) => self.remove(place as usize),

@@ -1,16 +1,15 @@
+use longhaul_link::{Corruption, Limit, Loss, Reordering};
 use longhaul_units::Rate;
 
 use super::*;
-use crate::link::{QueueLimit, Reordering};
+use crate::plan::Plan;
 
 fn rough() -> LinkConfig {
-    let mut link = LinkConfig::delay(Span::from_millis(15));
-    link.rate = Some(Rate::from_bits_per_sec(20_000_000));
-    link.queue = QueueLimit::Packets(40);
-    link.loss = 0.03;
+    let rate = Rate::from_bits_per_sec(20_000_000);
+    let mut link = LinkConfig::new(rate, Span::from_millis(15)).queue(Limit::Packets(39)).loss(Loss::Uniform(0.03));
     link.duplication = 0.02;
-    link.corruption = 0.01;
-    link.reordering = Some(Reordering { share: 0.05, delay: Span::from_millis(10) });
+    link.corruption = Corruption { share: 0.01, unseen: 0.0 };
+    link.reordering = Some(Reordering::Late { share: 0.05, least: Span::ZERO, most: Span::from_millis(10) });
     link
 }
 
@@ -30,9 +29,7 @@ fn one_seed_gives_one_trace_and_another_seed_another() {
 
 #[test]
 fn goodput_stays_below_the_rate_and_comes_near_it() {
-    let mut link = LinkConfig::delay(Span::from_millis(5));
-    link.rate = Some(Rate::from_bytes_per_sec(1_000_000));
-    link.queue = QueueLimit::Packets(50);
+    let link = LinkConfig::new(Rate::from_bytes_per_sec(1_000_000), Span::from_millis(5)).queue(Limit::Packets(49));
     let mut sim = Sim::new(Setup::symmetric(1, link));
     let (_, server) = sim.open(Plan::bulk(5_000_000), Plan::sink());
     assert!(sim.run(Span::from_secs(60), |sim| sim.all_done()));

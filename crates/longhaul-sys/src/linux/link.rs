@@ -94,6 +94,16 @@ impl Link {
         Ok(())
     }
 
+    /// Sets how many packets its transmit queue holds; for a TUN device, how many wait to be read.
+    ///
+    /// # Errors
+    /// The system's: no such interface, not permitted, out of range.
+    pub fn set_queue_len(&self, packets: u32) -> io::Result<()> {
+        let packets = i32::try_from(packets).unwrap_or(i32::MAX);
+        self.request(libc::SIOCSIFTXQLEN as u32, &packets.to_ne_bytes())?;
+        Ok(())
+    }
+
     /// Gives it an IPv4 address, with a prefix of at most 32 bits: once the interface is up, the kernel routes that
     /// network to it. (IPv6 addresses: `ip address`.)
     ///

@@ -1,4 +1,4 @@
-//! Linux: UDP with control messages and batches, timers, clocks, TUN devices, network namespaces.
+//! Linux: UDP with control messages and batches, timers, clocks, TUN devices, namespaces of networks and processes.
 
 mod addr;
 mod clock;
@@ -7,6 +7,8 @@ mod errno;
 mod link;
 mod netns;
 mod options;
+mod poll;
+mod process;
 mod recv;
 mod send;
 mod socket;
@@ -19,6 +21,8 @@ pub use errno::ErrorClass;
 pub use link::Link;
 pub use netns::NetNs;
 pub use options::Features;
+pub use poll::Poll;
+pub use process::{Processes, die_with_parent, own_mounts, run_first, terminate, wait_any};
 pub use recv::{MAX_RECV_BATCH, Meta, Received, RecvBatch};
 pub use send::{MAX_GSO_SEGMENTS, MAX_SEND_BATCH, MAX_SLICES, Transmit};
 pub use socket::UdpSocket;

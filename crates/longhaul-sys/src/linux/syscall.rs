@@ -225,3 +225,98 @@ pub(super) fn unmount(target: &CStr) -> io::Result<()> {
     check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) })?;
     Ok(())
 }
+
+/// `unshare(2)`: processes that the calling thread starts from now on live in a new PID namespace, the first of them as
+/// its number 1.
+pub(super) fn unshare_processes() -> io::Result<()> {
+    // SAFETY: no pointers; only where children go changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWPID) })?;
+    Ok(())
+}
+
+/// `unshare(2)`: the calling thread gets mounts (and a working directory and umask) of its own.
+pub(super) fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: no pointers; only how this thread's paths are resolved changes, which no memory depends on.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    Ok(())
+}
+
+/// `mount(2)`: what is mounted here from now on is not seen in the mounts that these are a copy of.
+pub(super) fn detach_mounts() -> io::Result<()> {
+    let flags = libc::MS_REC | libc::MS_SLAVE;
+    // SAFETY: both paths are NUL-terminated; a change of propagation reads neither type nor data.
+    check(unsafe { libc::mount(c"none".as_ptr(), c"/".as_ptr(), ptr::null(), flags, ptr::null()) })?;
+    Ok(())
+}
+
+/// `mount(2)` of a file system that needs no device.
+pub(super) fn mount(kind: &CStr, target: &CStr) -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    // SAFETY: all strings are NUL-terminated; there is no data.
+    check(unsafe { libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, ptr::null()) })?;
+    Ok(())
+}
+
+/// `prctl(2)`: the kernel kills this process when the thread that started it ends.
+pub(super) fn set_parent_death_signal(signal: c_int) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) })?;
+    Ok(())
+}
+
+/// `sched_setscheduler(2)`: the calling thread goes before all ordinary ones, and its children do not.
+pub(super) fn schedule_first() -> io::Result<()> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads one `sched_param`.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &lowest) })?;
+    Ok(())
+}
+
+/// `kill(2)`.
+pub(super) fn kill(process: libc::pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::kill(process, signal) })?;
+    Ok(())
+}
+
+/// `waitpid(2)` for any child; its number and status.
+pub(super) fn wait_any() -> io::Result<(libc::pid_t, c_int)> {
+    let mut status = 0;
+    // SAFETY: the kernel writes one int.
+    let process = retry(|| unsafe { libc::waitpid(-1, &mut status, 0) })?;
+    Ok((process, status))
+}
+
+/// The most events of one [`epoll_wait`].
+const MAX_EVENTS: usize = 64;
+
+/// `epoll_create1(2)`.
+pub(super) fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: `fd` was just opened and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `epoll_ctl(2)`: watches `fd` for something to read.
+pub(super) fn epoll_add(poll: BorrowedFd<'_>, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+    // SAFETY: the kernel reads one event.
+    check(unsafe { libc::epoll_ctl(poll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) })?;
+    Ok(())
+}
+
+/// `epoll_wait(2)`, for ever or not at all; appends the tokens of what is ready. An interruption is no error.
+pub(super) fn epoll_wait(poll: BorrowedFd<'_>, block: bool, ready: &mut Vec<u64>) -> io::Result<()> {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
+    let timeout = if block { -1 } else { 0 };
+    // SAFETY: the kernel writes at most as many events as it is told there is room for.
+    let count = check(unsafe { libc::epoll_wait(poll.as_raw_fd(), events.as_mut_ptr(), MAX_EVENTS as c_int, timeout) });
+    match count {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+        count => {
+            ready.extend(events.iter().take(size(count?)).map(|event| event.u64));
+            Ok(())
+        }
+    }
+}

@@ -149,10 +149,11 @@ impl Connection {
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
         event.limit = self.limit;
-        event.cwnd_limited = self.loss.cwnd_limited || self.limit == SendLimit::Cwnd;
+        let limited = self.loss.cwnd_limited || self.limit == SendLimit::Cwnd;
+        event.cwnd_limited = limited || self.loss.was_cwnd_limited;
         event.round_start = self.advance_round();
         if event.round_start {
-            self.loss.cwnd_limited = false;
+            (self.loss.was_cwnd_limited, self.loss.cwnd_limited) = (limited, false);
         }
         let path = self.path();
         self.controller.on_ack(&event, &path);

@@ -52,8 +52,11 @@ pub(super) enum Phase {
 /// RACK's state (RFC 8985, section 5.3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
-    /// Send time and end of the newest delivered segment by send time.
+    /// Send time, transmission and end of the newest delivered segment by send time. Of those that left at one time the
+    /// order of sending decides: by sequence numbers, as in RFC 8985, section 6.2, a retransmission would be overtaken by
+    /// what left just before it.
     xmit_at: Time,
+    tx: TxId,
     end: u64,
     rtt: Span,
     /// The highest delivered offset.
@@ -133,6 +136,8 @@ pub(super) struct Loss {
     timeouts: u32,
     /// The window was full at some time in this round.
     pub(super) cwnd_limited: bool,
+    /// And in the round before: one who paces comes to the end of the window late in a round.
+    pub(super) was_cwnd_limited: bool,
     /// A tail loss probe turned out to have repaired a loss.
     tail_repaired: bool,
     /// Bytes of path MTU probes among those newly lost.
@@ -168,6 +173,7 @@ impl Loss {
             rescue_rxt: None,
             timeouts: 0,
             cwnd_limited: false,
+            was_cwnd_limited: false,
             tail_repaired: false,
             mtu_probe_lost: 0,
             last_mss: Bytes::ZERO,
@@ -262,9 +268,9 @@ impl Loss {
         if ambiguous {
             return;
         }
-        if (sent_at, record.end()) > (self.rack.xmit_at, self.rack.end) {
+        if (sent_at, record.tx, record.end()) > (self.rack.xmit_at, self.rack.tx, self.rack.end) {
             self.rack.rtt = at - sent_at;
-            (self.rack.xmit_at, self.rack.end) = (sent_at, record.end());
+            (self.rack.xmit_at, self.rack.tx, self.rack.end) = (sent_at, record.tx, record.end());
         }
     }
 

@@ -51,12 +51,13 @@ impl Connection {
             return false;
         }
         let window = self.loss.reordering_window(&self.snd.board, self.mss(), self.rtt.min(), self.rtt.srtt());
-        let (xmit_at, end, wait) = (self.loss.rack.xmit_at, self.loss.rack.end, self.loss.rack.rtt + window);
+        let rack = &self.loss.rack;
+        let (xmit_at, newest, wait) = (rack.xmit_at, (rack.xmit_at, rack.tx, rack.end), rack.rtt + window);
         let mut retransmission_lost = false;
         while let Some(index) = self.snd.board.oldest_sent() {
             let Some(record) = self.snd.board.get(index).copied() else { break };
             let sent_at = self.snd.board.burst_of(&record).sent_at;
-            if (sent_at, record.end()) >= (xmit_at, end) {
+            if (sent_at, record.tx, record.end()) >= newest {
                 break;
             }
             if sent_at + wait > at {

@@ -1,0 +1,98 @@
+//! Veno's loss classifier (Fu, Liew): a loss without a backlog came by chance.
+
+use crate::compose::{Loss, LossClassifier, Stage, Verdict};
+use crate::estimate::RoundRtt;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// The option that the law and the classifier share.
+pub(crate) const BACKLOG: OptionSpec =
+    OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "segments in the queue from which the path counts as congested");
+
+/// The classifier in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "veno",
+    slot: Slot::Loss,
+    summary: "a loss with fewer than 3 segments in the queue came by chance",
+    reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003",
+    options: &[BACKLOG, OptionSpec::float("severity", 0.1, 1.0, 0.4, "how congestive a loss by chance counts")],
+    tested: &["veno", "growth=slow-start,steady=cubic,loss=veno", "growth=slow-start,steady=westwood,loss=veno"],
+    safety: Safety::Shared,
+    make: Make::Loss(|values| Box::new(VenoLoss::new(values.float("backlog"), values.float("severity")))),
+};
+
+/// Takes losses without a backlog for chance.
+#[derive(Clone, Debug)]
+pub struct VenoLoss {
+    limit: f64,
+    severity: f64,
+    rounds: RoundRtt,
+}
+
+impl VenoLoss {
+    /// Losses with less than `limit` segments in the queue are as congestive as `severity`: 0.4 turns a law's half into
+    /// Veno's fifth.
+    #[must_use]
+    pub const fn new(limit: f64, severity: f64) -> Self {
+        Self { limit, severity, rounds: RoundRtt::new() }
+    }
+}
+
+impl Stage for VenoLoss {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.rounds.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "classification"
+    }
+}
+
+impl LossClassifier for VenoLoss {
+    /// The running round's least sample, or the last round's if there is none yet; without either the loss is congestion.
+    fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
+        let Some(round) = self.rounds.current().or(self.rounds.last()) else {
+            return Verdict::CONGESTION;
+        };
+        let backlog = self.rounds.backlog(loss.ack.flight_size.segments(path.mss), round.min);
+        Verdict { severity: if backlog < self.limit { self.severity } else { 1.0 } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::{Span, Time};
+
+    use super::*;
+    use crate::RttSample;
+    use crate::compose::Signal;
+    use crate::testing::{MSS, segments};
+
+    fn verdict(rtts: &[u64], flight: u64) -> f64 {
+        let mut classifier = VenoLoss::new(3.0, 0.4);
+        let path = Path::new(MSS);
+        let mut ack = Ack::new(Time::ZERO);
+        for rtt in rtts {
+            ack.rtt = Some(RttSample { rtt: Span::from_millis(*rtt), sent_at: Time::ZERO });
+            ack.round_start = true;
+            classifier.observe(&ack, &path);
+        }
+        ack.flight_size = segments(flight);
+        classifier.classify(&Loss { signal: Signal::Loss, ack: &ack }, &path).severity
+    }
+
+    /// 100 segments at 100 ms base: 103 ms are 2.9 segments in the queue, 104 ms 3.8.
+    #[test]
+    fn three_segments_divide_chance_from_congestion() {
+        assert_eq!(verdict(&[100, 103], 100), 0.4);
+        assert_eq!(verdict(&[100, 104], 100), 1.0);
+        assert_eq!(verdict(&[100, 104], 50), 0.4);
+        assert_eq!(verdict(&[100, 200], 4), 0.4);
+        assert_eq!(verdict(&[100, 500], 4), 1.0);
+    }
+
+    #[test]
+    fn without_a_sample_every_loss_is_congestion() {
+        assert_eq!(verdict(&[], 100), 1.0);
+    }
+}

@@ -1,0 +1,94 @@
+//! TCP Westwood's rate estimate RE: what was delivered over the last round trip.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::round_rate::Sampler;
+
+/// RE in bytes/s: what was delivered over a round trip, sampled once a round trip into a moving average.
+///
+/// ACK compression within a round trip does not show. In congestion it is cwnd / RTT, what the flow achieves, where
+/// [`Bandwidth`](super::Bandwidth) is closer to what the path could carry. (Wang, Valla, Sanadidi, Ng, Gerla,
+/// Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002.)
+#[derive(Clone, Copy, Debug)]
+pub struct AchievedRate {
+    /// What of the old estimate is kept at each sample.
+    keep: f64,
+    sampler: Sampler,
+    estimate: Option<f64>,
+}
+
+impl AchievedRate {
+    /// An estimate that keeps `keep` (0 to 1) of its old value at each sample; 0.9 is what implementations use.
+    #[must_use]
+    pub const fn new(keep: f64) -> Self {
+        Self { keep, sampler: Sampler::new(Span::ZERO), estimate: None }
+    }
+
+    /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
+    pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
+        if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
+            self.estimate = Some(self.estimate.map_or(sample, |old| self.keep * old + (1.0 - self.keep) * sample));
+        }
+    }
+
+    /// The estimate in bytes/s; zero before there is one.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.estimate.unwrap_or(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Span = Span::from_millis(100);
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(9_000_000_000) + Span::from_millis(ms)
+    }
+
+    #[test]
+    fn a_steady_flow_is_measured_exactly() {
+        for spacing in [1, 4, 10, 50] {
+            let mut re = AchievedRate::new(0.9);
+            for ms in (0..2000).step_by(spacing) {
+                re.on_ack(at(ms), Bytes(1000 * spacing as u64), Some(RTT));
+            }
+            assert!((re.rate() / 1e6 - 1.0).abs() < 1e-6, "{spacing}: {}", re.rate());
+        }
+    }
+
+    /// ACKs that come in one burst a round trip give the same rate: the fault of BE.
+    #[test]
+    fn compression_within_a_round_trip_does_not_show() {
+        let mut re = AchievedRate::new(0.9);
+        for round in 0..30 {
+            for k in 0..10 {
+                re.on_ack(at(100 * round) + Span::from_micros(k), Bytes(10_000), Some(RTT));
+            }
+        }
+        assert!((re.rate() / 1e6 - 1.0).abs() < 0.01, "{}", re.rate());
+    }
+
+    /// A moving average that keeps 0.9 a round trip: after n samples of a step of one, 1 - 0.9^n.
+    #[test]
+    fn a_step_is_followed_by_a_tenth_a_round_trip() {
+        let mut re = AchievedRate::new(0.9);
+        re.on_ack(at(0), Bytes(1), Some(RTT));
+        re.on_ack(at(100), Bytes(100_000), Some(RTT));
+        for n in 1..=20 {
+            re.on_ack(at(100 + 100 * n), Bytes(200_000), Some(RTT));
+            let expected = 2e6 - 1e6 * 0.9_f64.powi(n as i32);
+            assert!((re.rate() / expected - 1.0).abs() < 1e-9, "{n}: {}, not {expected}", re.rate());
+        }
+    }
+
+    #[test]
+    fn nothing_is_known_before_a_round_trip() {
+        let mut re = AchievedRate::new(0.9);
+        re.on_ack(at(0), Bytes(1000), None);
+        re.on_ack(at(10), Bytes(1000), Some(RTT));
+        assert_eq!(re.rate(), 0.0);
+    }
+}

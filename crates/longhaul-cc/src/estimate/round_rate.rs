@@ -1,0 +1,111 @@
+//! TCP Westwood+'s bandwidth estimate: one sample a round trip, smoothed twice.
+
+use longhaul_units::{Bytes, Span, Time};
+
+/// What a smoothing stage keeps of its old value (Linux's Westwood+).
+const KEEP: f64 = 7.0 / 8.0;
+
+/// Counts what is delivered over spans of a round trip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampler {
+    least: Span,
+    since: Option<Time>,
+    bytes: f64,
+}
+
+impl Sampler {
+    /// Samples span a round trip, and `least` at least.
+    pub(crate) const fn new(least: Span) -> Self {
+        Self { least, since: None, bytes: 0.0 }
+    }
+
+    /// The rate in bytes/s, if this ACK ends a span.
+    pub(crate) fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) -> Option<f64> {
+        let Some(since) = self.since else {
+            // Nothing is known of the time before the first.
+            self.since = Some(now);
+            return None;
+        };
+        self.bytes += delivered.as_f64();
+        let elapsed = now.since(since);
+        if elapsed.is_zero() || rtt.is_none_or(|rtt| elapsed < rtt.max(self.least)) {
+            return None;
+        }
+        let sample = self.bytes / elapsed.as_secs_f64();
+        (self.since, self.bytes) = (Some(now), 0.0);
+        Some(sample)
+    }
+}
+
+/// Westwood+'s estimate in bytes/s: what was delivered over a round trip (or a least span, if that is longer), through
+/// two moving averages in a row that keep 7/8 each. The first sample initialises both. (Grieco, Mascolo, CCR 34(2), 2004;
+/// sampling and smoothing as in Linux.)
+#[derive(Clone, Copy, Debug)]
+pub struct RoundRate {
+    sampler: Sampler,
+    /// The first and the second average.
+    averages: Option<(f64, f64)>,
+}
+
+impl RoundRate {
+    /// An estimate whose samples span `least` or more.
+    #[must_use]
+    pub const fn new(least: Span) -> Self {
+        Self { sampler: Sampler::new(least), averages: None }
+    }
+
+    /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
+    pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
+        if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
+            let (first, second) = self.averages.unwrap_or((sample, sample));
+            let first = KEEP * first + (1.0 - KEEP) * sample;
+            self.averages = Some((first, KEEP * second + (1.0 - KEEP) * first));
+        }
+    }
+
+    /// The estimate in bytes/s; zero before there is one.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.averages.map_or(0.0, |(_, second)| second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(9_000_000_000) + Span::from_millis(ms)
+    }
+
+    /// Two averages of 7/8 in a row: after n samples of a step of one, 1 - (7/8)^n (1 + n/8).
+    #[test]
+    fn a_step_has_its_closed_form() {
+        let mut rate = RoundRate::new(Span::from_millis(50));
+        let rtt = Some(Span::from_millis(100));
+        rate.on_ack(at(0), Bytes(1), rtt);
+        rate.on_ack(at(100), Bytes(100_000), rtt);
+        assert_eq!(rate.rate(), 1e6, "the first sample initialises both");
+        for n in 1..=30 {
+            rate.on_ack(at(100 + 100 * n), Bytes(200_000), rtt);
+            let expected = 1e6 + 1e6 * (1.0 - (7.0_f64 / 8.0).powi(n as i32) * (1.0 + n as f64 / 8.0));
+            assert!((rate.rate() / expected - 1.0).abs() < 1e-9, "{n}: {}, not {expected}", rate.rate());
+        }
+    }
+
+    /// Samples span a round trip, but 50 ms at least.
+    #[test]
+    fn short_round_trips_are_measured_over_fifty_milliseconds() {
+        for (rtt, samples) in [(1, 2), (50, 2), (100, 1)] {
+            let mut rate = RoundRate::new(Span::from_millis(50));
+            let mut changes = 0;
+            for ms in 0..=100 {
+                let before = rate.averages;
+                // Ever more, so that each sample differs.
+                rate.on_ack(at(ms), Bytes(1000 * (ms + 1)), Some(Span::from_millis(rtt)));
+                changes += u32::from(rate.averages != before);
+            }
+            assert_eq!(changes, samples, "round trip of {rtt} ms");
+        }
+    }
+}

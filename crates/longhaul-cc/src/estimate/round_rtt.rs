@@ -1,0 +1,146 @@
+//! Round-trip samples by rounds: what laws that watch the delay decide on.
+
+use longhaul_units::Span;
+
+use crate::Ack;
+
+/// The samples of one round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundStat {
+    /// The smallest sample.
+    pub min: Span,
+    /// The sum of all, nanoseconds.
+    sum: f64,
+    /// How many there were.
+    pub count: u32,
+}
+
+impl RoundStat {
+    const fn of(rtt: Span) -> Self {
+        Self { min: rtt, sum: rtt.as_nanos() as f64, count: 1 }
+    }
+
+    fn add(&mut self, rtt: Span) {
+        self.min = self.min.min(rtt);
+        self.sum += rtt.as_nanos() as f64;
+        self.count = self.count.saturating_add(1);
+    }
+
+    /// The mean in seconds.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.sum * 1e-9 / f64::from(self.count.max(1))
+    }
+}
+
+/// Follows the round-trip samples of a connection, round by round.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundRtt {
+    base: Option<Span>,
+    max: Option<Span>,
+    current: Option<RoundStat>,
+    last: Option<RoundStat>,
+}
+
+impl RoundRtt {
+    /// No sample yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { base: None, max: None, current: None, last: None }
+    }
+
+    /// An ACK came. If it ends a round, its own sample counts for the new one.
+    pub fn on_ack(&mut self, ack: &Ack<'_>) {
+        if ack.round_start {
+            self.last = self.current.take();
+        }
+        let Some(sample) = ack.rtt else {
+            return;
+        };
+        let rtt = sample.rtt;
+        self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
+        self.max = Some(self.max.map_or(rtt, |max| max.max(rtt)));
+        match &mut self.current {
+            Some(stat) => stat.add(rtt),
+            None => self.current = Some(RoundStat::of(rtt)),
+        }
+    }
+
+    /// The smallest sample of all: the round trip without queues, as far as is known.
+    #[must_use]
+    pub const fn base(&self) -> Option<Span> {
+        self.base
+    }
+
+    /// The largest sample since the beginning or since [`forget_max`](Self::forget_max).
+    #[must_use]
+    pub const fn max(&self) -> Option<Span> {
+        self.max
+    }
+
+    /// Begins a new maximum.
+    pub const fn forget_max(&mut self) {
+        self.max = None;
+    }
+
+    /// The samples of the last complete round, if there were any.
+    #[must_use]
+    pub const fn last(&self) -> Option<RoundStat> {
+        self.last
+    }
+
+    /// The samples of the running round so far.
+    #[must_use]
+    pub const fn current(&self) -> Option<RoundStat> {
+        self.current
+    }
+
+    /// How much of a window of `window` (in any unit) waits in queues at a round trip of `rtt`: `window (1 - base / rtt)`
+    /// (Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995). Zero while nothing is known.
+    #[must_use]
+    pub fn backlog(&self, window: f64, rtt: Span) -> f64 {
+        match self.base {
+            Some(base) if rtt > base => window * (1.0 - base.as_secs_f64() / rtt.as_secs_f64()),
+            _ => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Time;
+
+    use super::*;
+    use crate::RttSample;
+
+    fn feed(rounds: &mut RoundRtt, ms: u64, round_start: bool) {
+        let mut ack = Ack::new(Time::ZERO);
+        ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
+        ack.round_start = round_start;
+        rounds.on_ack(&ack);
+    }
+
+    #[test]
+    fn rounds_have_their_own_statistics() {
+        let mut rounds = RoundRtt::new();
+        for (ms, start) in [(100, true), (120, false), (110, false), (150, true), (250, false)] {
+            feed(&mut rounds, ms, start);
+        }
+        let last = rounds.last().expect("a round");
+        assert_eq!((last.min, last.count), (Span::from_millis(100), 3));
+        assert!((last.mean() - 0.110).abs() < 1e-12);
+        assert_eq!(rounds.current().map(|stat| stat.min), Some(Span::from_millis(150)));
+        assert_eq!((rounds.base(), rounds.max()), (Some(Span::from_millis(100)), Some(Span::from_millis(250))));
+    }
+
+    #[test]
+    fn the_backlog_is_what_exceeds_the_base_round_trip() {
+        let mut rounds = RoundRtt::new();
+        assert_eq!(rounds.backlog(100.0, Span::from_millis(100)), 0.0);
+        feed(&mut rounds, 100, true);
+        assert_eq!(rounds.backlog(100.0, Span::from_millis(90)), 0.0);
+        for (ms, expected) in [(100, 0.0), (125, 20.0), (200, 50.0)] {
+            assert!((rounds.backlog(100.0, Span::from_millis(ms)) - expected).abs() < 1e-9);
+        }
+    }
+}

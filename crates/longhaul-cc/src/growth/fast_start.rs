@@ -1,0 +1,112 @@
+//! FAST's multiplicative increase (Cui, Andrew): slow start until there is a queueing delay.
+
+use longhaul_units::{Bytes, Span};
+
+use super::AckLimit;
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::steady::fast::Delay;
+use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+
+/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
+const UNPACED_LIMIT: u32 = 2;
+/// The largest weight of a sample in the average round trip, as in the law.
+const RTT_GAIN: f64 = 0.25;
+
+/// FAST's start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "fast-start",
+    slot: Slot::Growth,
+    summary: "slow start until the average queueing delay is 0.75 ms",
+    reference: "Cui, Andrew, FAST TCP for ns-2",
+    options: &[
+        IW_OPTION,
+        OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which it ends, us"),
+        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+    ],
+    tested: &["fast", "fast-start(mi-threshold=1,l=1)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        let threshold = Span::from_micros(values.int("mi-threshold"));
+        Box::new(FastStart::new(values.small("iw"), threshold, values.small("l")))
+    }),
+};
+
+/// Slow start until there is a queueing delay.
+#[derive(Clone, Debug)]
+pub struct FastStart {
+    initial_segments: u32,
+    threshold: f64,
+    limit: AckLimit,
+    delay: Delay,
+}
+
+impl FastStart {
+    /// From `initial_segments` segments until the average queueing delay is `threshold`. One ACK counts for at most
+    /// `segments_per_ack`; zero means no limit over a paced transport and two over another.
+    #[must_use]
+    pub fn new(initial_segments: u32, threshold: Span, segments_per_ack: u32) -> Self {
+        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
+        Self { initial_segments, threshold: threshold.as_secs_f64(), limit, delay: Delay::default() }
+    }
+}
+
+impl Stage for FastStart {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        Ok(())
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.limit.on_detection(detection);
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        if let Some(sample) = ack.rtt {
+            self.delay.sample(sample.rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl Growth for FastStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        if self.delay.queueing() >= self.threshold {
+            window.ssthresh = window.cwnd;
+            return GrowthStep::Done;
+        }
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Span;
+
+    use crate::testing::{Sender, segments};
+
+    /// Doubling while the average delay is under 0.75 ms; a delay of 1 ms ends it within a few round trips' samples.
+    #[test]
+    fn it_ends_with_the_first_queueing_delay() {
+        let mut sender = Sender::new("fast");
+        sender.fill();
+        sender.round();
+        sender.rtt += Span::from_micros(700);
+        sender.round();
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(80), "slow-start"));
+        sender.rtt += Span::from_micros(300);
+        sender.round();
+        assert_eq!(sender.snapshot().phase, "congestion-avoidance");
+        assert!(sender.cwnd() < segments(160) && sender.cwnd() >= segments(80), "{}", sender.cwnd());
+        assert_eq!(sender.ssthresh(), sender.cwnd());
+    }
+}

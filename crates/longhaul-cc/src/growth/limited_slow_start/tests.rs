@@ -1,0 +1,75 @@
+use longhaul_units::Time;
+
+use super::*;
+use crate::testing::{MSS, Sender, segments};
+
+/// The growth of each round from `window` segments, an ACK a segment.
+fn rounds(growth: &mut LimitedSlowStart, window: &mut Window, count: usize) -> Vec<f64> {
+    let (ack, path) = (Ack::new(Time::ZERO), Path::new(MSS));
+    let mut grown = Vec::new();
+    for _ in 0..count {
+        let before = window.cwnd;
+        for _ in 0..(before / MSS.as_f64()) as u64 {
+            growth.on_ack(&ack, MSS, &path, window);
+        }
+        grown.push((window.cwnd - before) / MSS.as_f64());
+    }
+    grown
+}
+
+/// RFC 3742, section 2: it doubles up to 100 segments, and rises by at most 50 a round trip above.
+#[test]
+fn growth_is_exponential_and_then_linear() {
+    let mut growth = LimitedSlowStart::new(10, 100, 0);
+    let mut window = Window::new(12.5 * MSS.as_f64());
+    window.cwnd = 25.0 * MSS.as_f64();
+    assert_eq!(rounds(&mut growth, &mut window, 2), [25.0, 50.0]);
+    for _ in 0..500 {
+        // The window rises during the round: W ACKs that add 50 / W each raise it by sqrt(W^2 + 100 W) - W.
+        let w = window.cwnd / MSS.as_f64();
+        let expected = (w * (w + 100.0)).sqrt() - w;
+        let grown = rounds(&mut growth, &mut window, 1)[0];
+        assert!((grown - expected).abs() < 0.5 && grown <= 50.0, "from {w}: {grown}, not {expected}");
+    }
+}
+
+/// RFC 3742's formula, log2(max_ssthresh) + (cwnd - max_ssthresh) / (max_ssthresh / 2) round trips, gives 1,665 for 83,000
+/// segments (the text prints 836, half of it). An ACK sees the window that earlier ACKs of its round raised, so the
+/// growth stays a little below the bound.
+#[test]
+fn eighty_three_thousand_segments_take_1665_round_trips() {
+    let mut growth = LimitedSlowStart::new(10, 100, 0);
+    let mut window = Window::new(MSS.as_f64());
+    let mut count = 0;
+    while window.cwnd < 83_000.0 * MSS.as_f64() {
+        rounds(&mut growth, &mut window, 1);
+        count += 1;
+    }
+    let formula = 100_f64.log2() + 82_900.0 / 50.0;
+    assert!((f64::from(count) - formula).abs() < 10.0, "{count} round trips, not {formula}");
+}
+
+#[test]
+fn it_ends_exactly_at_the_threshold() {
+    let mut growth = LimitedSlowStart::new(10, 100, 0);
+    let mut window = Window { cwnd: 199.9 * MSS.as_f64(), ssthresh: 200.0 * MSS.as_f64() };
+    let (ack, path) = (Ack::new(Time::ZERO), Path::new(MSS));
+    assert_eq!(growth.on_ack(&ack, MSS / 10, &path, &mut window), GrowthStep::Stay);
+    assert_eq!(growth.on_ack(&ack, MSS, &path, &mut window), GrowthStep::Done);
+    assert_eq!(window.cwnd, window.ssthresh);
+}
+
+/// In a whole controller: 10, 20, 40, 80, 160, and then less than doubling.
+#[test]
+fn a_sender_slows_down_above_the_bound() {
+    let mut sender = Sender::new("limited-slow-start+new-reno");
+    sender.fill();
+    for expected in [20, 40, 80] {
+        sender.round();
+        assert_eq!(sender.cwnd(), segments(expected));
+    }
+    sender.round();
+    let above = sender.cwnd();
+    sender.round();
+    assert!(sender.cwnd() - above < segments(50) && sender.cwnd() - above > segments(38), "{}", sender.cwnd());
+}

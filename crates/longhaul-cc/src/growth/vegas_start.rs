@@ -1,0 +1,132 @@
+//! Vegas' slow start (Brakmo, Peterson): ends when a segment waits in the queue.
+
+use longhaul_units::Bytes;
+
+use super::AckLimit;
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Stage, Window};
+use crate::estimate::RoundRtt;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+
+/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
+const UNPACED_LIMIT: u32 = 2;
+/// Fewer samples in a round say too little (Linux).
+const LEAST_SAMPLES: u32 = 3;
+
+/// Vegas' slow start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "vegas-start",
+    slot: Slot::Growth,
+    summary: "slow start that ends when more than a segment waits in the queue",
+    reference: "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
+    options: &[
+        IW_OPTION,
+        OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "segments in the queue above which it ends"),
+        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+    ],
+    tested: &["vegas", "vegas-start(gamma=5,l=1)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        Box::new(VegasStart::new(values.small("iw"), values.float("gamma"), values.small("l")))
+    }),
+};
+
+/// Slow start that watches the queue.
+#[derive(Clone, Debug)]
+pub struct VegasStart {
+    initial_segments: u32,
+    gamma: f64,
+    limit: AckLimit,
+    rounds: RoundRtt,
+}
+
+impl VegasStart {
+    /// From `initial_segments` segments until more than `gamma` wait in the queue. One ACK counts for at most
+    /// `segments_per_ack`; zero means no limit over a paced transport and two over another.
+    #[must_use]
+    pub const fn new(initial_segments: u32, gamma: f64, segments_per_ack: u32) -> Self {
+        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
+        Self { initial_segments, gamma, limit, rounds: RoundRtt::new() }
+    }
+
+    /// If the queue is long enough: the window that the path takes without one, and a segment.
+    fn end(&self, window: &Window, mss: f64) -> Option<f64> {
+        let round = self.rounds.last().filter(|round| round.count >= LEAST_SAMPLES)?;
+        let backlog = self.rounds.backlog(window.cwnd, round.min);
+        (backlog > self.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
+    }
+}
+
+impl Stage for VegasStart {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        Ok(())
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.limit.on_detection(detection);
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.rounds.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl Growth for VegasStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        if ack.round_start
+            && ack.cwnd_limited
+            && let Some(end) = self.end(window, path.mss.as_f64())
+        {
+            (window.cwnd, window.ssthresh) = (end, end);
+            return GrowthStep::Done;
+        }
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Span;
+
+    use crate::testing::{Sender, segments};
+
+    /// 40 segments at 110 ms over a base of 100 ms are 36.4 on the path and 3.6 in the queue: on with 37.4.
+    #[test]
+    fn it_ends_at_the_window_that_fits_and_a_segment() {
+        let mut sender = Sender::new("vegas");
+        sender.fill();
+        sender.round();
+        sender.rtt = Span::from_millis(110);
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(40), "slow-start"));
+        sender.now += sender.rtt;
+        let mut ack = sender.acked(1);
+        ack.round_start = true;
+        sender.tell(&ack);
+        assert_eq!(sender.snapshot().phase, "congestion-avoidance");
+        let cwnd = sender.cwnd().segments(segments(1));
+        assert!((cwnd - (40.0 * 100.0 / 110.0 + 1.0)).abs() < 0.01, "{cwnd}");
+    }
+
+    /// 40 segments at 102 ms: 0.8 in the queue.
+    #[test]
+    fn less_than_a_segment_in_the_queue_is_none() {
+        let mut sender = Sender::new("vegas");
+        sender.fill();
+        sender.round();
+        sender.rtt = Span::from_millis(102);
+        sender.round();
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(80), "slow-start"));
+    }
+}

@@ -1,0 +1,187 @@
+//! FAST TCP (Jin, Wei, Low): moves the window towards a constant number of segments in the queue.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Episode, Path};
+
+/// What is kept at a loss: NewReno's half.
+const BETA: f64 = 0.5;
+/// Samples of a window over which the round trip is averaged: a third of it.
+const SAMPLES_A_WINDOW: f64 = 3.0;
+/// Tuning of alpha: segments, and the throughput in segments/s from which it holds and below which it is left again.
+/// From memory of the early Linux releases.
+const TUNED: [(f64, f64, f64); 3] = [(8.0, 0.0, 0.0), (20.0, 1500.0, 1250.0), (200.0, 15_000.0, 12_500.0)];
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "fast",
+    slot: Slot::Steady,
+    summary: "every second round trip towards alpha segments in the queue",
+    reference: "Jin, Wei, Low, FAST TCP, Infocom 2004; Cui, Andrew, FAST TCP for ns-2",
+    options: &[
+        OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue"),
+        OptionSpec::flag("tuning", false, "alpha by throughput, 8, 20 or 200, instead"),
+        OptionSpec::float("gamma", 0.01, 1.0, 0.5, "how far an update moves towards the goal"),
+        OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "largest weight of a round-trip sample in the average"),
+        OptionSpec::int("interval", 0, 1000, 10, "least time between updates, ms"),
+    ],
+    tested: &["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        Box::new(Fast::new(FastConfig {
+            alpha: values.float("alpha"),
+            tuning: values.flag("tuning"),
+            gamma: values.float("gamma"),
+            rtt_gain: values.float("rtt-gain"),
+            interval: Span::from_millis(values.int("interval")),
+        }))
+    }),
+};
+
+/// FAST's constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FastConfig {
+    /// Segments that the flow keeps in the queue.
+    pub alpha: f64,
+    /// Whether alpha follows the throughput instead.
+    pub tuning: bool,
+    /// How far an update moves towards its goal, 0 to 1.
+    pub gamma: f64,
+    /// The largest weight of a sample in the average round trip.
+    pub rtt_gain: f64,
+    /// The least time between updates.
+    pub interval: Span,
+}
+
+impl Default for FastConfig {
+    fn default() -> Self {
+        Self { alpha: 100.0, tuning: false, gamma: 0.5, rtt_gain: 0.25, interval: Span::from_millis(10) }
+    }
+}
+
+/// The least and the average round trip, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delay {
+    base: f64,
+    average: Option<f64>,
+}
+
+impl Delay {
+    /// A sample of `rtt`, whose weight in the average is three in a window of `segments`, and `gain` at most.
+    pub(crate) fn sample(&mut self, rtt: Span, segments: f64, gain: f64) {
+        let rtt = rtt.as_secs_f64();
+        let weight = (SAMPLES_A_WINDOW / segments.max(1.0)).min(gain);
+        self.base = if self.average.is_some() { self.base.min(rtt) } else { rtt };
+        self.average = Some(self.average.map_or(rtt, |old| old + weight * (rtt - old)));
+    }
+
+    /// The average queueing delay in seconds; zero before the first sample.
+    pub(crate) fn queueing(&self) -> f64 {
+        self.average.map_or(0.0, |average| (average - self.base).max(0.0))
+    }
+
+    /// Base over average round trip; one before the first sample.
+    fn ratio(&self) -> f64 {
+        self.average.filter(|average| *average > 0.0).map_or(1.0, |average| (self.base / average).min(1.0))
+    }
+}
+
+/// FAST's law.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    config: FastConfig,
+    delay: Delay,
+    /// Which of the tuned values holds.
+    tuned: usize,
+    /// When the last update was, and whether the round trip that shows its effect is over.
+    updated: Option<Time>,
+    settled: bool,
+    /// The window to rise to, and by which part of what is acknowledged.
+    goal: f64,
+    slope: f64,
+}
+
+impl Fast {
+    /// The law with `config`.
+    #[must_use]
+    pub fn new(config: FastConfig) -> Self {
+        Self { config, delay: Delay::default(), tuned: 0, updated: None, settled: true, goal: 0.0, slope: 0.0 }
+    }
+
+    /// Segments to keep in the queue at a window of `segments`.
+    fn alpha(&mut self, segments: f64) -> f64 {
+        if !self.config.tuning {
+            return self.config.alpha;
+        }
+        let rate = self.delay.average.filter(|rtt| *rtt > 0.0).map_or(0.0, |rtt| segments / rtt);
+        while TUNED.get(self.tuned + 1).is_some_and(|(_, above, _)| rate > *above) {
+            self.tuned += 1;
+        }
+        while TUNED.get(self.tuned).is_some_and(|(_, _, below)| rate < *below) {
+            self.tuned -= 1;
+        }
+        TUNED.get(self.tuned).map_or(self.config.alpha, |(alpha, _, _)| *alpha)
+    }
+
+    /// The update: `(1 - gamma) W + gamma (base / RTT W_old + alpha)`, twice the window at most. `W_old` is what was in
+    /// flight when the segment that is acknowledged now was sent: this round trip is its effect.
+    fn update(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) {
+        let mss = path.mss.as_f64();
+        let w_old = ack.rate.map_or(window.cwnd, |rate| rate.tx_in_flight.as_f64().min(window.cwnd.max(mss)));
+        let alpha = self.alpha(window.cwnd / mss) * mss;
+        let gamma = self.config.gamma;
+        let goal = (1.0 - gamma) * window.cwnd + gamma * (self.delay.ratio() * w_old + alpha);
+        self.goal = goal.min(2.0 * window.cwnd).max(2.0 * mss);
+        // A rise is spread over the ACKs of a window, a fall is due at once.
+        self.slope = ((self.goal - window.cwnd) / window.cwnd).max(0.0);
+        window.cwnd = window.cwnd.min(self.goal);
+        self.updated = Some(ack.now);
+    }
+}
+
+impl Stage for Fast {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        if let Some(sample) = ack.rtt {
+            self.delay.sample(sample.rtt, ack.prior_in_flight.segments(path.mss), self.config.rtt_gain);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Fast {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, window: &mut Window) {
+        (self.goal, self.slope, self.settled) = (window.cwnd, 0.0, false);
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        if ack.round_start && ack.cwnd_limited && ack.episode == Episode::None {
+            let early = self.updated.is_some_and(|updated| ack.now.since(updated) < self.config.interval);
+            let due = self.settled && !early;
+            self.settled = !due;
+            if due {
+                self.update(ack, path, window);
+            }
+        }
+        if window.cwnd < self.goal {
+            window.cwnd = (window.cwnd + self.slope * grow.as_f64()).min(self.goal);
+        }
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        (self.goal, self.slope, self.settled) = (0.0, 0.0, false);
+        Target::multiplicative(cause, BETA, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

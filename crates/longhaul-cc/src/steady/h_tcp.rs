@@ -1,0 +1,201 @@
+//! H-TCP (Leith, Shorten): the longer since the last congestion, the faster up; the fuller the queue was, the less kept.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::additive;
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::round_rate::Sampler;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Episode, Path};
+
+/// A throughput that changed by more than this part since the last congestion calls for a full half.
+const RATE_CHANGE: f64 = 0.2;
+/// What of the distance between the largest and the least round trip is remembered after a congestion (Linux).
+const MEMORY: f64 = 0.95;
+/// Round trip at which scaling by the round trip changes nothing, seconds, and the range of the scale (Linux).
+const SCALE_RTT: f64 = 0.1;
+const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "h-tcp",
+    slot: Slot::Steady,
+    summary: "faster up the longer ago the last congestion, least over largest round trip down",
+    reference: "Leith, Shorten, H-TCP, PFLDnet 2004; draft-leith-tcp-htcp; Linux",
+    options: &[
+        OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion in which it is NewReno, ms"),
+        OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "least share kept at a loss"),
+        OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss"),
+        OptionSpec::flag("adaptive-backoff", true, "keep the least over the largest round trip, not beta-min"),
+        OptionSpec::flag("rtt-scaling", false, "rise in proportion to the round trip"),
+    ],
+    tested: &["h-tcp", "h-tcp(adaptive-backoff=off,rtt-scaling=on,delta-low=0)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        Box::new(HTcp::new(HTcpConfig {
+            delta_low: Span::from_millis(values.int("delta-low")),
+            beta_min: values.float("beta-min"),
+            beta_max: values.float("beta-max"),
+            adaptive_backoff: values.flag("adaptive-backoff"),
+            rtt_scaling: values.flag("rtt-scaling"),
+        }))
+    }),
+};
+
+/// H-TCP's constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HTcpConfig {
+    /// How long after a congestion the law is NewReno's.
+    pub delta_low: Span,
+    /// The least share kept at a loss.
+    pub beta_min: f64,
+    /// The largest; `beta_min` wins where it is larger.
+    pub beta_max: f64,
+    /// Whether the share is the least over the largest round trip.
+    pub adaptive_backoff: bool,
+    /// Whether the increase is in proportion to the round trip.
+    pub rtt_scaling: bool,
+}
+
+impl Default for HTcpConfig {
+    fn default() -> Self {
+        Self { delta_low: Span::from_secs(1), beta_min: 0.5, beta_max: 0.8, adaptive_backoff: true, rtt_scaling: false }
+    }
+}
+
+impl HTcpConfig {
+    /// Segments up a round trip, `since` after the last congestion, before it is matched to the decrease.
+    #[must_use]
+    pub fn increase(&self, since: Span) -> f64 {
+        let late = (since - self.delta_low).as_secs_f64();
+        1.0 + 10.0 * late + (late / 2.0) * (late / 2.0)
+    }
+}
+
+/// H-TCP's law.
+#[derive(Clone, Debug)]
+pub struct HTcp {
+    config: HTcpConfig,
+    /// The last congestion, moved on by the time in which the window did not limit the sender.
+    epoch: Option<Time>,
+    /// When the window last rose.
+    updated: Time,
+    paused: bool,
+    /// The share kept at the last congestion.
+    beta: f64,
+    rtt_min: Option<Span>,
+    /// Seconds.
+    rtt_max: f64,
+    sampler: Sampler,
+    /// The highest throughput since the last congestion and that of the epoch before, bytes/s; zero if unknown.
+    rate: f64,
+    old_rate: f64,
+}
+
+impl HTcp {
+    /// The law with `config`.
+    #[must_use]
+    pub const fn new(config: HTcpConfig) -> Self {
+        Self {
+            config,
+            epoch: None,
+            updated: Time::ZERO,
+            paused: false,
+            beta: config.beta_min,
+            rtt_min: None,
+            rtt_max: 0.0,
+            sampler: Sampler::new(Span::ZERO),
+            rate: 0.0,
+            old_rate: 0.0,
+        }
+    }
+
+    /// Segments up a round trip at `now`: matched to the decrease, so that with beta 1/2 and soon after a congestion it
+    /// is NewReno's one.
+    fn alpha(&mut self, now: Time) -> f64 {
+        let epoch = self.epoch.get_or_insert(now);
+        if self.paused {
+            *epoch += now.since(self.updated);
+            self.paused = false;
+        }
+        self.updated = now;
+        let alpha = 2.0 * (1.0 - self.beta) * self.config.increase(now.since(*epoch));
+        match self.rtt_min.filter(|_| self.config.rtt_scaling) {
+            Some(rtt) => alpha * (rtt.as_secs_f64() / SCALE_RTT).clamp(SCALE_RANGE.0, SCALE_RANGE.1),
+            None => alpha,
+        }
+    }
+
+    /// The share to keep now.
+    fn backoff(&self) -> f64 {
+        let least = self.config.beta_min;
+        let changed = (self.rate - self.old_rate).abs() > RATE_CHANGE * self.old_rate;
+        match self.rtt_min {
+            Some(rtt_min) if self.config.adaptive_backoff && !changed && self.rtt_max > 0.0 => {
+                (rtt_min.as_secs_f64() / self.rtt_max).clamp(least, self.config.beta_max.max(least))
+            }
+            _ => least,
+        }
+    }
+}
+
+impl Stage for HTcp {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        if let Some(sample) = ack.rtt {
+            self.rtt_min = Some(self.rtt_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
+        }
+        if ack.episode != Episode::None {
+            return; // what is delivered in repair was sent under the old window
+        }
+        if let Some(srtt) = path.srtt {
+            self.rtt_max = self.rtt_max.max(srtt.as_secs_f64());
+        }
+        if let Some(rate) = self.sampler.on_ack(ack.now, ack.delivered, path.latest_rtt) {
+            self.rate = self.rate.max(rate);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for HTcp {
+    fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.epoch.get_or_insert(handoff.now);
+        self.sampler = Sampler::new(Span::ZERO);
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        if !ack.cwnd_limited {
+            self.paused = true;
+        }
+        if grow > Bytes::ZERO {
+            let alpha = self.alpha(ack.now);
+            additive(window, alpha, grow, path.mss);
+        }
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        self.beta = self.backoff();
+        (self.old_rate, self.rate) = (self.rate, 0.0);
+        if let Some(rtt_min) = self.rtt_min {
+            let least = rtt_min.as_secs_f64();
+            self.rtt_max = least + MEMORY * (self.rtt_max - least).max(0.0);
+        }
+        (self.epoch, self.updated, self.paused) = (Some(cause.now), cause.now, false);
+        Target::multiplicative(cause, self.beta, path.mss)
+    }
+
+    fn on_idle(&mut self, _now: Time, _idle: Span) {
+        self.paused = true;
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

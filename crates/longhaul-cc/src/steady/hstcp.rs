@@ -1,0 +1,132 @@
+//! HighSpeed TCP (RFC 3649): a larger window rises faster and falls less.
+
+use longhaul_units::Bytes;
+
+use super::additive;
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// `High_Window` in segments (RFC 3649, section 5).
+const HIGH_WINDOW: f64 = 83_000.0;
+/// The response function `p(w) = RESPONSE / w^1.2`. RFC 3649, section 5, prints 0.078; the program of its appendix B,
+/// which made the table, has 1 / 12.8.
+const RESPONSE: f64 = 1.0 / 12.8;
+const RESPONSE_EXPONENT: f64 = 1.2;
+/// The least decrease: the last row of RFC 3649's table. The formula falls on and turns negative near 567,000 segments.
+const LEAST_DECREASE: f64 = 0.09;
+/// The window may move by this part before its increase is computed anew: that costs a power and a logarithm, and
+/// changes the increase by less than a thousandth.
+const STALE: f64 = 1.0 / 1024.0;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "hstcp",
+    slot: Slot::Steady,
+    summary: "NewReno up to 38 segments; the larger the window above, the faster up and the less down",
+    reference: "RFC 3649",
+    options: &[
+        OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "segments up to which it is NewReno"),
+        OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "share given up at a loss at 83,000 segments"),
+    ],
+    tested: &["hstcp", "hstcp(low-window=2,high-decrease=0.5)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        Box::new(Hstcp::new(HstcpConfig {
+            low_window: values.float("low-window"),
+            high_decrease: values.float("high-decrease"),
+        }))
+    }),
+};
+
+/// HighSpeed TCP's constants (RFC 3649, section 5).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HstcpConfig {
+    /// `Low_Window`: segments up to which the law is NewReno's.
+    pub low_window: f64,
+    /// `High_Decrease`: the share given up at a loss at 83,000 segments.
+    pub high_decrease: f64,
+}
+
+impl Default for HstcpConfig {
+    fn default() -> Self {
+        Self { low_window: 38.0, high_decrease: 0.1 }
+    }
+}
+
+impl HstcpConfig {
+    /// `b(w)`: the share of a window of `w` segments that is given up at a loss (RFC 3649, section 5).
+    #[must_use]
+    pub fn decrease(&self, w: f64) -> f64 {
+        if w <= self.low_window {
+            return 0.5;
+        }
+        let way = (w / self.low_window).ln() / (HIGH_WINDOW / self.low_window).ln();
+        (0.5 + (self.high_decrease - 0.5) * way).clamp(self.high_decrease.min(LEAST_DECREASE), 0.5)
+    }
+
+    /// `a(w)`: by how many segments a window of `w` rises in a round trip (RFC 3649, section 5); never less than
+    /// NewReno's one, which the formula is just above `low_window`.
+    #[must_use]
+    pub fn increase(&self, w: f64) -> f64 {
+        if w <= self.low_window { 1.0 } else { self.formula(w).max(1.0) }
+    }
+
+    fn formula(&self, w: f64) -> f64 {
+        let b = self.decrease(w);
+        let p = RESPONSE / w.powf(RESPONSE_EXPONENT);
+        w * w * p * 2.0 * b / (2.0 - b)
+    }
+}
+
+/// HighSpeed TCP's law, computed rather than looked up.
+#[derive(Clone, Debug)]
+pub struct Hstcp {
+    config: HstcpConfig,
+    /// The window in segments for which `increase` was computed.
+    computed_for: f64,
+    increase: f64,
+}
+
+impl Hstcp {
+    /// The law with `config`.
+    #[must_use]
+    pub const fn new(config: HstcpConfig) -> Self {
+        Self { config, computed_for: 0.0, increase: 1.0 }
+    }
+
+    fn increase(&mut self, w: f64) -> f64 {
+        if (w - self.computed_for).abs() > STALE * w {
+            (self.computed_for, self.increase) = (w, self.config.increase(w));
+        }
+        self.increase
+    }
+}
+
+impl Stage for Hstcp {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Hstcp {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        let a = self.increase(window.cwnd / path.mss.as_f64());
+        additive(window, a, grow, path.mss);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        let b = self.config.decrease(cause.base / path.mss.as_f64());
+        Target::multiplicative(cause, 1.0 - b, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

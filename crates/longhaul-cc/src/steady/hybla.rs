@@ -1,0 +1,109 @@
+//! TCP Hybla (Caini, Firrincieli): a long round trip gets the throughput of a short one.
+
+use longhaul_units::{Bytes, Span};
+
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// What is kept at a loss: NewReno's half.
+const BETA: f64 = 0.5;
+
+pub(crate) const RTT0: OptionSpec = OptionSpec::int("rtt0", 1, 1000, 25, "round trip of the flow that is imitated, ms");
+pub(crate) const MAX_GAIN: OptionSpec =
+    OptionSpec::float("max-gain", 1.0, 1000.0, 8.0, "most segments up for a segment acknowledged");
+
+/// The law in the registry. It takes as much as `rho^2` NewReno flows with the same round trip: not for shared networks.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "hybla",
+    slot: Slot::Steady,
+    summary: "NewReno as over a round trip of 25 ms",
+    reference: "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
+    options: &[RTT0, MAX_GAIN],
+    tested: &["hybla-start+hybla", "hybla", "hybla(rtt0=1,max-gain=1000)"],
+    safety: Safety::Private,
+    make: Make::Steady(|values| {
+        Box::new(Hybla::new(Rho::new(Span::from_millis(values.int("rtt0"))), values.float("max-gain")))
+    }),
+};
+
+/// Hybla's normalised round trip: the connection's over a reference's, one at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Rho {
+    reference: Span,
+    least: Span,
+    value: f64,
+}
+
+impl Rho {
+    /// In units of `reference` (the paper's RTT0 is 25 ms).
+    #[must_use]
+    pub const fn new(reference: Span) -> Self {
+        Self { reference, least: Span::MAX, value: 1.0 }
+    }
+
+    /// Learns the least smoothed round trip.
+    pub fn observe(&mut self, path: &Path) {
+        if let Some(srtt) = path.srtt.filter(|srtt| *srtt < self.least) {
+            let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();
+            (self.least, self.value) = (srtt, (srtt.as_secs_f64() / reference).max(1.0));
+        }
+    }
+
+    /// The ratio; one before the first sample.
+    #[must_use]
+    pub const fn value(&self) -> f64 {
+        self.value
+    }
+}
+
+/// Hybla's law.
+#[derive(Clone, Debug)]
+pub struct Hybla {
+    rho: Rho,
+    max_gain: f64,
+}
+
+impl Hybla {
+    /// The law over `rho` that rises by no more than `max_gain` segments for each one acknowledged.
+    #[must_use]
+    pub const fn new(rho: Rho, max_gain: f64) -> Self {
+        Self { rho, max_gain }
+    }
+}
+
+impl Stage for Hybla {
+    fn observe(&mut self, _ack: &Ack<'_>, path: &Path) {
+        self.rho.observe(path);
+    }
+
+    fn gain(&self) -> f64 {
+        self.max_gain
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Hybla {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        let rho = self.rho.value();
+        let gain = (rho * rho * path.mss.as_f64() / window.cwnd).min(self.max_gain);
+        window.cwnd += gain * grow.as_f64().min(window.cwnd);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, BETA, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use super::*;
+use crate::steady::rounds::Rounds;
+use crate::testing::{MSS, Sender, segments};
+
+fn flow(rtt_ms: u64, segments: f64) -> Rounds<Hybla> {
+    let law = Hybla::new(Rho::new(Span::from_millis(25)), 8.0);
+    Rounds::new(law, Span::from_millis(rtt_ms), segments)
+}
+
+/// rho^2 segments a round trip, so that the throughput rises by the same amount a second at any round trip; NewReno's one
+/// up to 25 ms.
+#[test]
+fn a_round_raises_by_rho_squared() {
+    for (rtt, rho) in [(5, 1.0), (25, 1.0), (50, 2.0), (100, 4.0), (600, 24.0)] {
+        let w = 100_000.0;
+        let raised = flow(rtt, w).round();
+        assert!((raised / (rho * rho) - 1.0).abs() < 0.01, "{rtt} ms: {raised}");
+        assert_eq!(flow(rtt, w).lose(), 0.5);
+    }
+}
+
+/// Sawtooth: W between W/2 and W with rho^2 up: 1.5 / p = (W average / rho)^2, the throughput of the reference flow.
+#[test]
+fn the_response_function_is_that_of_the_reference() {
+    let (p, rho) = (1e-5_f64, 4.0);
+    let expected = rho * (1.5 / p).sqrt();
+    let average = flow(100, expected).average(p, 20);
+    assert!((average / expected - 1.0).abs() < 0.03, "{average}, not {expected}");
+}
+
+/// A small window over a long path could rise by hundreds of segments an ACK: the bound holds it.
+#[test]
+fn the_gain_is_bounded() {
+    let mut law = Hybla::new(Rho::new(Span::from_millis(25)), 8.0);
+    let mut path = Path::new(MSS);
+    path.srtt = Some(Span::from_millis(600));
+    let ack = Ack::new(longhaul_units::Time::ZERO);
+    law.observe(&ack, &path);
+    let mut window = Window::new(segments(10).as_f64());
+    law.on_ack(&ack, MSS, &path, &mut window);
+    assert_eq!(window.cwnd, segments(18).as_f64());
+}
+
+/// In a whole controller the window rises by more than what is acknowledged.
+#[test]
+fn a_sender_rises_by_rho_squared() {
+    let mut sender = Sender::new("slow-start+hybla");
+    sender.fill();
+    for _ in 0..4 {
+        sender.round();
+    }
+    sender.lose();
+    sender.repair();
+    sender.fill();
+    let before = sender.cwnd();
+    sender.round();
+    let raised = (sender.cwnd() - before).segments(MSS);
+    assert!((raised - 16.0).abs() < 2.5, "{raised}");
+}

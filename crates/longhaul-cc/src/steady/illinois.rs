@@ -1,0 +1,181 @@
+//! TCP-Illinois (Liu, Basar, Srikant): losses say when to decrease, delay says by how much and how fast to rise.
+
+use longhaul_units::Bytes;
+
+use super::additive;
+use crate::compose::{Cause, Handoff, Reason, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::RoundRtt;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// Parts of the largest queueing delay: up to the first the rise is largest, up to the second the decrease is least, from
+/// the third it is largest (Linux).
+const RISE_PART: f64 = 0.01;
+const LEAST_PART: f64 = 0.1;
+const MOST_PART: f64 = 0.8;
+/// NewReno's, for small windows and after a timeout.
+const RENO: (f64, f64) = (1.0, 0.5);
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "illinois",
+    slot: Slot::Steady,
+    summary: "10 segments up without a queue, 0.3 with a full one; an eighth to a half down",
+    reference: "Liu, Basar, Srikant, TCP-Illinois, Valuetools 2006; Linux",
+    options: &[
+        OptionSpec::float("alpha-min", 0.1, 1.0, 0.3, "least segments up a round trip"),
+        OptionSpec::float("alpha-max", 1.0, 100.0, 10.0, "most segments up a round trip"),
+        OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "least share given up at a loss"),
+        OptionSpec::float("beta-max", 0.1, 0.9, 0.5, "largest share given up at a loss"),
+        OptionSpec::float("low-window", 0.0, 10_000.0, 15.0, "segments below which it is NewReno"),
+        OptionSpec::int("theta", 1, 1000, 5, "round trips without a queue until the rise is largest again"),
+    ],
+    tested: &["illinois", "illinois(low-window=0,alpha-max=100,theta=1)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        Box::new(Illinois::new(IllinoisConfig {
+            alpha_min: values.float("alpha-min"),
+            alpha_max: values.float("alpha-max"),
+            beta_min: values.float("beta-min"),
+            beta_max: values.float("beta-max"),
+            low_window: values.float("low-window"),
+            theta: values.small("theta"),
+        }))
+    }),
+};
+
+/// TCP-Illinois' constants (Linux).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct IllinoisConfig {
+    /// Least segments up a round trip.
+    pub alpha_min: f64,
+    /// Most segments up a round trip.
+    pub alpha_max: f64,
+    /// Least share given up at a loss.
+    pub beta_min: f64,
+    /// Largest share given up; `beta_min` wins where it is larger.
+    pub beta_max: f64,
+    /// Segments below which the law is NewReno's.
+    pub low_window: f64,
+    /// Round trips in a row without a queue after which the rise is largest again.
+    pub theta: u32,
+}
+
+impl Default for IllinoisConfig {
+    fn default() -> Self {
+        Self { alpha_min: 0.3, alpha_max: 10.0, beta_min: 0.125, beta_max: 0.5, low_window: 15.0, theta: 5 }
+    }
+}
+
+impl IllinoisConfig {
+    /// Segments up a round trip at a queueing delay of `delay` where `most` is the largest seen: a hyperbola from
+    /// `alpha_max` at a hundredth to `alpha_min` at the largest.
+    #[must_use]
+    pub fn rise(&self, delay: f64, most: f64) -> f64 {
+        let first = RISE_PART * most;
+        if delay <= first {
+            return self.alpha_max;
+        }
+        let range = most - first;
+        range * self.alpha_max / (range + (self.alpha_max / self.alpha_min - 1.0) * (delay - first))
+    }
+
+    /// The share given up at a loss at such a delay: linear between a tenth and eight tenths.
+    #[must_use]
+    pub fn decrease(&self, delay: f64, most: f64) -> f64 {
+        let (low, high) = (LEAST_PART * most, MOST_PART * most);
+        if delay <= low {
+            self.beta_min
+        } else if delay >= high {
+            self.beta_max.max(self.beta_min)
+        } else {
+            self.beta_min + (self.beta_max.max(self.beta_min) - self.beta_min) * (delay - low) / (high - low)
+        }
+    }
+}
+
+/// TCP-Illinois' law.
+#[derive(Clone, Debug)]
+pub struct Illinois {
+    config: IllinoisConfig,
+    rounds: RoundRtt,
+    alpha: f64,
+    beta: f64,
+    /// Whether there was a queue since the rise was largest, and for how many round trips there has been none.
+    above: bool,
+    good: u32,
+}
+
+impl Illinois {
+    /// The law with `config`.
+    #[must_use]
+    pub const fn new(config: IllinoisConfig) -> Self {
+        Self { config, rounds: RoundRtt::new(), alpha: config.alpha_max, beta: RENO.1, above: false, good: 0 }
+    }
+
+    /// Decides on the round that begins, by the mean delay of the last.
+    fn judge(&mut self, segments: f64) {
+        if segments < self.config.low_window {
+            (self.alpha, self.beta) = RENO;
+            return;
+        }
+        let (Some(round), Some(base), Some(max)) = (self.rounds.last(), self.rounds.base(), self.rounds.max()) else {
+            return;
+        };
+        let base = base.as_secs_f64();
+        let (delay, most) = ((round.mean() - base).max(0.0), (max.as_secs_f64() - base).max(0.0));
+        self.rise(delay, most);
+        self.beta = self.config.decrease(delay, most);
+    }
+
+    fn rise(&mut self, delay: f64, most: f64) {
+        if delay > RISE_PART * most {
+            (self.above, self.good) = (true, 0);
+            self.alpha = self.config.rise(delay, most);
+            return;
+        }
+        self.good = self.good.saturating_add(1);
+        if !self.above || self.good >= self.config.theta {
+            (self.above, self.good) = (false, 0);
+            self.alpha = self.config.alpha_max;
+        }
+    }
+}
+
+impl Stage for Illinois {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.rounds.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Illinois {
+    fn begin(&mut self, handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        if handoff.reason == Reason::Timeout {
+            (self.alpha, self.beta) = RENO;
+            (self.above, self.good) = (false, 0);
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        if ack.round_start {
+            self.judge(window.cwnd / path.mss.as_f64());
+        }
+        additive(window, self.alpha, grow, path.mss);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, 1.0 - self.beta, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

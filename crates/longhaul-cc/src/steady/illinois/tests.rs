@@ -1,0 +1,76 @@
+use longhaul_units::Span;
+
+use super::*;
+use crate::steady::rounds::Rounds;
+use crate::testing::MSS;
+
+/// A flow that has seen 100 ms and 200 ms and now has round trips of `rtt` ms.
+fn flow(rtt_us: u64, rounds: u32) -> Rounds<Illinois> {
+    let mut flow = Rounds::new(Illinois::new(IllinoisConfig::default()), Span::from_millis(100), 200.0);
+    flow.round();
+    flow.rtt = Span::from_millis(200);
+    flow.round();
+    flow.rtt = Span::from_micros(rtt_us);
+    for _ in 0..rounds {
+        flow.window.cwnd = 200.0 * MSS.as_f64();
+        flow.round();
+    }
+    flow.window.cwnd = 200.0 * MSS.as_f64();
+    flow
+}
+
+/// The curves: 10 segments up to a hundredth of the largest delay, 0.3 at it; an eighth down up to a tenth of it, a half from
+/// eight tenths.
+#[test]
+fn the_curves_have_their_end_points() {
+    let config = IllinoisConfig::default();
+    for (delay, rise, decrease) in [
+        (0.0, 10.0, 0.125),
+        (0.01, 10.0, 0.125),
+        (0.1, 990.0 / (99.0 + 9.0 * (10.0 / 0.3 - 1.0)), 0.125),
+        (0.45, 990.0 / (99.0 + 44.0 * (10.0 / 0.3 - 1.0)), 0.3125),
+        (0.8, 990.0 / (99.0 + 79.0 * (10.0 / 0.3 - 1.0)), 0.5),
+        (1.0, 0.3, 0.5),
+    ] {
+        assert!((config.rise(delay, 1.0) - rise).abs() < 1e-9, "{delay}: {}", config.rise(delay, 1.0));
+        assert!((config.decrease(delay, 1.0) - decrease).abs() < 1e-9, "{delay}: {}", config.decrease(delay, 1.0));
+    }
+    // No delay was ever seen.
+    assert_eq!((config.rise(0.0, 0.0), config.decrease(0.0, 0.0)), (10.0, 0.125));
+}
+
+/// The law applies them to the mean delay of a round: of a largest delay of 100 ms.
+#[test]
+fn rounds_rise_and_losses_lower_by_the_curves() {
+    for rtt in [110_000, 130_000, 150_000, 180_000, 200_000] {
+        let config = IllinoisConfig::default();
+        let delay = (rtt - 100_000) as f64 / 100_000.0;
+        let mut flow = flow(rtt, 4);
+        let raised = flow.round();
+        let expected = config.rise(delay, 1.0);
+        assert!((raised / expected - 1.0).abs() < 0.05, "{rtt} us: {raised}, not {expected}");
+        let kept = flow.lose();
+        assert!((kept - (1.0 - config.decrease(delay, 1.0))).abs() < 0.01, "{rtt} us: {kept}");
+    }
+}
+
+/// After a queue the rise is largest only when five rounds in a row had none.
+#[test]
+fn five_good_rounds_bring_the_largest_rise_back() {
+    let raised: Vec<_> = (1..10).map(|rounds| flow(100_000, rounds).round() > 5.0).collect();
+    let first = raised.iter().position(|large| *large).expect("it comes back");
+    assert!((4..=7).contains(&first), "{raised:?}");
+    assert!(raised[first..].iter().all(|large| *large), "{raised:?}");
+}
+
+#[test]
+fn small_windows_and_timeouts_are_new_renos() {
+    let mut small = Rounds::new(Illinois::new(IllinoisConfig::default()), Span::from_millis(100), 12.0);
+    small.round();
+    small.window.cwnd = 12.0 * MSS.as_f64();
+    assert!((small.round() - 1.0).abs() < 0.1);
+    assert!((small.lose() - 0.5).abs() < 1e-3);
+    let mut large = flow(100_000, 10);
+    large.time_out();
+    assert_eq!((large.law.alpha, large.law.beta), (1.0, 0.5));
+}

@@ -1,0 +1,130 @@
+//! A flow in rounds for the tests of laws: every segment acknowledged by itself, ACKs evenly spread over the round trip,
+//! decreases that take no time.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use crate::compose::{Cause, Handoff, Reason, Signal, Steady, Target, Window};
+use crate::testing::MSS;
+use crate::{Ack, Path, RateSample, RttSample};
+
+#[derive(Debug)]
+pub(crate) struct Rounds<L> {
+    pub(crate) law: L,
+    pub(crate) window: Window,
+    pub(crate) path: Path,
+    pub(crate) now: Time,
+    /// The round trip of ACKs from now on.
+    pub(crate) rtt: Span,
+    /// When the round ends.
+    round_end: Time,
+    /// The window when the round began: what was in flight when the segments acknowledged now were sent.
+    round_window: f64,
+}
+
+impl<L: Steady> Rounds<L> {
+    /// A flow of `segments` segments whose law takes over now, over a path with `rtt`.
+    pub(crate) fn new(law: L, rtt: Span, segments: f64) -> Self {
+        let now = Time::from_nanos(5_000_000_000);
+        let window = Window::new(segments * MSS.as_f64());
+        let mut flow = Self { law, window, path: Path::new(MSS), now, rtt, round_end: now, round_window: window.cwnd };
+        flow.sample();
+        flow.begin(Reason::NoLoss);
+        flow
+    }
+
+    fn sample(&mut self) {
+        let path = &mut self.path;
+        (path.srtt, path.latest_rtt) = (Some(self.rtt), Some(self.rtt));
+        path.min_rtt = Some(path.min_rtt.map_or(self.rtt, |min| min.min(self.rtt)));
+        path.recent_min_rtt = path.min_rtt;
+    }
+
+    pub(crate) fn begin(&mut self, reason: Reason) {
+        self.law.begin(&Handoff::new(self.now, reason), &self.path, &mut self.window);
+    }
+
+    /// The window in segments.
+    pub(crate) fn cwnd(&self) -> f64 {
+        self.window.cwnd / MSS.as_f64()
+    }
+
+    /// An ACK for one segment, a window's share of the round trip after the last.
+    pub(crate) fn ack(&mut self) {
+        self.now += self.rtt.mul_f64(1.0 / self.cwnd());
+        self.sample();
+        let mut ack = Ack::new(self.now);
+        ack.round_start = self.now >= self.round_end;
+        if ack.round_start {
+            self.round_end = self.now + self.rtt;
+            self.round_window = self.window.cwnd;
+        }
+        (ack.delivered, ack.cumulative, ack.cwnd_limited) = (MSS, MSS, true);
+        ack.prior_in_flight = Bytes::from_f64(self.window.cwnd);
+        ack.flight_size = ack.prior_in_flight;
+        ack.in_flight = ack.prior_in_flight - MSS;
+        ack.rtt = Some(RttSample { rtt: self.rtt, sent_at: self.now - self.rtt });
+        let mut rate = RateSample::new(Bytes::from_f64(self.round_window), self.rtt);
+        rate.tx_in_flight = Bytes::from_f64(self.round_window);
+        ack.rate = Some(rate);
+        self.law.observe(&ack, &self.path);
+        let ceiling = self.window.cwnd + MSS.as_f64();
+        self.law.on_ack(&ack, MSS, &self.path, &mut self.window);
+        self.window.cwnd = self.window.cwnd.min(ceiling);
+        self.window.bound(MSS, Bytes(1 << 40));
+    }
+
+    /// As many ACKs as the window has segments; returns by how many segments it rose.
+    pub(crate) fn round(&mut self) -> f64 {
+        let before = self.cwnd();
+        for _ in 0..before.round() as u64 {
+            self.ack();
+        }
+        self.cwnd() - before
+    }
+
+    /// Round trips of `rtt` until `seconds` have passed.
+    pub(crate) fn run(&mut self, seconds: f64) {
+        let until = self.now + Span::from_secs_f64(seconds);
+        while self.now < until {
+            self.ack();
+        }
+    }
+
+    /// The law's answer to `signal`, not applied.
+    pub(crate) fn ask(&mut self, signal: Signal) -> Target {
+        let cause = Cause::new(self.now, signal, Bytes::from_f64(self.window.cwnd), self.window.cwnd);
+        self.law.reduce(&cause, &self.path)
+    }
+
+    /// A loss, answered and repaired at once; returns the share of the window that was kept.
+    pub(crate) fn lose(&mut self) -> f64 {
+        let before = self.window.cwnd;
+        let target = self.ask(Signal::Loss);
+        self.window = Window { cwnd: target.cwnd.min(before), ssthresh: target.ssthresh };
+        self.begin(Reason::Loss);
+        self.window.cwnd / before
+    }
+
+    /// A timeout after which slow start has led back to the threshold.
+    pub(crate) fn time_out(&mut self) {
+        let target = self.ask(Signal::Timeout);
+        self.window = Window { cwnd: target.ssthresh, ssthresh: target.ssthresh };
+        self.begin(Reason::Timeout);
+    }
+
+    /// The average window in segments with one loss in `1 / p` segments, over `episodes` after as many to settle.
+    pub(crate) fn average(&mut self, p: f64, episodes: u32) -> f64 {
+        let (mut sent, mut since) = (0_u64, self.now);
+        for episode in 0..2 * episodes {
+            if episode == episodes {
+                (sent, since) = (0, self.now);
+            }
+            for _ in 0..(1.0 / p) as u64 {
+                self.ack();
+                sent += 1;
+            }
+            self.lose();
+        }
+        sent as f64 * self.rtt.as_secs_f64() / self.now.since(since).as_secs_f64()
+    }
+}

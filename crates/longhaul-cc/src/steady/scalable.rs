@@ -1,0 +1,91 @@
+//! Scalable TCP (Kelly): the time between losses does not depend on the window.
+
+use longhaul_units::Bytes;
+
+use super::additive;
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// The law in the registry. Multiplicative increase and decrease does not converge to fair shares, and a large window
+/// takes bandwidth from all smaller ones: not for shared networks.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "scalable",
+    slot: Slot::Steady,
+    summary: "a hundredth of what is acknowledged up, an eighth down",
+    reference: "Kelly, Scalable TCP, CCR 33(2), 2003",
+    options: &[
+        OptionSpec::float("a", 0.001, 0.1, 0.01, "segments up for a segment acknowledged"),
+        OptionSpec::float("b", 0.05, 0.5, 0.125, "share given up at a loss"),
+        OptionSpec::float("low-window", 0.0, 10_000.0, 16.0, "segments up to which it is NewReno"),
+    ],
+    tested: &["scalable", "scalable(low-window=0,a=0.1,b=0.06)"],
+    safety: Safety::Private,
+    make: Make::Steady(|values| {
+        Box::new(Scalable::new(ScalableConfig {
+            a: values.float("a"),
+            b: values.float("b"),
+            low_window: values.float("low-window"),
+        }))
+    }),
+};
+
+/// Scalable TCP's constants (Kelly, CCR 2003; quoted in RFC 3649, section 8).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScalableConfig {
+    /// Segments up for each segment acknowledged.
+    pub a: f64,
+    /// Share of the window given up at a loss.
+    pub b: f64,
+    /// The legacy window: segments up to which the law is NewReno's.
+    pub low_window: f64,
+}
+
+impl Default for ScalableConfig {
+    fn default() -> Self {
+        Self { a: 0.01, b: 0.125, low_window: 16.0 }
+    }
+}
+
+/// Scalable TCP's law.
+#[derive(Clone, Debug)]
+pub struct Scalable(ScalableConfig);
+
+impl Scalable {
+    /// The law with `config`.
+    #[must_use]
+    pub const fn new(config: ScalableConfig) -> Self {
+        Self(config)
+    }
+}
+
+impl Stage for Scalable {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Scalable {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
+
+    fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        if window.cwnd <= self.0.low_window * path.mss.as_f64() {
+            additive(window, 1.0, grow, path.mss);
+        } else {
+            window.cwnd += self.0.a * grow.as_f64().min(window.cwnd);
+        }
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        let low = cause.base <= self.0.low_window * path.mss.as_f64();
+        Target::multiplicative(cause, if low { 0.5 } else { 1.0 - self.0.b }, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! TCP Vegas (Brakmo, Peterson): holds two to four segments in the queue.
+
+use longhaul_units::Bytes;
+
+use super::additive;
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::RoundRtt;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// Fewer samples in a round say too little: then the law is NewReno's (Linux).
+const LEAST_SAMPLES: u32 = 3;
+/// What is kept at a loss: NewReno's half.
+const BETA: f64 = 0.5;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "vegas",
+    slot: Slot::Steady,
+    summary: "one segment up or down a round trip, to hold 2 to 4 segments in the queue",
+    reference: "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
+    options: &[
+        OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "segments in the queue below which the window rises"),
+        OptionSpec::float("beta", 0.1, 10_000.0, 4.0, "segments in the queue above which it falls"),
+    ],
+    tested: &["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.5,beta=0.1)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| Box::new(Vegas::new(values.float("alpha"), values.float("beta")))),
+};
+
+/// Vegas' law.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    alpha: f64,
+    beta: f64,
+    rounds: RoundRtt,
+    /// Segments up in this round.
+    rise: f64,
+}
+
+impl Vegas {
+    /// The law that holds between `alpha` and `beta` segments in the queue; where `beta` is less than `alpha`, the window
+    /// falls above `alpha`.
+    #[must_use]
+    pub const fn new(alpha: f64, beta: f64) -> Self {
+        Self { alpha, beta, rounds: RoundRtt::new(), rise: 1.0 }
+    }
+
+    /// Decides on the round that begins, by the samples of the last.
+    fn judge(&mut self, path: &Path, window: &mut Window) {
+        let Some(round) = self.rounds.last().filter(|round| round.count >= LEAST_SAMPLES) else {
+            self.rise = 1.0;
+            return;
+        };
+        let mss = path.mss.as_f64();
+        let backlog = self.rounds.backlog(window.cwnd / mss, round.min);
+        self.rise = if backlog < self.alpha { 1.0 } else { 0.0 };
+        if backlog > self.beta.max(self.alpha) {
+            window.cwnd = (window.cwnd - mss).max(2.0 * mss);
+        }
+    }
+}
+
+impl Stage for Vegas {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.rounds.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Vegas {
+    /// Until the first whole round of its own it rises as NewReno.
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.rise = 1.0;
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        // A window that was not used up says nothing about the queue it would make.
+        if ack.round_start && ack.cwnd_limited {
+            self.judge(path, window);
+        }
+        additive(window, self.rise, grow, path.mss);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, BETA, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

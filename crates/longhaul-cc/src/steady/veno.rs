@@ -1,0 +1,87 @@
+//! TCP Veno (Fu, Liew): NewReno that rises at half speed while it has a backlog.
+
+use longhaul_units::Bytes;
+
+use super::additive;
+use crate::classify::veno::BACKLOG;
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::RoundRtt;
+use crate::registry::{Entry, Make, Safety, Slot};
+use crate::{Ack, Path};
+
+/// Segments up a round trip with a backlog: one every second round trip.
+const CONGESTED: f64 = 0.5;
+/// Fewer samples in a round say too little (Linux); then the law is NewReno's.
+pub(super) const LEAST_SAMPLES: u32 = 3;
+/// What is kept at a loss; the loss classifier `veno` makes that 0.8 for losses by chance.
+const BETA: f64 = 0.5;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "veno",
+    slot: Slot::Steady,
+    summary: "NewReno that rises at half speed with 3 segments or more in the queue; goes with the classifier of that name",
+    reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003; Linux",
+    options: &[BACKLOG],
+    tested: &["veno", "growth=slow-start,steady=veno(backlog=0.5)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| Box::new(Veno::new(values.float("backlog")))),
+};
+
+/// Veno's law.
+#[derive(Clone, Debug)]
+pub struct Veno {
+    /// Segments in the queue from which the path counts as congested.
+    limit: f64,
+    rounds: RoundRtt,
+    alpha: f64,
+}
+
+impl Veno {
+    /// The law for which a backlog of `limit` segments is congestion (the paper's beta is 3).
+    #[must_use]
+    pub const fn new(limit: f64) -> Self {
+        Self { limit, rounds: RoundRtt::new(), alpha: 1.0 }
+    }
+
+    fn judge(&mut self, segments: f64) {
+        let round = self.rounds.last().filter(|round| round.count >= LEAST_SAMPLES);
+        let backlog = round.map_or(0.0, |round| self.rounds.backlog(segments, round.min));
+        self.alpha = if backlog < self.limit { 1.0 } else { CONGESTED };
+    }
+}
+
+impl Stage for Veno {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.rounds.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Veno {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        self.alpha = 1.0;
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        if ack.round_start {
+            self.judge(window.cwnd / path.mss.as_f64());
+        }
+        additive(window, self.alpha, grow, path.mss);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, BETA, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

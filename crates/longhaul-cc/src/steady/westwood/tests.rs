@@ -1,0 +1,113 @@
+use super::*;
+use crate::compose::Verdict;
+use crate::steady::rounds::Rounds;
+
+const MS100: Span = Span::from_millis(100);
+
+fn be() -> Bandwidth {
+    Bandwidth::new(Span::from_secs(1), true)
+}
+
+fn all() -> [Eligible; 4] {
+    let re = AchievedRate::new(0.9);
+    let plus = RoundRate::new(Span::from_millis(50));
+    [
+        Eligible::Bandwidth(be()),
+        Eligible::Achieved(re),
+        Eligible::Combined { be: be(), re, theta: 1.4 },
+        Eligible::Plus(plus),
+    ]
+}
+
+/// A flow that has held 1000 segments for `secs` seconds over a path of 100 ms with `queue_ms` of queue at the end.
+fn flow(eligible: Eligible, queue_ms: u64, secs: f64) -> Rounds<Westwood> {
+    let mut flow = Rounds::new(Westwood::new(eligible, 0.5), MS100, 1000.0);
+    flow.run(0.2);
+    flow.rtt = MS100 + Span::from_millis(queue_ms);
+    let until = flow.now + Span::from_secs_f64(secs);
+    while flow.now < until {
+        flow.ack();
+        flow.window.cwnd = 1000.0 * 1460.0;
+    }
+    flow
+}
+
+/// A loss without a queue changes nothing: the rate is the window over the least round trip.
+#[test]
+fn a_loss_by_chance_keeps_the_window() {
+    for eligible in all() {
+        let kept = flow(eligible, 0, 6.0).lose();
+        assert!(kept > 0.97, "{eligible:?}: {kept}");
+    }
+}
+
+/// With a standing queue the window is cut by what the queue holds: RTTmin / RTT is kept.
+#[test]
+fn a_loss_with_a_queue_drains_it() {
+    for (queue, expected) in [(50, 2.0 / 3.0), (100, 0.5), (300, 0.25)] {
+        for eligible in all() {
+            let kept = flow(eligible, queue, 20.0).lose();
+            assert!((kept / expected - 1.0).abs() < 0.03, "{queue} ms, {eligible:?}: {kept}, not {expected}");
+        }
+    }
+}
+
+/// The threshold is the estimate's even where that is above the window, which stays (MobiCom 2001).
+#[test]
+fn the_window_never_rises_at_a_loss() {
+    let mut flow = flow(Eligible::Plus(RoundRate::new(Span::from_millis(50))), 0, 6.0);
+    flow.window.cwnd /= 4.0;
+    let target = flow.ask(Signal::Loss);
+    assert_eq!(target.cwnd, flow.window.cwnd);
+    assert!(target.ssthresh > 3.5 * flow.window.cwnd);
+}
+
+#[test]
+fn a_round_raises_by_one_segment() {
+    let mut flow = flow(Eligible::Bandwidth(be()), 0, 0.1);
+    assert!((flow.round() - 1.0).abs() < 0.01);
+}
+
+/// Without an estimate, and at a mark, half is kept; a classifier's doubt keeps more.
+#[test]
+fn marks_and_ignorance_halve_and_doubt_keeps_more() {
+    let mut blind = Rounds::new(Westwood::new(Eligible::Bandwidth(be()), 0.5), MS100, 100.0);
+    assert_eq!(blind.lose(), 0.5);
+    let mut seeing = flow(Eligible::Bandwidth(be()), 0, 6.0);
+    let cwnd = seeing.window.cwnd;
+    assert!((seeing.ask(Signal::Ecn).cwnd / cwnd - 0.5).abs() < 1e-6);
+    let mut queued = flow(Eligible::Achieved(AchievedRate::new(0.9)), 100, 20.0);
+    for (severity, kept) in [(1.0, 0.5), (0.5, 0.75), (0.0, 1.0)] {
+        let cause = Cause::new(queued.now, Signal::Loss, Bytes::from_f64(cwnd), cwnd);
+        let cause = Cause { verdict: Verdict { severity }, ..cause };
+        let target = queued.law.reduce(&cause, &queued.path);
+        assert!((target.cwnd / cwnd - kept).abs() < 0.02, "{severity}: {}", target.cwnd / cwnd);
+    }
+}
+
+/// CRB presumes congestion where the window is more than 1.4 times what RE fills.
+#[test]
+fn crb_chooses_by_the_queue() {
+    for (queue, cwnd_over_achieved) in [(30, 1.3), (50, 1.5)] {
+        let flow = flow(all()[2], queue, 20.0);
+        let Eligible::Combined { be, re, theta } = flow.law.eligible else { unreachable!() };
+        let ratio = 1460e3 / (re.rate() * 0.1);
+        assert!((ratio - cwnd_over_achieved).abs() < 0.02, "{ratio}");
+        let doubled = Eligible::Combined { be: Bandwidth::new(Span::from_secs(1), true), re, theta };
+        let chosen = doubled.window(1460e3, 0.1);
+        // A BE of zero shows which of the two was taken.
+        assert_eq!(chosen > 0.0, ratio > 1.4, "{queue} ms");
+        assert!(be.rate() > 0.0);
+    }
+}
+
+/// Westwood+ learns the least round trip anew after a timeout; the others keep it.
+#[test]
+fn only_plus_forgets_the_least_round_trip_at_a_timeout() {
+    for eligible in all() {
+        let mut flow = flow(eligible, 100, 1.0);
+        flow.time_out();
+        let expected = if eligible.relearns() { 200 } else { 100 };
+        assert_eq!(flow.law.rtt_min, Some(Span::from_millis(expected)), "{eligible:?}");
+    }
+}

@@ -1,0 +1,168 @@
+//! YeAH-TCP (Baiocchi, Castellani, Vacirca): Scalable while the queue is short, NewReno and draining while it is not.
+
+use longhaul_units::Bytes;
+
+use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::RoundRtt;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// Fewer samples in a round say too little (Linux).
+const LEAST_SAMPLES: u32 = 3;
+/// Scalable's segments up for one acknowledged; never less than one a round trip.
+const SCALABLE: f64 = 0.01;
+/// The least a loss takes, and the most.
+const LEAST_CUT: f64 = 0.125;
+const MOST_CUT: f64 = 0.5;
+/// Round trips in the slow mode from which a loss halves: NewReno is about.
+const RENO_ABOUT: u32 = 16;
+/// Round trips in the fast mode from which NewReno is not.
+const RENO_GONE: u32 = 50;
+/// The floor under the window that draining respects, to begin with, segments.
+const RENO_START: f64 = 2.0;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "yeah",
+    slot: Slot::Steady,
+    summary: "Scalable while the queue is short; NewReno, and draining it, while it is long",
+    reference: "Baiocchi, Castellani, Vacirca, YeAH-TCP, PFLDnet 2007; Linux",
+    options: &[
+        OptionSpec::float("queue", 1.0, 10_000.0, 80.0, "segments in the queue from which it is drained"),
+        OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base round trip from which it is slow"),
+        OptionSpec::float("gamma", 0.1, 100.0, 1.0, "what of the queue is drained: 1/gamma"),
+        OptionSpec::float("epsilon", 0.05, 0.9, 0.5, "most of the window that is drained at once"),
+    ],
+    tested: &["yeah", "yeah(queue=1,delay=0.01,epsilon=0.9)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        Box::new(Yeah::new(YeahConfig {
+            queue: values.float("queue"),
+            delay: values.float("delay"),
+            gamma: values.float("gamma"),
+            epsilon: values.float("epsilon"),
+        }))
+    }),
+};
+
+/// YeAH's constants (Linux).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct YeahConfig {
+    /// Segments in the queue above which it is drained.
+    pub queue: f64,
+    /// Queueing delay over base round trip above which the law is slow.
+    pub delay: f64,
+    /// `1 / gamma` of the queue is drained in a round trip.
+    pub gamma: f64,
+    /// The most of the window that is drained in a round trip.
+    pub epsilon: f64,
+}
+
+impl Default for YeahConfig {
+    fn default() -> Self {
+        Self { queue: 80.0, delay: 0.125, gamma: 1.0, epsilon: 0.5 }
+    }
+}
+
+/// YeAH's law. Windows are segments.
+#[derive(Clone, Debug)]
+pub struct Yeah {
+    config: YeahConfig,
+    rounds: RoundRtt,
+    /// The queue that the last round showed.
+    backlog: f64,
+    /// The window that a NewReno flow beside this one might have; draining stops there.
+    reno: f64,
+    /// Round trips in a row in the slow mode; zero means that the law is fast.
+    slow_rounds: u32,
+    fast_rounds: u32,
+}
+
+impl Yeah {
+    /// The law with `config`.
+    #[must_use]
+    pub const fn new(config: YeahConfig) -> Self {
+        let rounds = RoundRtt::new();
+        Self { config, rounds, backlog: 0.0, reno: RENO_START, slow_rounds: 0, fast_rounds: 0 }
+    }
+
+    /// Decides on the round that begins, by the least sample of the last; returns the window to go on with, segments.
+    fn judge(&mut self, w: f64) -> f64 {
+        let (Some(round), Some(base)) = (self.rounds.last(), self.rounds.base()) else {
+            return w;
+        };
+        if round.count < LEAST_SAMPLES {
+            return w;
+        }
+        self.backlog = self.rounds.backlog(w, round.min);
+        let late = round.min.as_secs_f64() - base.as_secs_f64() > self.config.delay * base.as_secs_f64();
+        if self.backlog <= self.config.queue && !late {
+            self.fast_round();
+            return w;
+        }
+        let drained = self.drain(w);
+        self.reno = if self.reno <= RENO_START { (drained / 2.0).max(RENO_START) } else { self.reno + 1.0 };
+        self.slow_rounds = self.slow_rounds.saturating_add(1);
+        drained
+    }
+
+    fn fast_round(&mut self) {
+        self.slow_rounds = 0;
+        self.fast_rounds += 1;
+        if self.fast_rounds > RENO_GONE {
+            (self.reno, self.fast_rounds) = (RENO_START, 0);
+        }
+    }
+
+    fn drain(&self, w: f64) -> f64 {
+        if self.backlog <= self.config.queue || w <= self.reno {
+            return w;
+        }
+        (w - (self.backlog / self.config.gamma).min(w * self.config.epsilon)).max(self.reno)
+    }
+
+    /// The share of a window of `w` segments that a loss leaves.
+    fn keep(&self, w: f64) -> f64 {
+        let share = self.backlog / w.max(1.0);
+        let cut = if self.slow_rounds < RENO_ABOUT { share.clamp(LEAST_CUT, MOST_CUT) } else { MOST_CUT };
+        1.0 - cut
+    }
+}
+
+impl Stage for Yeah {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.rounds.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Yeah {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {}
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        let mss = path.mss.as_f64();
+        if ack.round_start && ack.cwnd_limited {
+            window.cwnd = self.judge(window.cwnd / mss) * mss;
+        }
+        let rise = if self.slow_rounds == 0 { (window.cwnd * SCALABLE).max(mss) } else { mss };
+        window.cwnd += rise * (grow.as_f64() / window.cwnd).min(1.0);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        let keep = if cause.signal == Signal::Timeout { MOST_CUT } else { self.keep(cause.base / path.mss.as_f64()) };
+        self.fast_rounds = 0;
+        self.reno = (self.reno / 2.0).max(RENO_START);
+        Target::multiplicative(cause, keep, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The command line.
+
+mod link;
+
+use std::env;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, Parser, Subcommand};
+use longhaul_link::scenario;
+use longhaul_link::spec::value;
+
+use crate::{relay, shell};
+pub use link::LinkArgs;
+
+/// Bad input, and whatever else keeps a link from being made.
+const FAULT: u8 = 2;
+
+/// Puts any program on an emulated link.
+///
+/// A link is described by the options below; each may end in -up (from the client, or the command) or -down for one
+/// direction.
+#[derive(Debug, Parser)]
+#[command(name = "longhaul-linkem", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Relay UDP datagrams over the link; needs no root
+    Relay(RelayArgs),
+    /// Run a command in a network of its own behind the link; needs root
+    Shell(ShellArgs),
+    /// The first process of a shell's namespace
+    #[command(hide = true, name = shell::INIT)]
+    Init {
+        parent: u32,
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RelayArgs {
+    /// Address and port that clients send to, such as 127.0.0.1:7001
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    listen: Option<SocketAddr>,
+    /// Address and port of the server
+    #[arg(long, value_name = "ADDR", value_parser = address)]
+    to: Option<SocketAddr>,
+    /// The most clients at a time
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    clients: u32,
+    /// How long a silent client is remembered
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration)]
+    idle: Duration,
+    #[command(flatten)]
+    link: LinkArgs,
+}
+
+#[derive(Debug, Args)]
+struct ShellArgs {
+    #[command(flatten)]
+    link: LinkArgs,
+    /// What to run; your shell if nothing is given
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs what the command line asks for.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Init { parent, command } => return shell::init(parent, &command),
+        Command::Relay(args) if args.link.asks_for_list() => list(),
+        Command::Shell(args) if args.link.asks_for_list() => list(),
+        Command::Relay(args) => args.run(),
+        Command::Shell(args) => args.run(),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("longhaul-linkem: {error:#}");
+        ExitCode::from(FAULT)
+    })
+}
+
+impl RelayArgs {
+    fn run(self) -> Result<ExitCode> {
+        let listen = self.listen.context("relay needs --listen ADDR: where clients send to, such as 127.0.0.1:7001")?;
+        let to = self.to.context("relay needs --to ADDR: where the server is, such as 127.0.0.1:7000")?;
+        ensure!(listen != to, "--listen and --to are both {to}; give the relay a port of its own");
+        ensure!(to.port() != 0, "--to {to} has port 0, to which nothing can be sent; name the server's port");
+        let (path, logs) = self.link.build(&command_line())?;
+        let clients = usize::try_from(self.clients).unwrap_or(usize::MAX);
+        relay::run(&relay::Options { listen, to, clients, idle: self.idle }, &path, logs)
+    }
+}
+
+impl ShellArgs {
+    fn run(self) -> Result<ExitCode> {
+        let mut command = self.command;
+        if command.is_empty() {
+            command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
+        }
+        let (path, logs) = self.link.build(&command_line())?;
+        shell::run(&command, &path, logs)
+    }
+}
+
+fn list() -> Result<ExitCode> {
+    let width = scenario::all().iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    for scenario in scenario::all() {
+        println!("{:width$}  {}", scenario.name, scenario.title);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn command_line() -> String {
+    env::args_os().map(|argument| argument.to_string_lossy().replace('\n', " ")).collect::<Vec<_>>().join(" ")
+}
+
+fn address(text: &str) -> Result<SocketAddr> {
+    match text.parse() {
+        Ok(address) => Ok(address),
+        Err(_) => bail!("{text:?} is no address with a port; write it as 127.0.0.1:7000 or [::1]:7000"),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration> {
+    let idle = Duration::from_nanos(value::span(text)?.as_nanos());
+    ensure!(!idle.is_zero(), "a client cannot be forgotten at once; write a time such as 5min");
+    Ok(idle)
+}

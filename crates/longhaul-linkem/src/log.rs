@@ -1,0 +1,153 @@
+//! Logs in mahimahi's format, written by a thread of their own so that no packet waits for a disk.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use longhaul_link::log::{Log, header};
+use longhaul_link::spec::Direction;
+use longhaul_sys::linux::realtime_now;
+use longhaul_units::Time;
+
+/// The hook of a link that is logged.
+pub type Recorder = Log<String>;
+
+/// Which files are asked for. A file of both directions has the lines of both in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFiles {
+    /// For packets from the client.
+    pub up: Option<String>,
+    /// For packets to the client.
+    pub down: Option<String>,
+}
+
+/// The files, open.
+#[derive(Debug, Default)]
+pub struct Logs {
+    files: Vec<Writer>,
+    /// By direction, which file.
+    to: [Option<usize>; 2],
+}
+
+#[derive(Debug)]
+struct Writer {
+    /// `None` once it is closed.
+    lines: Option<Sender<String>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Logs {
+    /// Creates the files, with a header that tells the command.
+    ///
+    /// # Errors
+    /// The system's, with the file's name.
+    pub fn create(files: &LogFiles, command: &str) -> io::Result<Self> {
+        let mut logs = Self::default();
+        let base = u64::try_from(realtime_now().as_millis()).unwrap_or(u64::MAX);
+        let up = files.up.as_deref().map(|name| logs.open(name, command, base)).transpose()?;
+        let down = match files.down.as_deref() {
+            same if same == files.up.as_deref() => up,
+            name => name.map(|name| logs.open(name, command, base)).transpose()?,
+        };
+        logs.to = [up, down];
+        Ok(logs)
+    }
+
+    fn open(&mut self, name: &str, command: &str, base: u64) -> io::Result<usize> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
+        let mut file = File::create(name).map_err(named)?;
+        file.write_all(header(command, "longhaul-link", base).as_bytes()).map_err(named)?;
+        let (lines, receive) = channel::<String>();
+        let name = name.to_owned();
+        let write = move || {
+            receive
+                .iter()
+                .try_for_each(|chunk| file.write_all(chunk.as_bytes()))
+                .map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
+        };
+        let thread = thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        self.files.push(Writer { lines: Some(lines), thread: Some(thread) });
+        Ok(self.files.len() - 1)
+    }
+
+    /// Whether nothing is logged.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The hook for a direction.
+    #[must_use]
+    pub fn recorder(&self, direction: Direction) -> Option<Recorder> {
+        self.to.get(direction as usize).copied().flatten().map(|_| Log::new(String::new()))
+    }
+
+    /// Writes what the recorders have, up and down, until `now`.
+    pub fn write(&mut self, now: Time, recorders: [&mut Option<Recorder>; 2]) {
+        let [up, down] = recorders.map(|recorder| {
+            recorder.as_mut().map_or_else(String::new, |log| {
+                log.flush(now);
+                std::mem::take(log.out())
+            })
+        });
+        if self.to[0] == self.to[1] {
+            self.send(0, merge(&up, &down));
+        } else {
+            self.send(0, up);
+            self.send(1, down);
+        }
+    }
+
+    fn send(&self, direction: usize, lines: String) {
+        let file = self.to.get(direction).copied().flatten().and_then(|file| self.files.get(file));
+        if let Some(sender) = file.and_then(|file| file.lines.as_ref())
+            && !lines.is_empty()
+        {
+            // A thread that has ended tells why when the log is closed.
+            let _ = sender.send(lines);
+        }
+    }
+
+    /// Waits until all is written.
+    ///
+    /// # Errors
+    /// If it could not be.
+    pub fn close(&mut self) -> io::Result<()> {
+        let mut result = Ok(());
+        for file in &mut self.files {
+            file.lines = None;
+            if let Some(thread) = file.thread.take() {
+                let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("the log's thread failed")));
+                result = result.and(ended);
+            }
+        }
+        result
+    }
+}
+
+/// The lines of both, by their times.
+fn merge(up: &str, down: &str) -> String {
+    if up.is_empty() || down.is_empty() {
+        return [up, down].concat();
+    }
+    let time = |line: &str| line.split(' ').next().and_then(|millis| millis.parse::<u64>().ok()).unwrap_or(0);
+    let mut lines: Vec<_> = up.lines().chain(down.lines()).collect();
+    lines.sort_by_key(|line| time(line));
+    lines.join("\n") + "\n"
+}
+
+/// How often the logs are handed to their threads.
+pub const INTERVAL: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_both_directions_are_in_the_order_of_time() {
+        assert_eq!(merge("1 + 9\n20 - 9 19\n", "9 + 1\n9 - 1 0\n"), "1 + 9\n9 + 1\n9 - 1 0\n20 - 9 19\n");
+        assert_eq!((merge("1 + 9\n", ""), merge("", "")), ("1 + 9\n".to_owned(), String::new()));
+    }
+}

@@ -1,0 +1,14 @@
+//! `longhaul-linkem`: puts any program on an emulated link.
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    longhaul_linkem::args::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    eprintln!("longhaul-linkem: needs Linux; in virtual time, longhaul-sim runs everywhere");
+    ExitCode::from(2)
+}

@@ -1,0 +1,163 @@
+//! A command behind a link, in a network namespace of its own.
+//!
+//! ```text
+//! COMMAND -- kernel's TCP -- link0 (TUN) -- link -- linkemN (TUN) -- kernel of the outside
+//!            its namespace                                           where linkem was started
+//! ```
+//!
+//! Nothing of it has a name that outlives it: the devices vanish with the descriptors of this process, the network
+//! namespace with the last process in it, and the processes with the first one of their PID namespace ([`init`]), which
+//! the kernel kills when this process ends, by whatever cause.
+
+mod init;
+mod network;
+mod packet;
+mod port;
+mod route;
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, IsTerminal, stdin};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use longhaul_link::spec::Path;
+use longhaul_sys::linux::{NetNs, Processes, terminate};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::drive::Driver;
+use crate::engine::Engine;
+use crate::log::Logs;
+use crate::relay::Counts;
+use crate::summary::summary;
+pub use init::init;
+use network::Network;
+use port::TunPort;
+
+/// The hidden command that is a namespace's first process.
+pub const INIT: &str = "shell-init";
+
+/// Where the outside is, for COMMAND: the second name is the one that scripts for mahimahi know.
+const OUTSIDE: [&str; 2] = ["LONGHAUL_OUTSIDE", "MAHIMAHI_BASE"];
+
+/// Where COMMAND is, for COMMAND.
+const INSIDE: &str = "LONGHAUL_INSIDE";
+
+/// How often a process that does not hear is asked again to end.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Runs a command behind a link until it ends, and prints a summary. Its exit code; 128 and the signal's number if it was
+/// killed; 127 if there is no such command, and 126 if it cannot be run.
+///
+/// # Errors
+/// What is missing.
+pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
+    let network = Network::new().map_err(explained)?;
+    let (outside, inside) = (network.outside, network.inside);
+    let engine = Engine::new(path, false, logs)?;
+    eprintln!("longhaul-linkem: the outside is at {outside}, the inside at {inside}");
+    let namespace = network.namespace;
+    let driver = Driver::start(engine, TunPort::new(network.tuns)).context("starting the link")?;
+    let env = OUTSIDE.map(|name| (name, outside.to_string()));
+    let env = [&env[..], &[(INSIDE, inside.to_string())]].concat();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let ended = runtime.block_on(async {
+        let signals = Signals::new()?;
+        let (child, ended) = spawn(command, &env, &namespace)?;
+        tokio::select! {
+            ended = signals.wait(child, ended) => ended,
+            failed = driver.failed() => failed.and(Err(io::Error::other("the link has failed"))).map_err(Into::into),
+        }
+    });
+    // The kernel has still to say goodbye for the command's connections.
+    let is_over = matches!(ended, Ok((_, false)));
+    let stopped = if is_over { driver.finish() } else { driver.stop() };
+    let (engine, port) = stopped.context("the link")?;
+    let drops = namespace.run(|| network::transmit_drops(network::INSIDE)).unwrap_or(0);
+    let missed = drops + network::transmit_drops(&port.outside());
+    eprint!("{}", summary(&engine, &Counts { missed, unsent: port.unsent(), ..Counts::default() }));
+    Ok(ExitCode::from(init::code(ended?.0)))
+}
+
+/// Starts the namespace's first process; its number, and how it ends.
+fn spawn(
+    command: &[OsString],
+    env: &[(&str, String)],
+    namespace: &NetNs,
+) -> Result<(u32, oneshot::Receiver<io::Result<ExitStatus>>)> {
+    let mut init = Command::new("/proc/self/exe");
+    init.arg(INIT).arg(std::process::id().to_string()).arg("--").args(command);
+    init.envs(env.iter().map(|(name, value)| (name, value)));
+    let namespace = namespace.run(NetNs::current)??;
+    let (started, start) = std::sync::mpsc::channel();
+    let (ended, end) = oneshot::channel();
+    // The thread lives as long as the process: what the process asks the kernel for is to be killed with its thread.
+    thread::Builder::new().name("command".to_owned()).spawn(move || {
+        let spawned = namespace.enter().and_then(|()| Processes::for_children()).and_then(|_| init.spawn());
+        drop(namespace);
+        match spawned {
+            Ok(mut child) => {
+                // The receivers are there as long as somebody wants to know.
+                let _ = started.send(Ok(child.id()));
+                let _ = ended.send(child.wait());
+            }
+            Err(error) => drop(started.send(Err(error))),
+        }
+    })?;
+    let child = start.recv().context("starting the command")?.map_err(explained)?;
+    Ok((child, end))
+}
+
+/// The signals that end a shell.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits until the command ends, and says how, and whether it was told to.
+    async fn wait(
+        mut self,
+        child: u32,
+        mut ended: oneshot::Receiver<io::Result<ExitStatus>>,
+    ) -> Result<(ExitStatus, bool)> {
+        let mut stopping = false;
+        // A terminal interrupts the command as well, which knows what that means to it.
+        let is_interactive = stdin().is_terminal();
+        loop {
+            tokio::select! {
+                status = &mut ended => return Ok((status.context("the command's thread has failed")??, stopping)),
+                _ = self.interrupt.recv() => stopping |= !is_interactive,
+                _ = self.terminate.recv() => stopping = true,
+                _ = self.hang_up.recv() => stopping = true,
+                () = tokio::time::sleep(AGAIN), if stopping => {}
+            }
+            if stopping {
+                // Once it is gone, `ended` says so.
+                let _ = terminate(child);
+            }
+        }
+    }
+}
+
+/// An error of what only root may do.
+fn explained(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            anyhow!("shell makes network namespaces and devices, which only root may ({error}); use sudo, or the relay")
+        }
+        ErrorKind::NotFound => anyhow!("{error}; load the module tun (modprobe tun), or use the relay"),
+        _ => anyhow!("making a network: {error}"),
+    }
+}

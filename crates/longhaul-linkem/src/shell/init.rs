@@ -1,0 +1,107 @@
+//! The first process of a PID namespace: starts the command, buries what the command leaves behind, and takes everything
+//! with it when it ends.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{self, Command, ExitCode, ExitStatus};
+use std::thread;
+use std::time::Duration;
+
+use longhaul_sys::linux::{die_with_parent, own_mounts, terminate, wait_any};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// How long a command has to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is killed, as shells tell it.
+const SIGNALLED: i32 = 128;
+const SIGTERM: i32 = 15;
+
+/// Runs a command as the first process of its namespace, for the process `parent`.
+#[must_use]
+pub fn init(parent: u32, command: &[OsString]) -> ExitCode {
+    match run(parent, command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            eprintln!("longhaul-linkem: {name}: {error}");
+            ExitCode::from(match error.kind() {
+                ErrorKind::NotFound => 127,
+                ErrorKind::PermissionDenied => 126,
+                _ => 2,
+            })
+        }
+    }
+}
+
+fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
+    die_with_parent()?;
+    if parent_now()? != Some(parent) {
+        return Err(io::Error::other("its parent is gone"));
+    }
+    // So that `ps`, `ip` and `ethtool` see what is in here. Without them the rest works as well.
+    if let Err(error) = own_mounts(&[("proc", "/proc"), ("sysfs", "/sys")]) {
+        eprintln!("longhaul-linkem: /proc and /sys show the outside: {error}");
+    }
+    let (name, arguments) = command.split_first().ok_or(ErrorKind::InvalidInput)?;
+    let (started, start) = oneshot::channel();
+    // Signals that come before the command is there wait for it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let terminated = {
+        let _context = runtime.enter();
+        signal(SignalKind::terminate())?
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(pass_on(terminated, start)))?;
+    let child = Command::new(name).args(arguments).spawn()?.id();
+    // The other end is there as long as this process.
+    let _ = started.send(child);
+    loop {
+        let (ended, status) = wait_any()?;
+        if ended == child {
+            return Ok(code(status));
+        }
+    }
+}
+
+/// Asks the command to end when this process is, and ends if that does not help.
+async fn pass_on(mut terminated: Signal, start: oneshot::Receiver<u32>) {
+    let Ok(child) = start.await else { return };
+    terminated.recv().await;
+    // It may just have ended.
+    let _ = terminate(child);
+    tokio::time::sleep(GRACE).await;
+    process::exit(SIGNALLED + SIGTERM);
+}
+
+/// The number of this process's parent, by the names of the outside.
+fn parent_now() -> io::Result<Option<u32>> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    Ok(parent.and_then(|parent| parent.trim().parse().ok()))
+}
+
+/// The exit code that a shell would have for this end.
+pub(super) fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| SIGNALLED + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_shells() {
+        let codes = [0, 3 << 8, 255 << 8, 9, 15].map(|raw| code(ExitStatus::from_raw(raw)));
+        assert_eq!(codes, [0, 3, 255, 137, 143]);
+    }
+
+    #[test]
+    fn the_parent_is_found() {
+        let expected = std::os::unix::process::parent_id();
+        assert_eq!(parent_now().unwrap(), Some(expected));
+    }
+}

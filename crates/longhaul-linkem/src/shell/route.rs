@@ -1,0 +1,117 @@
+//! Routes: reading the table, and adding the default one.
+
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// From linux/netlink.h and linux/rtnetlink.h.
+const AF_NETLINK: i32 = 16;
+const NETLINK_ROUTE: i32 = 0;
+const NLMSG_ERROR: u16 = 2;
+const RTM_NEWROUTE: u16 = 24;
+/// A request that is to be acknowledged and to make something new.
+const FLAGS: u16 = 0x001 | 0x004 | 0x200 | 0x400;
+const AF_INET: u8 = 2;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_BOOT: u8 = 3;
+const RT_SCOPE_UNIVERSE: u8 = 0;
+const RTN_UNICAST: u8 = 1;
+const RTA_GATEWAY: u16 = 5;
+
+/// A network that the kernel has a route to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) device: String,
+    pub(super) network: Ipv4Addr,
+    pub(super) mask: Ipv4Addr,
+}
+
+impl Route {
+    /// Whether it is for some addresses and not for all that are left.
+    pub(super) fn is_specific(&self) -> bool {
+        !self.mask.is_unspecified()
+    }
+
+    /// Whether an address is in the network.
+    pub(super) fn contains(&self, address: Ipv4Addr) -> bool {
+        address.to_bits() & self.mask.to_bits() == self.network.to_bits() & self.mask.to_bits()
+    }
+}
+
+/// Reads the kernel's table of routes (`/proc/net/route`).
+pub(super) fn parse(table: &str) -> Vec<Route> {
+    let route = |line: &str| {
+        let mut words = line.split_whitespace();
+        let device = words.next()?.to_owned();
+        // Addresses are in the order of the network, printed as numbers in that of the host.
+        let address = |word: &str| Some(Ipv4Addr::from(u32::from_str_radix(word, 16).ok()?.to_ne_bytes()));
+        let network = address(words.next()?)?;
+        let mask = address(words.nth(5)?)?;
+        Some(Route { device, network, mask })
+    };
+    table.lines().skip(1).filter_map(route).collect()
+}
+
+/// Adds the default route of the calling thread's namespace.
+pub(super) fn add_default(gateway: Ipv4Addr) -> io::Result<()> {
+    let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::RAW, Some(Protocol::from(NETLINK_ROUTE)))?;
+    socket.write_all(&request(gateway))?;
+    let mut answer = [0; 512];
+    let len = socket.read(&mut answer)?;
+    answered(answer.get(..len).unwrap_or_default())
+}
+
+fn request(gateway: Ipv4Addr) -> Vec<u8> {
+    let route = [AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
+    let attribute = [8_u16.to_ne_bytes(), RTA_GATEWAY.to_ne_bytes()].concat();
+    let body = [&route[..], &attribute, &gateway.octets()].concat();
+    let len = u32::try_from(16 + body.len()).unwrap_or(u32::MAX);
+    let sequence_and_port = [0; 8];
+    [&len.to_ne_bytes()[..], &RTM_NEWROUTE.to_ne_bytes(), &FLAGS.to_ne_bytes(), &sequence_and_port, &body].concat()
+}
+
+/// The error in an acknowledgement; zero is none.
+fn answered(answer: &[u8]) -> io::Result<()> {
+    let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
+    let error = answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);
+    match (kind, error) {
+        (Some(NLMSG_ERROR), Some(0)) => Ok(()),
+        (Some(NLMSG_ERROR), Some(error)) => Err(io::Error::from_raw_os_error(error.wrapping_neg())),
+        _ => Err(io::Error::other("no acknowledgement of a route")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_kernels_table_is_read() {
+        let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
+            eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
+            linkem3\t0C0012C6\t00000000\t0001\t0\t0\t0\tFCFFFFFF\t0\t0\t0\n\
+            broken\n";
+        let routes = parse(table);
+        assert_eq!(routes.len(), 2);
+        assert!(!routes[0].is_specific());
+        let ours = Route {
+            device: "linkem3".into(),
+            network: Ipv4Addr::new(198, 18, 0, 12),
+            mask: Ipv4Addr::new(255, 255, 255, 252),
+        };
+        assert_eq!(routes[1], ours);
+        assert!(ours.contains(Ipv4Addr::new(198, 18, 0, 15)) && !ours.contains(Ipv4Addr::new(198, 18, 0, 16)));
+    }
+
+    #[test]
+    fn a_refusal_is_an_error() {
+        let mut answer = [0; 36];
+        answer[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+        assert!(answered(&answer).is_ok());
+        answer[16..20].copy_from_slice(&(-17_i32).to_ne_bytes());
+        assert_eq!(answered(&answer).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(answered(&answer[..10]).is_err());
+    }
+}

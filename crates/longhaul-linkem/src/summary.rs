@@ -1,0 +1,72 @@
+//! What is told at the end.
+
+use std::fmt::Write;
+
+use longhaul_link::spec::Direction;
+use longhaul_link::{Cause, Payload};
+use longhaul_units::Span;
+
+use crate::engine::{DIRECTIONS, Engine, readable};
+use crate::relay::Counts;
+
+/// Beyond that at the 99th percentile, the emulator was too slow for what it was asked.
+const TOO_LATE: Span = Span::from_millis(1);
+
+/// Packets, bytes, drops, queues, and how late the emulator was.
+#[must_use]
+pub fn summary<T: Payload>(engine: &Engine<T>, counts: &Counts) -> String {
+    let mut text = String::new();
+    for direction in DIRECTIONS {
+        // Writing to a string cannot fail.
+        let _ = one_way(&mut text, engine, direction);
+    }
+    let _ = clock(&mut text, engine, counts);
+    text
+}
+
+fn one_way<T: Payload>(text: &mut String, engine: &Engine<T>, direction: Direction) -> std::fmt::Result {
+    let (stats, all) = (engine.stats(direction), engine.stats(direction).all());
+    let name = if direction == Direction::Up { "up" } else { "down" };
+    writeln!(
+        text,
+        "{name}: {} packets, {} bytes in; {} packets, {} bytes out; {} inside",
+        all.offered,
+        all.offered_bytes,
+        stats.delivered,
+        stats.delivered_bytes,
+        engine.inside(direction),
+    )?;
+    let causes = Cause::ALL.into_iter().filter(|cause| all.dropped(*cause) > 0);
+    let causes: Vec<_> = causes.map(|cause| format!("{} {}", cause.name(), all.dropped(cause))).collect();
+    let causes = if causes.is_empty() { String::new() } else { format!(": {}", causes.join(", ")) };
+    writeln!(text, "  dropped {}{causes}", all.dropped_total())?;
+    let others = [("marked", all.marked), ("duplicated", stats.duplicated), ("reordered", stats.reordered)];
+    for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+        writeln!(text, "  {what} {count}")?;
+    }
+    let [p50, p99] = [0.5, 0.99].map(|q| readable(all.sojourn.quantile(q)));
+    let max = readable(all.sojourn.max());
+    let (packets, bytes) = (stats.max_packets, stats.max_bytes);
+    writeln!(text, "  queue p50 {p50}, p99 {p99}, max {max}; at most {packets} packets, {bytes} bytes")
+}
+
+fn clock<T: Payload>(text: &mut String, engine: &Engine<T>, counts: &Counts) -> std::fmt::Result {
+    if counts.clients > 0 {
+        writeln!(text, "clients: {}", counts.clients)?;
+    }
+    let losses = [
+        (counts.refused, "refused: too many clients"),
+        (counts.missed, "lost before the link: the emulator did not read fast enough"),
+        (counts.unsent, "lost after the link: the system did not take them"),
+    ];
+    for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
+        writeln!(text, "{count} packets {what}")?;
+    }
+    let late = engine.lateness();
+    let [p50, p99] = [0.5, 0.99].map(|q| readable(late.quantile(q)));
+    writeln!(text, "lateness p50 {p50}, p99 {p99}, max {}", readable(late.max()))?;
+    if late.quantile(0.99) > TOO_LATE {
+        writeln!(text, "the emulator could not keep up: do not trust what was measured over it")?;
+    }
+    Ok(())
+}

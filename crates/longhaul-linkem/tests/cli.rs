@@ -1,0 +1,126 @@
+//! The command line: faults, and what is told at the end.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use common::{burst, receive, socket};
+
+const LINKEM: &str = env!("CARGO_BIN_EXE_longhaul-linkem");
+
+/// Exit code, and what is said where.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(LINKEM).args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn faults_are_told_with_the_remedy_and_exit_code_2() {
+    let trace = std::env::temp_dir().join(format!("longhaul-linkem-backwards-{}", std::process::id()));
+    std::fs::write(&trace, "5\n3\n").unwrap();
+    let backwards = format!("--trace {}", trace.display());
+    let table = [
+        ("--rate 0mbit", "the rate is 0, so nothing would ever pass; give at least"),
+        ("--rate 20", "has no unit; write it as 500kbit"),
+        ("--rtt -5ms", "is negative; write it as"),
+        (&backwards, "line 2"),
+        ("--trace /no/such/file", "/no/such/file: No such file"),
+        ("--queue 0p --rate 1mbit", "the queue holds 0 packets; give at least 1"),
+        ("--queue 1bdp", "--queue needs --rate or --trace"),
+        ("--rate 1mbit --trace x", "--rate and --trace exclude each other; leave one of them out"),
+        ("--loss 1% --loss-ge 1%,2%", "--loss and --loss-ge exclude each other"),
+        ("--rate 1mbit --rate 2mbit", "--rate is given twice"),
+        ("--rate-up 1mbit --rate-up 2mbit", "--rate-up is given twice"),
+        ("--loss 200%", "200%"),
+        ("--ecn --rate 1mbit", "--ecn needs a queue that marks"),
+        ("--scenario moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+        ("--seed x", "--seed"),
+        ("--log /no/such/directory/log", "name another"),
+        ("--idle 0", "5min"),
+        ("--speed 1mbit", "unexpected argument '--speed'"),
+    ];
+    for (options, told) in table {
+        let options: Vec<_> = options.split(' ').collect();
+        let relay = [&["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"][..], &options].concat();
+        let (code, out, err) = run(&relay);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{options:?}: {err}");
+        assert!(err.contains(told), "{options:?}: {err}");
+        if options[0] != "--idle" {
+            let (code, _, err) = run(&[&["shell"][..], &options, &["--", "true"]].concat());
+            assert_eq!(code, Some(2), "shell {options:?}: {err}");
+            assert!(err.contains(told), "shell {options:?}: {err}");
+        }
+    }
+    std::fs::remove_file(trace).unwrap();
+    let taken = socket("127.0.0.1").local_addr().unwrap().to_string();
+    let holder = std::net::UdpSocket::bind(&taken).unwrap();
+    let addresses = [
+        (vec!["relay", "--to", "127.0.0.1:9"], "relay needs --listen ADDR"),
+        (vec!["relay", "--listen", "127.0.0.1:0"], "relay needs --to ADDR"),
+        (vec!["relay", "--listen", "localhost", "--to", "127.0.0.1:9"], "write it as 127.0.0.1:7000"),
+        (vec!["relay", "--listen", "127.0.0.1:9", "--to", "127.0.0.1:9"], "give the relay a port of its own"),
+        (vec!["relay", "--listen", "127.0.0.1:9", "--to", "127.0.0.1:0"], "port 0"),
+        (vec!["relay", "--listen", &taken, "--to", "127.0.0.1:9"], "name a free port"),
+    ];
+    for (arguments, told) in addresses {
+        let (code, _, err) = run(&arguments);
+        assert!(code == Some(2) && err.contains(told), "{arguments:?}: {err}");
+    }
+    drop(holder);
+}
+
+#[test]
+fn scenarios_are_listed() {
+    for command in ["relay", "shell"] {
+        let (code, out, _) = run(&[command, "--scenario", "list"]);
+        assert_eq!((code, out.lines().count()), (Some(0), longhaul_link::scenario::all().len()));
+        assert!(out.lines().any(|line| line.starts_with("geo ")), "{out}");
+    }
+}
+
+#[test]
+fn an_interrupt_prints_the_summary() {
+    let server = socket("127.0.0.1");
+    let to = server.local_addr().unwrap().to_string();
+    let arguments = ["relay", "--listen", "127.0.0.1:0", "--to", &to, "--rate", "1mbit", "--rate-down", "2mbit"];
+    let log = std::env::temp_dir().join(format!("longhaul-linkem-log-{}", std::process::id()));
+    for signal in ["-INT", "-TERM"] {
+        let mut relay = Command::new(LINKEM)
+            .args(arguments)
+            .args(["--queue", "5p", "--loss-list", "2", "--log", log.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(relay.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let addr = line.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
+        burst(&socket("127.0.0.1"), addr, 0, 1000, 0..10);
+        assert_eq!(receive(&server, 5).len(), 5);
+        assert!(Command::new("kill").args([signal, &relay.id().to_string()]).status().unwrap().success());
+        let mut summary = String::new();
+        out.read_to_string(&mut summary).unwrap();
+        assert_eq!(relay.wait().unwrap().code(), Some(0));
+        let expected = [
+            "up: 10 packets, 10280 bytes in; 5 packets, 5140 bytes out; 0 inside",
+            "  dropped 5: queue full 4, lost 1",
+            "  queue p50 ",
+            "at most 5 packets, 5140 bytes",
+            "down: 0 packets",
+            "clients: 1",
+            "lateness p50 ",
+        ];
+        for part in expected {
+            assert!(summary.contains(part), "{part}: {summary}");
+        }
+        let lines = std::fs::read_to_string(&log).unwrap();
+        let count = |what: &str| lines.lines().filter(|line| line.contains(what)).count();
+        // What is lost on the link has departed.
+        assert_eq!([" + 1028", " - 1028 ", " d 1 1028", "relay --listen"].map(count), [10, 6, 4, 1], "{lines}");
+        std::fs::remove_file(&log).unwrap();
+    }
+}

@@ -1,0 +1,98 @@
+//! One side of a recorded connection.
+
+use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
+use longhaul_units::{Span, Time};
+
+use crate::plan::{Close, Plan};
+
+/// The units that one side writes, and what each waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Script {
+    units: Vec<Unit>,
+    /// Units that were let go.
+    next: usize,
+    /// Bytes of those.
+    allowed: u64,
+    /// When the last of those bytes was written.
+    sent_at: Time,
+    /// Bytes read when it last looked, and when they came.
+    read: u64,
+    read_at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unit {
+    bytes: u64,
+    /// What must have been read before.
+    needs: u64,
+    after_send: Span,
+    after_receive: Span,
+}
+
+impl Script {
+    /// What `side` does in `vector`, and the plan that goes with it: it closes when both sides have sent everything.
+    pub(crate) fn of(vector: &ConnectionVector, side: Side) -> (Self, Plan) {
+        let peer = match side {
+            Side::Initiator => Side::Acceptor,
+            Side::Acceptor => Side::Initiator,
+        };
+        let plan =
+            Plan { send: vector.bytes_from(side), close: Close::AfterReading(vector.bytes_from(peer)), ..Plan::sink() };
+        let units = match (&vector.exchange, side) {
+            (Exchange::Sequential(adus), _) => in_turn(adus, side),
+            (Exchange::Concurrent { initiator, .. }, Side::Initiator) => in_turn(initiator, side),
+            (Exchange::Concurrent { acceptor, .. }, Side::Acceptor) => in_turn(acceptor, side),
+        };
+        let zero = Time::ZERO;
+        (Self { units, next: 0, allowed: 0, sent_at: zero, read: 0, read_at: zero }, plan)
+    }
+
+    /// The connection is established.
+    pub(crate) fn begin(&mut self, now: Time) {
+        (self.sent_at, self.read_at) = (now, now);
+    }
+
+    /// How many bytes may have been written by now, when `written` have been and `read` were read; and when to ask
+    /// again at the latest.
+    pub(crate) fn allows(&mut self, now: Time, written: u64, read: u64) -> (u64, Option<Time>) {
+        if read > self.read {
+            (self.read, self.read_at) = (read, now);
+        }
+        while let Some(unit) = self.units.get(self.next).filter(|unit| unit.needs <= read) {
+            if written < self.allowed {
+                break;
+            }
+            let due = (self.sent_at + unit.after_send).max(self.read_at + unit.after_receive);
+            if due > now {
+                return (self.allowed, Some(due));
+            }
+            self.allowed = self.allowed.saturating_add(unit.bytes);
+            self.next += 1;
+            if unit.bytes > 0 {
+                break;
+            }
+        }
+        (self.allowed, None)
+    }
+
+    /// So much has been written now.
+    pub(crate) fn wrote(&mut self, now: Time, written: u64) {
+        if written == self.allowed {
+            self.sent_at = now;
+        }
+    }
+}
+
+/// The units of `side`; each waits for those of the other side that come before it.
+fn in_turn(adus: &[Adu], side: Side) -> Vec<Unit> {
+    let mut needs = 0u64;
+    let mut units = Vec::new();
+    for &Adu { from, after_send, after_receive, bytes } in adus {
+        if from == side {
+            units.push(Unit { bytes, needs, after_send, after_receive });
+        } else {
+            needs = needs.saturating_add(bytes);
+        }
+    }
+    units
+}

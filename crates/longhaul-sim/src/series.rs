@@ -1,0 +1,175 @@
+//! What a sender did over time, as columns.
+
+use std::io::{self, Write};
+
+use longhaul_tcp::Info;
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::sim::{SessionId, Sim};
+
+/// When a series gets a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// At once and then each time that this has passed; at least a nanosecond.
+    Every(Span),
+    /// After each event at the session's host that changed anything.
+    Event,
+}
+
+/// A time series, by the order it was added in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesId(u32);
+
+/// Columns of one length: element n of each belongs to row n.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// When, in the simulation's time.
+    pub time: Vec<Time>,
+    /// The congestion window.
+    pub cwnd: Vec<Bytes>,
+    /// The slow-start threshold, if there was one.
+    pub ssthresh: Vec<Option<Bytes>>,
+    /// Bytes in flight.
+    pub in_flight: Vec<Bytes>,
+    /// Smoothed RTT, once there was a sample.
+    pub srtt: Vec<Option<Span>>,
+    /// The newest sample of the rate at which the peer received.
+    pub rate: Vec<Option<Rate>>,
+    /// Bytes that waited at the link that was named, 0 if none was.
+    pub queue: Vec<Bytes>,
+}
+
+/// A series that grows.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    session: SessionId,
+    link: Option<u32>,
+    sampling: Sampling,
+    series: Series,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Row {
+    cwnd: Bytes,
+    ssthresh: Option<Bytes>,
+    in_flight: Bytes,
+    srtt: Option<Span>,
+    rate: Option<Rate>,
+    queue: Bytes,
+}
+
+impl Series {
+    /// How many rows there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.time.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    /// Writes the columns as comma-separated values with a line of names. Times are in seconds, to the nanosecond, rates
+    /// in bytes a second; what there was not is empty.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "time_s,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_s,rate_bytes_per_s,queue_bytes")?;
+        for (row, time) in self.time.iter().enumerate() {
+            let Some(r) = self.row(row) else { break };
+            let [ssthresh, rate] = [r.ssthresh.map(|b| b.0), r.rate.map(Rate::as_bytes_per_sec)]
+                .map(|value| value.map_or(String::new(), |value| value.to_string()));
+            let srtt = r.srtt.map_or(String::new(), |srtt| seconds(srtt.as_nanos()));
+            let (time, cwnd, in_flight, queue) = (seconds(time.as_nanos()), r.cwnd.0, r.in_flight.0, r.queue.0);
+            writeln!(out, "{time},{cwnd},{ssthresh},{in_flight},{srtt},{rate},{queue}")?;
+        }
+        Ok(())
+    }
+
+    fn row(&self, row: usize) -> Option<Row> {
+        Some(Row {
+            cwnd: *self.cwnd.get(row)?,
+            ssthresh: *self.ssthresh.get(row)?,
+            in_flight: *self.in_flight.get(row)?,
+            srtt: *self.srtt.get(row)?,
+            rate: *self.rate.get(row)?,
+            queue: *self.queue.get(row)?,
+        })
+    }
+
+    fn push(&mut self, time: Time, row: Row) {
+        self.time.push(time);
+        self.cwnd.push(row.cwnd);
+        self.ssthresh.push(row.ssthresh);
+        self.in_flight.push(row.in_flight);
+        self.srtt.push(row.srtt);
+        self.rate.push(row.rate);
+        self.queue.push(row.queue);
+    }
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+impl Row {
+    fn new(info: &Info, queue: u64) -> Self {
+        let &Info { cwnd, ssthresh, in_flight, srtt, delivery_rate: rate, .. } = info;
+        Self { cwnd, ssthresh, in_flight, srtt, rate, queue: Bytes(queue) }
+    }
+}
+
+impl Sim {
+    /// Records what the sender of `session` does, and how many bytes wait at a link, from when the session exists until
+    /// it has let go of its connection.
+    ///
+    /// # Panics
+    /// If there is no link of that number.
+    pub fn record(&mut self, session: SessionId, link: Option<u32>, sampling: Sampling) -> SeriesId {
+        if let Some(link) = link {
+            let _ = self.link(link);
+        }
+        let number = self.recorders.len() as u32;
+        self.recorders.push(Recorder { session, link, sampling, series: Series::default() });
+        match sampling {
+            Sampling::Event => self.add_follower(session.host, number),
+            Sampling::Every(_) => self.sample(number),
+        }
+        SeriesId(number)
+    }
+
+    /// A series, as long as it is by now.
+    #[must_use]
+    pub fn series(&self, id: SeriesId) -> &Series {
+        &self.recorders[id.0 as usize].series
+    }
+
+    /// Takes a sample; plans the next one, unless the session has ended.
+    pub(crate) fn sample(&mut self, number: u32) {
+        let recorder = &self.recorders[number as usize];
+        let Sampling::Every(interval) = recorder.sampling else { return };
+        let released = self.find(recorder.session).is_some_and(|session| session.released);
+        self.add_row(number, false);
+        if !released {
+            self.plan_sample(self.now() + interval.max(Span::from_nanos(1)), number);
+        }
+    }
+
+    /// Adds a row of what is now, if it is not to be like the last one.
+    pub(crate) fn add_row(&mut self, number: u32, only_if_new: bool) {
+        let recorder = &self.recorders[number as usize];
+        let Some(session) = self.find(recorder.session) else { return };
+        let host = self.host(recorder.session.host);
+        let Some(connection) = host.endpoint.connection(session.id) else { return };
+        let info = connection.info(host.clock(self.now()));
+        let queue = recorder.link.map_or(0, |link| self.link(link).backlog().1);
+        let (row, now) = (Row::new(&info, queue), self.now());
+        let series = &mut self.recorders[number as usize].series;
+        if !only_if_new || series.len().checked_sub(1).and_then(|last| series.row(last)) != Some(row) {
+            series.push(now, row);
+        }
+    }
+}

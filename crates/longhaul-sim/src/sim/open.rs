@@ -1,0 +1,196 @@
+//! Opening connections and accepting them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use longhaul_link::source::{ConnectionVector, Side};
+use longhaul_units::Time;
+
+use super::{Event, SessionId, Sim};
+use crate::pattern::Pattern;
+use crate::plan::Plan;
+use crate::script::Script;
+use crate::session::Role;
+
+/// How many ports are tried for a connection.
+const PORTS: u16 = 16_384;
+
+/// A connection that is to be opened.
+#[derive(Debug)]
+pub(super) struct Opening {
+    from: u32,
+    to: u32,
+    /// Role and number of the session at each end.
+    client: (Role, u32),
+    server: (Role, u32),
+}
+
+impl Sim {
+    /// Lets the host at a node accept connections.
+    ///
+    /// # Panics
+    /// If there is no host at that node.
+    pub fn listen(&mut self, node: usize) {
+        let host = self.host_mut(node);
+        let config = Arc::clone(&host.config);
+        host.endpoint.listen(config);
+    }
+
+    /// Opens a connection from host 0 to host 1 with an application at each end. The second exists once host 1 has
+    /// accepted.
+    pub fn open(&mut self, client: Plan, server: Plan) -> (SessionId, SessionId) {
+        self.open_between(0, 1, client, server)
+    }
+
+    /// The same between any two hosts, named by their nodes. There may be many connections between two hosts.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes, or no port left.
+    pub fn open_between(&mut self, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
+        let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
+        self.open_now(opening);
+        ids
+    }
+
+    /// Opens a connection at a time to come. The sessions exist from then on.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes.
+    pub fn open_at(&mut self, at: Time, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
+        let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
+        self.waiting += 1;
+        self.queue.add(at, Event::Open(Box::new(opening)));
+        ids
+    }
+
+    /// Opens a recorded connection at its time, and replays what was exchanged: volumes, order and pauses.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes.
+    pub fn replay(&mut self, from: usize, to: usize, vector: &ConnectionVector) -> (SessionId, SessionId) {
+        let (opening, ids) = self.plan_replay(from, to, vector);
+        self.waiting += 1;
+        self.queue.add(vector.start, Event::Open(Box::new(opening)));
+        ids
+    }
+
+    pub(super) fn plan_replay(
+        &mut self,
+        from: usize,
+        to: usize,
+        vector: &ConnectionVector,
+    ) -> (Opening, (SessionId, SessionId)) {
+        let [client, server] = [Side::Initiator, Side::Acceptor].map(|side| {
+            let (script, plan) = Script::of(vector, side);
+            (plan.zeros(), Some(Box::new(script)))
+        });
+        self.plan_opening(from, to, client, server)
+    }
+
+    fn plan_opening(
+        &mut self,
+        from: usize,
+        to: usize,
+        client: (Plan, Option<Box<Script>>),
+        server: (Plan, Option<Box<Script>>),
+    ) -> (Opening, (SessionId, SessionId)) {
+        let (from_place, to_place) = (self.place(from) as u32, self.place(to) as u32);
+        let key = 2 * u64::from(self.flows);
+        self.flows += 1;
+        let (up, down) = (Pattern::new(key), Pattern::new(key + 1));
+        let role = |(plan, script), writes, reads| Role { flow: self.flows, plan, writes, reads, script };
+        let (client, server) = (role(client, up, down), role(server, down, up));
+        let number = self.sessions.len() as u32;
+        self.sessions.extend([None, None]);
+        let ids = (SessionId { host: from, number }, SessionId { host: to, number: number + 1 });
+        let (client, server) = ((client, number), (server, number + 1));
+        (Opening { from: from_place, to: to_place, client, server }, ids)
+    }
+
+    /// Opens it; the node it is opened from.
+    pub(super) fn open_planned(&mut self, opening: Opening) -> usize {
+        self.waiting -= 1;
+        self.open_now(opening)
+    }
+
+    pub(super) fn open_now(&mut self, opening: Opening) -> usize {
+        let Opening { from, to, client: (client, number), server } = opening;
+        let peer = self.hosts[to as usize].address;
+        let (index, source) = self.connect(from, peer, client, PORTS).expect("a port is left");
+        self.sessions[number as usize] = Some((from, index as u32));
+        // A connection from this address that never came about is not waited for any more.
+        if self.expected.insert((to, source), server).is_none() {
+            self.waiting += 1;
+        }
+        self.settle_place(from);
+        self.nodes[from as usize] as usize
+    }
+
+    /// The place of the new session at its host, and where its packets come from.
+    fn connect(&mut self, from: u32, peer: SocketAddr, role: Role, ports: u16) -> Option<(usize, SocketAddr)> {
+        let now = self.now;
+        let host = &mut self.hosts[from as usize];
+        let (clock, config) = (host.clock(now), Arc::clone(&host.config));
+        for distance in 0..ports {
+            let tuple = host.tuple_from(distance, peer);
+            if let Some(id) = host.endpoint.connect(clock, tuple, Arc::clone(&config)) {
+                let source = host.source(&tuple);
+                return Some((host.start(now, id, role), source));
+            }
+        }
+        None
+    }
+
+    /// Opens a connection from the host at `from` to that at `to`, from the host's first port, with an application on
+    /// this side only; `None` if there is one.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes.
+    pub fn open_from(
+        &mut self,
+        from: usize,
+        to: usize,
+        plan: Plan,
+        writes: Pattern,
+        reads: Pattern,
+    ) -> Option<SessionId> {
+        let (place, peer) = (self.place(from) as u32, self.host(to).address);
+        self.flows += 1;
+        let role = Role { flow: self.flows, plan, writes, reads, script: None };
+        let (index, _) = self.connect(place, peer, role, 1)?;
+        let number = self.sessions.len() as u32;
+        self.sessions.push(Some((place, index as u32)));
+        self.settle_place(place);
+        Some(SessionId { host: from, number })
+    }
+
+    /// Gives the next connection that the host at a node accepts, and that nobody else expects, to an application.
+    ///
+    /// # Panics
+    /// If there is no host at that node.
+    pub fn expect(&mut self, node: usize, plan: Plan, writes: Pattern, reads: Pattern) {
+        let place = self.place(node) as u32;
+        self.any_expected.entry(place).or_default().push_back(Role { flow: 0, plan, writes, reads, script: None });
+        self.waiting += 1;
+    }
+
+    /// Accepts all that can be accepted.
+    pub(super) fn accept(&mut self, place: u32) {
+        let host = &mut self.hosts[place as usize];
+        while let Some(id) = host.endpoint.accept() {
+            let tuple = host.endpoint.tuple(id);
+            let known = tuple.and_then(|tuple| self.expected.remove(&(place, tuple.remote)));
+            let any = || Some((self.any_expected.get_mut(&place)?.pop_front()?, u32::MAX));
+            let Some((role, number)) = known.or_else(any) else {
+                // A SYN that was late, perhaps: nobody wants it.
+                host.endpoint.release(host.clock(self.now), id);
+                continue;
+            };
+            self.waiting -= 1;
+            let index = host.start(self.now, id, role);
+            if let Some(session) = self.sessions.get_mut(number as usize) {
+                *session = Some((place, index as u32));
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Cross traffic that is no TCP, and workloads of many connections.
+
+use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side, Source, Transfer};
+use longhaul_link::{Delivery, Ecn, dscp};
+use longhaul_units::{Span, Time};
+
+use super::{Event, SessionId, Sim};
+use crate::packet::{Packet, UDP_HEADER, ip_header};
+
+/// Packets of a [`Source`] from one host to another, where they end.
+#[derive(Clone, Debug)]
+pub struct Traffic {
+    /// The node it comes from.
+    pub from: usize,
+    /// The node it goes to.
+    pub to: usize,
+    /// The flow number that its packets bear.
+    pub flow: u32,
+    /// Packets sent.
+    pub sent: u64,
+    /// Bytes of IP packets sent.
+    pub sent_bytes: u64,
+    /// Packets that arrived.
+    pub received: u64,
+    /// Bytes of IP packets that arrived.
+    pub received_bytes: u64,
+    source: Source,
+    until: Time,
+    /// Size of the next packet.
+    size: u32,
+    ecn: Ecn,
+    dscp: u8,
+}
+
+/// Cross traffic, by the order it was added in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrafficId(u32);
+
+/// A workload, by the order it was added in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkloadId(u32);
+
+/// Connections that one host opens to another, one after the other.
+pub(super) struct Workload {
+    from: usize,
+    to: usize,
+    until: Time,
+    vectors: Box<dyn Iterator<Item = ConnectionVector>>,
+    next: Option<ConnectionVector>,
+    opened: Vec<(SessionId, SessionId)>,
+}
+
+impl Sim {
+    /// Sends the packets of `source` from one host to another up to a time: CBR, Poisson, on-off.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes.
+    pub fn add_traffic(&mut self, from: usize, to: usize, source: Source, until: Time) -> TrafficId {
+        self.add_marked_traffic(from, to, source, until, Ecn::NotEct, dscp::DEFAULT)
+    }
+
+    /// The same with marks of its own in the IP header.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes.
+    pub fn add_marked_traffic(
+        &mut self,
+        from: usize,
+        to: usize,
+        source: Source,
+        until: Time,
+        ecn: Ecn,
+        dscp: u8,
+    ) -> TrafficId {
+        let _ = (self.place(from), self.place(to));
+        self.flows += 1;
+        let (flow, number) = (self.flows, self.traffic.len() as u32);
+        let none = (0, 0);
+        let ((sent, sent_bytes), (received, received_bytes)) = (none, none);
+        let size = 0;
+        let traffic =
+            Traffic { from, to, flow, sent, sent_bytes, received, received_bytes, source, until, size, ecn, dscp };
+        self.traffic.push(traffic);
+        self.plan_traffic(number);
+        TrafficId(number)
+    }
+
+    /// Cross traffic, and how much of it arrived.
+    #[must_use]
+    pub fn traffic(&self, id: TrafficId) -> &Traffic {
+        &self.traffic[id.0 as usize]
+    }
+
+    fn plan_traffic(&mut self, number: u32) {
+        let traffic = &mut self.traffic[number as usize];
+        let Some((at, size)) = traffic.source.next().filter(|(at, _)| *at < traffic.until) else { return };
+        traffic.size = size;
+        self.queue.add(at, Event::Traffic(number));
+    }
+
+    /// Sends a packet; the node it leaves.
+    pub(super) fn send_traffic(&mut self, number: u32) -> usize {
+        let traffic = &mut self.traffic[number as usize];
+        let (from, to) = (traffic.from, traffic.to);
+        traffic.sent += 1;
+        traffic.sent_bytes += u64::from(traffic.size);
+        let (source, destination) =
+            (self.hosts[self.places[from] as usize].address, self.hosts[self.places[to] as usize].address);
+        let payload = Packet {
+            from: source,
+            to: destination,
+            ecn: longhaul_tcp::Ecn::from_bits(traffic.ecn.bits()),
+            dscp: traffic.dscp,
+            payload: Vec::new(),
+            zeros: (traffic.size as usize).saturating_sub(ip_header(&destination.ip()) + UDP_HEADER) as u32,
+        };
+        let packet = longhaul_link::Packet::new(traffic.size, payload);
+        let packet = packet.to(to as u32).flow(traffic.flow).ecn(traffic.ecn).dscp(traffic.dscp);
+        self.network.offer(self.now, from as u32, packet);
+        self.plan_traffic(number);
+        from
+    }
+
+    /// Counts a packet that arrived.
+    pub(super) fn take_traffic(&mut self, delivery: &Delivery<Packet>) {
+        self.now = self.now.max(delivery.at);
+        self.trace.add(delivery.at.as_nanos());
+        self.trace.add(u64::from(delivery.packet.flow) << 32 | u64::from(delivery.packet.size));
+        // Flow numbers rise with the order of adding.
+        let found = self.traffic.binary_search_by_key(&delivery.packet.flow, |traffic| traffic.flow);
+        if let Some(traffic) = found.ok().and_then(|at| self.traffic.get_mut(at)) {
+            traffic.received += 1;
+            traffic.received_bytes += u64::from(delivery.packet.size);
+        }
+    }
+
+    /// Opens connections from one host to another as `vectors` say, whose starts must not go back, up to a time.
+    ///
+    /// # Panics
+    /// If there is no host at one of the nodes.
+    pub fn add_workload(
+        &mut self,
+        from: usize,
+        to: usize,
+        vectors: impl IntoIterator<Item = ConnectionVector, IntoIter: 'static>,
+        until: Time,
+    ) -> WorkloadId {
+        let _ = (self.place(from), self.place(to));
+        let number = self.workloads.len() as u32;
+        let vectors = Box::new(vectors.into_iter());
+        self.workloads.push(Workload { from, to, until, vectors, next: None, opened: Vec::new() });
+        self.plan_workload(number);
+        WorkloadId(number)
+    }
+
+    /// The sessions of the connections that a workload has opened so far, at the opener and at its peer.
+    #[must_use]
+    pub fn opened_by(&self, id: WorkloadId) -> &[(SessionId, SessionId)] {
+        &self.workloads[id.0 as usize].opened
+    }
+
+    fn plan_workload(&mut self, number: u32) {
+        let workload = &mut self.workloads[number as usize];
+        let until = workload.until;
+        workload.next = workload.vectors.next().filter(|vector| vector.start < until);
+        if let Some(vector) = &workload.next {
+            self.waiting += 1;
+            self.queue.add(vector.start, Event::Workload(number));
+        }
+    }
+
+    /// Opens the next connection; the node it is opened from.
+    pub(super) fn next_of_workload(&mut self, number: u32) -> usize {
+        let workload = &mut self.workloads[number as usize];
+        let (from, to) = (workload.from, workload.to);
+        if let Some(vector) = workload.next.take() {
+            let (opening, ids) = self.plan_replay(from, to, &vector);
+            self.open_planned(opening);
+            self.workloads[number as usize].opened.push(ids);
+        }
+        self.plan_workload(number);
+        from
+    }
+}
+
+/// A request and its response as a connection to be replayed.
+#[must_use]
+pub fn exchange_of(transfer: &Transfer) -> ConnectionVector {
+    let adu = |from, bytes| Adu { from, after_send: Span::ZERO, after_receive: Span::ZERO, bytes };
+    let adus = vec![adu(Side::Initiator, transfer.request), adu(Side::Acceptor, transfer.response)];
+    ConnectionVector::new(transfer.at, Exchange::Sequential(adus))
+}

@@ -1,0 +1,265 @@
+//! Measures a stream: its task counts, the reports read.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use longhaul::TcpInfo;
+
+use super::results::{StreamInterval, StreamResult, TcpResult, TcpSample, UdpSample};
+
+/// RTT samples kept, of a test of any length.
+const SAMPLES: usize = 1 << 14;
+
+/// What a stream's task and the reports share.
+#[derive(Debug, Default)]
+pub struct Meter(Mutex<Gauge>);
+
+impl Meter {
+    /// Reads or changes it.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Gauge) -> R) -> R {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A stream, up to now.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge {
+    bytes: u64,
+    first_byte: Option<f64>,
+    last_byte: Option<f64>,
+    /// When the receiver had confirmed everything, in seconds after the start.
+    pub confirmed: Option<f64>,
+    info: Option<TcpInfo>,
+    /// Counts of UDP.
+    pub udp: Option<UdpSample>,
+    rtts: Rtts,
+    max_snd_cwnd: u64,
+    max_snd_wnd: u64,
+}
+
+impl Gauge {
+    /// Counts bytes that were written or read, `at` seconds after the start.
+    pub fn count(&mut self, bytes: usize, at: f64) {
+        self.bytes += bytes as u64;
+        self.first_byte.get_or_insert(at);
+        self.last_byte = Some(at);
+    }
+
+    /// Takes note of the connection's state.
+    pub fn sample(&mut self, info: TcpInfo) {
+        self.rtts.push(&info);
+        self.max_snd_cwnd = self.max_snd_cwnd.max(info.snd_cwnd_bytes);
+        self.max_snd_wnd = self.max_snd_wnd.max(info.snd_wnd);
+        self.info = Some(info);
+    }
+}
+
+/// The smoothed RTT's extremes and mean, and newest samples for a distribution.
+#[derive(Clone, Debug, Default)]
+struct Rtts {
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+    samples: Vec<u64>,
+    /// One in so many is kept, less 1; grows when there are too many.
+    skip: u64,
+}
+
+impl Rtts {
+    fn push(&mut self, info: &TcpInfo) {
+        if info.rtt == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { info.rtt } else { self.min.min(info.rtt) };
+        self.max = self.max.max(info.rtt);
+        self.sum = self.sum.saturating_add(info.rtt);
+        if self.count.is_multiple_of(self.skip + 1) {
+            self.samples.push(info.latest_rtt);
+        }
+        self.count += 1;
+        if self.samples.len() >= SAMPLES {
+            let mut even = false;
+            self.samples.retain(|_| {
+                even = !even;
+                even
+            });
+            self.skip = self.skip * 2 + 1;
+        }
+    }
+
+    fn mean(&self) -> u64 {
+        self.sum.checked_div(self.count).unwrap_or_default()
+    }
+
+    fn distribution(&self) -> BTreeMap<String, u64> {
+        let mut sorted = self.samples.clone();
+        sorted.sort_unstable();
+        let Some(last) = sorted.len().checked_sub(1) else { return BTreeMap::new() };
+        // The nearest rank.
+        let at = |percent: usize| sorted.get((last * percent + 50) / 100).copied().unwrap_or_default();
+        let ranks = [("min", 0), ("p10", 10), ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)];
+        let named = ranks.into_iter().map(|(name, percent)| (name.to_owned(), at(percent)));
+        named.chain([("samples".to_owned(), self.count)]).collect()
+    }
+}
+
+/// Makes intervals and the result of a stream.
+#[derive(Debug, Default)]
+pub struct Reader {
+    sender: bool,
+    /// Where what counts begins.
+    base: Gauge,
+    /// Where the interval begins.
+    last: Gauge,
+}
+
+impl Reader {
+    /// Of a stream on which this end sends or not.
+    #[must_use]
+    pub fn new(sender: bool) -> Self {
+        Self { sender, ..Self::default() }
+    }
+
+    /// What counts, and the first interval, begin now.
+    pub fn begin(&mut self, meter: &Meter) {
+        self.last = meter.with(|gauge| gauge.clone());
+        self.base = self.last.clone();
+    }
+
+    /// The interval that ends now.
+    pub fn interval(&mut self, meter: &Meter) -> StreamInterval {
+        let now = meter.with(|gauge| Gauge { rtts: Rtts::default(), ..gauge.clone() });
+        let last = std::mem::replace(&mut self.last, now);
+        let (now, last) = (&self.last, &last);
+        StreamInterval {
+            sender: self.sender,
+            bytes: now.bytes - last.bytes,
+            tcp: now.info.as_ref().map(|info| sample_between(info, last.info.as_ref())),
+            udp: now.udp.map(|udp| udp_between(udp, last.udp)),
+        }
+    }
+
+    /// Whether there were bytes since the last interval.
+    #[must_use]
+    pub fn has_news(&self, meter: &Meter) -> bool {
+        meter.with(|gauge| gauge.bytes > self.last.bytes)
+    }
+
+    /// What was before does not count. To be called with the end of an interval.
+    pub fn omit(&mut self, meter: &Meter) {
+        meter.with(|gauge| {
+            gauge.rtts = Rtts::default();
+            (gauge.max_snd_cwnd, gauge.max_snd_wnd) = (0, 0);
+        });
+        self.base = self.last.clone();
+    }
+
+    /// The result of a stream that ended `seconds` after what counts began.
+    #[must_use]
+    pub fn result(&self, meter: &Meter, seconds: f64) -> StreamResult {
+        let now = meter.with(|gauge| gauge.clone());
+        StreamResult {
+            sender: self.sender,
+            bytes: now.bytes - self.base.bytes,
+            seconds,
+            first_byte: now.first_byte,
+            last_byte: now.last_byte,
+            confirmed: now.confirmed,
+            tcp: now.info.as_ref().map(|info| tcp_result(&now, info, self.base.info.as_ref())),
+            udp: now.udp.map(|udp| udp_between(udp, self.base.udp)),
+        }
+    }
+}
+
+fn udp_between(now: UdpSample, then: Option<UdpSample>) -> UdpSample {
+    let then = then.unwrap_or_default();
+    UdpSample {
+        packets: now.packets.saturating_sub(then.packets),
+        lost: now.lost.saturating_sub(then.lost),
+        out_of_order: now.out_of_order.saturating_sub(then.out_of_order),
+        jitter_ms: now.jitter_ms,
+    }
+}
+
+fn limits_between(now: &TcpInfo, then: Option<&TcpInfo>) -> BTreeMap<String, f64> {
+    let limits = then.map_or(now.limited_by, |then| now.limited_by.since(&then.limited_by));
+    limits.fields().into_iter().map(|(name, seconds)| (name.to_owned(), seconds)).collect()
+}
+
+fn sample_between(now: &TcpInfo, then: Option<&TcpInfo>) -> TcpSample {
+    let before = |field: fn(&TcpInfo) -> u64| then.map_or(0, field);
+    TcpSample {
+        retransmits: now.total_retrans.saturating_sub(before(|info| info.total_retrans)),
+        snd_cwnd: now.snd_cwnd_bytes,
+        snd_wnd: now.snd_wnd,
+        rtt: now.rtt,
+        rttvar: now.rttvar,
+        pmtu: now.pmtu.into(),
+        bytes_acked: now.bytes_acked.saturating_sub(before(|info| info.bytes_acked)),
+        in_flight: now.in_flight_bytes,
+        ssthresh: now.snd_ssthresh_bytes,
+        pacing_rate: now.pacing_rate,
+        delivery_rate: now.delivery_rate,
+        phase: now.phase.to_owned(),
+        limited_by: limits_between(now, then),
+    }
+}
+
+fn tcp_result(gauge: &Gauge, now: &TcpInfo, base: Option<&TcpInfo>) -> TcpResult {
+    let counters = [
+        ("bytes_sent", now.bytes_sent),
+        ("bytes_retrans", now.bytes_retrans),
+        ("bytes_lost", now.lost_bytes),
+        ("bytes_received", now.bytes_received),
+        ("bytes_received_twice", now.rcv_duplicate_bytes),
+        ("segments_sent", now.segs_out),
+        ("segments_received", now.segs_in),
+        ("timeouts", now.timeouts),
+        ("tail_probes", now.tail_probes),
+        ("recoveries", now.recoveries),
+        ("spurious_recoveries", now.spurious_recoveries),
+        ("ce_received", now.received_ce),
+        ("kernel_drops", now.socket.kernel_drops),
+        ("connection_memory", now.memory),
+    ];
+    TcpResult {
+        retransmits: now.total_retrans.saturating_sub(base.map_or(0, |info| info.total_retrans)),
+        max_snd_cwnd: gauge.max_snd_cwnd,
+        max_snd_wnd: gauge.max_snd_wnd,
+        max_rtt: gauge.rtts.max,
+        min_rtt: gauge.rtts.min,
+        mean_rtt: gauge.rtts.mean(),
+        congestion: now.congestion.clone(),
+        rtt: gauge.rtts.distribution(),
+        limited_by: limits_between(now, base),
+        counters: counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_and_the_result_add_up_and_what_is_omitted_does_not_count() {
+        let meter = Meter::default();
+        let mut reader = Reader::new(false);
+        let udp = |packets, lost| Some(UdpSample { packets, lost, out_of_order: 0, jitter_ms: 0.5 });
+        meter.with(|gauge| gauge.count(1000, 0.2));
+        meter.with(|gauge| gauge.udp = udp(10, 3));
+        assert_eq!(reader.interval(&meter).bytes, 1000);
+        reader.omit(&meter);
+        meter.with(|gauge| gauge.count(20, 1.2));
+        meter.with(|gauge| gauge.udp = udp(12, 3));
+        let interval = reader.interval(&meter);
+        assert_eq!((interval.bytes, interval.udp), (20, udp(2, 0)));
+        meter.with(|gauge| gauge.count(3, 1.5));
+        meter.with(|gauge| gauge.udp = udp(13, 1));
+        let interval = reader.interval(&meter);
+        assert_eq!((interval.bytes, interval.udp), (3, udp(1, -2)));
+        let result = reader.result(&meter, 0.5);
+        assert_eq!((result.bytes, result.udp), (23, udp(3, -2)));
+        assert_eq!((result.first_byte, result.last_byte), (Some(0.2), Some(1.5)));
+    }
+}

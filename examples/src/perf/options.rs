@@ -1,0 +1,234 @@
+//! The command line, in iperf3's letters.
+
+use std::net::IpAddr;
+
+use clap::{ArgAction, Parser};
+
+use super::protocol::{Direction, Params, Protocol};
+use super::units::{Scale, parse_rate, parse_scale, parse_size};
+use crate::transport::{Choice, TransportArgs};
+
+/// Bytes of a block over TCP, as iperf3 has it.
+const TCP_LENGTH: u64 = 128 << 10;
+/// Bytes of a UDP datagram: what a frame of Ethernet takes after the headers of IPv6 and UDP, with some to spare for
+/// options and tunnels. iperf3 has 1460 where it does not know better, which IPv6 would have to fragment.
+const UDP_LENGTH: u64 = 1400;
+/// iperf3's rate for UDP.
+const UDP_RATE: u64 = 1_000_000;
+
+/// Measures what a path carries, over longhaul or as plain UDP, with iperf3's options and report.
+///
+/// One end is the server, the other the client, which says what is measured. Both must be this program: the protocol
+/// between them is not iperf3's.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "perf", version, disable_version_flag = true)]
+pub struct Options {
+    /// Be the server
+    #[arg(short, long, conflicts_with = "client")]
+    pub server: bool,
+    /// Be the client of the server at HOST
+    #[arg(short, long, value_name = "HOST")]
+    pub client: Option<String>,
+    /// The server's port; 0 lets a server choose
+    #[arg(short, long, default_value_t = 5201)]
+    pub port: u16,
+    /// The server's port for what cannot share the first: UDP, and TCP that the client wants with settings of its own
+    /// on the server's side. With several UDP streams, the first of as many ports [default: any]
+    #[arg(long, value_name = "PORT", conflicts_with = "client")]
+    pub data_port: Option<u16>,
+    /// Units of the report: Kbits, Mbits, Gbits, Tbits; in capitals, bytes
+    #[arg(short, long, value_name = "kmgtKMGT", value_parser = parse_scale)]
+    pub format: Option<Scale>,
+    /// Seconds between reports; 0 is only at the end [default: 1, of a server the client's]
+    #[arg(short, long, value_name = "SECONDS", value_parser = parse_interval)]
+    pub interval: Option<f64>,
+    /// The local address
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    pub bind: Option<IpAddr>,
+    /// Report more: processors, memory, congestion control
+    #[arg(short = 'V', long)]
+    pub verbose: bool,
+    /// Report in JSON
+    #[arg(short = 'J', long)]
+    pub json: bool,
+    /// Serve one client and exit, with that test's outcome as exit code
+    #[arg(short = '1', long, conflicts_with = "client")]
+    pub one_off: bool,
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "version6")]
+    pub version4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    pub version6: bool,
+    /// Print the version
+    #[arg(short = 'v', long, action = ArgAction::Version)]
+    version: (),
+    #[command(flatten)]
+    test: TestOptions,
+    /// What both ends have in common with the other examples.
+    #[command(flatten)]
+    pub transport: TransportArgs,
+}
+
+/// What is measured: the client's to say.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Of the client only")]
+struct TestOptions {
+    /// Plain UDP, not longhaul
+    #[arg(short, long, conflicts_with_all = ["server", "congestion"])]
+    udp: bool,
+    /// Bits per second of each stream, with a suffix K, M, G (of 1000); 0 is unlimited [default: 1M for UDP, else 0]
+    #[arg(short, long, value_name = "RATE", conflicts_with = "server", value_parser = parse_rate)]
+    bitrate: Option<u64>,
+    /// Datagrams leave after exponentially distributed gaps, not equal ones
+    #[arg(long, conflicts_with = "server", requires = "udp")]
+    poisson: bool,
+    /// Seed of these gaps
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "server", requires = "poisson")]
+    seed: u64,
+    /// Seconds to send
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 10, conflicts_with_all = ["server", "bytes"],
+        value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    time: u32,
+    /// Bytes to send in each direction, by all streams together, with a suffix K, M, G (of 1024), in place of a time
+    #[arg(short = 'n', long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_bytes)]
+    bytes: Option<u64>,
+    /// Bytes of a block [default: 128K, or 1400 for UDP]
+    #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_size)]
+    length: Option<u64>,
+    /// Streams at a time
+    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, conflicts_with = "server",
+        value_parser = clap::value_parser!(u16).range(1..=128))]
+    parallel: u16,
+    /// The server sends
+    #[arg(short = 'R', long, conflicts_with_all = ["server", "bidir"])]
+    reverse: bool,
+    /// Both send
+    #[arg(long, conflicts_with = "server")]
+    bidir: bool,
+    /// Bytes of the send buffer and of the receive window, which then is not tuned
+    #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_window)]
+    window: Option<u32>,
+    /// Seconds at the beginning that do not count; they come on top of -t
+    #[arg(short = 'O', long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "server",
+        value_parser = clap::value_parser!(u32).range(0..=600))]
+    omit: u32,
+}
+
+fn parse_interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds == 0.0 || (0.1..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be 0, or from 0.1 to 60".to_owned()),
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    parse_size(text).and_then(|bytes| if bytes == 0 { Err("nothing is sent then".to_owned()) } else { Ok(bytes) })
+}
+
+fn parse_window(text: &str) -> Result<u32, String> {
+    let bytes = u32::try_from(parse_size(text)?).ok().filter(|bytes| (4096..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| "it must be from 4K to 1G".to_owned())
+}
+
+impl Options {
+    /// What a client asks for.
+    ///
+    /// # Errors
+    /// A sentence, when the options contradict each other or there is no role.
+    pub fn params(&self) -> Result<Params, String> {
+        let test = &self.test;
+        if !self.server && self.client.is_none() {
+            return Err("either -s, to be the server, or -c HOST, to be its client, is needed".to_owned());
+        }
+        if self.client.is_some() && self.port == 0 {
+            return Err("a client needs the server's port: -p".to_owned());
+        }
+        let family = |ip: IpAddr| if ip.is_ipv4() { !self.version6 } else { !self.version4 };
+        if self.bind.is_some_and(|ip| !family(ip)) {
+            return Err("-B names an address of the other family than -4 or -6".to_owned());
+        }
+        let params = Params {
+            protocol: if test.udp { Protocol::Udp } else { Protocol::Tcp },
+            streams: test.parallel,
+            direction: match (test.reverse, test.bidir) {
+                (true, _) => Direction::Reverse,
+                (false, true) => Direction::Both,
+                (false, false) => Direction::Forward,
+            },
+            seconds: test.time,
+            bytes: test.bytes,
+            omit: test.omit,
+            length: test.length.unwrap_or(if test.udp { UDP_LENGTH } else { TCP_LENGTH }),
+            rate: test.bitrate.unwrap_or(if test.udp { UDP_RATE } else { 0 }),
+            poisson: test.poisson,
+            seed: test.seed,
+            interval: self.interval.unwrap_or(1.0),
+            congestion: match &self.transport.congestion {
+                Some(Choice::Use(congestion)) => Some(congestion.to_string()),
+                _ => None,
+            },
+            window: test.window,
+        };
+        params.check().map(|()| params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Params, String> {
+        let words = std::iter::once("perf").chain(line.split_whitespace());
+        Options::try_parse_from(words).map_err(|error| error.to_string())?.params()
+    }
+
+    #[test]
+    fn defaults_are_those_of_iperf3() {
+        let tcp = parse("-c host").unwrap();
+        assert_eq!((tcp.seconds, tcp.streams, tcp.length, tcp.rate, tcp.omit), (10, 1, 131_072, 0, 0));
+        assert_eq!((tcp.interval, tcp.direction, tcp.bytes), (1.0, Direction::Forward, None));
+        let udp = parse("-c host -u").unwrap();
+        assert_eq!((udp.protocol, udp.rate), (Protocol::Udp, 1_000_000));
+        let all = parse("-c host -C new-reno -P 3 --bidir -n 10M -O 2 -l 8K -w 1M -i 0.5 -b 1G").unwrap();
+        assert_eq!((all.bytes, all.rate, all.window), (Some(10 << 20), 1_000_000_000, Some(1 << 20)));
+        assert_eq!(all.congestion.as_deref(), Some("new-reno"));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for line in [
+            "",
+            "-s -c host",
+            "-s -t 5",
+            "-s -R",
+            "-s -u",
+            "-c host -1",
+            "-c host -p 0",
+            "-c host -t 5 -n 1M",
+            "-c host -R --bidir",
+            "-c host --poisson",
+            "-c host -u --poisson -b 0",
+            "-c host -u -C cubic",
+            "-c host -u -l 8",
+            "-c host -u -l 100K",
+            "-c host -l 0",
+            "-c host -4 -6",
+            "-c host -4 -B ::1",
+            "-c host -n 0",
+            "-c host -t 0",
+            "-c host -P 0",
+            "-c host -i 0.01",
+            "-c host -w 1",
+            "-c host -C nonsense",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Options::command().debug_assert();
+    }
+}

@@ -1,0 +1,240 @@
+//! Runs one end's half of a test: all its streams, the clock, the reports.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use longhaul::TcpStream;
+use tokio::io::AsyncWrite;
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::meter::{Meter, Reader};
+use super::pacing::Departures;
+use super::protocol::{self, Message, Params};
+use super::results::{Interval, Results};
+use super::timing::Timing;
+use super::{tcp, udp, usage};
+
+/// A stream at this end.
+#[derive(Debug)]
+pub struct Stream {
+    /// Whether this end sends.
+    pub sends: bool,
+    /// What carries it.
+    pub channel: Channel,
+}
+
+/// What carries a stream.
+#[derive(Debug)]
+pub enum Channel {
+    /// longhaul.
+    Tcp(TcpStream),
+    /// UDP, a socket that is connected.
+    Udp(UdpSocket),
+}
+
+/// The half of a test that is this end's.
+struct Half<'a, F> {
+    params: &'a Params,
+    timing: Timing,
+    sends: Vec<bool>,
+    meters: Vec<Arc<Meter>>,
+    readers: Vec<Reader>,
+    usage: usage::Meter,
+    last_usage: usage::Reading,
+    last: f64,
+    /// When what counts began, in seconds after the start; none while it has not.
+    base: Option<f64>,
+    observe: &'a mut F,
+}
+
+/// Runs `streams` from now on, tells `observe` of each interval, and `control` of the end of datagrams. `done` becomes
+/// what the other end has sent.
+///
+/// # Errors
+/// The first of a stream.
+pub async fn run<F: FnMut(&Interval)>(
+    (params, timing): (&Params, Timing),
+    streams: Vec<Stream>,
+    done: watch::Receiver<Option<Vec<u64>>>,
+    control: &mut (impl AsyncWrite + Unpin),
+    observe: &mut F,
+) -> Result<Results> {
+    let _cancel = timing.cancel_on_drop();
+    let usage = usage::Meter::start();
+    let first_usage = usage.read();
+    let sends: Vec<_> = streams.iter().map(|stream| stream.sends).collect();
+    let mut half = Half {
+        params,
+        sends: sends.clone(),
+        meters: sends.iter().map(|_| Arc::default()).collect(),
+        readers: sends.iter().map(|&sends| Reader::new(sends)).collect(),
+        usage,
+        last_usage: first_usage,
+        last: 0.0,
+        base: (params.omit == 0).then_some(0.0),
+        timing: timing.clone(),
+        observe,
+    };
+    let mut tasks = JoinSet::new();
+    half.note_start(&streams);
+    let (stop, mut stops) = mpsc::unbounded_channel();
+    let mut received = 0..;
+    for ((number, stream), meter) in streams.into_iter().enumerate().zip(&half.meters) {
+        let stop = stop.clone();
+        let stopped = move |at: f64| {
+            // Nobody listens when the test has failed.
+            let _ = stop.send((number, at));
+        };
+        let place = if stream.sends { 0 } else { received.next().unwrap_or(0) };
+        let task =
+            stream_task(stream, Arc::clone(meter), timing.clone(), params, (done.clone(), place), number, stopped);
+        tasks.spawn(task);
+    }
+    let mut ends = vec![None; sends.len()];
+    let mut senders = sends.iter().filter(|&&sends| sends).count();
+    while ends.contains(&None) {
+        tokio::select! {
+            biased;
+            Some((number, at)) = stops.recv() => {
+                ends.get_mut(number).map(|end| end.replace(at));
+                senders = senders.saturating_sub(sends.get(number).copied().unwrap_or_default().into());
+                if senders == 0 && sends.get(number) == Some(&true) {
+                    half.tell_done(control).await?;
+                }
+            }
+            Some(ended) = tasks.join_next() => ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?,
+            () = half.next_tick() => half.tick(),
+        }
+    }
+    let ends: Vec<f64> = ends.into_iter().flatten().collect();
+    half.last_interval(ends.iter().copied().fold(0.0, f64::max));
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    }
+    let cpu = half.usage.read().since(&first_usage);
+    // A test that ended before anything counted has no length.
+    let base = half.base.unwrap_or(f64::MAX);
+    let results = half.readers.iter().zip(&half.meters).zip(ends);
+    let streams = results.map(|((reader, meter), end)| reader.result(meter, (end - base).max(0.0))).collect();
+    Ok(Results { streams, cpu, ..Results::default() })
+}
+
+/// The task of a stream, with its `number`. It borrows nothing of `params`.
+fn stream_task(
+    stream: Stream,
+    meter: Arc<Meter>,
+    timing: Timing,
+    params: &Params,
+    done: (watch::Receiver<Option<Vec<u64>>>, usize),
+    number: usize,
+    stopped: impl FnOnce(f64) + Send + 'static,
+) -> impl Future<Output = Result<()>> + Send + 'static {
+    let (length, rate) = (params.length as usize, params.rate);
+    // No two streams leave at the same times.
+    let seed = params.poisson.then(|| params.seed.wrapping_mul(1 << 8).wrapping_add(number as u64));
+    async move {
+        match (stream.channel, stream.sends) {
+            (Channel::Tcp(tcp), true) => tcp::send(tcp, meter, timing, (length, rate), stopped).await,
+            (Channel::Tcp(tcp), false) => tcp::receive(tcp, meter, timing, stopped).await,
+            (Channel::Udp(socket), true) => {
+                udp::send(socket, meter, timing, (length, Departures::new(length, rate, seed)), stopped).await
+            }
+            (Channel::Udp(socket), false) => udp::receive(socket, meter, timing, done, stopped).await,
+        }
+    }
+}
+
+impl<F: FnMut(&Interval)> Half<'_, F> {
+    /// What the connections did before, such as to wait, does not count.
+    fn note_start(&mut self, streams: &[Stream]) {
+        for ((stream, reader), meter) in streams.iter().zip(&mut self.readers).zip(&self.meters) {
+            if let Channel::Tcp(tcp) = &stream.channel
+                && let Ok(info) = tcp.info()
+            {
+                meter.with(|gauge| gauge.sample(info));
+            }
+            reader.begin(meter);
+        }
+    }
+
+    /// When the next interval ends, in seconds after the start; none if it ends with the streams.
+    fn next_end(&self) -> Option<f64> {
+        let omit = f64::from(self.params.omit);
+        let begin = if self.base.is_some() { omit } else { 0.0 };
+        let interval = self.params.interval;
+        let regular = (interval > 0.0).then(|| {
+            // What is left of an interval that was late does not count as one.
+            begin + interval * (((self.last - begin) / interval + 0.1).floor() + 1.0)
+        });
+        if self.base.is_none() {
+            return Some(regular.map_or(omit, |regular| regular.min(omit)));
+        }
+        // The last of an end that only sends is over when it has stopped, to the byte.
+        let last = self.timing.end().filter(|_| !self.sends.contains(&false));
+        regular.filter(|regular| last.is_none_or(|last| *regular < last - 0.001))
+    }
+
+    async fn next_tick(&self) {
+        match self.next_end() {
+            Some(end) => sleep(Duration::from_secs_f64((end - self.timing.elapsed()).max(0.0))).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.timing.elapsed();
+        self.interval(now);
+        if self.base.is_none() && now >= f64::from(self.params.omit) {
+            self.base = Some(now);
+            for (reader, meter) in self.readers.iter_mut().zip(&self.meters) {
+                reader.omit(meter);
+            }
+            self.timing.count_from_now();
+        }
+    }
+
+    fn interval(&mut self, now: f64) {
+        let streams: Vec<_> =
+            self.readers.iter_mut().zip(&self.meters).map(|(reader, meter)| reader.interval(meter)).collect();
+        let usage = self.usage.read();
+        let offset = self.base.unwrap_or_default();
+        let interval = Interval {
+            start: (self.last - offset).max(0.0),
+            end: (now - offset).max(0.0),
+            omitted: self.base.is_none(),
+            cpu_percent: usage.since(&self.last_usage).total,
+            rss: usage.rss(),
+            streams,
+        };
+        self.last = now;
+        self.last_usage = usage;
+        if self.params.interval > 0.0 {
+            (self.observe)(&interval);
+        }
+    }
+
+    /// The rest, unless it is as good as nothing.
+    fn last_interval(&mut self, end: f64) {
+        let long = end - self.last >= self.params.interval.max(0.1) / 10.0;
+        let some = self.readers.iter().zip(&self.meters).any(|(reader, meter)| reader.has_news(meter));
+        if long || some {
+            let end = if end > self.last { end } else { self.timing.elapsed() };
+            self.interval(end);
+        }
+    }
+
+    /// Tells the other end that no datagram follows.
+    async fn tell_done(&self, control: &mut (impl AsyncWrite + Unpin)) -> Result<()> {
+        if self.params.protocol == protocol::Protocol::Tcp {
+            return Ok(());
+        }
+        let sent = self.meters.iter().zip(&self.sends).filter(|(_, sends)| **sends);
+        let sent = sent.map(|(meter, _)| meter.with(|gauge| gauge.udp.map_or(0, |udp| udp.packets))).collect();
+        Ok(protocol::write(control, &Message::Done(sent)).await?)
+    }
+}

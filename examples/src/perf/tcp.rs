@@ -1,0 +1,183 @@
+//! Streams over longhaul: sources and sinks.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use longhaul::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Interval, MissedTickBehavior, sleep};
+
+use super::meter::Meter;
+use super::timing::Timing;
+
+/// How often the connection's state is noted.
+const SAMPLING: Duration = Duration::from_millis(10);
+/// How long nothing may arrive: iperf3's.
+pub const IDLE: Duration = Duration::from_secs(120);
+/// Bytes that wait to be sent at most, so that what counts as sent is not far ahead of what is: what the path delivers
+/// in 20 ms, within these limits. The lower is the library's own, which it keeps while the congestion window is full.
+const AHEAD: (u64, u64) = (256 << 10, 4 << 20);
+/// Bytes taken from a connection at a time.
+const READ: usize = 1 << 20;
+
+fn sampling() -> Interval {
+    let mut ticks = tokio::time::interval(SAMPLING);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+fn sample(stream: &TcpStream, meter: &Meter) {
+    if let Ok(info) = stream.info() {
+        meter.with(|gauge| gauge.sample(info));
+    }
+}
+
+/// Looks at a sender now and then: notices when the receiver takes nothing for long, though there is something for it.
+#[derive(Debug, Default)]
+struct Watchdog {
+    acknowledged: u64,
+    at: f64,
+}
+
+impl Watchdog {
+    fn look(&mut self, stream: &TcpStream, meter: &Meter, now: f64) -> io::Result<()> {
+        let Ok(info) = stream.info() else { return Ok(()) };
+        if info.bytes_acked != self.acknowledged || info.in_flight_bytes + info.notsent_bytes == 0 {
+            (self.acknowledged, self.at) = (info.bytes_acked, now);
+        }
+        stream.set_notsent_lowat(Some((info.delivery_rate / 50).clamp(AHEAD.0, AHEAD.1) as u32))?;
+        meter.with(|gauge| gauge.sample(info));
+        if now - self.at > IDLE.as_secs_f64() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the receiver takes nothing"));
+        }
+        Ok(())
+    }
+}
+
+/// Sends blocks of `length` bytes at up to `rate` bits per second, 0 for no limit, until the time or the budget is
+/// up, and waits until the receiver has confirmed all. `stopped` is told when the stream has ended, as far as it is to
+/// be measured.
+///
+/// # Errors
+/// The connection's.
+pub async fn send(
+    mut stream: TcpStream,
+    meter: Arc<Meter>,
+    timing: Timing,
+    (length, rate): (usize, u64),
+    stopped: impl FnOnce(f64),
+) -> Result<()> {
+    let block = Bytes::from((0..length).map(|i| i as u8).collect::<Vec<_>>());
+    let mut watchdog = Watchdog::default();
+    stream.set_notsent_lowat(Some(AHEAD.0 as u32))?;
+    sample(&stream, &meter);
+    write(&mut stream, &meter, &timing, (&block, rate), &mut watchdog).await.context("sending failed")?;
+    let end = timing.elapsed();
+    stream.shutdown().await.context("sending failed")?;
+    // A time is up when it is up; a number of bytes is sent when it is there.
+    let mut stopped = Some(stopped);
+    if timing.is_timed()
+        && let Some(stopped) = stopped.take()
+    {
+        stopped(end);
+    }
+    let mut ticks = sampling();
+    let mut byte = [0];
+    let heard = loop {
+        tokio::select! {
+            heard = stream.read(&mut byte) => break heard.context("the receiver did not confirm everything")?,
+            _ = ticks.tick() => watchdog.look(&stream, &meter, timing.elapsed())?,
+        }
+    };
+    if heard > 0 {
+        bail!("the receiver sent what it should not");
+    }
+    let confirmed = timing.elapsed();
+    sample(&stream, &meter);
+    meter.with(|gauge| gauge.confirmed = Some(confirmed));
+    if let Some(stopped) = stopped {
+        stopped(confirmed);
+    }
+    // All is there: what may still go wrong concerns nobody.
+    let _ = tokio::time::timeout(timing.patience, stream.close()).await;
+    Ok(())
+}
+
+async fn write(
+    stream: &mut TcpStream,
+    meter: &Meter,
+    timing: &Timing,
+    (block, rate): (&Bytes, u64),
+    watchdog: &mut Watchdog,
+) -> io::Result<()> {
+    let mut ticks = sampling();
+    let deadline = sleep(timing.left().unwrap_or(Duration::MAX));
+    tokio::pin!(deadline);
+    let mut rest = Bytes::new();
+    let mut sent = 0_u64;
+    loop {
+        if rest.is_empty() {
+            rest = block.slice(..timing.take(block.len()));
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+        let early = if rate == 0 { 0.0 } else { sent as f64 * 8.0 / rate as f64 - timing.elapsed() };
+        tokio::select! {
+            biased;
+            () = &mut deadline, if timing.is_timed() => return Ok(()),
+            _ = ticks.tick() => watchdog.look(stream, meter, timing.elapsed())?,
+            () = sleep(Duration::from_secs_f64(early.max(0.0))), if early > 0.0 => {}
+            written = poll_fn(|cx| stream.poll_write_bytes(cx, &mut rest)), if early <= 0.0 => {
+                let written = written?;
+                sent += written as u64;
+                meter.with(|gauge| gauge.count(written, timing.elapsed()));
+                // Where the connection takes all at once, others must have their turn all the same.
+                tokio::task::consume_budget().await;
+            }
+        }
+    }
+}
+
+/// Receives to the end of the stream, and ends ours. `stopped` is told when that was.
+///
+/// # Errors
+/// The connection's, or when nothing arrives for long.
+pub async fn receive(
+    mut stream: TcpStream,
+    meter: Arc<Meter>,
+    timing: Timing,
+    stopped: impl FnOnce(f64),
+) -> Result<()> {
+    let mut ticks = sampling();
+    sample(&stream, &meter);
+    let mut heard = timing.elapsed();
+    loop {
+        tokio::select! {
+            biased;
+            _ = ticks.tick() => {
+                sample(&stream, &meter);
+                if timing.elapsed() - heard > IDLE.as_secs_f64() {
+                    bail!("nothing has arrived for {} s", IDLE.as_secs());
+                }
+            }
+            data = stream.read_bytes(READ) => {
+                let data = data.context("receiving failed")?;
+                heard = timing.elapsed();
+                if data.is_empty() {
+                    break;
+                }
+                meter.with(|gauge| gauge.count(data.len(), heard));
+                tokio::task::consume_budget().await;
+            }
+        }
+    }
+    sample(&stream, &meter);
+    stopped(heard);
+    let _ = tokio::time::timeout(timing.patience, stream.close()).await;
+    Ok(())
+}

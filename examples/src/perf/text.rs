@@ -1,0 +1,296 @@
+//! The report, in the lines of iperf3.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use anyhow::Result;
+
+use super::json;
+use super::options::Options;
+use super::protocol::{Direction, Params, Protocol};
+use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample};
+use super::session::Start;
+use super::units::{Scale, rate, size};
+
+/// What stands between parts of the report.
+const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
+const LINE: &str = "-----------------------------------------------------------";
+
+/// Prints what happens as it happens, or in JSON when all is over.
+#[derive(Clone, Debug)]
+pub struct Reporter {
+    json: bool,
+    verbose: bool,
+    scale: Scale,
+    /// Whether this is the client.
+    pub client: bool,
+    /// The test.
+    pub params: Params,
+    /// What is known of its start.
+    pub start: Start,
+    /// The intervals so far.
+    pub intervals: Vec<Interval>,
+    started: bool,
+}
+
+/// A line's figures.
+struct Line<'a> {
+    id: Option<usize>,
+    sends: bool,
+    span: (f64, f64),
+    bytes: u64,
+    /// What follows the rate.
+    rest: &'a str,
+}
+
+/// Writes a line. Nobody listening is no reason to fail.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// The number of a stream in reports, where iperf3 has its socket's.
+#[must_use]
+pub fn stream_id(number: usize) -> usize {
+    5 + 2 * number
+}
+
+/// A rate; 0 in no time.
+#[must_use]
+pub fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+}
+
+/// Which of the two ends sent, and which received.
+pub fn by_role<'a>(ours: &'a StreamResult, theirs: &'a StreamResult) -> (&'a StreamResult, &'a StreamResult) {
+    if ours.sender { (ours, theirs) } else { (theirs, ours) }
+}
+
+impl Reporter {
+    /// Of a client or a server with these options.
+    #[must_use]
+    pub fn new(options: &Options, client: bool) -> Self {
+        Self {
+            json: options.json,
+            verbose: options.verbose,
+            scale: options.format.unwrap_or_default(),
+            client,
+            params: options.params().unwrap_or_else(|_| Params::default()),
+            start: Start::default(),
+            intervals: Vec::new(),
+            started: false,
+        }
+    }
+
+    fn say(&self, line: &str) {
+        if !self.json {
+            say(line);
+        }
+    }
+
+    /// A server waits for a client.
+    pub fn listening(&self, port: u16, number: u64) {
+        self.say(&format!("{LINE}\nServer listening on {port} (test #{number})\n{LINE}"));
+    }
+
+    /// A client sets out.
+    pub fn connecting(&mut self, host: &str, port: u16) {
+        self.start.peer = (host.to_owned(), port);
+        self.say(&format!("Connecting to host {host}, port {port}"));
+        if self.params.direction == Direction::Reverse {
+            self.say(&format!("Reverse mode, remote host {host} is sending"));
+        }
+    }
+
+    /// A client has come.
+    pub fn accepted(&mut self, peer: SocketAddr) {
+        self.start.peer = (peer.ip().to_canonical().to_string(), peer.port());
+        self.say(&format!("Accepted connection from {}, port {}", self.start.peer.0, self.start.peer.1));
+    }
+
+    /// The streams are there.
+    pub fn begin(&mut self) {
+        self.started = true;
+        for (number, (local, remote)) in self.start.connected.iter().enumerate() {
+            let place = |address: &Option<SocketAddr>| {
+                address.map_or_else(|| "?".to_owned(), |a| format!("{} port {}", a.ip().to_canonical(), a.port()))
+            };
+            let id = stream_id(number);
+            self.say(&format!("[{id:3}] local {} connected to {}", place(local), place(remote)));
+        }
+        self.say(&self.header(false));
+    }
+
+    fn header(&self, summary: bool) -> String {
+        let role = if self.params.direction == Direction::Both { "[Role]" } else { "" };
+        let all_receive = !self.sends().contains(&true);
+        let rest = match (self.params.protocol, summary) {
+            (Protocol::Tcp, _) if all_receive && !self.client => "",
+            (Protocol::Tcp, false) => "         Retr  Cwnd",
+            (Protocol::Tcp, true) => "         Retr",
+            (Protocol::Udp, false) if !self.sends().contains(&false) => "         Total Datagrams",
+            (Protocol::Udp, _) => "         Jitter    Lost/Total Datagrams",
+        };
+        format!("[ ID]{role} Interval           Transfer     Bitrate{rest}")
+    }
+
+    /// Whether this end sends, stream by stream.
+    #[must_use]
+    pub fn sends(&self) -> Vec<bool> {
+        self.params.client_sends().into_iter().map(|client| client == self.client).collect()
+    }
+
+    fn line(&self, line: &Line<'_>) -> String {
+        let id = line.id.map_or_else(|| "SUM".to_owned(), |number| format!("{:3}", stream_id(number)));
+        let role = match (self.params.direction, line.sends, self.client) {
+            (Direction::Both, true, true) => "[TX-C]",
+            (Direction::Both, false, true) => "[RX-C]",
+            (Direction::Both, true, false) => "[TX-S]",
+            (Direction::Both, false, false) => "[RX-S]",
+            _ => "",
+        };
+        let ((start, end), bytes) = (line.span, line.bytes);
+        let rate = rate(bits_per_second(bytes, end - start), self.scale);
+        format!("[{id}]{role} {start:6.2}-{end:<6.2} sec  {}  {rate}{}", size(bytes as f64), line.rest)
+    }
+
+    /// An interval is over.
+    pub fn interval(&mut self, interval: &Interval) {
+        self.intervals.push(interval.clone());
+        let several = self.params.streams > 1;
+        if several && self.intervals.len() > 1 {
+            self.say(SEPARATOR);
+        }
+        let span = (interval.start, interval.end);
+        let tail = if interval.omitted { "(omitted)" } else { "" };
+        for (number, stream) in interval.streams.iter().enumerate() {
+            let rest = interval_rest(stream, tail);
+            self.say(&self.line(&Line {
+                id: Some(number),
+                sends: stream.sender,
+                span,
+                bytes: stream.bytes,
+                rest: &rest,
+            }));
+        }
+        for sends in [true, false] {
+            let of: Vec<_> = interval.streams.iter().filter(|stream| stream.sender == sends).collect();
+            if several && !of.is_empty() {
+                let bytes = of.iter().map(|stream| stream.bytes).sum();
+                let retransmits = of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)).sum();
+                let udp = UdpSample::sum(of.iter().filter_map(|stream| stream.udp));
+                let rest = match self.params.protocol {
+                    Protocol::Tcp => tcp_rest(sends, retransmits, tail),
+                    Protocol::Udp if sends => format!("  {}  {tail}", udp.packets),
+                    Protocol::Udp => udp_rest(udp, tail),
+                };
+                self.say(&self.line(&Line { id: None, sends, span, bytes, rest: &rest }));
+            }
+        }
+    }
+
+    /// The test has ended: prints the summary, or all in JSON, or the error.
+    pub fn end(&self, outcome: &Result<(Results, Results)>) {
+        if self.json {
+            // A server that refused prints as iperf3 does: what there is, with the error.
+            say(&json::document(self, outcome));
+        }
+        match outcome {
+            Ok((ours, theirs)) if !self.json => self.summary(ours, theirs),
+            Ok(_) => {}
+            Err(error) if !self.json || !self.client => eprintln!("perf: error - {error:#}"),
+            Err(_) => {}
+        }
+    }
+
+    fn summary(&self, ours: &Results, theirs: &Results) {
+        say(SEPARATOR);
+        say(&self.header(true));
+        let pairs: Vec<_> = ours.streams.iter().zip(&theirs.streams).collect();
+        for (number, (ours, theirs)) in pairs.iter().enumerate() {
+            let (sender, receiver) = by_role(ours, theirs);
+            self.summary_lines(Some(number), ours.sender, &[sender], &[receiver]);
+        }
+        for sends in [true, false] {
+            let of = pairs.iter().filter(|(ours, _)| ours.sender == sends).map(|(ours, theirs)| by_role(ours, theirs));
+            let (senders, receivers): (Vec<_>, Vec<_>) = of.unzip();
+            if self.params.streams > 1 && !senders.is_empty() {
+                self.summary_lines(None, sends, &senders, &receivers);
+            }
+        }
+        if self.verbose {
+            self.details(ours, theirs);
+        }
+        if self.client {
+            say("\niperf Done.");
+        }
+    }
+
+    /// The sender's and the receiver's line; of a server, its own.
+    fn summary_lines(&self, id: Option<usize>, sends: bool, senders: &[&StreamResult], receivers: &[&StreamResult]) {
+        for (role, of) in [("sender", senders), ("receiver", receivers)] {
+            let sending = role == "sender";
+            if !self.client && sends != sending {
+                continue;
+            }
+            let bytes = of.iter().map(|stream| stream.bytes).sum();
+            let seconds = of.iter().map(|stream| stream.seconds).fold(0.0, f64::max);
+            let retransmits = of.iter().filter_map(|stream| Some(stream.tcp.as_ref()?.retransmits)).sum();
+            let udp = UdpSample::sum(of.iter().filter_map(|stream| stream.udp));
+            let rest = match self.params.protocol {
+                Protocol::Tcp => tcp_rest(sending, retransmits, role),
+                Protocol::Udp => udp_rest(udp, role),
+            };
+            say(&self.line(&Line { id, sends, span: (0.0, seconds), bytes, rest: &rest }));
+        }
+    }
+
+    /// What `--verbose` adds.
+    fn details(&self, ours: &Results, theirs: &Results) {
+        let role = |sends: &[StreamResult]| match sends.first() {
+            Some(stream) if stream.sender => "sender",
+            _ => "receiver",
+        };
+        let cpu = |of: &Results| format!("{:.1}% ({:.1}%u/{:.1}%s)", of.cpu.total, of.cpu.user, of.cpu.system);
+        let (here, there) = (role(&ours.streams), role(&theirs.streams));
+        say(&format!("CPU Utilization: local/{here} {}, remote/{there} {}", cpu(ours), cpu(theirs)));
+        for (number, (ours, theirs)) in ours.streams.iter().zip(&theirs.streams).enumerate() {
+            let Some(tcp) = &by_role(ours, theirs).0.tcp else { continue };
+            let at = |name| tcp.rtt.get(name).map_or(0.0, |&us| us as f64 / 1e3);
+            let mut text = format!("[{:3}] {}, ", stream_id(number), tcp.congestion);
+            let (min, p50, p99, max) = (at("min"), at("p50"), at("p99"), at("max"));
+            let _ = write!(text, "rtt min/p50/p99/max {min:.3}/{p50:.3}/{p99:.3}/{max:.3} ms, limited by");
+            for (name, seconds) in tcp.limited_by.iter().filter(|(_, seconds)| **seconds >= 0.005) {
+                let _ = write!(text, " {name} {seconds:.2} s");
+            }
+            say(&text);
+        }
+    }
+}
+
+fn interval_rest(stream: &StreamInterval, tail: &str) -> String {
+    match (&stream.tcp, stream.udp, stream.sender) {
+        (_, Some(udp), true) => format!("  {}  {tail}", udp.packets),
+        (_, Some(udp), false) => udp_rest(udp, tail),
+        (Some(tcp), None, true) => {
+            format!("  {:3}   {}       {tail}", tcp.retransmits, size(tcp.snd_cwnd as f64))
+        }
+        _ => tcp_rest(false, 0, tail),
+    }
+}
+
+fn tcp_rest(sender: bool, retransmits: u64, tail: &str) -> String {
+    if sender { format!("  {retransmits:3}             {tail}") } else { format!("                  {tail}") }
+}
+
+fn udp_rest(udp: UdpSample, tail: &str) -> String {
+    let percent = udp.lost_percent();
+    let percent = match percent.abs() {
+        _ if udp.lost == 0 => "0".to_owned(),
+        p if p < 0.095 => format!("{percent:.3}"),
+        p if p < 0.95 => format!("{percent:.2}"),
+        p if p < 9.5 => format!("{percent:.1}"),
+        _ => format!("{percent:.0}"),
+    };
+    format!("  {:5.3} ms  {}/{} ({percent}%)  {tail}", udp.jitter_ms, udp.lost, udp.packets)
+}

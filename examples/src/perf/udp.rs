@@ -1,0 +1,272 @@
+//! Streams of plain UDP: datagrams with a number and the time when they were sent.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::time::{interval, sleep};
+
+use super::meter::{Gauge, Meter};
+use super::pacing::{Departures, Sleeper};
+use super::protocol::Hello;
+use super::results::UdpSample;
+use super::timing::Timing;
+
+/// Bytes of a datagram's header: a mark, the number of the datagram from 1, and nanoseconds of the sender's clock.
+pub const HEADER: usize = 20;
+/// Bytes of a datagram at most, over IPv4.
+pub const MAX_LENGTH: usize = 65_507;
+/// What marks a datagram of a stream.
+const MARK: [u8; 4] = *b"lhpd";
+/// How often a client knocks until the test starts.
+const KNOCKING: Duration = Duration::from_millis(100);
+/// How long a receiver waits for stragglers after the last datagram that arrived, once nothing more is sent...
+const QUIET: Duration = Duration::from_millis(300);
+/// ...and all in all.
+const STRAGGLING: Duration = Duration::from_secs(3);
+/// Bytes of socket buffer: 40 ms at 800 Mb/s.
+pub const SOCKET_BUFFER: usize = 4 << 20;
+
+/// A UDP socket on `address`, with a large buffer.
+///
+/// # Errors
+/// The system's.
+pub fn socket(address: SocketAddr, window: Option<u32>) -> io::Result<UdpSocket> {
+    let socket = std::net::UdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    let buffer = window.map_or(SOCKET_BUFFER, |window| window as usize);
+    // The kernel grants what it wants to.
+    let options = socket2::SockRef::from(&socket);
+    let _ = options.set_recv_buffer_size(buffer).and_then(|()| options.set_send_buffer_size(buffer));
+    UdpSocket::from_std(socket)
+}
+
+/// Shows the streams' sockets to the server, again and again; returns only with an error.
+///
+/// # Errors
+/// The system's, such as when nobody listens.
+pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
+    let mut ticks = interval(KNOCKING);
+    loop {
+        ticks.tick().await;
+        for (socket, hello) in sockets {
+            socket.send(&serde_json::to_vec(hello)?).await?;
+        }
+    }
+}
+
+/// Waits until the client of this test knocks, and connects `socket` to it.
+///
+/// # Errors
+/// The system's.
+pub async fn answer(socket: &UdpSocket, hello: &Hello) -> io::Result<()> {
+    let mut buffer = [0; 512];
+    loop {
+        let (length, from) = socket.recv_from(&mut buffer).await?;
+        let heard = serde_json::from_slice::<Hello>(buffer.get(..length).unwrap_or_default());
+        if heard.is_ok_and(|heard| heard == *hello) {
+            return socket.connect(from).await;
+        }
+    }
+}
+
+fn encode(buffer: &mut [u8], number: u64, nanos: u64) {
+    if let Some(header) = buffer.first_chunk_mut::<HEADER>() {
+        header[..4].copy_from_slice(&MARK);
+        header[4..12].copy_from_slice(&number.to_be_bytes());
+        header[12..].copy_from_slice(&nanos.to_be_bytes());
+    }
+}
+
+fn decode(datagram: &[u8]) -> Option<(u64, u64)> {
+    let (mark, rest) = datagram.split_first_chunk::<4>()?;
+    let (number, rest) = rest.split_first_chunk::<8>()?;
+    let nanos = rest.first_chunk::<8>()?;
+    (*mark == MARK).then(|| (u64::from_be_bytes(*number), u64::from_be_bytes(*nanos)))
+}
+
+/// Sends datagrams of `length` bytes when `departures` say so, until the time or the budget is up. On a thread of its
+/// own, so that no other work delays it.
+///
+/// # Errors
+/// The socket's.
+pub async fn send(
+    socket: UdpSocket,
+    meter: Arc<Meter>,
+    timing: Timing,
+    (length, departures): (usize, Departures),
+    stopped: impl FnOnce(f64) + Send + 'static,
+) -> Result<()> {
+    let socket = socket.into_std()?;
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let socket = UdpSocket::from_std(socket)?;
+            send_paced(&socket, &meter, &timing, length, departures).await
+        })?;
+        stopped(timing.elapsed().min(timing.end().unwrap_or(f64::MAX)));
+        Ok::<_, io::Error>(())
+    };
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())).context("sending failed")
+}
+
+async fn send_paced(
+    socket: &UdpSocket,
+    meter: &Meter,
+    timing: &Timing,
+    length: usize,
+    departures: Departures,
+) -> io::Result<()> {
+    let sleeper = Sleeper::new(timing.clock)?;
+    let mut buffer = vec![0; length];
+    let end = timing.end().map(Duration::from_secs_f64);
+    let mut number = 0;
+    meter.with(|gauge| gauge.udp = Some(UdpSample::default()));
+    for time in departures {
+        if let Some(end) = end.filter(|&end| time >= end || timing.clock.elapsed() >= end) {
+            return sleeper.until(end).await;
+        }
+        let bytes = timing.take(length);
+        if bytes == 0 || timing.is_cancelled() {
+            break;
+        }
+        sleeper.until(time).await?;
+        number += 1;
+        let now = timing.clock.elapsed();
+        encode(&mut buffer, number, now.as_nanos() as u64);
+        // The last of a given number of bytes may be short, but not of its header.
+        let sent = socket.send(buffer.get(..bytes.max(HEADER)).unwrap_or_default()).await?;
+        meter.with(|gauge| {
+            gauge.count(sent, now.as_secs_f64());
+            gauge.udp = Some(UdpSample { packets: number, ..UdpSample::default() });
+        });
+    }
+    Ok(())
+}
+
+/// What a receiver makes of numbers and times.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tracker {
+    sample: UdpSample,
+    received: u64,
+    transit: Option<f64>,
+}
+
+impl Tracker {
+    /// A datagram arrived, by the receiver's clock, in nanoseconds as the time when it was sent is.
+    fn arrived(&mut self, number: u64, sent: u64, now: u64) {
+        self.received += 1;
+        let sample = &mut self.sample;
+        if number > sample.packets {
+            let gap = number - sample.packets - 1;
+            sample.lost = sample.lost.saturating_add(i64::try_from(gap).unwrap_or(i64::MAX));
+            sample.packets = number;
+        } else {
+            sample.out_of_order += 1;
+            sample.lost = sample.lost.saturating_sub(1);
+        }
+        // RFC 1889, section 6.3.1: the mean deviation of the transit time between one arrival and the next. The two
+        // clocks need not agree: only differences count.
+        let transit = now as f64 / 1e6 - sent as f64 / 1e6;
+        if let Some(last) = self.transit.replace(transit) {
+            sample.jitter_ms += ((transit - last).abs() - sample.jitter_ms) / 16.0;
+        }
+    }
+
+    /// Nothing more arrives of the `sent` datagrams.
+    fn ended(&mut self, sent: u64) {
+        let missed = sent.saturating_sub(self.sample.packets);
+        self.sample.lost = self.sample.lost.saturating_add(i64::try_from(missed).unwrap_or(i64::MAX));
+        self.sample.packets = self.sample.packets.max(sent);
+    }
+}
+
+/// Receives until `done` says, at this stream's `index` among those that are received, how many datagrams were sent
+/// and all are there, or no more come. `stopped` is told when the last arrived.
+///
+/// # Errors
+/// The socket's, or when the other end is gone.
+pub async fn receive(
+    socket: UdpSocket,
+    meter: Arc<Meter>,
+    timing: Timing,
+    (mut done, index): (watch::Receiver<Option<Vec<u64>>>, usize),
+    stopped: impl FnOnce(f64),
+) -> Result<()> {
+    let mut buffer = vec![0; MAX_LENGTH];
+    let mut tracker = Tracker::default();
+    let mut last = 0.0_f64;
+    let mut total = None;
+    meter.with(|gauge| gauge.udp = Some(tracker.sample));
+    let straggling = sleep(Duration::MAX);
+    tokio::pin!(straggling);
+    while total.is_none_or(|total| tracker.received < total) {
+        tokio::select! {
+            length = socket.recv(&mut buffer) => {
+                let length = length.context("receiving failed")?;
+                let Some((number, sent)) = decode(buffer.get(..length).unwrap_or_default()) else { continue };
+                let now = timing.clock.elapsed();
+                last = now.as_secs_f64();
+                tracker.arrived(number, sent, now.as_nanos() as u64);
+                let count = |gauge: &mut Gauge| { gauge.count(length, last); gauge.udp = Some(tracker.sample) };
+                meter.with(count);
+            }
+            changed = done.changed(), if total.is_none() => {
+                changed.context("the other end is gone")?;
+                total = done.borrow_and_update().as_ref().and_then(|sent| sent.get(index).copied());
+                straggling.set(sleep(STRAGGLING));
+            }
+            () = sleep(QUIET), if total.is_some() => break,
+            () = &mut straggling => break,
+        }
+    }
+    tracker.ended(total.unwrap_or_default());
+    meter.with(|gauge| gauge.udp = Some(tracker.sample));
+    stopped(last.max(timing.end().unwrap_or_default().min(timing.elapsed())));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_they_were_written() {
+        let mut datagram = [0; HEADER];
+        encode(&mut datagram, 7, 1 << 40);
+        assert_eq!(decode(&datagram), Some((7, 1 << 40)));
+        assert_eq!(decode(&datagram[..HEADER - 1]), None);
+        assert_eq!(decode(&[0; HEADER]), None);
+    }
+
+    #[test]
+    fn loss_and_order_are_told_apart() {
+        let mut tracker = Tracker::default();
+        for number in [1, 2, 5, 4, 6] {
+            tracker.arrived(number, 0, 0);
+        }
+        tracker.ended(8);
+        let UdpSample { packets, lost, out_of_order, .. } = tracker.sample;
+        // 3, 7 and 8 are lost; 4 was late.
+        assert_eq!((packets, lost, out_of_order), (8, 3, 1));
+        assert_eq!(tracker.sample.lost_percent(), 37.5);
+    }
+
+    /// Transit times of 10, 26 and 10 ms: 16/16 ms, then (15 * 1 + 16)/16 ms.
+    #[test]
+    fn jitter_is_rfc_1889s_whatever_the_clocks_say() {
+        for offset in [0, 1 << 50] {
+            let mut tracker = Tracker::default();
+            let ms = 1_000_000;
+            for (number, sent, arrived) in [(1, 0, 10 * ms), (2, 20 * ms, 46 * ms), (3, 40 * ms, 50 * ms)] {
+                tracker.arrived(number, sent + offset, arrived);
+            }
+            assert!((tracker.sample.jitter_ms - 31.0 / 16.0).abs() < 1e-6, "{tracker:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a process takes of its machine.
+
+use serde::{Deserialize, Serialize};
+
+use crate::report::Stopwatch;
+
+/// Time on processors and memory, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Seconds since the [`Meter`] started.
+    at: f64,
+    /// Seconds of all threads on processors, in user and kernel mode.
+    total: f64,
+    /// The part of it in user mode.
+    user: f64,
+    /// Bytes of memory in use.
+    rss: u64,
+}
+
+/// Percent of one processor between two readings, as iperf3 has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// User and kernel mode.
+    pub total: f64,
+    /// User mode.
+    pub user: f64,
+    /// Kernel mode.
+    pub system: f64,
+}
+
+/// Takes readings of this process. Where the system is not Linux, they are 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Meter(Stopwatch);
+
+impl Meter {
+    /// Starts.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Stopwatch::start())
+    }
+
+    /// A reading now.
+    #[must_use]
+    pub fn read(self) -> Reading {
+        let (total, user, rss) = read_process();
+        Reading { at: self.0.elapsed().as_secs_f64(), total, user, rss }
+    }
+}
+
+impl Reading {
+    /// Processor use since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Cpu {
+        let seconds = self.at - earlier.at;
+        if seconds <= 0.0 {
+            return Cpu::default();
+        }
+        let percent = |now: f64, then: f64| 100.0 * (now - then).max(0.0) / seconds;
+        let total = percent(self.total, earlier.total);
+        let user = percent(self.user, earlier.user).min(total);
+        Cpu { total, user, system: total - user }
+    }
+
+    /// Bytes of memory in use then.
+    #[must_use]
+    pub fn rss(&self) -> u64 {
+        self.rss
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn read_process() -> (f64, f64, u64) {
+    let total = longhaul_sys::linux::process_cpu_time().as_secs_f64();
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    (total, total * user_share(&stat).unwrap_or_default(), resident(&status).unwrap_or_default())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_process() -> (f64, f64, u64) {
+    (0.0, 0.0, 0)
+}
+
+/// The share of user mode in a process's time. The two are given in ticks, too coarse to be used by themselves.
+#[cfg(any(target_os = "linux", test))]
+fn user_share(stat: &str) -> Option<f64> {
+    // The name, in parentheses, may contain anything. After it come the fields from the third on (proc_pid_stat(5)):
+    // user time is the 14th, kernel time the 15th.
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    let (user, system) = (ticks()?, ticks()?);
+    (user + system > 0.0).then(|| user / (user + system))
+}
+
+/// Bytes of `VmRSS` (proc_pid_status(5)).
+#[cfg(any(target_os = "linux", test))]
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_is_read_even_with_an_odd_name() {
+        let stat = "4 (a) R 1 (b) S 1 2 3 4 5 6 7 8 9 10 30 10 0 0";
+        assert_eq!(user_share(stat), Some(0.75));
+        assert_eq!(user_share("4 (x"), None);
+        assert_eq!(resident("VmHWM:\t 9 kB\nVmRSS:\t    12 kB\n"), Some(12_288));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn work_and_memory_show() {
+        let meter = Meter::start();
+        let before = meter.read();
+        assert!(before.rss() > 0);
+        let mut now = before;
+        while now.total <= before.total {
+            now = meter.read();
+        }
+        assert!(now.since(&before).total > 0.0);
+    }
+}

@@ -1,0 +1,380 @@
+//! `perf` as its users run it: a server and its clients, over loopback.
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A server. It ends when dropped.
+struct Server {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    port: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn perf(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perf"));
+    command.args(arguments).env_remove("QLOGFILE").env_remove("QLOGDIR");
+    command
+}
+
+impl Server {
+    fn start(options: &[&str]) -> Self {
+        let mut command = perf(&["-s", "-p", "0"]);
+        let mut child = command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Self { child, stdout, port: String::new() };
+        let line = server.wait_for("Server listening on ");
+        server.port = line.split_whitespace().nth(3).unwrap().to_owned();
+        server
+    }
+
+    /// Its next line that begins so.
+    fn wait_for(&mut self, beginning: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server ended before {beginning:?}");
+            if line.starts_with(beginning) {
+                return line;
+            }
+        }
+    }
+
+    fn client(&self, options: &str) -> Command {
+        let mut command = perf(&["-c", "127.0.0.1", "-p", &self.port]);
+        command.args(options.split_whitespace());
+        command
+    }
+
+    /// Its exit code, when it has ended.
+    fn end(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// Runs tests at the same time, each with a server of its own: the clients' reports.
+fn run<const N: usize>(tests: [&str; N]) -> [Output; N] {
+    let running = tests.map(|options| {
+        let server = Server::start(&["-1"]);
+        let client = server.client(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        (server, client)
+    });
+    running.map(|(server, client)| {
+        let output = client.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(server.end(), Some(0));
+        output
+    })
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The value at a path such as `end.streams.0.sender`.
+fn at<'a>(report: &'a Value, path: &str) -> &'a Value {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    report.pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {report:#}"))
+}
+
+fn number(report: &Value, path: &str) -> f64 {
+    at(report, path).as_f64().unwrap_or_else(|| panic!("{path} is no number"))
+}
+
+/// Each word of `fields`, under `path`.
+fn assert_fields(report: &Value, path: &str, fields: &str) {
+    for field in fields.split_whitespace() {
+        assert!(!at(report, &format!("{path}.{field}")).is_null(), "{path}.{field}");
+    }
+}
+
+const FIGURES: &str = "start end seconds bytes bits_per_second sender";
+
+/// What iperf 3.12 has in every report.
+fn assert_common_fields(report: &Value) {
+    assert_fields(report, "start", "connected version system_info cookie target_bitrate sock_bufsize");
+    assert_fields(report, "start", "sndbuf_actual rcvbuf_actual timestamp.time timestamp.timesecs");
+    assert_fields(report, "start.connecting_to", "host port");
+    assert_fields(report, "start.connected.0", "socket local_host local_port remote_host remote_port");
+    let test_start = "protocol num_streams blksize omit duration bytes blocks reverse tos target_bitrate";
+    assert_fields(report, "start.test_start", test_start);
+    assert_fields(report, "intervals.0.streams.0", &format!("socket omitted {FIGURES}"));
+    assert_fields(report, "intervals.0.sum", &format!("omitted {FIGURES}"));
+    assert_fields(report, "end.sum_sent", FIGURES);
+    assert_fields(report, "end.sum_received", FIGURES);
+    let cpu = "host_total host_user host_system remote_total remote_user remote_system";
+    assert_fields(report, "end.cpu_utilization_percent", cpu);
+    // And what is ours.
+    assert_fields(report, "intervals.0.longhaul", "cpu_percent rss");
+    assert_fields(report, "end.longhaul.remote.intervals.0.sum", FIGURES);
+    assert_fields(report, "end.longhaul.remote.intervals.0.longhaul", "cpu_percent rss");
+}
+
+fn assert_tcp_fields(report: &Value) {
+    assert_common_fields(report);
+    assert_fields(report, "start", "tcp_mss_default");
+    let sender = "retransmits max_snd_cwnd max_snd_wnd max_rtt min_rtt mean_rtt";
+    assert_fields(report, "end.streams.0.sender", &format!("socket {sender} {FIGURES}"));
+    assert_fields(report, "end.streams.0.receiver", &format!("socket {FIGURES}"));
+    assert_fields(report, "end.sum_sent", "retransmits");
+    assert_fields(report, "end", "sender_tcp_congestion receiver_tcp_congestion");
+    assert_fields(report, "end.streams.0.sender.longhaul", "confirmed congestion rtt.p50 rtt.p99 limited_by.cwnd");
+}
+
+/// All that was sent arrived, and the intervals are the whole.
+fn assert_adds_up(report: &Value) {
+    for stream in at(report, "end.streams").as_array().unwrap() {
+        assert_eq!(at(stream, "sender.bytes"), at(stream, "receiver.bytes"));
+        assert!(number(stream, "sender.bytes") > 0.0);
+    }
+    for (interval, total) in [("sum", ""), ("sum_bidir_reverse", "_bidir_reverse")] {
+        let Some(sent) = report.pointer(&format!("/end/sum_sent{total}")) else { continue };
+        assert_eq!(at(sent, "bytes"), at(report, &format!("end.sum_received{total}.bytes")));
+        let intervals = at(report, "intervals").as_array().unwrap().iter();
+        let counted = intervals.filter(|interval| !at(interval, "sum.omitted").as_bool().unwrap());
+        let sum: f64 = counted.map(|at_time| number(at_time, &format!("{interval}.bytes"))).sum();
+        assert_eq!(sum, number(sent, "bytes"));
+    }
+}
+
+#[test]
+fn tcp_in_every_direction() {
+    let tests = ["-t 1 -i 0.5 -J", "-t 1 -b 100M -R -C new-reno -J", "-t 1 -b 100M -P 2 --bidir -w 1M -J"];
+    let [forward, reverse, both] = run(tests).each_ref().map(json);
+    for report in [&forward, &reverse, &both] {
+        assert_tcp_fields(report);
+        assert_adds_up(report);
+        assert!(report.get("error").is_none());
+        assert_eq!(at(report, "start.test_start.protocol"), "TCP");
+    }
+    assert_fields(&forward, "intervals.1.streams.0", "retransmits snd_cwnd snd_wnd rtt rttvar pmtu");
+    assert_fields(&forward, "intervals.1.sum", "retransmits");
+    assert_fields(&forward, "intervals.1.streams.0.longhaul", "bytes_acked delivery_rate phase limited_by");
+    assert_eq!(at(&forward, "end.sender_tcp_congestion"), "cubic");
+    assert_eq!(at(&forward, "end.sum_sent.sender"), true);
+
+    assert_eq!(at(&reverse, "end.sum_sent.sender"), false);
+    assert_eq!(at(&reverse, "start.test_start.reverse"), 1);
+    assert_eq!(at(&reverse, "end.sender_tcp_congestion"), "new-reno");
+    // No more than the rate asked for, but for the block that was begun.
+    let most = 12.5e6 * number(&reverse, "end.sum_sent.seconds") + 131_072.0;
+    assert!(number(&reverse, "end.sum_sent.bytes") <= most);
+
+    assert_fields(&both, "intervals.0.sum_bidir_reverse", FIGURES);
+    assert_fields(&both, "end.sum_received_bidir_reverse", FIGURES);
+    assert_eq!(at(&both, "end.streams").as_array().unwrap().len(), 4);
+    assert_eq!(at(&both, "start.sock_bufsize"), 1 << 20);
+    assert!(number(&both, "end.streams.0.sender.max_snd_wnd") <= f64::from(1 << 20));
+}
+
+#[test]
+fn a_number_of_bytes_is_sent_to_the_byte_and_what_is_omitted_does_not_count() {
+    let [bytes, omitted] = run(["-n 3000001 -P 2 -J", "-t 1 -O 1 -b 20M -i 0.5 -J"]).each_ref().map(json);
+    assert_adds_up(&bytes);
+    assert_eq!(at(&bytes, "end.sum_sent.bytes"), 3_000_001);
+    assert_eq!(at(&bytes, "end.sum_received.bytes"), 3_000_001);
+    assert_eq!(at(&bytes, "start.test_start.bytes"), 3_000_001);
+
+    assert_eq!(at(&omitted, "intervals.0.sum.omitted"), true);
+    let intervals = at(&omitted, "intervals").as_array().unwrap().iter();
+    let counted: Vec<_> = intervals.filter(|interval| at(interval, "sum.omitted") == false).collect();
+    assert_eq!(at(counted[0], "sum.start"), 0.0);
+    let sum: f64 = counted.iter().map(|interval| number(interval, "sum.bytes")).sum();
+    assert_eq!(number(&omitted, "end.sum_sent.bytes"), sum);
+    // What was sent before is as much again.
+    assert!(sum < 2.5e6 * number(&omitted, "end.sum_sent.seconds") + 1e6, "{sum}");
+}
+
+#[test]
+fn udp_loses_nothing_on_loopback() {
+    let tests = ["-u -b 10M -t 1 -J", "-u -b 10M --poisson --seed 3 -t 1 -R -J", "-u -n 100000 -b 5M -P 2 --bidir -J"];
+    let [constant, poisson, both] = run(tests).each_ref().map(json);
+    for report in [&constant, &poisson, &both] {
+        assert_common_fields(report);
+        let udp = "jitter_ms lost_packets packets lost_percent";
+        assert_fields(report, "end.streams.0.udp", &format!("socket out_of_order {udp} {FIGURES}"));
+        for sum in ["sum", "sum_sent", "sum_received"] {
+            assert_fields(report, &format!("end.{sum}"), &format!("{udp} {FIGURES}"));
+        }
+        assert_eq!(at(report, "end.sum.lost_packets"), 0);
+        assert_eq!(at(report, "end.sum_sent.bytes"), at(report, "end.sum_received.bytes"));
+        assert_eq!(at(report, "end.sum_sent.packets"), at(report, "end.sum_received.packets"));
+        assert_eq!(at(report, "start.test_start.protocol"), "UDP");
+    }
+    assert_fields(&constant, "intervals.0.streams.0", "packets");
+    assert_fields(&poisson, "intervals.0.streams.0", "packets jitter_ms lost_packets lost_percent");
+    // At equal gaps 1400 bytes each, 10 Mb/s are 893 departures before the second is over.
+    assert!(number(&constant, "end.sum_sent.packets") <= 893.0);
+    // Five standard deviations above the mean.
+    let departures = number(&poisson, "end.sum_sent.packets");
+    assert!(departures < 893.0 + 5.0 * 893_f64.sqrt(), "{departures}");
+    for sum in ["sum_sent", "sum_received", "sum_sent_bidir_reverse", "sum_received_bidir_reverse"] {
+        assert_eq!(number(&both, &format!("end.{sum}.bytes")), 100_000.0);
+    }
+}
+
+/// The lines of a report, with its numbers as `#` and without spaces, brackets and prefixes of units.
+fn shape(output: &Output) -> Vec<String> {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let word = |word: &str| match word {
+        number if number.starts_with(|c: char| c.is_ascii_digit()) => "#".to_owned(),
+        word => word.trim_start_matches(['K', 'M', 'G']).to_owned(),
+    };
+    let words =
+        |line: &str| line.replace(['[', ']', '(', ')', '%'], " ").split_whitespace().map(word).collect::<Vec<_>>();
+    text.lines().map(|line| words(line).join(" ")).collect()
+}
+
+#[test]
+fn text_has_iperf3s_lines() {
+    let [tcp, udp] = run(["-t 1 -b 100M -P 2 --bidir", "-u -b 1M -t 1 -R"]);
+    let text = String::from_utf8_lossy(&tcp.stdout).into_owned();
+    assert!(text.contains("\n[ ID][Role] Interval           Transfer     Bitrate         Retr  Cwnd\n"), "{text}");
+    assert!(text.contains("\n[  5][TX-C]   0.00-"), "{text}");
+    let [tcp, udp] = [&tcp, &udp].map(shape);
+    for line in [
+        "ID Role Interval Transfer Bitrate Retr Cwnd",
+        "# TX-C # sec # Bytes # bits/sec # # Bytes",
+        "# RX-C # sec # Bytes # bits/sec",
+        "SUM TX-C # sec # Bytes # bits/sec #",
+        "- - - - - - - - - - - - - - - - - - - - - - - - -",
+        "ID Role Interval Transfer Bitrate Retr",
+        "# TX-C # sec # Bytes # bits/sec # sender",
+        "# TX-C # sec # Bytes # bits/sec receiver",
+        "SUM RX-C # sec # Bytes # bits/sec receiver",
+        "iperf Done.",
+    ] {
+        assert!(tcp.iter().any(|have| have == line), "{line}\nis not in\n{}", tcp.join("\n"));
+    }
+    for line in [
+        "Reverse mode, remote host # is sending",
+        "# local # port # connected to # port #",
+        "ID Interval Transfer Bitrate Jitter Lost/Total Datagrams",
+        "# # sec # Bytes # bits/sec # ms # #",
+        "# # sec # Bytes # bits/sec # ms # # receiver",
+    ] {
+        assert!(udp.iter().any(|have| have == line), "{line}\nis not in\n{}", udp.join("\n"));
+    }
+}
+
+/// The last line of standard error of a program that failed with this code.
+fn complaint(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn failures_say_why() {
+    // A port that was just free.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let refused = perf(&["-c", "127.0.0.1", "-p", &free]).output().unwrap();
+    assert_eq!(complaint(&refused, 1), "perf: error - unable to connect to server: connection refused");
+    let refused = perf(&["-c", "127.0.0.1", "-p", &free, "-J"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(at(&json(&refused), "error"), "unable to connect to server: connection refused");
+    assert!(at(&json(&refused), "intervals").as_array().unwrap().is_empty());
+    assert!(at(&json(&refused), "end").as_object().unwrap().is_empty());
+    let unknown = perf(&["-c", "no.such.host.invalid"]).output().unwrap();
+    assert!(complaint(&unknown, 1).contains("unable to resolve \"no.such.host.invalid\""));
+    let family = perf(&["-c", "127.0.0.1", "-6"]).output().unwrap();
+    assert!(complaint(&family, 1).contains("no address of the family"));
+    let controller = perf(&["-c", "127.0.0.1", "-C", "nonsense"]).output().unwrap();
+    assert_eq!(controller.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&controller.stderr).into_owned();
+    assert!(said.contains("unknown congestion control `nonsense`; there are cubic"), "{said}");
+    for contradiction in
+        [&["-s", "-c", "x"][..], &["-c", "x", "-t", "1", "-n", "1"], &["-c", "x", "-R", "--bidir"], &[]]
+    {
+        assert_eq!(perf(contradiction).output().unwrap().status.code(), Some(2), "{contradiction:?}");
+    }
+    let list = perf(&["-C", "help"]).output().unwrap();
+    assert!(list.status.success() && String::from_utf8_lossy(&list.stdout).contains("cubic"));
+}
+
+/// The server's side decides what the server sends with.
+#[test]
+fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
+    let client = "-R -n 100K -C scalable --allow-unsafe-congestion";
+    let server = Server::start(&["-1"]);
+    let refused = server.client(client).output().unwrap();
+    assert!(complaint(&refused, 1).contains("`scalable` is not safe on a network shared with others"), "{refused:?}");
+    assert_eq!(server.end(), Some(1));
+    let server = Server::start(&["-1", "--allow-unsafe-congestion"]);
+    let output = server.client(client).args(["-J"]).output().unwrap();
+    assert_eq!(at(&json(&output), "end.sender_tcp_congestion"), "scalable");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn each_stream_has_a_capture() {
+    let directory = longhaul_examples::files::TempDir::create().unwrap();
+    let [first, second] = ["x.pcap", "x-2.pcap"].map(|name| directory.path().join(name));
+    let server = Server::start(&["-1"]);
+    let output = server.client("-n 200K -P 2 --pcap").arg(&first).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    for file in [first, second] {
+        // The magic number of classic pcap with nanoseconds.
+        assert!(std::fs::read(&file).unwrap().starts_with(&0xa1b2_3c4d_u32.to_ne_bytes()), "{}", file.display());
+    }
+}
+
+#[test]
+fn one_test_at_a_time() {
+    let mut server = Server::start(&[]);
+    let mut first = server.client("-t 60 -b 1M").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    server.wait_for("Accepted connection");
+    let second = server.client("-t 1").output().unwrap();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(complaint(&second, 1), "perf: error - the server is busy running a test. try again later");
+}
+
+/// Writes `bytes` to a server and reads what it says until it has enough.
+async fn intrude(port: u16, bytes: Vec<u8>) -> Vec<u8> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = longhaul::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+    let mut said = Vec::new();
+    // A reset is as good an end as any.
+    let _ = stream.read_to_end(&mut said).await;
+    said
+}
+
+fn message(json: &str) -> Vec<u8> {
+    [&(json.len() as u32).to_be_bytes()[..], json.as_bytes()].concat()
+}
+
+#[tokio::test]
+async fn a_server_survives_its_clients() {
+    let server = Server::start(&["--timeout", "1"]);
+    let port = server.port.parse().unwrap();
+    let hello = message(&format!(r#"{{"name":"longhaul-perf-1","cookie":"{}","stream":null}}"#, "a".repeat(36)));
+    let stream = message(&format!(r#"{{"name":"longhaul-perf-1","cookie":"{}","stream":7}}"#, "a".repeat(36)));
+    let params = |streams: u32| {
+        let what = r#""direction":"Forward","seconds":1,"bytes":null,"omit":0,"length":1000,"rate":0"#;
+        let rest = r#""poisson":false,"seed":1,"interval":1.0,"congestion":null,"window":null"#;
+        message(&format!(r#"{{"Params":{{"protocol":"Tcp","streams":{streams},{what},{rest}}}}}"#))
+    };
+    // Strangers of all kinds: not of this protocol, too long, of no test.
+    for bytes in [b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![255; 2000], message("{}"), stream] {
+        assert!(intrude(port, bytes).await.is_empty());
+    }
+    std::net::UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&[0; 100], ("127.0.0.1", port)).unwrap();
+    // Clients that go astray: nonsense after hello, an impossible test, streams that never come.
+    assert!(intrude(port, [hello.clone(), message("[]")].concat()).await.is_empty());
+    let said = intrude(port, [hello.clone(), params(1000)].concat()).await;
+    assert!(String::from_utf8_lossy(&said).contains("Refused"), "{said:?}");
+    let said = intrude(port, [hello, params(1)].concat()).await;
+    assert!(String::from_utf8_lossy(&said).contains("Accepted"), "{said:?}");
+    let output = server.client("-n 100K").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
