@@ -202,8 +202,8 @@ fn probes_slow_down_whether_the_octet_is_taken_or_not() {
             let cwnd = victim.info().unwrap().cwnd;
             let times = answer_probes(&mut victim, Span::from_secs(3_600), takes);
             let gaps = gaps(&times);
-            // Round trips take 10 ms at most: RTO is at its least.
-            assert_eq!(gaps[0], MIN_RTO * 2, "{gaps:?}");
+            // Round trips take 10 ms at most: RTO's margin is at its least.
+            assert!((MIN_RTO * 2..=(MIN_RTO + Span::from_millis(10)) * 2).contains(&gaps[0]), "{gaps:?}");
             assert_doubling(&gaps);
             assert!((60..80).contains(&times.len()), "{}", times.len());
             let info = victim.info().unwrap();
@@ -222,7 +222,7 @@ fn probes_slow_down_whether_the_octet_is_taken_or_not() {
             let times = answer_probes(&mut victim, Span::from_secs(1), takes);
             // The pacer may have held it back first.
             let wait = times[0] - since;
-            assert!(wait >= MIN_RTO && wait < MIN_RTO + Span::from_millis(1), "{wait:?}");
+            assert!(wait >= MIN_RTO && wait < MIN_RTO + Span::from_millis(11), "{wait:?}");
         }
     }
 }

@@ -52,8 +52,8 @@ pub struct Config {
     /// Retransmissions of a SYN before the connection attempt fails (RFC 9293, section 3.8.3: at least 3 minutes'
     /// worth unless told otherwise).
     pub syn_retries: u32,
-    /// Floor of the retransmission timeout. RFC 6298 says 1 s; 200 ms is what deployed stacks use, and is safe with
-    /// timestamps, F-RTO and Eifel detection.
+    /// The least that the retransmission timeout is above the round trip. RFC 6298 wants a timeout of 1 s; 200 ms above
+    /// the round trip is what deployed stacks use, and is safe with timestamps, F-RTO and Eifel detection.
     pub min_rto: Span,
     /// The longest an acknowledgement is delayed (RFC 9293, section 3.8.6.3: below 500 ms); zero never delays one.
     pub ack_delay: Span,

@@ -302,13 +302,24 @@ impl Connection {
         self.pacer.set(self.now, pace, mss);
     }
 
-    /// The transport's own pace: twice the window a round trip until the first congestion event, so that slow start
-    /// may double; 1.2 times afterwards.
+    /// The transport's own pace: twice the window a round trip in slow start, so that it may double; 1.2 times beyond.
+    ///
+    /// In recovery the window is what is in flight and what the last ACK let go. Its pace would hold that back until
+    /// the next ACK, which grants anew and forgets it: where little is in flight, recovery would stay at two segments a
+    /// round trip. So it goes by the window that recovery leads to.
     fn default_pace(&self) -> Option<Rate> {
-        let srtt = self.rtt.srtt()?;
-        let gain = if self.loss.congestion_seen { 1.2 } else { 2.0 };
-        let srtt = srtt.max(Span::from_micros(1));
-        Some(Rate::from_bytes_over(self.control.cwnd, srtt).mul_f64(gain))
+        let srtt = self.rtt.srtt()?.max(Span::from_micros(1));
+        let cwnd = self.control.cwnd;
+        if !self.loss.congestion_seen {
+            return Some(Rate::from_bytes_over(cwnd, srtt).mul_f64(2.0));
+        }
+        let ssthresh = self.controller.snapshot().ssthresh.filter(|ssthresh| cwnd < *ssthresh);
+        let (window, gain) = match ssthresh {
+            Some(ssthresh) if self.loss.is_recovering() => (ssthresh, 1.2),
+            Some(_) => (cwnd, 2.0),
+            None => (cwnd, 1.2),
+        };
+        Some(Rate::from_bytes_over(window, srtt).mul_f64(gain))
     }
 
     /// Ends the connection, for `error` or in order.

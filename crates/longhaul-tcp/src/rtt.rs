@@ -78,11 +78,17 @@ impl RttEstimator {
         Span::from_nanos(scaled).min(MAX_RTO).max(self.min_rto)
     }
 
-    /// RTO without back-off.
+    /// RTO without back-off. RFC 6298 allows a longer one than its equation gives. Two things call for it where a queue
+    /// fills within a round trip, since SRTT and RTTVAR take several to follow, and a repair that waits in that queue
+    /// must not be overtaken by the timer: the margin has a floor, not only the whole; and it is added to the newest
+    /// round trip if that is longer than SRTT.
     pub(crate) fn base_rto(&self) -> Span {
         match self.srtt {
             None => self.initial.max(self.min_rto),
-            Some(srtt) => (srtt + GRANULARITY.max(self.rttvar * 4)).max(self.min_rto).min(MAX_RTO),
+            Some(srtt) => {
+                let margin = GRANULARITY.max(self.rttvar * 4).max(self.min_rto);
+                (self.latest.map_or(srtt, |latest| latest.max(srtt)) + margin).min(MAX_RTO)
+            }
         }
     }
 
@@ -147,6 +153,20 @@ mod tests {
         assert_eq!(est.srtt(), Some(Span::from_millis(110)));
         assert_eq!(est.rttvar(), Span::from_micros(57_500));
         assert_eq!(est.rto(), Span::from_millis(340));
+    }
+
+    #[test]
+    fn a_round_trip_that_grew_is_not_overtaken() {
+        let mut est = RttEstimator::new(Span::from_millis(200));
+        for _ in 0..1000 {
+            est.sample(Span::from_millis(100), MSS, MSS);
+        }
+        assert_eq!(est.rto(), Span::from_millis(300), "the margin has a floor though nothing varies");
+        // A thousand samples a round trip: SRTT hardly moves.
+        est.observe(Time::ZERO, Span::from_millis(400));
+        est.sample(Span::from_millis(400), Bytes(2_000_000), MSS);
+        assert!(est.srtt().unwrap() < Span::from_millis(101));
+        assert_eq!(est.rto(), Span::from_millis(600));
     }
 
     #[test]

@@ -132,6 +132,8 @@ pub(super) struct Loss {
     /// RFC 6675: the next offset to be considered for a verdict, and HighRxt and RescueRxt.
     verdict_from: u64,
     high_rxt: u64,
+    /// The end of what was ever retransmitted.
+    retransmitted_to: u64,
     rescue_rxt: Option<u64>,
     timeouts: u32,
     /// The window was full at some time in this round.
@@ -170,6 +172,7 @@ impl Loss {
             emulated: 0,
             verdict_from: 0,
             high_rxt: 0,
+            retransmitted_to: 0,
             rescue_rxt: None,
             timeouts: 0,
             cwnd_limited: false,
@@ -183,6 +186,11 @@ impl Loss {
             handshake_lossy: false,
             stalled_since: None,
         }
+    }
+
+    /// Whether fast recovery is under way.
+    pub(super) fn is_recovering(&self) -> bool {
+        matches!(self.phase, Phase::Recovery(_))
     }
 
     pub(super) fn is_repairing(&self) -> bool {
@@ -219,6 +227,7 @@ impl Loss {
         self.forced = false;
         self.probe = None;
         self.high_rxt = self.high_rxt.max(record.end());
+        self.retransmitted_to = self.retransmitted_to.max(record.end());
         if let Some(undo) = &mut self.undo {
             undo.any = true;
             undo.retransmitted += record.sequence_len();
@@ -345,12 +354,13 @@ impl Connection {
     }
 
     fn begin_episode(&mut self, phase: Phase, timeout: bool) {
-        if self.loss.phase == Phase::Open || timeout {
-            self.loss.undo = Some(Undo { marker: self.snd.una, timeout, ..Undo::default() });
-        } else {
-            // A second reduction: what went before it cannot be undone any more.
-            self.loss.undo = None;
-        }
+        // While retransmissions of an earlier episode are unacknowledged, what answers them would be taken for an answer
+        // to those of this one: nothing can be told. Nor can what went before a second reduction be undone any more.
+        let is_clear = self.loss.retransmitted_to <= self.snd.una;
+        let is_first = self.loss.phase == Phase::Open && is_clear;
+        let may_undo = timeout || is_first;
+        let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
+        self.loss.undo = may_undo.then(|| Undo { marker: self.snd.una, timeout, eifel, ..Undo::default() });
         self.loss.phase = phase;
         self.loss.episode_tx = self.snd.board.last_tx();
         self.loss.tail_probe = None;

@@ -32,7 +32,7 @@ impl Connection {
                 Phase::Timeout(_) => "timeout",
             },
             cwnd: self.control.cwnd,
-            ssthresh: snapshot.ssthresh,
+            ssthresh: snapshot.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX)),
             delivery_rate: self.rate.latest,
             pacing_rate: self.pacer.rate(),
             in_flight: Bytes(self.pipe()),

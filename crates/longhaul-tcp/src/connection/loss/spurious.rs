@@ -35,6 +35,10 @@ impl Connection {
         self.rtt.reset_backoff();
         self.loss.timeouts = 0;
         self.stats.spurious_recoveries += 1;
+        if !undo.timeout {
+            // What Eifel tells comes before the D-SACK does; without it, the next ACK would hold the same lost again.
+            self.widen_reordering();
+        }
         let event = PathEvent::Spurious { now, timeout: undo.timeout, in_flight: Bytes(self.pipe()) };
         let path = self.path();
         self.controller.on_event(&event, &path);
@@ -54,15 +58,22 @@ impl Connection {
         }
     }
 
+    /// Something was held lost that was only late: once a round trip RACK's window of reordering grows (RFC 8985, section
+    /// 6.2, step 4).
+    fn widen_reordering(&mut self) {
+        let rack = &mut self.loss.rack;
+        if rack.dsack_round.is_none_or(|round| self.snd.una >= round) {
+            rack.dsack_round = Some(self.snd.nxt);
+            rack.reo_wnd_mult = (rack.reo_wnd_mult + 1).min(64);
+            rack.reo_wnd_persist = REO_WND_PERSIST;
+        }
+    }
+
     /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2).
     pub(super) fn digest_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
-        if self.loss.rack.dsack_round.is_none_or(|round| self.snd.una >= round) {
-            self.loss.rack.dsack_round = Some(self.snd.nxt);
-            self.loss.rack.reo_wnd_mult = (self.loss.rack.reo_wnd_mult + 1).min(64);
-            self.loss.rack.reo_wnd_persist = REO_WND_PERSIST;
-        }
+        self.widen_reordering();
         if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {
             undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
         }
