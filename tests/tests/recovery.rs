@@ -1,0 +1,74 @@
+//! How loss recovery does on whole links, over many round trips: where errors in what it concludes add up.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use longhaul_link::{Limit, LinkConfig, Loss, Outage, OutageKind};
+use longhaul_sim::{Content, Plan, SessionId, Setup, Sim};
+use longhaul_tcp::Info;
+use longhaul_units::{Rate, Span, Time};
+
+fn link(mbit: u64, rtt_millis: u64, queue: u64) -> LinkConfig {
+    let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
+    LinkConfig::new(rate, Span::from_micros(rtt_millis * 500)).queue(Limit::Bytes(queue))
+}
+
+/// An endless transfer over `there`; the way back only delays.
+fn bulk(seed: u64, there: LinkConfig) -> (Sim, SessionId, SessionId) {
+    let back = LinkConfig::delay(there.delay);
+    let mut sim = Sim::new(Setup::pair(seed, longhaul_link::topology::Duplex { there, back }));
+    let mut plan = Plan::bulk(u64::MAX);
+    plan.content = Content::Zeros;
+    let mut sink = Plan::sink();
+    sink.content = Content::Zeros;
+    let (sender, receiver) = sim.open(plan, sink);
+    (sim, sender, receiver)
+}
+
+fn info(sim: &Sim, sender: SessionId) -> Info {
+    sim.host(sender.host).endpoint.connection(sim.session(sender).id).unwrap().info(sim.now())
+}
+
+/// A queue that overflows takes a good part of a window. Its repair takes round trips; none of it was spurious, and the
+/// timer, which does not know yet how long the queue has made them, stays out of it.
+#[test]
+fn an_overflowing_queue_is_repaired_once() {
+    for (mbit, rtt, queue) in [(20, 500, 1_250_000), (40, 600, 500_000), (50, 100, 625_000), (100, 133, 150_000)] {
+        let (mut sim, sender, receiver) = bulk(7, link(mbit, rtt, queue));
+        sim.run_for(Span::from_secs(30));
+        let info = info(&sim, sender);
+        let name = format!("{mbit} Mb/s, {rtt} ms");
+        assert!((1..10).contains(&info.recoveries), "{name}: {}", info.recoveries);
+        assert_eq!((info.spurious_recoveries, info.timeouts), (0, 0), "{name}");
+        assert!(info.bytes_retransmitted * 40 < info.bytes_sent, "{name}: {}", info.bytes_retransmitted);
+        assert!(sim.session(receiver).read * 8 / 30 > mbit * 700_000, "{name}: {}", sim.session(receiver).read);
+    }
+}
+
+/// Nothing is reordered, so whatever was held lost was. Episodes follow each other closely, and answers to the
+/// retransmissions of one must not be taken for answers to those of the next.
+#[test]
+fn random_losses_are_not_taken_for_spurious() {
+    for seed in 1..5 {
+        let (mut sim, sender, _) = bulk(seed, link(10, 50, 62_500).loss(Loss::Uniform(0.02)));
+        sim.run_for(Span::from_secs(20));
+        let info = info(&sim, sender);
+        assert!(info.recoveries > 20, "{}", info.recoveries);
+        assert_eq!(info.spurious_recoveries, 0, "seed {seed}");
+    }
+}
+
+/// A short outage loses a whole flight, and the probe of its tail shows it when nothing is in flight: the repair grows
+/// from round trip to round trip although it is paced.
+#[test]
+fn an_outage_is_over_soon_after_its_end() {
+    let at = |millis| Time::ZERO + Span::from_millis(millis);
+    for millis in (150..=400).step_by(50) {
+        let mut there = link(50, 100, 625_000);
+        there.outages = vec![Outage { from: at(5_000), until: at(5_000 + millis), kind: OutageKind::Lose }];
+        let (mut sim, sender, receiver) = bulk(7, there);
+        sim.run_for(Span::from_millis(7_000 + millis));
+        let before = sim.session(receiver).read;
+        sim.run_for(Span::from_secs(2));
+        let rate = (sim.session(receiver).read - before) * 8 / 2;
+        assert!(rate > 25_000_000, "after {millis} ms: {rate} bit/s, {:?}", info(&sim, sender));
+    }
+}
