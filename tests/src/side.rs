@@ -52,6 +52,11 @@ macro_rules! rule {
 }
 
 impl Side {
+    /// Nobody could do anything for `span`: an acknowledgment that was owed is owed for no longer than before.
+    pub(crate) fn sleep(&mut self, span: Span) {
+        self.owes_ack_since = self.owes_ack_since.map(|since| since + span);
+    }
+
     pub(crate) fn new(pattern: Pattern) -> Self {
         Self {
             pattern,

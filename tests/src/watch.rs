@@ -114,6 +114,12 @@ impl Watch {
         Ok(())
     }
 
+    /// Lets both ends sleep for `span`.
+    pub fn jump(&mut self, sim: &mut Sim, span: Span) {
+        sim.jump(span);
+        self.wire.borrow_mut().sides.iter_mut().for_each(|side| side.sleep(span));
+    }
+
     /// A failure, with the state of everything and the last packets.
     ///
     /// # Errors

@@ -211,7 +211,7 @@ fn clocks_may_jump() {
             for _ in 0..3 {
                 let until = sim.now() + Span::from_millis(400);
                 watch.run(&mut sim, Span::from_secs(10), |sim| sim.now() >= until).unwrap();
-                sim.jump(Span::from_millis(jump));
+                watch.jump(&mut sim, Span::from_millis(jump));
             }
             watch.run(&mut sim, Span::from_secs(60), Sim::all_done).unwrap();
             let ends = [sim.session(client), sim.session(server)];

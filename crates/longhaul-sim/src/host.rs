@@ -29,6 +29,9 @@ pub struct Host {
     pub clock_ahead: Span,
     pub(crate) config: Arc<Config>,
     timer_tick: Option<Span>,
+    /// How far behind the host's own port the next connection leaves from. The own port of a listening host is for
+    /// others: two hosts that connect to each other at once from there would have one connection.
+    pub(crate) next_port: u16,
     /// The session of each connection, by its index.
     by_connection: Vec<u32>,
     /// Sessions that something happened to.
@@ -95,6 +98,7 @@ impl Host {
             clock_ahead,
             config,
             timer_tick: timer_tick.filter(|tick| !tick.is_zero()),
+            next_port: u16::from(listens),
             by_connection: Vec::new(),
             called: Vec::new(),
             wakes: BinaryHeap::new(),

@@ -11,7 +11,8 @@ use longhaul_units::Span;
 /// What a host is like.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
-    /// Its address. Connections beyond the first to one peer leave from the ports after this one.
+    /// Its address. Connections leave from the ports after this one, the first of a host that does not listen from this
+    /// one itself.
     pub address: SocketAddr,
     /// Its endpoint's settings.
     pub endpoint: EndpointConfig,

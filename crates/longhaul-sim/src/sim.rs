@@ -84,7 +84,7 @@ pub struct Sim {
     /// Where each host sent to last: most packets go there again.
     routes: Vec<(IpAddr, u32)>,
     network: Network<Packet, LinkHook>,
-    /// When each host is due.
+    /// When each host is due, or some time before.
     schedule: Schedule,
     /// A host that was handed out to be acted upon: when it is due has to be looked up again.
     touched: Option<u32>,
@@ -306,6 +306,11 @@ impl Sim {
                     return Some(self.happen(at, event));
                 }
                 Next::Host(place) => {
+                    let due = self.hosts[place as usize].due();
+                    if due.is_none_or(|due| due > at) {
+                        self.schedule.set(place, due);
+                        continue;
+                    }
                     self.now = self.now.max(at);
                     let node = self.nodes[place as usize] as usize;
                     let fired = self.hosts[place as usize].fire(self.now);
@@ -373,7 +378,11 @@ impl Sim {
 
     fn reschedule(&mut self, place: u32) {
         let due = self.hosts[place as usize].due();
-        self.schedule.set(place, due);
+        // Most timers move on before they fire: what is due later than planned is looked up again at the time planned.
+        let planned = self.schedule.get(place).filter(|planned| *planned > self.now);
+        if due.is_none() || planned.is_none_or(|planned| due < Some(planned)) {
+            self.schedule.set(place, due);
+        }
     }
 
     /// Lets time pass without anything happening, as suspended machines do: what fell due meanwhile happens then.

@@ -82,18 +82,19 @@ impl Bandwidth {
     /// Adds the zero samples of a gap of `gap` seconds; returns the part of it that is left for the real sample.
     fn insert_zeros(&mut self, gap: f64) -> f64 {
         let step = self.tau / 2.0;
-        let count = ((gap / step).ceil() - 1.0).max(0.0);
-        if count > 0.0 {
-            // The first pairs the last real sample with a zero, the others two zeros.
-            self.filter(0.0, step);
-            self.estimate *= 0.6_f64.powf(count - 1.0);
+        if gap <= step {
+            return gap;
         }
+        let count = (gap / step).ceil() - 1.0;
+        // The first pairs the last real sample with a zero, the others two zeros.
+        self.filter(0.0, step);
+        self.estimate *= 0.6_f64.powf(count - 1.0);
         (gap - count * step).max(f64::MIN_POSITIVE).max(gap * 1e-6)
     }
 
     fn filter(&mut self, sample: f64, gap: f64) {
-        let sum = 2.0 * self.tau + gap;
-        let next = (2.0 * self.tau - gap) / sum * self.estimate + gap / sum * (sample + self.sample);
+        let next = (2.0 * self.tau - gap) * self.estimate + gap * (sample + self.sample);
+        let next = next / (2.0 * self.tau + gap);
         (self.estimate, self.sample) = (next.max(0.0), sample);
     }
 

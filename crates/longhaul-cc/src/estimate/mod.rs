@@ -4,10 +4,12 @@
 
 pub mod achieved_rate;
 pub mod bandwidth;
+pub mod congestion_level;
 pub mod round_rate;
 pub mod round_rtt;
 
 pub use achieved_rate::AchievedRate;
 pub use bandwidth::Bandwidth;
+pub use congestion_level::CongestionLevel;
 pub use round_rate::RoundRate;
 pub use round_rtt::{RoundRtt, RoundStat};

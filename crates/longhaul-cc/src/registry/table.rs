@@ -25,6 +25,8 @@ pub(super) static BUILT_IN: Registry = Registry {
         &steady::westwood::RE,
         &steady::westwood::CRB,
         &steady::westwood::PLUS,
+        &steady::log_westwood_plus::ENTRY,
+        &steady::adaptive_reno::ENTRY,
         &steady::h_tcp::ENTRY,
         &steady::hybla::ENTRY,
         &steady::veno::ENTRY,
@@ -92,6 +94,18 @@ pub(super) static BUILT_IN: Registry = Registry {
             spec: "growth=slow-start,steady=westwood-plus,recovery=prr",
             summary: "Westwood as Linux has it",
             reference: "CCR 34(2), 2004",
+        },
+        Profile {
+            name: "log-westwood-plus",
+            spec: "growth=slow-start,steady=log-westwood-plus,recovery=prr",
+            summary: "Westwood+ with a quick return to its last maximum",
+            reference: "Kliazovich, Granelli, Miorandi, 2008",
+        },
+        Profile {
+            name: "adaptive-reno",
+            spec: "growth=slow-start,steady=adaptive-reno,recovery=prr",
+            summary: "NewReno that probes and falls by the congestion level",
+            reference: "Shimonishi, Murase, Globecom 2005",
         },
         Profile {
             name: "h-tcp",

@@ -1,5 +1,6 @@
 //! Laws: how the window follows the network's share.
 
+pub mod adaptive_reno;
 pub mod bic;
 pub mod cubic;
 pub mod fast;
@@ -7,6 +8,7 @@ pub mod h_tcp;
 pub mod hstcp;
 pub mod hybla;
 pub mod illinois;
+pub mod log_westwood_plus;
 pub mod new_reno;
 pub mod scalable;
 pub mod vegas;
@@ -14,6 +16,7 @@ pub mod veno;
 pub mod westwood;
 pub mod yeah;
 
+pub use adaptive_reno::AdaptiveReno;
 pub use bic::Bic;
 pub use cubic::Cubic;
 pub use fast::Fast;
@@ -21,6 +24,7 @@ pub use h_tcp::HTcp;
 pub use hstcp::Hstcp;
 pub use hybla::Hybla;
 pub use illinois::Illinois;
+pub use log_westwood_plus::LogWestwoodPlus;
 pub use new_reno::NewReno;
 pub use scalable::Scalable;
 pub use vegas::Vegas;

@@ -11,7 +11,9 @@ use crate::{Ack, Path};
 /// What is kept while there is no estimate: NewReno's half.
 const BLIND: f64 = 0.5;
 
-const ECN_BETA: OptionSpec = OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "most of the window kept at a mark");
+pub(super) const ECN_BETA: OptionSpec =
+    OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "most of the window kept at a mark");
+pub(super) const LEAST: OptionSpec = OptionSpec::int("least", 1, 10_000, 50, "least span of a sample, ms");
 const TAU: OptionSpec = OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms");
 const SEED: OptionSpec = OptionSpec::flag("seed", true, "start the filter from the first round trip's rate");
 const KEEP: OptionSpec = OptionSpec::float("keep", 0.0, 0.99, 0.9, "part of the rate estimate kept a round trip");
@@ -79,7 +81,7 @@ pub(crate) static PLUS: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with one bandwidth sample a round trip, smoothed twice",
     reference: "Grieco, Mascolo, CCR 34(2), 2004; Linux",
-    options: &[OptionSpec::int("least", 1, 10_000, 50, "least span of a sample, ms"), ECN_BETA],
+    options: &[LEAST, ECN_BETA],
     tested: &["westwood-plus", "westwood-plus(least=1)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {

@@ -29,6 +29,14 @@ impl Schedule {
         self.heap.first().copied()
     }
 
+    /// When a member is due, if it is.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, member: u32) -> Option<Time> {
+        let place = *self.places.get(member as usize)?;
+        self.heap.get(place as usize).map(|(at, _)| *at)
+    }
+
     /// A member is due at another time, or not at all.
     ///
     /// # Panics
@@ -119,6 +127,7 @@ mod tests {
                 naive[link as usize] = at;
                 let least = (0u32..).zip(naive).filter_map(|(link, at)| Some((at?, link))).min();
                 prop_assert_eq!(schedule.first(), least);
+                prop_assert_eq!(schedule.get(link), at);
             }
         }
     }

@@ -116,7 +116,7 @@ impl Sim {
     pub(super) fn open_now(&mut self, opening: Opening) -> usize {
         let Opening { from, to, client: (client, number), server } = opening;
         let peer = self.hosts[to as usize].address;
-        let (index, source) = self.connect(from, peer, client, PORTS).expect("a port is left");
+        let (index, source) = self.connect(from, peer, client).expect("a port is left");
         self.sessions[number as usize] = Some((from, index as u32));
         // A connection from this address that never came about is not waited for any more.
         if self.expected.insert((to, source), server).is_none() {
@@ -127,21 +127,27 @@ impl Sim {
     }
 
     /// The place of the new session at its host, and where its packets come from.
-    fn connect(&mut self, from: u32, peer: SocketAddr, role: Role, ports: u16) -> Option<(usize, SocketAddr)> {
-        let now = self.now;
-        let host = &mut self.hosts[from as usize];
-        let (clock, config) = (host.clock(now), Arc::clone(&host.config));
-        for distance in 0..ports {
-            let tuple = host.tuple_from(distance, peer);
-            if let Some(id) = host.endpoint.connect(clock, tuple, Arc::clone(&config)) {
-                let source = host.source(&tuple);
-                return Some((host.start(now, id, role), source));
+    fn connect(&mut self, from: u32, peer: SocketAddr, role: Role) -> Option<(usize, SocketAddr)> {
+        for _ in 0..PORTS {
+            let port = self.hosts[from as usize].next_port;
+            self.hosts[from as usize].next_port = if port < PORTS { port + 1 } else { 1 };
+            if let Some(opened) = self.connect_from(from, port, peer, &role) {
+                return Some(opened);
             }
         }
         None
     }
 
-    /// Opens a connection from the host at `from` to that at `to`, from the host's first port, with an application on
+    fn connect_from(&mut self, from: u32, port: u16, peer: SocketAddr, role: &Role) -> Option<(usize, SocketAddr)> {
+        let now = self.now;
+        let host = &mut self.hosts[from as usize];
+        let (clock, config, tuple) = (host.clock(now), Arc::clone(&host.config), host.tuple_from(port, peer));
+        let id = host.endpoint.connect(clock, tuple, config)?;
+        let source = host.source(&tuple);
+        Some((host.start(now, id, role.clone()), source))
+    }
+
+    /// Opens a connection from the host at `from` to that at `to`, from the host's own port, with an application on
     /// this side only; `None` if there is one.
     ///
     /// # Panics
@@ -157,7 +163,7 @@ impl Sim {
         let (place, peer) = (self.place(from) as u32, self.host(to).address);
         self.flows += 1;
         let role = Role { flow: self.flows, plan, writes, reads, script: None };
-        let (index, _) = self.connect(place, peer, role, 1)?;
+        let (index, _) = self.connect_from(place, 0, peer, &role)?;
         let number = self.sessions.len() as u32;
         self.sessions.push(Some((place, index as u32)));
         self.settle_place(place);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::RateSample;
 use crate::steady::rounds::Rounds;
 use crate::testing::MSS;
 
@@ -19,6 +20,16 @@ fn an_update_moves_half_way_every_second_round_trip() {
     ack.round_start = true;
     law.on_ack(&ack, MSS, &path, &mut window);
     assert!((window.cwnd / MSS.as_f64() - 950.0).abs() < 1e-9, "{}", window.cwnd);
+
+    // With 900 in flight when the segment was sent: 500 + 0.5 (720 + 100).
+    let mut rate = RateSample::new(Bytes(1_460_000), Span::from_millis(100));
+    rate.tx_in_flight = MSS * 900;
+    ack.rate = Some(rate);
+    let mut law = Fast::new(FastConfig::default());
+    law.delay = Delay { base: 0.1, average: Some(0.125) };
+    let mut window = Window::new(1000.0 * MSS.as_f64());
+    law.on_ack(&ack, MSS, &path, &mut window);
+    assert!((window.cwnd / MSS.as_f64() - 910.0).abs() < 1e-9, "{}", window.cwnd);
 
     let mut flow = flow(100.0, 100, 1000.0);
     let changes: Vec<_> = (0..6).map(|_| flow.round()).collect();

@@ -1,0 +1,162 @@
+//! How fast the simulator is, and how much memory a simulated endpoint takes.
+//!
+//! * **`bulk_segments_per_s`**: one connection over 1 Gb/s, 20 ms and a queue of one bandwidth-delay product, timestamps
+//!   and CUBIC on, 20 s of virtual time from its second second on. Data segments sent over CPU time; each segment stands
+//!   for two hosts' work on it, half an acknowledgment, and the links.
+//! * **`dumbbell_900_speedup`**: 450 clients and 450 servers on the dumbbell of the TCP evaluation suite, 10 Mb/s and 50
+//!   packets; HTTP/1.0 with truncated Pareto responses of 14 kB on average loads the bottleneck to 90 %. 300 s of virtual
+//!   time over CPU time.
+//! * **`dumbbell_900_saturated_speedup`**: the same with 450 bulk transfers at once instead, a third of whose packets are
+//!   dropped.
+//! * **`bytes_per_endpoint`**: on the same dumbbell, each pair with one connection that has carried 10 kB and idles. Bytes
+//!   allocated for everything, links included, over 900.
+//!
+//! Streams are zeros, which packets carry as a number. The medians of `LONGHAUL_BENCH_RUNS` (5) runs. CPU time is that of
+//! the one thread there is: a busy machine makes it longer by what it costs in cache and clock, but not by waiting.
+//! Results go to `bench/simulator.json` in the target directory.
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use anyhow::{Context, Result};
+    use longhaul_benches::report;
+    use longhaul_link::source::{BoundedPareto, HttpWorkload};
+    use longhaul_link::topology::{Dumbbell, Duplex, evaluation_dumbbell};
+    use longhaul_link::{Limit, LinkConfig, Random};
+    use longhaul_sim::{Close, Plan, SessionId, Setup, Sim, exchange_of};
+    use longhaul_sys::linux::process_cpu_time;
+    use longhaul_units::{Rate, Span, Time};
+    use serde::Serialize;
+
+    /// Counts the bytes that are allocated.
+    struct Counting;
+
+    static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+    // SAFETY: the system's allocator does it all, and is given what it is asked for.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+            // SAFETY: the caller's promise is passed on.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+            LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+            // SAFETY: the caller's promise is passed on.
+            unsafe { System.dealloc(pointer, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    #[derive(Serialize)]
+    struct Results {
+        bulk_segments_per_s: f64,
+        dumbbell_900_speedup: f64,
+        dumbbell_900_saturated_speedup: f64,
+        bytes_per_endpoint: usize,
+    }
+
+    fn cpu_seconds(act: impl FnOnce()) -> f64 {
+        let before: Duration = process_cpu_time();
+        act();
+        (process_cpu_time() - before).as_secs_f64()
+    }
+
+    fn median(runs: usize, mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+        let mut values = (0..runs.max(1)).map(|_| run()).collect::<Result<Vec<f64>>>()?;
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().context("no run")
+    }
+
+    fn segments_out(sim: &Sim, session: SessionId) -> Result<u64> {
+        let host = sim.host(session.host);
+        let connection = host.endpoint.connection(sim.session(session).id).context("the connection is gone")?;
+        Ok(connection.info(sim.now()).data_segments_out)
+    }
+
+    fn bulk() -> Result<f64> {
+        let link = LinkConfig::new(Rate::from_bits_per_sec(1_000_000_000), Span::from_millis(10));
+        let mut sim = Sim::new(Setup::symmetric(1, link.queue(Limit::Packets(1_667))));
+        let (client, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+        sim.run_for(Span::from_secs(1));
+        let before = segments_out(&sim, client)?;
+        let seconds = cpu_seconds(|| sim.run_for(Span::from_secs(20)));
+        Ok((segments_out(&sim, client)? - before) as f64 / seconds)
+    }
+
+    const BOTTLENECK: Rate = Rate::from_bits_per_sec(10_000_000);
+
+    fn network() -> (Dumbbell, Vec<(usize, usize)>) {
+        let link = LinkConfig::new(BOTTLENECK, Span::from_millis(5)).queue(Limit::Packets(50));
+        let net = evaluation_dumbbell(Duplex::symmetric(link), 50);
+        let pairs = net.left.iter().zip(&net.right).map(|(left, right)| (*left as usize, *right as usize)).collect();
+        (net, pairs)
+    }
+
+    fn http() -> f64 {
+        let (net, pairs) = network();
+        let mut sim = Sim::new(Setup::new(1, net.topology));
+        let span = Span::from_secs(300);
+        for (stream, (server, client)) in (1_000_000..).zip(&pairs) {
+            let load = 0.9 / pairs.len() as f64;
+            let responses = BoundedPareto::http_responses();
+            let transfers = HttpWorkload::new(Time::ZERO, BOTTLENECK, load, responses, Random::new(1, stream));
+            sim.add_workload(*client, *server, transfers.map(|transfer| exchange_of(&transfer)), Time::ZERO + span);
+        }
+        span.as_secs_f64() / cpu_seconds(|| sim.run_for(span))
+    }
+
+    fn saturated() -> f64 {
+        let (net, pairs) = network();
+        let mut sim = Sim::new(Setup::new(1, net.topology));
+        for (left, right) in pairs {
+            sim.open_between(left, right, Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+        }
+        let span = Span::from_secs(200);
+        span.as_secs_f64() / cpu_seconds(|| sim.run_for(span))
+    }
+
+    fn memory() -> usize {
+        let before = LIVE.load(Ordering::Relaxed);
+        let (net, pairs) = network();
+        let mut sim = Sim::new(Setup::new(1, net.topology));
+        let mut plan = Plan::bulk(10_000).zeros();
+        plan.close = Close::Never;
+        for (left, right) in &pairs {
+            sim.open_between(*left, *right, plan, Plan::sink().zeros());
+        }
+        sim.run_for(Span::from_secs(120));
+        (LIVE.load(Ordering::Relaxed) - before) / (2 * pairs.len())
+    }
+
+    pub(crate) fn main() -> Result<()> {
+        let runs = report::setting("LONGHAUL_BENCH_RUNS", 5)?;
+        let results = Results {
+            bulk_segments_per_s: median(runs, bulk)?,
+            dumbbell_900_speedup: median(runs, || Ok(http()))?,
+            dumbbell_900_saturated_speedup: median(runs, || Ok(saturated()))?,
+            bytes_per_endpoint: memory(),
+        };
+        println!("one bulk flow:            {:>9.0} segments a second", results.bulk_segments_per_s);
+        println!("450 + 450 on 10 Mb/s:     {:>9.0} times real time", results.dumbbell_900_speedup);
+        println!("  saturated:              {:>9.0} times real time", results.dumbbell_900_saturated_speedup);
+        println!("an idle endpoint:         {:>9} bytes", results.bytes_per_endpoint);
+        report::write_json(env!("CARGO_TARGET_TMPDIR"), "simulator.json", &results)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> anyhow::Result<()> {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("this bench needs Linux");
+}

@@ -1,0 +1,169 @@
+//! How close to congestion a path is: the queueing delay over what it was at past losses.
+
+use crate::Ack;
+
+/// A gap between the least round trip and that at losses under which the clock's noise rules: a millisecond, or this part
+/// of the least round trip.
+const NOISE: (f64, f64) = (0.001, 0.02);
+/// Segments in the queue from which a path of which nothing is known counts as congested (Veno's beta).
+const BACKLOG: f64 = 3.0;
+/// A loss at less than this part of the delay that losses had looks random: it says nothing of the buffer.
+const RANDOM: f64 = 0.5;
+/// So many losses in a row that look random mean that the buffer has shrunk, or that the route is another.
+const PATIENCE: u32 = 20;
+
+/// The congestion level `c = (RTT - RTTmin) / (RTTcong - RTTmin)`, 0 to 1, where RTTcong is the moving average of the round
+/// trips just before losses (Shimonishi, Sanadidi, Gerla; quoted by Gerla et al., PFLDnet 2006).
+///
+/// Losses that look random don't lower RTTcong. After twenty of them in a row it moves towards the largest of theirs.
+#[derive(Clone, Copy, Debug)]
+pub struct CongestionLevel {
+    keep: f64,
+    /// Seconds.
+    least: Option<f64>,
+    latest: f64,
+    congested: Option<f64>,
+    random: u32,
+    random_max: f64,
+}
+
+impl CongestionLevel {
+    /// An estimate whose RTTcong keeps `keep` (0 to 1) of its old value at a loss.
+    #[must_use]
+    pub const fn new(keep: f64) -> Self {
+        Self { keep, least: None, latest: 0.0, congested: None, random: 0, random_max: 0.0 }
+    }
+
+    /// An ACK came.
+    pub fn on_ack(&mut self, ack: &Ack<'_>) {
+        if let Some(sample) = ack.rtt {
+            self.latest = sample.rtt.as_secs_f64();
+            self.least = Some(self.least.map_or(self.latest, |least| least.min(self.latest)));
+        }
+    }
+
+    /// A loss was found: the last sample is that just before it. Ask for the level first.
+    pub fn on_loss(&mut self) {
+        let (Some(least), sample) = (self.least, self.latest) else {
+            return;
+        };
+        let Some(gap) = self.gap() else {
+            self.congested = Some(self.congested.map_or(sample, |old| old.max(sample)));
+            return;
+        };
+        let old = least + gap;
+        if sample - least >= RANDOM * gap {
+            (self.random, self.random_max) = (0, 0.0);
+            self.congested = Some(self.keep * old + (1.0 - self.keep) * sample);
+            return;
+        }
+        (self.random, self.random_max) = (self.random + 1, self.random_max.max(sample));
+        if self.random >= PATIENCE {
+            self.congested = Some(self.keep * old + (1.0 - self.keep) * self.random_max);
+            (self.random, self.random_max) = (0, 0.0);
+        }
+    }
+
+    /// RTTcong - RTTmin in seconds, if it is known and more than noise: the delay of a full buffer.
+    #[must_use]
+    pub fn gap(&self) -> Option<f64> {
+        let (least, congested) = (self.least?, self.congested?);
+        Some(congested - least).filter(|gap| *gap >= NOISE.0.max(NOISE.1 * least))
+    }
+
+    /// The level now, for a window of `segments`: without a known gap 0 or 1 by whether three segments are in the queue.
+    #[must_use]
+    pub fn level(&self, segments: f64) -> f64 {
+        let Some(least) = self.least else {
+            return 1.0;
+        };
+        match self.gap() {
+            Some(gap) => ((self.latest - least) / gap).clamp(0.0, 1.0),
+            None if segments * (self.latest - least) < BACKLOG * self.latest => 0.0,
+            None => 1.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::{Span, Time};
+
+    use super::*;
+    use crate::RttSample;
+
+    fn feed(level: &mut CongestionLevel, ms: u64) {
+        let mut ack = Ack::new(Time::ZERO);
+        ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
+        level.on_ack(&ack);
+    }
+
+    /// 133 ms and 148 ms at losses: the path of Gerla et al., PFLDnet 2006.
+    fn known() -> CongestionLevel {
+        let mut level = CongestionLevel::new(0.85);
+        feed(&mut level, 133);
+        feed(&mut level, 148);
+        level.on_loss();
+        level
+    }
+
+    #[test]
+    fn the_level_is_the_delay_over_that_at_losses() {
+        let mut level = known();
+        for (ms, expected) in [(133, 0.0), (136, 0.2), (139, 0.4), (145, 0.8), (148, 1.0), (200, 1.0)] {
+            feed(&mut level, ms);
+            assert!((level.level(900.0) - expected).abs() < 1e-9, "{ms} ms: {}", level.level(900.0));
+        }
+    }
+
+    /// The moving average: 0.85 old, 0.15 new.
+    #[test]
+    fn losses_move_the_average() {
+        let mut level = known();
+        feed(&mut level, 158);
+        level.on_loss();
+        assert!((level.gap().expect("known") - 0.0165).abs() < 1e-9, "{:?}", level.gap());
+    }
+
+    /// With random losses at 133 to 140 ms among those at 148 ms the average stays.
+    #[test]
+    fn random_losses_do_not_lower_it() {
+        let mut level = known();
+        for round in 0..200 {
+            for ms in [133, 135, 137, 140] {
+                feed(&mut level, ms);
+                level.on_loss();
+            }
+            feed(&mut level, 148);
+            level.on_loss();
+            assert!((level.gap().expect("known") - 0.015).abs() < 1e-9, "{round}");
+        }
+    }
+
+    /// A buffer that shrank from 15 to 5 ms is found after some hundred losses.
+    #[test]
+    fn a_smaller_buffer_is_followed() {
+        let mut level = known();
+        for _ in 0..400 {
+            feed(&mut level, 138);
+            level.on_loss();
+        }
+        assert!(level.gap().expect("known") < 0.0101, "{:?}", level.gap());
+        assert!(level.level(900.0) > 0.49);
+    }
+
+    /// Nothing known, or a gap of half a millisecond: three segments in the queue decide.
+    #[test]
+    fn without_a_gap_the_backlog_decides() {
+        let mut level = CongestionLevel::new(0.85);
+        assert_eq!(level.level(100.0), 1.0, "no sample at all");
+        feed(&mut level, 100);
+        assert_eq!(level.level(100.0), 0.0);
+        level.on_loss();
+        assert_eq!(level.gap(), None);
+        feed(&mut level, 102);
+        assert_eq!(level.level(100.0), 0.0);
+        feed(&mut level, 104);
+        assert_eq!(level.level(100.0), 1.0);
+    }
+}

@@ -1,0 +1,112 @@
+//! TCP Adaptive Reno (Shimonishi, Murase): probes by how far congestion is, and falls by how near it was.
+
+use longhaul_units::{Bytes, Span};
+
+use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
+use crate::estimate::{Bandwidth, CongestionLevel};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// How quickly the increase falls with the congestion level.
+const ALPHA: f64 = 10.0;
+/// `exp(-ALPHA)`.
+const EXP_ALPHA: f64 = 4.539_992_976_248_485e-5;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "adaptive-reno",
+    slot: Slot::Steady,
+    summary: "NewReno and a probing part that depends on the congestion level; W / (1 + c) down",
+    reference: "Shimonishi, Murase, Improving efficiency-friendliness tradeoffs of TCP, Globecom 2005; ns-3 ports",
+    options: &[
+        OptionSpec::float("per-segment", 0.1, 10_000.0, 10.0, "Mb/s of capacity for a segment of the largest increase"),
+        OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at losses kept at a loss"),
+        OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+    ],
+    tested: &["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        let capacity = Bandwidth::new(Span::from_millis(values.int("tau")), true);
+        Box::new(AdaptiveReno::new(capacity, CongestionLevel::new(values.float("keep")), values.float("per-segment")))
+    }),
+};
+
+/// Segments up a round trip at the congestion level `c`, for a scale of `most` segments: about `1 + 0.8 most` on an idle
+/// path, one at `c = 1`, one on average over all levels.
+#[must_use]
+pub fn increase(c: f64, most: f64) -> f64 {
+    let slope = 2.0 * most * (1.0 / ALPHA - (1.0 / ALPHA + 1.0) * EXP_ALPHA);
+    let level = 1.0 - 2.0 * most * (1.0 / ALPHA - (1.0 / ALPHA + 0.5) * EXP_ALPHA);
+    most * (-ALPHA * c).exp() + slope * c + level
+}
+
+/// Adaptive Reno's law.
+#[derive(Clone, Debug)]
+pub struct AdaptiveReno {
+    capacity: Bandwidth,
+    level: CongestionLevel,
+    /// Bytes/s of capacity for a segment of the largest increase.
+    per_segment: f64,
+    /// The part of the window that probing added, bytes.
+    probe: f64,
+    /// Segments up in this round trip.
+    rise: f64,
+}
+
+impl AdaptiveReno {
+    /// The law over these estimates; each `per_segment` Mb/s of capacity allow one segment more a round trip.
+    #[must_use]
+    pub fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
+        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, probe: 0.0, rise: 1.0 }
+    }
+}
+
+impl Stage for AdaptiveReno {
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        self.level.on_ack(ack);
+        self.capacity.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, path.latest_rtt);
+    }
+
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for AdaptiveReno {
+    fn begin(&mut self, _handoff: &Handoff, _path: &Path, _window: &mut Window) {
+        (self.probe, self.rise) = (0.0, 1.0);
+    }
+
+    /// The base rises as NewReno's; the probing part by the rest of the increase, and not below nothing. The increase is
+    /// computed once a round trip.
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        let mss = path.mss.as_f64();
+        let share = (grow.as_f64() / window.cwnd).min(1.0) * mss;
+        if ack.round_start {
+            let c = self.level.level(window.cwnd / mss);
+            self.rise = increase(c, self.capacity.rate() / self.per_segment);
+        }
+        let probe = (self.probe + share * (self.rise - 1.0)).max(0.0);
+        window.cwnd = (window.cwnd + share + probe - self.probe).max(mss);
+        self.probe = probe;
+        SteadyStep::Stay
+    }
+
+    /// A mark or a timeout is congestion beyond doubt.
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        let losses = matches!(cause.signal, Signal::Loss | Signal::LossAgain);
+        let c = if losses { self.level.level(cause.cwnd / path.mss.as_f64()) } else { 1.0 };
+        if cause.signal == Signal::Loss {
+            self.level.on_loss();
+        }
+        self.probe = 0.0;
+        Target::multiplicative(cause, 1.0 / (1.0 + c), path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+use super::*;
+use crate::steady::rounds::Rounds;
+use crate::testing::MSS;
+
+/// W_inc(1) = 1 and its mean over c from 0 to 1 is 1: NewReno's, whatever the largest increase.
+#[test]
+fn the_increase_is_new_renos_at_full_congestion_and_on_average() {
+    assert!((EXP_ALPHA - (-ALPHA).exp()).abs() < 1e-18);
+    for most in [0.1, 1.0, 8.0, 100.0] {
+        assert!((increase(1.0, most) - 1.0).abs() < 1e-9 * most.max(1.0), "{most}");
+        let steps = 100_000;
+        let sum: f64 = (0..steps).map(|k| increase((f64::from(k) + 0.5) / f64::from(steps), most)).sum();
+        assert!((sum / f64::from(steps) - 1.0).abs() < 1e-5 * most.max(1.0), "{most}: {sum}");
+        let idle = most + 1.0 - 0.2 * most;
+        assert!((increase(0.0, most) / idle - 1.0).abs() < 1e-3, "{most}");
+    }
+}
+
+/// 133 ms without a queue and 148 ms at losses, 80 Mb/s: the path of Gerla et al., PFLDnet 2006.
+fn flow() -> Rounds<AdaptiveReno> {
+    let capacity = Bandwidth::new(Span::from_secs(1), true);
+    let law = AdaptiveReno::new(capacity, CongestionLevel::new(0.85), 10.0);
+    let mut flow = Rounds::new(law, Span::from_millis(133), 900.0);
+    flow.round();
+    flow.rtt = Span::from_millis(148);
+    for _ in 0..50 {
+        flow.round();
+        flow.window.cwnd = 900.0 * MSS.as_f64();
+    }
+    flow.lose();
+    flow.window.cwnd = 900.0 * MSS.as_f64();
+    flow
+}
+
+/// W / (1 + c): 1.00, 0.83, 0.71, 0.56, 0.50 for c of 0, 0.2, 0.4, 0.8, 1.
+#[test]
+fn a_loss_keeps_the_window_by_the_congestion_level() {
+    for (ms, kept) in [(133, 1.0), (136, 0.833), (139, 0.714), (145, 0.556), (148, 0.5)] {
+        let mut flow = flow();
+        flow.rtt = Span::from_millis(ms);
+        flow.ack();
+        let share = flow.lose();
+        assert!((share - kept).abs() < 0.001, "{ms} ms: {share}");
+        flow.ack();
+        assert!((flow.ask(Signal::Ecn).cwnd / flow.window.cwnd - 0.5).abs() < 1e-4, "a mark");
+    }
+}
+
+/// On the idle path probing adds 0.8 times the capacity over 10 Mb/s to NewReno's segment; near congestion it is given back,
+/// and the base rises on.
+#[test]
+fn probing_comes_and_goes() {
+    let mut flow = flow();
+    flow.rtt = Span::from_millis(133);
+    let before = flow.cwnd();
+    for _ in 0..5 {
+        flow.round();
+    }
+    let most = flow.law.capacity.rate() * 8.0 / 10e6;
+    let raised = (flow.cwnd() - before) / 5.0;
+    assert!((raised - (1.0 + 0.8 * most)).abs() < 0.3, "{raised} at {most}");
+    // At c = 0.33 the increase is negative: probing is undone, never more than that.
+    flow.rtt = Span::from_millis(138);
+    for _ in 0..100 {
+        flow.round();
+    }
+    assert_eq!(flow.law.probe, 0.0);
+    let raised = flow.round();
+    assert!((raised - 1.0).abs() < 0.01, "{raised}");
+}

@@ -1,0 +1,185 @@
+//! More than two hosts: shapes of networks, cross traffic, workloads; timers with a tick.
+
+use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
+use longhaul_link::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
+use longhaul_link::{Limit, LinkConfig, Random};
+use longhaul_sim::{Plan, Sampling, Setup, Sim, Step, exchange_of};
+use longhaul_units::{Rate, Span, Time};
+
+fn millis(millis: u64) -> Span {
+    Span::from_millis(millis)
+}
+
+fn at(time: u64) -> Time {
+    Time::ZERO + millis(time)
+}
+
+fn megabits(rate: u64, delay: u64, packets: u64) -> LinkConfig {
+    LinkConfig::new(Rate::from_bits_per_sec(rate * 1_000_000), millis(delay)).queue(Limit::Packets(packets))
+}
+
+#[test]
+fn sessions_between_any_two_hosts() {
+    let access = || (0..20).map(|_| Duplex::delay(millis(2)));
+    let net = dumbbell(Duplex::symmetric(megabits(100, 10, 100)), access(), access());
+    let hosts: Vec<usize> = net.left.iter().chain(&net.right).map(|node| *node as usize).collect();
+    let mut sim = Sim::new(Setup::new(5, net.topology));
+    // Everybody to everybody, and some twice, so that ports have to differ.
+    let mut all = Vec::new();
+    for (n, &from) in hosts.iter().enumerate() {
+        for &to in hosts.iter().skip(n % 7).step_by(5).filter(|to| **to != from) {
+            all.push(sim.open_between(from, to, Plan::bulk(3_000), Plan::bulk(2_000)));
+            all.push(sim.open_at(at(50), from, to, Plan::bulk(1_000), Plan::requests(0, 0, 0)));
+        }
+    }
+    assert!(sim.run(Span::from_secs(120), Sim::all_done));
+    for (client, server) in all {
+        assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+    }
+}
+
+/// In a parking lot the long flow and the short ones share each link: what passes is what the links can carry.
+#[test]
+fn a_parking_lot_is_filled() {
+    let lot = parking_lot((0..3).map(|_| Duplex::symmetric(megabits(10, 5, 50))), &Duplex::delay(millis(1)));
+    let links: Vec<u32> = lot.links.iter().map(|(there, _)| *there).collect();
+    let mut sim = Sim::new(Setup::new(1, lot.topology));
+    let timed = Plan::timed(Span::from_secs(20)).zeros();
+    for (from, to) in lot.across.iter().chain([&lot.through]) {
+        sim.open_between(*from as usize, *to as usize, timed, Plan::sink().zeros());
+    }
+    sim.run_for(Span::from_secs(20));
+    for link in links {
+        let share = sim.link(link).stats().delivered_bytes as f64 / 20.0 / 1.25e6;
+        assert!((0.9..=1.0).contains(&share), "link {link} carries {share}");
+    }
+}
+
+/// A request over 250 ms of satellite, 5 ms of ground and 1 ms of home: handshake, request and response take two round
+/// trips of 512 ms and what the thin return path needs for the request.
+#[test]
+fn a_satellite_hop_takes_its_time() {
+    let hop = Duplex { there: megabits(1, 250, 100), back: megabits(40, 250, 100) };
+    let net = satellite(hop, Duplex::delay(millis(1)), Duplex::delay(millis(5)));
+    let (home, ground) = (net.ends.0 as usize, net.ends.1 as usize);
+    let mut sim = Sim::new(Setup::new(1, net.topology));
+    let (client, _) = sim.open_between(home, ground, Plan::requests(1, 400, 1_000), Plan::responses(1, 400, 1_000));
+    assert!(sim.run(Span::from_secs(5), |sim| sim.session(client).read == 1_000));
+    let taken = sim.now() - Time::ZERO;
+    assert!((millis(1_024)..millis(1_036)).contains(&taken), "{taken}");
+}
+
+/// RFC 9293 knows nothing of ticks: whatever a host's timers are good to, arrivals are not moved.
+#[test]
+fn timers_fire_at_ticks_and_packets_arrive_when_they_do() {
+    for tick in [None, Some(Span::from_micros(500)), Some(millis(1)), Some(Span::from_micros(15_600))] {
+        let mut setup = Setup::symmetric(1, megabits(3, 7, 30));
+        setup.hosts.iter_mut().for_each(|host| host.timer_tick = tick);
+        let mut sim = Sim::new(setup);
+        let (client, server) = sim.open(Plan::bulk(200_000), Plan::sink());
+        let (mut timers, mut off_tick) = (0, 0);
+        while !sim.all_done() {
+            let step = sim.step().expect("something is left to do");
+            if let Step::Timer(_) = step {
+                timers += 1;
+                let tick = tick.unwrap_or(Span::from_micros(500));
+                off_tick += u32::from(!sim.now().as_nanos().is_multiple_of(tick.as_nanos()));
+            }
+        }
+        assert!(timers > 10 && (off_tick > 0) == tick.is_none(), "{tick:?}: {off_tick} of {timers}");
+        assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+    }
+}
+
+#[test]
+fn cross_traffic_arrives_in_full_or_is_dropped() {
+    let net = chain([Duplex::delay(millis(1)), Duplex::symmetric(megabits(1, 10, 20))]);
+    let (from, to) = (net.ends.0 as usize, net.ends.1 as usize);
+    let narrow = net.links[1].0;
+    let mut sim = Sim::new(Setup::new(1, net.topology));
+    let rate = Rate::from_bits_per_sec(2_000_000);
+    // Twice the rate of the link: 100 packets of 500 bytes a second more than the other hundred and 20 that wait.
+    let cbr = sim.add_traffic(from, to, Source::cbr(Time::ZERO, rate, 500), at(1_000));
+    let poisson =
+        sim.add_traffic(to, from, Source::poisson(Time::ZERO, rate.mul_f64(0.25), 500, Random::new(1, 1)), at(1_000));
+    sim.run_for(Span::from_secs(3));
+    let (cbr, poisson) = (sim.traffic(cbr), sim.traffic(poisson));
+    assert_eq!((cbr.sent, cbr.sent_bytes), (500, 250_000));
+    let dropped = sim.link(narrow).stats().all().dropped_total();
+    assert_eq!(cbr.received + dropped, 500);
+    // 250 leave within the second, 20 wait then, one is being sent.
+    assert!((270..=272).contains(&cbr.received), "{}", cbr.received);
+    assert!(poisson.sent > 80 && poisson.received == poisson.sent);
+}
+
+/// A recorded exchange takes the time of its pauses and of its way: opened at 2 s; handshake 20 ms; 100 bytes at once,
+/// there after 30 ms; an answer 300 ms later, there after 340 ms; a second request after another 500 ms.
+#[test]
+fn a_connection_vector_is_replayed() {
+    let adu = |from, after_send, after_receive, bytes| Adu {
+        from,
+        after_send: millis(after_send),
+        after_receive: millis(after_receive),
+        bytes,
+    };
+    let (a, b) = (Side::Initiator, Side::Acceptor);
+    let adus = vec![adu(a, 0, 0, 100), adu(b, 0, 300, 1_000), adu(a, 0, 500, 200), adu(b, 0, 0, 10)];
+    let vector = ConnectionVector::new(at(2_000), Exchange::Sequential(adus));
+    let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(millis(10))));
+    let (client, server) = sim.replay(0, 1, &vector);
+    assert!(sim.run(Span::from_secs(9), |sim| sim.find(client).is_some_and(|session| session.read == 1_000)));
+    assert_eq!(sim.now(), at(2_340));
+    assert!(sim.run(Span::from_secs(9), |sim| sim.session(server).read == 300));
+    assert_eq!(sim.now(), at(2_850));
+    assert!(sim.run(Span::from_secs(9), Sim::all_done));
+    assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+    assert_eq!(sim.session(client).read, 1_010);
+}
+
+#[test]
+fn a_workload_opens_connection_after_connection() {
+    let rate = Rate::from_bits_per_sec(10_000_000);
+    let mut sim = Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
+    let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
+    let http = HttpWorkload::new(Time::ZERO, rate, 0.5, responses, Random::new(3, 9));
+    let asked: Vec<_> = http.clone().take_while(|transfer| transfer.at < at(10_000)).collect();
+    let workload = sim.add_workload(0, 1, http.map(|transfer| exchange_of(&transfer)), at(10_000));
+    assert!(sim.run(Span::from_secs(60), Sim::all_done));
+    let opened = sim.opened_by(workload);
+    assert_eq!(opened.len(), asked.len());
+    for ((client, server), transfer) in opened.iter().zip(&asked) {
+        let (client, server) = (sim.session(*client), sim.session(*server));
+        assert!(client.ended_well() && client.opened_at == transfer.at);
+        assert_eq!((server.read, client.read), (transfer.request, transfer.response));
+    }
+}
+
+/// On for 100 ms, off for 400: something is in flight during the first fifth of each half second, and nothing during the
+/// second half.
+#[test]
+fn bursts_come_and_go_and_a_series_shows_them() {
+    let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(millis(5))).configure(|config| {
+        config.notsent_lowat = Some(20_000);
+        config.max_cwnd = 30_000;
+    }));
+    let (client, _) = sim.open(Plan::bursts(u64::MAX, millis(100), millis(400)), Plan::sink());
+    let sampled = sim.record(client, Some(0), Sampling::Every(millis(50)));
+    let changes = sim.record(client, Some(0), Sampling::Event);
+    sim.run_for(Span::from_secs(3));
+    let (sampled, changes) = (sim.series(sampled), sim.series(changes));
+    assert!(sampled.len() == 61 && changes.len() > 100, "{} {}", sampled.len(), changes.len());
+    // From the establishment at 10 ms on.
+    for (time, in_flight) in sampled.time.iter().zip(&sampled.in_flight).skip(2) {
+        let place = (time.as_nanos() / 1_000_000 + 490) % 500;
+        // What was in the send buffer when a burst ended goes on its way afterwards.
+        let is_right = if place < 100 { in_flight.0 > 0 } else { place < 250 || in_flight.0 == 0 };
+        assert!(is_right, "{time}: {in_flight}");
+    }
+    let mut text = Vec::new();
+    sampled.write_csv(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 1 + sampled.len());
+    assert!(lines.iter().all(|line| line.split(',').count() == 7));
+    assert!(lines[2].starts_with("0.050000000,"), "{}", lines[2]);
+}
