@@ -4,7 +4,7 @@ use longhaul_units::Bytes;
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
 use crate::registry::{Entry, Make, Safety, Slot};
-use crate::{Ack, Detection, Path, SegmentKind, Sent};
+use crate::{Ack, Detection, Episode, Path, SegmentKind, Sent};
 
 /// The recovery in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -67,8 +67,9 @@ impl Prr {
             }
             self.allowance(ack, path.mss)
         };
-        if self.out == 0 {
-            // The first retransmission is due at once; less than a segment would not let it leave.
+        if self.out == 0 && ack.episode != Episode::None {
+            // The first retransmission is due at once; less than a segment would not let it leave. A congestion mark
+            // calls for none.
             allowed = allowed.max(path.mss.0);
         }
         window.cwnd = ack.in_flight.as_f64() + allowed as f64;

@@ -44,6 +44,7 @@ impl Repair {
         ack.delivered = segments(says.delivered);
         ack.newly_lost = segments(says.lost);
         ack.cumulative = segments(says.cumulative);
+        ack.episode = Episode::In;
         ack
     }
 
@@ -104,6 +105,16 @@ fn a_burst_of_losses_conserves_segments_then_grows_to_the_target() {
     let rest = repair.acks(6, Says { delivered: 1, lost: 0, cumulative: 1 });
     assert_eq!(rest, [2, 2, 2, 1, 1, 1]);
     assert_eq!(repair.in_flight, segments(10));
+}
+
+/// After a congestion mark there is nothing to retransmit: what is in flight shrinks from the first ACK on.
+#[test]
+fn a_mark_forces_nothing() {
+    let mut ack = Ack::new(Time::ZERO);
+    (ack.prior_in_flight, ack.in_flight, ack.delivered) = (segments(10), segments(9), segments(1));
+    let mut window = Window::new(segments(10).as_f64());
+    Prr::new().enter(segments(1).as_f64(), &ack, &Path::new(MSS), &mut window);
+    assert!(window.cwnd < (ack.in_flight + MSS).as_f64(), "{}", window.cwnd);
 }
 
 /// RFC 9937, section 6.2: the retransmission leaves at once, whatever the proportion says.
