@@ -56,8 +56,7 @@ fn random_losses_are_not_taken_for_spurious() {
     }
 }
 
-/// A short outage loses a whole flight, and the probe of its tail shows it when nothing is in flight: the repair grows
-/// from round trip to round trip although it is paced.
+/// A short outage loses much or all of a flight. What follows is repaired, and the rate is back, within two seconds.
 #[test]
 fn an_outage_is_over_soon_after_its_end() {
     let at = |millis| Time::ZERO + Span::from_millis(millis);

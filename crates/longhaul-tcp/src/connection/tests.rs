@@ -225,3 +225,27 @@ fn a_long_recovery_is_not_taken_for_spurious() {
     assert_eq!((info.spurious_recoveries, info.timeouts), (0, 0));
     assert!(info.recoveries <= 2, "{}", info.recoveries);
 }
+
+/// The pace of a repair goes by the window that it leads to, not by what the last ACK let go.
+#[test]
+fn recovery_is_paced_by_where_it_leads() {
+    let mut net = Net::new(Span::from_millis(50));
+    let (a, b) = net.connect(Config::default());
+    let mut seen = std::collections::HashSet::new();
+    net.lose = Box::new(move |_, from, datagram| {
+        let is_new = from == 0 && datagram.len() > 1000 && seen.insert(datagram[4..8].to_vec());
+        is_new && (600..1200).contains(&seen.len()) && seen.len() % 8 != 0
+    });
+    let info = |net: &Net| net.ends[0].connection(a).unwrap().info(net.now);
+    net.run_until(Span::from_secs(10), |net| {
+        net.ends[0].drive(net.now, a, |c| while c.write(&[7; 64 << 10]).is_ok() {});
+        net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok() {});
+        net.pump();
+        let info = info(net);
+        info.recovery == "recovery" && info.ssthresh.is_some_and(|ssthresh| info.cwnd.0 * 13 / 10 < ssthresh.0)
+    });
+    let info = info(&net);
+    let least = info.ssthresh.unwrap().as_f64() / info.srtt.unwrap().as_secs_f64();
+    let rate = info.pacing_rate.unwrap().as_bytes_per_sec() as f64;
+    assert!(rate >= least, "{rate} of {least} bytes a second");
+}
