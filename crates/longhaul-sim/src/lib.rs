@@ -5,7 +5,7 @@
 //! [topology](longhaul_link::topology) with a [`Host`] at each node that is no router. Connections are opened between
 //! any two hosts, now or later, with an application at each end that follows its [`Plan`]; cross traffic and whole
 //! workloads are [added](Sim::add_traffic). [`Tap`]s watch every datagram: a [`Pcap`] writes them to a file. A
-//! [`Series`] holds what a sender did over time.
+//! [`Series`] holds what a sender did over time, a [`Qlog`] writes the events of one end of a connection.
 //!
 //! Two hosts and a bottleneck each way:
 //!
@@ -53,6 +53,7 @@ mod packet;
 mod pattern;
 mod pcap;
 mod plan;
+mod qlog;
 mod queue;
 mod script;
 mod series;
@@ -66,6 +67,7 @@ pub use packet::{Packet, UDP_HEADER, ip_header};
 pub use pattern::Pattern;
 pub use pcap::Pcap;
 pub use plan::{Begin, Close, Content, OnOff, Plan, Turn};
+pub use qlog::Qlog;
 pub use queue::Queue;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;

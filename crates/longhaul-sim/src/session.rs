@@ -16,6 +16,8 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct Session {
     /// Its connection.
     pub id: ConnId,
+    /// Whether it opened the connection.
+    pub is_client: bool,
     /// What it does.
     pub plan: Plan,
     /// What it writes.
@@ -57,9 +59,10 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(now: Time, id: ConnId, role: Role) -> Self {
-        let Role { flow, plan, writes, reads, script } = role;
+        let Role { is_client, flow, plan, writes, reads, script } = role;
         Self {
             id,
+            is_client,
             plan,
             writes,
             reads,
@@ -204,6 +207,7 @@ impl Session {
 /// What a session does at its end of a connection, before there is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Role {
+    pub(crate) is_client: bool,
     pub(crate) flow: u32,
     pub(crate) plan: Plan,
     pub(crate) writes: Pattern,

@@ -8,6 +8,7 @@ use longhaul_units::{Span, Time};
 
 use crate::host::{Desk, Host};
 use crate::packet::Packet;
+use crate::qlog::Qlogs;
 use crate::queue::Queue;
 use crate::series::Recorder;
 use crate::session::{Role, Session};
@@ -15,6 +16,7 @@ use crate::setup::{Setup, SetupError};
 use crate::tap::{Sighting, Tap, TraceHash};
 
 mod open;
+mod qlog;
 mod traffic;
 
 use open::Opening;
@@ -62,6 +64,13 @@ enum Event {
     Sample(u32),
 }
 
+/// Who looks at every event of a host: a time series, a log, by their numbers.
+#[derive(Clone, Copy)]
+pub(crate) enum Follower {
+    Series(u32),
+    Qlog(u32),
+}
+
 /// What is next.
 #[derive(Clone, Copy)]
 enum Next {
@@ -103,8 +112,9 @@ pub struct Sim {
     traffic: Vec<Traffic>,
     workloads: Vec<Workload>,
     pub(crate) recorders: Vec<Recorder>,
-    /// Recorders that look at every event of a host.
-    followers: Vec<(u32, u32)>,
+    qlogs: Qlogs,
+    /// Who looks at every event of a host.
+    followers: Vec<(u32, Follower)>,
 }
 
 impl Sim {
@@ -165,6 +175,7 @@ impl Sim {
             traffic: Vec::new(),
             workloads: Vec::new(),
             recorders: Vec::new(),
+            qlogs: Qlogs::default(),
             followers: Vec::new(),
         })
     }
@@ -405,6 +416,9 @@ impl Sim {
             if self.hosts[place as usize].hear() {
                 self.accept(place);
             }
+            if !self.followers.is_empty() {
+                self.log_states(place);
+            }
             // What an application says at once goes with the acknowledgment.
             let any_ran = self.hosts[place as usize].run_sessions(self.now);
             if !any_ran && !first {
@@ -437,8 +451,8 @@ impl Sim {
         });
     }
 
-    pub(crate) fn add_follower(&mut self, node: usize, recorder: u32) {
-        self.followers.push((self.place(node) as u32, recorder));
+    pub(crate) fn add_follower(&mut self, node: usize, follower: Follower) {
+        self.followers.push((self.place(node) as u32, follower));
     }
 
     pub(crate) fn plan_sample(&mut self, at: Time, recorder: u32) {
@@ -448,8 +462,15 @@ impl Sim {
     /// After anything happened to a host.
     fn follow(&mut self, place: u32) {
         for index in 0..self.followers.len() {
-            if let Some(&(_, recorder)) = self.followers.get(index).filter(|(host, _)| *host == place) {
-                self.add_row(recorder, true);
+            let (host, follower) = self.followers[index];
+            match follower {
+                _ if host != place => {}
+                Follower::Series(number) => self.add_row(number, true),
+                Follower::Qlog(number) => {
+                    if !self.sample_qlog(number) {
+                        self.followers[index].0 = ROUTER;
+                    }
+                }
             }
         }
     }

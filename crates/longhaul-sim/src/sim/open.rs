@@ -98,8 +98,15 @@ impl Sim {
         let key = 2 * u64::from(self.flows);
         self.flows += 1;
         let (up, down) = (Pattern::new(key), Pattern::new(key + 1));
-        let role = |(plan, script), writes, reads| Role { flow: self.flows, plan, writes, reads, script };
-        let (client, server) = (role(client, up, down), role(server, down, up));
+        let role = |is_client, (plan, script), writes, reads| Role {
+            is_client,
+            flow: self.flows,
+            plan,
+            writes,
+            reads,
+            script,
+        };
+        let (client, server) = (role(true, client, up, down), role(false, server, down, up));
         let number = self.sessions.len() as u32;
         self.sessions.extend([None, None]);
         let ids = (SessionId { host: from, number }, SessionId { host: to, number: number + 1 });
@@ -118,6 +125,9 @@ impl Sim {
         let peer = self.hosts[to as usize].address;
         let (index, source) = self.connect(from, peer, client).expect("a port is left");
         self.sessions[number as usize] = Some((from, index as u32));
+        if self.qlogs.any_waits() {
+            self.begin_qlogs_between([(number, source), (server.1, peer)]);
+        }
         // A connection from this address that never came about is not waited for any more.
         if self.expected.insert((to, source), server).is_none() {
             self.waiting += 1;
@@ -162,7 +172,7 @@ impl Sim {
     ) -> Option<SessionId> {
         let (place, peer) = (self.place(from) as u32, self.host(to).address);
         self.flows += 1;
-        let role = Role { flow: self.flows, plan, writes, reads, script: None };
+        let role = Role { is_client: true, flow: self.flows, plan, writes, reads, script: None };
         let (index, _) = self.connect_from(place, 0, peer, &role)?;
         let number = self.sessions.len() as u32;
         self.sessions.push(Some((place, index as u32)));
@@ -176,7 +186,8 @@ impl Sim {
     /// If there is no host at that node.
     pub fn expect(&mut self, node: usize, plan: Plan, writes: Pattern, reads: Pattern) {
         let place = self.place(node) as u32;
-        self.any_expected.entry(place).or_default().push_back(Role { flow: 0, plan, writes, reads, script: None });
+        let role = Role { is_client: false, flow: 0, plan, writes, reads, script: None };
+        self.any_expected.entry(place).or_default().push_back(role);
         self.waiting += 1;
     }
 

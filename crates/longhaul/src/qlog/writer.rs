@@ -9,7 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use longhaul_qlog::{Sink, write_record};
 use serde::Serialize;
+
+use super::Path;
 
 /// Records are handed to the thread in pieces of this size.
 const CHUNK: usize = 64 << 10;
@@ -20,9 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Between looks at a queue that is full.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A log as its maker has it: what is not yet with the writing thread.
-#[derive(Debug, Default)]
-pub(super) struct Log {
+/// A log's records as their maker has them: what is not yet with the writing thread.
+#[derive(Debug)]
+pub(super) struct Records {
+    path: Path,
     /// `None` until the name is known.
     file: Option<Arc<LogFile>>,
     records: Vec<u8>,
@@ -30,47 +34,43 @@ pub(super) struct Log {
     failed: bool,
 }
 
-impl Log {
-    /// Names the file. What was recorded before comes after what `begin` records.
-    pub(super) fn open(&mut self, path: PathBuf, begin: impl FnOnce(&mut Self)) {
-        let early = std::mem::take(&mut self.records);
-        begin(self);
-        self.records.extend_from_slice(&early);
-        self.file = Some(Arc::new(LogFile { path, file: Mutex::new(None), failed: AtomicBool::new(false) }));
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.file.is_some()
-    }
-
-    /// Whether the disk failed: the log has ended.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failed || self.file.as_ref().is_some_and(|file| file.failed.load(Ordering::Relaxed))
-    }
-
-    /// Appends a record of RFC 7464: the separator, the text, a line feed. `false` if there was no room for it.
-    pub(super) fn record(&mut self, value: &impl Serialize) -> bool {
+impl Sink for Records {
+    fn record(&mut self, record: &impl Serialize) -> bool {
         if self.records.len() >= CHUNK && !self.hand_over() {
             self.dropped += 1;
             return false;
         }
-        let start = self.records.len();
-        self.records.push(0x1e);
-        if let Err(error) = serde_json::to_writer(&mut self.records, value) {
+        let written = write_record(&mut self.records, record);
+        if let Err(error) = &written {
             tracing::error!(%error, "a record of the qlog cannot be written as JSON");
-            self.records.truncate(start);
-            return false;
         }
-        self.records.push(b'\n');
-        true
+        written.is_ok()
     }
 
-    /// How many records found no room since this was last asked, if there is room again.
-    pub(super) fn take_dropped(&mut self) -> Option<u64> {
+    fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self)) {
+        let early = std::mem::take(&mut self.records);
+        beginning(self);
+        self.records.extend_from_slice(&early);
+        let path = self.path.of(file_name);
+        self.file = Some(Arc::new(LogFile { path, file: Mutex::new(None), failed: AtomicBool::new(false) }));
+    }
+
+    fn take_dropped(&mut self) -> Option<u64> {
         if self.dropped == 0 || (self.records.len() >= CHUNK && !self.hand_over()) {
             return None;
         }
         Some(std::mem::take(&mut self.dropped))
+    }
+
+    /// Whether the disk failed.
+    fn is_over(&self) -> bool {
+        self.failed || self.file.as_ref().is_some_and(|file| file.failed.load(Ordering::Relaxed))
+    }
+}
+
+impl Records {
+    pub(super) fn to(path: Path) -> Self {
+        Self { path, file: None, records: Vec::new(), dropped: 0, failed: false }
     }
 
     /// Gives what there is to the thread. Whether it took it.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A time since the Unix epoch as RFC 3339 writes it, in UTC, to the millisecond.
-pub(super) fn rfc3339(since_epoch: Duration) -> String {
+pub(crate) fn rfc3339(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);

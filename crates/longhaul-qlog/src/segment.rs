@@ -8,7 +8,7 @@ const LEFT_OUT: usize = 8;
 
 /// What `segment_sent` and `segment_received` say. Numbers are as on the wire: not unwrapped, windows not scaled.
 #[derive(Debug, serde::Serialize)]
-pub(super) struct Segment<'a> {
+pub(crate) struct Segment<'a> {
     header: Fields<'a>,
     /// Nothing of it is new.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -36,7 +36,7 @@ struct Fields<'a> {
 
 impl<'a> Segment<'a> {
     /// `offset` is where the payload of `payload_length` bytes begins in the datagram, `ecn` the two bits.
-    pub(super) fn new(header: &'a Header, offset: usize, payload_length: usize, ecn: u8) -> Self {
+    pub(crate) fn new(header: &'a Header, offset: usize, payload_length: usize, ecn: u8) -> Self {
         let acknowledges = header.flags.contains(Flags::ACK);
         Self {
             header: Fields {
@@ -54,7 +54,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    pub(super) fn retransmitted(mut self, retransmission: bool) -> Self {
+    pub(crate) fn retransmitted(mut self, retransmission: bool) -> Self {
         self.retransmission = retransmission;
         self
     }
@@ -110,11 +110,11 @@ impl Serialize for Blocks<'_> {
 
 /// The end of what was sent so far, by which retransmissions are known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent(Option<u32>);
+pub(crate) struct Sent(Option<u32>);
 
 impl Sent {
     /// Takes note of a segment; whether all that it has in the sequence space was sent before.
-    pub(super) fn repeats(&mut self, header: &Header, payload_length: usize) -> bool {
+    pub(crate) fn repeats(&mut self, header: &Header, payload_length: usize) -> bool {
         let len = header.sequence_len(payload_length as u32);
         if len == 0 {
             return false;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// What `recovery_metrics_updated` says; a field is left out if it has not changed, or is not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     #[serde(skip_serializing_if = "Option::is_none")]
     min_rtt: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,11 +40,21 @@ pub(super) struct Metrics {
     #[serde(skip_serializing_if = "Option::is_none")]
     startup_phase: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) limited_by: Option<&'static str>,
+    pub(crate) limited_by: Option<&'static str>,
+}
+
+/// What a sender can be limited by, in the order of [`Info::limited`].
+const LIMITS: [&str; 6] = ["app", "cwnd", "pacing", "peer_window", "send_buffer", "cpu"];
+
+/// What limited the sender most of the time since `before`, if any did.
+pub(crate) fn limited_by(limited: &[Span; 6], before: &[Span; 6]) -> Option<&'static str> {
+    let spans = limited.iter().zip(before).map(|(new, old)| *new - *old);
+    let most = spans.zip(LIMITS).max_by_key(|(span, _)| *span);
+    most.filter(|(span, _)| !span.is_zero()).map(|(_, name)| name)
 }
 
 impl Metrics {
-    pub(super) fn of(info: &Info, limited_by: Option<&'static str>) -> Self {
+    pub(crate) fn of(info: &Info, limited_by: Option<&'static str>) -> Self {
         let millis = |span: Span| span.as_nanos() as f64 / 1e6;
         Self {
             min_rtt: info.min_rtt.map(millis),
@@ -68,7 +78,7 @@ impl Metrics {
     }
 
     /// What differs from `before`.
-    pub(super) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         fn changed<T: PartialEq + Copy>(new: Option<T>, old: Option<T>) -> Option<T> {
             new.filter(|_| new != old)
         }
