@@ -8,7 +8,8 @@
 //!
 //! Time never has to turn the wheel: when the front runs empty, the first occupied slot (found by two bit scans)
 //! moves into it, split over finer levels first if it is crowded. When many timers are set before the horizon, the
-//! later half of the front goes back into the wheel. Both happen at most in proportion to the timers set.
+//! later half of the front goes back into the wheel. Both happen at most in proportion to the timers set. As long as
+//! timers are few, the front has them all, and there is no wheel.
 
 use longhaul_units::Time;
 
@@ -54,7 +55,8 @@ pub struct TimerWheel {
     entries: Vec<Entry>,
     /// Binary heap of the timers before `horizon`. Empty only if the wheel is empty too.
     front: Vec<u32>,
-    wheel: Box<Wheel>,
+    /// Made when it is first needed: it takes 2.5 kB.
+    wheel: Option<Box<Wheel>>,
     /// In ticks: timers before it are in the front, the others in the wheel. Never before the wheel's anchor.
     horizon: u64,
     /// The length of the front that makes it spill.
@@ -99,14 +101,7 @@ impl TimerWheel {
     /// A wheel without timers; deadlines are expected from `now` on, though earlier ones work as well.
     #[must_use]
     pub fn new(now: Time) -> Self {
-        Self {
-            entries: Vec::new(),
-            front: Vec::new(),
-            wheel: Box::new(Wheel::new(tick(now))),
-            horizon: tick(now),
-            spill_at: SPILL_MIN,
-            seq: 0,
-        }
+        Self { entries: Vec::new(), front: Vec::new(), wheel: None, horizon: tick(now), spill_at: SPILL_MIN, seq: 0 }
     }
 
     /// Sets the deadline of timer `id`, whether or not it has one. A deadline in the past expires at the next
@@ -118,16 +113,18 @@ impl TimerWheel {
         if entry.place != UNSET && entry.at == at {
             return;
         }
-        let early = tick(at) < self.horizon;
-        let stays = match entry.place {
-            UNSET => false,
-            IN_WHEEL if !early && self.wheel.slot(entry.tick()) == self.wheel.slot(tick(at)) => true,
-            IN_WHEEL => {
-                self.wheel.unlink(&mut self.entries, id);
-                false
+        let early = self.is_early(tick(at));
+        let stays = match (entry.place, &mut self.wheel) {
+            (UNSET, _) => false,
+            (IN_WHEEL, Some(wheel)) => {
+                let stays = !early && wheel.slot(entry.tick()) == wheel.slot(tick(at));
+                if !stays {
+                    wheel.unlink(&mut self.entries, id);
+                }
+                stays
             }
             _ if early => true,
-            place => {
+            (place, _) => {
                 self.front_remove(place as usize);
                 false
             }
@@ -150,9 +147,18 @@ impl TimerWheel {
                 self.spill();
             }
         } else {
-            self.wheel.link(&mut self.entries, id);
+            let anchor = self.horizon;
+            self.wheel.get_or_insert_with(|| Wheel::new(anchor)).link(&mut self.entries, id);
         }
         self.fill_front();
+    }
+
+    /// Whether a timer of that tick belongs to the front, which a few timers have to themselves.
+    fn is_early(&mut self, tick: u64) -> bool {
+        if tick >= self.horizon && self.front.len() < SPILL_MIN && self.wheel.as_ref().is_none_or(|w| w.is_empty()) {
+            self.horizon = tick + 1;
+        }
+        tick < self.horizon
     }
 
     /// Forgets the deadline of timer `id`, if it has one.
@@ -160,10 +166,10 @@ impl TimerWheel {
         let Some(entry) = self.entries.get(id as usize) else {
             return;
         };
-        match entry.place {
-            UNSET => return,
-            IN_WHEEL => self.wheel.unlink(&mut self.entries, id),
-            place => self.front_remove(place as usize),
+        match (entry.place, &mut self.wheel) {
+            (UNSET, _) => return,
+            (IN_WHEEL, Some(wheel)) => wheel.unlink(&mut self.entries, id),
+            (place, _) => self.front_remove(place as usize),
         }
         self.entries[id as usize].place = UNSET;
         self.fill_front();
@@ -196,7 +202,7 @@ impl TimerWheel {
     /// How many timers are set.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.front.len() + self.wheel.count.iter().sum::<usize>()
+        self.front.len() + self.wheel.as_ref().map_or(0, |wheel| wheel.count.iter().sum())
     }
 
     /// Whether no timer is set.
@@ -216,32 +222,33 @@ impl TimerWheel {
 
     /// Moves the wheel's first slot into the front if that is empty, after splitting the slot while it is crowded.
     fn fill_front(&mut self) {
+        let Some(wheel) = self.wheel.as_mut().filter(|_| self.front.is_empty()) else { return };
         while self.front.is_empty()
-            && let Some((level, index)) = self.wheel.first_slot()
+            && let Some((level, index)) = wheel.first_slot()
         {
             let shift = level as u32 * DIGIT_BITS;
             let above = shift + DIGIT_BITS;
-            let start = (self.wheel.anchor >> above << above) | ((index as u64) << shift);
-            let crowded = level > 0 && self.wheel.is_crowded(&self.entries, level, index);
-            let mut id = self.wheel.take(level, index);
-            self.wheel.anchor = start;
+            let start = (wheel.anchor >> above << above) | ((index as u64) << shift);
+            let crowded = level > 0 && wheel.is_crowded(&self.entries, level, index);
+            let mut id = wheel.take(level, index);
+            wheel.anchor = start;
             // If the slot was split, one of its parts comes next and sets a nearer horizon.
             self.horizon = start + (1 << shift);
             let mut moved = 0;
             while id != NIL {
                 let next = self.entries[id as usize].next;
                 if crowded {
-                    self.wheel.link(&mut self.entries, id);
+                    wheel.link(&mut self.entries, id);
                 } else {
                     self.front.push(id);
                 }
                 moved += 1;
                 id = next;
             }
-            self.wheel.count[level] -= moved;
+            wheel.count[level] -= moved;
             self.spill_at = SPILL_MIN;
-            self.heapify();
         }
+        self.heapify();
     }
 
     /// Gives the later half of the front back to the wheel, if that is worth it.
@@ -252,12 +259,13 @@ impl TimerWheel {
         let (_, &mut median, _) = self.front.select_nth_unstable_by_key(middle, |&id| entries[id as usize].at);
         let bound = self.entries[median as usize].tick();
         // A crowd within one tick cannot be split. Nor may lowering the anchor move more timers than were set since.
-        if bound <= earliest || self.wheel.cost_of_anchor(bound) > self.front.len() {
+        let wheel = self.wheel.get_or_insert_with(|| Wheel::new(bound));
+        if bound <= earliest || wheel.cost_of_anchor(bound) > self.front.len() {
             self.spill_at = 2 * self.front.len();
             self.heapify();
             return;
         }
-        self.wheel.lower_anchor(&mut self.entries, bound);
+        wheel.lower_anchor(&mut self.entries, bound);
         self.horizon = bound;
         let mut kept = 0;
         for index in 0..self.front.len() {
@@ -266,7 +274,7 @@ impl TimerWheel {
                 self.front[kept] = id;
                 kept += 1;
             } else {
-                self.wheel.link(&mut self.entries, id);
+                wheel.link(&mut self.entries, id);
             }
         }
         self.front.truncate(kept);
@@ -336,8 +344,12 @@ impl TimerWheel {
 }
 
 impl Wheel {
-    fn new(anchor: u64) -> Self {
-        Self { heads: [[NIL; SLOTS]; LEVELS], occupied: [0; LEVELS], count: [0; LEVELS], anchor }
+    fn new(anchor: u64) -> Box<Self> {
+        Box::new(Self { heads: [[NIL; SLOTS]; LEVELS], occupied: [0; LEVELS], count: [0; LEVELS], anchor })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.occupied == [0; LEVELS]
     }
 
     fn slot(&self, tick: u64) -> (usize, usize) {

@@ -28,7 +28,8 @@ pub struct Link<T, H = ()> {
     hook: H,
     stats: LinkStats,
     is_hop: bool,
-    config: LinkConfig,
+    /// Apart from what every packet needs: thousands of links share a cache.
+    config: Box<LinkConfig>,
     seed: u64,
     number: u64,
     /// The latest time it was called at.
@@ -66,7 +67,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             hook,
             stats: LinkStats::default(),
             is_hop: config.is_hop,
-            config,
+            config: Box::new(config),
             seed,
             number,
             now: Time::ZERO,
@@ -172,7 +173,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         self.medium.configure(&config, self.seed, self.number.wrapping_mul(STREAMS));
         self.policer = config.policer.map(TokenBucket::new);
         self.is_hop = config.is_hop;
-        self.config = LinkConfig { queue: core::mem::take(&mut self.config.queue), ..config };
+        *self.config = LinkConfig { queue: core::mem::take(&mut self.config.queue), ..config };
         self.transmit(now, now);
         Ok(())
     }
@@ -224,7 +225,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         let sent = self.transmitter.send(start, packet.size, packet.enqueued < start);
         let view = self.view();
         self.hook.egress(start, sent, &mut packet, &view);
-        match self.medium.pass(sent, self.config.overhead.on_link(packet.size), packet) {
+        match self.medium.pass(sent, self.transmitter.on_link(packet.size), packet) {
             Ok(passage) => {
                 self.stats.duplicated += u64::from(passage.duplicated);
                 self.stats.reordered += u64::from(passage.reordered);

@@ -82,6 +82,12 @@ impl Payload for Vec<u8> {
     }
 }
 
+impl<P: Payload> Payload for Box<P> {
+    fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        self.as_mut().bytes_mut()
+    }
+}
+
 impl<P: Payload> Payload for Option<P> {
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.as_mut()?.bytes_mut()

@@ -66,7 +66,7 @@ impl<T> Queue<T> {
             Discipline::DropHead => single(Policy::Head),
             Discipline::Priority(classes) => Kind::Priority(Box::new(Priority::new(classes.clone()))),
             Discipline::Threshold(threshold) => single(Policy::Threshold(*threshold)),
-            Discipline::CoDel(config) => single(Policy::CoDel(CoDel::new(*config))),
+            Discipline::CoDel(config) => single(Policy::CoDel(Box::new(CoDel::new(*config)))),
             Discipline::Red(config) => single(Policy::Red(Box::new(Red::new(*config, typical, random)))),
             Discipline::Pie(config) => single(Policy::Pie(Box::new(Pie::new(*config, random)))),
             Discipline::DualPi2(config) => Kind::Dual(Box::new(DualPi2::new(*config))),

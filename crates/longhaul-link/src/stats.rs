@@ -87,20 +87,27 @@ pub struct ClassStats {
     pub marked: u64,
     /// Time from entering the queue until transmission began, of the packets that were transmitted.
     pub sojourn: Histogram,
-    dropped: [u64; Cause::ALL.len()],
+    /// By cause. Most links drop nothing.
+    dropped: Option<Box<[u64; Cause::ALL.len()]>>,
 }
 
 impl ClassStats {
     /// Packets dropped for this reason.
     #[must_use]
     pub fn dropped(&self, cause: Cause) -> u64 {
-        self.dropped[cause as usize]
+        self.dropped.as_ref().map_or(0, |dropped| dropped[cause as usize])
     }
 
     /// Packets dropped for any reason.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {
-        self.dropped.iter().sum()
+        self.dropped.iter().flat_map(|dropped| dropped.iter()).sum()
+    }
+
+    fn add_dropped(&mut self, cause: Cause, more: u64) {
+        if more > 0 {
+            self.dropped.get_or_insert_default()[cause as usize] += more;
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -110,8 +117,8 @@ impl ClassStats {
         self.sent_bytes += other.sent_bytes;
         self.marked += other.marked;
         self.sojourn.merge(&other.sojourn);
-        for (mine, theirs) in self.dropped.iter_mut().zip(&other.dropped) {
-            *mine += theirs;
+        for cause in Cause::ALL {
+            self.add_dropped(cause, other.dropped(cause));
         }
     }
 }
@@ -195,7 +202,7 @@ impl LinkStats {
     }
 
     pub(crate) fn dropped(&mut self, class: u8, cause: Cause) {
-        self.class_mut(class).dropped[cause as usize] += 1;
+        self.class_mut(class).add_dropped(cause, 1);
     }
 
     #[inline]
@@ -209,6 +216,8 @@ impl LinkStats {
     fn class_mut(&mut self, class: u8) -> &mut ClassStats {
         let class = usize::from(class).min(MAX_CLASSES - 1);
         if class >= self.classes.len() {
+            // Most links have one class, and there may be thousands of links.
+            self.classes.reserve_exact(class + 1 - self.classes.len());
             self.classes.resize(class + 1, ClassStats::default());
         }
         &mut self.classes[class]

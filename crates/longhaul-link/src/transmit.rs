@@ -60,12 +60,18 @@ impl Transmitter {
     /// of a nanosecond.
     #[inline]
     pub(crate) fn send(&mut self, at: Time, size: u32, waited: bool) -> Time {
-        let bytes = self.overhead.on_link(size);
+        let bytes = self.on_link(size);
         match &mut self.pace {
             Pace::Unlimited(_) => at,
             Pace::Constant(constant) => constant.send(at, bytes, waited),
             Pace::Trace(recorded) => recorded.send(bytes + u64::from(TUN_PREFIX)),
         }
+    }
+
+    /// Bytes that a packet of `size` takes on the link.
+    #[inline]
+    pub(crate) fn on_link(&self, size: u32) -> u64 {
+        self.overhead.on_link(size)
     }
 
     /// Whether a packet is always sent at once, so that nothing ever waits.

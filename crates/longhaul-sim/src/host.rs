@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointEvent, SegmentMeta, Tuple};
 use longhaul_units::{Span, Time};
 
@@ -46,41 +47,32 @@ pub struct Host {
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     batch: Batch,
-    /// Buffers of packets that arrived, to be used again.
-    buffers: Vec<Vec<u8>>,
-    /// Room for a header, and zeros.
-    datagram: Vec<u8>,
-    /// What stood in the room was longer than it.
-    is_spoiled: bool,
+    /// Packets that arrived, to be used again.
+    spare: Spare,
 }
 
-/// Buffers kept: more than are used between two arrivals.
-const MAX_BUFFERS: usize = 256;
-/// Bytes of the longest header: 12 and 40 of options, and some.
-const HEADER_ROOM: usize = 64;
+/// The boxes are what is used again.
+type Spare = Vec<Box<Packet>>;
+
+/// Packets kept: more than are used between two arrivals.
+const MAX_SPARE: usize = 256;
+/// As many as a datagram may have.
+static ZEROS: [u8; u16::MAX as usize] = [0; u16::MAX as usize];
 
 impl Desk {
-    /// The datagram of a packet that comes with zeros.
-    fn datagram(&mut self, packet: &Packet) -> &[u8] {
-        let (header, zeros) = (packet.payload.as_slice(), packet.zeros as usize);
-        let room = HEADER_ROOM.max(header.len());
-        if std::mem::replace(&mut self.is_spoiled, room > HEADER_ROOM) {
-            self.datagram.clear();
+    /// Takes back a packet that nobody needs any more.
+    pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(packet);
         }
-        if self.datagram.len() < room + zeros {
-            self.datagram.resize(room + zeros, 0);
-        }
-        let start = room - header.len();
-        self.datagram[start..room].copy_from_slice(header);
-        &self.datagram[start..room + zeros]
     }
 
-    /// Takes back the buffer of a packet that nobody needs any more.
-    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
-        if self.buffers.len() < MAX_BUFFERS && buffer.capacity() > 0 {
-            buffer.clear();
-            self.buffers.push(buffer);
-        }
+    fn packet(spare: &mut Spare, packet: Packet) -> Box<Packet> {
+        let Some(mut place) = spare.pop() else { return Box::new(packet) };
+        let mut payload = std::mem::take(&mut place.payload);
+        payload.clear();
+        *place = Packet { payload, ..packet };
+        place
     }
 }
 
@@ -165,7 +157,7 @@ impl Host {
     }
 
     /// Receives at `now` what arrived `at` some time before, if the host slept. Whether it was for this host.
-    pub(crate) fn receive(&mut self, now: Time, at: Time, packet: &Packet, desk: &mut Desk) -> bool {
+    pub(crate) fn receive(&mut self, now: Time, at: Time, packet: &Packet) -> bool {
         if packet.to.ip() != self.address.ip() {
             return false;
         }
@@ -173,11 +165,14 @@ impl Host {
         let mut segment = SegmentMeta::default();
         segment.ecn = packet.ecn;
         segment.rx_time = Some(self.clock(at));
-        let datagram = if packet.zeros == 0 { packet.payload.as_slice() } else { desk.datagram(packet) };
-        let mut meta = DatagramMeta::new(packet.from, datagram.len());
+        let mut meta = DatagramMeta::new(packet.from, packet.payload_len());
         meta.tuple = self.tuple_from(distance, packet.from);
         meta.segment = segment;
-        self.endpoint.handle_datagram(self.clock(now), &meta, datagram, None);
+        let clock = self.clock(now);
+        match ZEROS.get(..packet.zeros as usize).filter(|zeros| !zeros.is_empty()) {
+            Some(zeros) => self.endpoint.handle_parts(clock, &meta, &packet.payload, &Bytes::from_static(zeros)),
+            None => self.endpoint.handle_datagram(clock, &meta, &packet.payload, None),
+        }
         true
     }
 
@@ -269,9 +264,9 @@ impl Host {
     }
 
     /// Everything the endpoint wants to send now.
-    pub(crate) fn transmit(&mut self, now: Time, desk: &mut Desk, mut send: impl FnMut(Packet, u32)) {
+    pub(crate) fn transmit(&mut self, now: Time, desk: &mut Desk, mut send: impl FnMut(Box<Packet>, u32)) {
         let clock = self.clock(now);
-        let Desk { batch, buffers, .. } = desk;
+        let Desk { batch, spare } = desk;
         while let Some(to) = self.endpoint.poll_transmit(clock, batch, MAX_SEGMENTS) {
             let (from, ecn, dscp) = (self.source(&to.tuple), Ecn::from(batch.ecn), batch.dscp);
             let session = to.connection.and_then(|id| self.session_of(id));
@@ -281,14 +276,16 @@ impl Host {
             for segment in &batch.segments {
                 let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
                 headers = rest;
-                let mut payload = buffers.pop().unwrap_or_default();
                 let zeros = if is_zeros { u32::from(segment.payload_len) } else { 0 };
+                let packet = Packet { from, to: to.tuple.remote, ecn, dscp, payload: Vec::new(), zeros };
+                let mut packet = Desk::packet(spare, packet);
+                let payload = &mut packet.payload;
                 payload.extend_from_slice(header);
                 if let Some(id) = to.connection.filter(|_| segment.payload_len > 0 && !is_zeros) {
                     payload.reserve(usize::from(segment.payload_len));
                     self.endpoint.payload(id, segment, |part| payload.extend_from_slice(part));
                 }
-                send(Packet { from, to: to.tuple.remote, ecn, dscp, payload, zeros }, flow);
+                send(packet, flow);
             }
         }
     }

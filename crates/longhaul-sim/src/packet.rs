@@ -17,6 +17,9 @@ pub const fn ip_header(address: &IpAddr) -> usize {
     }
 }
 
+/// What links carry: a packet apart from what is moved from queue to queue, or nothing but a size in cross traffic.
+pub type Parcel = Option<Box<Packet>>;
+
 /// A UDP datagram on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -28,9 +31,9 @@ pub struct Packet {
     pub ecn: Ecn,
     /// The DiffServ codepoint of its IP header.
     pub dscp: u8,
-    /// UDP payload: a segment. Empty in cross traffic, which is nothing but a size.
+    /// UDP payload: a segment.
     pub payload: Vec<u8>,
-    /// So many zeros follow, which nobody has to carry: streams of [zeros](crate::Content::Zeros), cross traffic.
+    /// So many zeros follow, which nobody has to carry: streams of [zeros](crate::Content::Zeros).
     pub zeros: u32,
 }
 
@@ -48,14 +51,9 @@ impl Packet {
     }
 
     /// For a network that takes it to `node`.
-    pub(crate) fn addressed(self, node: u32, flow: u32) -> longhaul_link::Packet<Self> {
+    pub(crate) fn addressed(self: Box<Self>, node: u32, flow: u32) -> longhaul_link::Packet<Parcel> {
         let (ecn, dscp) = (longhaul_link::Ecn::from_bits(ecn_bits(self.ecn)), self.dscp);
-        longhaul_link::Packet::new(self.wire_len() as u32, self).to(node).flow(flow).ecn(ecn).dscp(dscp)
-    }
-
-    /// As it came out of a network, with the mark it got there.
-    pub(crate) fn arrived(packet: longhaul_link::Packet<Self>) -> Self {
-        Self { ecn: Ecn::from_bits(packet.ecn.bits()), ..packet.payload }
+        longhaul_link::Packet::new(self.wire_len() as u32, Some(self)).to(node).flow(flow).ecn(ecn).dscp(dscp)
     }
 }
 

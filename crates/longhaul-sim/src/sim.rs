@@ -4,10 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use longhaul_link::{ConfigError, Hook, Link, LinkConfig, Network, Schedule};
+use longhaul_tcp::Ecn;
 use longhaul_units::{Span, Time};
 
 use crate::host::{Desk, Host};
-use crate::packet::Packet;
+use crate::packet::{Packet, Parcel};
 use crate::qlog::Qlogs;
 use crate::queue::Queue;
 use crate::series::Recorder;
@@ -24,7 +25,7 @@ use traffic::Workload;
 pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
 
 /// Who looks at the packets of a link; most links have nobody.
-pub type LinkHook = Option<Box<dyn Hook<Packet>>>;
+pub type LinkHook = Option<Box<dyn Hook<Parcel>>>;
 
 /// Marks a node that is no host.
 const ROUTER: u32 = u32::MAX;
@@ -92,7 +93,7 @@ pub struct Sim {
     addresses: HashMap<IpAddr, u32>,
     /// Where each host sent to last: most packets go there again.
     routes: Vec<(IpAddr, u32)>,
-    network: Network<Packet, LinkHook>,
+    network: Network<Parcel, LinkHook>,
     /// When each host is due, or some time before.
     schedule: Schedule,
     /// A host that was handed out to be acted upon: when it is due has to be looked up again.
@@ -224,7 +225,7 @@ impl Sim {
     /// # Panics
     /// If there is none of that number.
     #[must_use]
-    pub fn link(&self, number: u32) -> &Link<Packet, LinkHook> {
+    pub fn link(&self, number: u32) -> &Link<Parcel, LinkHook> {
         self.network.link(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
@@ -245,7 +246,7 @@ impl Sim {
     ///
     /// # Panics
     /// If there is no link of that number.
-    pub fn set_hook(&mut self, number: u32, hook: impl Hook<Packet> + 'static) {
+    pub fn set_hook(&mut self, number: u32, hook: impl Hook<Parcel> + 'static) {
         let set = self.network.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
         set.unwrap_or_else(|| panic!("there is no link {number}"));
     }
@@ -345,22 +346,24 @@ impl Sim {
         first
     }
 
-    fn deliver(&mut self, delivery: longhaul_link::Delivery<Packet>) -> Step {
+    fn deliver(&mut self, mut delivery: longhaul_link::Delivery<Parcel>) -> Step {
         let node = delivery.node as usize;
-        if delivery.packet.payload.payload.is_empty() {
-            self.take_traffic(&delivery);
-        } else {
-            self.arrive(node, delivery.at, Packet::arrived(delivery.packet));
+        match delivery.packet.payload.take() {
+            Some(mut packet) => {
+                // With the mark it got on the way.
+                packet.ecn = Ecn::from_bits(delivery.packet.ecn.bits());
+                self.arrive(node, delivery.at, &packet);
+                self.desk.recycle(packet);
+            }
+            None => self.take_traffic(&delivery),
         }
         Step::Packet(node)
     }
 
-    fn arrive(&mut self, node: usize, at: Time, packet: Packet) {
-        self.see(Sighting::Received(node), &packet);
+    fn arrive(&mut self, node: usize, at: Time, packet: &Packet) {
+        self.see(Sighting::Received(node), packet);
         let Some(&place) = self.places.get(node).filter(|place| **place != ROUTER) else { return };
-        let taken = self.hosts[place as usize].receive(self.now, at, &packet, &mut self.desk);
-        self.desk.recycle(packet.payload);
-        if taken {
+        if self.hosts[place as usize].receive(self.now, at, packet) {
             self.settle_place(place);
         }
     }
@@ -368,7 +371,7 @@ impl Sim {
     fn happen(&mut self, at: Time, event: Event) -> Step {
         match event {
             Event::Arrival(node, packet) => {
-                self.arrive(node, at, packet);
+                self.arrive(node, at, &packet);
                 Step::Packet(node)
             }
             Event::Open(opening) => Step::Opened(self.open_planned(*opening)),

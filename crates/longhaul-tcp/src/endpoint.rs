@@ -12,19 +12,17 @@
 //! three times at most unless repeated, and beyond the backlog by a cookie that costs no memory.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use longhaul_cc::TimerWheel;
 use longhaul_units::Time;
-use longhaul_wire::{CheshireCodec, Codec, Header};
+use longhaul_wire::Header;
 
 use crate::config::{Config, EndpointConfig};
-use crate::connection::{Batch, Connection, Event, Payload, Pressure, SegmentMeta, SegmentRef};
+use crate::connection::{Batch, Connection, Event, Pressure, SegmentMeta, SegmentRef};
 use crate::error::HostError;
-use crate::info::add;
 use crate::seq;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
@@ -32,7 +30,9 @@ use crate::timestamps::TimestampClock;
 mod cookie;
 mod keys;
 mod opening;
+mod receiving;
 mod stray;
+mod table;
 #[cfg(test)]
 mod tests;
 mod time_wait;
@@ -41,6 +41,7 @@ use keys::Keys;
 pub use keys::Tuple;
 pub(crate) use keys::socket_secret;
 use stray::Buckets;
+use table::Table;
 use time_wait::{Record, TimeWait};
 
 /// Between the last sequence number of a connection and the first of the next one between the same addresses: a window
@@ -150,7 +151,7 @@ pub struct Endpoint {
     keys: Keys,
     slots: Vec<Option<Box<Slot>>>,
     free: Vec<(u32, u32)>,
-    table: HashMap<Tuple, u32, Keys>,
+    table: Table,
     listener: Option<Listener>,
     time_wait: TimeWait,
     wheel: TimerWheel,
@@ -172,7 +173,7 @@ impl Endpoint {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            table: HashMap::with_hasher(keys.clone()),
+            table: Table::new(keys.clone()),
             listener: None,
             time_wait: TimeWait::new(keys.clone(), config.max_time_wait),
             wheel: TimerWheel::new(now),
@@ -250,7 +251,7 @@ impl Endpoint {
     /// ([`Tuple::joins_two_hosts`]), or if there is no room.
     pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
         let now = self.advance(now);
-        if !tuple.joins_two_hosts() || self.table.contains_key(&tuple) || self.live >= self.config.max_connections {
+        if !tuple.joins_two_hosts() || self.table.find(&tuple).is_some() || self.live >= self.config.max_connections {
             return None;
         }
         let previous = self.time_wait.remove(&tuple);
@@ -334,47 +335,10 @@ impl Endpoint {
         self.stats
     }
 
-    /// Handles datagrams of one sender: one, or several of `meta.stride` bytes that receive offload merged.
-    /// `shared` is the buffer they lie in, if payload may be kept by reference to it.
-    pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
-        let now = self.advance(now);
-        let mut slot = self.table.get(&meta.tuple).copied();
-        for datagram in datagrams.chunks(meta.stride.max(1)) {
-            let Ok((header, offset)) = CheshireCodec::parse(datagram) else {
-                add(&mut self.stats.malformed, 1);
-                continue;
-            };
-            let bytes = datagram.get(offset..).unwrap_or_default();
-            let payload = match shared {
-                Some(shared) => Payload::shared(bytes, shared),
-                None => Payload::copied(bytes),
-            };
-            if slot.is_some_and(|index| self.yields(index, &header)) {
-                slot = None;
-            }
-            if slot.is_none() {
-                // An earlier datagram of the batch may have opened one.
-                slot = self.table.get(&meta.tuple).copied();
-            }
-            if slot.is_none() {
-                slot = self.open_for(now, meta, &header, bytes.len(), datagram.len());
-            }
-            if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
-                slot.connection.handle_segment(now, &meta.segment, &header, payload);
-            }
-        }
-        if let Some(index) = slot {
-            if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
-                slot.connection.finish_batch(now);
-            }
-            self.settle(index);
-        }
-    }
-
     /// The host says something against the path of a connection; see [`Connection::handle_host_error`].
     pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, error: HostError) {
         let now = self.advance(now);
-        if let Some(index) = self.table.get(&tuple).copied() {
+        if let Some(index) = self.table.find(&tuple) {
             if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
                 slot.connection.handle_host_error(now, error);
             }
@@ -545,7 +509,7 @@ impl Endpoint {
             && !self.listener.as_ref().is_some_and(|l| l.ready.iter().any(|id| id.slot == index));
         let over = slot.connection.is_drained();
         let waiting = slot.connection.state() == State::TimeWait && !slot.held;
-        if over && self.table.get(&slot.tuple) == Some(&index) {
+        if over && self.table.find(&slot.tuple) == Some(index) {
             // Its addresses are free, whoever still looks at the connection.
             let tuple = slot.tuple;
             self.table.remove(&tuple);

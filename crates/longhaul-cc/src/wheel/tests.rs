@@ -44,34 +44,40 @@ impl Model {
 }
 
 /// Every timer is where its deadline says, and every count agrees.
-fn check(wheel: &TimerWheel) {
+fn check(timers: &TimerWheel) {
+    let linked = timers.wheel.as_ref().map_or(0, |wheel| check_wheel(timers, wheel));
+    for (index, &id) in timers.front.iter().enumerate() {
+        assert_eq!(timers.entries[id as usize].place as usize, index);
+        assert!(timers.entries[id as usize].tick() < timers.horizon);
+        assert!(timers.key(index.saturating_sub(1) / 2) <= timers.key(index));
+    }
+    assert!(linked == 0 || !timers.front.is_empty());
+    assert_eq!(timers.len(), linked + timers.front.len());
+}
+
+/// The same of the wheel alone; how many timers are in it.
+fn check_wheel(timers: &TimerWheel, wheel: &Wheel) -> usize {
     let mut linked = 0;
     for level in 0..LEVELS {
         let mut on_level = 0;
         for index in 0..SLOTS {
-            let mut id = wheel.wheel.heads[level][index];
-            assert_eq!(wheel.wheel.occupied[level] >> index & 1 == 1, id != NIL);
+            let mut id = wheel.heads[level][index];
+            assert_eq!(wheel.occupied[level] >> index & 1 == 1, id != NIL);
             let mut prev = NIL;
             while id != NIL {
-                let entry = &wheel.entries[id as usize];
+                let entry = &timers.entries[id as usize];
                 assert_eq!((entry.place, entry.prev), (IN_WHEEL, prev));
-                assert!(entry.tick() >= wheel.horizon && entry.tick() >= wheel.wheel.anchor);
-                assert_eq!(wheel.wheel.slot(entry.tick()), (level, index));
+                assert!(entry.tick() >= timers.horizon && entry.tick() >= wheel.anchor);
+                assert_eq!(wheel.slot(entry.tick()), (level, index));
                 on_level += 1;
                 prev = id;
                 id = entry.next;
             }
         }
-        assert_eq!(wheel.wheel.count[level], on_level);
+        assert_eq!(wheel.count[level], on_level);
         linked += on_level;
     }
-    for (index, &id) in wheel.front.iter().enumerate() {
-        assert_eq!(wheel.entries[id as usize].place as usize, index);
-        assert!(wheel.entries[id as usize].tick() < wheel.horizon);
-        assert!(wheel.key(index.saturating_sub(1) / 2) <= wheel.key(index));
-    }
-    assert!(linked == 0 || !wheel.front.is_empty());
-    assert_eq!(wheel.len(), linked + wheel.front.len());
+    linked
 }
 
 #[derive(Clone, Debug)]
@@ -237,4 +243,21 @@ fn order_among_equals_survives_a_cancellation_in_the_heap() {
     check(&wheel);
     let popped: Vec<u32> = core::iter::from_fn(|| wheel.pop_expired(at(900))).collect();
     assert_eq!(popped, [0, 2, 5, 1, 4]);
+}
+
+#[test]
+fn a_few_timers_need_no_wheel() {
+    let mut timers = TimerWheel::new(Time::ZERO);
+    for round in 0..100u64 {
+        for id in 0..SPILL_MIN as u32 - 1 {
+            timers.set(id, Time::from_nanos(round * 1_000_000 + u64::from(id) * 7_919_000_000));
+        }
+    }
+    assert!(timers.wheel.is_none());
+    check(&timers);
+    for id in SPILL_MIN as u32..SPILL_MIN as u32 + 2 {
+        timers.set(id, Time::from_nanos(u64::MAX - 100 + u64::from(id)));
+    }
+    assert!(timers.wheel.is_some());
+    check(&timers);
 }

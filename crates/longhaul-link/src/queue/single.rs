@@ -28,7 +28,7 @@ pub(crate) enum Policy {
     Tail { mark_above: Option<u64> },
     Head,
     Threshold(Threshold),
-    CoDel(CoDel),
+    CoDel(Box<CoDel>),
     Red(Box<Red>),
     Pie(Box<Pie>),
 }

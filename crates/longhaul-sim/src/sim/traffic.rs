@@ -5,7 +5,7 @@ use longhaul_link::{Delivery, Ecn, dscp};
 use longhaul_units::{Span, Time};
 
 use super::{Event, SessionId, Sim};
-use crate::packet::{Packet, UDP_HEADER, ip_header};
+use crate::packet::Parcel;
 
 /// Packets of a [`Source`] from one host to another, where they end.
 #[derive(Clone, Debug)]
@@ -104,17 +104,7 @@ impl Sim {
         let (from, to) = (traffic.from, traffic.to);
         traffic.sent += 1;
         traffic.sent_bytes += u64::from(traffic.size);
-        let (source, destination) =
-            (self.hosts[self.places[from] as usize].address, self.hosts[self.places[to] as usize].address);
-        let payload = Packet {
-            from: source,
-            to: destination,
-            ecn: longhaul_tcp::Ecn::from_bits(traffic.ecn.bits()),
-            dscp: traffic.dscp,
-            payload: Vec::new(),
-            zeros: (traffic.size as usize).saturating_sub(ip_header(&destination.ip()) + UDP_HEADER) as u32,
-        };
-        let packet = longhaul_link::Packet::new(traffic.size, payload);
+        let packet = longhaul_link::Packet::new(traffic.size, None);
         let packet = packet.to(to as u32).flow(traffic.flow).ecn(traffic.ecn).dscp(traffic.dscp);
         self.network.offer(self.now, from as u32, packet);
         self.plan_traffic(number);
@@ -122,7 +112,7 @@ impl Sim {
     }
 
     /// Counts a packet that arrived.
-    pub(super) fn take_traffic(&mut self, delivery: &Delivery<Packet>) {
+    pub(super) fn take_traffic(&mut self, delivery: &Delivery<Parcel>) {
         self.now = self.now.max(delivery.at);
         self.trace.add(delivery.at.as_nanos());
         self.trace.add(u64::from(delivery.packet.flow) << 32 | u64::from(delivery.packet.size));

@@ -2,8 +2,9 @@
 
 use std::net::Ipv6Addr;
 
+use bytes::Bytes;
 use longhaul_units::Span;
-use longhaul_wire::{Flags, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Timestamps};
 
 use super::*;
 
@@ -144,4 +145,33 @@ fn a_window_that_closes_over_data_in_flight_is_waited_for() {
     }
     assert!(now - NOW > Span::from_secs(900), "{now}");
     assert_eq!(endpoint.connection(id).unwrap().state(), State::Established);
+}
+
+/// Header and payload that lie apart are what they are side by side, also where a damaged header claims to end elsewhere.
+#[test]
+fn a_datagram_in_parts_is_the_same_datagram() {
+    let outcome = |claims: i8, in_parts: bool| {
+        let mut endpoint = listening(Config::default());
+        let tuple = tuple(there(), here());
+        let (id, ack) = connect(&mut endpoint, tuple, &syn());
+        let mut header = vec![0; 60];
+        let len = CheshireCodec::emit(&ack, &mut header).unwrap();
+        header.truncate(len);
+        // The data offset is the high half of the first octet (docs/wire.md).
+        header[0] = (header[0] >> 4).wrapping_add_signed(claims) << 4 | header[0] & 15;
+        let payload = Bytes::from_static(&[1; 100]);
+        let mut meta = DatagramMeta::new(tuple.remote, len + 100);
+        meta.tuple = tuple;
+        if in_parts {
+            endpoint.handle_parts(NOW, &meta, &header, &payload);
+        } else {
+            endpoint.handle_datagram(NOW, &meta, &[&header, &payload[..]].concat(), None);
+        }
+        let received = endpoint.connection(id).unwrap().info(NOW).bytes_received;
+        (received, endpoint.stats().malformed)
+    };
+    for claims in [0, -1, 1, 2] {
+        assert_eq!(outcome(claims, true), outcome(claims, false), "{claims}");
+    }
+    assert_eq!(outcome(0, true), (100, 0));
 }

@@ -1,0 +1,75 @@
+//! Datagrams that come in, and whom they concern.
+
+use bytes::Bytes;
+use longhaul_units::Time;
+use longhaul_wire::{CheshireCodec, Codec, Header};
+
+use super::{DatagramMeta, Endpoint};
+use crate::connection::Payload;
+use crate::info::add;
+
+impl Endpoint {
+    /// Handles datagrams of one sender: one, or several of `meta.stride` bytes that receive offload merged.
+    /// `shared` is the buffer they lie in, if payload may be kept by reference to it.
+    pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
+        let now = self.advance(now);
+        let mut slot = self.table.find(&meta.tuple);
+        for datagram in datagrams.chunks(meta.stride.max(1)) {
+            let Ok((header, offset)) = CheshireCodec::parse(datagram) else {
+                add(&mut self.stats.malformed, 1);
+                continue;
+            };
+            let bytes = datagram.get(offset..).unwrap_or_default();
+            let payload = match shared {
+                Some(shared) => Payload::shared(bytes, shared),
+                None => Payload::copied(bytes),
+            };
+            slot = self.take_segment(now, meta, slot, (&header, datagram.len()), payload);
+        }
+        self.finish_batch(now, slot);
+    }
+
+    /// Handles one datagram whose payload lies elsewhere than its header, and is kept by reference: a simulation need
+    /// not lay them side by side. `header` is all that precedes the payload.
+    pub fn handle_parts(&mut self, now: Time, meta: &DatagramMeta, header: &[u8], payload: &Bytes) {
+        let len = header.len().saturating_add(payload.len());
+        match CheshireCodec::parse(header) {
+            Ok((parsed, offset)) if offset == header.len() => {
+                let now = self.advance(now);
+                let slot = self.table.find(&meta.tuple);
+                let slot = self.take_segment(now, meta, slot, (&parsed, len), Payload::shared(payload, payload));
+                self.finish_batch(now, slot);
+            }
+            // The header is damaged, and what it says of its end is elsewhere.
+            _ => self.handle_datagram(now, meta, &[header, payload].concat(), None),
+        }
+    }
+
+    /// Hands a segment, of a datagram of so many bytes, to the connection in `slot` or to whom it concerns; the slot of
+    /// that one.
+    fn take_segment(
+        &mut self,
+        now: Time,
+        meta: &DatagramMeta,
+        slot: Option<u32>,
+        (header, len): (&Header, usize),
+        payload: Payload<'_>,
+    ) -> Option<u32> {
+        let slot = slot.filter(|index| !self.yields(*index, header));
+        // An earlier datagram of the batch may have opened one.
+        let slot = slot.or_else(|| self.table.find(&meta.tuple));
+        let slot = slot.or_else(|| self.open_for(now, meta, header, payload.len(), len));
+        if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {
+            slot.connection.handle_segment(now, &meta.segment, header, payload);
+        }
+        slot
+    }
+
+    fn finish_batch(&mut self, now: Time, slot: Option<u32>) {
+        let Some(index) = slot else { return };
+        if let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) {
+            slot.connection.finish_batch(now);
+        }
+        self.settle(index);
+    }
+}
