@@ -11,6 +11,8 @@ use crate::transport::Snapshot;
 
 /// How often a bar moves.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// What the rate shown is a mean of.
+const SMOOTHING: Duration = Duration::from_secs(1);
 /// How often a line is written where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -36,6 +38,8 @@ pub enum Side {
 pub struct Screen {
     bars: MultiProgress,
     lines: bool,
+    /// What transfers are called, if not by their files.
+    label: Option<String>,
 }
 
 impl Screen {
@@ -44,13 +48,19 @@ impl Screen {
     pub fn stderr() -> Self {
         let target = ProgressDrawTarget::stderr();
         let lines = target.is_hidden();
-        Self { bars: MultiProgress::with_draw_target(target), lines }
+        Self { bars: MultiProgress::with_draw_target(target), lines, label: None }
     }
 
     /// Nothing is shown.
     #[must_use]
     pub fn hidden() -> Self {
-        Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), lines: false }
+        Self { bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()), lines: false, label: None }
+    }
+
+    /// The same place, where transfers are shown under this label in place of their files' names.
+    #[must_use]
+    pub fn labelled(&self, label: String) -> Self {
+        Self { label: Some(label), ..self.clone() }
     }
 
     /// Writes a line to standard error, above the bars.
@@ -67,6 +77,7 @@ impl Screen {
     #[must_use]
     pub fn begin(&self, side: Side, name: &str, size: u64) -> Progress {
         let template = "{prefix} {bar:24} {bytes}/{total_bytes} {msg}";
+        let name = self.label.as_deref().unwrap_or(name);
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = self.bars.add(ProgressBar::new(size).with_style(style).with_prefix(name.to_owned()));
         Progress {
@@ -107,8 +118,12 @@ impl Progress {
         let now = self.watch.elapsed();
         let span = (now - self.moved).as_secs_f64().max(1e-6);
         let rate = bytes.saturating_sub(self.last_bytes) as f64 * 8.0 / span;
-        // Smoothed over about ten updates.
-        self.rate = if self.last_bytes == 0 { rate } else { self.rate + (rate - self.rate) / 10.0 };
+        // Smoothed over about ten updates. Before that the mean, lest what fills the buffers at once counts as sent at once.
+        self.rate = if now < SMOOTHING {
+            bytes as f64 * 8.0 / now.max(INTERVAL).as_secs_f64()
+        } else {
+            self.rate + (rate - self.rate) / 10.0
+        };
         self.moved = now;
         self.last_bytes = bytes;
         let limit = connection.limited_by.since(&self.limits).most().unwrap_or("nothing");

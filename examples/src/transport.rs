@@ -22,6 +22,14 @@ pub struct TransportArgs {
     /// Congestion control, by name or composition; `list` prints what there is
     #[arg(short = 'C', long, value_name = "SPEC", value_parser = parse_congestion)]
     pub congestion: Option<Choice>,
+    /// Everything else.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+}
+
+/// Options of connections, whatever their congestion control.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ConnectionArgs {
     /// Capture the connections' packets, as plain TCP, for Wireshark, tshark and tcptrace
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -77,15 +85,18 @@ impl TransportArgs {
     /// The same for the other end of a connection within this process: files that hold one end only are this one's.
     #[must_use]
     pub fn for_other_end(&self) -> Self {
-        let mut other = Self { pcap: None, ..self.clone() };
-        other.qlog_environment.file = None;
+        let mut other = self.clone();
+        other.connection.pcap = None;
+        other.connection.qlog_environment.file = None;
         other
     }
 
     /// The same without captures and logs, for a connection of which nobody wants any.
     #[must_use]
     pub fn unlogged(&self) -> Self {
-        Self { pcap: None, qlog: None, qlog_environment: QlogEnvironment::default(), ..self.clone() }
+        let qlog_environment = QlogEnvironment::default();
+        let connection = ConnectionArgs { pcap: None, qlog: None, qlog_environment, ..self.connection.clone() };
+        Self { connection, ..self.clone() }
     }
 
     /// The same for the `index`th of several connections that are opened one by one, from 0: one file holds one of
@@ -94,8 +105,8 @@ impl TransportArgs {
     pub fn for_connection(&self, index: usize) -> Self {
         let mut options = self.clone();
         if index > 0 {
-            options.qlog_environment.file = None;
-            options.pcap = self.pcap.as_ref().map(|file| {
+            options.connection.qlog_environment.file = None;
+            options.connection.pcap = self.connection.pcap.as_ref().map(|file| {
                 let mut name = file.file_stem().unwrap_or_default().to_owned();
                 name.push(format!("-{}", index + 1));
                 if let Some(extension) = file.extension() {
@@ -111,7 +122,7 @@ impl TransportArgs {
     /// How long a silent peer is waited for.
     #[must_use]
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.timeout.into())
+        Duration::from_secs(self.connection.timeout.into())
     }
 
     /// Opens a connection to the first of `addresses` that answers.
@@ -150,8 +161,8 @@ impl TransportArgs {
         if let Some(Choice::Use(congestion)) = &self.congestion {
             socket.set_congestion(congestion.clone())?;
         }
-        socket.allow_unsafe_congestion(self.allow_unsafe_congestion);
-        if let Some(file) = &self.pcap {
+        socket.allow_unsafe_congestion(self.connection.allow_unsafe_congestion);
+        if let Some(file) = &self.connection.pcap {
             socket.set_pcap(file).with_context(|| format!("cannot write {}", file.display()))?;
         }
         self.set_qlog(&socket)?;
@@ -167,8 +178,8 @@ impl TransportArgs {
     }
 
     fn set_qlog(&self, socket: &TcpSocket) -> Result<()> {
-        let QlogEnvironment { file, dir } = &self.qlog_environment;
-        match (&self.qlog, file, dir) {
+        let QlogEnvironment { file, dir } = &self.connection.qlog_environment;
+        match (&self.connection.qlog, file, dir) {
             (None, Some(file), _) => socket.set_qlog_file(file),
             (Some(dir), _, _) | (None, None, Some(dir)) => {
                 std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;

@@ -1,4 +1,4 @@
-//! `send` and `receive` as their users run them: two processes.
+//! `send` and `receive` as their users run them: two processes. And `quickstart`, which is both.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use std::fs;
@@ -185,6 +185,77 @@ fn an_existing_file_is_refused_on_both_ends_unless_told_otherwise() {
     assert!(send(&[&receiver.address, &file]).status.success());
     assert_eq!(receiver.end().0, Some(0));
     assert_eq!(fs::read(scene.out.join("file")).unwrap(), fs::read(&file).unwrap());
+}
+
+fn quickstart(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quickstart"));
+    let output = command.args(arguments).env_remove("QLOGFILE").env_remove("QLOGDIR").output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn two_controllers_stand_side_by_side() {
+    let scene = Scene::new();
+    let file = scene.file("file", 1_000_000);
+    let capture = scene.directory.path().join("capture.pcap");
+    let pcap = ["--pcap", capture.to_str().unwrap()];
+    let link = "--rate-down 100mbit --rate-up 1mbit --rtt 20ms --queue 1000p --loss-list-down 20";
+    // One that is not for shared networks may run here.
+    let controllers = "new-reno,hybla-start+hybla";
+    let (code, out, err) = quickstart(&[&["--link", link, "-C", controllers, &file][..], &pcap].concat());
+    assert_eq!(code, Some(0), "{err}");
+    let cells = |name: &str| -> Vec<String> {
+        let line = out.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {out}"));
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(cells("     ").len(), 3, "{out}");
+    assert_eq!(cells("     ")[0], "new-reno");
+    assert_eq!(cells("hashes"), ["match", "match"]);
+    assert_eq!(cells("packets dropped"), ["1", "1"]);
+    // 690 full packets of 1500 bytes and one of 932 take 82.9 ms at 100 Mb/s, down; the handshake and the way 30.
+    assert_eq!(cells("time")[2], "0.11 s");
+    let times: Vec<f64> = cells("time").iter().map(|time| time.trim_end_matches(" s").parse().unwrap()).collect();
+    assert!(times[0] > times[2] && times[1] > times[2], "{out}");
+    assert!(capture.exists() && scene.directory.path().join("capture-2.pcap").exists());
+}
+
+#[test]
+fn quickstart_does_without_a_link() {
+    let scene = Scene::new();
+    let file = scene.file("file", 1_000_000);
+    let (code, out, err) = quickstart(&["--link", "none", &file]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(
+        out.contains("bytes       1000000") && out.contains("(cubic)") && out.contains("the hashes match"),
+        "{out}"
+    );
+    let (code, out, _) = quickstart(&["--link", "list"]);
+    assert!(code == Some(0) && out.lines().any(|line| line.starts_with("geo ")), "{out}");
+    let (code, out, _) = quickstart(&["-C", "list"]);
+    assert!(code == Some(0) && out.contains("RFC 9438"), "{out}");
+}
+
+#[test]
+fn quickstart_says_what_is_wrong() {
+    let faults: [(&[&str], i32, &str); 7] = [
+        (&["--link", "moon"], 2, "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+        (&["--link", "geo --rate 0mbit"], 2, "the rate is 0"),
+        (&["--link", "geo --speed 1"], 2, "there is no option --speed"),
+        (&["--link", "--rate 1mbit --trace x"], 2, "exclude each other"),
+        (&["-C", "cubic,warp"], 2, "`warp`"),
+        (&["--speed"], 2, "unexpected argument"),
+        (&["/nonexistent/file"], 1, "quickstart: cannot open /nonexistent/file: "),
+    ];
+    for (arguments, code, told) in faults {
+        let (ended, out, err) = quickstart(arguments);
+        assert_eq!((ended, out.as_str()), (Some(code), ""), "{arguments:?}: {err}");
+        assert!(err.contains(told), "{arguments:?}: {err}");
+    }
+    // Without a link the network is as shared as any.
+    let (code, _, err) = quickstart(&["--link", "none", "-C", "hybla-start+hybla", "/etc/passwd"]);
+    assert!(code == Some(1) && err.contains("hybla"), "{err}");
 }
 
 /// A killed process says nothing to its peer, for its stack dies with it.

@@ -222,6 +222,42 @@ fn udp_loses_nothing_on_loopback() {
     }
 }
 
+/// What takes a second port of the server's takes it through a second pair of the relay.
+#[test]
+#[cfg(target_os = "linux")]
+fn second_ports_pass_a_relay() {
+    use longhaul_link::spec::{Direction, LinkOptions};
+    use longhaul_linkem::relay::{Options, Running};
+    use std::net::{SocketAddr, UdpSocket};
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let data = free.local_addr().unwrap().port();
+    drop(free);
+    let server = Server::start(&["-B", "127.0.0.1", "--data-port", &data.to_string()]);
+    // The client is told the port, and takes it to be at the address that it knows: the relay has one of its own.
+    let pair = |port: u16| [2, 1].map(|host| SocketAddr::from(([127, 0, 0, host], port)));
+    let ([listen, to], [data_listen, data_to]) = (pair(server.port.parse().unwrap()), pair(data));
+    let mut link = LinkOptions::new();
+    link.read(&["--rate", "100mbit", "--rtt", "20ms", "--queue", "1000p"]).unwrap();
+    let link = link.build(|file| Err(file.to_owned())).unwrap();
+    let options = Options::new(listen, to).and(data_listen, data_to);
+    let relay = Running::start(&options, &link, longhaul_linkem::log::Logs::default()).unwrap();
+    let run = |options: &str| {
+        let mut client = perf(&["-c", "127.0.0.2", "-p", &server.port, "-J"]);
+        let output = client.args(options.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        json(&output)
+    };
+    let udp = run("-u -b 10M -n 140K -l 1400");
+    assert_eq!(number(&udp, "end.sum.lost_packets"), 0.0);
+    let tcp = run("-R -n 1M -C new-reno");
+    assert_eq!(number(&tcp, "end.sum_received.bytes"), f64::from(1 << 20));
+    let (engine, counts) = relay.stop().unwrap();
+    // A control connection each, and a stream each.
+    assert_eq!((counts.clients, counts.missed, counts.unsent), (4, 0, 0));
+    assert!(engine.stats(Direction::Up).delivered_bytes > 140 << 10);
+    assert!(engine.stats(Direction::Down).delivered_bytes > 1 << 20);
+}
+
 /// The lines of a report, with its numbers as `#` and without spaces, brackets and prefixes of units.
 fn shape(output: &Output) -> Vec<String> {
     let text = String::from_utf8(output.stdout.clone()).unwrap();

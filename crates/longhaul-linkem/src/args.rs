@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, Subcommand};
-use longhaul_link::scenario;
-use longhaul_link::spec::value;
+use longhaul_link::spec::{Path, value};
+use longhaul_link::{Limit, LinkConfig, LinkRate, scenario};
 
+use crate::relay::Pair;
 use crate::{relay, shell};
 pub use link::LinkArgs;
 
@@ -47,12 +48,12 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RelayArgs {
-    /// Address and port that clients send to, such as 127.0.0.1:7001
+    /// Address and port that clients send to, such as 127.0.0.1:7001. Once for each --to: all share the link
     #[arg(long, value_name = "ADDR", value_parser = address)]
-    listen: Option<SocketAddr>,
-    /// Address and port of the server
+    listen: Vec<SocketAddr>,
+    /// Address and port of the server; the first is that of the first --listen
     #[arg(long, value_name = "ADDR", value_parser = address)]
-    to: Option<SocketAddr>,
+    to: Vec<SocketAddr>,
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     clients: u32,
@@ -90,13 +91,11 @@ pub fn main() -> ExitCode {
 
 impl RelayArgs {
     fn run(self) -> Result<ExitCode> {
-        let listen = self.listen.context("relay needs --listen ADDR: where clients send to, such as 127.0.0.1:7001")?;
-        let to = self.to.context("relay needs --to ADDR: where the server is, such as 127.0.0.1:7000")?;
-        ensure!(listen != to, "--listen and --to are both {to}; give the relay a port of its own");
-        ensure!(to.port() != 0, "--to {to} has port 0, to which nothing can be sent; name the server's port");
+        let pairs = pairs(&self.listen, &self.to)?;
         let (path, logs) = self.link.build(&command_line())?;
         let clients = usize::try_from(self.clients).unwrap_or(usize::MAX);
-        relay::run(&relay::Options { listen, to, clients, idle: self.idle }, &path, logs)
+        hint(&path);
+        relay::run(&relay::Options { pairs, clients, idle: self.idle }, &path, logs)
     }
 }
 
@@ -107,7 +106,34 @@ impl ShellArgs {
             command.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
         }
         let (path, logs) = self.link.build(&command_line())?;
+        hint(&path);
         shell::run(&command, &path, logs)
+    }
+}
+
+/// The first of each, the second of each, and so on.
+fn pairs(listen: &[SocketAddr], to: &[SocketAddr]) -> Result<Vec<Pair>> {
+    ensure!(!listen.is_empty(), "relay needs --listen ADDR: where clients send to, such as 127.0.0.1:7001");
+    ensure!(!to.is_empty(), "relay needs --to ADDR: where the server is, such as 127.0.0.1:7000");
+    let (listens, tos) = (listen.len(), to.len());
+    ensure!(listens == tos, "--listen is there {listens} times and --to {tos} times; each --listen needs a --to");
+    for to in to {
+        ensure!(!listen.contains(to), "{to} is both a --listen and a --to; give the relay a port of its own");
+        ensure!(to.port() != 0, "--to {to} has port 0, to which nothing can be sent; name the server's port");
+    }
+    Ok(listen.iter().zip(to).map(|(&listen, &to)| Pair { listen, to }).collect())
+}
+
+/// Says so when a queue grows without end: somebody who gave a rate and no queue may not mean that.
+fn hint(path: &Path) {
+    let directions = [("up", &path.link.there), ("down", &path.link.back)];
+    let grows = |link: &LinkConfig| {
+        let has_rate = link.rate != LinkRate::Unlimited || link.steps.iter().any(|step| step.rate.is_some());
+        has_rate && link.queue.limit == Limit::Infinite
+    };
+    let names: Vec<_> = directions.into_iter().filter(|(_, link)| grows(link)).map(|(name, _)| name).collect();
+    if !names.is_empty() {
+        eprintln!("longhaul-linkem: the queue {} is unlimited; --queue 1bdp limits it", names.join(" and "));
     }
 }
 

@@ -1,4 +1,5 @@
-//! A UDP relay: clients talk to it as if it were the server, and share the link on the way.
+//! A UDP relay: clients talk to it as if it were the server, and share the link on the way. It may stand for several
+//! servers, or several ports of one, whose traffic shares the link as well.
 
 mod clients;
 mod frame;
@@ -22,12 +23,12 @@ use crate::drive::{Driver, Port};
 use crate::engine::{DIRECTIONS, Engine};
 use crate::log::Logs;
 use crate::summary::summary;
-use clients::{Admission, Clients};
+use clients::Clients;
 pub use frame::Frame;
 use outbox::{Outbox, Outgoing};
 
-/// The listener's token; clients have their numbers, which begin after it.
-const LISTENER: u64 = 0;
+/// The first listener's token, which the others' follow; clients have their numbers, which stay below.
+const LISTENERS: u64 = 1 << 62;
 
 /// Receive calls in a row, lest a flood keep what is due waiting.
 const CALLS: usize = 4;
@@ -41,13 +42,20 @@ const SOCKET_BUFFER: usize = 8 << 20;
 /// UDP's header and the IP header around it.
 const HEADERS: [u32; 2] = [8 + 20, 8 + 40];
 
-/// What a relay is told.
-#[derive(Clone, Debug)]
-pub struct Options {
+/// A port of the relay and the server's for which it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
     /// Where clients send to.
     pub listen: SocketAddr,
     /// Where their datagrams go.
     pub to: SocketAddr,
+}
+
+/// What a relay is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where clients send to, and where what they send there goes.
+    pub pairs: Vec<Pair>,
     /// The most clients at a time, each of which has a socket.
     pub clients: usize,
     /// A client is forgotten after so long without a datagram in either direction.
@@ -55,11 +63,18 @@ pub struct Options {
 }
 
 impl Options {
-    /// With the usual bounds: 500 clients, so that the usual limit of 1024 descriptors is far, and 5 minutes, which
+    /// One pair, with the usual bounds: 500 clients, so that the usual limit of 1024 descriptors is far, and 5 minutes, which
     /// RFC 4787 (REQ-5) recommends to address translators.
     #[must_use]
-    pub const fn new(listen: SocketAddr, to: SocketAddr) -> Self {
-        Self { listen, to, clients: 500, idle: Duration::from_secs(300) }
+    pub fn new(listen: SocketAddr, to: SocketAddr) -> Self {
+        Self { pairs: vec![Pair { listen, to }], clients: 500, idle: Duration::from_secs(300) }
+    }
+
+    /// With one more pair, whose traffic shares the link with that of the others.
+    #[must_use]
+    pub fn and(mut self, listen: SocketAddr, to: SocketAddr) -> Self {
+        self.pairs.push(Pair { listen, to });
+        self
     }
 }
 
@@ -76,44 +91,57 @@ pub struct Counts {
     pub unsent: u64,
 }
 
+/// A socket that clients send to.
+#[derive(Debug)]
+struct Listener {
+    socket: UdpSocket,
+    /// Where what comes to it goes.
+    to: SocketAddr,
+    /// Its count of lost datagrams.
+    drops: u32,
+    /// The TTL that it sends with; 0 if that is unknown.
+    ttl: u8,
+}
+
 /// The relay's sockets.
 #[derive(Debug)]
 pub struct Relay {
-    listener: UdpSocket,
+    listeners: Vec<Listener>,
     clients: Clients,
     batch: RecvBatch,
     clock: ClockMap,
     outbox: Outbox,
     counts: Counts,
-    /// The listener's count of lost datagrams.
-    drops: u32,
 }
 
 impl Relay {
-    /// Binds the listener.
+    /// Binds the listeners.
     ///
     /// # Errors
-    /// The system's.
-    pub fn bind(options: &Options) -> io::Result<Self> {
-        let listener = prepare(std::net::UdpSocket::bind(options.listen)?)?;
+    /// The system's, with the address.
+    pub fn bind(options: &Options) -> Result<Self> {
+        let bind = |&Pair { listen, to }: &Pair| {
+            let socket = std::net::UdpSocket::bind(listen).and_then(prepare);
+            let socket = socket.with_context(|| format!("cannot listen on {listen}; name a free port of this host"))?;
+            Ok(Listener { socket, to, drops: 0, ttl: 0 })
+        };
         let pool = RecvPool::new(2 * MAX_RECV_BATCH, KEPT);
         Ok(Self {
-            listener,
-            clients: Clients::new(options.to, options.clients, options.idle),
+            listeners: options.pairs.iter().map(bind).collect::<Result<_>>()?,
+            clients: Clients::new(options.clients, options.idle),
             batch: RecvBatch::new(&pool, MAX_RECV_BATCH),
             clock: ClockMap::new(clock_pair()),
             outbox: Outbox::default(),
             counts: Counts::default(),
-            drops: 0,
         })
     }
 
-    /// Where clients send to.
+    /// Where clients send to, in the order of the pairs.
     ///
     /// # Errors
-    /// None that a bound socket is known to give.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// None that bound sockets are known to give.
+    pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
     /// What it saw beside the link.
@@ -121,55 +149,55 @@ impl Relay {
     pub fn counts(&self) -> Counts {
         Counts { clients: self.clients.ever(), unsent: self.outbox.unsent(), ..self.counts }
     }
+}
 
-    fn receive_up(&mut self, poll: &Poll, engine: &mut Engine<Frame>) -> io::Result<bool> {
-        for _ in 0..CALLS {
-            if !received(self.listener.recv(&mut self.batch))? {
-                return Ok(false);
-            }
-            let pair = clock_pair();
-            self.clock.begin_batch(pair);
-            for mut message in self.batch.messages() {
-                let meta = *message.meta;
-                let at = stamp(&mut self.clock, &meta, pair.monotonic, engine);
-                missed(&meta, &mut self.drops, &mut self.counts);
-                let Admission::Client(client) = self.clients.admit(&meta, at, poll) else {
-                    self.counts.refused += datagrams(&meta);
-                    continue;
-                };
-                offer(engine, Direction::Up, at, client, headers(meta.addr), &meta, message.take());
-            }
-        }
-        Ok(true)
-    }
-
-    fn receive_down(&mut self, number: u64, engine: &mut Engine<Frame>) -> io::Result<bool> {
-        let Some(client) = self.clients.get_mut(number) else { return Ok(false) };
-        for _ in 0..CALLS {
-            if !received(client.socket.recv(&mut self.batch))? {
-                return Ok(false);
-            }
-            let pair = clock_pair();
-            self.clock.begin_batch(pair);
-            for mut message in self.batch.messages() {
-                let meta = *message.meta;
-                let at = stamp(&mut self.clock, &meta, pair.monotonic, engine);
-                missed(&meta, &mut client.drops, &mut self.counts);
-                client.heard = client.heard.max(at);
-                offer(engine, Direction::Down, at, number, headers(client.addr), &meta, message.take());
-            }
-        }
-        Ok(true)
-    }
+/// The number of the listener with this token; `None` if it is a client's.
+fn listener_of(token: u64) -> Option<usize> {
+    token.checked_sub(LISTENERS).and_then(|index| usize::try_from(index).ok())
 }
 
 impl Port<Frame> for Relay {
     fn watch(&mut self, poll: &Poll) -> io::Result<()> {
-        poll.add(&self.listener, LISTENER)
+        self.listeners.iter().zip(LISTENERS..).try_for_each(|(listener, token)| poll.add(&listener.socket, token))
     }
 
     fn receive(&mut self, token: u64, poll: &Poll, engine: &mut Engine<Frame>) -> io::Result<bool> {
-        if token == LISTENER { self.receive_up(poll, engine) } else { self.receive_down(token, engine) }
+        let Self { listeners, clients, batch, clock, counts, .. } = self;
+        let index = listener_of(token);
+        for _ in 0..CALLS {
+            let socket = match index {
+                Some(index) => listeners.get(index).map(|listener| &listener.socket),
+                None => clients.get_mut(token).map(|client| &client.socket),
+            };
+            let Some(socket) = socket else { return Ok(false) };
+            if !received(socket.recv(batch))? {
+                return Ok(false);
+            }
+            let pair = clock_pair();
+            clock.begin_batch(pair);
+            for mut message in batch.messages() {
+                let meta = *message.meta;
+                let at = stamp(clock, &meta, pair.monotonic, engine);
+                let from = match index {
+                    Some(index) => listeners.get_mut(index).and_then(|listener| {
+                        missed(&meta, &mut listener.drops, counts);
+                        let number = clients.admit((index, listener.to), &meta, at, poll)?;
+                        Some((Direction::Up, number, meta.addr))
+                    }),
+                    None => clients.get_mut(token).map(|client| {
+                        missed(&meta, &mut client.drops, counts);
+                        client.heard = client.heard.max(at);
+                        (Direction::Down, token, client.addr)
+                    }),
+                };
+                let Some((direction, client, addr)) = from else {
+                    counts.refused += datagrams(&meta);
+                    continue;
+                };
+                offer(engine, direction, at, client, headers(addr), &meta, message.take());
+            }
+        }
+        Ok(true)
     }
 
     fn release(&mut self, now: Time, engine: &mut Engine<Frame>) -> io::Result<()> {
@@ -177,13 +205,13 @@ impl Port<Frame> for Relay {
             while let Some((due, packet)) = engine.poll(direction, now) {
                 let number = packet.payload.client;
                 if self.outbox.is_full() || !self.outbox.is_for(direction, number) {
-                    self.outbox.flush(&self.listener, &mut self.clients, engine);
+                    self.outbox.flush(&mut self.listeners, &mut self.clients, engine);
                 }
                 let tos = packet.dscp << 2 | packet.ecn.bits();
                 let outgoing = Outgoing { due, tos, ttl: packet.ttl, bytes: packet.payload.bytes() };
                 self.outbox.push(direction, number, outgoing);
             }
-            self.outbox.flush(&self.listener, &mut self.clients, engine);
+            self.outbox.flush(&mut self.listeners, &mut self.clients, engine);
         }
         Ok(())
     }
@@ -266,7 +294,7 @@ fn offer(
 /// What is wrong or missing.
 pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     let running = Running::start(options, path, logs)?;
-    println!("listening on {}", running.local_addr());
+    running.local_addrs().iter().for_each(|addr| println!("listening on {addr}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -286,6 +314,7 @@ pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
 #[derive(Debug)]
 pub struct Running {
     addr: SocketAddr,
+    addrs: Vec<SocketAddr>,
     driver: Driver<Frame, Relay>,
 }
 
@@ -295,17 +324,23 @@ impl Running {
     /// # Errors
     /// What is wrong or missing.
     pub fn start(options: &Options, path: &Path, logs: Logs) -> Result<Self> {
-        let relay = Relay::bind(options)
-            .with_context(|| format!("cannot listen on {}; name a free port of this host", options.listen))?;
-        let addr = relay.local_addr()?;
+        let relay = Relay::bind(options)?;
+        let addrs = relay.local_addrs()?;
+        let addr = *addrs.first().context("a relay needs an address to listen on")?;
         let driver = Driver::start(Engine::new(path, true, logs)?, relay).context("starting the link")?;
-        Ok(Self { addr, driver })
+        Ok(Self { addr, addrs, driver })
     }
 
-    /// Where clients send to.
+    /// Where clients of the first pair send to.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Where clients send to, in the order of the pairs.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addrs
     }
 
     /// Stops it; the link, and what was seen beside it.

@@ -45,6 +45,9 @@ const OUTSIDE: [&str; 2] = ["LONGHAUL_OUTSIDE", "MAHIMAHI_BASE"];
 /// Where COMMAND is, for COMMAND.
 const INSIDE: &str = "LONGHAUL_INSIDE";
 
+/// The same in IPv6: where the outside is, and where COMMAND is.
+const ENDS6: [&str; 2] = ["LONGHAUL_OUTSIDE6", "LONGHAUL_INSIDE6"];
+
 /// How often a process that does not hear is asked again to end.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -55,13 +58,11 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// What is missing.
 pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let network = Network::new().map_err(explained)?;
-    let (outside, inside) = (network.outside, network.inside);
     let engine = Engine::new(path, false, logs)?;
-    eprintln!("longhaul-linkem: the outside is at {outside}, the inside at {inside}");
+    let env = environment(&network);
+    eprintln!("longhaul-linkem: {}", addresses(&network));
     let namespace = network.namespace;
     let driver = Driver::start(engine, TunPort::new(network.tuns)).context("starting the link")?;
-    let env = OUTSIDE.map(|name| (name, outside.to_string()));
-    let env = [&env[..], &[(INSIDE, inside.to_string())]].concat();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = runtime.block_on(async {
         let signals = Signals::new()?;
@@ -81,15 +82,39 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     Ok(ExitCode::from(init::code(ended?.0)))
 }
 
+/// What is printed at the start.
+fn addresses(network: &Network) -> String {
+    let ([outside, inside], [outside6, inside6]) = match network.ends6 {
+        None => (network.ends, [String::new(), String::new()]),
+        Some(ends6) => (network.ends, ends6.map(|end| format!(" and {end}"))),
+    };
+    format!("the outside is at {outside}{outside6}, the inside at {inside}{inside6}")
+}
+
+/// What COMMAND finds in its environment; without a value, what it must not find there: that of the shell around this.
+fn environment(network: &Network) -> Vec<(&'static str, Option<String>)> {
+    let [outside, inside] = network.ends.map(|end| Some(end.to_string()));
+    let mut env: Vec<_> = OUTSIDE.iter().map(|name| (*name, outside.clone())).collect();
+    env.push((INSIDE, inside));
+    let ends6 = network.ends6.map_or([None, None], |ends6| ends6.map(|end| Some(end.to_string())));
+    env.extend(ENDS6.into_iter().zip(ends6));
+    env
+}
+
 /// Starts the namespace's first process; its number, and how it ends.
 fn spawn(
     command: &[OsString],
-    env: &[(&str, String)],
+    env: &[(&str, Option<String>)],
     namespace: &NetNs,
 ) -> Result<(u32, oneshot::Receiver<io::Result<ExitStatus>>)> {
     let mut init = Command::new("/proc/self/exe");
     init.arg(INIT).arg(std::process::id().to_string()).arg("--").args(command);
-    init.envs(env.iter().map(|(name, value)| (name, value)));
+    for (name, value) in env {
+        match value {
+            Some(value) => init.env(name, value),
+            None => init.env_remove(name),
+        };
+    }
     let namespace = namespace.run(NetNs::current)??;
     let (started, start) = std::sync::mpsc::channel();
     let (ended, end) = oneshot::channel();

@@ -65,6 +65,23 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
         (vec!["relay", "--listen", "127.0.0.1:9", "--to", "127.0.0.1:9"], "give the relay a port of its own"),
         (vec!["relay", "--listen", "127.0.0.1:9", "--to", "127.0.0.1:0"], "port 0"),
         (vec!["relay", "--listen", &taken, "--to", "127.0.0.1:9"], "name a free port"),
+        (
+            vec!["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--listen", "127.0.0.1:0"],
+            "--listen is there 2 times and --to 1 times; each --listen needs a --to",
+        ),
+        (
+            vec!["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--to", "127.0.0.1:10"],
+            "--listen is there 1 times and --to 2 times",
+        ),
+        // They would pass it round for ever.
+        (
+            "relay --listen 127.0.0.1:9 --to 127.0.0.1:10 --listen 127.0.0.1:10 --to 127.0.0.1:9".split(' ').collect(),
+            "127.0.0.1:10 is both a --listen and a --to",
+        ),
+        (
+            vec!["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--listen", &taken, "--to", "127.0.0.1:9"],
+            "name a free port",
+        ),
     ];
     for (arguments, told) in addresses {
         let (code, _, err) = run(&arguments);
@@ -91,8 +108,9 @@ fn an_interrupt_prints_the_summary() {
     for signal in ["-INT", "-TERM"] {
         let mut relay = Command::new(LINKEM)
             .args(arguments)
-            .args(["--queue", "5p", "--loss-list", "2", "--log", log.to_str().unwrap()])
+            .args(["--queue-up", "5p", "--loss-list", "2", "--log", log.to_str().unwrap()])
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut out = BufReader::new(relay.stdout.take().unwrap());
@@ -104,7 +122,10 @@ fn an_interrupt_prints_the_summary() {
         assert!(Command::new("kill").args([signal, &relay.id().to_string()]).status().unwrap().success());
         let mut summary = String::new();
         out.read_to_string(&mut summary).unwrap();
-        assert_eq!(relay.wait().unwrap().code(), Some(0));
+        let output = relay.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said, "longhaul-linkem: the queue down is unlimited; --queue 1bdp limits it\n");
         let expected = [
             "up: 10 packets, 10280 bytes in; 5 packets, 5140 bytes out; 0 inside",
             "  dropped 5: queue full 4, lost 1",

@@ -150,6 +150,41 @@ fn clients_share_the_link_and_get_their_own_answers() {
 }
 
 #[test]
+fn several_pairs_share_one_link() {
+    let servers = [socket("127.0.0.1"), socket("127.0.0.1")];
+    let [first, second] = servers.each_ref().map(|server| server.local_addr().unwrap());
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let options = Options::new(any, first).and(any, second);
+    let path = link("--rate-up 10mbit --rate-down 100mbit --rtt 10ms --queue 100p");
+    let relay = Running::start(&options, &path, Logs::default()).unwrap();
+    let &[to_first, to_second] = relay.local_addrs() else { panic!("{:?}", relay.local_addrs()) };
+    assert_eq!(relay.local_addr(), to_first);
+    // The same socket talks to both, as a program may. One packet is being sent and a hundred wait, whoever's they are:
+    // there is no room for the last of the second's.
+    let client = socket("127.0.0.1");
+    let began = Instant::now();
+    burst(&client, to_first, 0, 1000, 0..60);
+    burst(&client, to_second, 0, 1000, 60..160);
+    let [here, there] = servers.each_ref().map(|server| receive_for(server, 100, Duration::from_millis(500)));
+    assert_eq!(numbers(&here), (0..60).collect::<Vec<_>>());
+    let came = numbers(&there);
+    assert!(came.len() < 60 && came.starts_with(&(60..101).collect::<Vec<_>>()), "{came:?}");
+    // A hundred packets of 1028 bytes at 10 Mb/s: with links of their own, the later would have come after 34 ms.
+    assert!(there.last().unwrap().at - began >= Duration::from_millis(82), "{:?}", there.last().unwrap().at - began);
+    // Each answer comes from where the client had sent to.
+    burst(&servers[1], there[0].from, 0, 100, 0..5);
+    burst(&servers[0], here[0].from, 0, 100, 5..10);
+    let mut answers: Vec<_> = receive(&client, 10).iter().map(|answer| (answer.number, answer.from)).collect();
+    answers.sort_unstable();
+    let expected = (0..10).map(|number| (number, if number < 5 { to_second } else { to_first }));
+    assert_eq!(answers, expected.collect::<Vec<_>>());
+    let (engine, counts) = relay.stop().unwrap();
+    assert_eq!((counts.clients, counts.refused, counts.missed, counts.unsent), (2, 0, 0, 0));
+    let all = engine.stats(Up).all();
+    assert_eq!((all.offered, all.dropped_total()), (160, 100 - came.len() as u64));
+}
+
+#[test]
 fn a_relay_is_a_hop() {
     for addr in ["127.0.0.1", "::1"] {
         let (client, server) = (std::net::UdpSocket::bind((addr, 0)).unwrap(), socket(addr));

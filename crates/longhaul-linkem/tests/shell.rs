@@ -7,7 +7,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -104,6 +104,67 @@ fn a_ping_takes_the_round_trip_time() {
     // Four pings of 108 bytes, and nothing else.
     assert!(err.contains("up: 4 packets, 432 bytes in; 4 packets, 432 bytes out; 0 inside"), "{err}");
     assert!(err.contains("down: 4 packets, 432 bytes in"), "{err}");
+}
+
+/// Whether shells have addresses of IPv6 here.
+fn has_v6() -> bool {
+    let is_on = |name: &str| {
+        let value = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"));
+        value.is_ok_and(|value| value.trim() == "0")
+    };
+    let has_v6 = is_on("all") && is_on("default");
+    if !has_v6 {
+        eprintln!("skipped: no IPv6 here");
+    }
+    has_v6
+}
+
+#[test]
+fn a_ping_passes_in_ipv6_and_nothing_else_does() {
+    if !permitted() || !has_v6() {
+        return;
+    }
+    let output = behind("--rate 100mbit --rtt 150ms", "behind_the_link_a_ping_in_ipv6", 0);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let millis = out.lines().find_map(|line| line.split_once("least ")).unwrap().1.trim().parse::<f64>().unwrap();
+    assert!(millis >= 150.0, "{millis} ms");
+    // Four pings of 128 bytes: no search for neighbours or routers, no groups joined.
+    assert!(err.contains("up: 4 packets, 512 bytes in; 4 packets, 512 bytes out; 0 inside"), "{err}");
+    assert!(err.contains("down: 4 packets, 512 bytes in"), "{err}");
+    assert!(err.contains("the outside is at 198.18.") && err.contains(" and 2001:2:"), "{err}");
+}
+
+#[test]
+fn a_host_that_forwards_says_nothing_either() {
+    if !permitted() || !has_v6() {
+        return;
+    }
+    // The kernel reports the group of all routers at once.
+    let on = "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
+    let script = format!("{on} && exec {LINKEM} shell --rtt 1ms -- sh -c 'echo $LONGHAUL_OUTSIDE6; sleep 0.3'");
+    let output = shell("--rtt 1ms", &["sh", "-c", &script]).output().unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.starts_with("2001:2:"), "{out}{err}");
+    assert_eq!(err.matches("down: 0 packets").count(), 2, "{err}");
+    assert_eq!(err.matches("up: 0 packets").count(), 2, "{err}");
+}
+
+#[test]
+fn where_ipv6_is_off_there_is_none() {
+    if !permitted() || !has_v6() {
+        return;
+    }
+    // The shell around the one that is looked at has IPv6, and switches it off for what is inside.
+    let off = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";
+    let command = "echo \"$LONGHAUL_OUTSIDE6,$LONGHAUL_INSIDE6,$(cat /proc/net/if_inet6)\"";
+    let script = format!("[ $LONGHAUL_INSIDE6 ] && {off} && exec {LINKEM} shell --rtt 1ms -- sh -c '{command}'");
+    let output = shell("--rtt 1ms", &["sh", "-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let words: Vec<_> = said.trim().splitn(3, ',').collect();
+    assert_eq!(words[..2], ["", ""], "{said}");
+    assert!(!words[2].contains("link0"), "{said}");
 }
 
 const LEN: usize = 2_000_000;
@@ -212,6 +273,10 @@ impl Traces {
         if fs::read_to_string("/proc/net/dev").unwrap().contains(&format!("{}:", self.device)) {
             left.push(self.device.clone());
         }
+        let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+        if addresses.lines().any(|line| line.ends_with(&format!(" {}", self.device))) {
+            left.push(format!("addresses of {}", self.device));
+        }
         for entry in fs::read_dir("/proc").unwrap() {
             let path = entry.unwrap().path();
             let is_in = |file: &str| {
@@ -297,35 +362,54 @@ fn without_root_it_says_so() {
 }
 
 /// Where the outside is, if this is behind a link.
-fn outside(variable: &str) -> Option<Ipv4Addr> {
+fn outside<A: std::str::FromStr>(variable: &str) -> Option<A> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
 #[test]
 #[ignore = "runs behind a link, for another test"]
 fn behind_the_link_a_ping() {
-    let Some(outside) = outside("LONGHAUL_OUTSIDE") else { return };
-    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
+    if let Some(outside) = outside::<Ipv4Addr>("LONGHAUL_OUTSIDE") {
+        pings(outside.into());
+    }
+}
+
+#[test]
+#[ignore = "runs behind a link, for another test"]
+fn behind_the_link_a_ping_in_ipv6() {
+    if let Some(outside) = outside::<Ipv6Addr>("LONGHAUL_OUTSIDE6") {
+        pings(outside.into());
+    }
+}
+
+fn pings(outside: IpAddr) {
+    let (domain, protocol) = match outside {
+        IpAddr::V4(_) => (Domain::IPV4, Protocol::ICMPV4),
+        IpAddr::V6(_) => (Domain::IPV6, Protocol::ICMPV6),
+    };
+    let socket = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.connect(&SocketAddr::from((outside, 0)).into()).unwrap();
-    let least = (0..4_u8).map(|number| ping(&socket, number)).min().unwrap();
+    let least = (0..4_u8).map(|number| ping(&socket, outside, number)).min().unwrap();
     println!("least {}", least.as_secs_f64() * 1e3);
 }
 
-/// An echo request (RFC 792) of 80 bytes behind its header, and how long the reply took.
-fn ping(socket: &Socket, number: u8) -> Duration {
+/// An echo request (RFC 792, RFC 4443) of 80 bytes behind its header, and how long the reply took.
+fn ping(socket: &Socket, outside: IpAddr, number: u8) -> Duration {
+    // The kernel shows the reply with its IP header, or in IPv6 without, where it also makes checksums itself.
+    let (kind, reply) = if outside.is_ipv4() { (8, 20 + 88) } else { (128, 88) };
     let mut request = [0; 88];
-    request[0] = 8;
+    request[0] = kind;
     request[7] = number;
     // All else is zero, so the checksum is the complement of two words.
-    let checksum = !(u16::from_be_bytes([8, 0]) + u16::from(number));
+    let checksum = !(u16::from_be_bytes([kind, 0]) + u16::from(number));
     request[2..4].copy_from_slice(&checksum.to_be_bytes());
     let began = Instant::now();
     socket.send(&request).unwrap();
     loop {
         // What else comes is not of this length.
         match (&mut &*socket).read(&mut [0; 200]) {
-            Ok(108) => return began.elapsed(),
+            Ok(len) if len == reply => return began.elapsed(),
             Err(error) if error.kind() != ErrorKind::Interrupted => panic!("{error}"),
             _ => {}
         }
@@ -335,7 +419,7 @@ fn ping(socket: &Socket, number: u8) -> Duration {
 #[test]
 #[ignore = "runs behind a link, for another test"]
 fn behind_the_link_a_transfer() {
-    let Some(outside) = outside("MAHIMAHI_BASE") else { return };
+    let Some(outside) = outside::<Ipv4Addr>("MAHIMAHI_BASE") else { return };
     let port: u16 = std::env::var("TEST_PORT").unwrap().parse().unwrap();
     let mut stream = TcpStream::connect((outside, port)).unwrap();
     let sent = pattern();
@@ -349,7 +433,7 @@ fn behind_the_link_a_transfer() {
 #[test]
 #[ignore = "runs behind a link, for another test"]
 fn behind_the_link_a_word() {
-    let Some(outside) = outside("LONGHAUL_OUTSIDE") else { return };
+    let Some(outside) = outside::<Ipv4Addr>("LONGHAUL_OUTSIDE") else { return };
     let port: u16 = std::env::var("TEST_PORT").unwrap().parse().unwrap();
     TcpStream::connect((outside, port)).unwrap().write_all(b"farewell").unwrap();
 }

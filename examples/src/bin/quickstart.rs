@@ -1,85 +1,173 @@
-//! A file travels from a sender to a receiver, both in this process, over real UDP sockets on the loopback interface.
+//! A file travels from a sender to a receiver, both in this process, over real UDP sockets: down an emulated satellite
+//! link, once with each of two controllers.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use longhaul::TcpListener;
+use longhaul::cc::Congestion;
 use longhaul_examples::files::TempDir;
 use longhaul_examples::progress::Screen;
-use longhaul_examples::receiver::{self, Receiver};
-use longhaul_examples::report::{self, Sent};
+use longhaul_examples::quickstart::choices::{self, Choices};
+use longhaul_examples::quickstart::link::{self, Emulated};
+use longhaul_examples::quickstart::{Finish, Racer, table};
+use longhaul_examples::report;
 use longhaul_examples::sender::Source;
-use longhaul_examples::session;
-use longhaul_examples::transport::{self, Snapshot, TransportArgs};
+use longhaul_examples::transport::{self, Choice, ConnectionArgs, TransportArgs};
+use tokio::task::JoinSet;
 
-/// Size of the file that is made when none is given.
+/// Size of the file that is made where nothing but the loopback interface is between the ends.
 const SIZE: u64 = 256 << 20;
 
-/// Sends a file through a userspace TCP to a receiver in the same process, and shows how it went.
+/// Sends a file through a userspace TCP to a receiver in the same process, down an emulated satellite link: with two
+/// controllers at the same time, each on such a link of its own, and shows how they did side by side.
 #[derive(Debug, Parser)]
 #[command(name = "quickstart", version)]
 struct Args {
-    /// The file to send; without one, 256 MiB are made up
+    /// The file to send; without one, what the link carries in two and a half seconds is made up
     file: Option<PathBuf>,
+    /// The link: a scenario (`list` prints them), options of a link as longhaul-linkem has them, or both. `none`: the
+    /// loopback interface alone
+    #[arg(long, value_name = "LINK", default_value = "geo --loss 0.1%", allow_hyphen_values = true,
+        value_parser = link::parse)]
+    link: link::Choice,
+    /// The controllers to compare, by name or composition; `list` prints what there is [default: cubic and
+    /// hybla-start+hybla; without a link, cubic]
+    #[arg(short = 'C', long, value_name = "SPEC,SPEC", value_parser = choices::parse)]
+    congestion: Vec<Choices>,
     #[command(flatten)]
-    transport: TransportArgs,
+    connection: ConnectionArgs,
 }
+
+/// What is compared on a link of which nobody else has a share: the Internet's default, and the one that was best on the
+/// default link.
+const COMPARED: &str = "cubic,hybla-start+hybla";
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let options = args.transport.clone();
+    if matches!(args.link, link::Choice::List) {
+        print!("{}", link::list());
+        return ExitCode::SUCCESS;
+    }
+    let wants_list = args.congestion.iter().any(|choice| matches!(choice, Choices::List));
+    let congestion = wants_list.then_some(Choice::List);
+    let options = TransportArgs { congestion, connection: args.connection.clone() };
     transport::run("quickstart", &options, run(args)).await
 }
 
 async fn run(args: Args) -> Result<()> {
     let directory = TempDir::create().context("cannot create a temporary directory")?;
+    let link = available(args.link);
     let path = match args.file {
         Some(path) => path,
         None => {
             let path = directory.path().join("quickstart.bin");
-            make_up(&path).with_context(|| format!("cannot write {}", path.display()))?;
+            let size = link.as_ref().map_or(SIZE, Emulated::file_size);
+            make_up(&path, size).with_context(|| format!("cannot write {}", path.display()))?;
             path
         }
     };
-    let out = directory.path().join("received");
-    std::fs::create_dir(&out).with_context(|| format!("cannot create {}", out.display()))?;
-    let source = Source::open(&path)?;
-
-    let receiving = args.transport.for_other_end();
-    let listener = receiving.listen((Ipv4Addr::LOCALHOST, 0).into())?;
-    let address = listener.local_addr()?;
-    eprintln!("sending {} ({}) to {address}, over UDP", path.display(), report::size(source.size()));
-    let receiver = tokio::spawn(receive(receiving, listener, out));
-    let mut outcome = None;
+    let size = Source::open(&path)?.size();
+    let controllers = controllers(&args.congestion, link.is_some())?;
+    let names: Vec<_> = controllers.iter().map(ToString::to_string).collect();
+    let way = link.as_ref().map_or("over loopback".to_owned(), |link| format!("down the link {}", link.text));
+    let (file, bytes) = (path.display(), report::size(size));
+    eprintln!("sending {file} ({bytes}) {way}, in UDP, with {}", names.join(" and "));
     let screen = Screen::stderr();
-    session::send(&args.transport, &[address], vec![source], &screen, |sent, connection| {
-        outcome = Some((sent, connection.clone()));
-    })
-    .await?;
-    let received = receiver.await.context("the receiver failed")??;
-    let (sent, connection) = outcome.context("nothing was sent")?;
-    print(&sent, &connection, &received);
-    ensure!(sent.blake3 == received.hash.to_hex().as_str(), "the hashes differ");
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    let racers = controllers.into_iter().zip(&names).enumerate().map(|(number, (congestion, name))| {
+        let mut transport =
+            TransportArgs { congestion: Some(Choice::Use(congestion)), connection: args.connection.clone() };
+        // A link of its own is shared with nobody.
+        transport.connection.allow_unsafe_congestion |= link.is_some();
+        Racer {
+            transport: transport.for_connection(number),
+            path: path.clone(),
+            out: directory.path().join(format!("received-{}", number + 1)),
+            link: link.clone(),
+            screen: screen.labelled(format!("{name:width$}")),
+        }
+    });
+    match &link {
+        Some(link) => {
+            let finishes = together(racers, &screen).await?;
+            print!("{}", table(&finishes, link.least_time(size)));
+            if finishes.iter().filter_map(|finish| finish.seen).any(|seen| !seen.is_reliable) {
+                eprintln!("warning: the machine was too busy to keep the link's time: do not trust these numbers");
+            }
+            finishes.iter().try_for_each(check)
+        }
+        // They would compete for the processors.
+        None => {
+            for racer in racers {
+                let finish = racer.run().await?;
+                print(&finish);
+                check(&finish)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The link that was asked for, if this system can have any.
+fn available(choice: link::Choice) -> Option<Emulated> {
+    match choice {
+        link::Choice::Emulated(_) if cfg!(not(target_os = "linux")) => {
+            eprintln!("warning: links are emulated on Linux only; over the loopback interface instead");
+            None
+        }
+        link::Choice::Emulated(link) => Some(*link),
+        link::Choice::Loopback | link::Choice::List => None,
+    }
+}
+
+fn controllers(choices: &[Choices], is_link: bool) -> Result<Vec<Congestion>> {
+    let chosen: Vec<_> = choices
+        .iter()
+        .filter_map(|choice| match choice {
+            Choices::Use(controllers) => Some(controllers.clone()),
+            Choices::List => None,
+        })
+        .flatten()
+        .collect();
+    if !chosen.is_empty() {
+        return Ok(chosen);
+    }
+    match choices::parse(if is_link { COMPARED } else { "cubic" })? {
+        Choices::Use(controllers) => Ok(controllers),
+        Choices::List => Ok(Vec::new()),
+    }
+}
+
+/// All at the same time; how they did, in their order.
+async fn together(racers: impl Iterator<Item = Racer>, screen: &Screen) -> Result<Vec<Finish>> {
+    let mut running = JoinSet::new();
+    for (number, racer) in racers.enumerate() {
+        running.spawn(async move { (number, racer.run().await) });
+    }
+    let mut finishes = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        let (number, finish) = ended.context("a transfer failed")?;
+        let finish = finish?;
+        screen.say(&format!("{}: there after {:.2} s", finish.sent.congestion, finish.took.as_secs_f64()));
+        finishes.push((number, finish));
+    }
+    finishes.sort_unstable_by_key(|(number, _)| *number);
+    Ok(finishes.into_iter().map(|(_, finish)| finish).collect())
+}
+
+fn check(finish: &Finish) -> Result<()> {
+    ensure!(finish.is_right(), "the hashes differ");
     Ok(())
 }
 
-/// Accepts one connection and receives a file over it.
-async fn receive(args: TransportArgs, listener: TcpListener, out: PathBuf) -> Result<receiver::File> {
-    let (stream, _) = listener.accept().await?;
-    let receiver = Receiver { out, overwrite: false, patience: args.patience(), screen: Screen::hidden() };
-    let mut file = None;
-    session::receive(&args, &receiver, stream, |received| file = Some(received)).await?;
-    file.context("nothing was received")
-}
-
-fn print(sent: &Sent, connection: &Snapshot, received: &receiver::File) {
-    let verdict = if sent.blake3 == received.hash.to_hex().as_str() { "match" } else { "DIFFER" };
+fn print(finish: &Finish) {
+    let Finish { sent, connection, received, .. } = finish;
+    let verdict = if finish.is_right() { "match" } else { "DIFFER" };
     println!("bytes       {} ({})", sent.bytes, report::size(sent.bytes));
     println!("seconds     {:.3}, from connect to the receiver's confirmation", sent.seconds);
     println!("rate        {}", report::rate(sent.goodput_bps));
@@ -93,14 +181,17 @@ fn print(sent: &Sent, connection: &Snapshot, received: &receiver::File) {
     println!("the hashes {verdict}");
 }
 
-/// Writes [`SIZE`] bytes that do not repeat: BLAKE3's output, which can be as long as one likes.
-fn make_up(path: &Path) -> std::io::Result<()> {
+/// Writes `size` bytes that do not repeat: BLAKE3's output, which can be as long as one likes.
+fn make_up(path: &Path, size: u64) -> std::io::Result<()> {
     let mut output = blake3::Hasher::new().update(b"longhaul quickstart").finalize_xof();
     let mut file = BufWriter::new(File::create(path)?);
     let mut block = vec![0; 64 << 10];
-    for _ in 0..SIZE / block.len() as u64 {
+    let mut left = size;
+    while left > 0 {
+        let part = left.min(block.len() as u64) as usize;
         output.fill(&mut block);
-        file.write_all(&block)?;
+        file.write_all(block.get(..part).unwrap_or_default())?;
+        left -= part as u64;
     }
     file.flush()
 }

@@ -17,6 +17,8 @@ const YIELDS: Span = Span::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
+    /// Which of the relay's listeners it sends to.
+    pub(super) listener: usize,
     /// The relay's address that the client sends to.
     pub(super) local: Option<IpAddr>,
     /// Connected to the server.
@@ -29,31 +31,22 @@ pub(super) struct Client {
     pub(super) drops: u32,
 }
 
-/// Whether there is room for a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
-    /// It has this number.
-    Client(u64),
-    /// There are too many, or no socket can be had.
-    Refused,
-}
-
 /// The clients by number and address.
 #[derive(Debug)]
 pub(super) struct Clients {
-    to: SocketAddr,
     most: usize,
     idle: Span,
-    by_addr: HashMap<SocketAddr, u64>,
+    /// With the listener: a program may use one socket for several.
+    by_addr: HashMap<(usize, SocketAddr), u64>,
     by_number: HashMap<u64, Client>,
     /// The last number given: numbers begin at 1 and never return.
     last: u64,
 }
 
 impl Clients {
-    pub(super) fn new(to: SocketAddr, most: usize, idle: Duration) -> Self {
+    pub(super) fn new(most: usize, idle: Duration) -> Self {
         let idle = Span::from_nanos(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
-        Self { to, most, idle, by_addr: HashMap::new(), by_number: HashMap::new(), last: 0 }
+        Self { most, idle, by_addr: HashMap::new(), by_number: HashMap::new(), last: 0 }
     }
 
     /// How many there have been.
@@ -65,28 +58,34 @@ impl Clients {
         self.by_number.get_mut(&number)
     }
 
-    /// The sender of a message, who may be new.
-    pub(super) fn admit(&mut self, meta: &Meta, at: Time, poll: &Poll) -> Admission {
-        if let Some(number) = self.by_addr.get(&meta.addr)
+    /// The sender of a message that came to a listener for a server; it may be new. `None` if there is no room for it, or
+    /// no socket can be had.
+    pub(super) fn admit(
+        &mut self,
+        (listener, to): (usize, SocketAddr),
+        meta: &Meta,
+        at: Time,
+        poll: &Poll,
+    ) -> Option<u64> {
+        let key = (listener, meta.addr);
+        if let Some(number) = self.by_addr.get(&key)
             && let Some(client) = self.by_number.get_mut(number)
         {
             client.heard = client.heard.max(at);
             client.local = meta.dst_ip;
-            return Admission::Client(*number);
+            return Some(*number);
         }
         if meta.addr.port() == 0 || !self.has_room(at) {
-            return Admission::Refused;
+            return None;
         }
         let number = self.last + 1;
-        let Ok(socket) = self.connect() else { return Admission::Refused };
-        if poll.add(&socket, number).is_err() {
-            return Admission::Refused;
-        }
+        let socket = connect(to).ok()?;
+        poll.add(&socket, number).ok()?;
         self.last = number;
-        let client = Client { addr: meta.addr, local: meta.dst_ip, socket, ttl: 0, heard: at, drops: 0 };
-        self.by_addr.insert(meta.addr, number);
+        let client = Client { addr: meta.addr, listener, local: meta.dst_ip, socket, ttl: 0, heard: at, drops: 0 };
+        self.by_addr.insert(key, number);
         self.by_number.insert(number, client);
-        Admission::Client(number)
+        Some(number)
     }
 
     /// Forgets who was silent for too long.
@@ -105,21 +104,23 @@ impl Clients {
         let Some((&number, client)) = oldest.filter(|(_, client)| now.since(client.heard) >= YIELDS) else {
             return false;
         };
-        self.by_addr.remove(&client.addr);
+        self.by_addr.remove(&(client.listener, client.addr));
         self.by_number.remove(&number);
         true
     }
+}
 
-    fn connect(&self) -> io::Result<UdpSocket> {
-        let any: IpAddr = if self.to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let socket = std::net::UdpSocket::bind((any, 0))?;
-        socket.connect(self.to)?;
-        prepare(socket)
-    }
+fn connect(to: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = std::net::UdpSocket::bind((any, 0))?;
+    socket.connect(to)?;
+    prepare(socket)
 }
 
 #[cfg(test)]
 mod tests {
+    use socket2::SockRef;
+
     use super::*;
 
     fn meta(port: u16) -> Meta {
@@ -137,24 +138,38 @@ mod tests {
         }
     }
 
+    const HERE: (usize, SocketAddr) = (0, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9));
+    const THERE: (usize, SocketAddr) = (1, SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10));
+
     #[test]
     fn the_table_is_bounded_and_the_silent_make_room() {
         let poll = Poll::new().unwrap();
-        let mut clients = Clients::new(SocketAddr::from(([127, 0, 0, 1], 9)), 2, Duration::from_secs(300));
+        let mut clients = Clients::new(2, Duration::from_secs(300));
         let at = |seconds| Time::ZERO + Span::from_secs(seconds);
-        assert_eq!(clients.admit(&meta(1), at(0), &poll), Admission::Client(1));
-        assert_eq!(clients.admit(&meta(2), at(5), &poll), Admission::Client(2));
-        assert_eq!(clients.admit(&meta(3), at(9), &poll), Admission::Refused);
-        assert_eq!(clients.admit(&meta(1), at(10), &poll), Admission::Client(1));
+        assert_eq!(clients.admit(HERE, &meta(1), at(0), &poll), Some(1));
+        assert_eq!(clients.admit(HERE, &meta(2), at(5), &poll), Some(2));
+        assert_eq!(clients.admit(HERE, &meta(3), at(9), &poll), None);
+        assert_eq!(clients.admit(HERE, &meta(1), at(10), &poll), Some(1));
         // The second one is silent since 5.
-        assert_eq!(clients.admit(&meta(3), at(15), &poll), Admission::Client(3));
+        assert_eq!(clients.admit(HERE, &meta(3), at(15), &poll), Some(3));
         assert!(clients.get_mut(2).is_none());
-        assert_eq!(clients.admit(&meta(2), at(16), &poll), Admission::Refused);
+        assert_eq!(clients.admit(HERE, &meta(2), at(16), &poll), None);
         // All but the one that is heard since are forgotten after five minutes; it comes back as somebody new.
-        assert_eq!(clients.admit(&meta(3), at(200), &poll), Admission::Client(3));
+        assert_eq!(clients.admit(HERE, &meta(3), at(200), &poll), Some(3));
         clients.expire(at(320));
         assert_eq!((clients.by_addr.len(), clients.by_number.len(), clients.ever()), (1, 1, 3));
-        assert_eq!(clients.admit(&meta(1), at(320), &poll), Admission::Client(4));
-        assert_eq!(clients.admit(&meta(0), at(320), &poll), Admission::Refused, "nobody can answer to port 0");
+        assert_eq!(clients.admit(HERE, &meta(1), at(320), &poll), Some(4));
+        assert_eq!(clients.admit(HERE, &meta(0), at(320), &poll), None, "nobody can answer to port 0");
+    }
+
+    #[test]
+    fn one_socket_may_talk_to_several_servers() {
+        let poll = Poll::new().unwrap();
+        let mut clients = Clients::new(2, Duration::from_secs(300));
+        assert_eq!(clients.admit(HERE, &meta(1), Time::ZERO, &poll), Some(1));
+        assert_eq!(clients.admit(THERE, &meta(1), Time::ZERO, &poll), Some(2));
+        assert_eq!(clients.admit(HERE, &meta(1), Time::ZERO, &poll), Some(1));
+        let to = |number: u64| SockRef::from(&clients.by_number[&number].socket).peer_addr().unwrap().as_socket();
+        assert_eq!((to(1), to(2)), (Some(HERE.1), Some(THERE.1)));
     }
 }

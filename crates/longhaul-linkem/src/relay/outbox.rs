@@ -9,6 +9,7 @@ use longhaul_sys::linux::{ErrorClass, MAX_SEND_BATCH, Transmit, UdpSocket};
 use longhaul_units::Time;
 use socket2::SockRef;
 
+use super::Listener;
 use super::clients::Clients;
 use super::frame::Frame;
 use crate::engine::Engine;
@@ -27,8 +28,6 @@ pub(super) struct Outgoing {
 pub(super) struct Outbox {
     waiting: Vec<Outgoing>,
     towards: Option<(Direction, u64)>,
-    /// The TTL that the listener sends with; 0 if that is unknown.
-    ttl: u8,
     unsent: u64,
 }
 
@@ -52,7 +51,7 @@ impl Outbox {
     }
 
     /// Sends what waits.
-    pub(super) fn flush(&mut self, listener: &UdpSocket, clients: &mut Clients, engine: &mut Engine<Frame>) {
+    pub(super) fn flush(&mut self, listeners: &mut [Listener], clients: &mut Clients, engine: &mut Engine<Frame>) {
         let Some((direction, number)) = self.towards.take().filter(|_| !self.waiting.is_empty()) else { return };
         let now = engine.now();
         self.waiting.iter().for_each(|outgoing| engine.passed_on(outgoing.due, now));
@@ -60,9 +59,9 @@ impl Outbox {
             // The client was forgotten meanwhile.
             (None, _) => self.waiting.len() as u64,
             (Some(client), Direction::Up) => send(&client.socket, None, &mut client.ttl, &self.waiting),
-            (Some(client), Direction::Down) => {
-                send(listener, Some((client.addr, client.local)), &mut self.ttl, &self.waiting)
-            }
+            (Some(client), Direction::Down) => listeners.get_mut(client.listener).map_or(0, |listener| {
+                send(&listener.socket, Some((client.addr, client.local)), &mut listener.ttl, &self.waiting)
+            }),
         };
         self.waiting.clear();
     }

@@ -2,11 +2,12 @@
 //!
 //! Addresses are from 198.18.0.0/15, which is set aside for benchmarks and never met in the Internet (RFC 2544, section
 //! C.2.2): four for each shell, by the number in the name of its outer device. A name can be taken only once, so several
-//! shells that start at the same time get different numbers.
+//! shells that start at the same time get different numbers. IPv6's are of the network with that number in 2001:2::/48,
+//! which has the same purpose (RFC 5180, with erratum 1752).
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use longhaul_sys::linux::{NetNs, Tun};
 
@@ -22,6 +23,14 @@ const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 const NETWORKS: u32 = 1 << 15;
 const PREFIX: u8 = 30;
 
+/// Where an interface identifier begins (RFC 4291, section 2.5.1).
+const PREFIX6: u8 = 64;
+
+/// What a device says about itself unasked, and would send over the link as packets that nobody sent: link-local
+/// addresses, the search for others who have them, and for routers.
+const SILENT: [(&str, &str); 4] =
+    [("addr_gen_mode", "1"), ("accept_dad", "0"), ("accept_ra", "0"), ("router_solicitations", "0")];
+
 /// Ethernet's.
 const MTU: u16 = 1500;
 /// Packets that a device holds until they are read: 60 ms at 1 Gb/s.
@@ -32,8 +41,10 @@ const QUEUE: u32 = 5000;
 pub(super) struct Network {
     pub(super) namespace: NetNs,
     pub(super) tuns: [Tun; 2],
-    pub(super) inside: Ipv4Addr,
-    pub(super) outside: Ipv4Addr,
+    /// The outside's and the inside's address.
+    pub(super) ends: [Ipv4Addr; 2],
+    /// The same for IPv6, if there is any here.
+    pub(super) ends6: Option<[Ipv6Addr; 2]>,
 }
 
 impl Network {
@@ -44,15 +55,25 @@ impl Network {
     pub(super) fn new() -> io::Result<Self> {
         let namespace = NetNs::anonymous()?;
         let (outer, number) = claim()?;
-        let [outside, inside] = addresses(number);
+        let ends = addresses(number);
+        let [outside, inside] = ends;
         configure(&outer, outside)?;
         let inner = namespace.run(|| {
             let inner = Tun::open(INSIDE)?;
             configure(&inner, inside)?;
-            route::add_default(outside)?;
+            route::add_default(outside.into())?;
             io::Result::Ok(inner)
         })??;
-        Ok(Self { namespace, tuns: [inner, outer], inside, outside })
+        let ends6 = addresses6(number);
+        let has_v6 = configure6(&outer, ends6[0]).is_ok() && {
+            let inside = || configure6(&inner, ends6[1]).and_then(|()| route::add_default(ends6[0].into()));
+            namespace.run(inside)?.is_ok()
+        };
+        if !has_v6 {
+            silence(&outer, "disable_ipv6", "1");
+            namespace.run(|| silence(&inner, "disable_ipv6", "1"))?;
+        }
+        Ok(Self { namespace, tuns: [inner, outer], ends, ends6: has_v6.then_some(ends6) })
     }
 }
 
@@ -86,14 +107,29 @@ fn addresses(number: u32) -> [Ipv4Addr; 2] {
     [1, 2].map(|host| Ipv4Addr::from_bits(FIRST.to_bits() + number * 4 + host))
 }
 
+/// The same in IPv6.
+fn addresses6(number: u32) -> [Ipv6Addr; 2] {
+    // Numbers have 15 bits.
+    [1, 2].map(|host| Ipv6Addr::new(0x2001, 2, 0, number as u16, 0, 0, 0, host))
+}
+
 fn configure(tun: &Tun, address: Ipv4Addr) -> io::Result<()> {
     let link = tun.link();
     link.set_mtu(MTU)?;
     link.set_queue_len(QUEUE)?;
-    // It would announce itself over the link, and be packets that nobody sent. A kernel without IPv6 has no such file.
-    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", link.name()), "1");
+    SILENT.iter().for_each(|(name, value)| silence(tun, name, value));
     link.set_address(address, PREFIX)?;
     link.set_up()
+}
+
+/// Gives a device an address of IPv6. Fails where there is none, or new devices are to have none.
+fn configure6(tun: &Tun, address: Ipv6Addr) -> io::Result<()> {
+    route::add_address(tun.link().index()?, address, PREFIX6)
+}
+
+fn silence(tun: &Tun, name: &str, value: &str) {
+    // A kernel without IPv6 has no such file, and nothing to be silent about.
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{}/{name}", tun.link().name()), value);
 }
 
 /// Packets that a device of the calling thread's namespace could not hold until they were read.
@@ -129,6 +165,8 @@ mod tests {
         assert_eq!(first(&[route([198, 18, 0, 0], [255, 255, 0, 0])]), Some(NETWORKS / 2));
         assert_eq!(first(&[route([198, 18, 0, 0], [255, 254, 0, 0])]), None);
         assert_eq!(addresses(NETWORKS - 1)[1], Ipv4Addr::new(198, 19, 255, 254));
+        let [outside, inside] = addresses6(NETWORKS - 1).map(|address| address.to_string());
+        assert_eq!((outside.as_str(), inside.as_str()), ("2001:2:0:7fff::1", "2001:2:0:7fff::2"));
     }
 
     #[test]

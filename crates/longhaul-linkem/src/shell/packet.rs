@@ -10,8 +10,11 @@ const V6_HEADER: usize = 40;
 pub(super) struct IpPacket(Vec<u8>);
 
 impl IpPacket {
-    /// The packet for a link; `None` if it is not IP.
+    /// The packet for a link; `None` if it is not IP, or what a host that forwards packets says unasked.
     pub(super) fn read(bytes: &[u8]) -> Option<Packet<Self>> {
+        if is_listener_report(bytes) {
+            return None;
+        }
         let (tos, ttl) = match bytes.first()? >> 4 {
             4 if bytes.len() >= V4_HEADER => (*bytes.get(1)?, *bytes.get(8)?),
             6 if bytes.len() >= V6_HEADER => (bytes.first()? << 4 | bytes.get(1)? >> 4, *bytes.get(7)?),
@@ -38,6 +41,18 @@ impl Payload for IpPacket {
         };
         self.0.get_mut(header..)
     }
+}
+
+/// Whether a packet tells routers which groups its sender listens to (RFC 2710, RFC 3810): ICMPv6 behind a header of hop
+/// options, with a hop limit of 1. There are no routers on this link, and nobody sent it on purpose.
+fn is_listener_report(bytes: &[u8]) -> bool {
+    const HOP_OPTIONS: u8 = 0;
+    const ICMPV6: u8 = 58;
+    const REPORTS: [u8; 3] = [131, 132, 143];
+    let [first, _, _, _, _, _, HOP_OPTIONS, 1, rest @ ..] = bytes else { return false };
+    let after = |offset: usize| rest.get(V6_HEADER - 8 + offset).copied();
+    // The options take eight bytes, of which the first is what comes next.
+    first >> 4 == 6 && after(0) == Some(ICMPV6) && after(8).is_some_and(|kind| REPORTS.contains(&kind))
 }
 
 /// Sets the ECN field, and IPv4's checksum to what it is then (RFC 1624, equation 3).
@@ -85,6 +100,22 @@ mod tests {
             let right = sum(&bare).to_be_bytes();
             assert_eq!(marked[10..12], right, "{number}");
         }
+    }
+
+    #[test]
+    fn reports_of_listeners_are_not_for_the_link() {
+        // Hop limit 1; a router alert; a report of MLDv2.
+        let mut report = [0; 76];
+        report[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 36, 0, 1]);
+        report[40..48].copy_from_slice(&[58, 0, 5, 2, 0, 0, 1, 0]);
+        report[48] = 143;
+        assert!(IpPacket::read(&report).is_none());
+        for (place, other) in [(6, 17), (7, 64), (40, 17), (48, 128)] {
+            let mut packet = report;
+            packet[place] = other;
+            assert!(IpPacket::read(&packet).is_some(), "{place}");
+        }
+        assert!(IpPacket::read(&report[..48]).is_some());
     }
 
     #[test]

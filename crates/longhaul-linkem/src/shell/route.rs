@@ -1,7 +1,7 @@
-//! Routes: reading the table, and adding the default one.
+//! Routes: reading the table, and adding the default one. And addresses of IPv6, which there is no simpler way to add.
 
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -9,15 +9,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
 const NLMSG_ERROR: u16 = 2;
+const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 /// A request that is to be acknowledged and to make something new.
 const FLAGS: u16 = 0x001 | 0x004 | 0x200 | 0x400;
 const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
 const RT_TABLE_MAIN: u8 = 254;
 const RTPROT_BOOT: u8 = 3;
 const RT_SCOPE_UNIVERSE: u8 = 0;
 const RTN_UNICAST: u8 = 1;
 const RTA_GATEWAY: u16 = 5;
+/// From linux/if_addr.h.
+const IFA_ADDRESS: u16 = 1;
+const IFA_F_NODAD: u8 = 2;
 
 /// A network that the kernel has a route to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,22 +58,47 @@ pub(super) fn parse(table: &str) -> Vec<Route> {
     table.lines().skip(1).filter_map(route).collect()
 }
 
-/// Adds the default route of the calling thread's namespace.
-pub(super) fn add_default(gateway: Ipv4Addr) -> io::Result<()> {
+/// Adds the default route of a family in the calling thread's namespace.
+pub(super) fn add_default(gateway: IpAddr) -> io::Result<()> {
+    let family = if gateway.is_ipv4() { AF_INET } else { AF_INET6 };
+    let route = [family, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
+    ask(RTM_NEWROUTE, &route, RTA_GATEWAY, gateway)
+}
+
+/// Gives the device of this number in the calling thread's namespace an address, at once: nobody else on a link between
+/// two devices could have it.
+pub(super) fn add_address(device: u32, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
+    let [a, b, c, d] = device.to_ne_bytes();
+    ask(RTM_NEWADDR, &[AF_INET6, prefix, IFA_F_NODAD, RT_SCOPE_UNIVERSE, a, b, c, d], IFA_ADDRESS, address.into())
+}
+
+/// Sends the kernel a request with one attribute, and waits for its word.
+fn ask(kind: u16, body: &[u8], attribute: u16, address: IpAddr) -> io::Result<()> {
     let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::RAW, Some(Protocol::from(NETLINK_ROUTE)))?;
-    socket.write_all(&request(gateway))?;
+    socket.write_all(&request(kind, body, attribute, address))?;
     let mut answer = [0; 512];
     let len = socket.read(&mut answer)?;
     answered(answer.get(..len).unwrap_or_default())
 }
 
-fn request(gateway: Ipv4Addr) -> Vec<u8> {
-    let route = [AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
-    let attribute = [8_u16.to_ne_bytes(), RTA_GATEWAY.to_ne_bytes()].concat();
-    let body = [&route[..], &attribute, &gateway.octets()].concat();
-    let len = u32::try_from(16 + body.len()).unwrap_or(u32::MAX);
+fn request(kind: u16, body: &[u8], attribute: u16, address: IpAddr) -> Vec<u8> {
+    let (v4, v6);
+    let value = match address {
+        IpAddr::V4(address) => {
+            v4 = address.octets();
+            &v4[..]
+        }
+        IpAddr::V6(address) => {
+            v6 = address.octets();
+            &v6[..]
+        }
+    };
+    // Neither is longer than 16 bytes.
+    let attribute = [(4 + value.len() as u16).to_ne_bytes(), attribute.to_ne_bytes()].concat();
+    let len = (16 + body.len() + attribute.len() + value.len()) as u32;
     let sequence_and_port = [0; 8];
-    [&len.to_ne_bytes()[..], &RTM_NEWROUTE.to_ne_bytes(), &FLAGS.to_ne_bytes(), &sequence_and_port, &body].concat()
+    let header = [&len.to_ne_bytes()[..], &kind.to_ne_bytes(), &FLAGS.to_ne_bytes(), &sequence_and_port].concat();
+    [&header, body, &attribute, value].concat()
 }
 
 /// The error in an acknowledgement; zero is none.

@@ -74,6 +74,15 @@ impl Link {
         &self.name
     }
 
+    /// Its number in its namespace.
+    ///
+    /// # Errors
+    /// The system's: no such interface.
+    pub fn index(&self) -> io::Result<u32> {
+        let request = self.request(libc::SIOCGIFINDEX as u32, &[])?;
+        Ok(u32::from_ne_bytes(array(&request.value, 0)))
+    }
+
     /// Switches it on.
     ///
     /// # Errors

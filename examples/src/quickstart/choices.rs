@@ -1,0 +1,68 @@
+//! `--congestion` where several can be compared.
+
+use longhaul::cc::Congestion;
+use longhaul::cc::registry::SpecError;
+
+/// What `--congestion` says.
+#[derive(Clone, Debug)]
+pub enum Choices {
+    /// Print the registry.
+    List,
+    /// Use these.
+    Use(Vec<Congestion>),
+}
+
+/// Reads one controller, or several with commas between them. A composition by slots has commas of its own; beside
+/// others it needs a `--congestion` for itself.
+///
+/// # Errors
+/// What is wrong with the first that is none, and what there is.
+pub fn parse(text: &str) -> Result<Choices, SpecError> {
+    if matches!(text, "list" | "help") {
+        return Ok(Choices::List);
+    }
+    let whole = text.parse();
+    let parts = split(text);
+    match whole {
+        Err(_) if parts.len() > 1 => parts.into_iter().map(str::parse).collect::<Result<_, _>>().map(Choices::Use),
+        whole => whole.map(|one| Choices::Use(vec![one])),
+    }
+}
+
+/// The text between the commas that are not in parentheses.
+fn split(text: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    let at_comma = |letter| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        letter == ',' && depth == 0
+    };
+    text.split(at_comma).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        match parse(text).unwrap() {
+            Choices::List => Vec::new(),
+            Choices::Use(all) => all.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn commas_part_controllers_and_not_slots_or_options() {
+        assert_eq!(names("cubic"), ["cubic"]);
+        assert_eq!(names("cubic,new-reno").len(), 2);
+        assert_eq!(names("cubic(beta=0.8,c=0.5),slow-start(iw=4,l=1)+new-reno").len(), 2);
+        assert_eq!(names("growth=slow-start,steady=new-reno,recovery=prr").len(), 1);
+        assert!(matches!(parse("list"), Ok(Choices::List)));
+        let wrong = parse("cubic,warp").unwrap_err().to_string();
+        assert!(wrong.contains("`warp`"), "{wrong}");
+        assert!(parse("cubic,").is_err() && parse("").is_err() && parse("cubic(beta=0.8").is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! One controller's transfer.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use longhaul::TcpListener;
+
+use super::link::Emulated;
+use super::running::{Running, Seen};
+use crate::progress::Screen;
+use crate::receiver::{self, Receiver};
+use crate::report::{Sent, Stopwatch};
+use crate::sender::Source;
+use crate::session;
+use crate::transport::{Snapshot, TransportArgs};
+
+/// Who is to send a file to itself.
+#[derive(Clone, Debug)]
+pub struct Racer {
+    /// The sender's options.
+    pub transport: TransportArgs,
+    /// The file.
+    pub path: PathBuf,
+    /// Where it goes.
+    pub out: PathBuf,
+    /// What is between the ends, if not the loopback interface alone.
+    pub link: Option<Emulated>,
+    /// Where progress is shown.
+    pub screen: Screen,
+}
+
+/// How it went.
+#[derive(Clone, Debug)]
+pub struct Finish {
+    /// What the sender reports.
+    pub sent: Sent,
+    /// The sender's connection at the end.
+    pub connection: Snapshot,
+    /// What the receiver has.
+    pub received: receiver::File,
+    /// From the first packet until the receiver had the file.
+    pub took: Duration,
+    /// What the link saw.
+    pub seen: Option<Seen>,
+}
+
+impl Finish {
+    /// Whether the receiver has what was sent.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.sent.blake3 == self.received.hash.to_hex().as_str()
+    }
+}
+
+impl Racer {
+    /// Sends the file, and takes it in.
+    ///
+    /// # Errors
+    /// Why it did not arrive.
+    pub async fn run(self) -> Result<Finish> {
+        let source = Source::open(&self.path)?;
+        std::fs::create_dir(&self.out).with_context(|| format!("cannot create {}", self.out.display()))?;
+        let receiving = self.transport.for_other_end();
+        let listener = receiving.listen((Ipv4Addr::LOCALHOST, 0).into())?;
+        let server = listener.local_addr()?;
+        let link = self.link.as_ref().map(|link| Running::start(link, server)).transpose()?;
+        let address = link.as_ref().map_or(server, Running::addr);
+        let watch = Stopwatch::start();
+        let mut outcome = None;
+        let receiver = tokio::spawn(receive(receiving, listener, self.out, watch));
+        session::send(&self.transport, &[address], vec![source], &self.screen, |sent, connection| {
+            outcome = Some((sent, connection.clone()));
+        })
+        .await?;
+        let (received, took) = receiver.await.context("the receiver failed")??;
+        let (sent, connection) = outcome.context("nothing was sent")?;
+        let seen = link.map(Running::stop).transpose()?;
+        Ok(Finish { sent, connection, received, took, seen })
+    }
+}
+
+/// Accepts one connection and receives a file over it; the file, and when it was there.
+async fn receive(
+    args: TransportArgs,
+    listener: TcpListener,
+    out: PathBuf,
+    watch: Stopwatch,
+) -> Result<(receiver::File, Duration)> {
+    let (stream, _) = listener.accept().await?;
+    let receiver = Receiver { out, overwrite: false, patience: args.patience(), screen: Screen::hidden() };
+    let mut file = None;
+    session::receive(&args, &receiver, stream, |received| file = Some((received, watch.elapsed()))).await?;
+    file.context("nothing was received")
+}
