@@ -9,7 +9,7 @@ use longhaul_cc::{Congestion, registry};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, LinkRate, Loss, scenario};
 use longhaul_sim::{Content, Plan, SessionId, Setup, Sim};
-use longhaul_units::{Rate, Span};
+use longhaul_units::{Rate, Span, Time};
 use serde::Serialize;
 
 use crate::report::{setting, write_json};
@@ -159,10 +159,7 @@ impl Cell {
 
     /// Seconds until `size` bytes are there.
     fn completion(&self, seed: u64, size: u64) -> f64 {
-        let mut sim = self.sim(seed);
-        let (_, receiver) = sim.open(plan(size), plan(0));
-        let done = sim.run(PATIENCE, |sim| read(sim, receiver) >= size);
-        if done { seconds(sim.now() - longhaul_units::Time::ZERO) } else { f64::INFINITY }
+        completion(&mut self.sim(seed), size).unwrap_or(f64::INFINITY)
     }
 
     fn bulk(&self, seed: u64, span: Span) -> Bulk {
@@ -172,7 +169,7 @@ impl Cell {
         let id = sim.session(sender).id;
         let info = sim.host(sender.host).endpoint.connection(id).map(|connection| connection.info(sim.now()));
         let retransmitted = info.map_or(f64::NAN, |info| {
-            info.bytes_retransmitted as f64 / (info.bytes_sent + info.bytes_retransmitted).max(1) as f64
+            info.bytes_retransmitted as f64 / info.bytes_sent.max(1) as f64
         });
         let queued = sim.link(0).stats().all().sojourn;
         let quantile = |q| seconds(queued.quantile(q)) * 1e3;
@@ -205,6 +202,14 @@ impl Cell {
     }
 }
 
+/// Seconds from when host 0 of an unused simulation connects until `size` bytes are with the application of host 1;
+/// `None` if that takes longer than ten minutes.
+pub(crate) fn completion(sim: &mut Sim, size: u64) -> Option<f64> {
+    let (_, receiver) = sim.open(plan(size), plan(0));
+    let done = sim.run(PATIENCE, |sim| read(sim, receiver) >= size);
+    done.then(|| seconds(sim.now() - Time::ZERO))
+}
+
 fn plan(bytes: u64) -> Plan {
     let mut plan = if bytes == 0 { Plan::sink() } else { Plan::bulk(bytes) };
     plan.content = Content::Zeros;
@@ -215,7 +220,7 @@ fn read(sim: &Sim, id: SessionId) -> u64 {
     sim.find(id).map_or(0, |session| session.read)
 }
 
-fn seconds(span: Span) -> f64 {
+pub(crate) fn seconds(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e9
 }
 

@@ -8,8 +8,10 @@
 pub mod bulk;
 pub mod contest;
 pub mod emulated;
+pub mod kernel;
 pub mod loopback;
 pub mod meter;
+pub mod realtime;
 pub mod report;
 pub mod rpc;
 pub mod stats;

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::transport::Identity;
 
 /// The first argument of a worker; the job is the second.
-const MARK: &str = "worker";
+pub(crate) const MARK: &str = "worker";
 /// A worker that says nothing for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Files that a worker asks to be allowed to open: ten thousand connections and some.

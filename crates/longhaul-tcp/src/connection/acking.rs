@@ -1,9 +1,10 @@
 //! What an acknowledgement does to the send side.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+use arrayvec::ArrayVec;
 use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{Flags, Header};
+use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
 use super::loss::AckOutcome;
 use super::timers::Timer;
@@ -201,9 +202,15 @@ impl Connection {
             self.snd.una = ack;
         }
         if self.negotiated.sack {
-            for block in header.options.sack.iter() {
-                let left = seq::to_offset(self.iss, block.left, ack);
-                let right = seq::to_offset(self.iss, block.right, ack);
+            let to_offsets = |block: &SackBlock| {
+                (seq::to_offset(self.iss, block.left, ack), seq::to_offset(self.iss, block.right, ack))
+            };
+            // In ascending order (RFC 8985, section 6.2, step 3): the newest block comes first in the option, and what the
+            // others of one ACK report for the first time would look as if it had been overtaken.
+            let mut blocks: ArrayVec<_, { SackBlocks::CAPACITY }> =
+                header.options.sack.iter().map(to_offsets).collect();
+            blocks.sort_unstable();
+            for (left, right) in blocks {
                 // Blocks that are not wholly inside (SND.UNA, SND.NXT] say nothing we may trust.
                 let inside = left >= ack as i64 && right > left && right <= self.snd.nxt as i64;
                 if inside {

@@ -10,6 +10,7 @@ use longhaul_units::{Span, Time};
 use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event, Info, State, Tuple};
 
 mod pmtu;
+mod reordering;
 mod reuse;
 mod trouble;
 mod user_timeout;

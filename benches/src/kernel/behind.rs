@@ -1,0 +1,229 @@
+//! One transfer: a receiver here, and a sender behind a link, in a shell of `longhaul-linkem`, which is this program.
+
+use std::env;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use super::transfer::{Job, Load, Received};
+use crate::transport::Transport;
+use crate::worker::{MARK, Workers};
+
+/// The emulator's command.
+pub(super) const SHELL: &str = "shell";
+/// Lateness of the emulator at the 99th percentile, in milliseconds, above which a run is not trusted.
+const TOO_LATE_MS: f64 = 1.0;
+/// Share of the time that a sender may wait for a processor. Above it longhaul's pacing suffers, and the kernel's TCP,
+/// which works in interrupts, does not.
+const TOO_LONG: f64 = 0.25;
+
+/// A link, the same in both directions but for random loss, which is on the way of the data.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Link {
+    pub(super) mbps: u32,
+    pub(super) rtt_ms: u32,
+    /// Drop-tail.
+    pub(super) queue_bdp: f64,
+    pub(super) loss_percent: f64,
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Outcome {
+    /// Mb/s or seconds: see [`Load::metric`].
+    pub(super) value: f64,
+    /// How late the emulator was, at the 99th percentile.
+    pub(super) lateness_ms: f64,
+    /// For how much of its time the sender waited for a processor, from 0 to 1.
+    pub(super) waited: f64,
+    /// Packets that entered the link on the way of the data.
+    pub(super) packets: u64,
+    /// Those of them that it dropped.
+    pub(super) dropped: u64,
+    /// How long packets waited in its queue, median and 99th percentile.
+    pub(super) queue_ms: [f64; 2],
+    /// Packets that the emulator lost by itself.
+    pub(super) missed: bool,
+    pub(super) each_second: Vec<u64>,
+}
+
+impl Link {
+    fn arguments(self, seed: usize) -> Vec<String> {
+        let Self { mbps, rtt_ms, queue_bdp, loss_percent } = self;
+        let mut text = format!("--rate {mbps}mbit --rtt {rtt_ms}ms --queue {queue_bdp}bdp --seed {seed}");
+        if loss_percent > 0.0 {
+            text += &format!(" --loss-up {loss_percent}%");
+        }
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    pub(super) fn name(self) -> String {
+        let Self { mbps, rtt_ms, queue_bdp, loss_percent } = self;
+        format!("{mbps}mbit-{rtt_ms}ms-{queue_bdp}bdp-{loss_percent}%")
+    }
+}
+
+impl Outcome {
+    /// Whether the machine was too busy for it.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.disturbance() > 1.0
+    }
+
+    /// The worse of the two kinds of waiting, over what is bearable.
+    pub(super) fn disturbance(&self) -> f64 {
+        if self.missed { f64::INFINITY } else { (self.lateness_ms / TOO_LATE_MS).max(self.waited / TOO_LONG) }
+    }
+}
+
+/// Makes a transfer over a link.
+///
+/// # Errors
+/// Either side or the emulator failed.
+pub(super) fn transfer(
+    workers: &Workers,
+    rival: Transport,
+    link: Link,
+    load: Load,
+    seed: usize,
+    log: Option<&Path>,
+) -> Result<Outcome> {
+    let mut receiver = workers.spawn(&Job::Receive { rival }, None)?;
+    let port = receiver.hear()?;
+    let shell = Shell::start(link, seed, log, &Job::Send { rival, port, load })?;
+    let received: Received = match receiver.hear() {
+        Ok(received) => received,
+        Err(error) => return Err(error.context(shell.end()?.1)),
+    };
+    // A sender that has not noticed yet that its time is up does so when nobody listens.
+    if matches!(load, Load::Seconds(_)) {
+        drop(receiver);
+    }
+    let (waited, told) = shell.end()?;
+    let waited = serde_json::from_str(&waited).with_context(|| format!("the sender said: {waited}{told}"))?;
+    if let Load::Bytes(bytes) = load {
+        ensure!(received.bytes == bytes, "{} of {bytes} bytes arrived: {told}", received.bytes);
+    }
+    let summary = Summary::read(&told).with_context(|| format!("the emulator said: {told}"))?;
+    Ok(Outcome {
+        value: load.value(&received),
+        lateness_ms: summary.lateness_ms,
+        waited,
+        packets: summary.packets,
+        dropped: summary.dropped,
+        queue_ms: summary.queue_ms,
+        missed: summary.missed,
+        each_second: received.each_second,
+    })
+}
+
+/// An emulator with a sender in it. The sender ends when its standard input does.
+struct Shell {
+    process: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Shell {
+    fn start(link: Link, seed: usize, log: Option<&Path>, job: &Job) -> Result<Self> {
+        let this = env::current_exe()?;
+        let mut command = Command::new(&this);
+        command.arg(SHELL).args(link.arguments(seed));
+        if let Some(log) = log {
+            command.arg("--log").arg(log);
+        }
+        command.arg("--").arg(&this).arg(MARK).arg(serde_json::to_string(job)?);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().context("starting the emulator")?;
+        let input = process.stdin.take();
+        Ok(Self { process, input })
+    }
+
+    /// Waits until the sender has ended; what it said, and what the emulator did.
+    fn end(mut self) -> Result<(String, String)> {
+        let input = self.input.take();
+        let output = self.process.wait_with_output()?;
+        drop(input);
+        let [said, told] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        Ok((said, told))
+    }
+}
+
+/// What the emulator says at its end.
+#[derive(Debug, PartialEq)]
+struct Summary {
+    packets: u64,
+    dropped: u64,
+    queue_ms: [f64; 2],
+    lateness_ms: f64,
+    missed: bool,
+}
+
+impl Summary {
+    /// The first direction is that of the data.
+    fn read(text: &str) -> Option<Self> {
+        let up = text.split_once("up: ")?.1.split_once("down: ")?.0;
+        let packets = up.split(' ').next()?.parse().ok()?;
+        let dropped = up.split_once("dropped ")?.1;
+        let dropped = dropped.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        let queue_ms = [millis_after(up, "queue p50 ")?, millis_after(up.split_once("queue p50")?.1, "p99 ")?];
+        let late = text.split_once("lateness ")?.1;
+        let lateness_ms = millis_after(late, "p99 ")?;
+        let missed = text.contains("lost before the link") || text.contains("lost after the link");
+        Some(Self { packets, dropped, queue_ms, lateness_ms, missed })
+    }
+}
+
+/// The time that stands after `label`.
+fn millis_after(text: &str, label: &str) -> Option<f64> {
+    let mut words = text.split_once(label)?.1.split([' ', ',', '\n']);
+    let number: f64 = words.next()?.parse().ok()?;
+    let unit = match words.next()? {
+        "ns" => 1e-6,
+        "us" => 1e-3,
+        "ms" => 1.0,
+        "s" => 1e3,
+        _ => return None,
+    };
+    Some(number * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "longhaul-linkem: the outside is at 198.18.0.1, the inside at 198.18.0.2
+up: 99828 packets, 149711710 bytes in; 99318 packets, 148951053 bytes out; 3 inside
+  dropped 507: queue full 507
+  queue p50 41.9 ms, p99 1.05 s, max 65.0 ms; at most 840 packets, 1259144 bytes
+down: 53694 packets, 2831043 bytes in; 53694 packets, 2831043 bytes out; 0 inside
+  dropped 0
+  queue p50 0 ns, p99 0 ns, max 19.5 us; at most 4 packets, 430 bytes
+lateness p50 22.5 us, p99 84.0 us, max 703 us
+";
+
+    #[test]
+    fn the_summary_is_read() {
+        let expected =
+            Summary { packets: 99_828, dropped: 507, queue_ms: [41.9, 1050.0], lateness_ms: 0.084, missed: false };
+        assert_eq!(Summary::read(SAID), Some(expected));
+        let clean = SAID.replace("dropped 507: queue full 507", "dropped 0");
+        assert_eq!(Summary::read(&clean).map(|summary| summary.dropped), Some(0));
+        let missed = format!("{SAID}2 packets lost before the link: the emulator did not read fast enough\n");
+        assert_eq!(Summary::read(&missed).map(|summary| summary.missed), Some(true));
+        assert_eq!(Summary::read("longhaul-linkem: making a network: no"), None);
+    }
+
+    #[test]
+    fn late_and_starved_and_lossy_runs_are_disturbed() {
+        let run = |lateness_ms, waited, missed| Outcome { lateness_ms, waited, missed, ..Outcome::default() };
+        let runs = [run(0.9, 0.2, false), run(1.1, 0.0, false), run(0.0, 0.3, false), run(0.0, 0.0, true)];
+        assert_eq!(runs.map(|run| run.is_disturbed()), [false, true, true, true]);
+    }
+
+    #[test]
+    fn links_are_described_to_the_emulator() {
+        let link = Link { mbps: 20, rtt_ms: 100, queue_bdp: 0.5, loss_percent: 0.1 };
+        assert_eq!(link.arguments(3).join(" "), "--rate 20mbit --rtt 100ms --queue 0.5bdp --seed 3 --loss-up 0.1%");
+    }
+}

@@ -1,0 +1,111 @@
+//! Virtual and real time agree: the same transfer in `longhaul-sim`, and between real sockets over the relay.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+#![expect(clippy::disallowed_methods, reason = "tests of real time")]
+
+mod common;
+
+use std::future::pending;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use longhaul::{TcpListener, TcpStream};
+use longhaul_sim::{Plan, Setup, Sim};
+use longhaul_sys::linux::run_first;
+use longhaul_units::{Span, Time};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// Of the completion time.
+const AGREEMENT: f64 = 0.03;
+/// What the relay may have been late by at any moment, of the completion time, for a run to count,
+const DISTURBANCE: f64 = 0.005;
+/// and how long client and server may have waited for a processor on average, seconds.
+const WAIT: f64 = 0.0001;
+/// Runs whose median is taken, and tries to have them.
+const RUNS: usize = 3;
+const TRIES: usize = 6;
+
+/// Seconds until the last byte is with the receiving application.
+fn in_virtual_time(options: &str, size: u64) -> f64 {
+    let path = common::link(options);
+    let mut sim = Sim::new(Setup::pair(path.seed, path.link));
+    let (_, receiver) = sim.open(Plan::bulk(size).zeros(), Plan::sink().zeros());
+    let read = |sim: &Sim| sim.find(receiver).map_or(0, |session| session.read);
+    assert!(sim.run(Span::from_secs(600), |sim| read(sim) >= size));
+    (sim.now() - Time::ZERO).as_nanos() as f64 / 1e9
+}
+
+/// The same in real time; `None` if the machine was too busy.
+fn in_real_time(options: &str, size: u64) -> Option<f64> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (seconds, relay, waited) = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let relay = common::relay(options, listener.local_addr().unwrap());
+        let (began, before) = (Instant::now(), waits());
+        let transfer = async {
+            tokio::select! {
+                () = receive(&listener, size) => {}
+                () = send(relay.local_addr(), size) => {}
+            }
+        };
+        timeout(Duration::from_secs(60), transfer).await.unwrap();
+        let (seconds, after) = (began.elapsed().as_secs_f64(), waits());
+        (seconds, relay, (after.0 - before.0) / (after.1 - before.1).max(1.0))
+    });
+    runtime.shutdown_background();
+    let (engine, counts) = relay.stop().unwrap();
+    let late = engine.lateness().max().as_nanos() as f64 / 1e9;
+    let kept_up = counts.missed + counts.unsent == 0 && late < DISTURBANCE * seconds && waited < WAIT;
+    kept_up.then_some(seconds)
+}
+
+async fn receive(listener: &TcpListener, size: u64) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let (mut buffer, mut received) = (vec![0; 1 << 20], 0);
+    while received < size {
+        let read = stream.read(&mut buffer).await.unwrap();
+        assert!(read > 0, "the end after {received} bytes of {size}");
+        received += read as u64;
+    }
+}
+
+async fn send(to: SocketAddr, size: u64) {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    stream.write_all(&vec![0; size as usize]).await.unwrap();
+    stream.shutdown().await.unwrap();
+    pending().await
+}
+
+/// For how many seconds this thread could have run so far, and had no processor; and how often it got one (proc(5)).
+fn waits() -> (f64, f64) {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut fields = text.split_whitespace().map(|field| field.parse::<f64>().unwrap()).skip(1);
+    (fields.next().unwrap_or(0.0) / 1e9, fields.next().unwrap_or(0.0))
+}
+
+/// Tries until enough runs count. On a machine that is too busy for that nothing can be said.
+fn agree(options: &str, size: u64) {
+    let expected = in_virtual_time(options, size);
+    let mut runs: Vec<_> = (0..TRIES).filter_map(|_| in_real_time(options, size)).take(RUNS).collect();
+    runs.sort_by(f64::total_cmp);
+    eprintln!("{options}, {size} bytes: {expected:.4} s in virtual time, {runs:.4?} s in real time");
+    let Some(median) = runs.get(RUNS / 2).filter(|_| runs.len() == RUNS) else {
+        eprintln!("this machine is too busy to keep time");
+        return;
+    };
+    assert!((median / expected - 1.0).abs() < AGREEMENT, "{options}: {median} s instead of {expected} s");
+}
+
+/// One test, as two at a time would disturb each other.
+#[test]
+fn a_transfer_takes_as_long_in_real_time_as_in_virtual_time() {
+    // As root, client and server go before what else runs, as the relay does.
+    let _ = run_first();
+    // Slow start and its end, on a long path.
+    agree("--rate 40mbit --rtt 200ms --queue 1bdp", 2_000_000);
+    // Handshake and first window.
+    agree("--rate 10mbit --rtt 300ms", 100_000);
+    // Loss and recovery: the same packets are lost.
+    agree("--rate 20mbit --rtt 100ms --queue 1bdp --loss-list-up 300,301,302,500", 1_500_000);
+}
