@@ -192,6 +192,18 @@ impl LinkConfig {
         Self { rate: rate.into(), delay, ..Self::default() }
     }
 
+    /// The rate at a time, the mean one of a trace; `None` if it is unlimited.
+    #[must_use]
+    pub fn rate_at(&self, at: Time) -> Option<Rate> {
+        let first = match &self.rate {
+            LinkRate::Unlimited => return None,
+            LinkRate::Trace(trace) => return Some(trace.mean_rate()),
+            LinkRate::Constant(rate) => *rate,
+        };
+        let passed = self.steps.partition_point(|step| step.at <= at);
+        Some(self.steps.iter().take(passed).rev().find_map(|step| step.rate).unwrap_or(first))
+    }
+
     /// The same with another queue.
     #[must_use]
     pub fn queue(self, queue: impl Into<QueueConfig>) -> Self {

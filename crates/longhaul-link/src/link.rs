@@ -56,13 +56,10 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     pub fn with_hook(config: LinkConfig, seed: u64, number: u64, hook: H) -> Result<Self, ConfigError> {
         config.validate()?;
         let stream = number.wrapping_mul(STREAMS);
-        let transmitter = Transmitter::new(&config);
-        // RED's clock while a queue is idle: packets of 1500 bytes.
-        let typical = transmitter.rate().map_or(Span::ZERO, |rate| rate.time_for(Bytes(config.overhead.on_link(1500))));
         Ok(Self {
             policer: config.policer.map(TokenBucket::new),
-            queue: Queue::new(&config.queue, typical, Random::new(seed, stream)),
-            transmitter,
+            queue: Queue::new(&config.queue, typical(&config, Time::ZERO), Random::new(seed, stream)),
+            transmitter: Transmitter::new(&config),
             medium: Medium::new(&config, seed, stream),
             hook,
             stats: LinkStats::default(),
@@ -83,7 +80,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         }
         let class = self.queue.class(&packet);
         self.stats.offered(class, packet.size);
-        let view = self.view();
+        let view = self.view(now);
         self.hook.offered(now, &mut packet, &view);
         if let Err(cause) = self.admit(now, &mut packet) {
             self.stats.dropped(class, cause);
@@ -97,6 +94,8 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             self.send(now, class, packet);
             return true;
         }
+        self.follow_rate(now);
+        self.stats.enters(now, self.queue.class(&packet), packet.size);
         let mut watch = Watch { now, stats: &mut self.stats, hook: &mut self.hook };
         let admitted = self.queue.enqueue(now, packet, &mut watch);
         self.stats.queue_changed(now, self.queue.len(), self.queue.bytes());
@@ -144,10 +143,10 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         self.medium.arrivals.len()
     }
 
-    /// The rate now, the mean one of a trace; `None` if it is unlimited.
+    /// The rate at the latest time it was called at, the mean one of a trace; `None` if it is unlimited.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
-        self.transmitter.rate()
+        self.rate_at(self.now)
     }
 
     /// Who looks at the packets.
@@ -173,6 +172,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         self.medium.configure(&config, self.seed, self.number.wrapping_mul(STREAMS));
         self.policer = config.policer.map(TokenBucket::new);
         self.is_hop = config.is_hop;
+        self.queue.set_typical(typical(&config, now));
         *self.config = LinkConfig { queue: core::mem::take(&mut self.config.queue), ..config };
         self.transmit(now, now);
         Ok(())
@@ -212,6 +212,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     }
 
     fn begin(&mut self, start: Time) {
+        self.follow_rate(start);
         let mut watch = Watch { now: start, stats: &mut self.stats, hook: &mut self.hook };
         let packet = self.queue.dequeue(start, &mut watch);
         self.stats.queue_changed(start, self.queue.len(), self.queue.bytes());
@@ -223,7 +224,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     /// Puts a packet on the link that is out of the queue.
     fn send(&mut self, start: Time, class: u8, mut packet: Packet<T>) {
         let sent = self.transmitter.send(start, packet.size, packet.enqueued < start);
-        let view = self.view();
+        let view = self.view(start);
         self.hook.egress(start, sent, &mut packet, &view);
         match self.medium.pass(sent, self.transmitter.on_link(packet.size), packet) {
             Ok(passage) => {
@@ -237,9 +238,27 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         }
     }
 
-    fn view(&self) -> View {
-        View { rate: self.transmitter.rate(), packets: self.queue.len(), bytes: self.queue.bytes() }
+    #[inline]
+    fn rate_at(&self, at: Time) -> Option<Rate> {
+        if self.transmitter.is_stepped() { self.config.rate_at(at) } else { self.transmitter.steady_rate() }
     }
+
+    /// Tells the queue of a step of the rate.
+    #[inline]
+    fn follow_rate(&mut self, now: Time) {
+        if self.transmitter.is_stepped() {
+            self.queue.set_typical(typical(&self.config, now));
+        }
+    }
+
+    fn view(&self, at: Time) -> View {
+        View { rate: self.rate_at(at), packets: self.queue.len(), bytes: self.queue.bytes() }
+    }
+}
+
+/// How long a packet of 1500 bytes takes: RED's clock while a queue is idle.
+fn typical(config: &LinkConfig, at: Time) -> Span {
+    config.rate_at(at).map_or(Span::ZERO, |rate| rate.time_for(Bytes(config.overhead.on_link(1500))))
 }
 
 /// Counts and reports what a queue does.
@@ -251,6 +270,7 @@ struct Watch<'a, H> {
 
 impl<T, H: Hook<T>> Sink<T> for Watch<'_, H> {
     fn dropped(&mut self, class: u8, cause: Cause, packet: Packet<T>) {
+        self.stats.leaves(self.now, class, packet.size);
         self.stats.dropped(class, cause);
         self.hook.dropped(self.now, &packet, cause);
     }
@@ -263,6 +283,7 @@ impl<T, H: Hook<T>> Sink<T> for Watch<'_, H> {
     }
 
     fn sent(&mut self, class: u8, size: u32, sojourn: Span) {
+        self.stats.leaves(self.now, class, size);
         self.stats.sent(class, size, sojourn);
     }
 }

@@ -74,6 +74,13 @@ impl<T> Queue<T> {
         Self { kind, limit: config.limit }
     }
 
+    /// A full packet takes so long on the link from now on.
+    pub(crate) fn set_typical(&mut self, typical: Span) {
+        if let Kind::Single(queue) = &mut self.kind {
+            queue.set_typical(typical);
+        }
+    }
+
     /// The class that statistics count this packet in.
     pub(crate) fn class(&self, packet: &Packet<T>) -> u8 {
         match &self.kind {

@@ -1,10 +1,8 @@
 //! The one source of chance.
 
-use longhaul_units::Span;
+use longhaul_units::{Span, math};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-
-use crate::math;
 
 /// Random numbers from a seed: ChaCha with 8 rounds, the same on every platform.
 ///

@@ -34,7 +34,11 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("ber", "SHARE", "lose packets with a wrong bit: 1e-7"),
     ("loss-list", "N,...", "lose the packets of these numbers, from 1"),
-    ("reorder", "SHARE,PLACES[,TIME]", "move packets so many places back, for at most a time (100ms)"),
+    (
+        "reorder",
+        "SHARE,PLACES[,TIME]",
+        "move packets so many places back, for at most a time (100ms: more on slow links)",
+    ),
     ("late", "SHARE,TIME,TIME", "make packets later by a time between these two"),
     ("duplicate", "SHARE", "deliver packets twice"),
     ("corrupt", "SHARE[,SHARE]", "flip a bit; of these packets the second share arrives (0%)"),
@@ -149,10 +153,11 @@ impl LinkOptions {
             Some(name) => scenario::find(name).ok_or_else(|| SpecError::UnknownScenario(name.clone()))?.link(),
         };
         let (up, down) = (self.up.clone().or(&self.both), self.down.clone().or(&self.both));
-        let (mut there, mut back) = (up.apply(base.there, &mut trace)?, down.apply(base.back, &mut trace)?);
+        let (mut there, mut back) =
+            (up.apply(Direction::Up, base.there, &mut trace)?, down.apply(Direction::Down, base.back, &mut trace)?);
         let rtt = there.delay + back.delay;
-        up.limit(&mut there, rtt)?;
-        down.limit(&mut back, rtt)?;
+        up.limit(Direction::Up, &mut there, rtt)?;
+        down.limit(Direction::Down, &mut back, rtt)?;
         check(Direction::Up, &there)?;
         check(Direction::Down, &back)?;
         Ok(Path { link: Duplex { there, back }, seed: self.seed.unwrap_or(1) })

@@ -140,6 +140,50 @@ pub struct LinkStats {
     /// The most bytes that waited, link overhead not counted.
     pub max_bytes: u64,
     backlog: Backlog,
+    /// What waits by class, from the first packet on that is not of class 0: until then all is.
+    by_class: Option<Box<[Occupancy; MAX_CLASSES]>>,
+}
+
+/// What waited of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// The most packets that waited.
+    pub max_packets: u64,
+    /// The most bytes that waited, link overhead not counted.
+    pub max_bytes: u64,
+    backlog: Backlog,
+}
+
+impl Occupancy {
+    /// Packets that wait.
+    #[must_use]
+    pub const fn packets(&self) -> u64 {
+        self.backlog.packets
+    }
+
+    /// Bytes that wait, link overhead not counted.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.backlog.bytes
+    }
+
+    /// Mean packets waiting from the arrival of the first packet of any class until the queue last changed, over time.
+    #[must_use]
+    pub fn mean_packets(&self) -> f64 {
+        self.backlog.mean(self.backlog.packet_nanos)
+    }
+
+    /// Mean bytes waiting from the arrival of the first packet of any class until the queue last changed, over time.
+    #[must_use]
+    pub fn mean_bytes(&self) -> f64 {
+        self.backlog.mean(self.backlog.byte_nanos)
+    }
+
+    /// Notes what waits, unless it is on its way through.
+    fn settle(&mut self) {
+        self.max_packets = self.max_packets.max(self.backlog.packets);
+        self.max_bytes = self.max_bytes.max(self.backlog.bytes);
+    }
 }
 
 /// The time integral of the queue's length.
@@ -182,6 +226,49 @@ impl LinkStats {
         self.backlog.mean(self.backlog.packet_nanos)
     }
 
+    /// How much of one class waited, with the classes of [`class`](Self::class). The means of all classes add up to
+    /// that of the queue.
+    #[must_use]
+    pub fn occupancy(&self, class: u8) -> Occupancy {
+        let whole = self.backlog;
+        let mut one = match (&self.by_class, class) {
+            (Some(classes), _) => classes.get(usize::from(class)).copied().unwrap_or_default(),
+            (None, 0) => Occupancy { max_packets: self.max_packets, max_bytes: self.max_bytes, backlog: whole },
+            (None, _) => Occupancy::default(),
+        };
+        one.backlog.began = whole.began;
+        if whole.began.is_some() {
+            one.backlog.change(whole.since, one.backlog.packets, one.backlog.bytes);
+        }
+        one
+    }
+
+    /// A packet comes to the queue, which may yet refuse it.
+    #[inline]
+    pub(crate) fn enters(&mut self, now: Time, class: u8, size: u32) {
+        if class == 0 && self.by_class.is_none() {
+            return;
+        }
+        let first = Occupancy { max_packets: self.max_packets, max_bytes: self.max_bytes, backlog: self.backlog };
+        let classes = self.by_class.get_or_insert_with(|| {
+            let mut classes = Box::<[Occupancy; MAX_CLASSES]>::default();
+            classes[0] = first;
+            classes
+        });
+        if let Some(Occupancy { backlog, .. }) = classes.get_mut(usize::from(class)) {
+            backlog.change(now, backlog.packets + 1, backlog.bytes + u64::from(size));
+        }
+    }
+
+    /// A packet leaves the queue, or is refused.
+    #[inline]
+    pub(crate) fn leaves(&mut self, now: Time, class: u8, size: u32) {
+        let classes = self.by_class.as_mut();
+        if let Some(Occupancy { backlog, .. }) = classes.and_then(|classes| classes.get_mut(usize::from(class))) {
+            backlog.change(now, backlog.packets.saturating_sub(1), backlog.bytes.saturating_sub(u64::from(size)));
+        }
+    }
+
     #[inline]
     pub(crate) fn offered(&mut self, class: u8, size: u32) {
         let stats = self.class_mut(class);
@@ -210,6 +297,9 @@ impl LinkStats {
         self.max_packets = self.max_packets.max(packets);
         self.max_bytes = self.max_bytes.max(bytes);
         self.backlog.change(now, packets, bytes);
+        if let Some(classes) = &mut self.by_class {
+            classes.iter_mut().for_each(Occupancy::settle);
+        }
     }
 
     #[inline]

@@ -88,14 +88,27 @@ impl Transmitter {
         }
     }
 
-    /// The rate at `now`, the mean one of a trace; `None` if it is unlimited.
+    /// The rate for ever, the mean one of a trace. `None` if it is unlimited, or changes: then only the configuration
+    /// knows, as a packet's end is reckoned ahead, over the steps until then.
     #[inline]
-    pub(crate) fn rate(&self) -> Option<Rate> {
+    pub(crate) fn steady_rate(&self) -> Option<Rate> {
         match &self.pace {
             Pace::Unlimited(_) => None,
+            Pace::Constant(constant) if constant.is_stepped => None,
             Pace::Constant(constant) => Some(Rate::from_bytes_per_sec(constant.rate)),
             Pace::Trace(recorded) => Some(recorded.mean_rate),
         }
+    }
+
+    /// Whether there is still a time to come when transmission stands still.
+    pub(crate) fn may_hold(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Whether the rate changes.
+    #[inline]
+    pub(crate) fn is_stepped(&self) -> bool {
+        matches!(&self.pace, Pace::Constant(constant) if constant.is_stepped)
     }
 
     /// What `config` says from `now` on; the packet being sent is finished as it was begun.
@@ -139,12 +152,16 @@ struct Constant {
     fraction: u64,
     /// Changes to come, the next one last.
     steps: Vec<(Time, u64)>,
+    /// Whether there were or are any.
+    is_stepped: bool,
 }
 
 impl Constant {
     fn new(rate: Rate, steps: &[Step]) -> Self {
-        let steps = steps.iter().rev().filter_map(|step| Some((step.at, step.rate?.as_bytes_per_sec()))).collect();
-        Self { rate: rate.as_bytes_per_sec(), free: Time::ZERO, fraction: 0, steps }
+        let steps: Vec<_> =
+            steps.iter().rev().filter_map(|step| Some((step.at, step.rate?.as_bytes_per_sec()))).collect();
+        let is_stepped = !steps.is_empty();
+        Self { rate: rate.as_bytes_per_sec(), free: Time::ZERO, fraction: 0, steps, is_stepped }
     }
 
     /// The first nanosecond at which nothing is being sent.

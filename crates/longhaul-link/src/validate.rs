@@ -5,6 +5,9 @@ use longhaul_units::{Rate, Span, Time};
 use crate::config::{LinkConfig, LinkRate, Loss, Reordering};
 use crate::queue::{Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig};
 
+/// The least burst of a policer in bytes: the largest packet of most networks, which would never pass otherwise.
+const LEAST_BURST: u64 = 1500;
+
 /// Why there can be no such link, and what to do.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -24,7 +27,7 @@ pub enum ConfigError {
         what: &'static str,
     },
     /// A token bucket that nothing fits into.
-    #[error("the policer's burst of {burst} bytes is less than a packet; give at least 1500 bytes")]
+    #[error("the policer's burst of {burst} bytes is less than a packet; give at least {LEAST_BURST} bytes")]
     BurstTooSmall {
         /// The burst.
         burst: u64,
@@ -61,6 +64,12 @@ pub enum ConfigError {
         /// Which, from 1.
         number: usize,
     },
+    /// Lost packets that are not in the order of their numbers.
+    #[error("lost packet {index} of the list is not after the one before; sort them by number, each once")]
+    LossesNotInOrder {
+        /// Which, from 1.
+        index: usize,
+    },
     /// An outage that ends before it begins.
     #[error("outage number {number} ends at {until:?}, not after its beginning at {from:?}")]
     OutageEmpty {
@@ -91,7 +100,7 @@ impl LinkConfig {
         self.queue.validate()?;
         if let Some(policer) = self.policer {
             rate("policer's rate", policer.rate)?;
-            if policer.burst < 64 {
+            if policer.burst < LEAST_BURST {
                 return Err(ConfigError::BurstTooSmall { burst: policer.burst });
             }
         }
@@ -151,7 +160,7 @@ impl Loss {
             // More would be a link that inverts.
             Self::BitErrors(rate) => up_to("bit error rate", *rate, 0.5),
             Self::List(numbers) => match numbers.windows(2).position(|pair| pair[1] <= pair[0]) {
-                Some(index) => Err(ConfigError::NotInOrder { what: "lost packet", number: index + 2 }),
+                Some(index) => Err(ConfigError::LossesNotInOrder { index: index + 2 }),
                 None if numbers.first() == Some(&0) => {
                     Err(ConfigError::NotPositive { what: "number of a lost packet (the first is 1)" })
                 }

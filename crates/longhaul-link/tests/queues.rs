@@ -3,7 +3,8 @@
 
 use longhaul_link::source::Source;
 use longhaul_link::{
-    Cause, Classes, Discipline, Ecn, Hook, Limit, Link, LinkConfig, Packet, QueueConfig, Random, Threshold, View, dscp,
+    Cause, Classes, Discipline, Ecn, Hook, Limit, Link, LinkConfig, Packet, QueueConfig, Random, Step, Threshold, View,
+    dscp,
 };
 use longhaul_units::{Rate, Span, Time};
 
@@ -110,6 +111,129 @@ fn push_out_makes_room_in_bytes_from_the_lowest_class_upwards() {
     assert!(link.offer(at(0), Packet::new(2_500, 4)));
     let order: Vec<u64> = drain(&mut link).iter().map(|(_, packet)| packet.payload).collect();
     assert_eq!(order, [0, 4], "both of class 2 go, and then the one of class 1");
+}
+
+#[test]
+fn nobody_is_pushed_out_for_a_packet_that_does_not_fit_even_then() {
+    let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Bytes(3_000)));
+    // One is being sent; 1000 bytes below and 2000 above wait.
+    for (number, dscp, size) in [(0, 0, 1_000), (1, dscp::LE, 1_000), (2, 0, 2_000)] {
+        assert!(link.offer(at(0), Packet::new(size, number).dscp(dscp)));
+    }
+    assert!(!link.offer(at(0), Packet::new(1_500, 3)));
+    assert!(link.offer(at(0), Packet::new(1_000, 4)));
+    let order: Vec<u64> = drain(&mut link).iter().map(|(_, packet)| packet.payload).collect();
+    assert_eq!(order, [0, 2, 4]);
+    assert_eq!((link.stats().class(0).dropped(Cause::QueueFull), link.stats().class(1).dropped_total()), (1, 1));
+}
+
+#[test]
+fn each_class_has_an_occupancy_and_together_they_are_the_queue() {
+    let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Packets(4)));
+    // The first is being sent for a millisecond, four of class 1 wait, and class 0 pushes two of them out at once.
+    let low = |number| Packet::new(1_000, number).dscp(dscp::LE);
+    for number in 0..5 {
+        assert!(link.offer(at(100), low(number)));
+    }
+    for number in 5..7 {
+        assert!(link.offer(at(100), Packet::new(500, number)));
+    }
+    drain(&mut link);
+    // Class 0: two until 101 ms, one until 101.5. Class 1: two until 102 ms, one until 103.
+    let (high, less) = (link.stats().occupancy(0), link.stats().occupancy(1));
+    assert_eq!((high.packets(), high.max_packets, high.max_bytes), (0, 2, 1_000));
+    assert_eq!((less.packets(), less.max_packets, less.max_bytes), (0, 4, 4_000));
+    // Packet-milliseconds over the 3 ms until the queue last changed.
+    assert!((high.mean_packets() - (2.0 + 0.5) / 3.0).abs() < 1e-9, "{}", high.mean_packets());
+    assert!((less.mean_bytes() - 1_000.0 * (2.0 * 2.0 + 1.0) / 3.0).abs() < 1e-9, "{}", less.mean_bytes());
+    assert_eq!(link.stats().occupancy(2).max_packets, 0, "no such class");
+}
+
+#[test]
+fn occupancies_add_up_whatever_the_discipline_drops() {
+    for discipline in [
+        Discipline::default(),
+        Discipline::DropHead,
+        Discipline::Priority(Classes::default()),
+        Discipline::Threshold(Threshold::Packets(1)),
+        Discipline::CoDel(Default::default()),
+        Discipline::Red(Default::default()),
+        Discipline::Pie(Default::default()),
+        Discipline::DualPi2(Default::default()),
+    ] {
+        let mut link = link(QueueConfig::from(discipline.clone()).limit(Limit::Bytes(50_000)));
+        // A while of one class before there are two.
+        let second = |number: u64| number > 500 && number.is_multiple_of(3);
+        run(&mut link, poisson(1.3), 20, |number| {
+            let (dscp, ecn) = if second(number) { (dscp::LE, Ecn::Ect1) } else { (0, Ecn::NotEct) };
+            Packet::new(1_000, number).dscp(dscp).ecn(ecn)
+        });
+        let stats = link.stats();
+        let [one, two] = [0, 1].map(|class| stats.occupancy(class));
+        assert_eq!((one.packets() + two.packets(), one.bytes() + two.bytes()), link.backlog(), "{discipline:?}");
+        assert!(two.mean_packets() > 0.0 && two.max_packets > 0, "{discipline:?}");
+        let sum = one.mean_bytes() + two.mean_bytes();
+        assert!((sum / stats.mean_bytes() - 1.0).abs() < 1e-9, "{discipline:?}: {sum}");
+        assert!(one.max_packets.max(two.max_packets) <= stats.max_packets);
+        assert!(one.max_packets + two.max_packets >= stats.max_packets);
+    }
+    let mut single = link(Limit::Infinite);
+    run(&mut single, poisson(0.9), 5, |_| Packet::new(1_000, 0));
+    let (all, stats) = (single.stats().occupancy(0), single.stats());
+    assert_eq!((all.mean_packets(), all.max_bytes), (stats.mean_packets(), stats.max_bytes));
+    assert_eq!(stats.occupancy(1).mean_packets(), 0.0);
+}
+
+/// The rates that a hook is told as packets come.
+#[derive(Default)]
+struct Rates(Vec<u64>);
+
+impl Hook<u64> for Rates {
+    fn offered(&mut self, _now: Time, _packet: &mut Packet<u64>, view: &View) {
+        self.0.extend(view.rate.map(Rate::as_bytes_per_sec));
+    }
+}
+
+#[test]
+fn the_rate_now_is_that_of_the_last_step_by_now() {
+    let step = |millis, rate| Step { at: at(millis), rate: Some(Rate::from_bytes_per_sec(rate)), delay: None };
+    let mut config = LinkConfig::new(RATE, Span::ZERO);
+    config.steps = vec![step(10, 500_000), step(20, 250_000)];
+    let mut link = Link::with_hook(config.clone(), 1, 0, Rates::default()).unwrap();
+    // The one at 9 ms ends beyond the first step, and no packet comes until after the second.
+    let mut now = Vec::new();
+    for millis in [9, 9, 10, 40] {
+        link.offer(at(millis), Packet::new(1_500, 0));
+        now.extend(link.rate().map(Rate::as_bytes_per_sec));
+    }
+    assert_eq!(link.hook().0, [1_000_000, 1_000_000, 500_000, 250_000]);
+    assert_eq!(link.hook().0, now);
+    link.reconfigure(at(50), LinkConfig::new(RATE, Span::ZERO)).unwrap();
+    assert_eq!(link.rate(), Some(RATE));
+}
+
+#[test]
+fn reds_idle_clock_is_that_of_the_rate_now() {
+    // Two links of the same load; then one is a thousand times as slow while they are idle.
+    let slow = Rate::from_bytes_per_sec(1_000);
+    let dropped = |steps: Vec<Step>, reconfigured: Option<Rate>| {
+        let config = LinkConfig::new(RATE, Span::ZERO).queue(Discipline::Red(Default::default()));
+        let mut link = Link::new(LinkConfig { steps, ..config }, 7, 0).unwrap();
+        run(&mut link, overload(2.0), 30, |_| Packet::new(1_000, 0));
+        drain(&mut link);
+        if let Some(rate) = reconfigured {
+            link.reconfigure(at(31_000), LinkConfig::new(rate, Span::ZERO)).unwrap();
+        }
+        let before = link.stats().all().dropped(Cause::Aqm);
+        for number in 0..60 {
+            link.offer(at(50_000) + Span::from_nanos(number), Packet::new(1, 0));
+        }
+        link.stats().all().dropped(Cause::Aqm) - before
+    };
+    assert_eq!(dropped(Vec::new(), None), 0, "20 s are 13,000 packets of 1500 bytes");
+    // Now they are 13: the average is what it was.
+    assert!(dropped(Vec::new(), Some(slow)) > 0);
+    assert!(dropped(vec![Step { at: at(31_000), rate: Some(slow), delay: None }], None) > 0);
 }
 
 #[test]

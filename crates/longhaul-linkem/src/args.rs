@@ -4,6 +4,7 @@ mod link;
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -84,7 +85,7 @@ pub fn main() -> ExitCode {
         Command::Shell(args) => args.run(),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("longhaul-linkem: {error:#}");
+        let _ = writeln!(io::stderr(), "longhaul-linkem: {error:#}");
         ExitCode::from(FAULT)
     })
 }
@@ -133,14 +134,18 @@ fn hint(path: &Path) {
     };
     let names: Vec<_> = directions.into_iter().filter(|(_, link)| grows(link)).map(|(name, _)| name).collect();
     if !names.is_empty() {
-        eprintln!("longhaul-linkem: the queue {} is unlimited; --queue 1bdp limits it", names.join(" and "));
+        let _ = writeln!(
+            io::stderr(),
+            "longhaul-linkem: the queue {} is unlimited; --queue 1bdp limits it",
+            names.join(" and ")
+        );
     }
 }
 
 fn list() -> Result<ExitCode> {
     let width = scenario::all().iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
     for scenario in scenario::all() {
-        println!("{:width$}  {}", scenario.name, scenario.title);
+        let _ = writeln!(io::stdout(), "{:width$}  {}", scenario.name, scenario.title);
     }
     Ok(ExitCode::SUCCESS)
 }

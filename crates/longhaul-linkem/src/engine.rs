@@ -28,7 +28,8 @@ impl<T: Payload> Engine<T> {
     pub fn new(path: &Path, is_hop: bool, logs: Logs) -> Result<Self, longhaul_link::ConfigError> {
         let make = |direction: Direction, config: &LinkConfig| {
             let config = LinkConfig { is_hop, ..config.clone() };
-            Link::with_hook(config, path.seed, direction as u64, logs.recorder(direction))
+            let recorder = logs.recorder(direction, &config);
+            Link::with_hook(config, path.seed, direction as u64, recorder)
         };
         let links = [make(Direction::Up, &path.link.there)?, make(Direction::Down, &path.link.back)?];
         Ok(Self { links, logs, lateness: Histogram::default(), zero: monotonic_now() })

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use longhaul_link::LinkConfig;
 use longhaul_link::log::{Log, header};
 use longhaul_link::spec::Direction;
 use longhaul_sys::linux::realtime_now;
@@ -45,20 +46,20 @@ impl Logs {
     /// The system's, with the file's name.
     pub fn create(files: &LogFiles, command: &str) -> io::Result<Self> {
         let mut logs = Self::default();
-        let base = u64::try_from(realtime_now().as_millis()).unwrap_or(u64::MAX);
-        let up = files.up.as_deref().map(|name| logs.open(name, command, base)).transpose()?;
+        let init = u64::try_from(realtime_now().as_millis()).unwrap_or(u64::MAX);
+        let up = files.up.as_deref().map(|name| logs.open(name, command, init)).transpose()?;
         let down = match files.down.as_deref() {
             same if same == files.up.as_deref() => up,
-            name => name.map(|name| logs.open(name, command, base)).transpose()?,
+            name => name.map(|name| logs.open(name, command, init)).transpose()?,
         };
         logs.to = [up, down];
         Ok(logs)
     }
 
-    fn open(&mut self, name: &str, command: &str, base: u64) -> io::Result<usize> {
+    fn open(&mut self, name: &str, command: &str, init: u64) -> io::Result<usize> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
         let mut file = File::create(name).map_err(named)?;
-        file.write_all(header(command, "longhaul-link", base).as_bytes()).map_err(named)?;
+        file.write_all(header(command, "longhaul-link", init).as_bytes()).map_err(named)?;
         let (lines, receive) = channel::<String>();
         let name = name.to_owned();
         let write = move || {
@@ -78,10 +79,10 @@ impl Logs {
         self.files.is_empty()
     }
 
-    /// The hook for a direction.
+    /// The hook for a direction, whose link is like this.
     #[must_use]
-    pub fn recorder(&self, direction: Direction) -> Option<Recorder> {
-        self.to.get(direction as usize).copied().flatten().map(|_| Log::new(String::new()))
+    pub fn recorder(&self, direction: Direction, link: &LinkConfig) -> Option<Recorder> {
+        self.to.get(direction as usize).copied().flatten().map(|_| Log::of(link, String::new()))
     }
 
     /// Writes what the recorders have, up and down, until `now`.

@@ -5,7 +5,7 @@ mod clients;
 mod frame;
 mod outbox;
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -294,7 +294,8 @@ fn offer(
 /// What is wrong or missing.
 pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     let running = Running::start(options, path, logs)?;
-    running.local_addrs().iter().for_each(|addr| println!("listening on {addr}"));
+    // Whoever has closed the output wants to know no more, but the link is wanted.
+    running.local_addrs().iter().for_each(|addr| drop(writeln!(io::stdout(), "listening on {addr}")));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -306,7 +307,7 @@ pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
         }
     })?;
     let (engine, counts) = running.stop()?;
-    print!("{}", summary(&engine, &counts));
+    let _ = io::stdout().write_all(summary(&engine, &counts).as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,7 +16,7 @@ mod port;
 mod route;
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, IsTerminal, stdin};
+use std::io::{self, ErrorKind, IsTerminal, Write, stdin};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::Duration;
@@ -60,7 +60,8 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let network = Network::new().map_err(explained)?;
     let engine = Engine::new(path, false, logs)?;
     let env = environment(&network);
-    eprintln!("longhaul-linkem: {}", addresses(&network));
+    // Whoever has closed the output wants to know no more, but the command is to run.
+    let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&network));
     let namespace = network.namespace;
     let driver = Driver::start(engine, TunPort::new(network.tuns)).context("starting the link")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -78,7 +79,8 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let (engine, port) = stopped.context("the link")?;
     let drops = namespace.run(|| network::transmit_drops(network::INSIDE)).unwrap_or(0);
     let missed = drops + network::transmit_drops(&port.outside());
-    eprint!("{}", summary(&engine, &Counts { missed, unsent: port.unsent(), ..Counts::default() }));
+    let counts = Counts { missed, unsent: port.unsent(), ..Counts::default() };
+    let _ = io::stderr().write_all(summary(&engine, &counts).as_bytes());
     Ok(ExitCode::from(init::code(ended?.0)))
 }
 

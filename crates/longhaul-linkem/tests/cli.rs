@@ -35,6 +35,8 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
         ("--loss 1% --loss-ge 1%,2%", "--loss and --loss-ge exclude each other"),
         ("--rate 1mbit --rate 2mbit", "--rate is given twice"),
         ("--rate-up 1mbit --rate-up 2mbit", "--rate-up is given twice"),
+        ("--log a --log b", "--log is given twice"),
+        ("--log-down a --log-down b", "--log-down is given twice"),
         ("--loss 200%", "200%"),
         ("--ecn --rate 1mbit", "--ecn needs a queue that marks"),
         ("--scenario moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
@@ -100,6 +102,38 @@ fn scenarios_are_listed() {
 }
 
 #[test]
+fn nobody_has_to_listen_to_what_is_said() {
+    // An output whose other end is closed, as after `| head -1`.
+    let deaf = || {
+        let (other, end) = std::io::pipe().unwrap();
+        drop(other);
+        Stdio::from(end)
+    };
+    let list = Command::new(LINKEM).args(["relay", "--scenario", "list"]).stdout(deaf()).output().unwrap();
+    assert_eq!((list.status.code(), String::from_utf8_lossy(&list.stderr).as_ref()), (Some(0), ""));
+    let fault = Command::new(LINKEM).args(["relay", "--rate", "0mbit"]).stderr(deaf()).status().unwrap();
+    assert_eq!(fault.code(), Some(2));
+    let server = socket("127.0.0.1");
+    let holder = socket("127.0.0.1");
+    let listen = holder.local_addr().unwrap();
+    drop(holder);
+    let to = server.local_addr().unwrap().to_string();
+    let mut relay = Command::new(LINKEM)
+        .args(["relay", "--listen", &listen.to_string(), "--to", &to, "--rate", "10mbit"])
+        .stdout(deaf())
+        .stderr(deaf())
+        .spawn()
+        .unwrap();
+    let client = socket("127.0.0.1");
+    let came = (0..10).any(|number| {
+        burst(&client, listen, 0, 100, number..number + 1);
+        !receive(&server, 1).is_empty()
+    });
+    let killed = Command::new("kill").args(["-INT", &relay.id().to_string()]).status().unwrap().success();
+    assert_eq!((came, killed, relay.wait().unwrap().code()), (true, true, Some(0)));
+}
+
+#[test]
 fn an_interrupt_prints_the_summary() {
     let server = socket("127.0.0.1");
     let to = server.local_addr().unwrap().to_string();
@@ -142,6 +176,8 @@ fn an_interrupt_prints_the_summary() {
         let count = |what: &str| lines.lines().filter(|line| line.contains(what)).count();
         // What is lost on the link has departed.
         assert_eq!([" + 1028", " - 1028 ", " d 1 1028", "relay --listen"].map(count), [10, 6, 4, 1], "{lines}");
+        // Both directions have opportunities, and the lines' times are from the log's zero.
+        assert_eq!((count("# base timestamp: 0"), count("0 # 1504") >= 2), (1, true), "{lines}");
         std::fs::remove_file(&log).unwrap();
     }
 }

@@ -260,11 +260,15 @@ fn a_log_has_mahimahis_lines_of_each_direction() {
     assert!(up.starts_with("# mahimahi test\n# queue: longhaul-link\n# init timestamp: "), "{up}");
     // Each takes 8 ms; without the times of the first, which is when the client came.
     let events = |log: &str| -> Vec<String> {
-        let lines = log.lines().filter(|line| !line.starts_with('#'));
+        let lines = log.lines().filter(|line| !line.starts_with('#') && !line.contains(" # "));
         lines.map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     };
     let expected =
         ["+ 1000"; 4].iter().chain(&["d 1 1000", "+ 1000", "d 1 1000", "- 1000 8", "- 1000 16", "- 1000 24"]);
     assert_eq!(events(&up), expected.map(|line| (*line).to_owned()).collect::<Vec<_>>());
     assert_eq!(events(&down), ["+ 128", "- 128 1"]);
+    // Each link could send from the beginning on, 1504 bytes in 12.032 ms.
+    for part in ["# base timestamp: 0\n", "\n0 # 1504\n", "\n12 # 1504\n", "\n24 # 1504\n"] {
+        assert!(up.contains(part) && down.contains(part), "{part:?}: {up}{down}");
+    }
 }

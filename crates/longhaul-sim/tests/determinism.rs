@@ -1,4 +1,5 @@
-//! One seed, one trace: on every machine and in every build.
+//! One seed, one trace: on every machine and in every build. Continuous integration runs these tests in a debug and in a
+//! release build; the constants are the same.
 
 use longhaul_link::source::{Durations, Source};
 use longhaul_link::topology::{Duplex, dumbbell};
@@ -54,4 +55,4 @@ fn connections_give_the_trace_they_always_gave() {
     assert_eq!(run(1, true), CONNECTIONS, "{:#x}", run(1, true));
 }
 
-const CONNECTIONS: u64 = 0xf24f_8366_ac60_9b7d;
+const CONNECTIONS: u64 = 0x5c26_aa81_417a_ea78;

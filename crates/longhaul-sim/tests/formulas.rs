@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss};
-use longhaul_sim::{Packet, Plan, Setup, Sighting, Sim, Tap};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
 use longhaul_tcp::Config;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
@@ -66,6 +67,13 @@ fn ten_rounds_of_slow_start() {
         let grows = |a: u64, b: u64| if doubles { b == 2 * a } else { (3 * a..=3 * a + 2).contains(&(2 * b)) };
         let as_expected = counts[0] == 10 && counts.windows(2).all(|pair| grows(pair[0], pair[1]));
         assert!(as_expected && counts.len() == 10, "{name}, ACKs delayed by {delay}: {counts:?}");
+        // The first segment of each round leaves with the ACK of the round's before, a round trip later to the nanosecond;
+        // if that ACK waits for a second segment, as much later as pacing keeps the two apart, at 2^n segments a round trip less than a microsecond.
+        for (n, round) in (0u64..10).zip(&rounds) {
+            let late = round[0].0 - (began + second * n);
+            let most = if delay.is_zero() { Span::ZERO } else { Span::from_micros(1) };
+            assert!(round[0].0 >= began + second * n && late <= most, "{name}, {delay}: round {n} begins {late} late");
+        }
         // One after the other, each once, and whole.
         for (n, (_, seq)) in (0u32..).zip(sent.iter()) {
             assert_eq!(*seq, first.wrapping_add(n * MSS as u32), "segment {n}");
@@ -73,51 +81,99 @@ fn ten_rounds_of_slow_start() {
     }
 }
 
-/// The mean window in segments: what arrives in a round trip.
-fn mean_window(link: LinkConfig, congestion: &str, ack_delay: Span, seed: u64, warm_up: Span, time: Span) -> f64 {
-    let rtt = link.delay * 2;
-    let setup = Setup::pair(seed, longhaul_link::topology::Duplex { back: LinkConfig::delay(link.delay), there: link });
+/// A bulk transfer from host 0 to host 1 over `link`, with nothing in the way back.
+fn transfer(link: LinkConfig, congestion: &str, ack_delay: Span, seed: u64) -> (Sim, (SessionId, SessionId)) {
+    let setup = Setup::pair(seed, Duplex { back: LinkConfig::delay(link.delay), there: link });
     let mut sim = Sim::new(setup.configure(|config| {
         plain(config, congestion);
         config.ack_delay = ack_delay;
     }));
-    let (_, server) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
-    sim.run_for(warm_up);
-    let before = sim.session(server).read;
-    sim.run_for(time);
-    let segments = (sim.session(server).read - before) as f64 / MSS as f64;
-    segments * rtt.as_secs_f64() / time.as_secs_f64()
+    let ids = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+    (sim, ids)
+}
+
+const RTT: Span = Span::from_millis(100);
+
+/// The window in segments by which `segments` arrive in `time`.
+fn mean_window(segments: u64, time: Span) -> f64 {
+    segments as f64 * RTT.as_secs_f64() / time.as_secs_f64()
 }
 
 /// Mathis, Semke, Mahdavi and Ott (CCR 27(3), 1997): W = C / sqrt(p) with C = sqrt(3/2) if every segment is
-/// acknowledged. (Random losses without any timeout or recovery would give 1.31.)
+/// acknowledged, which has losses at even distances, no round for a repair, and windows of any part of a segment.
+///
+/// Losses at random raise C to 1.31, by 7 %. The round trip of each repair, in which the window stays at half, and whole
+/// segments take the more from that the smaller the window is: rounds in which each of so many whole segments is lost
+/// with probability p, a loss halves the window, and one round without growth follows, make it +3 % for p = 0.001, -2 %
+/// for 0.005 and -5 % for 0.01, where the three segments that each detection waits for are a quarter of a round more.
+/// So 0.01 is beyond what the formula is for. Timeouts have no part in it: these runs have next to none.
 #[test]
 fn new_reno_follows_mathis_formula() {
-    for p in [0.001, 0.003, 0.01] {
+    let (mut timeouts, time, seeds) = (0, Span::from_secs(800), 1..=3);
+    for p in [0.001, 0.002, 0.005] {
         let expected = f64::sqrt(1.5 / p);
-        let windows: Vec<f64> = (1..=4)
+        let windows: Vec<f64> = seeds
+            .clone()
             .map(|seed| {
-                let link = LinkConfig::delay(Span::from_millis(50)).loss(Loss::Uniform(p));
-                mean_window(link, "new-reno", Span::ZERO, seed, Span::from_secs(30), Span::from_secs(1_000))
+                let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
+                let (mut sim, (client, server)) = transfer(link, "new-reno", Span::ZERO, seed);
+                sim.run_for(Span::from_secs(30));
+                let before = sim.session(server).read;
+                sim.run_for(time);
+                let (session, host) = (sim.session(client), sim.host(client.host));
+                let connection = host.endpoint.connection(session.id).expect("it goes on");
+                timeouts += connection.info(host.clock(sim.now())).timeouts;
+                mean_window((sim.session(server).read - before) / MSS, time)
             })
             .collect();
         let mean = windows.iter().sum::<f64>() / windows.len() as f64;
-        println!("{p}: {mean:.1} of {expected:.1}: {windows:?}");
-        assert!((mean / expected - 1.0).abs() < 0.1, "{p}: {mean} instead of {expected}");
+        println!("{p}: {mean:.1} of {expected:.1}: {windows:?}, {timeouts}");
+        assert!((mean / expected - 1.0).abs() < 0.08, "{p}: {mean} instead of {expected}");
+    }
+    assert!(timeouts <= 4, "{timeouts}");
+}
+
+/// The mean window of `cubic` in the last eight of `cycles` where each `segments`-th packet is lost. It begins with a loss
+/// in slow start at a window of `start` segments: as many as were sent.
+fn cubic_window(cubic: &str, segments: u64, cycles: u64, start: f64) -> f64 {
+    let list = std::iter::once(start as u64).chain((1..=cycles).map(|n| n * segments)).collect();
+    let link = LinkConfig::delay(RTT / 2).loss(Loss::List(list));
+    let (mut sim, (_, server)) = transfer(link, cubic, Span::ZERO, 1);
+    let mut run_until = |count: u64| {
+        let has_come = |sim: &Sim| sim.find(server).is_some_and(|session| session.read >= count * MSS);
+        assert!(sim.run(Span::from_secs(10_000), has_come));
+        sim.now()
+    };
+    let (from, to) = (run_until((cycles - 8) * segments), run_until(cycles * segments));
+    mean_window(8 * segments, to - from)
+}
+
+/// RFC 9438, section 5.1, figure 5: RTT 0.1 s, beta 0.7, at C. The model loses every 1/p-th segment, each sawtooth alike:
+/// it has no fast convergence, which takes turns of a higher and a lower plateau even of a single flow, and a tenth of
+/// its window.
+///
+/// A sawtooth that is too high or too low comes back slowly, as the cubic is flat where it ends: the distance falls with
+/// the root of the number of cycles. So one run begins above and one below, equally far, and the middle of both counts.
+fn cubic_has(segments: u64, cycles: u64, c: f64) {
+    let expected = (c * 3.7 / 1.2).powf(0.25) * RTT.as_secs_f64().powf(0.75) * (segments as f64).powf(0.75);
+    let cubic = format!("cubic(c={c},fast-convergence=off)");
+    // From 0.7 W up to W the cubic is at 0.925 W on average.
+    let [low, high] = [0.8, 1.25].map(|start| cubic_window(&cubic, segments, cycles, start * expected / 0.925));
+    println!("{segments}, {c}: {low:.1} and {high:.1} for {expected:.1}");
+    let middle = (low * high).sqrt() / expected;
+    assert!((middle - 1.0).abs() < 0.03, "{segments}, {c}: {low} and {high} for {expected}");
+}
+
+/// The window goes with the fourth root of C: a quarter more or less of it is 6 or 7 %. The rows of 12 and 38 segments
+/// are NewReno's formula.
+#[test]
+fn cubic_follows_its_response_function() {
+    for c in [0.3, 0.4, 0.5] {
+        cubic_has(10_000, 40, c);
     }
 }
 
-/// RFC 9438, section 5.1, table 1: RTT 0.1 s and C = 0.4. The model loses every 1/p-th segment.
 #[test]
-fn cubic_follows_its_response_function() {
-    for (segments, cycles, expected) in [(10_000u64, 12, 187.0), (100_000, 6, 1_054.0)] {
-        // An early loss ends slow start near the mean.
-        let list = std::iter::once(2_000).chain((1..=2 * cycles).map(|n| n * segments)).collect();
-        let link = LinkConfig::delay(Span::from_millis(50)).loss(Loss::List(list));
-        // A cycle lasts 1 / (p W) round trips.
-        let cycle = Span::from_secs_f64(segments as f64 / expected * 0.1);
-        let window = mean_window(link, "cubic", Span::from_millis(40), 1, cycle * 2, cycle * cycles);
-        println!("{segments}: {window:.1} of {expected}");
-        assert!((window / expected - 1.0).abs() < 0.12, "{segments}: {window} instead of {expected}");
-    }
+fn cubic_follows_its_response_function_to_a_thousand_segments() {
+    cubic_has(100_000, 12, 0.4);
 }

@@ -136,6 +136,38 @@ fn a_connection_vector_is_replayed() {
     assert_eq!(sim.session(client).read, 1_010);
 }
 
+/// Of a concurrent exchange neither side waits for the other: opened at 1 s; established at 1,020 ms here and at 1,030 ms
+/// there; each unit of a side so long after its last one, and there 10 ms later.
+#[test]
+fn each_side_of_a_concurrent_connection_vector_keeps_its_own_time() {
+    let adus = |from, units: [(u64, u64); 3]| {
+        let adu = |(after, bytes)| Adu { from, after_send: millis(after), after_receive: Span::ZERO, bytes };
+        units.map(adu).to_vec()
+    };
+    let initiator = adus(Side::Initiator, [(0, 100), (300, 200), (1_000, 5)]);
+    let acceptor = adus(Side::Acceptor, [(50, 1_000), (500, 10), (2_000, 3)]);
+    let mut vector = ConnectionVector::new(at(1_000), Exchange::Concurrent { initiator, acceptor });
+    // What the recorded path was like does not matter.
+    (vector.rtt, vector.loss, vector.mss) = (Some(millis(700)), Some((0.5, 0.5)), Some((100, 100)));
+    vector.windows = Some((50, 50));
+    let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(millis(10))));
+    let (client, server) = sim.replay(0, 1, &vector);
+    let arrivals = [
+        (server, 100, 1_030),
+        (client, 1_000, 1_090),
+        (server, 300, 1_330),
+        (client, 1_010, 1_590),
+        (server, 305, 2_330),
+        (client, 1_013, 3_590),
+    ];
+    for (session, bytes, time) in arrivals {
+        assert!(sim.run(Span::from_secs(9), |sim| sim.find(session).is_some_and(|session| session.read >= bytes)));
+        assert_eq!((sim.now(), sim.session(session).read), (at(time), bytes));
+    }
+    assert!(sim.run(Span::from_secs(9), Sim::all_done));
+    assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
+}
+
 #[test]
 fn a_workload_opens_connection_after_connection() {
     let rate = Rate::from_bits_per_sec(10_000_000);

@@ -57,6 +57,10 @@ pub struct Config {
     pub min_rto: Span,
     /// The longest an acknowledgement is delayed (RFC 9293, section 3.8.6.3: below 500 ms); zero never delays one.
     pub ack_delay: Span,
+    /// So many full-sized segments are acknowledged at once, without waiting for `ack_delay`; all that came in one batch
+    /// if those are more. 1 acknowledges whatever comes, as 0 does. 2 is the most that RFC 9293, section 3.8.6.3, and
+    /// RFC 5681, section 4.2, recommend: with more, senders that count ACKs grow more slowly and learn of less.
+    pub ack_every: u8,
     /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
     pub time_wait: Span,
     /// How long a closed connection may wait for its peer's FIN.
@@ -113,6 +117,7 @@ impl Default for Config {
             syn_retries: 7,
             min_rto: Span::from_millis(200),
             ack_delay: Span::from_millis(40),
+            ack_every: 2,
             time_wait: Span::from_secs(60),
             fin_wait2_timeout: Span::from_secs(60),
             max_pacing_rate: Rate::MAX,
@@ -122,6 +127,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Segments that an acknowledgement may cover before it is due at once; at least one.
+    pub(crate) fn ack_every(&self) -> u32 {
+        u32::from(self.ack_every.max(1))
+    }
+
     /// The window scale that lets the 16-bit field reach `recv_buffer_max` (RFC 7323, section 2.3: at most 14).
     pub(crate) fn window_shift(&self) -> u8 {
         (0..14).find(|s| (0xffff_u64 << s) >= self.recv_buffer_max as u64).unwrap_or(14)

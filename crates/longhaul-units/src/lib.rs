@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod math;
 mod rate;
 mod time;
 

@@ -1,6 +1,6 @@
 //! TCP Westwood's bandwidth estimate BE: the rate of every ACK, low-pass filtered.
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Span, Time, math};
 
 /// BE in bytes/s.
 ///
@@ -88,7 +88,7 @@ impl Bandwidth {
         let count = (gap / step).ceil() - 1.0;
         // The first pairs the last real sample with a zero, the others two zeros.
         self.filter(0.0, step);
-        self.estimate *= 0.6_f64.powf(count - 1.0);
+        self.estimate *= math::pow(0.6, count - 1.0);
         (gap - count * step).max(f64::MIN_POSITIVE).max(gap * 1e-6)
     }
 

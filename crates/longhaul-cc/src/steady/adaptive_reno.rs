@@ -1,6 +1,6 @@
 //! TCP Adaptive Reno (Shimonishi, Murase): probes by how far congestion is, and falls by how near it was.
 
-use longhaul_units::{Bytes, Span};
+use longhaul_units::{Bytes, Span, math};
 
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::{Bandwidth, CongestionLevel};
@@ -37,7 +37,7 @@ pub(crate) static ENTRY: Entry = Entry {
 pub fn increase(c: f64, most: f64) -> f64 {
     let slope = 2.0 * most * (1.0 / ALPHA - (1.0 / ALPHA + 1.0) * EXP_ALPHA);
     let level = 1.0 - 2.0 * most * (1.0 / ALPHA - (1.0 / ALPHA + 0.5) * EXP_ALPHA);
-    most * (-ALPHA * c).exp() + slope * c + level
+    most * math::exp(-ALPHA * c) + slope * c + level
 }
 
 /// Adaptive Reno's law.

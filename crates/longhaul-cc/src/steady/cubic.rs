@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438).
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Span, Time, math};
 
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
@@ -94,7 +94,8 @@ impl Cubic {
 
     /// RFC 9438, figure 1: the curve at `t` seconds.
     fn curve(&self, epoch: &Epoch, t: f64, mss: Bytes) -> f64 {
-        self.c(mss) * (t - epoch.k).powi(3) + epoch.plateau
+        let away = t - epoch.k;
+        self.c(mss) * (away * away * away) + epoch.plateau
     }
 
     /// The additive increase, segments a round trip, that matches NewReno (RFC 9438, section 4.3).
@@ -105,7 +106,7 @@ impl Cubic {
     /// Starts a curve at `now` whose plateau is `plateau`; RFC 9438, figure 2.
     fn start(&mut self, now: Time, plateau: f64, mss: Bytes, cwnd: f64) {
         let plateau = plateau.max(cwnd);
-        let k = ((plateau - cwnd) / self.c(mss)).cbrt();
+        let k = math::cbrt((plateau - cwnd) / self.c(mss));
         self.epoch = Some(Epoch { start: now, updated: now, k, plateau });
         self.w_est = cwnd;
         self.paused = false;

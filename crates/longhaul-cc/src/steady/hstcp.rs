@@ -1,6 +1,6 @@
 //! HighSpeed TCP (RFC 3649): a larger window rises faster and falls less.
 
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, math};
 
 use super::additive;
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
@@ -61,7 +61,7 @@ impl HstcpConfig {
         if w <= self.low_window {
             return 0.5;
         }
-        let way = (w / self.low_window).ln() / (HIGH_WINDOW / self.low_window).ln();
+        let way = math::ln(w / self.low_window) / math::ln(HIGH_WINDOW / self.low_window);
         (0.5 + (self.high_decrease - 0.5) * way).clamp(self.high_decrease.min(LEAST_DECREASE), 0.5)
     }
 
@@ -74,7 +74,7 @@ impl HstcpConfig {
 
     fn formula(&self, w: f64) -> f64 {
         let b = self.decrease(w);
-        let p = RESPONSE / w.powf(RESPONSE_EXPONENT);
+        let p = RESPONSE / math::pow(w, RESPONSE_EXPONENT);
         w * w * p * 2.0 * b / (2.0 - b)
     }
 }

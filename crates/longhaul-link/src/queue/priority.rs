@@ -35,12 +35,13 @@ impl<T> Priority<T> {
 
     pub(crate) fn enqueue(&mut self, packet: Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
         let class = self.classes.of(packet.dscp);
-        while !limit.admits(self.packets, self.bytes, packet.size) {
-            if !self.push_out_below(class, sink) {
-                sink.dropped(class, Cause::QueueFull, packet);
-                return false;
-            }
+        // Nobody is pushed out for a packet that does not fit even then.
+        let (packets, bytes) = self.not_below(class);
+        if !limit.admits(packets, bytes, packet.size) {
+            sink.dropped(class, Cause::QueueFull, packet);
+            return false;
         }
+        while !limit.admits(self.packets, self.bytes, packet.size) && self.push_out_below(class, sink) {}
         self.packets += 1;
         self.bytes += u64::from(packet.size);
         self.levels[usize::from(class)].push(packet);
@@ -54,6 +55,12 @@ impl<T> Priority<T> {
         self.bytes -= u64::from(packet.size);
         sink.sent(class as u8, packet.size, now - packet.enqueued);
         Some((class as u8, packet))
+    }
+
+    /// Packets and bytes of `class` and those above it.
+    fn not_below(&self, class: u8) -> (u64, u64) {
+        let levels = self.levels.iter().take(usize::from(class) + 1);
+        levels.fold((0, 0), |(packets, bytes), level| (packets + level.len(), bytes + level.bytes()))
     }
 
     /// Drops the newest packet of the lowest class, if that is below `class`.

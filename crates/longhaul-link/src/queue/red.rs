@@ -1,10 +1,9 @@
 //! Random early detection (Floyd and Jacobson 1993, RFC 2309), gentle: the average and the law, apart from the packets.
 
-use longhaul_units::{Span, Time};
+use longhaul_units::{Span, Time, math};
 
 use super::Verdict;
 use super::config::RedConfig;
-use crate::math;
 use crate::random::Random;
 
 #[derive(Debug)]
@@ -28,7 +27,17 @@ impl Red {
 
     /// Judges a packet that arrives while `queued` packets wait.
     pub(crate) fn arrives(&mut self, now: Time, queued: u64, can_mark: bool) -> Verdict {
-        self.sample(now, queued);
+        let was_idle = self.idle_since.take().map(|since| self.decay(since, now));
+        self.average += self.config.weight * (queued as f64 - self.average);
+        let verdict = self.judge(can_mark);
+        if verdict == Verdict::Drop {
+            // What is dropped ends no idle time.
+            self.idle_since = was_idle;
+        }
+        verdict
+    }
+
+    fn judge(&mut self, can_mark: bool) -> Verdict {
         let RedConfig { min, max, .. } = self.config;
         if self.average < min {
             self.since_last = None;
@@ -52,13 +61,16 @@ impl Red {
         self.idle_since = Some(now + self.typical);
     }
 
-    fn sample(&mut self, now: Time, queued: u64) {
-        let weight = self.config.weight;
-        if let Some(since) = self.idle_since.take() {
-            let packets = (now - since).as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
-            self.average *= math::pow(1.0 - weight, packets);
-        }
-        self.average += weight * (queued as f64 - self.average);
+    /// A typical packet takes so long from now on.
+    pub(crate) fn set_typical(&mut self, typical: Span) {
+        self.typical = typical;
+    }
+
+    /// Takes the idle time from `since` to `now` into the average, and returns until when that is done.
+    fn decay(&mut self, since: Time, now: Time) -> Time {
+        let packets = (now - since).as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
+        self.average *= math::pow(1.0 - self.config.weight, packets);
+        since.max(now)
     }
 
     /// The probability that the average alone gives.
@@ -131,6 +143,17 @@ mod tests {
         red.ran_empty(Time::ZERO);
         red.arrives(Time::ZERO + Span::from_millis(301), 0, false);
         assert!((red.average - expected * 0.998f64.powi(301)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_packet_dropped_at_an_empty_queue_does_not_end_its_idleness() {
+        let mut red = red(40.0);
+        red.ran_empty(Time::ZERO);
+        let soon = Time::ZERO + Span::from_millis(1);
+        assert_eq!(red.arrives(soon, 0, false), Verdict::Drop);
+        // An hour is 3.6 million packets: 0.998 to that power is nothing.
+        assert_eq!(red.arrives(soon + Span::from_secs(3_600), 0, false), Verdict::Pass);
+        assert!(red.average < 1e-9, "{}", red.average);
     }
 
     #[test]

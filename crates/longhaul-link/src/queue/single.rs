@@ -100,6 +100,13 @@ impl<T> Single<T> {
         }
     }
 
+    /// A full packet takes so long on the link from now on.
+    pub(crate) fn set_typical(&mut self, typical: Span) {
+        if let Policy::Red(red) = &mut self.policy {
+            red.set_typical(typical);
+        }
+    }
+
     /// What the discipline says before the limit is looked at.
     fn arrives(&mut self, now: Time, packet: &Packet<T>) -> Result<Verdict, Cause> {
         let can_mark = self.ecn && packet.ecn.is_capable();

@@ -1,6 +1,7 @@
 //! Sizes with a heavy tail that ends.
 
-use crate::math;
+use longhaul_units::math;
+
 use crate::random::Random;
 
 /// The Pareto distribution cut off at a largest value (bounded Pareto).

@@ -39,8 +39,10 @@ pub enum SpecError {
         other: String,
     },
     /// An option that means nothing without another.
-    #[error("--{option} needs {needs}")]
+    #[error("{direction}: --{option} needs {needs}", direction = name(*direction))]
     Needs {
+        /// In which direction.
+        direction: Direction,
         /// The option.
         option: String,
         /// What else is needed.

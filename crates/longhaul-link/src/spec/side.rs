@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul_units::{Rate, Span, Time};
 
-use super::SpecError;
 use super::value::{self, ValueError};
+use super::{Direction, SpecError};
 use crate::config::{
     Corruption, GilbertElliott, LinkConfig, LinkRate, Loss, Mtu, Outage, OutageKind, Policer, Reordering, Step,
 };
@@ -15,6 +15,12 @@ use crate::trace::Trace;
 
 /// For so long a packet is held back at most, unless something else is said.
 const PATIENCE: Span = Span::from_millis(100);
+
+/// The least MTU of an IP link (RFC 791).
+const LEAST_MTU: u32 = 68;
+
+/// More than any queue is meant to hold, in products of rate and RTT.
+const MOST_BDP: f64 = 1e6;
 
 /// A thing said, and the option that said it.
 type Said<V> = Option<(String, V)>;
@@ -111,6 +117,7 @@ impl Side {
     /// Changes a link to what is said, but for the limit of its queue.
     pub(super) fn apply(
         &self,
+        direction: Direction,
         mut link: LinkConfig,
         trace: &mut impl FnMut(&str) -> Result<Arc<Trace>, SpecError>,
     ) -> Result<LinkConfig, SpecError> {
@@ -119,6 +126,12 @@ impl Side {
             Some((_, RateSpec::Trace(file))) => link.rate = LinkRate::Trace(trace(file)?),
             None => {}
         }
+        // What is said holds from then on, whatever a scenario had to come.
+        for step in &mut link.steps {
+            step.rate = step.rate.filter(|_| self.rate.is_none());
+            step.delay = step.delay.filter(|_| self.delay.is_none());
+        }
+        link.steps.retain(|step| step.rate.is_some() || step.delay.is_some());
         put(&mut link.delay, &self.delay);
         put(&mut link.queue.discipline, &self.discipline);
         put(&mut link.loss, &self.loss);
@@ -142,7 +155,7 @@ impl Side {
             );
             if !marks {
                 let needs = "a queue that marks: --aqm codel, red, pie or dualpi2";
-                return Err(SpecError::Needs { option: option.clone(), needs });
+                return Err(SpecError::Needs { direction, option: option.clone(), needs });
             }
             link.queue.ecn = true;
         }
@@ -150,7 +163,7 @@ impl Side {
     }
 
     /// Limits the queue of a link as it is said.
-    pub(super) fn limit(&self, link: &mut LinkConfig, rtt: Span) -> Result<(), SpecError> {
+    pub(super) fn limit(&self, direction: Direction, link: &mut LinkConfig, rtt: Span) -> Result<(), SpecError> {
         let Some((option, limit)) = &self.limit else { return Ok(()) };
         let rate = match (&link.rate, limit) {
             (_, LimitSpec::Limit(Limit::Infinite)) => Rate::MAX,
@@ -158,7 +171,7 @@ impl Side {
             (LinkRate::Trace(trace), _) => trace.mean_rate(),
             (LinkRate::Unlimited, _) => {
                 let needs = "--rate or --trace: without a rate nothing ever waits";
-                return Err(SpecError::Needs { option: option.clone(), needs });
+                return Err(SpecError::Needs { direction, option: option.clone(), needs });
             }
         };
         link.queue.limit = match limit {
@@ -167,7 +180,7 @@ impl Side {
         };
         if matches!(limit, LimitSpec::Bdp(_)) && link.queue.limit == Limit::Bytes(0) {
             let needs = "a delay: --rtt or --delay; the product of rate and RTT is 0";
-            return Err(SpecError::Needs { option: option.clone(), needs });
+            return Err(SpecError::Needs { direction, option: option.clone(), needs });
         }
         Ok(())
     }
@@ -205,6 +218,9 @@ fn limit(text: &str) -> Result<LimitSpec, ValueError> {
         "infinite" if digits.is_empty() => Ok(LimitSpec::Limit(Limit::Infinite)),
         "p" => digits.parse().map(|packets| LimitSpec::Limit(Limit::Packets(packets))).map_err(|_| not_a_limit()),
         "bdp" => match digits.parse::<f64>() {
+            Ok(times) if times > MOST_BDP && times.is_finite() => {
+                Err(ValueError::TooLarge { text: text.into(), most: "a million bdp; write infinite" })
+            }
             Ok(times) if times > 0.0 && times.is_finite() => Ok(LimitSpec::Bdp(times)),
             _ => Err(not_a_limit()),
         },
@@ -284,6 +300,12 @@ fn mtu(text: &str) -> Result<Mtu, ValueError> {
     let parts = parts(text, 1..=2, "a size, and perhaps from when, as in 1400B,10s")?;
     let from = parts.get(1).map_or(Ok(Span::ZERO), |part| value::span(part))?;
     let size = u32::try_from(value::size(parts[0])?).unwrap_or(u32::MAX);
+    if size < LEAST_MTU {
+        return Err(ValueError::TooSmall {
+            text: parts[0].into(),
+            least: "68B, which every IP link carries (RFC 791)",
+        });
+    }
     Ok(Mtu { from: Time::ZERO + from, size })
 }
 

@@ -87,6 +87,28 @@ fn every_option_says_what_it_should() {
 }
 
 #[test]
+fn what_is_said_holds_through_the_steps_of_a_scenario() {
+    let (fifty, leo) = (Rate::from_bits_per_sec(50_000_000), build("--scenario leo").unwrap().link);
+    let end = Time::MAX;
+    // The rate of one direction: its delay and the other direction change as before.
+    let rate = build("--scenario leo --rate-down 50mbit").unwrap().link;
+    assert_eq!((rate.there, rate.back.rate_at(end)), (leo.there.clone(), Some(fifty)));
+    assert_eq!(rate.back.steps.len(), leo.back.steps.len());
+    assert!(
+        rate.back.steps.iter().zip(&leo.back.steps).all(|(step, was)| step.rate.is_none() && step.delay == was.delay)
+    );
+    // The RTT: rates change as before.
+    let rtt = build("--scenario leo --rtt 30ms").unwrap().link.back;
+    assert!(rtt.steps.iter().zip(&leo.back.steps).all(|(step, was)| step.delay.is_none() && step.rate == was.rate));
+    let both = build("--scenario leo --rate 50mbit --delay 9ms").unwrap().link;
+    assert_eq!(both.back, LinkConfig::new(fifty, Span::from_millis(9)).queue(leo.back.queue.limit));
+    let trace = build("--scenario leo --trace up.trace").unwrap().link.there;
+    assert!(matches!(trace.rate, LinkRate::Trace(_)) && trace.steps[0].delay == leo.there.steps[0].delay);
+    let steps = build("--scenario leo --rate 50mbit --step 5s,10mbit,-").unwrap().link.there;
+    assert_eq!((steps.steps.len(), steps.rate_at(end)), (1, Some(Rate::from_bits_per_sec(10_000_000))));
+}
+
+#[test]
 fn faults_name_the_option_and_the_remedy() {
     assert_eq!(
         told("--rate 0mbit"),
@@ -100,10 +122,10 @@ fn faults_name_the_option_and_the_remedy() {
         told("--rate 1mbit --queue 0p"),
         "up: the queue holds 0 packets; give at least 1, or leave the limit out for an infinite queue"
     );
-    assert_eq!(told("--queue 10p"), "--queue needs --rate or --trace: without a rate nothing ever waits");
+    assert_eq!(told("--queue 10p"), "up: --queue needs --rate or --trace: without a rate nothing ever waits");
     assert_eq!(
         told("--rate 1mbit --queue 1bdp"),
-        "--queue needs a delay: --rtt or --delay; the product of rate and RTT is 0"
+        "up: --queue needs a delay: --rtt or --delay; the product of rate and RTT is 0"
     );
     assert_eq!(
         told("--rate 1mbit --queue 10"),
@@ -119,7 +141,22 @@ fn faults_name_the_option_and_the_remedy() {
         told("--trace-down back.trace"),
         "back.trace: line 2 of the trace goes backwards, from 2 to 1 ms; sort the lines by time"
     );
-    assert_eq!(told("--rate 1mbit --ecn"), "--ecn needs a queue that marks: --aqm codel, red, pie or dualpi2");
+    assert_eq!(told("--rate 1mbit --ecn"), "up: --ecn needs a queue that marks: --aqm codel, red, pie or dualpi2");
+    assert!(told("--rate 1mbit --ecn --aqm-up codel").starts_with("down: --ecn needs a queue that marks"));
+    assert!(told("--queue 10p --rate-up 1mbit").starts_with("down: --queue needs --rate or --trace"));
+    assert_eq!(
+        told("--rate 1mbit --rtt 1s --queue 1e30bdp"),
+        "--queue \"1e30bdp\" is more than a million bdp; write infinite"
+    );
+    assert_eq!(told("--mtu 67B,3s"), "--mtu \"67B\" is less than 68B, which every IP link carries (RFC 791)");
+    assert_eq!(
+        told("--policer-down 1mbit,1499B"),
+        "down: the policer's burst of 1499 bytes is less than a packet; give at least 1500 bytes"
+    );
+    assert_eq!(
+        told("--loss-list 5,1"),
+        "up: lost packet 2 of the list is not after the one before; sort them by number, each once"
+    );
     assert!(told("--scenario moon").starts_with("there is no scenario \"moon\"; there are nasa-20mbit-500ms, "));
     assert!(told("--aqm blue").ends_with("there are droptail, drophead, priority, peach, codel, red, pie and dualpi2"));
     assert_eq!(

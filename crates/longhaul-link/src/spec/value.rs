@@ -51,6 +51,14 @@ pub enum ValueError {
         /// What the most is.
         most: &'static str,
     },
+    /// Less than it may be.
+    #[error("{text:?} is less than {least}")]
+    TooSmall {
+        /// What was written.
+        text: String,
+        /// What the least is.
+        least: &'static str,
+    },
     /// More or fewer parts than there should be.
     #[error("{text:?} should be {form}, separated by commas")]
     Parts {

@@ -16,6 +16,9 @@ const LOG: (&str, &str, &str) = ("log", "FILE", "log what happens to each packet
 #[derive(Clone, Debug, Default)]
 pub struct LinkArgs {
     options: LinkOptions,
+    /// Of both directions.
+    log: Option<String>,
+    /// Of one.
     logs: LogFiles,
     list: bool,
     /// What was wrong first.
@@ -87,6 +90,13 @@ impl FromArgMatches for LinkArgs {
     }
 }
 
+fn once(place: &mut Option<String>, name: &str, value: &str) -> Result<(), SpecError> {
+    match place.replace(value.to_owned()) {
+        None => Ok(()),
+        Some(_) => Err(SpecError::Twice(name.to_owned())),
+    }
+}
+
 impl LinkArgs {
     fn set(&mut self, name: &str, value: Option<&str>) {
         let result = match (name, value) {
@@ -94,19 +104,9 @@ impl LinkArgs {
                 self.list = true;
                 Ok(())
             }
-            ("log", Some(file)) => {
-                self.logs.up.get_or_insert(file.to_owned());
-                self.logs.down.get_or_insert(file.to_owned());
-                Ok(())
-            }
-            ("log-up", Some(file)) => {
-                self.logs.up = Some(file.to_owned());
-                Ok(())
-            }
-            ("log-down", Some(file)) => {
-                self.logs.down = Some(file.to_owned());
-                Ok(())
-            }
+            ("log", Some(file)) => once(&mut self.log, name, file),
+            ("log-up", Some(file)) => once(&mut self.logs.up, name, file),
+            ("log-down", Some(file)) => once(&mut self.logs.down, name, file),
             _ => self.options.set(name, value),
         };
         self.fault = self.fault.take().or(result.err());
@@ -129,7 +129,8 @@ impl LinkArgs {
         let read =
             |file: &str| fs::read_to_string(file).map_err(|error| format!("{error}; name a file that can be read"));
         let path = self.options.build(read)?;
-        let logs = Logs::create(&self.logs, command).context("--log: no file can be made there; name another")?;
+        let files = LogFiles { up: self.logs.up.or(self.log.clone()), down: self.logs.down.or(self.log) };
+        let logs = Logs::create(&files, command).context("--log: no file can be made there; name another")?;
         Ok((path, logs))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Command, ExitCode, ExitStatus};
 use std::thread;
@@ -27,7 +27,7 @@ pub fn init(parent: u32, command: &[OsString]) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let name = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            eprintln!("longhaul-linkem: {name}: {error}");
+            let _ = writeln!(io::stderr(), "longhaul-linkem: {name}: {error}");
             ExitCode::from(match error.kind() {
                 ErrorKind::NotFound => 127,
                 ErrorKind::PermissionDenied => 126,
@@ -44,7 +44,7 @@ fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     }
     // So that `ps`, `ip` and `ethtool` see what is in here. Without them the rest works as well.
     if let Err(error) = own_mounts(&[("proc", "/proc"), ("sysfs", "/sys")]) {
-        eprintln!("longhaul-linkem: /proc and /sys show the outside: {error}");
+        let _ = writeln!(io::stderr(), "longhaul-linkem: /proc and /sys show the outside: {error}");
     }
     let (name, arguments) = command.split_first().ok_or(ErrorKind::InvalidInput)?;
     let (started, start) = oneshot::channel();

@@ -65,6 +65,10 @@ impl Sim {
 
     /// Opens a recorded connection at its time, and replays what was exchanged: volumes, order and pauses.
     ///
+    /// What the recorded path and its ends were like is not replayed: the vector's `windows`, `rtt`, `loss` and `mss` are
+    /// ignored, as are its `ids`. Topology and hosts say all that: [`LinkConfig`](longhaul_link::LinkConfig) has delay and
+    /// loss, [`Config`](longhaul_tcp::Config) buffers and segment sizes.
+    ///
     /// # Panics
     /// If there is no host at one of the nodes.
     pub fn replay(&mut self, from: usize, to: usize, vector: &ConnectionVector) -> (SessionId, SessionId) {

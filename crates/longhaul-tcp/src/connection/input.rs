@@ -462,7 +462,7 @@ impl Connection {
             self.rcv.unacked_full = self.rcv.unacked_full.saturating_add(1);
         }
         if plain {
-            if self.rcv.close_ack_due() {
+            if self.rcv.close_ack_due(self.config.ack_every()) {
                 self.queue_ack(now);
             }
             return;
@@ -512,8 +512,10 @@ impl Connection {
         if self.rcv.unacked == 0 || self.rcv.ack_due {
             return;
         }
-        // Every second segment, or every batch if that is less often.
-        let enough = self.rcv.unacked_full >= 2 || (self.rcv.close_acks > 0 && self.rcv.unacked >= 2);
+        // Every second segment, or as many as the application wants, or every batch if that is less often.
+        let every = self.config.ack_every();
+        let any_size = every == 1 || self.rcv.close_acks > 0;
+        let enough = self.rcv.unacked_full >= every || (any_size && self.rcv.unacked >= every);
         if enough || self.config.ack_delay.is_zero() {
             self.rcv.ack_due = true;
         } else if !self.timers.is_armed(Timer::Ack) {

@@ -6,8 +6,8 @@ use longhaul_units::{Span, Time};
 use crate::config::Config;
 use crate::reassembly::Reassembly;
 
-/// Segments at the start of a connection that are acknowledged two by two whatever the batch: the sender's slow
-/// start, its RTT samples and its dispersion measurements live on them.
+/// Segments at the start of a connection that are acknowledged two by two (or as `ack_every` says) whatever the batch:
+/// the sender's slow start, its RTT samples and its dispersion measurements live on them.
 const CLOSE_ACKS: u32 = 128;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Receiver {
     /// Full segments, and segments, since the last acknowledgement.
     pub(super) unacked_full: u32,
     pub(super) unacked: u32,
-    /// Segments still to be acknowledged two by two.
+    /// Segments still to be acknowledged so closely.
     pub(super) close_acks: u32,
     /// A duplicate to report (RFC 2883).
     pub(super) dsack: Option<(u64, u64)>,
@@ -155,11 +155,11 @@ impl Receiver {
         self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
     }
 
-    /// Whether so many segments call for an acknowledgement before the batch is over.
-    pub(super) fn close_ack_due(&mut self) -> bool {
+    /// Whether so many segments, of `every` that one acknowledgement covers, call for one before the batch is over.
+    pub(super) fn close_ack_due(&mut self, every: u32) -> bool {
         let Some(left) = self.close_acks.checked_sub(1) else { return false };
         self.close_acks = left;
-        self.unacked_full >= 2
+        self.unacked_full >= every
     }
 }
 
