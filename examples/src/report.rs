@@ -36,13 +36,19 @@ impl WallClock {
     #[expect(clippy::disallowed_methods, reason = "reports for people say when it was")]
     pub fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self(since.unwrap_or_default().as_secs())
+        Self(since.unwrap_or_default().as_millis() as u64)
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub fn millis(self) -> u64 {
+        self.0
     }
 
     /// Seconds since 1970.
     #[must_use]
     pub fn seconds(self) -> u64 {
-        self.0
+        self.0 / 1000
     }
 
     /// As HTTP writes it (RFC 9110, section 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -50,7 +56,7 @@ impl WallClock {
     pub fn http_date(self) -> String {
         const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-        let (mut days, time) = (self.0 / 86_400, self.0 % 86_400);
+        let (mut days, time) = (self.seconds() / 86_400, self.seconds() % 86_400);
         let weekday = WEEKDAYS[(days % 7) as usize];
         let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let mut year = 1970;
@@ -180,13 +186,17 @@ pub fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> WallClock {
+        WallClock(seconds * 1000)
+    }
+
     /// RFC 9110's example, the epoch, and a leap day of a century.
     #[test]
     fn dates_are_those_of_the_calendar() {
-        assert_eq!(WallClock(784_111_777).http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(WallClock(0).http_date(), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(WallClock(951_868_799).http_date(), "Tue, 29 Feb 2000 23:59:59 GMT");
-        assert_eq!(WallClock(1_795_246_979).http_date(), "Sat, 21 Nov 2026 07:42:59 GMT");
+        assert_eq!(at(784_111_777).http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(at(0).http_date(), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(at(951_868_799).http_date(), "Tue, 29 Feb 2000 23:59:59 GMT");
+        assert_eq!(at(1_795_246_979).http_date(), "Sat, 21 Nov 2026 07:42:59 GMT");
     }
 
     #[test]

@@ -49,7 +49,7 @@ fn start(report: &Reporter) -> Object {
     object.put("version", format!("longhaul perf {}", env!("CARGO_PKG_VERSION")));
     object.put("system_info", system_info());
     let now = WallClock::now();
-    object.put("timestamp", json!({ "time": now.http_date(), "timesecs": now.seconds() }));
+    object.put("timestamp", json!({ "time": now.http_date(), "timesecs": now.seconds(), "timemillisecs": now.millis() }));
     let (host, port) = &start.peer;
     let peer = if *client { "connecting_to" } else { "accepted_connection" };
     object.put(peer, json!({ "host": host, "port": port }));
@@ -57,7 +57,8 @@ fn start(report: &Reporter) -> Object {
     if params.protocol == Protocol::Tcp {
         object.put("tcp_mss_default", start.mss);
     }
-    object.put("target_bitrate", params.rate);
+    // Pacing by the system and merged datagrams are iperf3's; here the transport has its own.
+    object.put("target_bitrate", params.rate).put("fq_rate", 0);
     object.put("sock_bufsize", params.window.unwrap_or(0));
     object.put("sndbuf_actual", start.buffers.0).put("rcvbuf_actual", start.buffers.1);
     object.put("test_start", test_start(params));
@@ -77,7 +78,7 @@ fn test_start(params: &Params) -> Object {
     object.put("tos", 0);
     object.put("target_bitrate", params.rate);
     object.put("bidir", u8::from(params.direction == Direction::Both));
-    object.put("interval", params.interval);
+    object.put("fqrate", 0).put("interval", params.interval).put("gso", 0).put("gro", 0);
     object
 }
 
