@@ -168,9 +168,8 @@ impl Cell {
         sim.run_for(span);
         let id = sim.session(sender).id;
         let info = sim.host(sender.host).endpoint.connection(id).map(|connection| connection.info(sim.now()));
-        let retransmitted = info.map_or(f64::NAN, |info| {
-            info.bytes_retransmitted as f64 / info.bytes_sent.max(1) as f64
-        });
+        let retransmitted =
+            info.map_or(f64::NAN, |info| info.bytes_retransmitted as f64 / info.bytes_sent.max(1) as f64);
         let queued = sim.link(0).stats().all().sojourn;
         let quantile = |q| seconds(queued.quantile(q)) * 1e3;
         Bulk {

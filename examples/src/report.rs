@@ -26,7 +26,7 @@ impl Stopwatch {
     }
 }
 
-/// A moment of the calendar.
+/// A moment of the calendar, to the millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock(u64);
 
