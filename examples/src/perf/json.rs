@@ -49,7 +49,8 @@ fn start(report: &Reporter) -> Object {
     object.put("version", format!("longhaul perf {}", env!("CARGO_PKG_VERSION")));
     object.put("system_info", system_info());
     let now = WallClock::now();
-    object.put("timestamp", json!({ "time": now.http_date(), "timesecs": now.seconds(), "timemillisecs": now.millis() }));
+    object
+        .put("timestamp", json!({ "time": now.http_date(), "timesecs": now.seconds(), "timemillisecs": now.millis() }));
     let (host, port) = &start.peer;
     let peer = if *client { "connecting_to" } else { "accepted_connection" };
     object.put(peer, json!({ "host": host, "port": port }));
