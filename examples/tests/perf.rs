@@ -102,7 +102,11 @@ const FIGURES: &str = "start end seconds bytes bits_per_second sender";
 /// What iperf 3.12 has in every report.
 fn assert_common_fields(report: &Value) {
     assert_fields(report, "start", "connected version system_info cookie target_bitrate sock_bufsize");
-    assert_fields(report, "start", "sndbuf_actual rcvbuf_actual timestamp.time timestamp.timesecs timestamp.timemillisecs fq_rate");
+    assert_fields(
+        report,
+        "start",
+        "sndbuf_actual rcvbuf_actual timestamp.time timestamp.timesecs timestamp.timemillisecs fq_rate",
+    );
     assert_fields(report, "start.connecting_to", "host port");
     assert_fields(report, "start.connected.0", "socket local_host local_port remote_host remote_port");
     let test_start = "protocol num_streams blksize omit duration bytes blocks reverse tos target_bitrate";
