@@ -8,7 +8,9 @@
 //! * **Goodput** of a transfer of 60 s, the start included; the share of bytes that were **retransmitted** in it; and how
 //!   long its packets **queued**: median and 95th percentile.
 //!
-//! What is random gets several seeds; the table has medians, the file quartiles too. What is not runs once. Beside it
+//! What is random gets several seeds; the table has medians, the file quartiles too. What is not, a clean link, runs
+//! once: another seed would be the same run. A transfer that takes longer than ten minutes is `inf` in the table and
+//! `null` in the file. All of it takes two minutes on two cores. Beside it
 //! stands the limit that physics sets: for a completion time the handshake, the way there, and the serialisation of the
 //! packets; for goodput the payload's part of the rate.
 //!
