@@ -59,9 +59,18 @@ fn the_clock_may_wrap_inside() {
     assert_eq!(last, Some(Arrival { seq: 0x10, ticks: 0x10, coalesced: false }));
 }
 
+/// What is still rounded down to the longest gap there is, 2047 x 2^15 ticks.
+const LONGEST_GAP: u32 = (2047 << 15) + (1 << 14) - 1;
+
+#[test]
+fn the_longest_gap_and_beyond() {
+    assert_eq!(encode_gap(LONGEST_GAP).map(decode_gap), Some(2047 << 15));
+    assert_eq!(encode_gap(LONGEST_GAP + 1), None);
+}
+
 proptest! {
     #[test]
-    fn gaps_are_exact_when_short_and_near_when_long(ticks in 0_u32..0x0400_0000) {
+    fn gaps_are_exact_when_short_and_near_when_long(ticks in 0..=LONGEST_GAP) {
         let read = decode_gap(encode_gap(ticks).unwrap());
         if ticks < 2048 {
             prop_assert_eq!(read, ticks);
