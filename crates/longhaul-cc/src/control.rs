@@ -36,7 +36,7 @@ impl Control {
 /// A pacing rate and how much may leave at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Bytes a second, IP and UDP headers not counted.
+    /// Payload bytes a second: headers are not counted.
     pub rate: Rate,
     /// The largest burst; `None` lets the transport choose clamp(rate x 250 us, 2 MSS, 64 KiB).
     pub quantum: Option<Bytes>,

@@ -5,18 +5,21 @@
 //! Most algorithms are composed of small parts behind [`Composed`]; the [`registry`] makes them from text.
 #![forbid(unsafe_code)]
 
+pub mod bbr;
 pub mod classify;
 pub mod compose;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod control;
 pub mod controller;
+pub mod copa;
 pub mod estimate;
 pub mod event;
 mod factory;
 pub mod growth;
 pub mod initial_window;
 pub mod launch;
+pub mod ledbat;
 pub mod needs;
 pub mod pacer;
 mod params;
@@ -26,6 +29,7 @@ pub mod registry;
 pub mod steady;
 #[cfg(test)]
 mod testing;
+pub mod udt;
 pub mod wheel;
 
 pub use compose::Composed;

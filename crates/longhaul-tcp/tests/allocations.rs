@@ -158,13 +158,13 @@ struct Pair {
 }
 
 impl Pair {
-    fn new() -> Self {
+    fn new(sender: Config) -> Self {
         let ends = [1, 2].map(|number| Endpoint::new(EndpointConfig::new([number; 32]), NOW));
         let (batch, sink) = (Batch::default(), vec![0; 64 << 10]);
         let mut pair = Self { ends, ids: [None; 2], batch, sink, now: NOW, packets: 0, read: 0 };
         pair.ends[1].listen(Arc::new(Config::default()));
         let tuple = Tuple { remote: host(2, 7000), local: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
-        pair.ids[0] = pair.ends[0].connect(NOW, tuple, Arc::new(Config::default()));
+        pair.ids[0] = pair.ends[0].connect(NOW, tuple, Arc::new(sender));
         for _ in 0..20 {
             pair.turn();
         }
@@ -229,8 +229,8 @@ impl Pair {
 }
 
 /// What a stream that has found its window allocates in some turns: calls, packets, bytes of stream.
-fn steady(mut write: impl FnMut(&mut Connection) -> bool) -> (u64, u64, u64) {
-    let mut pair = Pair::new();
+fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> (u64, u64, u64) {
+    let mut pair = Pair::new(sender);
     // Windows, buffers, scoreboard and reassembly grow to their size.
     for _ in 0..500 {
         pair.stream(&mut write);
@@ -246,9 +246,13 @@ fn steady(mut write: impl FnMut(&mut Connection) -> bool) -> (u64, u64, u64) {
 #[test]
 fn a_steady_stream_allocates_nothing() {
     let data = Bytes::from_owner(vec![7; 16 << 10]);
-    let (calls, packets, read) = steady(|connection| connection.write_bytes(&mut data.clone()).is_ok());
-    assert!(packets > 10_000 && read > 10 << 20, "{packets} packets, {read} bytes");
-    assert_eq!(calls, 0, "for {packets} packets");
+    for congestion in ["cubic", "bbr", "bbr1"] {
+        let mut sender = Config::default();
+        sender.congestion = congestion.parse().unwrap();
+        let (calls, packets, read) = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
+        assert!(packets > 5_000 && read > 5 << 20, "{congestion}: {packets} packets, {read} bytes");
+        assert_eq!(calls, 0, "{congestion}: for {packets} packets");
+    }
 }
 
 /// What is copied into the send buffer takes a block of 64 KiB for as much of it: that is all.
@@ -256,7 +260,8 @@ fn a_steady_stream_allocates_nothing() {
 fn a_steady_stream_of_copies_allocates_a_block_for_64_kib() {
     const BLOCK: u64 = 64 << 10;
     let data = vec![7; 16 << 10];
-    let (calls, packets, read) = steady(|connection| connection.write(&data).is_ok_and(|taken| taken > 0));
+    let (calls, packets, read) =
+        steady(Config::default(), |connection| connection.write(&data).is_ok_and(|taken| taken > 0));
     assert!(packets > 10_000 && read > 10 << 20, "{packets} packets, {read} bytes");
     assert!(calls <= read / BLOCK + 64, "{calls} for {packets} packets, {} blocks", read / BLOCK);
 }

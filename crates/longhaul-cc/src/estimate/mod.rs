@@ -4,12 +4,19 @@
 
 pub mod achieved_rate;
 pub mod bandwidth;
+pub mod buffer;
 pub mod congestion_level;
+mod delivered;
+pub mod eligible_rate;
 pub mod round_rate;
 pub mod round_rtt;
+pub mod windowed;
 
 pub use achieved_rate::AchievedRate;
 pub use bandwidth::Bandwidth;
+pub use buffer::{BufferDelay, LossRate};
 pub use congestion_level::CongestionLevel;
+pub use eligible_rate::{EligibleRate, EligibleRateConfig};
 pub use round_rate::RoundRate;
 pub use round_rtt::{RoundRtt, RoundStat};
+pub use windowed::{WindowedMax, WindowedMin};

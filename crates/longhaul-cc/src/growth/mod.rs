@@ -1,5 +1,6 @@
 //! Growth: how the window rises until the path's capacity is found.
 
+pub mod astart;
 pub mod fast_start;
 pub mod hybla_start;
 pub mod hystart_pp;
@@ -7,6 +8,7 @@ pub mod limited_slow_start;
 pub mod slow_start;
 pub mod vegas_start;
 
+pub use astart::Astart;
 pub use fast_start::FastStart;
 pub use hybla_start::HyblaStart;
 pub use hystart_pp::HyStartPp;

@@ -87,6 +87,11 @@ pub enum OptionKind {
         /// Without the option.
         default: bool,
     },
+    /// One of these words, `[a-z0-9-]+`; the first without the option.
+    Choice {
+        /// The words; at least one.
+        names: &'static [&'static str],
+    },
 }
 
 /// An option of an algorithm.
@@ -119,6 +124,12 @@ impl OptionSpec {
         Self { name, kind: OptionKind::Flag { default }, what }
     }
 
+    /// One of `names`, of which the first is the default.
+    #[must_use]
+    pub const fn choice(name: &'static str, names: &'static [&'static str], what: &'static str) -> Self {
+        Self { name, kind: OptionKind::Choice { names }, what }
+    }
+
     /// The value without the option.
     #[must_use]
     pub const fn default_value(&self) -> Value {
@@ -126,6 +137,8 @@ impl OptionSpec {
             OptionKind::Int { default, .. } => Value::Int(default),
             OptionKind::Float { default, .. } => Value::Float(default),
             OptionKind::Flag { default } => Value::Flag(default),
+            OptionKind::Choice { names: [first, ..] } => Value::Choice(first),
+            OptionKind::Choice { names: [] } => Value::Choice(""),
         }
     }
 
@@ -144,6 +157,7 @@ impl OptionSpec {
                 "off" => Some(Value::Flag(false)),
                 _ => None,
             },
+            OptionKind::Choice { names } => names.iter().find(|name| **name == text).copied().map(Value::Choice),
         }
     }
 
@@ -154,6 +168,7 @@ impl OptionSpec {
             OptionKind::Int { min, max, .. } => format!("{min} to {max}"),
             OptionKind::Float { min, max, .. } => format!("{min} to {max}"),
             OptionKind::Flag { .. } => "on or off".to_owned(),
+            OptionKind::Choice { names } => names.join(", "),
         }
     }
 }
@@ -167,6 +182,8 @@ pub enum Value {
     Float(f64),
     /// A switch.
     Flag(bool),
+    /// A word.
+    Choice(&'static str),
 }
 
 impl fmt::Display for Value {
@@ -175,6 +192,7 @@ impl fmt::Display for Value {
             Self::Int(value) => write!(f, "{value}"),
             Self::Float(value) => write!(f, "{value}"),
             Self::Flag(value) => f.write_str(if *value { "on" } else { "off" }),
+            Self::Choice(value) => f.write_str(value),
         }
     }
 }
@@ -222,6 +240,18 @@ impl Values<'_> {
         match self.find(name) {
             Some(Value::Float(value)) => value,
             other => panic!("option {name} is declared as {other:?}, not as a number"),
+        }
+    }
+
+    /// The word `name`.
+    ///
+    /// # Panics
+    /// As [`int`](Self::int).
+    #[must_use]
+    pub fn choice(&self, name: &str) -> &'static str {
+        match self.find(name) {
+            Some(Value::Choice(value)) => value,
+            other => panic!("option {name} is declared as {other:?}, not as a choice"),
         }
     }
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::entry::{Entry, Profile, Safety, Slot};
 use super::spec::{Part, Spec};
-use crate::{classify, growth, launch, recovery, steady};
+use crate::{bbr, classify, copa, growth, launch, ledbat, recovery, steady, udt};
 
 /// The algorithms of this crate: one line each.
 pub(super) static BUILT_IN: Registry = Registry {
@@ -16,6 +16,9 @@ pub(super) static BUILT_IN: Registry = Registry {
         &growth::hybla_start::ENTRY,
         &growth::vegas_start::ENTRY,
         &growth::fast_start::ENTRY,
+        &growth::astart::ENTRY,
+        &growth::astart::AGILE,
+        &ledbat::START,
         &steady::cubic::ENTRY,
         &steady::new_reno::ENTRY,
         &steady::hstcp::ENTRY,
@@ -25,6 +28,8 @@ pub(super) static BUILT_IN: Registry = Registry {
         &steady::westwood::RE,
         &steady::westwood::CRB,
         &steady::westwood::PLUS,
+        &steady::abse::ENTRY,
+        &steady::westwood_bbe::ENTRY,
         &steady::log_westwood_plus::ENTRY,
         &steady::adaptive_reno::ENTRY,
         &steady::h_tcp::ENTRY,
@@ -34,11 +39,17 @@ pub(super) static BUILT_IN: Registry = Registry {
         &steady::illinois::ENTRY,
         &steady::yeah::ENTRY,
         &steady::fast::ENTRY,
+        &ledbat::ENTRY,
         &classify::none::ENTRY,
         &classify::veno::ENTRY,
+        &classify::bbe::ENTRY,
         &recovery::prr::ENTRY,
         &recovery::rfc6675::ENTRY,
         &recovery::new_reno::ENTRY,
+        &bbr::v3::ENTRY,
+        &bbr::v1::ENTRY,
+        &copa::ENTRY,
+        &udt::ENTRY,
     ],
     profiles: &[
         Profile {
@@ -96,6 +107,24 @@ pub(super) static BUILT_IN: Registry = Registry {
             reference: "CCR 34(2), 2004",
         },
         Profile {
+            name: "abse",
+            spec: "growth=astart,steady=abse,recovery=prr",
+            summary: "Westwood with adaptive estimate and start",
+            reference: "Globecom 2002, Infocom 2004",
+        },
+        Profile {
+            name: "tcpw-a",
+            spec: "growth=agile-probing,steady=abse(pncd=on),recovery=prr",
+            summary: "Westwood that starts anew when there has been no congestion for long",
+            reference: "JSAC 23(2), 2005",
+        },
+        Profile {
+            name: "westwood-bbe",
+            spec: "growth=astart,steady=westwood-bbe,recovery=prr",
+            summary: "Westwood that tells chance from congestion by the bottleneck's buffer",
+            reference: "PFLDnet 2006",
+        },
+        Profile {
             name: "log-westwood-plus",
             spec: "growth=slow-start,steady=log-westwood-plus,recovery=prr",
             summary: "Westwood+ with a quick return to its last maximum",
@@ -142,6 +171,36 @@ pub(super) static BUILT_IN: Registry = Registry {
             spec: "growth=fast-start,steady=fast,recovery=prr",
             summary: "a constant number of segments in the queue",
             reference: "Jin, Wei, Low, Infocom 2004",
+        },
+        Profile {
+            name: "bbr",
+            spec: "whole=bbr",
+            summary: "a model of the path in place of a window law, bounded by the loss it causes",
+            reference: "draft-ietf-ccwg-bbr",
+        },
+        Profile {
+            name: "bbr1",
+            spec: "whole=bbr1",
+            summary: "BBR as Linux has it, deaf to losses",
+            reference: "draft-cardwell-iccrg-bbr-congestion-control-00",
+        },
+        Profile {
+            name: "ledbat-plus-plus",
+            spec: "growth=ledbat-start,steady=ledbat-plus-plus,recovery=prr",
+            summary: "for background transfers: yields to all others",
+            reference: "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
+        },
+        Profile {
+            name: "copa",
+            spec: "whole=copa",
+            summary: "a short queue, and its share beside those who fill it",
+            reference: "Arun, Balakrishnan, NSDI 2018",
+        },
+        Profile {
+            name: "udt",
+            spec: "whole=udt",
+            summary: "UDT's rate control, for networks of one's own",
+            reference: "draft-gg-udt-03",
         },
     ],
 };

@@ -1,5 +1,6 @@
 //! Laws: how the window follows the network's share.
 
+pub mod abse;
 pub mod adaptive_reno;
 pub mod bic;
 pub mod cubic;
@@ -14,8 +15,10 @@ pub mod scalable;
 pub mod vegas;
 pub mod veno;
 pub mod westwood;
+pub mod westwood_bbe;
 pub mod yeah;
 
+pub use abse::Abse;
 pub use adaptive_reno::AdaptiveReno;
 pub use bic::Bic;
 pub use cubic::Cubic;
@@ -30,6 +33,7 @@ pub use scalable::Scalable;
 pub use vegas::Vegas;
 pub use veno::Veno;
 pub use westwood::Westwood;
+pub use westwood_bbe::WestwoodBbe;
 pub use yeah::Yeah;
 
 use longhaul_units::Bytes;
@@ -38,7 +42,7 @@ use crate::compose::Window;
 
 /// Raises the window by `alpha` segments for each window acknowledged, of which `grow` bytes are a part: byte counting
 /// (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full.
-fn additive(window: &mut Window, alpha: f64, grow: Bytes, mss: Bytes) {
+pub(crate) fn additive(window: &mut Window, alpha: f64, grow: Bytes, mss: Bytes) {
     window.cwnd += alpha * mss.as_f64() * (grow.as_f64() / window.cwnd).min(1.0);
 }
 

@@ -358,7 +358,7 @@ impl Connection {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
-        let mark = if self.negotiated.ecn { self.data_mark() } else { EcnMark::NotEct };
+        let mark = if self.negotiated.ecn { self.control.ecn } else { EcnMark::NotEct };
         // A probe for a larger path MTU leaves alone: it is longer than the segments of any batch.
         if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, mark) {
             return Step::Last;
@@ -388,13 +388,6 @@ impl Connection {
         self.stats.bytes_sent += u64::from(next.len);
         self.report_sent(fill.now, tx, next.len, before, SegmentKind::Data);
         if next.mtu_probe { Step::Last } else { Step::Sent(u64::from(next.len)) }
-    }
-
-    fn data_mark(&self) -> EcnMark {
-        match self.control.ecn {
-            EcnMark::NotEct => EcnMark::Ect0,
-            mark => mark,
-        }
     }
 
     /// The next new segment, else what stands in its way.
@@ -459,7 +452,8 @@ impl Connection {
     /// Timers, pacer and the acknowledgement that rode along, once a batch of data is made.
     fn after_transmit(&mut self, now: Time, batch: &Batch) {
         self.refresh_control();
-        self.pacer.sent(now, Bytes::from(batch.len));
+        // Rates are of payload, as windows are.
+        self.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.last_sent = Some(now);

@@ -1,0 +1,98 @@
+//! The pacing rate and the send quantum, which both versions set alike.
+
+use longhaul_units::{Bytes, Rate, Span};
+
+use crate::Pace;
+
+/// Below the bandwidth estimate, so that queues shrink on average (`BBRPacingMarginPercent`).
+pub(super) const MARGIN: f64 = 0.99;
+/// A quantum is what leaves in this time ...
+const QUANTUM_SPAN: Span = Span::from_millis(1);
+/// ... but no more than this.
+const QUANTUM_MAX: Bytes = Bytes(65_536);
+/// The round trip to assume while there is none.
+const NOMINAL_RTT: Span = Span::from_millis(1);
+
+/// The pacing rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacing {
+    /// Bytes/s; zero before the handshake.
+    rate: f64,
+    quantum: Bytes,
+}
+
+impl Pacing {
+    /// Unlimited: nothing is known yet.
+    pub(super) const fn unset() -> Self {
+        Self { rate: 0.0, quantum: Bytes::ZERO }
+    }
+
+    /// `gain` times what the initial window makes in a round trip.
+    pub(super) fn initial(gain: f64, cwnd: f64, srtt: Option<Span>) -> Self {
+        let rtt = srtt.unwrap_or(NOMINAL_RTT).max(Span::from_nanos(1));
+        Self { rate: (gain * cwnd / rtt.as_secs_f64()).max(1.0), quantum: Bytes::ZERO }
+    }
+
+    /// `gain` times the bandwidth `bw`, bytes/s, less the margin. Until the pipe was `filled`, only upwards: what
+    /// an application with little to send showed of the path must not slow it down.
+    pub(super) fn set(&mut self, gain: f64, bw: f64, filled: bool) {
+        let rate = gain * bw * MARGIN;
+        if bw > 0.0 && (filled || rate > self.rate) {
+            self.rate = rate.max(1.0);
+        }
+    }
+
+    /// Follows the rate with the quantum: a millisecond's worth, `least` segments at least.
+    pub(super) fn set_quantum(&mut self, mss: Bytes, least: u64) {
+        self.quantum =
+            Rate::from_bytes_per_sec(self.rate as u64).bytes_in(QUANTUM_SPAN).min(QUANTUM_MAX).max(mss * least);
+    }
+
+    pub(super) const fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    pub(super) const fn quantum(&self) -> Bytes {
+        self.quantum
+    }
+
+    /// For the transport.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        let rate = Rate::from_bytes_per_sec(self.rate as u64);
+        (rate > Rate::ZERO).then_some(Pace { rate, quantum: (self.quantum > Bytes::ZERO).then_some(self.quantum) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_rate_is_the_initial_window_a_round_trip_times_the_gain() {
+        let pacing = Pacing::initial(2.77, 14_480.0, Some(Span::from_millis(100)));
+        assert!((pacing.rate() - 401_096.0).abs() < 1e-6);
+        assert!((Pacing::initial(2.0, 1000.0, None).rate() - 2e6).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_rate_falls_only_once_the_pipe_was_full() {
+        let mut pacing = Pacing::initial(1.0, 1000.0, Some(Span::from_secs(1)));
+        pacing.set(1.0, 500.0, false);
+        assert_eq!(pacing.rate(), 1000.0);
+        pacing.set(1.25, 4000.0, false);
+        assert_eq!(pacing.rate(), 4950.0);
+        pacing.set(0.75, 4000.0, true);
+        assert_eq!(pacing.rate(), 2970.0);
+    }
+
+    #[test]
+    fn a_quantum_is_a_millisecond_within_bounds() {
+        let mss = Bytes(1448);
+        for (rate, quantum) in [(1_000.0, 2896), (10e6, 10_000), (1e9, 65_536)] {
+            let mut pacing = Pacing { rate, quantum: Bytes::ZERO };
+            pacing.set_quantum(mss, 2);
+            assert_eq!(pacing.quantum(), Bytes(quantum), "{rate}");
+        }
+        assert_eq!(Pacing::unset().pace(), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! BBR version 3 (draft-ietf-ccwg-bbr). Names in `code style` with the prefix `BBR` or `C` are the draft's.
+
+mod congestion;
+mod controller;
+mod cycle;
+mod probe_rtt;
+mod startup;
+mod window;
+
+use longhaul_units::{Bytes, Time};
+
+use self::congestion::{Latest, Undo};
+use self::cycle::Cycle;
+use self::probe_rtt::ProbeRtt;
+use super::MIN_PIPE_SEGMENTS;
+use super::aggregation::Aggregation;
+use super::app_limit::AppLimit;
+use super::full_pipe::FullPipe;
+use super::pacing::Pacing;
+use super::random::Random;
+use super::repair::Repair;
+use super::rounds::Rounds;
+use super::sample::Sample;
+use crate::estimate::WindowedMax;
+use crate::initial_window;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{BuildParams, Path, SendLimit, TxId};
+
+/// Loss a round trip beyond which probing was too high (`BBRLossThresh`).
+const LOSS_THRESHOLD: f64 = 0.02;
+/// What is kept at a lossy round trip (`BBRBeta`).
+const BETA: f64 = 0.7;
+/// The part of `inflight_longterm` left to others while not probing (`BBRHeadroom`).
+const HEADROOM: f64 = 0.15;
+/// Rounds for which an aggregation counts (`BBRExtraAckedFilterLen`), and before the pipe was full.
+const EXTRA_ACKED_ROUNDS: u64 = 10;
+const EXTRA_ACKED_ROUNDS_STARTUP: u64 = 1;
+
+/// The controller in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "bbr",
+    slot: Slot::Whole,
+    summary: "BBR version 3: paces at the bandwidth measured, bounded by the loss it causes",
+    reference: "draft-ietf-ccwg-bbr",
+    options: &[OptionSpec::flag("exact", false, "the draft's short-term bounds to the letter")],
+    tested: &["bbr", "bbr(exact=on)"],
+    safety: Safety::Shared,
+    make: Make::Whole(|values, params| Box::new(Bbr::new(values.flag("exact"), params))),
+};
+
+/// `BBR.state`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl State {
+    const fn pacing_gain(self) -> f64 {
+        match self {
+            Self::Startup => 2.77, // 4 ln 2
+            Self::Drain => 0.5,
+            Self::Down => 0.9,
+            Self::Cruise | Self::Refill | Self::ProbeRtt => 1.0,
+            Self::Up => 1.25,
+        }
+    }
+
+    const fn cwnd_gain(self) -> f64 {
+        match self {
+            Self::Up => 2.25,
+            Self::ProbeRtt => 0.5,
+            Self::Startup | Self::Drain | Self::Down | Self::Cruise | Self::Refill => 2.0,
+        }
+    }
+
+    /// `IsInAProbeBWState`.
+    const fn is_probe_bw(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    /// `IsProbingBW`: looking for more, so that losses are no news about others.
+    const fn is_probing(self) -> bool {
+        matches!(self, Self::Startup | Self::Refill | Self::Up)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::Down => "probe-bw-down",
+            Self::Cruise => "probe-bw-cruise",
+            Self::Refill => "probe-bw-refill",
+            Self::Up => "probe-bw-up",
+            Self::ProbeRtt => "probe-rtt",
+        }
+    }
+}
+
+/// The greatest rate sample of this probing cycle and the one before (`BBR.max_bw_filter`).
+#[derive(Clone, Copy, Debug, Default)]
+struct MaxBw {
+    current: f64,
+    previous: f64,
+}
+
+impl MaxBw {
+    const fn get(&self) -> f64 {
+        self.current.max(self.previous)
+    }
+
+    const fn add(&mut self, bw: f64) {
+        self.current = self.current.max(bw);
+    }
+
+    /// A cycle has passed. One without a sample is none: what is known stays known, as in Linux.
+    const fn advance(&mut self) {
+        if self.current > 0.0 {
+            *self = Self { current: 0.0, previous: self.current };
+        }
+    }
+}
+
+/// Upper bounds by recent losses, infinite without any: `bw_shortterm` in bytes/s, `inflight_shortterm` in bytes.
+#[derive(Clone, Copy, Debug)]
+struct ShortTerm {
+    bw: f64,
+    inflight: f64,
+}
+
+impl ShortTerm {
+    const NONE: Self = Self { bw: f64::INFINITY, inflight: f64::INFINITY };
+}
+
+/// BBR version 3.
+#[derive(Debug)]
+pub struct Bbr {
+    exact: bool,
+    mss: Bytes,
+    cap: Bytes,
+    /// `C.cwnd` and `C.InitialCwnd`, bytes.
+    cwnd: f64,
+    initial_cwnd: f64,
+    state: State,
+    /// `BBR.full_bw_reached`: the pipe was full once.
+    filled: bool,
+    pipe: FullPipe,
+    drain_start_round: u64,
+    rounds: Rounds,
+    max_bw: MaxBw,
+    /// `BBR.bw`.
+    bw: f64,
+    latest: Latest,
+    short_term: ShortTerm,
+    /// `BBR.inflight_longterm`, infinite while unknown.
+    long_term: f64,
+    cycle: Cycle,
+    probe_rtt: ProbeRtt,
+    aggregation: Aggregation,
+    extra_acked: WindowedMax,
+    app_limit: AppLimit,
+    pacing: Pacing,
+    random: Random,
+    repair: Repair,
+    undo: Undo,
+    idle_restart: bool,
+    sack: bool,
+    /// As of the last event.
+    in_flight: Bytes,
+    total_delivered: Bytes,
+    total_lost: Bytes,
+    last_lost: TxId,
+    limit: SendLimit,
+}
+
+impl Bbr {
+    /// A controller before its handshake; `exact` takes the draft's short-term bounds to the letter.
+    #[must_use]
+    pub fn new(exact: bool, params: &BuildParams) -> Self {
+        let cwnd = initial_window::rfc6928(params.mss, initial_window::DEFAULT_SEGMENTS).as_f64();
+        Self {
+            exact,
+            mss: params.mss,
+            cap: params.max_cwnd,
+            cwnd,
+            initial_cwnd: cwnd,
+            state: State::Startup,
+            filled: false,
+            pipe: FullPipe::default(),
+            drain_start_round: 0,
+            rounds: Rounds::default(),
+            max_bw: MaxBw::default(),
+            bw: 0.0,
+            latest: Latest::default(),
+            short_term: ShortTerm::NONE,
+            long_term: f64::INFINITY,
+            cycle: Cycle::new(Time::ZERO),
+            probe_rtt: ProbeRtt::new(Time::ZERO, None),
+            aggregation: Aggregation::new(Time::ZERO),
+            extra_acked: WindowedMax::new(EXTRA_ACKED_ROUNDS_STARTUP),
+            app_limit: AppLimit::default(),
+            pacing: Pacing::unset(),
+            random: Random::default(),
+            repair: Repair::default(),
+            undo: Undo::default(),
+            idle_restart: false,
+            sack: true,
+            in_flight: Bytes::ZERO,
+            total_delivered: Bytes::ZERO,
+            total_lost: Bytes::ZERO,
+            last_lost: TxId::default(),
+            limit: SendLimit::App,
+        }
+    }
+
+    fn min_pipe(&self) -> f64 {
+        MIN_PIPE_SEGMENTS * self.mss.as_f64()
+    }
+
+    /// The handshake is over (`BBROnInit`).
+    fn begin(&mut self, now: Time, path: &Path) {
+        let cwnd = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        (self.cwnd, self.initial_cwnd) = (cwnd, cwnd);
+        self.cycle = Cycle::new(now);
+        self.probe_rtt = ProbeRtt::new(now, path.min_rtt.or(path.srtt));
+        self.aggregation = Aggregation::new(now);
+        self.pacing = Pacing::initial(State::Startup.pacing_gain(), cwnd, path.srtt);
+        self.pacing.set_quantum(self.mss, 2);
+    }
+
+    /// `BBRUpdateModelAndState`, on an ACK that delivered something.
+    fn update_model(&mut self, sample: &Sample) {
+        self.latest.observe(sample);
+        let held = sample.prior_delivered.is_some_and(|prior| self.app_limit.covers(prior));
+        self.latest.note_own(self.state.pacing_gain(), held);
+        self.rounds.on_ack(sample.prior_delivered, sample.total_delivered);
+        self.cycle.rounds_since_up += u64::from(self.rounds.start);
+        self.update_max_bw(sample);
+        self.adapt_lower_bounds();
+        self.update_aggregation(sample);
+        self.check_full_pipe(sample);
+        self.check_startup_done(sample);
+        self.check_drain_done(sample);
+        self.update_cycle(sample);
+        self.update_min_rtt(sample);
+        self.check_probe_rtt(sample);
+        self.latest.advance(sample);
+        self.bound_bw();
+    }
+
+    fn update_max_bw(&mut self, sample: &Sample) {
+        if sample.bw > 0.0 && (sample.bw >= self.max_bw.get() || !sample.app_limited) {
+            self.max_bw.add(sample.bw);
+        }
+    }
+
+    fn update_aggregation(&mut self, sample: &Sample) {
+        let excess = self.aggregation.excess(sample.now, self.bw, sample.newly_acked, f64::INFINITY).min(self.cwnd);
+        let rounds = if self.filled { EXTRA_ACKED_ROUNDS } else { EXTRA_ACKED_ROUNDS_STARTUP };
+        self.extra_acked.set_window(rounds);
+        self.extra_acked.update(self.rounds.count, excess);
+    }
+
+    fn bound_bw(&mut self) {
+        self.bw = self.max_bw.get().min(self.short_term.bw);
+    }
+
+    fn reset_short_term(&mut self) {
+        self.short_term = ShortTerm::NONE;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! What losses change: the short-term bounds, the long-term bound, and taking both back.
+
+use longhaul_units::Bytes;
+
+use super::super::pacing::MARGIN;
+use super::super::repair::Phase;
+use super::super::sample::Sample;
+use super::{BETA, Bbr, LOSS_THRESHOLD, ShortTerm, State};
+use crate::{Ack, LostSegment, PathEvent, Timeout};
+
+/// The delivery process of the last round trip (`BBR.bw_latest`, `BBR.inflight_latest`), with a round of its own that
+/// begins anew at a round's first loss.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latest {
+    bw: f64,
+    pub(super) inflight: f64,
+    round_delivered: Bytes,
+    /// `BBR.loss_round_start`, of this ACK.
+    pub(super) round_start: bool,
+    /// `BBR.is_loss_in_round`.
+    pub(super) loss: bool,
+    /// Ranges lost since the last round's end.
+    pub(super) lost_ranges: u32,
+    /// How much of the bandwidth the sender asked for itself, at least, while what this round delivered was sent: one
+    /// that paces at nine tenths of the bandwidth sees no more delivered, whatever the path could do. Of this round and
+    /// the one before, and of this round alone.
+    own_share: f64,
+    own_share_now: f64,
+    /// Something of this round was sent during ProbeRTT, which lets half a BDP through.
+    held: bool,
+}
+
+impl Default for Latest {
+    fn default() -> Self {
+        Self {
+            bw: 0.0,
+            inflight: 0.0,
+            round_delivered: Bytes::ZERO,
+            round_start: false,
+            loss: false,
+            lost_ranges: 0,
+            own_share: MARGIN,
+            own_share_now: MARGIN,
+            held: false,
+        }
+    }
+}
+
+impl Latest {
+    /// `BBRUpdateLatestDeliverySignals`.
+    pub(super) fn observe(&mut self, sample: &Sample) {
+        self.bw = self.bw.max(sample.bw);
+        self.inflight = self.inflight.max(sample.delivered);
+        self.round_start = sample.prior_delivered.is_some_and(|prior| prior >= self.round_delivered);
+        if self.round_start {
+            self.round_delivered = sample.total_delivered;
+        }
+    }
+
+    /// Notes under which pacing gain the sender is, and whether what is delivered was sent in ProbeRTT.
+    pub(super) fn note_own(&mut self, gain: f64, held: bool) {
+        self.held |= held;
+        self.own_share_now = self.own_share_now.min(gain * MARGIN);
+        self.own_share = self.own_share.min(self.own_share_now);
+    }
+
+    /// A loss round ends, and was judged.
+    fn end_round(&mut self, gain: f64) {
+        (self.own_share, self.own_share_now) = (self.own_share_now, gain.min(1.0) * MARGIN);
+        self.own_share = self.own_share.min(self.own_share_now);
+        (self.loss, self.held) = (false, false);
+    }
+
+    /// `BBRAdvanceLatestDeliverySignals`.
+    pub(super) const fn advance(&mut self, sample: &Sample) {
+        if self.round_start {
+            (self.bw, self.inflight) = (sample.bw, sample.delivered);
+        }
+    }
+
+    /// `BBRResetCongestionSignals`.
+    pub(super) const fn reset(&mut self) {
+        (self.loss, self.bw, self.inflight) = (false, 0.0, 0.0);
+    }
+}
+
+/// What to return to if an episode turns out to be spurious.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    /// The state that a loss ended.
+    pub(super) state: Option<State>,
+    short_term: ShortTerm,
+    long_term: f64,
+}
+
+impl Default for Undo {
+    fn default() -> Self {
+        Self { state: None, short_term: ShortTerm { bw: 0.0, inflight: 0.0 }, long_term: 0.0 }
+    }
+}
+
+impl Bbr {
+    /// `BBRSaveStateUponLoss`, when an episode begins.
+    pub(super) fn save_state(&mut self) {
+        self.undo = Undo { state: None, short_term: self.short_term, long_term: self.long_term };
+    }
+
+    pub(super) fn save_cwnd(&mut self, repairing: bool) {
+        self.repair.save(self.cwnd, repairing || self.state == State::ProbeRtt);
+    }
+
+    pub(super) fn restore_cwnd(&mut self) {
+        self.cwnd = self.repair.restored(self.cwnd);
+    }
+
+    fn note_loss(&mut self, delivered: Bytes) {
+        if !self.latest.loss {
+            self.latest.round_delivered = delivered;
+        }
+        self.latest.loss = true;
+    }
+
+    /// Losses that an ACK or a timer revealed, each by what was in flight when it left, if the transport tells.
+    pub(super) fn on_losses(&mut self, ack: &Ack<'_>, sample: &Sample) {
+        if ack.newly_lost == Bytes::ZERO {
+            return;
+        }
+        self.note_loss(ack.total_delivered);
+        for lost in ack.lost {
+            self.on_lost_segment(lost, sample);
+        }
+        let told: Bytes = ack.lost.iter().map(|lost| lost.bytes).sum();
+        self.total_lost += ack.newly_lost - told;
+        if ack.lost.is_empty() {
+            self.note_lost_range();
+            if self.cycle.is_sample && self.is_too_high(sample.lost, sample.tx_in_flight) {
+                self.on_inflight_too_high(sample.tx_in_flight, sample);
+            }
+        }
+    }
+
+    /// `BBRHandleLostPacket`.
+    fn on_lost_segment(&mut self, lost: &LostSegment, sample: &Sample) {
+        if lost.tx.0 != self.last_lost.0.wrapping_add(1) {
+            self.note_lost_range();
+        }
+        self.last_lost = lost.tx;
+        self.total_lost += lost.bytes;
+        if !self.cycle.is_sample {
+            return;
+        }
+        let (flight, gone) = (lost.in_flight_at_send.as_f64(), (self.total_lost - lost.lost_at_send).as_f64());
+        if self.is_too_high(gone, flight) {
+            self.on_inflight_too_high(inflight_at_loss(lost.bytes.as_f64(), flight, gone), sample);
+        }
+    }
+
+    /// `BBRIsInflightTooHigh`.
+    pub(super) fn is_too_high(&self, lost: f64, flight: f64) -> bool {
+        lost > flight * LOSS_THRESHOLD || (lost > 0.0 && !self.sack)
+    }
+
+    /// `BBRHandleInflightTooHigh`: `flight` was more than the path takes.
+    fn on_inflight_too_high(&mut self, flight: f64, sample: &Sample) {
+        self.cycle.prev_too_high = true;
+        self.cycle.is_sample = false;
+        if !sample.app_limited {
+            self.long_term = flight.max(self.target_inflight() * BETA);
+        }
+        if self.state == State::Up {
+            self.undo.state = Some(State::Up);
+            self.start_down(sample.now, sample.total_delivered, sample.rtt);
+        }
+    }
+
+    /// `BBRUpdateCongestionSignals`, at the end of a round with losses.
+    pub(super) fn adapt_lower_bounds(&mut self) {
+        if !self.latest.round_start {
+            return;
+        }
+        let held = self.latest.held && !self.exact;
+        if self.latest.loss && !held && !self.state.is_probing() {
+            let ShortTerm { bw, inflight } = self.short_term;
+            let bw = if bw.is_finite() { bw } else { self.max_bw.get() };
+            let inflight = if inflight.is_finite() { inflight } else { self.unhurt_cwnd() };
+            let own = if self.exact { 1.0 } else { self.latest.own_share };
+            let bound = |latest: f64, bound: f64| latest.max(BETA * bound).max((latest / own).min(bound));
+            self.short_term =
+                ShortTerm { bw: bound(self.latest.bw, bw), inflight: bound(self.latest.inflight, inflight) };
+        }
+        self.latest.end_round(self.state.pacing_gain());
+    }
+
+    /// The window, or what it was before a timeout made it one segment, which says nothing of the path.
+    fn unhurt_cwnd(&self) -> f64 {
+        if self.repair.phase == Phase::Timeout { self.repair.restored(self.cwnd) } else { self.cwnd }
+    }
+
+    /// `BBROnEnterRTO`.
+    pub(super) fn on_rto(&mut self, event: &Timeout) {
+        if self.repair.phase != Phase::Timeout {
+            self.save_cwnd(self.repair.phase != Phase::Open);
+            self.save_state();
+        }
+        self.repair.phase = Phase::Timeout;
+        self.total_lost += self.in_flight - event.in_flight;
+        self.in_flight = event.in_flight;
+        self.note_loss(self.total_delivered);
+        self.cwnd = (event.in_flight + self.mss).as_f64();
+    }
+
+    /// `BBRHandleSpuriousLossDetection`.
+    pub(super) fn on_spurious(&mut self, event: &PathEvent) {
+        if let PathEvent::Spurious { in_flight, .. } = event {
+            self.in_flight = *in_flight;
+        }
+        self.restore_cwnd();
+        self.repair.phase = Phase::Open;
+        self.latest.loss = false;
+        self.reset_full_pipe(0.0);
+        let undo = self.undo;
+        self.short_term.bw = self.short_term.bw.max(undo.short_term.bw);
+        self.short_term.inflight = self.short_term.inflight.max(undo.short_term.inflight);
+        self.long_term = self.long_term.max(undo.long_term);
+        self.undo.state = None;
+        match undo.state {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.filled = false;
+                if self.state != State::ProbeRtt {
+                    self.enter_startup();
+                }
+            }
+            Some(State::Up) if !matches!(self.state, State::Up | State::ProbeRtt) => {
+                self.start_refill(self.total_delivered);
+            }
+            _ => {}
+        }
+        self.bound_bw();
+        self.bound_cwnd();
+    }
+}
+
+/// At how much in flight the loss rate crossed the threshold, within what left together (`BBRInflightAtLoss`): `size` of
+/// `flight` bytes were lost now, `lost` since they left, themselves included.
+pub(super) fn inflight_at_loss(size: f64, flight: f64, lost: f64) -> f64 {
+    let (flight_before, lost_before) = (flight - size, lost - size);
+    let prefix = (LOSS_THRESHOLD * flight_before - lost_before) / (1.0 - LOSS_THRESHOLD);
+    (flight_before + prefix).max(0.0)
+}

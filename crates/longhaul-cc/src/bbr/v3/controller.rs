@@ -1,0 +1,116 @@
+//! Version 3's outer side: which event goes where.
+
+use longhaul_units::Bytes;
+
+use super::super::aggregation::Aggregation;
+use super::super::repair::Turn;
+use super::super::sample::Sample;
+use super::{Bbr, State};
+use crate::{
+    Ack, Control, Controller, Detection, Granted, NeedError, Needs, Path, PathEvent, SegmentKind, SendLimit, Sent,
+    Snapshot, Timeout, initial_window,
+};
+
+impl Bbr {
+    /// `BBRHandleRestartFromIdle`.
+    fn restart_from_idle(&mut self, event: &Sent) {
+        self.idle_restart = true;
+        self.aggregation = Aggregation::new(event.now);
+        if self.state.is_probe_bw() {
+            self.pacing.set(1.0, self.bw, self.filled);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(event.now);
+        }
+    }
+
+    /// A smaller segment before the first acknowledgement scales the initial window (RFC 5681, section 3.1).
+    fn on_mss(&mut self, path: &Path) {
+        if self.total_delivered == Bytes::ZERO {
+            let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+            (self.cwnd, self.initial_cwnd) = (self.cwnd.min(initial), self.initial_cwnd.min(initial));
+        }
+    }
+}
+
+impl Controller for Bbr {
+    fn name(&self) -> String {
+        if self.exact { "bbr(exact=on)" } else { "bbr" }.to_owned()
+    }
+
+    /// Losses one by one tell how much was in flight when each left; without them, what the newest delivered segment
+    /// tells must do.
+    fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        (needs.required.pacing, needs.preferred.segments) = (true, true);
+        needs
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.mss = path.mss;
+        self.sack = granted.detection != Detection::DuplicateAcks;
+        match self.needs().required.missing(granted) {
+            Some(need) => Err(NeedError { controller: self.name(), need }),
+            None => Ok(()),
+        }
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        self.mss = path.mss;
+        let idle = event.in_flight_before == Bytes::ZERO && event.kind == SegmentKind::Data;
+        if idle && matches!(self.limit, SendLimit::App | SendLimit::SendBuffer) {
+            self.restart_from_idle(event);
+        }
+        if event.kind != SegmentKind::Probe {
+            self.in_flight = event.in_flight_before + event.bytes;
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.mss = path.mss;
+        (self.in_flight, self.total_delivered) = (event.in_flight, event.total_delivered);
+        self.limit = event.limit;
+        let sample = Sample::of(event, &self.app_limit);
+        let before = self.repair.phase;
+        let turn = self.repair.follow(event.episode);
+        if turn == Turn::Enter {
+            self.save_cwnd(before != Default::default());
+            self.save_state();
+        }
+        self.on_losses(event, &sample);
+        if event.delivered > Bytes::ZERO {
+            self.update_model(&sample);
+        }
+        if turn == Turn::Exit {
+            self.restore_cwnd();
+        }
+        self.set_pacing();
+        self.set_cwnd(&sample);
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.mss = path.mss;
+        self.on_rto(event);
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.mss = path.mss;
+        match event {
+            PathEvent::Established { now, .. } => self.begin(*now, path),
+            PathEvent::Mss { .. } => self.on_mss(path),
+            PathEvent::Spurious { .. } => self.on_spurious(event),
+            PathEvent::Detection(detection) => self.sack = *detection != Detection::DuplicateAcks,
+            // What restarts is paced at the bandwidth known: the window needs no cut.
+            PathEvent::IdleRestart { .. } | PathEvent::Limit { .. } => {}
+        }
+    }
+
+    fn control(&self) -> Control {
+        let cwnd = Bytes::from_f64(self.cwnd).min(self.cap).max(self.mss);
+        Control { pace: self.pacing.pace(), ..Control::window(cwnd) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let bandwidth = (self.bw > 0.0).then(|| longhaul_units::Rate::from_bytes_per_sec(self.bw as u64));
+        Snapshot { phase: self.state.name(), ssthresh: None, bandwidth }
+    }
+}

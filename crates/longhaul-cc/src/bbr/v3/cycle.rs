@@ -1,0 +1,210 @@
+//! ProbeBW: the cycle of Down, Cruise, Refill and Up that probes for bandwidth and gives it back.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::super::sample::Sample;
+use super::{Bbr, HEADROOM, State};
+
+/// The least time between probes, and what chance adds at most.
+const PROBE_WAIT: Span = Span::from_secs(2);
+const PROBE_WAIT_SPREAD: Span = Span::from_secs(1);
+/// The most rounds between probes: a Reno flow on a path of 62 segments (25 Mb/s, 30 ms) needs as many to recover.
+const RENO_ROUNDS: f64 = 63.0;
+/// Doublings of the slope at which `inflight_longterm` rises.
+const MAX_SLOPE: u32 = 30;
+
+/// `BBR.ack_phase`: what the ACKs that come now tell about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckPhase {
+    Init,
+    Refilling,
+    Starting,
+    Feedback,
+    Stopping,
+}
+
+/// State of the cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cycle {
+    pub(super) ack_phase: AckPhase,
+    /// `BBR.is_bw_probe_sample`: losses now are of what a probe sent.
+    pub(super) is_sample: bool,
+    up_acked: f64,
+    acked_per_increase: f64,
+    up_rounds: u32,
+    pub(super) rounds_since_up: u64,
+    pub(super) wait: Span,
+    stamp: Time,
+    /// The last probe went too high; the last one was ended as a precaution.
+    pub(super) prev_too_high: bool,
+    pub(super) prev_precautionary: bool,
+}
+
+impl Cycle {
+    pub(super) const fn new(now: Time) -> Self {
+        Self {
+            ack_phase: AckPhase::Init,
+            is_sample: false,
+            up_acked: 0.0,
+            acked_per_increase: f64::INFINITY,
+            up_rounds: 0,
+            rounds_since_up: 0,
+            wait: Span::ZERO,
+            stamp: now,
+            prev_too_high: false,
+            prev_precautionary: false,
+        }
+    }
+}
+
+impl Bbr {
+    /// `BBRUpdateProbeBWCyclePhase`.
+    pub(super) fn update_cycle(&mut self, sample: &Sample) {
+        if !self.filled || self.adapt_long_term(sample) {
+            return;
+        }
+        match self.state {
+            State::Down | State::Cruise if self.is_time_to_probe(sample.now) => {
+                self.start_refill(sample.total_delivered);
+            }
+            State::Down if self.is_time_to_cruise(sample.in_flight) => self.state = State::Cruise,
+            State::Refill if self.rounds.start => {
+                self.cycle.is_sample = true;
+                self.start_up(sample);
+            }
+            State::Up => self.check_up(sample),
+            _ => {}
+        }
+    }
+
+    fn check_up(&mut self, sample: &Sample) {
+        if self.is_time_to_go_down(sample) {
+            self.cycle.prev_too_high = false;
+            self.start_down(sample.now, sample.total_delivered, sample.rtt);
+        }
+    }
+
+    /// `BBRStartProbeBW_DOWN`. The newest round trip feeds chance.
+    pub(super) fn start_down(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
+        self.latest.reset();
+        self.cycle.acked_per_increase = f64::INFINITY;
+        let measured = rtt.unwrap_or(self.probe_rtt.min_rtt()).as_nanos() ^ delivered.0.rotate_left(32);
+        self.cycle.rounds_since_up = self.random.below(2, measured);
+        self.cycle.wait = PROBE_WAIT + PROBE_WAIT_SPREAD.mul_f64(self.random.fraction(measured));
+        self.cycle.stamp = now;
+        self.cycle.ack_phase = AckPhase::Stopping;
+        self.start_round(delivered);
+        self.state = State::Down;
+    }
+
+    /// `BBRStartProbeBW_REFILL`.
+    pub(super) fn start_refill(&mut self, delivered: Bytes) {
+        self.reset_short_term();
+        (self.cycle.up_rounds, self.cycle.up_acked) = (0, 0.0);
+        self.cycle.prev_precautionary = false;
+        self.cycle.ack_phase = AckPhase::Refilling;
+        self.start_round(delivered);
+        self.state = State::Refill;
+    }
+
+    fn start_up(&mut self, sample: &Sample) {
+        self.cycle.ack_phase = AckPhase::Starting;
+        self.start_round(sample.total_delivered);
+        self.reset_full_pipe(sample.bw);
+        self.state = State::Up;
+        self.raise_slope();
+    }
+
+    /// `BBRIsTimeToProbeBW`.
+    fn is_time_to_probe(&self, now: Time) -> bool {
+        let reno_rounds = (self.target_inflight() / self.mss.as_f64()).min(RENO_ROUNDS);
+        now > self.cycle.stamp + self.cycle.wait || self.cycle.rounds_since_up as f64 >= reno_rounds
+    }
+
+    /// `BBRIsTimeToCruise`.
+    fn is_time_to_cruise(&self, in_flight: f64) -> bool {
+        in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw.get(), 1.0)
+    }
+
+    /// `BBRIsTimeToGoDown`.
+    fn is_time_to_go_down(&mut self, sample: &Sample) -> bool {
+        if self.cycle.prev_too_high && sample.in_flight >= self.long_term {
+            self.cycle.prev_precautionary = true;
+            return true;
+        }
+        if sample.cwnd_limited && self.cwnd >= self.long_term {
+            self.reset_full_pipe(sample.bw);
+            return false;
+        }
+        self.pipe.is_full()
+    }
+
+    /// `BBRInflightWithHeadroom`.
+    pub(super) fn inflight_with_headroom(&self) -> f64 {
+        if self.long_term.is_infinite() {
+            return f64::INFINITY;
+        }
+        let headroom = (HEADROOM * self.long_term).max(self.mss.as_f64());
+        (self.long_term - headroom).max(self.min_pipe())
+    }
+
+    /// `BBRRaiseInflightLongtermSlope`: twice as fast every round.
+    fn raise_slope(&mut self) {
+        let growth = (1_u64 << self.cycle.up_rounds) as f64;
+        self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(MAX_SLOPE);
+        self.cycle.acked_per_increase = (self.cwnd / growth).max(self.mss.as_f64());
+    }
+
+    /// `BBRProbeInflightLongtermUpward`.
+    fn raise_long_term(&mut self, sample: &Sample) {
+        if !sample.cwnd_limited || self.cwnd < self.long_term {
+            return;
+        }
+        self.cycle.up_acked += sample.newly_acked;
+        let steps = (self.cycle.up_acked / self.cycle.acked_per_increase).floor();
+        if steps >= 1.0 {
+            self.cycle.up_acked -= steps * self.cycle.acked_per_increase;
+            self.long_term += steps * self.mss.as_f64();
+        }
+        if self.rounds.start {
+            self.raise_slope();
+        }
+    }
+
+    /// `BBRAdaptLongTermModel`; whether it decided on a state.
+    fn adapt_long_term(&mut self, sample: &Sample) -> bool {
+        if self.rounds.start && self.end_of_ack_phase(sample) {
+            return true;
+        }
+        if !self.is_too_high(sample.lost, sample.tx_in_flight) && self.long_term.is_finite() {
+            self.long_term = self.long_term.max(sample.tx_in_flight);
+            if self.state == State::Up {
+                self.raise_long_term(sample);
+            }
+        }
+        false
+    }
+
+    /// A round of ACKs has passed since the cycle's last step; whether that decides on a state.
+    fn end_of_ack_phase(&mut self, sample: &Sample) -> bool {
+        match self.cycle.ack_phase {
+            AckPhase::Starting => self.cycle.ack_phase = AckPhase::Feedback,
+            AckPhase::Stopping => {
+                self.cycle.is_sample = false;
+                self.cycle.ack_phase = AckPhase::Init;
+                if !self.state.is_probe_bw() {
+                    return false;
+                }
+                if !sample.app_limited {
+                    self.max_bw.advance();
+                }
+                if self.cycle.prev_precautionary && !self.cycle.prev_too_high {
+                    self.start_refill(sample.total_delivered);
+                    return true;
+                }
+            }
+            AckPhase::Init | AckPhase::Refilling | AckPhase::Feedback => {}
+        }
+        false
+    }
+}

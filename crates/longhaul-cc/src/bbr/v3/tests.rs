@@ -1,0 +1,255 @@
+use longhaul_units::{Bytes, Span, Time};
+
+use super::super::world::{MSS, World};
+use super::congestion::inflight_at_loss;
+use super::*;
+
+/// 10 MB/s (80 Mb/s), 50 ms: 500 segments in flight. The queue holds `queues` times as many.
+fn world(queues: f64) -> World {
+    World::new("bbr", 10e6, Span::from_millis(50), Bytes::from_f64(queues * 500_000.0))
+}
+
+/// How long each stay in `phase` lasted, seconds, but for one under way.
+fn stays(world: &World, phase: &str) -> Vec<f64> {
+    world.steps.windows(2).filter(|pair| pair[0].phase == phase).map(|pair| pair[1].at - pair[0].at).collect()
+}
+
+/// When each stay in `phase` began, seconds.
+fn beginnings(world: &World, phase: &str) -> Vec<f64> {
+    world.steps.iter().filter(|step| step.phase == phase).map(|step| step.at).collect()
+}
+
+fn near(value: f64, expected: f64, part: f64) -> bool {
+    (value - expected).abs() <= expected * part
+}
+
+#[test]
+fn it_starts_at_2_77_windows_a_round_trip_and_doubles() {
+    let mut world = world(4.0);
+    assert!(near(world.pace(), 2.77 * 10.0 * 1000.0 / 0.05, 1e-3), "{}", world.pace());
+    assert_eq!(world.control().cwnd, MSS * 10);
+    let mut windows = Vec::new();
+    for round in 1..=4 {
+        world.run_to(0.0502 * f64::from(round) + 0.001);
+        windows.push(world.control().cwnd.segments(MSS));
+    }
+    for pair in windows.windows(2) {
+        assert!((1.5..=2.4).contains(&(pair[1] / pair[0])), "{windows:?}");
+    }
+}
+
+/// Ten segments a round, doubled, are 500 after six rounds; three more show that there is no more, and one drains.
+#[test]
+fn startup_ends_after_three_rounds_without_growth_and_drain_with_the_queue() {
+    let mut world = world(4.0);
+    world.run_to(2.0);
+    let phases: Vec<_> = world.steps.iter().map(|step| step.phase).collect();
+    assert_eq!(phases[..3], ["startup", "drain", "probe-bw-cruise"]);
+    let (drain, cruise) = (world.steps[1], world.steps[2]);
+    assert!((0.4..0.8).contains(&drain.at), "{}", drain.at);
+    let pace = drain.control.pace.expect("a pace").rate.as_bytes_per_sec() as f64;
+    assert!(near(pace, 0.5 * 0.99 * 10e6, 0.02), "{pace}");
+    assert!(cruise.in_flight.as_f64() <= 500_000.0 * 1.02, "{}", cruise.in_flight);
+    assert!(cruise.at - drain.at < 0.2, "{}", cruise.at - drain.at);
+    assert!(near(world.bandwidth(), 10e6, 0.02), "{}", world.bandwidth());
+}
+
+/// Down, cruise, refill, up, and again: the gains, and a probe every two to three seconds.
+#[test]
+fn the_cycle_probes_every_two_to_three_seconds() {
+    let mut world = world(4.0);
+    world.run_to(60.0);
+    let gains = [
+        ("probe-bw-down", 0.9),
+        ("probe-bw-cruise", 1.0),
+        ("probe-bw-refill", 1.0),
+        ("probe-bw-up", 1.25),
+        ("probe-rtt", 1.0),
+    ];
+    for (phase, gain) in gains {
+        let step = world.steps.iter().rfind(|step| step.phase == phase).unwrap_or_else(|| panic!("no {phase}"));
+        let pace = step.control.pace.expect("a pace").rate.as_bytes_per_sec() as f64;
+        assert!(near(pace, gain * 0.99 * 10e6, 0.02), "{phase}: {pace}");
+    }
+    // From down (or the end of ProbeRTT, which counts as one) to refill: 2 to 3 s.
+    let phases: Vec<_> = world.steps.iter().map(|step| (step.phase, step.at)).collect();
+    let mut since = None;
+    let mut waits = Vec::new();
+    for pair in phases.windows(2) {
+        let restarts = pair[1].0 == "probe-bw-down" || (pair[0].0 == "probe-rtt" && pair[1].0 == "probe-bw-cruise");
+        if restarts {
+            since = Some(pair[1].1);
+        } else if let Some(since) = since.filter(|_| pair[1].0 == "probe-bw-refill") {
+            waits.push(pair[1].1 - since);
+        }
+    }
+    assert!(waits.len() >= 10, "{waits:?}");
+    assert!(waits.iter().all(|wait| (2.0..3.1).contains(wait)), "{waits:?}");
+    let (least, most) =
+        waits.iter().fold((f64::MAX, 0.0_f64), |(least, most), wait| (least.min(*wait), most.max(*wait)));
+    assert!(most - least > 0.3, "waits are not spread: {waits:?}");
+    // One round at the rate measured refills the pipe.
+    assert!(stays(&world, "probe-bw-refill").iter().all(|stay| (0.05..0.09).contains(stay)));
+}
+
+#[test]
+fn probe_rtt_comes_every_five_seconds_and_lasts_200_ms() {
+    let mut world = world(4.0);
+    world.run_to(40.0);
+    let begins = beginnings(&world, "probe-rtt");
+    let stays = stays(&world, "probe-rtt");
+    assert!(begins.len() >= 6, "{begins:?}");
+    for (begin, stay) in begins.iter().zip(&stays) {
+        // To half a BDP, half a round; 200 ms; the ACK that ends it.
+        assert!((0.2..0.32).contains(stay), "at {begin}: {stay}");
+    }
+    for pair in begins.windows(2) {
+        assert!((5.0..5.4).contains(&(pair[1] - pair[0])), "{begins:?}");
+    }
+    let at = world.steps.iter().position(|step| step.phase == "probe-rtt").expect("one");
+    assert!(world.run_until(60.0, |world| world.phase() == "probe-rtt" && world.in_flight <= MSS * 250));
+    assert!(near(world.control().cwnd.as_f64(), 250_000.0, 0.02), "{:?}", world.steps[at].control.cwnd);
+}
+
+/// A Reno flow whose window is `w` segments needs `w` rounds to grow from half of it: so many pass between probes, 63 at
+/// most. On a path of 20 segments and 10 ms that is 0.2 s, far less than two seconds.
+#[test]
+fn a_small_path_is_probed_on_renos_time_scale() {
+    let mut world = World::new("bbr", 2e6, Span::from_millis(10), Bytes(200_000));
+    world.run_to(4.0);
+    let ups = beginnings(&world, "probe-bw-up");
+    let gaps: Vec<_> = ups.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.len() > 5 && gaps.iter().all(|gap| (0.1..0.6).contains(gap)), "{gaps:?}");
+}
+
+#[test]
+fn the_window_is_twice_the_bdp_and_the_queue_short() {
+    let mut world = world(4.0);
+    world.run_to(20.0);
+    assert!(world.run_until(40.0, |world| world.phase() == "probe-bw-cruise"));
+    let cwnd = world.control().cwnd.as_f64();
+    assert!(near(cwnd, 1e6, 0.1), "{cwnd}");
+    let late: Vec<_> = world.rtts.iter().filter(|(at, _)| *at > 5.0).map(|(_, rtt)| rtt.as_secs_f64()).collect();
+    let mean = late.iter().sum::<f64>() / late.len() as f64;
+    assert!(mean < 0.065, "{mean} s of 0.05");
+    assert!(world.delivered.as_f64() > 0.93 * 10e6 * 20.0, "{}", world.delivered);
+}
+
+/// A queue of a tenth of a BDP overflows in Startup and in probes: the long-term bound is found, and cruising keeps 15 %
+/// below it.
+#[test]
+fn a_shallow_queue_bounds_what_is_in_flight() {
+    let mut world = world(0.1);
+    world.run_to(10.0);
+    let lost_before = world.lost;
+    let delivered_before = world.delivered;
+    world.run_to(40.0);
+    let (lost, delivered) = ((world.lost - lost_before).as_f64(), (world.delivered - delivered_before).as_f64());
+    assert!(lost < 0.02 * delivered, "{lost} of {delivered}");
+    assert!(delivered > 0.75 * 30.0 * 10e6, "{delivered}");
+    assert!(world.run_until(50.0, |world| world.phase() == "probe-bw-cruise"));
+    let cwnd = world.control().cwnd.as_f64();
+    assert!(cwnd <= 0.86 * 1.15 * 550_000.0, "{cwnd}");
+}
+
+/// One in 200 packets is lost by chance, far fewer than the threshold: the rate holds. The draft's short-term bounds, taken
+/// to the letter, shrink by what they themselves hold back.
+#[test]
+fn losses_below_the_threshold_cost_little() {
+    let goodput = |name: &str| {
+        let mut world = World::new(name, 10e6, Span::from_millis(50), Bytes(500_000));
+        world.drop = |number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < (1 << 32) / 200;
+        world.run_to(30.0);
+        world.delivered.as_f64() / (30.0 * 10e6)
+    };
+    let (ours, exact) = (goodput("bbr"), goodput("bbr(exact=on)"));
+    assert!(ours > 0.92, "{ours}");
+    assert!(exact < ours, "{exact} by the letter, {ours}");
+}
+
+/// A bound after a lossy round is what was delivered, and no less than 0.7 of what it was.
+#[test]
+fn a_lossy_round_keeps_what_was_delivered_or_seven_tenths() {
+    let bounds = |latest_bw: f64, latest_inflight: f64, exact: bool| {
+        let mut bbr = Bbr::new(exact, &BuildParams::default());
+        (bbr.state, bbr.filled, bbr.cwnd) = (State::Cruise, true, 200_000.0);
+        bbr.max_bw.add(1e6);
+        let mut sample = sample(Time::from_nanos(1), Bytes(1000));
+        (sample.bw, sample.delivered) = (latest_bw, latest_inflight);
+        bbr.latest.observe(&sample);
+        bbr.latest.loss = true;
+        bbr.adapt_lower_bounds();
+        (bbr.short_term.bw, bbr.short_term.inflight)
+    };
+    assert_eq!(bounds(0.8e6, 150_000.0, true), (0.8e6, 150_000.0));
+    assert_eq!(bounds(0.5e6, 100_000.0, true), (0.7e6, 140_000.0));
+    // What arrives at 0.99 of the bandwidth was sent at 0.99 of it.
+    assert_eq!(bounds(0.99e6, 198_000.0, false), (1e6, 200_000.0));
+    assert_eq!(bounds(0.5e6, 100_000.0, false), (0.7e6, 140_000.0));
+}
+
+fn sample(now: Time, delivered: Bytes) -> Sample {
+    Sample {
+        now,
+        total_delivered: delivered,
+        in_flight: 0.0,
+        prior_in_flight: 0.0,
+        newly_acked: 0.0,
+        newly_lost: 0.0,
+        bw: 0.0,
+        delivered: 0.0,
+        prior_delivered: Some(delivered),
+        tx_in_flight: 0.0,
+        lost: 0.0,
+        app_limited: false,
+        rtt: None,
+        cwnd_limited: false,
+    }
+}
+
+/// (lost_before + prefix) / (flight_before + prefix) = 2 %: with 100 in flight, 10 of them the last burst, one lost before
+/// and all ten lost now, 0.8/0.98 of the burst could go.
+#[test]
+fn the_flight_at_which_loss_crossed_the_threshold() {
+    let at = inflight_at_loss(10.0, 100.0, 11.0);
+    let prefix = at - 90.0;
+    assert!(((1.0 + prefix) / (90.0 + prefix) - 0.02).abs() < 1e-12, "{at}");
+    assert!((prefix - 0.8 / 0.98).abs() < 1e-12);
+}
+
+/// With long-term bound L, cruising leaves 15 % of it to others, a segment at least, and never goes below four.
+#[test]
+fn headroom_is_15_percent() {
+    let mut bbr = Bbr::new(false, &BuildParams::default());
+    bbr.mss = MSS;
+    assert_eq!(bbr.inflight_with_headroom(), f64::INFINITY);
+    for (bound, expected) in [(100_000.0, 85_000.0), (6_000.0, 5_000.0), (4_500.0, 4_000.0)] {
+        bbr.long_term = bound;
+        assert_eq!(bbr.inflight_with_headroom(), expected);
+    }
+}
+
+/// The bandwidth of a path that becomes ten times as fast is found in a few cycles, that of one that becomes ten times
+/// slower within two.
+#[test]
+fn it_follows_a_path_that_changes() {
+    let mut world = world(2.0);
+    world.run_to(5.0);
+    world.rate = 100e6;
+    world.queue = Bytes(10_000_000);
+    world.run_to(20.0);
+    assert!(world.bandwidth() > 90e6, "{}", world.bandwidth());
+    world.rate = 10e6;
+    world.queue = Bytes(1_000_000);
+    world.run_to(35.0);
+    assert!(near(world.bandwidth(), 10e6, 0.1), "{}", world.bandwidth());
+}
+
+/// An application that offers a tenth of what the path takes keeps the connection in Startup, as long as nothing is lost.
+#[test]
+fn an_application_with_little_to_send_never_fills_the_pipe() {
+    let mut world = world(2.0);
+    world.offer = Some(1e6);
+    world.run_to(4.5);
+    assert_eq!(world.phase(), "startup");
+}

@@ -1,0 +1,128 @@
+//! BBE's loss classifier: a loss is as congestive as the queueing delay is close to that of a full buffer.
+
+use crate::compose::{Loss, LossClassifier, Signal, Stage, Verdict};
+use crate::estimate::CongestionLevel;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::steady::westwood_bbe::KEEP_CONG;
+use crate::{Ack, Path};
+
+/// The classifier in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "bbe",
+    slot: Slot::Loss,
+    summary: "a loss is as congestive as the delay is close to that of a full buffer",
+    reference: "Gerla et al., PFLDnet 2006, section 4",
+    options: &[
+        KEEP_CONG,
+        OptionSpec::float(
+            "threshold",
+            0.0,
+            1.0,
+            0.0,
+            "level from which a loss is congestion, below it chance; 0: gradual",
+        ),
+    ],
+    tested: &[
+        "growth=slow-start,steady=new-reno,loss=bbe",
+        "growth=slow-start,steady=cubic,loss=bbe(threshold=0.5,keep=0)",
+    ],
+    safety: Safety::Shared,
+    make: Make::Loss(|values| Box::new(BbeLoss::new(values.float("keep"), values.float("threshold")))),
+};
+
+/// Tells losses apart by the congestion level.
+#[derive(Clone, Debug)]
+pub struct BbeLoss {
+    level: CongestionLevel,
+    threshold: f64,
+}
+
+impl BbeLoss {
+    /// Losses are as severe as the level, whose round trip at congestion keeps `keep` (0 to 1) of its old value at a loss.
+    /// With a `threshold` above 0 they are congestion from that level on and chance below it.
+    #[must_use]
+    pub const fn new(keep: f64, threshold: f64) -> Self {
+        Self { level: CongestionLevel::new(keep), threshold }
+    }
+}
+
+impl Stage for BbeLoss {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        self.level.on_ack(ack);
+    }
+
+    fn phase(&self) -> &'static str {
+        "classification"
+    }
+}
+
+impl LossClassifier for BbeLoss {
+    /// The level before this loss moves it; it is moved once an episode.
+    fn classify(&mut self, loss: &Loss<'_>, path: &Path) -> Verdict {
+        let c = self.level.level(loss.ack.flight_size.segments(path.mss));
+        if loss.signal == Signal::Loss {
+            self.level.on_loss();
+        }
+        let severity = if self.threshold <= 0.0 { c } else { f64::from(u8::from(c >= self.threshold)) };
+        Verdict { severity }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::{Span, Time};
+
+    use super::*;
+    use crate::RttSample;
+    use crate::testing::{MSS, Sender, segments};
+
+    /// 133 ms without a loss, a loss at 148 ms, then one at `ms`.
+    fn severity(threshold: f64, ms: u64) -> f64 {
+        let mut classifier = BbeLoss::new(0.85, threshold);
+        let path = Path::new(MSS);
+        let mut severity = f64::NAN;
+        for (ms, lost) in [(133, false), (148, true), (ms, true)] {
+            let mut ack = Ack::new(Time::ZERO);
+            ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
+            ack.flight_size = segments(900);
+            classifier.observe(&ack, &path);
+            if lost {
+                severity = classifier.classify(&Loss { signal: Signal::Loss, ack: &ack }, &path).severity;
+            }
+        }
+        severity
+    }
+
+    #[test]
+    fn the_severity_is_the_level_or_which_side_of_the_threshold_it_is() {
+        for (ms, gradual, binary) in
+            [(133, 0.0, 0.0), (136, 0.2, 0.0), (139, 0.4, 0.0), (145, 0.8, 1.0), (148, 1.0, 1.0)]
+        {
+            assert!((severity(0.0, ms) - gradual).abs() < 1e-9, "{ms}: {}", severity(0.0, ms));
+            assert_eq!(severity(0.5, ms), binary, "{ms}");
+        }
+    }
+
+    /// With it NewReno keeps all of its window at a loss without a queue, and half with a full buffer.
+    #[test]
+    fn it_spares_new_reno_losses_by_chance() {
+        let mut sender = Sender::new("growth=slow-start,steady=new-reno,loss=bbe");
+        sender.fill();
+        for _ in 0..4 {
+            sender.round();
+        }
+        sender.rtt = Span::from_millis(115);
+        sender.round();
+        let full = sender.cwnd();
+        sender.lose();
+        sender.repair();
+        sender.fill();
+        assert!((sender.cwnd().as_f64() / full.as_f64() - 0.5).abs() < 0.02, "{} of {full}", sender.cwnd());
+        sender.rtt = Span::from_millis(100);
+        sender.round();
+        let idle = sender.cwnd();
+        sender.lose();
+        sender.repair();
+        assert!(sender.cwnd().as_f64() > 0.97 * idle.as_f64(), "{} of {idle}", sender.cwnd());
+    }
+}

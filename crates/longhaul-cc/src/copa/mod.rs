@@ -1,0 +1,267 @@
+//! Copa (Arun, Balakrishnan, NSDI 2018): moves the window towards a rate of `1 / (delta dq)`, dq being the queueing
+//! delay.
+
+mod competition;
+mod delays;
+mod heavy_loss;
+mod velocity;
+
+use longhaul_units::{Bytes, Rate, Span};
+
+use competition::Competition;
+use delays::Delays;
+use heavy_loss::HeavyLoss;
+use velocity::Velocity;
+
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{
+    Ack, BuildParams, Control, Controller, Demands, Needs, Pace, Path, PathEvent, Snapshot, Timeout, initial_window,
+};
+
+/// The default mode's delta: two segments in the queue (section 2.1).
+const DELTA: f64 = 0.5;
+/// The window never falls below (the authors' code).
+const LEAST_SEGMENTS: f64 = 2.0;
+/// What is kept where more than three in ten are lost (the authors' code).
+const KEEP: f64 = 0.7;
+/// The pacing rate over `cwnd / RTTstanding` (section 2.1).
+const PACE_GAIN: f64 = 2.0;
+/// Segments leave one by one, as in the paper, up to a rate that would have two leave in this: a pair makes a queue, of
+/// which a tenth of the usual swing is much.
+const BATCH_SPAN: Span = Span::from_micros(250);
+
+/// Copa in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "copa",
+    slot: Slot::Whole,
+    summary: "a rate of 1 / (delta x queueing delay), with a mode for company that fills queues",
+    reference: "Arun, Balakrishnan, Copa, NSDI 2018",
+    options: &[
+        OptionSpec::float("delta", 0.001, 10.0, DELTA, "price of delay: 1 / delta segments are kept in the queue"),
+        OptionSpec::flag("competitive", true, "lower delta while others keep the queue filled"),
+        OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
+    ],
+    tested: &["copa", "copa(competitive=off)", "copa(delta=0.04,iw=2)"],
+    safety: Safety::Shared,
+    make: Make::Whole(|values, params| {
+        let config = CopaConfig {
+            delta: values.float("delta"),
+            competitive: values.flag("competitive"),
+            initial_segments: values.small("iw"),
+        };
+        Box::new(Copa::new(config, params))
+    }),
+};
+
+/// Copa's constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CopaConfig {
+    /// The price of delay in the default mode; `1 / delta` segments are kept in the queue. Positive.
+    pub delta: f64,
+    /// Whether delta falls while others keep the queue filled.
+    pub competitive: bool,
+    /// Segments of the first flight, and the most of a restart's.
+    pub initial_segments: u32,
+}
+
+impl Default for CopaConfig {
+    fn default() -> Self {
+        Self { delta: DELTA, competitive: true, initial_segments: initial_window::DEFAULT_SEGMENTS }
+    }
+}
+
+/// What a timeout took away.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: f64,
+    slow_start: bool,
+}
+
+/// Copa. A whole controller: losses alone do not move its window.
+#[derive(Debug)]
+pub struct Copa {
+    config: CopaConfig,
+    mss: Bytes,
+    cap: Bytes,
+    /// Bytes; at least one segment between calls.
+    cwnd: f64,
+    slow_start: bool,
+    delays: Delays,
+    velocity: Velocity,
+    competition: Competition,
+    losses: HeavyLoss,
+    undo: Option<Undo>,
+}
+
+impl Copa {
+    /// Copa before its handshake.
+    #[must_use]
+    pub fn new(config: CopaConfig, params: &BuildParams) -> Self {
+        let mss = params.mss.as_f64().max(1.0);
+        Self {
+            config,
+            mss: params.mss,
+            cap: params.max_cwnd,
+            cwnd: mss,
+            slow_start: true,
+            delays: Delays::new(),
+            velocity: Velocity::new(mss),
+            competition: Competition::new(config.delta),
+            losses: HeavyLoss::default(),
+            undo: None,
+        }
+    }
+
+    /// The price of delay now.
+    fn delta(&self) -> f64 {
+        if self.config.competitive { self.competition.delta() } else { self.config.delta }
+    }
+
+    /// The window of the target rate, in bytes: `RTTstanding / (delta dq)` segments. Infinite without a queue.
+    fn target(&self) -> f64 {
+        let queueing = self.delays.queueing();
+        if queueing > 0.0 {
+            self.delays.standing_secs() / (self.delta() * queueing) * self.mss.as_f64()
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// By how much a round trip exceeds the queue's, in seconds: one ACK covers two segments, which left at twice the
+    /// rate, so that the second waits for half of the first.
+    fn noise(&self) -> f64 {
+        0.5 * self.delays.standing_secs() * self.mss.as_f64() / self.cwnd
+    }
+
+    fn bound(&mut self) {
+        let least = self.mss.as_f64().max(1.0);
+        self.cwnd = self.cwnd.min(self.cap.as_f64()).max(least);
+    }
+
+    fn restart(&mut self) {
+        self.slow_start = true;
+        self.velocity = Velocity::new(self.cwnd);
+        self.competition.reset();
+    }
+
+    /// Section 2.1: v / (delta W) segments for each one that arrives, up or down, a whole one at most.
+    fn step(&mut self, up: bool, delivered: f64) -> f64 {
+        let delta = self.delta();
+        let velocity = self.velocity.towards(up, self.cwnd, delta * self.cwnd / self.mss.as_f64());
+        (velocity * self.mss.as_f64() / (delta * self.cwnd) * delivered).min(delivered)
+    }
+
+    fn move_window(&mut self, ack: &Ack<'_>) {
+        let (delivered, target) = (ack.delivered.as_f64(), self.target());
+        let grows = ack.cwnd_limited && self.cwnd <= target;
+        if self.slow_start {
+            if self.cwnd > target {
+                self.slow_start = false;
+                self.velocity = Velocity::new(self.cwnd);
+                self.competition.reset();
+            } else if grows {
+                self.cwnd += delivered;
+            }
+        } else if grows {
+            self.cwnd += self.step(true, delivered);
+        } else if self.cwnd > target {
+            let least = LEAST_SEGMENTS * self.mss.as_f64();
+            self.cwnd = (self.cwnd - self.step(false, delivered)).max(least.min(self.cwnd));
+        }
+    }
+}
+
+impl Controller for Copa {
+    fn name(&self) -> String {
+        let (own, default) = (&self.config, CopaConfig::default());
+        let options = [
+            (own.delta != default.delta).then(|| format!("delta={}", own.delta)),
+            (!own.competitive).then(|| "competitive=off".to_owned()),
+            (own.initial_segments != default.initial_segments).then(|| format!("iw={}", own.initial_segments)),
+        ];
+        let options: Vec<_> = options.into_iter().flatten().collect();
+        if options.is_empty() { "copa".to_owned() } else { format!("copa({})", options.join(",")) }
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { preferred: Demands { pacing: true, ..Demands::default() }, ..Needs::default() }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.mss = path.mss;
+        if let Some(sample) = event.rtt {
+            self.delays.sample(event.now, sample.rtt, path.srtt.unwrap_or(sample.rtt));
+        }
+        if event.newly_lost > Bytes::ZERO {
+            self.competition.on_loss();
+        }
+        if event.round_start {
+            self.velocity.on_round(self.cwnd);
+        }
+        if !self.slow_start {
+            self.competition.on_ack(event.round_start, self.delays.is_nearly_empty(self.noise()));
+        }
+        if event.delivered > Bytes::ZERO && self.delays.is_known() {
+            self.move_window(event);
+        }
+        if self.losses.is_heavy(event, path) {
+            self.cwnd *= KEEP;
+        }
+        self.bound();
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.mss = path.mss;
+        if event.nth <= 1 {
+            self.undo = Some(Undo { cwnd: self.cwnd, slow_start: self.slow_start });
+        }
+        self.cwnd = self.mss.as_f64();
+        self.restart();
+        self.bound();
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.mss = path.mss;
+        let initial = initial_window::of_connection(path, self.config.initial_segments).as_f64();
+        match *event {
+            PathEvent::Established { .. } => {
+                self.cwnd = initial;
+                self.restart();
+            }
+            PathEvent::IdleRestart { .. } => {
+                self.cwnd = self.cwnd.min(initial);
+                self.restart();
+            }
+            PathEvent::Spurious { timeout: true, .. } => {
+                if let Some(undo) = self.undo.take().filter(|undo| undo.cwnd > self.cwnd) {
+                    (self.cwnd, self.slow_start) = (undo.cwnd, undo.slow_start);
+                    self.velocity = Velocity::new(self.cwnd);
+                }
+            }
+            _ => {}
+        }
+        self.bound();
+    }
+
+    fn control(&self) -> Control {
+        let cwnd = Bytes::from_f64(self.cwnd).max(self.mss);
+        let pace = self.delays.standing().map(|standing| {
+            let rate = Rate::from_bytes_over(cwnd, standing).mul_f64(PACE_GAIN).max(Rate::from_bytes_per_sec(1));
+            let slow = rate.bytes_in(BATCH_SPAN) < self.mss * 2;
+            Pace { rate, quantum: slow.then_some(self.mss.max(Bytes(1))) }
+        });
+        Control { pace, ..Control::window(cwnd) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let phase = match (self.slow_start, self.config.competitive && self.competition.is_on()) {
+            (true, _) => "slow-start",
+            (false, true) => "competitive",
+            (false, false) => "default",
+        };
+        Snapshot { phase, ssthresh: None, bandwidth: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

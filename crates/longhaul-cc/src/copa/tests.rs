@@ -1,0 +1,331 @@
+use longhaul_units::{Span, Time};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{MSS, Sender, segments};
+use crate::{Granted, RttSample};
+
+const BASE: Span = Span::from_millis(100);
+
+fn copa(delta: f64) -> Copa {
+    Copa::new(CopaConfig { delta, ..CopaConfig::default() }, &BuildParams::default())
+}
+
+/// Past slow start with a window of `segments` and so much queue, in milliseconds, over 100 ms.
+fn past_start(delta: f64, segments: f64, queue_ms: u64) -> Copa {
+    let mut copa = copa(delta);
+    (copa.mss, copa.cwnd, copa.slow_start) = (MSS, segments * MSS.as_f64(), false);
+    let start = Time::from_nanos(1_000_000_000);
+    copa.delays.sample(start, BASE, BASE);
+    copa.delays.sample(start + Span::from_secs(1), BASE + Span::from_millis(queue_ms), BASE);
+    copa.restart();
+    copa.slow_start = false;
+    copa
+}
+
+fn in_segments(copa: &Copa) -> f64 {
+    copa.cwnd / MSS.as_f64()
+}
+
+/// One segment arrives; the window limits the sender.
+fn arrival() -> Ack<'static> {
+    let mut ack = Ack::new(Time::from_nanos(3_000_000_000));
+    (ack.delivered, ack.cwnd_limited) = (MSS, true);
+    ack
+}
+
+/// 1 / (delta dq) segments a second: at dq = 10 ms and delta = 0.5 they are 200, of which 110 ms hold 22.
+#[test]
+fn the_target_is_the_inverse_of_price_and_delay() {
+    for (delta, queue_ms, rate) in [(0.5, 10, 200.0), (0.5, 50, 40.0), (0.1, 10, 1000.0), (0.04, 1, 25_000.0)] {
+        let copa = past_start(delta, 10.0, queue_ms);
+        let standing = 0.1 + queue_ms as f64 * 1e-3;
+        let found = copa.target() / MSS.as_f64() / standing;
+        assert!((found / rate - 1.0).abs() < 1e-9, "delta {delta}, {queue_ms} ms: {found}");
+    }
+    assert_eq!(past_start(0.5, 10.0, 0).target(), f64::INFINITY);
+}
+
+/// v / (delta W) of a segment for each: 1 / (0.5 x 100) at velocity 1, up below the target and down above.
+#[test]
+fn an_ack_moves_by_the_velocity_over_price_and_window() {
+    for (queue_ms, sign) in [(0, 1.0), (2, 1.0), (3, -1.0), (50, -1.0)] {
+        // 102 / (0.5 x 2) = 102 segments, 103 / (0.5 x 3) = 68.7.
+        let mut copa = past_start(0.5, 100.0, queue_ms);
+        copa.move_window(&arrival());
+        let moved = in_segments(&copa) - 100.0;
+        assert!((moved - sign * 0.02).abs() < 1e-9, "{queue_ms} ms: {moved}");
+        copa.velocity = velocity_of(sign, 8.0, copa.cwnd);
+        let before = in_segments(&copa);
+        copa.move_window(&arrival());
+        assert!((in_segments(&copa) - before - sign * 8.0 / (0.5 * before)).abs() < 1e-9);
+    }
+}
+
+/// A velocity of `value` upwards, or downwards where `sign` is negative, at a window of `cwnd`.
+fn velocity_of(sign: f64, value: f64, cwnd: f64) -> Velocity {
+    let mut velocity = Velocity::new(cwnd);
+    let mut at = cwnd;
+    while velocity.towards(sign > 0.0, at, f64::INFINITY) < value {
+        at += sign;
+        velocity.on_round(at);
+    }
+    velocity
+}
+
+/// The direction must have stayed the same for three round trips: then 2, 4, 8 ...; the other direction means 1.
+#[test]
+fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
+    let mut velocity = Velocity::new(100.0);
+    let mut values = Vec::new();
+    let mut last = 100.0;
+    for cwnd in [101.0, 102.0, 103.0, 104.0, 105.0, 104.0, 103.0, 102.0, 101.0, 100.0, 101.0] {
+        velocity.on_round(cwnd);
+        values.push(velocity.towards(cwnd > last, cwnd, 1e9));
+        last = cwnd;
+    }
+    assert_eq!(values, [1.0, 1.0, 2.0, 4.0, 8.0, 1.0, 1.0, 1.0, 2.0, 4.0, 1.0]);
+    velocity.on_round(101.0);
+    velocity.on_round(102.0);
+    assert_eq!(velocity.towards(true, 102.0, 1e9), 1.0, "a round in which nothing moved has no direction");
+    let mut fast = velocity_of(1.0, 64.0, 1.0);
+    assert_eq!(fast.towards(true, 100.0, 5.0), 5.0);
+    let mut back = fast;
+    assert_eq!((back.towards(false, 100.0, 1e9), fast.towards(true, 100.0, 1e9)), (1.0, 5.0), "at once");
+    assert_eq!(fast.towards(true, 100.0, 0.1), 1.0);
+}
+
+/// A window of W segments under velocity delta W is raised by a segment for each that arrives: it doubles, no more.
+#[test]
+fn no_velocity_more_than_doubles_the_window() {
+    let mut copa = past_start(0.5, 100.0, 0);
+    copa.velocity = velocity_of(1.0, 1024.0, copa.cwnd);
+    copa.move_window(&arrival());
+    assert!((in_segments(&copa) - 101.0).abs() < 1e-9);
+    let mut greedy = past_start(0.01, 2.0, 0);
+    greedy.move_window(&arrival());
+    assert!((in_segments(&greedy) - 3.0).abs() < 1e-9, "{}", in_segments(&greedy));
+}
+
+#[test]
+fn it_does_not_rise_while_the_window_is_not_used() {
+    let mut copa = past_start(0.5, 100.0, 0);
+    let mut ack = arrival();
+    ack.cwnd_limited = false;
+    copa.move_window(&ack);
+    assert_eq!(in_segments(&copa), 100.0);
+    copa.slow_start = true;
+    copa.move_window(&ack);
+    assert_eq!(in_segments(&copa), 100.0);
+}
+
+/// RTTmin forgets after ten seconds, RTTstanding after half a smoothed round trip.
+#[test]
+fn the_windows_of_the_round_trips() {
+    let mut delays = Delays::new();
+    let at = |ms: u64| Time::from_nanos(1_000_000_000) + Span::from_millis(ms);
+    delays.sample(at(0), BASE, BASE);
+    let mut forgot_standing = None;
+    let mut forgot_least = None;
+    for ms in 1..12_000_u64 {
+        delays.sample(at(ms), BASE + Span::from_millis(20), BASE);
+        if delays.standing() > Some(BASE) {
+            forgot_standing.get_or_insert(ms);
+        }
+        if delays.queueing() == 0.0 && forgot_standing.is_some() {
+            forgot_least.get_or_insert(ms);
+        }
+    }
+    assert_eq!(forgot_standing, Some(51));
+    assert_eq!(forgot_least, Some(10_001));
+}
+
+/// dq under a tenth of RTTmax - RTTmin, the first over four round trips.
+#[test]
+fn a_queue_is_nearly_empty_below_a_tenth_of_its_swing() {
+    for (now_ms, expected) in [(0, true), (3, true), (5, false), (30, false)] {
+        let mut delays = Delays::new();
+        let at = |ms: u64| Time::from_nanos(1_000_000_000) + Span::from_millis(ms);
+        delays.sample(at(0), BASE, BASE);
+        delays.sample(at(100), BASE + Span::from_millis(40), BASE);
+        delays.sample(at(200), BASE + Span::from_millis(now_ms), BASE);
+        assert_eq!(delays.is_nearly_empty(0.0), expected, "{now_ms} ms of 40");
+    }
+    assert!(Delays::new().is_nearly_empty(0.0));
+    // Half the time of a segment at 100 segments in 100 ms does not count.
+    assert!((past_start(0.5, 100.0, 0).noise() - 0.5e-3).abs() < 1e-12);
+}
+
+/// Five round trips without an empty queue, then 1 / delta 2, 3, 4 ... a round trip; half at a loss, once a round trip,
+/// and never under the default's 2; an empty queue ends it.
+#[test]
+fn competition_is_aimd_on_the_inverse_of_delta() {
+    let mut mode = Competition::new(0.5);
+    let round = |mode: &mut Competition| {
+        mode.on_ack(true, false);
+        for _ in 0..3 {
+            mode.on_ack(false, false);
+        }
+        (1.0 / mode.delta() * 1000.0).round() / 1000.0
+    };
+    for _ in 0..5 {
+        assert_eq!((round(&mut mode), mode.is_on()), (2.0, false));
+    }
+    let rises: Vec<f64> = (0..6).map(|_| round(&mut mode)).collect();
+    assert!(mode.is_on());
+    assert_eq!(rises, [2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+    mode.on_loss();
+    mode.on_loss();
+    assert_eq!(1.0 / mode.delta(), 3.5);
+    assert_eq!(round(&mut mode), 3.5, "no rise in a round with a loss");
+    assert_eq!(round(&mut mode), 4.5);
+    for _ in 0..4 {
+        mode.on_loss();
+        round(&mut mode);
+    }
+    mode.on_loss();
+    assert_eq!(1.0 / mode.delta(), 2.0);
+    mode.on_ack(false, true);
+    assert_eq!((mode.is_on(), mode.delta()), (false, 0.5));
+}
+
+/// Ten segments double each round trip until there is a queue that makes the rate too high: 40 segments in 120 ms, of
+/// which 20 ms are queue, are over 1 / (0.5 x 20 ms) = 100/s, which are 12.
+#[test]
+fn slow_start_ends_where_the_target_is_passed() {
+    let mut sender = Sender::new("copa");
+    assert_eq!(sender.cwnd(), segments(10));
+    sender.fill();
+    sender.round();
+    sender.round();
+    assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(40), "slow-start"));
+    sender.now += Span::from_millis(200);
+    sender.rtt = Span::from_millis(120);
+    sender.ack(1);
+    assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(40), "default"));
+    sender.ack(1);
+    assert!(sender.cwnd() < segments(40), "{}", sender.cwnd());
+    let pace = sender.control().pace.expect("a pace").rate.as_bytes_per_sec();
+    let twice = 2.0 * sender.cwnd().as_f64() / 0.12;
+    assert!((pace as f64 / twice - 1.0).abs() < 1e-6, "{pace} B/s, not {twice}");
+}
+
+/// The default mode does not answer a loss, nor three in ten lost; more than that over two round trips keeps 0.7.
+#[test]
+fn only_heavy_losses_lower_the_window() {
+    for (lost, kept) in [(5, 1.0), (29, 1.0), (31, 0.7)] {
+        let mut counts = HeavyLoss::default();
+        let mut path = Path::new(MSS);
+        path.srtt = Some(BASE);
+        let mut at = Time::from_nanos(1_000_000_000);
+        let mut cwnd = 1.0;
+        for n in 0..100 {
+            let mut ack = Ack::new(at);
+            (ack.delivered, ack.newly_lost) = if n < lost { (Bytes::ZERO, MSS) } else { (MSS, Bytes::ZERO) };
+            cwnd *= if counts.is_heavy(&ack, &path) { KEEP } else { 1.0 };
+            at += Span::from_millis(2);
+        }
+        let mut last = Ack::new(at + Span::from_millis(1));
+        last.delivered = Bytes(1);
+        cwnd *= if counts.is_heavy(&last, &path) { KEEP } else { 1.0 };
+        assert_eq!(cwnd, kept, "{lost} of 100");
+    }
+    let mut sender = Sender::new("copa");
+    sender.fill();
+    sender.round();
+    let before = sender.cwnd();
+    sender.lose();
+    assert!(sender.cwnd() >= before);
+}
+
+#[test]
+fn a_timeout_leaves_a_segment_and_a_spurious_one_is_undone() {
+    let mut sender = Sender::new("copa");
+    sender.fill();
+    sender.round();
+    sender.time_out(1);
+    assert_eq!(sender.cwnd(), MSS);
+    sender.time_out(2);
+    let now = sender.now;
+    sender.event(&PathEvent::Spurious { now, timeout: true, in_flight: Bytes::ZERO });
+    assert_eq!(sender.cwnd(), segments(20));
+    sender.event(&PathEvent::IdleRestart { now, idle: Span::from_secs(3) });
+    assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(10), "slow-start"));
+}
+
+#[test]
+fn its_name_says_its_options() {
+    for text in ["copa", "copa(delta=0.1)", "copa(competitive=off)", "copa(delta=0.04,iw=2)"] {
+        assert_eq!(Sender::new(text).controller.name(), text);
+    }
+}
+
+/// A bottleneck of `capacity` segments a second that a flow alone fills: the round trip follows the window.
+fn alone(copa: Copa, capacity: f64, secs: u64) -> Vec<f64> {
+    let mut sender = Sender::with(Box::new(copa), Granted::basic());
+    let (mut queue, mut queues, mut acks) = (0.0, Vec::new(), 0_u64);
+    let end = sender.now + Span::from_secs(secs);
+    // What is sent is delivered a base round trip and a queue later, one at a time.
+    let mut flying = std::collections::VecDeque::new();
+    let (mut free_at, mut round_end) = (sender.now, sender.now);
+    let service = Span::from_secs_f64(1.0 / capacity);
+    while sender.now < end {
+        while sender.in_flight + MSS <= sender.cwnd() {
+            let leaves = free_at.max(sender.now) + service;
+            queue = leaves.since(sender.now).as_secs_f64() * capacity;
+            free_at = leaves;
+            flying.push_back((sender.now, leaves + BASE));
+            sender.send(crate::SegmentKind::Data);
+        }
+        let Some((sent, arrives)) = flying.pop_front() else { break };
+        sender.now = arrives;
+        sender.rtt = arrives.since(sent);
+        let mut ack = sender.acked(1);
+        ack.rtt = Some(RttSample { rtt: sender.rtt, sent_at: sent });
+        ack.round_start = sent >= round_end;
+        if ack.round_start {
+            round_end = arrives;
+        }
+        sender.tell(&ack);
+        acks += 1;
+        if end.since(sender.now) < Span::from_secs(secs / 2) {
+            queues.push(queue);
+        }
+    }
+    assert!(acks as f64 > 0.9 * capacity * secs as f64 * 0.9, "{acks}");
+    queues
+}
+
+/// Section 3: over a bottleneck of its own the queue swings between empty and 2.5 / delta segments or so, with 1.25 /
+/// delta in the mean.
+#[test]
+fn alone_it_keeps_a_queue_of_a_few_over_delta() {
+    for (delta, capacity) in [(0.5, 1000.0), (0.1, 1000.0), (0.1, 5000.0)] {
+        let queues = alone(copa(delta), capacity, 40);
+        let mean = queues.iter().sum::<f64>() / queues.len() as f64;
+        let most = queues.iter().fold(0.0_f64, |most, one| most.max(*one));
+        let unit = 1.0 / delta;
+        assert!((unit..=1.5 * unit + 2.0).contains(&mean), "delta {delta}, {capacity}/s: mean {mean}");
+        assert!(most < 2.5 * unit + 8.0, "delta {delta}, {capacity}/s: at most {most}");
+    }
+}
+
+proptest! {
+    /// Whatever round trips come, the window grows by no more than what arrives.
+    #[test]
+    fn it_earns_its_window(steps in prop::collection::vec((1_u64..400, 0_u64..40, any::<bool>()), 1..200)) {
+        let mut sender = Sender::new("copa");
+        for (rtt, wait, used) in steps {
+            sender.fill();
+            sender.now += Span::from_millis(wait);
+            sender.rtt = Span::from_millis(rtt);
+            let before = sender.cwnd();
+            let mut ack = sender.acked(1);
+            (ack.round_start, ack.cwnd_limited) = (wait > 20, used);
+            sender.tell(&ack);
+            let earned = if used { MSS + Bytes(1) } else { Bytes::ZERO };
+            prop_assert!(sender.cwnd() <= before + earned);
+            prop_assert!(sender.cwnd() >= segments(2));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! TCP Westwood ABSE's eligible rate estimate ERE: a window and a filter that both adapt to congestion.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::delivered::{Delivered, RESOLUTION};
+
+/// The most values of U that the largest is taken from.
+pub const MOST_RECENT: usize = 32;
+
+/// The constants of [`EligibleRate`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EligibleRateConfig {
+    /// What the throughput filter keeps at each ACK, 0 to 1; 0.6.
+    pub epsilon: f64,
+    /// What the average of the changes between samples keeps at each ACK, 0 to 1; 0.6.
+    pub beta: f64,
+    /// Round trips that the filter's time constant grows by when samples change most; 10.
+    pub n: f64,
+    /// How many of the latest changes the largest is taken from, 1 to [`MOST_RECENT`]; 10.
+    pub recent: usize,
+    /// The least window; 1 ms.
+    pub floor: Span,
+}
+
+impl Default for EligibleRateConfig {
+    fn default() -> Self {
+        Self { epsilon: 0.6, beta: 0.6, n: 10.0, recent: 10, floor: Span::from_millis(1) }
+    }
+}
+
+/// ERE in bytes/s (Wang, Valla, Sanadidi, Gerla, Adaptive bandwidth share estimation in TCP Westwood, Globecom 2002; by the
+/// equations as others quote them).
+///
+/// A sample is the rate over a window that the congestion chooses. Without a queue it is as short as the distance of two
+/// ACKs, which sees the path's bandwidth as a packet pair does; the longer the queue, the closer it comes to a round trip,
+/// over which the rate is what the flow achieves:
+///
+/// ```text
+/// Th <- epsilon Th + (1 - epsilon) (bytes of the last RTT) / RTT
+/// T   = RTT (cwnd - Th RTTmin) / cwnd, within the least window and RTT
+/// s   = (bytes of the last T) / T
+/// ```
+///
+/// The samples pass a low-pass filter whose time constant grows with how much they change:
+///
+/// ```text
+/// U   <- beta U + (1 - beta) |s - s before|
+/// tau  = RTT + n RTT U / (the largest of the latest U)
+/// ERE <- (2 tau - d) / (2 tau + d) ERE + 2 d / (2 tau + d) s
+/// ```
+///
+/// The bytes of an ACK count as delivered evenly since the ACK before, so that windows have no edges. `cwnd` is what was in
+/// flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`: with evenly spread ACKs the distance to
+/// the one before, but in bursts it weights data and not the silence between them, in which the window and not the path was
+/// the limit. The least window is `d`, too, or the configured floor if that is longer.
+#[derive(Clone, Debug)]
+pub struct EligibleRate {
+    config: EligibleRateConfig,
+    delivered: Delivered,
+    rtt_min: Option<f64>,
+    throughput: Option<f64>,
+    window: f64,
+    sample: Option<f64>,
+    changes: Changes,
+    estimate: Option<f64>,
+}
+
+impl EligibleRate {
+    /// An estimate with `config`.
+    #[must_use]
+    pub fn new(config: EligibleRateConfig) -> Self {
+        Self {
+            config,
+            delivered: Delivered::new(),
+            rtt_min: None,
+            throughput: None,
+            window: 0.0,
+            sample: None,
+            changes: Changes::new(config.recent),
+            estimate: None,
+        }
+    }
+
+    /// An ACK of `now` said that `delivered` of the `in_flight` bytes arrived, under a round trip of `rtt`.
+    pub fn on_ack(&mut self, now: Time, delivered: Bytes, in_flight: Bytes, rtt: Option<Span>) {
+        if delivered == Bytes::ZERO {
+            return;
+        }
+        self.delivered.record(now, delivered, rtt.map_or(Span::ZERO, |rtt| rtt / RESOLUTION));
+        let Some(rtt) = rtt.filter(|rtt| !rtt.is_zero()) else {
+            return;
+        };
+        let secs = rtt.as_secs_f64();
+        let rtt_min = self.rtt_min.map_or(secs, |min| min.min(secs));
+        self.rtt_min = Some(rtt_min);
+        let Some(achieved) = self.rate_over(rtt) else {
+            return;
+        };
+        let keep = self.config.epsilon;
+        let throughput = self.throughput.map_or(achieved, |old| keep * old + (1.0 - keep) * achieved);
+        self.throughput = Some(throughput);
+        let cwnd = in_flight.max(delivered).as_f64();
+        let share = secs * delivered.as_f64() / cwnd;
+        let least = share.max(self.config.floor.as_secs_f64()).min(secs);
+        self.window = (secs * (cwnd - throughput * rtt_min) / cwnd).clamp(least, secs);
+        if let Some(sample) = self.rate_over(Span::from_secs_f64(self.window)) {
+            self.filter(sample, share, secs);
+        }
+    }
+
+    /// ERE in bytes/s; zero before there is one.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.estimate.unwrap_or(0.0)
+    }
+
+    /// Th, the filtered throughput in bytes/s; zero before there is one.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.throughput.unwrap_or(0.0)
+    }
+
+    /// The window of the last sample, seconds.
+    #[must_use]
+    pub const fn window(&self) -> f64 {
+        self.window
+    }
+
+    /// The last sample in bytes/s; zero before there is one.
+    #[must_use]
+    pub fn sample(&self) -> f64 {
+        self.sample.unwrap_or(0.0)
+    }
+
+    /// The bytes in flight that fill the path without a queue at this rate, ERE times the least round trip; zero before
+    /// there is an estimate.
+    #[must_use]
+    pub fn fills(&self) -> f64 {
+        self.rate() * self.rtt_min.unwrap_or(0.0)
+    }
+
+    /// The rate in the last `span`, or in as much of it as is known.
+    fn rate_over(&self, span: Span) -> Option<f64> {
+        let (bytes, known) = self.delivered.over(span);
+        let known = known.max(self.config.floor.as_secs_f64().min(span.as_secs_f64()));
+        (bytes > 0.0 && known > 0.0).then(|| bytes / known)
+    }
+
+    fn filter(&mut self, sample: f64, share: f64, rtt: f64) {
+        let change = self.sample.map_or(0.0, |before| (sample - before).abs());
+        let tau = rtt * (1.0 + self.config.n * self.changes.add(change, self.config.beta));
+        let keep = ((2.0 * tau - share) / (2.0 * tau + share)).clamp(0.0, 1.0);
+        self.estimate = Some(self.estimate.map_or(sample, |old| keep * old + (1.0 - keep) * sample));
+        self.sample = Some(sample);
+    }
+}
+
+/// U, and the latest of its values.
+#[derive(Clone, Copy, Debug)]
+struct Changes {
+    average: f64,
+    latest: [f64; MOST_RECENT],
+    next: usize,
+    count: usize,
+}
+
+impl Changes {
+    fn new(count: usize) -> Self {
+        Self { average: 0.0, latest: [0.0; MOST_RECENT], next: 0, count: count.clamp(1, MOST_RECENT) }
+    }
+
+    /// Averages `change`; returns U over the largest of the latest, 0 if nothing changed.
+    fn add(&mut self, change: f64, beta: f64) -> f64 {
+        self.average = beta * self.average + (1.0 - beta) * change;
+        if let Some(slot) = self.latest.get_mut(self.next) {
+            *slot = self.average;
+        }
+        self.next = (self.next + 1) % self.count;
+        let largest = self.latest.iter().take(self.count).fold(0.0, |a: f64, b| a.max(*b));
+        if largest > 0.0 { self.average / largest } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use super::*;
+
+const RTT: Span = Span::from_millis(100);
+
+fn at(micros: u64) -> Time {
+    Time::from_nanos(9_000_000_000) + Span::from_micros(micros)
+}
+
+fn ere() -> EligibleRate {
+    EligibleRate::new(EligibleRateConfig::default())
+}
+
+/// 1 MB/s in ACKs of 10 kB each 10 ms, 100 kB in flight: no queue.
+fn smooth(ere: &mut EligibleRate, from: u64, to: u64, in_flight: u64, rtt: Span) {
+    for k in from..to {
+        ere.on_ack(at(10_000 * k), Bytes(10_000), Bytes(in_flight), Some(rtt));
+    }
+}
+
+/// Without a queue the window is the distance of two ACKs, with one RTT (VE - RE) / VE: a queue of half the round trip
+/// makes it RTT / 2, one of three quarters 3 RTT / 4. Every window has the rate of a steady flow.
+#[test]
+fn the_window_is_the_queues_share_of_the_round_trip() {
+    for (rtt_ms, expected) in [(100, 0.01), (200, 0.100), (400, 0.300)] {
+        let mut ere = ere();
+        smooth(&mut ere, 0, 20, 100_000, RTT);
+        assert!((ere.window() - 0.010).abs() < 1e-9, "{}", ere.window());
+        let rtt = Span::from_millis(rtt_ms);
+        smooth(&mut ere, 20, 200, rtt_ms * 1000, rtt);
+        assert!((ere.window() - expected).abs() < 1e-9, "{rtt_ms}: {}", ere.window());
+        assert!((ere.rate() / 1e6 - 1.0).abs() < 1e-9, "{rtt_ms}: {}", ere.rate());
+        assert!((ere.throughput() / 1e6 - 1.0).abs() < 1e-9);
+        assert!((ere.fills() / 1e5 - 1.0).abs() < 1e-9);
+    }
+}
+
+/// Trains of ten ACKs, 1 ms apart, once a round trip: without a queue ERE is the rate in the trains, as a packet pair's.
+/// As the queue grows (the same trains, four times as much in flight) it falls to the rate achieved.
+#[test]
+fn it_slides_from_the_paths_rate_to_the_flows() {
+    let mut ere = ere();
+    let train = |ere: &mut EligibleRate, n: u64, in_flight: u64, rtt: Span| {
+        for k in 0..10 {
+            ere.on_ack(at(n * 100_000 + 1000 * k), Bytes(10_000), Bytes(in_flight), Some(rtt));
+        }
+    };
+    for n in 0..60 {
+        train(&mut ere, n, 100_000, RTT);
+    }
+    // In a train 10 MB/s; its first ACK is in the silence, and windows are 10 ms.
+    assert!(ere.rate() > 4e6, "{}", ere.rate());
+    for n in 60..260 {
+        train(&mut ere, n, 400_000, RTT * 4);
+    }
+    assert!((ere.rate() / 1e6 - 1.0).abs() < 0.2, "{}", ere.rate());
+}
+
+/// tau = RTT (1 + n U / Umax): with samples that don't change RTT, with ones that change evenly 11 RTT. Seen in what the
+/// filter keeps.
+#[test]
+fn the_filter_is_slow_where_samples_change() {
+    let step = |changes: &[f64]| {
+        let mut ere = ere();
+        ere.filter(1e6, 0.01, 0.1);
+        for change in changes {
+            ere.filter(ere.sample() + change, 0.01, 0.1);
+        }
+        let before = ere.rate();
+        ere.filter(ere.sample() + 1e3, 0.01, 0.1);
+        (ere.rate() - before) / (ere.sample() - before)
+    };
+    // The first change is the largest: U / Umax = 1.
+    let slow = step(&[]);
+    assert!((slow - 2.0 * 0.01 / (2.2 + 0.01)).abs() < 1e-12, "{slow}");
+    // After one of 10^9 three before, U is 0.6^4 of Umax.
+    let quick = step(&[1e9, 0.0, 0.0, 0.0]);
+    let tau = 0.1 * (1.0 + 10.0 * 0.6_f64.powi(4));
+    assert!((quick - 0.02 / (2.0 * tau + 0.01)).abs() < 1e-4, "{quick}");
+}
+
+/// U is the average of the changes, and the largest is forgotten after ten.
+#[test]
+fn the_largest_of_the_latest_is_forgotten() {
+    let mut changes = Changes::new(10);
+    assert_eq!(changes.add(0.0, 0.6), 0.0);
+    assert_eq!(changes.add(1000.0, 0.6), 1.0);
+    for n in 1..10 {
+        let ratio = changes.add(0.0, 0.6);
+        assert!((ratio / 0.6_f64.powi(n) - 1.0).abs() < 1e-12, "{n}");
+    }
+    // From now on the largest is that of nine before.
+    for _ in 0..5 {
+        assert!((changes.add(0.0, 0.6) / 0.6_f64.powi(9) - 1.0).abs() < 1e-12);
+    }
+}
+
+/// A step of the rate is followed with the time constant of a round trip once the samples are even again.
+#[test]
+fn a_step_is_followed() {
+    let mut ere = ere();
+    smooth(&mut ere, 0, 100, 100_000, RTT);
+    let mut rounds = 0;
+    while ere.rate() < 1.9e6 {
+        for k in 0..10 {
+            ere.on_ack(at(1_000_000 + 100_000 * rounds + 10_000 * k), Bytes(20_000), Bytes(200_000), Some(RTT));
+        }
+        rounds += 1;
+        assert!(rounds < 30, "{}", ere.rate());
+    }
+    assert!(rounds >= 2, "{rounds}");
+}
+
+#[test]
+fn nothing_breaks_it() {
+    let mut ere = ere();
+    ere.on_ack(at(0), Bytes(1000), Bytes::ZERO, None);
+    ere.on_ack(at(0), Bytes(1000), Bytes::ZERO, Some(Span::ZERO));
+    assert_eq!((ere.rate(), ere.fills()), (0.0, 0.0));
+    for (now, rtt) in [(1, 1), (2, u64::MAX / 2), (u64::MAX / 4000, 1), (u64::MAX / 2000, 1_000_000)] {
+        ere.on_ack(at(now), Bytes(1 << 40), Bytes(1), Some(Span::from_micros(rtt)));
+        ere.on_ack(at(0), Bytes(1), Bytes(u64::MAX), Some(Span::from_nanos(1)));
+        assert!(ere.rate().is_finite() && ere.rate() >= 0.0, "{now}");
+    }
+}

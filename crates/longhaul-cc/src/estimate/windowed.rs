@@ -1,0 +1,131 @@
+//! The greatest or least sample of a sliding window, in constant space and time: Kathleen Nichols' algorithm, as Linux's
+//! `win_minmax.c` has it.
+//!
+//! Three samples are kept, each the best of those that came after the one before it. When the first leaves the window, the
+//! second is there to follow. So that the three do not all stem from the window's beginning, a quarter of it without
+//! a better sample renews the second, and half of it the third. The answer is always a sample of the window, and no
+//! sample that came after it is better; an older one that was better may be forgotten early.
+
+use longhaul_units::{Span, Time};
+
+/// The greatest of a window's samples; positions count whatever the caller counts: rounds, probing cycles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowedMax(Best<f64>);
+
+impl WindowedMax {
+    /// A filter whose samples count until more than `window` positions have passed.
+    #[must_use]
+    pub const fn new(window: u64) -> Self {
+        Self(Best::new(window))
+    }
+
+    /// Changes the window, from the next sample on.
+    pub const fn set_window(&mut self, window: u64) {
+        self.0.window = window;
+    }
+
+    /// Takes a sample at position `at`, which never goes back; returns the greatest.
+    pub fn update(&mut self, at: u64, value: f64) -> f64 {
+        self.0.update(at, value, |one, other| one >= other)
+    }
+
+    /// The greatest as of the newest sample, if there was one.
+    #[must_use]
+    pub fn get(&self) -> Option<f64> {
+        self.0.get()
+    }
+}
+
+/// The least of the spans sampled in a window of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WindowedMin(Best<Span>);
+
+impl WindowedMin {
+    /// A filter whose samples count until more than `window` has passed.
+    #[must_use]
+    pub const fn new(window: Span) -> Self {
+        Self(Best::new(window.as_nanos()))
+    }
+
+    /// Changes the window, from the next sample on.
+    pub const fn set_window(&mut self, window: Span) {
+        self.0.window = window.as_nanos();
+    }
+
+    /// Takes a sample at `now`, which never goes back; returns the least.
+    pub fn update(&mut self, now: Time, value: Span) -> Span {
+        self.0.update(now.as_nanos(), value, |one, other| one <= other)
+    }
+
+    /// The least as of the newest sample, if there was one.
+    #[must_use]
+    pub fn get(&self) -> Option<Span> {
+        self.0.get()
+    }
+}
+
+/// A sample and its position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pick<V> {
+    at: u64,
+    value: V,
+}
+
+/// The three samples kept, best and oldest first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Best<V> {
+    window: u64,
+    picks: Option<[Pick<V>; 3]>,
+}
+
+impl<V: Copy> Best<V> {
+    const fn new(window: u64) -> Self {
+        Self { window, picks: None }
+    }
+
+    fn get(&self) -> Option<V> {
+        self.picks.map(|[first, ..]| first.value)
+    }
+
+    fn update(&mut self, at: u64, value: V, no_worse: impl Fn(V, V) -> bool) -> V {
+        let new = Pick { at, value };
+        let picks = match self.picks {
+            Some([first, second, third]) if !no_worse(value, first.value) && !self.is_past(third, at) => {
+                let kept = if no_worse(value, second.value) {
+                    [first, new, new]
+                } else if no_worse(value, third.value) {
+                    [first, second, new]
+                } else {
+                    [first, second, third]
+                };
+                self.renew(kept, new)
+            }
+            _ => [new; 3],
+        };
+        self.picks = Some(picks);
+        picks[0].value
+    }
+
+    fn is_past(&self, pick: Pick<V>, at: u64) -> bool {
+        at.saturating_sub(pick.at) > self.window
+    }
+
+    /// Drops what left the window, and spreads the picks over it.
+    fn renew(&self, [first, second, third]: [Pick<V>; 3], new: Pick<V>) -> [Pick<V>; 3] {
+        let age = new.at.saturating_sub(first.at);
+        if age > self.window {
+            let next = [second, third, new];
+            return if self.is_past(second, new.at) { [third, new, new] } else { next };
+        }
+        if second.at == first.at && age > self.window / 4 {
+            [first, new, new]
+        } else if third.at == second.at && age > self.window / 2 {
+            [first, second, new]
+        } else {
+            [first, second, third]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Adaptive Start (Astart) and Agile Probing: slow start whose threshold follows the eligible rate estimate.
+
+use longhaul_units::{Bytes, Rate, Span};
+
+use super::AckLimit;
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
+use crate::estimate::EligibleRate;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::steady::abse::{BETA, EPSILON, FLOOR, N, RECENT, eligible_rate};
+use crate::steady::additive;
+use crate::{Ack, Detection, Episode, Granted, NeedError, Pace, Path, initial_window};
+
+/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
+const UNPACED_LIMIT: u32 = 2;
+
+const L_OPTION: OptionSpec =
+    OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not");
+const TRAIN: OptionSpec = OptionSpec::float(
+    "train",
+    1.0,
+    1000.0,
+    8.0,
+    "pace in windows a round trip: how dense the trains are that are measured",
+);
+
+/// Adaptive Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "astart",
+    slot: Slot::Growth,
+    summary: "slow start up to what the eligible rate fills, by a segment a round trip above it, until a loss",
+    reference: "Wang, Pau, Yamada, Sanadidi, Gerla, TCP startup performance in large bandwidth delay networks, Infocom 2004",
+    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR],
+    tested: &["abse", "astart(iw=1,l=1,train=1)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| Box::new(astart(values, false))),
+};
+
+/// Agile Probing in the registry.
+pub(crate) static AGILE: Entry = Entry {
+    name: "agile-probing",
+    slot: Slot::Growth,
+    summary: "Adaptive Start that a law may ask for again; goes with abse(pncd=on)",
+    reference: "Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence, JSAC 23(2), 2005",
+    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR],
+    tested: &["tcpw-a", "agile-probing(n=0,train=10)+abse(pncd=on,expected=0.3)"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| Box::new(astart(values, true))),
+};
+
+fn astart(values: &Values<'_>, agile: bool) -> Astart {
+    Astart::new(AstartConfig {
+        initial_segments: values.small("iw"),
+        segments_per_ack: values.small("l"),
+        train: values.float("train"),
+        estimate: eligible_rate(values),
+        agile,
+    })
+}
+
+/// How [`Astart`] is set up.
+#[derive(Clone, Debug)]
+pub struct AstartConfig {
+    /// Initial window in segments (RFC 6928 allows ten).
+    pub initial_segments: u32,
+    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+    pub segments_per_ack: u32,
+    /// The pace in windows a round trip.
+    pub train: f64,
+    /// A fresh estimate.
+    pub estimate: EligibleRate,
+    /// Whether it also adapts when a law asked for it (Agile Probing).
+    pub agile: bool,
+}
+
+/// Slow start that sets its own threshold.
+///
+/// At each ACK the threshold rises to what the eligible rate fills, `ERE RTTmin`, and is never lowered. Below it the window
+/// grows by what is acknowledged, above it by a segment a round trip, so that short exponential and linear pieces alternate;
+/// only congestion ends it. After a loss, where the law has set the threshold, it is plain slow start.
+#[derive(Clone, Debug)]
+pub struct Astart {
+    config: AstartConfig,
+    limit: AckLimit,
+    estimate: EligibleRate,
+    /// Whether this is a start, and not the way back to a threshold that a loss left.
+    adapts: bool,
+    pace: Option<Pace>,
+}
+
+impl Astart {
+    /// A start as `config` says.
+    #[must_use]
+    pub fn new(config: AstartConfig) -> Self {
+        let limit = AckLimit::new(config.segments_per_ack, UNPACED_LIMIT);
+        Self { limit, estimate: config.estimate.clone(), adapts: true, pace: None, config }
+    }
+}
+
+impl Stage for Astart {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        Ok(())
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.limit.on_detection(detection);
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        if matches!(ack.episode, Episode::Enter) || ack.ecn.congestion {
+            self.adapts = false;
+        }
+        if self.adapts {
+            let now = ack.rx_time.unwrap_or(ack.now);
+            self.estimate.on_ack(now, ack.delivered, ack.prior_in_flight, path.latest_rtt);
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        Overlay { pace: self.pace, ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.adapts { "adaptive-start" } else { "slow-start" }
+    }
+}
+
+impl Growth for Astart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, reason: Reason, _path: &Path, _window: &Window) {
+        self.adapts = match reason {
+            Reason::NoLoss | Reason::Timeout => true,
+            Reason::Asked => self.config.agile,
+            Reason::Loss | Reason::Ecn | Reason::Idle => false,
+        };
+        self.pace = None;
+        if self.adapts {
+            self.estimate = self.config.estimate.clone();
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        let bytes = self.limit.apply(grow, ack, path);
+        if !self.adapts {
+            return raise(window, bytes);
+        }
+        self.pace = path.srtt.and_then(|srtt| pace(self.config.train * window.cwnd, srtt));
+        // Above every estimate the threshold would have nothing to follow: it begins with the first window.
+        if window.ssthresh.is_infinite() {
+            window.ssthresh = self.initial_window(path).as_f64();
+        }
+        window.ssthresh = window.ssthresh.max(self.estimate.fills());
+        if window.below_threshold() {
+            raise(window, bytes);
+        } else {
+            additive(window, 1.0, Bytes::from_f64(bytes), path.mss);
+        }
+        GrowthStep::Stay
+    }
+}
+
+/// A pace of `bytes` a round trip.
+fn pace(bytes: f64, srtt: Span) -> Option<Pace> {
+    let rate = Rate::from_bytes_over(Bytes::from_f64(bytes), srtt);
+    (rate > Rate::ZERO && !srtt.is_zero()).then_some(Pace { rate, quantum: None })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+use longhaul_units::Time;
+
+use super::*;
+use crate::estimate::EligibleRateConfig;
+use crate::testing::{MSS, Sender, segments};
+
+fn growth(agile: bool) -> Astart {
+    Astart::new(AstartConfig {
+        initial_segments: 10,
+        segments_per_ack: 0,
+        train: 2.0,
+        estimate: EligibleRate::new(EligibleRateConfig::default()),
+        agile,
+    })
+}
+
+/// A path of `rate` segments/s and 100 ms without a queue, over which each ACK releases what the window allows at once.
+struct Flow {
+    growth: Astart,
+    window: Window,
+    path: Path,
+    /// When each segment in flight left and when its ACK comes; when the bottleneck is free again.
+    acks: std::collections::VecDeque<(Time, Time)>,
+    free: Time,
+    rate: f64,
+    now: Time,
+}
+
+impl Flow {
+    fn new(growth: Astart, rate: f64) -> Self {
+        let now = Time::from_nanos(5_000_000_000);
+        let window = Window::new(segments(10).as_f64());
+        let acks = std::collections::VecDeque::new();
+        let mut flow = Self { growth, window, path: Path::new(MSS), acks, free: now, rate, now };
+        flow.growth.begin(Reason::NoLoss, &flow.path, &flow.window);
+        flow.fill();
+        flow
+    }
+
+    fn fill(&mut self) {
+        while ((self.acks.len() + 1) as f64) * MSS.as_f64() <= self.window.cwnd {
+            self.free = self.free.max(self.now) + Span::from_secs_f64(1.0 / self.rate);
+            self.acks.push_back((self.now, self.free + Span::from_millis(100)));
+        }
+    }
+
+    fn ack(&mut self) -> GrowthStep {
+        let in_flight = segments(self.acks.len() as u64);
+        let (left, comes) = self.acks.pop_front().expect("something in flight");
+        self.now = comes;
+        let rtt = comes - left;
+        (self.path.srtt, self.path.latest_rtt) = (Some(rtt), Some(rtt));
+        let mut ack = Ack::new(self.now);
+        (ack.delivered, ack.cumulative, ack.cwnd_limited) = (MSS, MSS, true);
+        ack.prior_in_flight = in_flight;
+        self.growth.observe(&ack, &self.path);
+        let ceiling = self.window.cwnd + MSS.as_f64();
+        let step = self.growth.on_ack(&ack, MSS, &self.path, &mut self.window);
+        assert!(self.window.cwnd <= ceiling);
+        self.fill();
+        step
+    }
+
+    fn cwnd(&self) -> f64 {
+        self.window.cwnd / MSS.as_f64()
+    }
+}
+
+/// 10,000 segments a second: 1000 fill the path. The window comes to 90 % of that in mini exponential and linear phases within
+/// 2 s, where a segment a round trip takes 89 s, and overshoots by less than half a window, where slow start does by a whole.
+#[test]
+fn it_finds_the_capacity_in_pieces() {
+    let mut flow = Flow::new(growth(false), 10_000.0);
+    let (mut pieces, mut linear) = (0, true);
+    let start = flow.now;
+    let mut found = None;
+    while flow.now < start + Span::from_secs(8) {
+        assert_eq!(flow.ack(), GrowthStep::Stay);
+        let now_linear = !flow.window.below_threshold();
+        pieces += u32::from(now_linear != linear);
+        linear = now_linear;
+        if flow.cwnd() > 900.0 {
+            found.get_or_insert(flow.now.since(start));
+        }
+    }
+    let found = found.expect("90 % of the path");
+    assert!(found < Span::from_secs(2), "{found}");
+    assert!(pieces >= 4, "{pieces}");
+    assert!(flow.cwnd() < 1500.0, "{}", flow.cwnd());
+}
+
+/// Above the estimate it grows by a segment a round trip.
+#[test]
+fn it_is_linear_above_the_estimate() {
+    let mut flow = Flow::new(growth(false), 1000.0);
+    flow.window = Window { cwnd: segments(500).as_f64(), ssthresh: segments(10).as_f64() };
+    flow.fill();
+    let before = flow.cwnd();
+    for _ in 0..500 {
+        flow.ack();
+    }
+    assert!((flow.cwnd() - before - 1.0).abs() < 0.01, "{}", flow.cwnd() - before);
+    assert!(flow.window.ssthresh / MSS.as_f64() < 110.0);
+}
+
+/// After a loss, and when asked, it is slow start to the threshold; Agile Probing adapts when asked.
+#[test]
+fn only_a_start_adapts() {
+    for (reason, agile, adapts) in [
+        (Reason::NoLoss, false, true),
+        (Reason::Timeout, false, true),
+        (Reason::Loss, true, false),
+        (Reason::Ecn, true, false),
+        (Reason::Idle, true, false),
+        (Reason::Asked, false, false),
+        (Reason::Asked, true, true),
+    ] {
+        let mut growth = growth(agile);
+        let mut window = Window { cwnd: segments(20).as_f64(), ssthresh: segments(20).as_f64() };
+        growth.begin(reason, &Path::new(MSS), &window);
+        let step = growth.on_ack(&Ack::new(Time::ZERO), MSS, &Path::new(MSS), &mut window);
+        assert_eq!(step == GrowthStep::Stay, adapts, "{reason:?}, agile: {agile}");
+        assert_eq!(window.cwnd > segments(20).as_f64(), adapts);
+    }
+}
+
+/// In a whole controller: a threshold of its own, the law after a loss, and trains twice the window a round trip.
+#[test]
+fn a_loss_ends_it() {
+    let mut sender = Sender::new("abse");
+    sender.fill();
+    sender.round();
+    assert_eq!(sender.snapshot().phase, "adaptive-start");
+    assert!(sender.ssthresh() < segments(1000), "{}", sender.ssthresh());
+    let pace = sender.control().pace.expect("a pace");
+    assert!(pace.rate.as_bytes_per_sec() >= segments(200).0, "{:?}", pace.rate);
+    sender.lose();
+    sender.repair();
+    sender.fill();
+    sender.round();
+    assert_ne!(sender.snapshot().phase, "adaptive-start");
+}

@@ -1,0 +1,148 @@
+//! LEDBAT++'s law: one gain a round trip below the target delay, a multiplicative decrease above, and slowdowns in
+//! which the path is seen empty (draft, sections 4.1, 4.2, 4.4).
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::{Delays, TARGET, target};
+use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path};
+
+/// What is kept at a loss (RFC 6817, section 2.4.2).
+const BETA: f64 = 0.5;
+/// The window of a slowdown, and the least at all, in segments (draft, section 4.4; RFC 6817: MIN_CWND).
+const LEAST_SEGMENTS: f64 = 2.0;
+/// Round trips between the first slow start's end and the first slowdown (draft, section 4.4).
+const FIRST_ROUNDS: u64 = 2;
+/// Round trips for which a slowdown holds the least window (draft, section 4.4).
+const FROZEN_ROUNDS: u64 = 2;
+/// The time between two slowdowns, in durations of the last one: they cost a tenth at most (draft, section 4.4).
+const INTERVAL: u64 = 9;
+
+/// The law in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "ledbat-plus-plus",
+    slot: Slot::Steady,
+    summary: "yields to all others: 60 ms of queueing delay, seen from an empty path now and then",
+    reference: "draft-irtf-iccrg-ledbat-plus-plus-06, RFC 6817",
+    options: &[
+        TARGET,
+        OptionSpec::float("decrease", 0.01, 10.0, 1.0, "weight of the delay's excess in the decrease"),
+        OptionSpec::flag("slowdown", true, "see the path empty for a tenth of the time"),
+    ],
+    tested: &["ledbat-plus-plus", "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)"],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| {
+        let slowdowns = values.flag("slowdown");
+        Box::new(LedbatPlusPlus::new(target(values), values.float("decrease"), slowdowns))
+    }),
+};
+
+/// Where the law is between two slowdowns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Slowdown {
+    /// The first slow start has not ended.
+    Never,
+    /// The next is due then.
+    Due(Time),
+    /// The window is held at its least.
+    Frozen { began: Time, until: Time },
+    /// Slow start leads back to where it was.
+    Ramp { began: Time },
+}
+
+/// LEDBAT++'s law.
+#[derive(Clone, Debug)]
+pub struct LedbatPlusPlus {
+    target: Span,
+    decrease: f64,
+    slowdowns: bool,
+    delays: Delays,
+    slowdown: Slowdown,
+}
+
+impl LedbatPlusPlus {
+    /// The law that aims at a queueing delay of `target`, weighs what is above by `decrease` (the draft's Constant),
+    /// and slows down now and then if `slowdowns`.
+    #[must_use]
+    pub const fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
+        Self { target, decrease, slowdowns, delays: Delays::new(), slowdown: Slowdown::Never }
+    }
+
+    /// Segments more, or less, in a round trip at a window of `segments`.
+    fn change(&self, segments: f64) -> f64 {
+        let gain = self.delays.gain(self.target);
+        let excess = self.delays.queueing() / self.target.as_secs_f64() - 1.0;
+        if excess < 0.0 { gain } else { (gain - self.decrease * segments * excess).max(-segments / 2.0) }
+    }
+
+    /// Moves the window by an ACK's part of the round trip's change.
+    fn adjust(&self, ack: &Ack<'_>, grow: Bytes, mss: f64, window: &mut Window) {
+        let change = self.change(window.cwnd / mss) * mss;
+        let counted = if change > 0.0 { grow } else { ack.delivered };
+        window.cwnd += change * (counted.as_f64() / window.cwnd).min(1.0);
+        window.cwnd = window.cwnd.max(LEAST_SEGMENTS * mss);
+    }
+
+    /// Whether a slowdown is due and the window is used, so that there is a queue of its own to empty.
+    fn is_due(&self, ack: &Ack<'_>) -> bool {
+        self.slowdowns && ack.cwnd_limited && matches!(self.slowdown, Slowdown::Due(due) if ack.now >= due)
+    }
+
+    fn freeze(&mut self, now: Time, path: &Path, window: &mut Window) {
+        let least = LEAST_SEGMENTS * path.mss.as_f64();
+        window.ssthresh = window.cwnd;
+        window.cwnd = window.cwnd.min(least);
+        self.slowdown = Slowdown::Frozen { began: now, until: now + rounds(path, FROZEN_ROUNDS) };
+    }
+}
+
+/// So many smoothed round trips.
+fn rounds(path: &Path, count: u64) -> Span {
+    path.srtt.unwrap_or(Span::ZERO) * count
+}
+
+impl Stage for LedbatPlusPlus {
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        if let Some(sample) = ack.rtt {
+            self.delays.sample(ack.now, sample.rtt);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        if matches!(self.slowdown, Slowdown::Frozen { .. }) { "slowdown" } else { "congestion-avoidance" }
+    }
+}
+
+impl Steady for LedbatPlusPlus {
+    fn begin(&mut self, handoff: &Handoff, path: &Path, _window: &mut Window) {
+        self.slowdown = match self.slowdown {
+            Slowdown::Never => Slowdown::Due(handoff.now + rounds(path, FIRST_ROUNDS)),
+            Slowdown::Frozen { began, .. } | Slowdown::Ramp { began } => {
+                Slowdown::Due(handoff.now + handoff.now.since(began) * INTERVAL)
+            }
+            due @ Slowdown::Due(_) => due,
+        };
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        match self.slowdown {
+            Slowdown::Frozen { began, until } if ack.now >= until => {
+                self.slowdown = Slowdown::Ramp { began };
+                return SteadyStep::Grow;
+            }
+            Slowdown::Frozen { .. } => {}
+            _ if self.is_due(ack) => self.freeze(ack.now, path, window),
+            _ => self.adjust(ack, grow, path.mss.as_f64(), window),
+        }
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, BETA, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,91 @@
+//! LEDBAT++'s slow start (draft, section 4.3): slower where the path is short, and over before the target is reached.
+
+use longhaul_units::{Bytes, Span};
+
+use super::{Delays, TARGET, target};
+use crate::compose::{Growth, GrowthStep, Stage, Window};
+use crate::growth::AckLimit;
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+
+/// RFC 6817, section 2.5: INIT_CWND.
+const INITIAL_SEGMENTS: u64 = 2;
+/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
+const UNPACED_LIMIT: u32 = 2;
+/// The part of the target at which the first slow start ends (draft, section 4.3).
+const EXIT: f64 = 0.75;
+
+/// The growth in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "ledbat-start",
+    slot: Slot::Growth,
+    summary: "slow start by LEDBAT++'s gain, until the queueing delay is 45 ms",
+    reference: "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
+    options: &[
+        OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
+        TARGET,
+        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+    ],
+    tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| Box::new(LedbatStart::new(values.small("iw"), target(values), values.small("l")))),
+};
+
+/// Slow start that multiplies the window by `1 + gain` each round trip.
+#[derive(Clone, Debug)]
+pub struct LedbatStart {
+    initial_segments: u32,
+    target: Span,
+    limit: AckLimit,
+    delays: Delays,
+}
+
+impl LedbatStart {
+    /// From `initial_segments` segments, until three quarters of `target` are waited in queues or the threshold is
+    /// reached. One ACK counts for at most `segments_per_ack`; zero means no limit over a paced transport and two over
+    /// another.
+    #[must_use]
+    pub const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
+        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
+        Self { initial_segments, target, limit, delays: Delays::new() }
+    }
+}
+
+impl Stage for LedbatStart {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        Ok(())
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.limit.on_detection(detection);
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        if let Some(sample) = ack.rtt {
+            self.delays.sample(ack.now, sample.rtt);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl Growth for LedbatStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    /// The delay ends the first slow start only: after a slowdown or a timeout the threshold is known.
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        let late = self.delays.queueing() > EXIT * self.target.as_secs_f64();
+        if late && window.ssthresh.is_infinite() {
+            window.ssthresh = window.cwnd;
+        } else if window.below_threshold() {
+            let rise = self.delays.gain(self.target) * self.limit.apply(grow, ack, path);
+            window.cwnd = (window.cwnd + rise).min(window.ssthresh);
+        }
+        if window.below_threshold() { GrowthStep::Stay } else { GrowthStep::Done }
+    }
+}

@@ -1,0 +1,107 @@
+use super::*;
+use crate::compose::Verdict;
+use crate::steady::rounds::Rounds;
+use crate::testing::MSS;
+
+const MS100: Span = Span::from_millis(100);
+
+fn law() -> Abse {
+    Abse::new(EligibleRate::new(EligibleRateConfig::default()), None, 0.5)
+}
+
+/// A flow that has held 1000 segments over a path of 100 ms with `queue_ms` of queue for 20 s.
+fn flow(queue_ms: u64) -> Rounds<Abse> {
+    let mut flow = Rounds::new(law(), MS100, 1000.0);
+    flow.run(0.2);
+    flow.rtt = MS100 + Span::from_millis(queue_ms);
+    let until = flow.now + Span::from_secs(20);
+    while flow.now < until {
+        flow.ack();
+        flow.window.cwnd = 1000.0 * MSS.as_f64();
+    }
+    flow
+}
+
+/// RTTmin / RTT is kept: all of it without a queue.
+#[test]
+fn a_loss_leaves_what_fills_the_path() {
+    for (queue, expected) in [(0, 1.0), (50, 2.0 / 3.0), (100, 0.5), (300, 0.25)] {
+        let kept = flow(queue).lose();
+        assert!((kept / expected - 1.0).abs() < 0.01, "{queue} ms: {kept}, not {expected}");
+    }
+}
+
+#[test]
+fn a_round_raises_by_one_segment() {
+    assert!((flow(0).round() - 1.0).abs() < 0.01);
+}
+
+/// Without an estimate, and at a mark, half is kept; a classifier's doubt keeps more; an estimate above the window raises only
+/// the threshold.
+#[test]
+fn marks_and_ignorance_halve_and_doubt_keeps_more() {
+    assert_eq!(Rounds::new(law(), MS100, 100.0).lose(), 0.5);
+    let mut flow = flow(100);
+    let cwnd = flow.window.cwnd;
+    assert!((self::flow(0).ask(Signal::Ecn).cwnd / cwnd - 0.5).abs() < 1e-6);
+    for (severity, kept) in [(1.0, 0.5), (0.5, 0.75), (0.0, 1.0)] {
+        let cause = Cause::new(flow.now, Signal::Loss, Bytes::from_f64(cwnd), cwnd);
+        let cause = Cause { verdict: Verdict { severity }, ..cause };
+        let target = flow.law.reduce(&cause, &flow.path);
+        assert!((target.cwnd / cwnd - kept).abs() < 0.01, "{severity}: {}", target.cwnd / cwnd);
+    }
+    flow.window.cwnd /= 4.0;
+    let target = flow.ask(Signal::Loss);
+    assert_eq!(target.cwnd, flow.window.cwnd);
+    assert!((target.ssthresh / cwnd - 0.5).abs() < 0.01);
+}
+
+/// ACKs of one segment at a window of 100 above a threshold of 100; how many until PNCD speaks, of 1000.
+fn acks_until_found(mut pncd: Pncd, filled: f64, ssthresh: f64, limited: bool) -> Option<u32> {
+    let window = Window { cwnd: 100.0 * MSS.as_f64(), ssthresh: ssthresh * MSS.as_f64() };
+    let mut ack = Ack::new(longhaul_units::Time::ZERO);
+    (ack.delivered, ack.cwnd_limited) = (MSS, limited);
+    (1..=1000).find(|n| {
+        ack.round_start = n % 100 == 1;
+        pncd.on_ack(&ack, filled * MSS.as_f64(), &window, MSS)
+    })
+}
+
+/// Two round trips begin first, then more than a window counts: ACK 101 begins the second, 201 is the hundred and first.
+#[test]
+fn pncd_needs_a_window_above_the_bound() {
+    let pncd = Pncd::new(0.6);
+    assert_eq!(acks_until_found(pncd, 99.2, 100.0, true), Some(201));
+    // 0.6 * 98.5 + 0.4 * 100 = 99.1
+    assert_eq!(acks_until_found(pncd, 99.0, 100.0, true), None);
+    assert_eq!(acks_until_found(pncd, 79.2, 50.0, true), Some(201));
+    assert_eq!(acks_until_found(pncd, 79.0, 50.0, true), None);
+    assert_eq!(acks_until_found(pncd, 99.2, 100.0, false), None, "the application is the limit");
+}
+
+/// Over an idle path PNCD asks again and again; with a queue that holds the rate down, never.
+#[test]
+fn pncd_speaks_on_an_idle_path_only() {
+    for (bottleneck, expected) in [(false, true), (true, false)] {
+        let law = Abse { pncd: Some(Pncd::new(0.6)), ..law() };
+        let mut flow = Rounds::new(law, MS100, 1000.0);
+        flow.window.ssthresh = flow.window.cwnd;
+        let mut found = 0;
+        for n in 0..30_000 {
+            if bottleneck {
+                // 10,000 segments a second: what is above 1000 waits.
+                flow.rtt = Span::from_secs_f64(0.1 * (flow.cwnd() / 1000.0).max(1.0));
+            }
+            flow.now += Span::from_secs_f64(flow.rtt.as_secs_f64() / flow.cwnd());
+            flow.path.latest_rtt = Some(flow.rtt);
+            flow.path.min_rtt = Some(MS100);
+            let mut ack = Ack::new(flow.now);
+            (ack.delivered, ack.cwnd_limited, ack.round_start) = (MSS, true, n % 1000 == 0);
+            ack.prior_in_flight = Bytes::from_f64(flow.window.cwnd);
+            flow.law.observe(&ack, &flow.path);
+            found += u32::from(flow.law.on_ack(&ack, MSS, &flow.path, &mut flow.window) == SteadyStep::Grow);
+        }
+        assert_eq!(found > 3, expected, "{found}");
+        assert!(expected || found == 0, "{found}");
+    }
+}

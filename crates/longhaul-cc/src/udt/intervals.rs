@@ -1,0 +1,52 @@
+//! UDT's estimate of a rate from the last 16 intervals, of which those far from the median do not count.
+
+/// Intervals kept, for both the rate of arrival and the capacity (draft-gg-udt-03, section 4.1 and the library).
+const KEPT: usize = 16;
+/// Those outside of the median over this and times this do not count (draft-gg-udt-03).
+const FAR: f64 = 8.0;
+/// So many must count for there to be a rate (draft-gg-udt-03: more than eight).
+const LEAST: u32 = 9;
+
+/// The last intervals, in seconds a byte.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Intervals {
+    kept: [f64; KEPT],
+    /// How many there were, up to all.
+    count: usize,
+}
+
+impl Intervals {
+    pub(super) fn add(&mut self, seconds_a_byte: f64) {
+        if !seconds_a_byte.is_finite() {
+            return;
+        }
+        self.kept.rotate_right(1);
+        self.kept[0] = seconds_a_byte;
+        self.count = (self.count + 1).min(KEPT);
+    }
+
+    /// The rate in bytes/s: the inverse of the mean of those near the median.
+    pub(super) fn speed(&self) -> Option<f64> {
+        let mut sorted = self.kept;
+        let known = sorted.get_mut(..self.count)?;
+        known.sort_unstable_by(f64::total_cmp);
+        let median = *known.get(known.len() / 2)?;
+        let near = known.iter().filter(|interval| (median / FAR..=median * FAR).contains(*interval));
+        let (sum, count) = near.fold((0.0, 0), |(sum, count), interval| (sum + interval, count + 1));
+        (count >= LEAST && sum > 0.0).then(|| f64::from(count) / sum)
+    }
+}
+
+/// A mean in which the newest weighs an eighth, as UDT smooths what its receiver reports; the first counts in full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Smooth(Option<f64>);
+
+impl Smooth {
+    pub(super) fn add(&mut self, value: f64) {
+        self.0 = Some(self.0.map_or(value, |old| old * 0.875 + value * 0.125));
+    }
+
+    pub(super) const fn get(&self) -> Option<f64> {
+        self.0
+    }
+}

@@ -1,0 +1,303 @@
+//! UDT's rate control (Gu, Grossman; draft-gg-udt-03, section 5; the library's version 4): AIMD on the sending rate
+//! every 10 ms, with steps by how much of the link seems to be free.
+
+mod intervals;
+mod losses;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use intervals::{Intervals, Smooth};
+use losses::{Losses, Verdict};
+
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{
+    Ack, BuildParams, Control, Controller, Demands, Episode, Granted, NeedError, Needs, Pace, Path, PathEvent,
+    SendLimit, Sent, Snapshot, Timeout, TxId,
+};
+
+/// SYN: the time between two updates (draft-gg-udt-03).
+const SYN: Span = Span::from_millis(10);
+/// The window in segments that slow start begins with, and what the window has beyond what arrives in a round trip and
+/// a SYN (draft-gg-udt-03).
+const FLOOR_SEGMENTS: u64 = 16;
+/// Beta: bytes more each SYN for each bit/s in the next power of ten of what is free (draft-gg-udt-03).
+const BETA: f64 = 1.5e-6;
+/// The least increase: bytes a SYN (draft-gg-udt-03: one byte).
+const LEAST_STEP: f64 = 1.0;
+/// The inter-packet time grows by this at a loss: the rate falls by a ninth (draft-gg-udt-03).
+const DECREASE: f64 = 1.125;
+/// Below the rate of the last decrease, this part of the capacity counts as free at most (the library: a decrease took
+/// as much).
+const FREE_PART: f64 = 9.0;
+/// Segments sent back to back where the pacer would send fewer: two ACKs come of them, whose distance tells the
+/// capacity.
+const TRAIN: u64 = 4;
+/// A train of the pacer's own choice is what the rate makes of this.
+const TRAIN_SPAN: Span = Span::from_micros(250);
+/// The least rate, bytes/s: it takes 130 decreases from 10 Mb/s to get there.
+const LEAST_RATE: f64 = 1.0;
+
+/// UDT in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "udt",
+    slot: Slot::Whole,
+    summary: "AIMD on the rate every 10 ms, by the capacity that is free",
+    reference: "draft-gg-udt-03; UDT version 4",
+    options: &[OptionSpec::int("seed", 0, u32::MAX as u64, 0, "seed of the random numbers that spread decreases")],
+    tested: &["udt", "udt(seed=7)"],
+    safety: Safety::Private,
+    make: Make::Whole(|values, params| Box::new(Udt::new(values.int("seed"), params))),
+};
+
+/// The ACKs of one train: those whose newest segments left at one time.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    sent_at: Option<Time>,
+    /// When its first ACK came, and its last.
+    first: Time,
+    last: Time,
+    /// Bytes since each.
+    since_first: f64,
+    since_last: f64,
+}
+
+/// UDT's rate control. A whole controller: it has a rate, and a window only to bound what a standstill leaves in
+/// flight.
+#[derive(Debug)]
+pub struct Udt {
+    seed: u64,
+    mss: Bytes,
+    cap: Bytes,
+    slow_start: bool,
+    /// Bytes.
+    window: f64,
+    /// Bytes/s. Means nothing in slow start.
+    rate: f64,
+    /// The rate before the last decrease.
+    before: f64,
+    updated: Option<Time>,
+    /// A loss since the last update.
+    lost: bool,
+    /// Since the last update something else than the application stopped the sender.
+    limited: bool,
+    /// Delivered since the last update of slow start.
+    grown: f64,
+    arrivals: Intervals,
+    trains: Intervals,
+    train: Option<Train>,
+    /// Both in bytes/s.
+    arriving: Smooth,
+    capacity: Smooth,
+    losses: Losses,
+    /// Losses are told segment by segment.
+    segments: bool,
+    newest: TxId,
+    /// A timeout said that nothing arrives, and nothing has since.
+    silent: bool,
+}
+
+impl Udt {
+    /// UDT before its handshake. Flows with unlike `seed`s spread their decreases unlike.
+    #[must_use]
+    pub fn new(seed: u64, params: &BuildParams) -> Self {
+        Self {
+            seed,
+            mss: params.mss,
+            cap: params.max_cwnd,
+            slow_start: true,
+            window: (params.mss * FLOOR_SEGMENTS).as_f64(),
+            rate: LEAST_RATE,
+            before: f64::INFINITY,
+            updated: None,
+            lost: false,
+            limited: false,
+            grown: 0.0,
+            arrivals: Intervals::default(),
+            trains: Intervals::default(),
+            train: None,
+            arriving: Smooth::default(),
+            capacity: Smooth::default(),
+            losses: Losses::new(seed),
+            segments: false,
+            newest: TxId::default(),
+            silent: false,
+        }
+    }
+
+    /// Notes how far apart ACKs come: those of one train for the capacity, the first ones of trains for the rate of
+    /// arrival. ACKs that come at one instant count as one.
+    fn measure(&mut self, ack: &Ack<'_>) {
+        let at = ack.rx_time.unwrap_or(ack.now);
+        let sent_at = ack.rtt.map(|sample| sample.sent_at);
+        let begun = Train { sent_at, first: at, last: at, since_first: 0.0, since_last: 0.0 };
+        let train = self.train.get_or_insert(begun);
+        train.since_first += ack.delivered.as_f64();
+        train.since_last += ack.delivered.as_f64();
+        let gap = at.since(train.last).as_secs_f64();
+        if gap <= 0.0 {
+            return;
+        }
+        if sent_at.is_some() && sent_at == train.sent_at {
+            if !ack.coalesced && ack.episode == Episode::None {
+                self.trains.add(gap / train.since_last);
+            }
+            (train.last, train.since_last) = (at, 0.0);
+        } else {
+            self.arrivals.add(at.since(train.first).as_secs_f64() / train.since_first);
+            *train = begun;
+        }
+    }
+
+    /// Leaves slow start at the rate at which data arrive, or else at the window's.
+    fn leave_slow_start(&mut self, path: &Path) {
+        if self.slow_start {
+            self.slow_start = false;
+            let arriving = self.arrivals.speed().or(self.arriving.get());
+            let span = path.srtt.unwrap_or(Span::ZERO) + SYN;
+            self.rate = arriving.unwrap_or(self.window / span.as_secs_f64()).max(LEAST_RATE);
+        }
+    }
+
+    /// An update, SYN after the last one.
+    fn update(&mut self, path: &Path) {
+        if let Some(speed) = self.arrivals.speed() {
+            self.arriving.add(speed);
+        }
+        if let Some(speed) = self.trains.speed() {
+            self.capacity.add(speed);
+        }
+        let limited = std::mem::take(&mut self.limited);
+        if self.slow_start {
+            self.window += std::mem::take(&mut self.grown);
+            if self.window > self.cap.as_f64() {
+                self.leave_slow_start(path);
+            }
+            return;
+        }
+        if let (Some(arriving), Some(srtt)) = (self.arriving.get(), path.srtt) {
+            self.window = arriving * (srtt + SYN).as_secs_f64() + (self.mss * FLOOR_SEGMENTS).as_f64();
+        }
+        if !std::mem::take(&mut self.lost) && limited {
+            let free = free_part(self.capacity.get().unwrap_or(0.0), self.rate, self.before);
+            self.rate += step(free) / SYN.as_secs_f64();
+        }
+    }
+
+    fn on_loss(&mut self, ack: &Ack<'_>, path: &Path) {
+        self.leave_slow_start(path);
+        self.lost = true;
+        let oldest = ack.lost.iter().map(|segment| segment.tx).min().filter(|_| self.segments);
+        let anew = oldest.map_or_else(
+            || matches!(ack.episode, Episode::Enter | Episode::Again),
+            |oldest| self.losses.is_new(oldest),
+        );
+        match self.losses.on_report(anew, self.newest) {
+            Verdict::First => {
+                self.before = self.rate;
+                self.rate /= DECREASE;
+            }
+            Verdict::Further => self.rate /= DECREASE,
+            Verdict::Ignore => {}
+        }
+    }
+
+    fn bound(&mut self) {
+        self.window = self.window.min(self.cap.as_f64()).max(self.mss.as_f64());
+        self.rate = self.rate.clamp(LEAST_RATE, 1e18);
+    }
+}
+
+/// Bytes/s that count as free at a rate of `rate`, where `before` was the rate before the last decrease. Not positive
+/// if nothing is.
+fn free_part(capacity: f64, rate: f64, before: f64) -> f64 {
+    let free = capacity - rate;
+    if rate < before { free.min(capacity / FREE_PART) } else { free }
+}
+
+/// By how many bytes a SYN the rate rises while `free` bytes/s are: `10^ceil(log10(bits free)) beta`, at least one.
+fn step(free: f64) -> f64 {
+    let bits = free * 8.0;
+    let mut decade = 1.0;
+    // More than any link has; and a number that is none ends here, too.
+    while decade < bits && decade < 1e18 {
+        decade *= 10.0;
+    }
+    if bits > 0.0 { (decade * BETA).max(LEAST_STEP) } else { LEAST_STEP }
+}
+
+impl Controller for Udt {
+    fn name(&self) -> String {
+        if self.seed == 0 { "udt".to_owned() } else { format!("udt(seed={})", self.seed) }
+    }
+
+    fn needs(&self) -> Needs {
+        let required = Demands { pacing: true, ..Demands::default() };
+        Needs { required, preferred: Demands { segments: true, ..Demands::default() } }
+    }
+
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.segments = granted.segments;
+        match self.needs().required.missing(granted) {
+            Some(need) => Err(NeedError { controller: self.name(), need }),
+            None => Ok(()),
+        }
+    }
+
+    fn on_sent(&mut self, event: &Sent, _path: &Path) {
+        self.newest = event.tx;
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.mss = path.mss;
+        self.limited |= matches!(event.limit, SendLimit::Cwnd | SendLimit::Pacing);
+        if event.delivered > Bytes::ZERO {
+            self.silent = false;
+            self.measure(event);
+            if event.cwnd_limited {
+                self.grown += event.delivered.as_f64();
+            }
+        }
+        if event.newly_lost > Bytes::ZERO {
+            self.on_loss(event, path);
+        }
+        let updated = *self.updated.get_or_insert(event.now);
+        if event.delivered > Bytes::ZERO && event.now.since(updated) >= SYN {
+            self.updated = Some(event.now);
+            self.update(path);
+        }
+        self.bound();
+    }
+
+    fn on_timeout(&mut self, _event: &Timeout, path: &Path) {
+        self.mss = path.mss;
+        self.leave_slow_start(path);
+        self.silent = true;
+        self.bound();
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.mss = path.mss;
+        if matches!(event, PathEvent::Established { .. }) {
+            self.window = (path.mss * FLOOR_SEGMENTS).as_f64();
+        }
+        self.bound();
+    }
+
+    fn control(&self) -> Control {
+        let window = if self.silent { self.mss } else { Bytes::from_f64(self.window).max(self.mss) };
+        let rate = Rate::from_bytes_per_sec(self.rate as u64);
+        let train = self.mss * TRAIN;
+        let quantum = (rate.bytes_in(TRAIN_SPAN) < train).then_some(train.max(Bytes(1)));
+        let pace = (!self.slow_start).then_some(Pace { rate, quantum });
+        Control { pace, ..Control::window(window) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let phase = if self.slow_start { "slow-start" } else { "rate-control" };
+        let bandwidth = self.capacity.get().map(|bytes| Rate::from_bytes_per_sec(bytes as u64));
+        Snapshot { phase, ssthresh: None, bandwidth }
+    }
+}
+
+#[cfg(test)]
+mod tests;

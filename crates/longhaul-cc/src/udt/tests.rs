@@ -1,0 +1,262 @@
+use longhaul_units::{Span, Time};
+
+use super::*;
+use crate::testing::{MSS, Sender, segments};
+use crate::{Detection, LostSegment, SegmentKind};
+
+const PS: f64 = 1500.0;
+
+/// The table of UDT's increase, segments of 1500 bytes a SYN by what is free (Gu, Grossman, Computer Networks 51(7),
+/// 2007).
+#[test]
+fn the_step_is_a_power_of_ten_by_what_is_free() {
+    let table = [
+        (10_000.0, 10.0),
+        (1_001.0, 10.0),
+        (1_000.0, 1.0),
+        (101.0, 1.0),
+        (100.0, 0.1),
+        (10.1, 0.1),
+        (10.0, 0.01),
+        (1.01, 0.01),
+        (1.0, 0.001),
+        (0.11, 0.001),
+        (0.1, 1.0 / PS),
+        (0.0, 1.0 / PS),
+        (-50.0, 1.0 / PS),
+        (f64::NAN, 1.0 / PS),
+    ];
+    for (megabits, packets) in table {
+        let found = step(megabits * 1e6 / 8.0) / PS;
+        assert!((found / packets - 1.0).abs() < 1e-9, "{megabits} Mb/s free: {found}, not {packets}");
+    }
+    assert!(step(f64::INFINITY).is_finite());
+}
+
+/// Below the rate of the last decrease a ninth of the capacity counts as free at most; from there on all that is.
+#[test]
+fn what_is_free_is_a_ninth_at_most_after_a_decrease() {
+    assert_eq!(free_part(900.0, 700.0, 800.0), 100.0);
+    assert_eq!(free_part(900.0, 850.0, 880.0), 50.0);
+    assert_eq!(free_part(900.0, 300.0, 200.0), 600.0);
+    assert_eq!(free_part(0.0, 300.0, 200.0), -300.0);
+}
+
+/// Intervals of 1 ms a byte, and some far off: only those within eight times the median count.
+#[test]
+fn intervals_far_from_the_median_do_not_count() {
+    let mut intervals = Intervals::default();
+    for n in 0..8 {
+        assert_eq!(intervals.speed(), None, "{n} are too few");
+        intervals.add(1e-3);
+    }
+    intervals.add(1e-3);
+    assert!((intervals.speed().expect("nine") - 1000.0).abs() < 1e-6);
+    for far in [1e-9, 1e-9, 1.0, 1.0, f64::NAN, f64::INFINITY] {
+        intervals.add(far);
+    }
+    assert!((intervals.speed().expect("nine of thirteen") - 1000.0).abs() < 1e-6);
+    for _ in 0..16 {
+        intervals.add(0.5e-3);
+    }
+    assert!((intervals.speed().expect("sixteen") - 2000.0).abs() < 1e-6);
+}
+
+/// The newest weighs an eighth.
+#[test]
+fn reports_are_smoothed_by_an_eighth() {
+    let mut smooth = Smooth::default();
+    assert_eq!(smooth.get(), None);
+    smooth.add(800.0);
+    smooth.add(1600.0);
+    assert_eq!(smooth.get(), Some(900.0));
+}
+
+fn granted() -> Granted {
+    Granted { segments: true, ..Granted::basic() }
+}
+
+fn udt() -> Udt {
+    let mut udt = Udt::new(0, &BuildParams::default());
+    let path = Path::new(MSS);
+    udt.on_granted(&granted(), &path).expect("paced");
+    udt.on_event(&PathEvent::Established { now: Time::from_nanos(1_000_000_000), granted: granted() }, &path);
+    udt
+}
+
+/// A flow at `rate` bytes/s, past slow start, over a path of 100 ms.
+fn at_rate(rate: f64, capacity: f64) -> (Udt, Path) {
+    let mut udt = udt();
+    (udt.slow_start, udt.rate, udt.before) = (false, rate, rate * 2.0);
+    udt.capacity.add(capacity);
+    let mut path = Path::new(MSS);
+    path.srtt = Some(Span::from_millis(100));
+    (udt, path)
+}
+
+fn ack_at(ms: u64) -> Ack<'static> {
+    let mut ack = Ack::new(Time::from_nanos(2_000_000_000) + Span::from_millis(ms));
+    (ack.delivered, ack.limit, ack.cwnd_limited) = (MSS, SendLimit::Pacing, true);
+    ack
+}
+
+/// From 50 of 100 Mb/s: 11.1 free count, so 10^8 x 1.5e-6 = 150 bytes a SYN, which are 15,000 bytes/s every 10 ms.
+#[test]
+fn the_rate_rises_once_a_syn_and_only_while_it_is_used() {
+    let (mut udt, path) = at_rate(6.25e6, 12.5e6);
+    for ms in 0..=100 {
+        udt.on_ack(&ack_at(ms), &path);
+    }
+    assert!((udt.rate - 6.25e6 - 10.0 * 15_000.0).abs() < 1.0, "{}", udt.rate);
+    let before = udt.rate;
+    for ms in 101..200 {
+        let mut ack = ack_at(ms);
+        ack.limit = SendLimit::App;
+        udt.on_ack(&ack, &path);
+    }
+    assert!((udt.rate - before - 0.0).abs() < 1.0 + 15_000.0, "{}", udt.rate - before);
+    let before = udt.rate;
+    for (ms, limit) in [(210, SendLimit::PeerWindow), (230, SendLimit::SendBuffer), (250, SendLimit::App)] {
+        let mut ack = ack_at(ms);
+        ack.limit = limit;
+        udt.on_ack(&ack, &path);
+    }
+    assert_eq!(udt.rate, before);
+}
+
+fn lose(udt: &mut Udt, path: &Path, ms: u64, tx: u64) {
+    let mut ack = ack_at(ms);
+    let lost = [LostSegment::new(TxId(tx), ack.now, MSS)];
+    (ack.lost, ack.newly_lost, ack.delivered) = (&lost, MSS, Bytes::ZERO);
+    udt.on_ack(&ack, path);
+}
+
+fn send(udt: &mut Udt, path: &Path, tx: u64) {
+    udt.on_sent(&Sent::new(Time::from_nanos(2_000_000_000), TxId(tx), MSS), path);
+}
+
+/// 8/9 at a loss that begins a congestion period, once for what was sent before; the SYN of a loss has no increase.
+#[test]
+fn a_loss_takes_a_ninth_once_a_congestion_period() {
+    let (mut udt, path) = at_rate(9e6, 12.5e6);
+    udt.on_ack(&ack_at(0), &path);
+    send(&mut udt, &path, 100);
+    lose(&mut udt, &path, 1, 50);
+    assert!((udt.rate - 8e6).abs() < 1e-3 && udt.before == 9e6, "{}", udt.rate);
+    send(&mut udt, &path, 200);
+    udt.on_ack(&ack_at(11), &path);
+    assert!((udt.rate - 8e6).abs() < 1e-3, "a rise in the SYN of a loss: {}", udt.rate);
+    udt.on_ack(&ack_at(21), &path);
+    assert!((udt.rate - 8e6 - 15_000.0).abs() < 1e-3);
+    let before = udt.rate;
+    lose(&mut udt, &path, 22, 150);
+    assert!((udt.rate / before - 8.0 / 9.0).abs() < 1e-9, "150 left after the first decrease");
+}
+
+/// The first period's average is one report, so each of four more counts; then no more until newer segments are lost.
+#[test]
+fn a_period_takes_a_half_at_most() {
+    let (mut udt, path) = at_rate(9e6, 12.5e6);
+    send(&mut udt, &path, 100);
+    for tx in 50..80 {
+        lose(&mut udt, &path, 1, tx);
+    }
+    let kept = udt.rate / 9e6;
+    assert!((kept - (8.0_f64 / 9.0).powi(5)).abs() < 1e-9 && kept > 0.5, "{kept}");
+}
+
+/// Without reports by segment an episode is a period.
+#[test]
+fn an_episode_is_a_period_where_segments_are_not_told() {
+    let (mut udt, path) = at_rate(9e6, 12.5e6);
+    udt.segments = false;
+    for (episode, left) in [(Episode::Enter, 8.0 / 9.0), (Episode::Again, 64.0 / 81.0)] {
+        let mut ack = ack_at(1);
+        (ack.newly_lost, ack.delivered, ack.episode) = (MSS, Bytes::ZERO, episode);
+        udt.on_ack(&ack, &path);
+        assert!((udt.rate / 9e6 - left).abs() < 1e-9, "{episode:?}: {}", udt.rate);
+    }
+}
+
+/// 16 segments, doubled each round trip, at the transport's own pace; the first loss goes on with the rate of arrival,
+/// less a ninth.
+#[test]
+fn slow_start_ends_with_the_first_loss_at_the_rate_of_arrival() {
+    let mut sender = Sender::with(Box::new(udt()), granted());
+    assert_eq!((sender.cwnd(), sender.control().pace), (segments(16), None));
+    sender.fill();
+    // 16 segments arrive 1 ms apart.
+    sender.now += sender.rtt;
+    for _ in 0..16 {
+        sender.now += Span::from_millis(1);
+        sender.ack(1);
+    }
+    sender.now += Span::from_millis(10);
+    sender.fill();
+    sender.ack(1);
+    assert!(sender.cwnd() >= segments(30), "{}", sender.cwnd());
+    sender.fill();
+    for _ in 0..16 {
+        sender.now += Span::from_millis(1);
+        sender.ack(1);
+    }
+    sender.lose();
+    assert_eq!(sender.snapshot().phase, "rate-control");
+    let rate = sender.control().pace.expect("a pace").rate.as_bytes_per_sec() as f64;
+    let expected = MSS.as_f64() * 1000.0 * 8.0 / 9.0;
+    assert!((rate / expected - 1.0).abs() < 0.01, "{rate}, not {expected}");
+}
+
+/// Past slow start the window is what arrives in a round trip and a SYN, and 16 segments.
+#[test]
+fn the_window_bounds_what_a_standstill_leaves_in_flight() {
+    let (mut udt, path) = at_rate(9e6, 12.5e6);
+    udt.arriving.add(1e6);
+    udt.on_ack(&ack_at(0), &path);
+    udt.on_ack(&ack_at(10), &path);
+    assert_eq!(udt.control().cwnd, Bytes(110_000) + segments(16));
+}
+
+/// Four segments leave together, two ACKs come of them 240 us apart: 2 x 1460 bytes in that time are 97 Mb/s, whatever
+/// the rate of sending.
+#[test]
+fn trains_tell_the_capacity() {
+    let (mut udt, path) = at_rate(1e6, 1e6);
+    let mut at = Time::from_nanos(2_000_000_000);
+    for _ in 0..400 {
+        let sent_at = at - Span::from_millis(100);
+        for gap in [Span::from_micros(5_600), Span::from_micros(240)] {
+            at += gap;
+            let mut ack = ack_at(0);
+            (ack.now, ack.delivered) = (at, MSS * 2);
+            ack.rtt = Some(crate::RttSample { rtt: at.since(sent_at), sent_at });
+            udt.on_ack(&ack, &path);
+        }
+    }
+    let capacity = udt.capacity.get().expect("trains");
+    assert!((capacity / (2.0 * MSS.as_f64() / 240e-6) - 1.0).abs() < 0.01, "{capacity}");
+    let arriving = udt.arriving.get().expect("arrivals");
+    assert!((arriving / (4.0 * MSS.as_f64() / 5_840e-6) - 1.0).abs() < 0.01, "{arriving}");
+}
+
+#[test]
+fn a_timeout_waits_for_an_answer_with_one_segment() {
+    let mut sender = Sender::with(Box::new(udt()), granted());
+    sender.fill();
+    sender.time_out(1);
+    assert_eq!((sender.cwnd(), sender.snapshot().phase), (MSS, "rate-control"));
+    sender.send(SegmentKind::Retransmit);
+    sender.ack(1);
+    assert!(sender.cwnd() >= segments(16));
+}
+
+#[test]
+fn it_needs_a_pacer_and_is_not_for_shared_networks() {
+    let spec: crate::registry::Spec = "udt".parse().expect("a name");
+    assert_eq!(spec.safety(), Safety::Private);
+    let mut udt = Udt::new(0, &BuildParams::default());
+    let bare = Granted { pacing: false, detection: Detection::Sack, ..Granted::basic() };
+    let error = udt.on_granted(&bare, &Path::new(MSS)).expect_err("not paced");
+    assert_eq!((error.controller.as_str(), error.need), ("udt", "pacing"));
+    assert_eq!(Udt::new(7, &BuildParams::default()).name(), "udt(seed=7)");
+}

@@ -1,0 +1,158 @@
+//! The Westwood family against laws that take every loss for congestion, on the papers' paths: goodputs, start-up, shares.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::sync::Arc;
+
+use longhaul_link::topology::{Duplex, dumbbell};
+use longhaul_link::{Limit, LinkConfig, Loss};
+use longhaul_sim::{Plan, SessionId, Setup, Sim};
+use longhaul_tcp::Config;
+use longhaul_units::{Rate, Span};
+
+/// The bottleneck, with a queue of a part of its bandwidth-delay product.
+fn link(mbit: u64, rtt: Span, bdps: f64, loss: f64) -> LinkConfig {
+    let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
+    let queue = rate.bytes_in(rtt).mul_f64(bdps).0;
+    LinkConfig::new(rate, rtt / 2).queue(Limit::Bytes(queue)).loss(Loss::Uniform(loss))
+}
+
+/// UCLA to Alabama (Persson et al., section II.B): 155 Mb/s, 65 ms.
+fn alabama(bdps: f64, loss: f64) -> LinkConfig {
+    link(155, Span::from_millis(65), bdps, loss)
+}
+
+/// Los Angeles to Tokyo (Gerla et al., PFLDnet 2006): 80 Mb/s, 133 ms, 150 kB, which are 0.113 of what the path holds.
+fn tokyo(loss: f64) -> LinkConfig {
+    link(80, Span::from_millis(133), 0.113, loss)
+}
+
+/// A sender for each of `laws`, all to their own receivers over `bottleneck`; segments of 1448 bytes, windows that never
+/// limit.
+fn transfers(bottleneck: LinkConfig, laws: &[&str], seed: u64) -> (Sim, Vec<SessionId>) {
+    let back = LinkConfig::delay(bottleneck.delay);
+    let access = || laws.iter().map(|_| Duplex::delay(Span::from_micros(10)));
+    let net = dumbbell(Duplex { there: bottleneck, back }, access(), access());
+    let mut setup = Setup::new(seed, net.topology).configure(|config| {
+        (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
+        (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (64 << 20, 64 << 20, 64 << 20);
+    });
+    for (node, law) in net.left.iter().zip(laws) {
+        let host = &mut setup.hosts[*node as usize];
+        let mut config = Config::clone(&host.config);
+        config.congestion = law.parse().unwrap();
+        host.config = Arc::new(config);
+    }
+    let mut sim = Sim::new(setup);
+    let pairs = net.left.iter().zip(&net.right);
+    let open = |(from, to): (&u32, &u32)| {
+        sim.open_between(*from as usize, *to as usize, Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros()).1
+    };
+    let receivers = pairs.map(open).collect();
+    (sim, receivers)
+}
+
+/// What one flow alone has received over `secs`, start-up included, Mb/s.
+fn goodput(bottleneck: &LinkConfig, law: &str, secs: u64) -> f64 {
+    let (mut sim, receivers) = transfers(bottleneck.clone(), &[law], 1);
+    sim.run_for(Span::from_secs(secs));
+    let rate = sim.session(receivers[0]).read as f64 * 8e-6 / secs as f64;
+    println!("{law}: {rate:.1} Mb/s with {:?}", bottleneck.loss);
+    rate
+}
+
+/// How long until a flow gets 88 % of `mbit` for a tenth of a second, at most `limit` seconds.
+fn time_to_fill(sim: &mut Sim, receiver: SessionId, mbit: f64, limit: u64) -> Span {
+    let (start, mut last) = (sim.now(), sim.find(receiver).map_or(0, |session| session.read));
+    for _ in 0..limit * 10 {
+        sim.run_for(Span::from_millis(100));
+        let read = sim.find(receiver).map_or(0, |session| session.read);
+        if (read - last) as f64 * 80.0 > 0.88e6 * mbit {
+            break;
+        }
+        last = read;
+    }
+    sim.now() - start
+}
+
+/// Persson et al., table V: uniform losses; here for 30 s. Westwood there had 49, 23 and 13 Mb/s and HSTCP 4.7, 3.0 and 2.3:
+/// ten, seven and six times as much.
+#[test]
+fn random_losses_cost_the_family_less() {
+    for loss in [0.001, 0.0025, 0.005] {
+        let path = alabama(1.0, loss);
+        let best = ["new-reno", "hstcp", "cubic"].map(|law| goodput(&path, law, 30)).into_iter().fold(0.0, f64::max);
+        for law in ["abse", "tcpw-a", "westwood-bbe"] {
+            let own = goodput(&path, law, 30);
+            assert!(own > 3.0 * best, "{loss}: {law} {own:.1}, the best of the others {best:.1}");
+        }
+    }
+}
+
+/// Gerla et al., figure 8: on the Tokyo path, which loses 0.005 %, BBE alone had 1.7 times NewReno's throughput. The classifier
+/// does the same for NewReno itself.
+#[test]
+fn on_the_tokyo_path_bbe_has_more_than_new_reno() {
+    let path = tokyo(5e-5);
+    let reno = goodput(&path, "new-reno", 100);
+    for law in ["westwood-bbe", "abse", "growth=slow-start,steady=new-reno,loss=bbe"] {
+        let own = goodput(&path, law, 100);
+        assert!(own > 1.7 * reno, "{law} {own:.1}, NewReno {reno:.1}");
+    }
+}
+
+/// Persson et al., section IV.A and figure 4: full bandwidth in a couple of seconds, where NewReno's increase takes 40. Slow
+/// start is quicker, but loses a window when it overshoots; the adaptive start does not.
+#[test]
+fn adaptive_start_fills_the_path_in_seconds_without_losses() {
+    for (law, limit, most_lost) in [("abse", 4000, 50), ("tcpw-a", 4000, 50), ("slow-start+abse", 1000, u64::MAX)] {
+        let (mut sim, receivers) = transfers(alabama(1.0, 0.0), &[law], 1);
+        let taken = time_to_fill(&mut sim, receivers[0], 155.0, 20);
+        sim.run_for(Span::from_secs(2));
+        let lost = sim.link(0).stats().all().dropped_total();
+        println!("{law}: {taken}, {lost} lost");
+        assert!(taken <= Span::from_millis(limit), "{law}: {taken}");
+        assert!(lost <= most_lost && (most_lost < u64::MAX || lost > 800), "{law}: {lost} lost");
+    }
+}
+
+/// Robustness to the router's buffer, BBE's purpose: beside NewReno it takes no more than its share over a buffer for a fiftieth of what
+/// the path holds as over one for all of it, where Westwood takes nearly all.
+#[test]
+fn bbe_is_friendly_whatever_the_buffer() {
+    for bottleneck in [alabama(1.0, 0.0), alabama(0.02, 0.0), tokyo(0.0)] {
+        let share = |law: &str| {
+            let (mut sim, receivers) = transfers(bottleneck.clone(), &[law, "new-reno"], 1);
+            let mut read = |secs| {
+                sim.run_for(Span::from_secs(secs));
+                [0, 1].map(|flow| sim.session(receivers[flow]).read as f64)
+            };
+            let (early, late) = (read(60), read(120));
+            let (own, others) = (late[0] - early[0], late[1] - early[1]);
+            println!("{law}: {:.2} times NewReno's beside it over {:?}", own / others, bottleneck.queue);
+            own / others
+        };
+        let own = share("westwood-bbe");
+        assert!(own < 1.2 && own > 0.3, "{own}");
+        if bottleneck == alabama(0.02, 0.0) {
+            let westwood = share("westwood");
+            assert!(westwood > 5.0, "{westwood}");
+        }
+    }
+}
+
+/// A pipe that grows from 15 to 155 Mb/s under random losses, in congestion avoidance: persistent non-congestion detection finds
+/// it, where a segment a round trip takes half a minute (JSAC 23(2), 2005: dynamic, large, leaky pipes).
+#[test]
+fn pncd_finds_a_pipe_that_grew() {
+    let path = |mbit| link(mbit, Span::from_millis(65), 1.0, 1e-4);
+    let taken = |law: &str| {
+        let (mut sim, receivers) = transfers(path(15), &[law], 3);
+        sim.run_for(Span::from_secs(30));
+        sim.reconfigure(0, path(155)).unwrap();
+        let taken = time_to_fill(&mut sim, receivers[0], 155.0, 90);
+        println!("{law}: {taken}");
+        taken
+    };
+    let (with, without) = (taken("tcpw-a"), taken("abse"));
+    assert!(with * 2 < without, "{with} and {without}");
+}
