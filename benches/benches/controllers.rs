@@ -4,7 +4,7 @@
 //! of round trip would build them; building them is not timed.
 //!
 //! * `avoidance`: after one loss and its repair, so that the steady law is at work. Each ACK delivers two segments, has
-//!   an RTT sample, and finds the sender limited by its window. A new round begins every 1,000 ACKs, and 200 us pass
+//!   an RTT sample and one of the delivery rate, and finds the sender limited by its window. A new round begins every 1,000 ACKs, and 200 us pass
 //!   from one to the next. Every 100,000 ACKs there is a loss again, so that the window stays in its usual range.
 //! * `recovery`: inside a loss episode; each ACK delivers one segment selectively and reveals no further loss.
 //!
@@ -16,7 +16,8 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use longhaul_cc::registry::built_in;
 use longhaul_cc::{
-    Ack, BuildParams, Congestion, Controller, Episode, Granted, Path, PathEvent, RttSample, SegmentKind, Sent, TxId,
+    Ack, BuildParams, Congestion, Controller, Episode, Granted, Path, PathEvent, RateSample, RttSample, SegmentKind,
+    Sent, TxId,
 };
 use longhaul_units::{Bytes, Span, Time};
 
@@ -26,6 +27,8 @@ const RTT: Span = Span::from_millis(100);
 const STEP: Span = Span::from_micros(200);
 const ACKS_A_ROUND: u64 = 1000;
 const ACKS_A_LOSS: u64 = 100 * ACKS_A_ROUND;
+/// What arrives in a round trip.
+const DELIVERED: Bytes = Bytes(2 * MSS.0 * RTT.as_nanos() / STEP.as_nanos());
 const IN_FLIGHT: Bytes = Bytes(2 * ACKS_A_ROUND * MSS.0);
 
 /// A controller after its handshake, on a clock that events move.
@@ -59,6 +62,9 @@ impl Connection {
         (ack.prior_in_flight, ack.in_flight, ack.flight_size) = (IN_FLIGHT, IN_FLIGHT - bytes, IN_FLIGHT);
         ack.cwnd_limited = true;
         ack.rtt = Some(RttSample { rtt: RTT, sent_at: self.now - RTT });
+        let mut rate = RateSample::new(DELIVERED, RTT);
+        (rate.tx_in_flight, rate.prior_delivered) = (IN_FLIGHT, self.delivered - DELIVERED);
+        ack.rate = Some(rate);
         ack
     }
 
@@ -87,13 +93,16 @@ impl Connection {
         black_box((self.controller.control(), self.controller.next_tick()));
     }
 
-    /// Moves a prebuilt event to the next step: three stores.
+    /// Moves a prebuilt event to the next step: four stores.
     fn advance(&mut self, ack: &mut Ack<'_>) {
         self.now += STEP;
         self.delivered += ack.delivered;
         (ack.now, ack.total_delivered) = (self.now, self.delivered);
         if let Some(sample) = &mut ack.rtt {
             sample.sent_at = self.now - RTT;
+        }
+        if let Some(sample) = &mut ack.rate {
+            sample.prior_delivered = self.delivered - DELIVERED;
         }
     }
 }
