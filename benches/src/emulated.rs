@@ -1,9 +1,5 @@
 //! The bench `emulated`: its grid, its table and its JSON. What it measures is said in `benches/emulated.rs`.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use anyhow::{Context, Result, bail};
 use longhaul_cc::{Congestion, registry};
 use longhaul_link::topology::Duplex;
@@ -12,6 +8,7 @@ use longhaul_sim::{Content, Plan, SessionId, Setup, Sim};
 use longhaul_units::{Rate, Span, Time};
 use serde::Serialize;
 
+use crate::parallel::in_parallel;
 use crate::report::{setting, write_json};
 use crate::stats::quartiles;
 
@@ -61,13 +58,13 @@ pub fn main(target_tmpdir: &str) -> Result<()> {
     let span = Span::from_secs(setting("LONGHAUL_BENCH_SECONDS", 60)?);
     let cells = cells()?;
     println!("{} links and controllers, {seeds} seeds where there is chance", cells.len());
-    let rows = in_parallel(&cells, |cell| cell.rows(seeds, span));
+    let rows: Vec<Row> = in_parallel(&cells, |cell| cell.rows(seeds, span)).into_iter().flatten().collect();
     print_tables(&rows);
     write_json(target_tmpdir, "emulated.json", &rows)
 }
 
 /// Names with commas between them, or all.
-fn chosen(variable: &str, all: Vec<&'static str>) -> Result<Vec<&'static str>> {
+pub(crate) fn chosen(variable: &str, all: Vec<&'static str>) -> Result<Vec<&'static str>> {
     let Ok(text) = std::env::var(variable) else { return Ok(all) };
     let find = |name: &str| all.iter().copied().find(|known| *known == name.trim());
     text.split(',').map(|name| find(name).with_context(|| format!("{variable}: there is no {name}"))).collect()
@@ -92,28 +89,6 @@ fn cells() -> Result<Vec<Cell>> {
         }
     }
     Ok(cells)
-}
-
-/// `work` on every cell, on all processors; the results in the order of the cells.
-fn in_parallel(cells: &[Cell], work: impl Fn(&Cell) -> Vec<Row> + Sync) -> Vec<Row> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = cells.get(index) else { return };
-                    let rows = work(cell);
-                    if let Ok(mut done) = done.lock() {
-                        done.insert(index, rows);
-                    }
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap_or_default().into_values().flatten().collect()
 }
 
 /// What a transfer of a fixed time came to.
@@ -215,7 +190,7 @@ fn plan(bytes: u64) -> Plan {
     plan
 }
 
-fn read(sim: &Sim, id: SessionId) -> u64 {
+pub(crate) fn read(sim: &Sim, id: SessionId) -> u64 {
     sim.find(id).map_or(0, |session| session.read)
 }
 

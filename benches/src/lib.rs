@@ -8,9 +8,11 @@
 pub mod bulk;
 pub mod contest;
 pub mod emulated;
+pub mod fairness;
 pub mod kernel;
 pub mod loopback;
 pub mod meter;
+mod parallel;
 pub mod realtime;
 pub mod report;
 pub mod rpc;
