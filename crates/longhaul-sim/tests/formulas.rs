@@ -106,11 +106,12 @@ fn mean_window(segments: u64, time: Span) -> f64 {
 /// segments take the more from that the smaller the window is: rounds in which each of so many whole segments is lost
 /// with probability p, a loss halves the window, and one round without growth follows, make it +3 % for p = 0.001, -2 %
 /// for 0.005 and -5 % for 0.01, where the three segments that each detection waits for are a quarter of a round more.
-/// So 0.01 is beyond what the formula is for. Timeouts have no part in it: these runs have next to none.
+/// So 0.01 is at the edge of what the formula is for, and has the wider bound. Timeouts have no part in it: these runs
+/// have next to none.
 #[test]
 fn new_reno_follows_mathis_formula() {
     let (mut timeouts, time, seeds) = (0, Span::from_secs(800), 1..=3);
-    for p in [0.001, 0.002, 0.005] {
+    for (p, bound) in [(0.001, 0.08), (0.002, 0.08), (0.005, 0.08), (0.01, 0.1)] {
         let expected = f64::sqrt(1.5 / p);
         let windows: Vec<f64> = seeds
             .clone()
@@ -128,7 +129,7 @@ fn new_reno_follows_mathis_formula() {
             .collect();
         let mean = windows.iter().sum::<f64>() / windows.len() as f64;
         println!("{p}: {mean:.1} of {expected:.1}: {windows:?}, {timeouts}");
-        assert!((mean / expected - 1.0).abs() < 0.08, "{p}: {mean} instead of {expected}");
+        assert!((mean / expected - 1.0).abs() < bound, "{p}: {mean} instead of {expected}");
     }
     assert!(timeouts <= 4, "{timeouts}");
 }

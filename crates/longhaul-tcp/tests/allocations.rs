@@ -246,11 +246,12 @@ fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> (u6
 #[test]
 fn a_steady_stream_allocates_nothing() {
     let data = Bytes::from_owner(vec![7; 16 << 10]);
-    for congestion in ["cubic", "bbr", "bbr1"] {
+    // BBR keeps its window near what one turn delivers, so it moves less in as many turns.
+    for (congestion, mebibytes) in [("cubic", 10), ("bbr", 5), ("bbr1", 5)] {
         let mut sender = Config::default();
         sender.congestion = congestion.parse().unwrap();
         let (calls, packets, read) = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
-        assert!(packets > 5_000 && read > 5 << 20, "{congestion}: {packets} packets, {read} bytes");
+        assert!(packets > 1000 * mebibytes && read > mebibytes << 20, "{congestion}: {packets} packets, {read} bytes");
         assert_eq!(calls, 0, "{congestion}: for {packets} packets");
     }
 }
