@@ -3,6 +3,7 @@
 //! A law that uses one owns it; a law that does not pays nothing.
 
 pub mod achieved_rate;
+pub mod active;
 pub mod bandwidth;
 pub mod buffer;
 pub mod congestion_level;

@@ -1,0 +1,112 @@
+//! Active probing without IO: trains of packets go out, reports of their arrival come in, an estimate stands at any time.
+//!
+//! Whoever drives a [`Method`] polls it until it is done: over sockets (a prober and a reflector that stamps arrivals), or
+//! in virtual time over a modelled link. Trains may overlap and reports may come in any order.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+/// Packets that belong together: a pair, a train, a stream or a chirp.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Train {
+    /// Names the train in its [`TrainReport`]; a method never uses a number twice.
+    pub id: u32,
+    /// The packets, in the order in which they leave.
+    pub packets: Vec<Planned>,
+}
+
+/// One packet of a train that is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// When it leaves, counted from the train's first packet. Packets with the same value leave back to back.
+    pub at: Span,
+    /// Bytes of the whole IP packet: headers of IP and UDP count, those of the link below do not.
+    pub size: Bytes,
+}
+
+impl Train {
+    /// `count` packets of `size` bytes (IP packet), one each `gap`; back to back when that is zero.
+    #[must_use]
+    pub fn regular(id: u32, count: u32, size: Bytes, gap: Span) -> Self {
+        Self {
+            id,
+            packets: (0..count)
+                .map(|i| Planned { at: Span::from_nanos(gap.as_nanos().saturating_mul(u64::from(i))), size })
+                .collect(),
+        }
+    }
+}
+
+/// What became of a train.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrainReport {
+    /// The train's number.
+    pub id: u32,
+    /// For each packet, in the order in which they left: when it left and arrived, or `None` if it was lost.
+    pub packets: Vec<Option<Arrived>>,
+}
+
+/// A probe packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// When it left, on the prober's clock: the true time, which may be later than planned.
+    pub sent_at: Time,
+    /// When it arrived, on the receiver's clock, whose origin and drift are unknown.
+    pub arrived_at: Time,
+    /// From `sent_at` until the answer was back at the prober.
+    pub rtt: Span,
+    /// Bytes of the whole IP packet.
+    pub size: Bytes,
+    /// Whether the receiver's offload merged it with others, so that its time of arrival is theirs.
+    pub coalesced: bool,
+}
+
+/// What a method wants done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Send this train now, then poll again.
+    Send(Train),
+    /// Poll again at this time, or after the next report if that is earlier.
+    Wait(Time),
+    /// The estimate will not change any more.
+    Done,
+}
+
+/// A rate with the range that the method believes it to be in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateRange {
+    /// The lower end.
+    pub low: Rate,
+    /// The best single value.
+    pub value: Rate,
+    /// The upper end.
+    pub high: Rate,
+}
+
+/// What a method knows so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// The rate of the narrow link, in bytes of IP packets a second.
+    pub capacity: Option<RateRange>,
+    /// The part of the tight link that others leave unused, likewise.
+    pub available: Option<RateRange>,
+    /// Whether the method's own criterion of convergence is met.
+    pub converged: bool,
+    /// How much to believe it, 0 to 1, by a measure that the method's page states.
+    pub confidence: f64,
+}
+
+/// A way to measure a path with packets sent for nothing else.
+pub trait Method {
+    /// Its name, such as `capprobe`.
+    fn name(&self) -> &'static str;
+
+    /// What to do at `now`, which never goes back.
+    fn poll(&mut self, now: Time) -> Next;
+
+    /// A train was answered, or given up: packets without an answer are lost. Unknown numbers are ignored.
+    fn on_report(&mut self, now: Time, report: &TrainReport);
+
+    /// What is known so far.
+    fn estimate(&self) -> Estimate;
+}
