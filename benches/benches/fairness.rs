@@ -10,7 +10,15 @@
 //!   about 0.5; more than that is what a controller should not do on a shared network (Ware, Mukerjee, Seshan and Sherry,
 //!   "Beyond Jain's Fairness Index", HotNets 2019).
 //!
-//! There is no chance in it: the link is clean, and a run repeats itself. **Settings** by environment:
+//! A rule, in `docs/fairness.md`, judges each by these numbers.
+//!
+//! ```sh
+//! cargo bench --bench fairness             # prints the tables
+//! cargo bench --bench fairness -- --write  # and writes docs/fairness.md
+//! cargo bench --bench fairness -- --check  # measures, and fails if the page says anything else
+//! ```
+//!
+//! There is no chance in it: the link is clean, and a run repeats itself. **Settings** by environment, to print only:
 //! `LONGHAUL_BENCH_SECONDS` (60), `LONGHAUL_BENCH_CONTROLLERS` (all, or names with commas between them). Results go to
 //! `bench/fairness.json` in the target directory. The code is in this package's library, `longhaul_benches::fairness`.
 

@@ -1,18 +1,23 @@
 //! The bench `fairness`: who gets what of a shared bottleneck. What it measures is said in `benches/fairness.rs`.
 
+mod page;
+
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use longhaul_cc::{Congestion, registry};
+use anyhow::{Context, Result, bail};
+use longhaul_cc::Congestion;
+use longhaul_cc::registry::Safety;
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Plan, SessionId, Setup, Sim};
 use longhaul_units::{Rate, Span, Time};
 use serde::Serialize;
 
-use crate::emulated::{chosen, read, seconds};
+use crate::emulated::{read, seconds};
+use crate::generated::{Mode, Task, settle};
 use crate::parallel::in_parallel;
 use crate::report::{setting, write_json};
+use crate::subjects::{self, Subject};
 
 const RATE: Rate = Rate::from_bits_per_sec(50_000_000);
 const RTT: Span = Span::from_millis(40);
@@ -20,6 +25,20 @@ const RTT: Span = Span::from_millis(40);
 const QUEUES: [f64; 3] = [0.25, 1.0, 4.0];
 /// Neighbours for which each controller is a guest.
 const NEIGHBOURS: [&str; 2] = ["cubic", "new-reno"];
+/// What a flow is measured for, in seconds, unless a setting says otherwise.
+const SECONDS: u64 = 60;
+/// How the page is written.
+const COMMAND: &str = "cargo bench --bench fairness -- --write";
+/// Harm to CUBIC beyond which a controller is unsafe: the other has less than a fifth of what it has alone.
+const MOST_HARM: f64 = 0.8;
+/// Queues from which on harm counts, in bandwidth-delay products: in shorter ones CUBIC itself leaves much unused.
+const LEAST_QUEUE: f64 = 1.0;
+/// Jain's index below which flows of one kind are uneven: that of two of which one has everything, and of ten of which
+/// five have.
+const LEAST_JAIN: f64 = 0.5;
+/// Share beside CUBIC below which a controller yields.
+const LEAST_SHARE: f64 = 0.1;
+
 /// Between the starts of two flows, lest all of them lose in step.
 const STAGGER: Span = Span::from_millis(700);
 
@@ -28,6 +47,8 @@ const STAGGER: Span = Span::from_millis(700);
 struct Row {
     queue_bdp: f64,
     controller: String,
+    /// Whether the registry allows it on shared networks.
+    is_shared: bool,
     /// Mb/s of one flow alone.
     alone_mbps: f64,
     /// Median time in the queue of a flow alone, in ms.
@@ -50,35 +71,85 @@ struct Beside {
     harm: f64,
 }
 
+/// What the rule says of a controller at one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// None of the others.
+    Fair,
+    /// It leaves CUBIC too little.
+    Unsafe,
+    /// Its own flows get unequal parts.
+    Uneven,
+    /// It gets hardly anything beside CUBIC.
+    Yields,
+}
+
+impl Row {
+    /// The first that holds of: unsafe, where the queue is long enough to judge; uneven; yields.
+    fn verdict(&self) -> Verdict {
+        let beside_cubic = self.beside.first();
+        if self.queue_bdp >= LEAST_QUEUE && beside_cubic.is_some_and(|beside| beside.harm > MOST_HARM) {
+            Verdict::Unsafe
+        } else if self.jain_2.min(self.jain_10) < LEAST_JAIN {
+            Verdict::Uneven
+        } else if beside_cubic.is_some_and(|beside| beside.share < LEAST_SHARE) {
+            Verdict::Yields
+        } else {
+            Verdict::Fair
+        }
+    }
+}
+
 /// Runs the bench. `target_tmpdir`: see [`write_json`].
 ///
 /// # Errors
-/// An unknown name in the settings, or the results cannot be written.
+/// An unknown argument, an unknown name in the settings, results or a page that cannot be written, or a page that says
+/// something else.
 pub fn main(target_tmpdir: &str) -> Result<()> {
-    let span = Span::from_secs(setting("LONGHAUL_BENCH_SECONDS", 60)?);
-    let profiles = registry::built_in().profiles.iter().map(|profile| profile.name).collect();
-    let controllers = chosen("LONGHAUL_BENCH_CONTROLLERS", profiles)?;
-    let cells: Vec<_> = QUEUES.iter().flat_map(|queue| controllers.iter().map(|name| (*queue, *name))).collect();
-    let rows =
-        in_parallel(&cells, |(queue, name)| row(*queue, name, span)).into_iter().collect::<Result<Vec<Row>>>()?;
+    let task = Task::from_args()?;
+    let length = setting("LONGHAUL_BENCH_SECONDS", SECONDS)?;
+    let (subjects, is_part) = subjects::chosen(subjects::laws()?)?;
+    if task.is_quick || (task.mode != Mode::Print && (is_part || length != SECONDS)) {
+        bail!("--write and --check are about all controllers for {SECONDS} seconds; there is nothing quick here");
+    }
+    let rows = measure(&subjects, Span::from_secs(length))?;
     print_tables(&rows);
-    write_json(target_tmpdir, "fairness.json", &rows)
+    write_json(target_tmpdir, "fairness.json", &rows)?;
+    settle(&[page::render(&rows)], task.mode, COMMAND)
 }
 
-fn row(queue_bdp: f64, name: &str, span: Span) -> Result<Row> {
-    let queue = (queue_bdp * RATE.bytes_in(RTT).0 as f64) as u64;
+fn measure(subjects: &[Subject], span: Span) -> Result<Vec<Row>> {
+    let pairs: Vec<_> = QUEUES.iter().flat_map(|queue| NEIGHBOURS.map(|neighbour| (*queue, neighbour))).collect();
+    let alone = in_parallel(&pairs, |(queue, neighbour)| compete(bytes(*queue), &[neighbour], span));
+    let alone = alone.into_iter().map(|run| Ok(sum(&run?.0))).collect::<Result<Vec<f64>>>()?;
+    let cells: Vec<_> = alone
+        .chunks(NEIGHBOURS.len())
+        .zip(QUEUES)
+        .flat_map(|(alone, queue)| subjects.iter().map(move |subject| (queue, subject, alone)))
+        .collect();
+    in_parallel(&cells, |(queue, subject, alone)| row(*queue, subject, alone, span)).into_iter().collect()
+}
+
+/// Of a queue in bandwidth-delay products.
+fn bytes(queue_bdp: f64) -> u64 {
+    (queue_bdp * RATE.bytes_in(RTT).0 as f64) as u64
+}
+
+/// `neighbours_alone`: the goodput of each neighbour without company, in Mb/s.
+fn row(queue_bdp: f64, subject: &Subject, neighbours_alone: &[f64], span: Span) -> Result<Row> {
+    let (queue, name) = (bytes(queue_bdp), subject.name.as_str());
     let of_itself = |count| compete(queue, &vec![name; count], span);
     let (alone, (two, _), (ten, _)) = (of_itself(1)?, of_itself(2)?, of_itself(10)?);
-    let beside = NEIGHBOURS.into_iter().map(|neighbour| {
-        let (solo, _) = compete(queue, &[neighbour], span)?;
+    let beside = NEIGHBOURS.into_iter().zip(neighbours_alone).map(|(neighbour, solo)| {
         let (both, _) = compete(queue, &[name, neighbour], span)?;
-        let harm = (sum(&solo) - both.last().copied().unwrap_or_default()) / sum(&solo);
+        let harm = (solo - both.last().copied().unwrap_or_default()) / solo;
         let share = both.first().copied().unwrap_or_default() / sum(&both);
         Ok(Beside { neighbour, share, harm: harm.max(0.0) })
     });
     Ok(Row {
         queue_bdp,
         controller: name.to_owned(),
+        is_shared: subject.congestion.safety() == Safety::Shared,
         alone_mbps: sum(&alone.0),
         queue_p50_ms: alone.1,
         jain_2: jain(&two),
@@ -163,6 +234,23 @@ mod tests {
         assert!((jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-12);
         // 6^2 / (3 x 14).
         assert!((jain(&[1.0, 2.0, 3.0]) - 36.0 / 42.0).abs() < 1e-12);
+    }
+
+    fn measured(queue_bdp: f64, [jain_2, jain_10]: [f64; 2], [share, harm]: [f64; 2]) -> Row {
+        let beside = vec![Beside { neighbour: "cubic", share, harm }];
+        let (alone_mbps, together_mbps, queue_p50_ms) = (48.0, 48.0, 1.0);
+        let controller = "toy".to_owned();
+        Row { queue_bdp, controller, is_shared: true, alone_mbps, queue_p50_ms, jain_2, jain_10, together_mbps, beside }
+    }
+
+    #[test]
+    fn the_rule_and_its_borders() {
+        assert_eq!(measured(1.0, [0.9; 2], [0.8, 0.8]).verdict(), Verdict::Fair);
+        assert_eq!(measured(1.0, [0.9; 2], [0.8, 0.81]).verdict(), Verdict::Unsafe);
+        assert_eq!(measured(0.25, [0.9; 2], [0.9, 0.9]).verdict(), Verdict::Fair);
+        assert_eq!(measured(4.0, [0.9, 0.49], [0.9, 0.9]).verdict(), Verdict::Unsafe);
+        assert_eq!(measured(4.0, [0.9, 0.49], [0.05, 0.0]).verdict(), Verdict::Uneven);
+        assert_eq!(measured(4.0, [0.5, 0.5], [0.09, 0.1]).verdict(), Verdict::Yields);
     }
 
     /// Two equals share, and each has half of what it had alone.

@@ -1,11 +1,13 @@
 //! What the example programs share.
 //!
 //! `receive` and `send` are the two ends of [`protocol`], which carries files over one connection; [`quickstart`] runs
-//! both in one process, over an emulated link if that is wanted. [`perf`] measures what a path carries. [`shim`] joins longhaul's datagrams to a kernel's TCP.
+//! both in one process, over an emulated link if that is wanted. [`perf`] measures what a path carries, [`probe`] what it could.
+//! [`shim`] joins longhaul's datagrams to a kernel's TCP.
 #![forbid(unsafe_code)]
 
 pub mod files;
 pub mod perf;
+pub mod probe;
 pub mod progress;
 pub mod protocol;
 pub mod quickstart;

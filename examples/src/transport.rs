@@ -147,7 +147,14 @@ impl TransportArgs {
     /// # Errors
     /// The system's.
     pub fn listen(&self, address: SocketAddr) -> Result<TcpListener> {
-        let socket = self.socket(address)?;
+        self.listen_on(address, self.socket(address)?)
+    }
+
+    /// Listens on `address` with a socket that [`socket`](Self::socket) made for it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn listen_on(&self, address: SocketAddr, socket: TcpSocket) -> Result<TcpListener> {
         let listener = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
         listener.with_context(|| format!("cannot listen on {address}"))
     }

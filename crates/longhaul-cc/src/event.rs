@@ -2,6 +2,7 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use crate::estimate::PairSample;
 use crate::{Detection, Granted};
 
 /// One transmission of one segment: unique in a connection, growing, never reused. A retransmission has its own.
@@ -97,6 +98,8 @@ pub struct Ack<'a> {
     pub probe: ProbeReport,
     /// What routers answered.
     pub network: Option<NetworkFeedback>,
+    /// What a flipped pair told that this ACK completed, if pairs were granted.
+    pub pair: Option<PairSample>,
 }
 
 impl Ack<'_> {
@@ -126,6 +129,7 @@ impl Ack<'_> {
             episode: Episode::None,
             probe: ProbeReport { acked: 0, lost: 0 },
             network: None,
+            pair: None,
         }
     }
 }
@@ -146,13 +150,15 @@ pub struct AckedSegment {
     pub tag: u16,
     /// When the peer's kernel received it, on the peer's clock, if the peer reports arrival times.
     pub arrival: Option<Time>,
+    /// Whether the peer's receive offload merged it with others, so that `arrival` is the batch's.
+    pub arrival_coalesced: bool,
 }
 
 impl AckedSegment {
     /// New data of `bytes` payload bytes that left at `sent_at`, untagged.
     #[must_use]
     pub const fn new(tx: TxId, sent_at: Time, bytes: Bytes) -> Self {
-        Self { tx, sent_at, bytes, kind: SegmentKind::Data, tag: 0, arrival: None }
+        Self { tx, sent_at, bytes, kind: SegmentKind::Data, tag: 0, arrival: None, arrival_coalesced: false }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Demands {
     pub pacing: bool,
     /// Arrival times of data segments at the receiver.
     pub arrival_times: bool,
+    /// Pairs of data segments that leave back to back in flipped order, to measure the narrow link (TCPProbe).
+    pub pairs: bool,
     /// Acknowledgements closer than the receiver's usual cadence.
     pub ack_cadence: AckCadence,
     /// A header that routers read and write.
@@ -62,6 +64,7 @@ impl Demands {
             probes: self.probes || other.probes,
             pacing: self.pacing || other.pacing,
             arrival_times: self.arrival_times || other.arrival_times,
+            pairs: self.pairs || other.pairs,
             ack_cadence: self.ack_cadence.max(other.ack_cadence),
             network_header: self.network_header.or(other.network_header),
             estimators: self.estimators.union(other.estimators),
@@ -80,6 +83,7 @@ impl Demands {
             (self.probes && !granted.probes, "probes"),
             (self.pacing && !granted.pacing, "pacing"),
             (self.arrival_times && !granted.arrival_times, "arrival times"),
+            (self.pairs && !granted.pairs, "flipped pairs"),
             (self.ack_cadence != AckCadence::Usual && !granted.ack_cadence, "a closer ACK cadence"),
             (self.network_header.is_some() && self.network_header != granted.network_header, "router feedback"),
             (self.segments && !granted.segments, "per-segment reports"),
@@ -157,6 +161,8 @@ pub struct Granted {
     pub pacing: bool,
     /// Whether the peer reports arrival times.
     pub arrival_times: bool,
+    /// Whether flipped pairs are sent and reported.
+    pub pairs: bool,
     /// Whether the peer heeds a request for closer acknowledgements.
     pub ack_cadence: bool,
     /// Router feedback that the application vouched for.
@@ -176,6 +182,7 @@ impl Granted {
             probes: false,
             pacing: true,
             arrival_times: false,
+            pairs: false,
             ack_cadence: false,
             network_header: None,
             segments: false,

@@ -10,12 +10,16 @@ pub struct BuildParams {
     pub mss: Bytes,
     /// The largest congestion window, bytes.
     pub max_cwnd: Bytes,
+    /// Where the first slow start is to end at the latest, bytes: what earlier connections to the same host came to
+    /// (RFC 9040, section 6.1). `None` is RFC 5681's "arbitrarily high". It never raises the initial window; below that
+    /// there is no slow start. Controllers without a threshold (BBR, Copa, UDT) ignore it.
+    pub initial_ssthresh: Option<Bytes>,
 }
 
 impl Default for BuildParams {
     /// 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC 7323's
-    /// window scale can advertise.
+    /// window scale can advertise. Nothing is known of the path.
     fn default() -> Self {
-        Self { mss: Bytes(536), max_cwnd: Bytes(1 << 40) }
+        Self { mss: Bytes(536), max_cwnd: Bytes(1 << 40), initial_ssthresh: None }
     }
 }

@@ -30,6 +30,7 @@ pub struct Host {
     pub clock_ahead: Span,
     pub(crate) config: Arc<Config>,
     timer_tick: Option<Span>,
+    clock_granularity: Option<Span>,
     /// How far behind the host's own port the next connection leaves from. The own port of a listening host is for
     /// others: two hosts that connect to each other at once from there would have one connection.
     pub(crate) next_port: u16,
@@ -59,6 +60,17 @@ const MAX_SPARE: usize = 256;
 /// As many as a datagram may have.
 static ZEROS: [u8; u16::MAX as usize] = [0; u16::MAX as usize];
 
+/// The last multiple of `step`, which is not zero, up to `at`.
+fn floor(at: Time, step: Option<Span>) -> Time {
+    step.map_or(at, |step| Time::from_nanos(at.as_nanos() / step.as_nanos() * step.as_nanos()))
+}
+
+/// The first multiple of `step`, which is not zero, from `at` on.
+fn ceil(at: Time, step: Option<Span>) -> Time {
+    let nanos = |step: Span| at.as_nanos().div_ceil(step.as_nanos()).saturating_mul(step.as_nanos());
+    step.map_or(at, |step| Time::from_nanos(nanos(step)))
+}
+
 impl Desk {
     /// Takes back a packet that nobody needs any more.
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
@@ -78,8 +90,9 @@ impl Desk {
 
 impl Host {
     pub(crate) fn new(setup: HostSetup) -> Self {
-        let HostSetup { address, endpoint, config, clock_ahead, timer_tick, listens } = setup;
-        let mut endpoint = Endpoint::new(endpoint, Time::ZERO + clock_ahead);
+        let HostSetup { address, endpoint, config, clock_ahead, timer_tick, clock_granularity, listens } = setup;
+        let clock_granularity = clock_granularity.filter(|granularity| !granularity.is_zero());
+        let mut endpoint = Endpoint::new(endpoint, floor(Time::ZERO + clock_ahead, clock_granularity));
         if listens {
             endpoint.listen(Arc::clone(&config));
         }
@@ -90,6 +103,7 @@ impl Host {
             clock_ahead,
             config,
             timer_tick: timer_tick.filter(|tick| !tick.is_zero()),
+            clock_granularity,
             next_port: u16::from(listens),
             by_connection: Vec::new(),
             called: Vec::new(),
@@ -101,7 +115,7 @@ impl Host {
     /// The simulation's time as this host's clock shows it.
     #[must_use]
     pub fn clock(&self, now: Time) -> Time {
-        now + self.clock_ahead
+        floor(now + self.clock_ahead, self.clock_granularity)
     }
 
     /// How the endpoint names its connection with `remote` from the host's own port.
@@ -136,13 +150,8 @@ impl Host {
             (Some(timer), Some(app)) => timer.min(app),
             (timer, app) => timer.or(app)?,
         };
-        Some(self.at_tick(due) - self.clock_ahead)
-    }
-
-    fn at_tick(&self, at: Time) -> Time {
-        let Some(tick) = self.timer_tick else { return at };
-        let ticks = at.as_nanos().div_ceil(tick.as_nanos());
-        Time::from_nanos(ticks.saturating_mul(tick.as_nanos()))
+        let fires = ceil(ceil(due, self.timer_tick), self.clock_granularity);
+        Some(fires - self.clock_ahead)
     }
 
     /// When an application wants to act next.

@@ -23,6 +23,9 @@ pub struct HostSetup {
     /// Its timers fire at multiples of this by its clock, as those of a kernel with a tick do: 0.5 ms, 1 ms, 15.6 ms.
     /// `None` is to the nanosecond.
     pub timer_tick: Option<Span>,
+    /// Its clock stands still between multiples of this, so that all it measures is a multiple too, and its timers fire
+    /// when the clock gets there: Windows' 15.6 ms, or 1 ms. `None` is to the nanosecond.
+    pub clock_granularity: Option<Span>,
     /// Whether it accepts connections.
     pub listens: bool,
 }
@@ -134,6 +137,15 @@ impl Setup {
 }
 
 impl HostSetup {
+    /// Hosts may share their settings, and runs their setup; what a host learns of its paths stays with it and its run.
+    pub(crate) fn with_own_path_cache(mut self) -> Self {
+        if let Some(shared) = &self.config.path_cache {
+            let path_cache = Some(shared.copied());
+            Arc::make_mut(&mut self.config).path_cache = path_cache;
+        }
+        self
+    }
+
     /// Addresses 10.0.0.1:7001, 10.0.0.2:7002 and so on; from the thousandth host on the port stays.
     fn at(node: u32, config: Arc<Config>) -> Self {
         let number = node + 1;
@@ -149,6 +161,7 @@ impl HostSetup {
             config,
             clock_ahead: Span::ZERO,
             timer_tick: None,
+            clock_granularity: None,
             listens: true,
         }
     }

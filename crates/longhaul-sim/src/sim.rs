@@ -149,7 +149,7 @@ impl Sim {
             }
             places[node as usize] = hosts.len() as u32;
             nodes.push(node);
-            hosts.push(Host::new(setup));
+            hosts.push(Host::new(setup.with_own_path_cache()));
         }
         // What goes to an address that is nobody's takes the way to some other host.
         let others = nodes.iter().map(|node| *nodes.iter().find(|other| *other != node).unwrap_or(node));

@@ -91,6 +91,35 @@ fn timers_fire_at_ticks_and_packets_arrive_when_they_do() {
     }
 }
 
+/// A round trip of 20 ms and some takes one or two steps of a clock with 15.6 ms, and 20 or more of one with 1 ms: whole steps each.
+#[test]
+fn a_coarse_clock_measures_whole_steps() {
+    for granularity in [millis(1), Span::from_micros(15_600)] {
+        let mut setup = Setup::symmetric(1, megabits(3, 10, 30));
+        for host in &mut setup.hosts {
+            (host.clock_granularity, host.clock_ahead) = (Some(granularity), millis(7));
+        }
+        let mut sim = Sim::new(setup);
+        let (client, server) = sim.open(Plan::bulk(200_000), Plan::sink());
+        let (mut rtts, mut timers, whole) = (Vec::new(), 0, granularity.as_nanos());
+        while !sim.all_done() {
+            let step = sim.step().expect("something is left to do");
+            let host = sim.host(0);
+            let clock = host.clock(sim.now());
+            let exact = sim.now() + millis(7);
+            assert!(clock <= exact && exact - clock < granularity && clock.as_nanos().is_multiple_of(whole));
+            if let Step::Timer(_) = step {
+                timers += 1;
+                assert_eq!(exact, clock, "a timer fires when the clock gets there");
+            }
+            let connection = sim.find(client).and_then(|session| host.endpoint.connection(session.id));
+            rtts.extend(connection.and_then(|connection| connection.info(clock).latest_rtt).map(Span::as_nanos));
+        }
+        assert!(timers > 10 && sim.session(server).ended_well(), "{granularity}: {timers} timers");
+        assert!(rtts.len() > 100 && rtts.iter().all(|rtt| rtt.is_multiple_of(whole)), "{granularity}");
+    }
+}
+
 #[test]
 fn cross_traffic_arrives_in_full_or_is_dropped() {
     let net = chain([Duplex::delay(millis(1)), Duplex::symmetric(megabits(1, 10, 20))]);

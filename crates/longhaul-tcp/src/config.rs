@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use longhaul_units::{Rate, Span};
 
-use crate::endpoint::socket_secret;
+use crate::endpoint::{PathCache, socket_secret};
 
 /// Settings of a connection. `Default` is what suits an unknown path; a listener's apply to what it accepts.
 #[derive(Clone, Debug)]
@@ -37,6 +37,14 @@ pub struct Config {
     pub window_scaling: bool,
     /// Whether to offer longhaul's own options to the peer.
     pub extensions: bool,
+    /// Whether to ask the peer to report when our segments arrived even if the congestion controller has no use for it. It
+    /// is asked in the SYN: who accepts a connection gets reports if the other side asked. A peer that asks is always
+    /// answered, unless `extensions` is off.
+    pub arrival_times: bool,
+    /// Whether to measure the capacity of the path's narrow link by flipped pairs of segments (TCPProbe: Gerla et al.,
+    /// PFLDnet 2006, section 2.3), at most one a round trip, even if the congestion controller has no use for it. Needs a
+    /// peer that speaks SACK, and is the better for arrival times.
+    pub probe_pairs: bool,
     /// Whether to negotiate ECN (RFC 3168).
     pub ecn: bool,
     /// Probe an idle peer after this long (RFC 9293, section 3.8.4); `None` never does.
@@ -69,6 +77,9 @@ pub struct Config {
     pub max_pacing_rate: Rate,
     /// A ceiling for the congestion window in bytes.
     pub max_cwnd: u64,
+    /// A memory of paths: begin where earlier connections to the same host ended, and leave word for later ones
+    /// (RFC 9040). All that have a clone of it share it. `None`, the default, begins each connection afresh.
+    pub path_cache: Option<PathCache>,
 }
 
 /// The least time between keep-alive probes, and before the first. A probe is a segment that its receiver cannot
@@ -109,6 +120,8 @@ impl Default for Config {
             timestamps: true,
             window_scaling: true,
             extensions: true,
+            arrival_times: false,
+            probe_pairs: false,
             ecn: true,
             keep_alive: None,
             user_timeout: None,
@@ -122,6 +135,7 @@ impl Default for Config {
             fin_wait2_timeout: Span::from_secs(60),
             max_pacing_rate: Rate::MAX,
             max_cwnd: 1 << 32,
+            path_cache: None,
         }
     }
 }
@@ -158,6 +172,9 @@ pub struct EndpointConfig {
     pub max_time_wait: usize,
     /// Answer segments of unknown connections by a RST; a silent endpoint drops them.
     pub reset_unknown: bool,
+    /// Answer probes of the path, whoever sends them (`docs/wire.md`, "Probes"). It costs no memory, and no answer is
+    /// longer than its probe; yet it is a service to strangers, and off by default.
+    pub reflect: bool,
     /// For tests: every connection's initial sequence number, cookies excepted, so that runs near 0, 2^31 and 2^32 can
     /// be had. On a real network it must stay `None`: a number that can be guessed lets strangers into the connection
     /// (RFC 6528).
@@ -186,6 +203,7 @@ impl EndpointConfig {
             max_memory: 4 << 30,
             max_time_wait: 131_072,
             reset_unknown: true,
+            reflect: false,
             initial_sequence: None,
         }
     }

@@ -33,10 +33,13 @@ use crate::timestamps::TimestampClock;
 
 mod acking;
 mod app;
+mod arrivals;
 mod handshake;
 mod input;
 mod loss;
 mod output;
+mod pairs;
+mod path_memory;
 mod persist;
 mod pmtu;
 mod rate;
@@ -53,9 +56,11 @@ pub use app::Blocked;
 pub use input::{Ecn, Payload, SegmentMeta};
 pub use output::{Batch, SegmentRef};
 
+use arrivals::ArrivalTimes;
 use handshake::Handshake;
 pub(crate) use handshake::reset_for;
 use loss::Loss;
+use pairs::Pairs;
 use pmtu::Pmtu;
 use rate::RateSampler;
 use receiver::Receiver;
@@ -142,6 +147,8 @@ pub struct Connection {
     challenged_at: Option<Time>,
     limit: SendLimit,
     limit_since: Time,
+    /// The threshold while the window was the limit, for later connections.
+    kept_ssthresh: Option<Bytes>,
     last_heard: Time,
     keep_alive_probes: u32,
     trouble: Trouble,
@@ -153,6 +160,10 @@ pub struct Connection {
     orphaned: bool,
     /// If the controller wants to hear of segments one by one.
     segments: Option<Box<SegmentLists>>,
+    /// While the arrival-times option is in force.
+    arrivals: Option<Box<ArrivalTimes>>,
+    /// If flipped pairs are sent.
+    pairs: Option<Box<Pairs>>,
 }
 
 /// The segments that the next ACK event tells of; reused from ACK to ACK.
@@ -214,6 +225,7 @@ impl Connection {
             challenged_at: None,
             limit: SendLimit::App,
             limit_since: now,
+            kept_ssthresh: None,
             last_heard: now,
             keep_alive_probes: 0,
             trouble: Trouble::default(),
@@ -222,6 +234,8 @@ impl Connection {
             pressure: Pressure::None,
             orphaned: false,
             segments: None,
+            arrivals: None,
+            pairs: None,
             config,
         }
     }
@@ -347,6 +361,7 @@ impl Connection {
 
     fn set_limit(&mut self, now: Time, limit: SendLimit) {
         if limit != self.limit {
+            self.keep_ssthresh(limit);
             self.account_limit(now);
             self.limit = limit;
         }

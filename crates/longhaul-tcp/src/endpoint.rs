@@ -30,7 +30,9 @@ use crate::timestamps::TimestampClock;
 mod cookie;
 mod keys;
 mod opening;
+mod path_cache;
 mod receiving;
+mod reflect;
 mod stray;
 mod table;
 #[cfg(test)]
@@ -40,6 +42,8 @@ mod time_wait;
 use keys::Keys;
 pub use keys::Tuple;
 pub(crate) use keys::socket_secret;
+pub use path_cache::{PathCache, PathCacheConfig, PathMetrics};
+use reflect::Reflector;
 use stray::Buckets;
 use table::Table;
 use time_wait::{Record, TimeWait};
@@ -118,6 +122,8 @@ pub struct EndpointStats {
     pub resets_sent: u64,
     /// SYNs dropped for want of room.
     pub refused: u64,
+    /// Probes of the path that were answered.
+    pub probes_answered: u64,
 }
 
 #[derive(Debug)]
@@ -132,6 +138,8 @@ struct Slot {
     /// A passive open that was not accepted yet.
     pending: bool,
     memory: usize,
+    /// To be told of the path once the connection has seen it.
+    path_cache: Option<PathCache>,
 }
 
 #[derive(Debug)]
@@ -158,6 +166,7 @@ pub struct Endpoint {
     queue: VecDeque<u32>,
     events: VecDeque<EndpointEvent>,
     answers: VecDeque<(Tuple, Header)>,
+    reflector: Reflector,
     buckets: Buckets,
     memory: usize,
     live: usize,
@@ -180,6 +189,7 @@ impl Endpoint {
             queue: VecDeque::new(),
             events: VecDeque::new(),
             answers: VecDeque::new(),
+            reflector: Reflector::default(),
             buckets: Buckets::new(),
             memory: 0,
             live: 0,
@@ -376,6 +386,11 @@ impl Endpoint {
             batch.push(&header, 0, 0);
             return Some(Destination { tuple, connection: None });
         }
+        if self.reflector.goes_first()
+            && let Some(destination) = self.reflector.poll(batch, max_segments)
+        {
+            return Some(destination);
+        }
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
             if slot.connection.poll_transmit(now, batch, max_segments) {
@@ -387,7 +402,7 @@ impl Endpoint {
             slot.queued = false;
             self.settle_idle(index);
         }
-        None
+        self.reflector.poll(batch, max_segments)
     }
 
     /// Calls `each` with the slices of a segment's payload.
@@ -436,9 +451,11 @@ impl Endpoint {
         (slot.generation == id.generation).then_some(slot)
     }
 
-    fn insert(&mut self, tuple: Tuple, connection: Connection, pending: bool) -> ConnId {
+    fn insert(&mut self, tuple: Tuple, mut connection: Connection, pending: bool) -> ConnId {
         let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
-        let slot = Slot { tuple, connection, generation, queued: false, held: true, pending, memory: 0 };
+        connection.recall(self.now, tuple.remote.ip());
+        let path_cache = connection.config.path_cache.clone();
+        let slot = Slot { tuple, connection, generation, queued: false, held: true, pending, memory: 0, path_cache };
         if index as usize == self.slots.len() {
             self.slots.push(None);
         }
@@ -474,6 +491,7 @@ impl Endpoint {
         let memory = slot.connection.memory();
         self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
         slot.memory = memory;
+        slot.learn_path(self.now);
         slot.connection.pressure = if self.memory >= self.config.max_memory {
             Pressure::Hard
         } else if self.memory >= (self.config.max_memory >> 2).saturating_mul(3) {
@@ -535,6 +553,15 @@ impl Endpoint {
             listener.pending = listener.pending.saturating_sub(1);
         }
         self.free.push((index, slot.generation.wrapping_add(1)));
+    }
+}
+
+impl Slot {
+    /// Once: what comes later is of no path.
+    fn learn_path(&mut self, now: Time) {
+        let Some(cache) = self.path_cache.take_if(|_| self.connection.has_seen_its_path()) else { return };
+        let congestion = self.connection.config.congestion.name();
+        cache.learn(now, self.tuple.remote.ip(), &congestion, &self.connection.path_metrics());
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a connection tells of itself.
 
+use longhaul_cc::estimate::PairSample;
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::error::HostError;
@@ -87,6 +88,10 @@ pub struct Info {
     pub unsent: Bytes,
     /// Whether SACK, timestamps, window scaling, ECN and microsecond ticks are in force.
     pub options: [bool; 5],
+    /// Whether the peer reports when our segments arrived.
+    pub arrival_times: bool,
+    /// What flipped pairs told of the path, if they are sent.
+    pub pairs: Option<PairInfo>,
     /// Bytes the peer acknowledged.
     pub bytes_acked: u64,
     /// Payload bytes sent, retransmissions included.
@@ -144,4 +149,22 @@ pub struct Info {
     pub age: Span,
     /// What the connection's buffers and records take.
     pub memory: usize,
+}
+
+/// What flipped pairs of segments told (TCPProbe).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PairInfo {
+    /// The rate of the narrow link, in bytes of IP packets a second.
+    pub capacity: Option<Rate>,
+    /// Whether the estimate has converged.
+    pub converged: bool,
+    /// Pairs that were measured.
+    pub measured: u64,
+    /// Of those, the ones that receive offload merged, whose spacing says nothing.
+    pub coalesced: u64,
+    /// Pairs of which nothing was learnt: lost, sent twice, held up at the sender, or answered by one ACK.
+    pub dropped: u64,
+    /// The newest that was measured.
+    pub latest: Option<PairSample>,
 }

@@ -27,6 +27,7 @@ pub(crate) struct RttEstimator {
     /// RTO until there is a sample.
     initial: Span,
     backoff: u32,
+    samples: u32,
 }
 
 impl RttEstimator {
@@ -41,6 +42,7 @@ impl RttEstimator {
             min_rto,
             initial: INITIAL_RTO,
             backoff: 0,
+            samples: 0,
         }
     }
 
@@ -60,6 +62,7 @@ impl RttEstimator {
     /// Digests a sample for SRTT and RTTVAR. With several samples a round trip the gains are divided by the number
     /// expected, so that the memory stays as long as RFC 6298 meant it (RFC 7323, appendix G).
     pub(crate) fn sample(&mut self, rtt: Span, flight: Bytes, mss: Bytes) {
+        self.samples = self.samples.saturating_add(1);
         let Some(srtt) = self.srtt else {
             self.srtt = Some(rtt);
             self.rttvar = rtt / 2;
@@ -109,6 +112,19 @@ impl RttEstimator {
     pub(crate) fn start_cautiously(&mut self) {
         self.backoff = 0;
         self.initial = CAUTIOUS_RTO;
+    }
+
+    /// Earlier connections to the host had this round trip and variation. Where that needs more than the second of
+    /// RFC 6298, section 2.1, RTO is longer until there is a sample, though not longer than after a doubtful handshake:
+    /// no other connection's bad time may hold a handshake up for long. Nothing is expected to be faster.
+    pub(crate) fn expect(&mut self, srtt: Span, rttvar: Span) {
+        let expected = srtt + GRANULARITY.max(rttvar * 4);
+        self.initial = self.initial.max(expected.min(CAUTIOUS_RTO));
+    }
+
+    /// Samples so far.
+    pub(crate) fn samples(&self) -> u32 {
+        self.samples
     }
 
     pub(crate) fn srtt(&self) -> Option<Span> {
@@ -177,6 +193,22 @@ mod tests {
         assert_eq!((est.rto(), est.srtt()), (Span::from_secs(3), None));
         est.sample(Span::from_millis(100), MSS, MSS);
         assert_eq!(est.rto(), Span::from_millis(300));
+    }
+
+    #[test]
+    fn what_others_measured_lengthens_the_first_timeout_and_nothing_else() {
+        for (srtt, rttvar, rto) in [(1, 0, 1000), (300, 100, 1000), (600, 200, 1400), (2000, 700, 3000)] {
+            let mut est = RttEstimator::new(Span::from_millis(200));
+            est.expect(Span::from_millis(srtt), Span::from_millis(rttvar));
+            assert_eq!((est.rto(), est.srtt()), (Span::from_millis(rto), None));
+            assert_eq!(est.samples(), 0);
+            est.sample(Span::from_millis(100), MSS, MSS);
+            assert_eq!((est.rto(), est.samples()), (Span::from_millis(300), 1));
+        }
+        let mut est = RttEstimator::new(Span::from_millis(200));
+        est.start_cautiously();
+        est.expect(Span::from_millis(1500), Span::ZERO);
+        assert_eq!(est.rto(), Span::from_secs(3), "doubt is not lifted by what others measured");
     }
 
     #[test]

@@ -42,6 +42,7 @@ const LOST: u8 = 4;
 const RETRANSMITTED: u8 = 8;
 const PROBE: u8 = 16;
 const LINKED: u8 = 32;
+const FLIPPED: u8 = 64;
 
 impl Record {
     /// The offset after the segment, FIN included.
@@ -74,6 +75,11 @@ impl Record {
     /// Whether it is a path MTU probe, whose loss says nothing of congestion (RFC 8899, section 3).
     pub(crate) fn is_mtu_probe(&self) -> bool {
         self.flags & PROBE != 0
+    }
+
+    /// Whether the sender let the segment behind it leave first: to arrive late is then no reordering.
+    pub(crate) fn is_flipped(&self) -> bool {
+        self.flags & FLIPPED != 0
     }
 
     /// What the newest transmission was.
@@ -295,6 +301,22 @@ impl Scoreboard {
         self.ring[slot] = Record { start, tx, burst, prev: NIL, next: NIL, len, flags };
         self.link_newest(index);
         tx
+    }
+
+    /// Appends two segments of new data of which the second has just left, in the current burst, and the first is to leave
+    /// right behind it: their transmissions and their place in the list are in that order, which RACK goes by. The
+    /// transmissions of the second and of the first.
+    pub(crate) fn push_flipped(&mut self, start: u64, len: u16, next_len: u16) -> (TxId, TxId) {
+        let earlier = self.push(start, len, false, false);
+        let later = self.push(start + u64::from(len), next_len, false, false);
+        let (first, second) = (self.tail - 2, self.tail - 1);
+        self.unlink(first);
+        self.link_newest(first);
+        let record = self.record_mut(first);
+        record.tx = later;
+        record.flags |= FLIPPED;
+        self.record_mut(second).tx = earlier;
+        (earlier, later)
     }
 
     /// Notes that a lost (or, for a tail loss probe, any) segment was just retransmitted in the current burst.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use longhaul_wire::network::{Feedback, Forward, Request};
+use longhaul_wire::probe::{Answer, PROBE_LEN, Probe};
 use longhaul_wire::shim::{self, IpFields};
 use longhaul_wire::{CheshireCodec, Codec, NetworkOption, Options, Segment};
 
@@ -143,6 +144,43 @@ fn packets() {
         let converted = shim::udp_from_tcp(&out[..len], &mut back).expect(name);
         assert_eq!(converted, shim::FromTcp { source, destination, ip, len: bytes.len() }, "{name}");
         assert_eq!(back, bytes, "{name}");
+    }
+}
+
+/// What a datagram beside the segments says, and what the codec writes for it.
+fn describe_probe(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
+    let fields = |name: &str, probe: &Probe| {
+        let Probe { nonce, train, index, sent } = probe;
+        format!("{name} nonce={nonce} train={train} index={index} sent={sent}")
+    };
+    if let Some(probe) = Probe::parse(bytes) {
+        let mut out = bytes.to_vec();
+        probe.emit(&mut out).expect("as long as what was read");
+        return Some((fields("probe", &probe), out));
+    }
+    let answer = Answer::parse(bytes)?;
+    let Answer { probe, arrived, received, ttl, coalesced } = answer;
+    let coalesced = if coalesced { " coalesced" } else { "" };
+    let text = fields("answer", &probe);
+    Some((format!("{text} arrived={arrived} received={received} ttl={ttl}{coalesced}"), answer.to_bytes().to_vec()))
+}
+
+#[test]
+fn probes() {
+    let probes = blocks("probe");
+    assert!(probes.len() >= 6, "only {} probes found", probes.len());
+    for vector in probes {
+        let (name, bytes) = (vector["name"], hex(vector["bytes"]));
+        let Some((reads, writes)) = describe_probe(&bytes) else {
+            assert_eq!(vector["reads"], "nothing", "{name}");
+            continue;
+        };
+        assert_eq!(reads, vector["reads"], "{name}");
+        if vector["writes"] == "same" {
+            assert_eq!(to_hex(&writes), to_hex(&bytes), "{name}");
+        } else {
+            assert_eq!(to_hex(&writes[..PROBE_LEN]), to_hex(&hex(vector["writes"])), "{name}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a connection tells of itself.
 
-use longhaul_tcp::{HostError, Info};
+use longhaul_tcp::{HostError, Info, PairInfo};
 use longhaul_units::Span;
 use serde::Serialize;
 
@@ -126,6 +126,10 @@ pub struct TcpInfo {
     pub user_timeout: Option<u64>,
     /// The user timeout, in microseconds, that the peer last told of (RFC 5482).
     pub peer_user_timeout: Option<u64>,
+    /// Whether the peer reports when our segments arrived.
+    pub arrival_times: bool,
+    /// What flipped pairs told of the path, if they are sent.
+    pub pairs: Option<TcpPairs>,
     /// What limited the sender, for how long each.
     pub limited_by: LimitedBy,
     /// Seconds since the connection began.
@@ -226,6 +230,34 @@ pub struct SocketInfo {
     pub recv_buffer: u64,
 }
 
+/// What flipped pairs of segments told of the path (TCPProbe: `longhaul_tcp::Config::probe_pairs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TcpPairs {
+    /// The rate of the narrow link, in bytes of IP packets per second; `None` before the first pair.
+    pub capacity: Option<u64>,
+    /// Whether the estimate has converged.
+    pub converged: bool,
+    /// Pairs that were measured.
+    pub measured: u64,
+    /// Of those, the ones that the receiver's offload merged: they say nothing.
+    pub coalesced: u64,
+    /// Pairs of which nothing was learnt.
+    pub dropped: u64,
+}
+
+impl TcpPairs {
+    fn new(info: PairInfo) -> Self {
+        Self {
+            capacity: info.capacity.map(|rate| rate.as_bytes_per_sec()),
+            converged: info.converged,
+            measured: info.measured,
+            coalesced: info.coalesced,
+            dropped: info.dropped,
+        }
+    }
+}
+
 impl SocketInfo {
     pub(crate) fn new(stats: SocketStats, buffers: Buffers) -> Self {
         Self {
@@ -301,6 +333,8 @@ impl TcpInfo {
             r1_reached: info.r1_reached,
             user_timeout: info.user_timeout.map(Span::as_micros),
             peer_user_timeout: info.peer_user_timeout.map(Span::as_micros),
+            arrival_times: info.arrival_times,
+            pairs: info.pairs.map(TcpPairs::new),
             limited_by,
             age: info.age.as_secs_f64(),
             memory: info.memory as u64,

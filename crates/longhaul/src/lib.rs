@@ -25,10 +25,10 @@ mod socket;
 mod stream;
 mod waiters;
 
-pub use info::{LimitedBy, SocketInfo, TcpInfo, TcpOptions};
+pub use info::{LimitedBy, SocketInfo, TcpInfo, TcpOptions, TcpPairs};
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;
-pub use longhaul_tcp::{Config, HostError, KeepAlive};
+pub use longhaul_tcp::{Config, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};
 pub use longhaul_units as units;
 pub use setup::IntoCongestion;
 pub use socket::TcpSocket;

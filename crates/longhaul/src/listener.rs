@@ -56,6 +56,7 @@ impl TcpListener {
         if let Some(backlog) = backlog {
             settings.backlog = backlog;
         }
+        settings.reflect = setup.reflect;
         let mut endpoint = Endpoint::new(settings, Io::now());
         let config = std::mem::take(&mut setup.config);
         endpoint.listen(Arc::new(config));

@@ -23,6 +23,7 @@ pub(crate) struct Setup {
     pub(crate) dscp: u8,
     pub(crate) capture: Option<Capture>,
     pub(crate) qlog: Option<Place>,
+    pub(crate) reflect: bool,
 }
 
 impl From<Config> for Setup {

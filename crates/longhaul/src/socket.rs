@@ -217,6 +217,13 @@ impl TcpSocket {
         Ok(self.setup().linger)
     }
 
+    /// Whether a listener answers probes of the path, such as those of the example `probe`, with their times of arrival.
+    /// Anybody may ask, and is told when the datagram came and with which TTL; an answer is never longer than the probe.
+    /// Off by default. A socket that connects answers none.
+    pub fn set_reflect(&self, reflect: bool) {
+        self.setup().reflect = reflect;
+    }
+
     /// `SO_REUSEADDR` of the UDP socket. Kernel TCP's listeners want it because of connections in TIME-WAIT; here such
     /// connections hold the port for a second at most. For UDP it means more: another socket of this host that sets it
     /// too may be bound to the same address, and take its datagrams over.

@@ -37,6 +37,9 @@ struct Args {
     /// Print one JSON object for each file received, on a line of standard output
     #[arg(long)]
     json: bool,
+    /// Answer probes of the path as well, such as those of `probe`, with their times of arrival
+    #[arg(long)]
+    reflect: bool,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -53,7 +56,9 @@ async fn run(args: Args) -> Result<()> {
     if !out.is_dir() {
         bail!("{} is not a directory", out.display());
     }
-    let listener = args.transport.listen(args.listen)?;
+    let socket = args.transport.socket(args.listen)?;
+    socket.set_reflect(args.reflect);
+    let listener = args.transport.listen_on(args.listen, socket)?;
     let screen = Screen::stderr();
     screen.say(&format!("listening on {}", listener.local_addr()?));
     let receiver = Receiver {

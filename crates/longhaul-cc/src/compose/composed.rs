@@ -99,6 +99,8 @@ pub struct Composed {
     restart: Restart,
     mss: Bytes,
     cap: Bytes,
+    /// The threshold to begin with, bytes; infinite unless the transport knew the path.
+    initial_ssthresh: f64,
     ecn: EcnMark,
     sack: bool,
 }
@@ -124,6 +126,7 @@ impl Composed {
             restart: Restart::default(),
             mss: params.mss,
             cap: params.max_cwnd,
+            initial_ssthresh: params.initial_ssthresh.map_or(f64::INFINITY, Bytes::as_f64),
             ecn: EcnMark::NotEct,
             sack: true,
         }
@@ -258,7 +261,8 @@ impl Composed {
 
     fn on_established(&mut self, now: Time, path: &Path) {
         self.restart.begin();
-        self.window = Window::new(self.growth.initial_window(path).as_f64());
+        let cwnd = self.growth.initial_window(path).as_f64();
+        self.window = Window { cwnd, ssthresh: self.initial_ssthresh };
         self.reason = Reason::NoLoss;
         self.bound();
         if self.begin_launch(Opening::Connection, now, path) == LaunchStep::Done {

@@ -3,7 +3,7 @@ mod stages;
 use longhaul_units::{Bytes, Span};
 
 use crate::testing::{MSS, Sender, segments};
-use crate::{BuildParams, Detection, EcnMark, Episode, Granted, PathEvent, SegmentKind};
+use crate::{BuildParams, Congestion, Detection, EcnMark, Episode, Granted, PathEvent, SegmentKind};
 
 /// A sender in congestion avoidance after a first loss, with its window full.
 fn after_a_loss(spec: &str) -> Sender {
@@ -292,4 +292,53 @@ fn recoveries_ask_for_their_loss_detection() {
     for (spec, detection) in cases {
         assert_eq!(Sender::new(spec).controller.needs().detection(), detection, "{spec}");
     }
+}
+
+/// RFC 9040, section 6.1: what earlier connections came to ends the first slow start, and is no initial window.
+#[test]
+fn a_known_threshold_ends_the_first_slow_start() {
+    for spec in ["new-reno", "hstcp", "cubic", "scalable", "westwood"] {
+        let mut sender = with_threshold(spec, Some(segments(25)));
+        assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(10), segments(25)), "{spec}");
+        sender.fill();
+        sender.round();
+        assert_eq!((sender.cwnd(), sender.snapshot().phase), (segments(20), "slow-start"), "{spec}");
+        sender.round();
+        let cwnd = sender.cwnd();
+        assert!(sender.snapshot().phase != "slow-start", "{spec}");
+        assert!(cwnd >= segments(25) && cwnd < segments(27), "{spec}: {cwnd}");
+    }
+}
+
+/// RFC 5681, equation 4, goes by what is in flight, not by what was known.
+#[test]
+fn a_known_threshold_is_replaced_by_the_first_decrease() {
+    let mut sender = with_threshold("new-reno", Some(segments(1000)));
+    sender.fill();
+    sender.round();
+    sender.lose();
+    assert_eq!(sender.ssthresh(), segments(10));
+}
+
+/// A threshold below the initial window is no reason to begin with less, and none is lower than two segments.
+#[test]
+fn a_known_threshold_leaves_the_initial_window_as_it_is() {
+    for (known, ssthresh) in [(Bytes::ZERO, segments(2)), (Bytes(1), segments(2)), (segments(4), segments(4))] {
+        let mut sender = with_threshold("new-reno", Some(known));
+        assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(10), ssthresh));
+        assert_eq!(sender.snapshot().phase, "congestion-avoidance");
+        sender.fill();
+        sender.round();
+        assert_eq!(sender.cwnd(), segments(11));
+    }
+    let most = with_threshold("new-reno", Some(Bytes(u64::MAX)));
+    assert_eq!((most.cwnd(), most.snapshot().phase), (segments(10), "slow-start"));
+    assert_eq!(with_threshold("new-reno", None).ssthresh(), Bytes::MAX);
+}
+
+/// A sender whose transport knew `ssthresh` of the path.
+fn with_threshold(spec: &str, ssthresh: Option<Bytes>) -> Sender {
+    let congestion: Congestion = spec.parse().expect("a name");
+    let params = BuildParams { mss: MSS, initial_ssthresh: ssthresh, ..BuildParams::default() };
+    Sender::with(congestion.build(&params), Granted::basic())
 }

@@ -10,7 +10,8 @@ use crate::{Ack, NetworkHeader, Pace, ProbePlan};
 pub struct Window {
     /// Congestion window in bytes: the bound on bytes in flight. Finite and at least one segment between calls.
     pub cwnd: f64,
-    /// Slow-start threshold in bytes; infinite until the first decrease (RFC 5681, section 3.1, "arbitrarily high").
+    /// Slow-start threshold in bytes; infinite until the first decrease (RFC 5681, section 3.1, "arbitrarily high"),
+    /// unless earlier connections left one ([`BuildParams::initial_ssthresh`](crate::BuildParams)).
     pub ssthresh: f64,
 }
 

@@ -20,7 +20,7 @@ pub enum Operation {
     Ack {
         /// Part of the bytes in flight, of 255.
         share: u8,
-        /// Round trip in units of the scenario's.
+        /// Round trip in units of the scenario's; zero where it ends within one step of a coarse clock.
         rtt: u8,
         /// Whether it only acknowledges selectively.
         selective: bool,
@@ -103,9 +103,9 @@ fn granted() -> impl Strategy<Value = Granted> {
         1 => Just(Some(NetworkHeaderKind::Rcp)),
         1 => Just(Some(NetworkHeaderKind::Xcp)),
     ];
-    (ecn, header, detection(), any::<[bool; 5]>()).prop_map(|(ecn, network_header, detection, flags)| {
-        let [probes, pacing, arrival_times, ack_cadence, segments] = flags;
-        Granted { ecn, probes, pacing, arrival_times, ack_cadence, network_header, segments, detection }
+    (ecn, header, detection(), any::<[bool; 6]>()).prop_map(|(ecn, network_header, detection, flags)| {
+        let [probes, pacing, arrival_times, pairs, ack_cadence, segments] = flags;
+        Granted { ecn, probes, pacing, arrival_times, pairs, ack_cadence, network_header, segments, detection }
     })
 }
 
@@ -139,7 +139,7 @@ pub fn scenarios() -> impl Strategy<Value = Scenario> {
 
 /// Histories of up to 200 operations in which losses are frequent enough to matter and rare enough to grow.
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    let ack = (any::<u8>(), 1_u8..8, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
+    let ack = (any::<u8>(), 0_u8..8, prop::bool::weighted(0.2), prop::bool::weighted(0.1))
         .prop_map(|(share, rtt, selective, marked)| Operation::Ack { share, rtt, selective, marked });
     let lose = (any::<u8>(), prop::bool::weighted(0.2)).prop_map(|(share, timer)| Operation::Lose { share, timer });
     let one = prop_oneof![

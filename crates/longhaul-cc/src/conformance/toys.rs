@@ -55,9 +55,9 @@ impl ProbeToy {
 
     fn note_segments(&mut self, acked: &[AckedSegment], lost: &[LostSegment], now: Time) {
         for segment in acked {
-            let AckedSegment { tx, sent_at, bytes, kind, tag, arrival } = *segment;
+            let AckedSegment { tx, sent_at, bytes, kind, tag, arrival, arrival_coalesced } = *segment;
             let age = now.since(sent_at) + arrival.map_or(Span::ZERO, |arrival| arrival.since(sent_at));
-            self.note(tx.0 ^ bytes.0 ^ u64::from(tag) ^ age.as_nanos() ^ kind as u64);
+            self.note(tx.0 ^ bytes.0 ^ u64::from(tag) ^ age.as_nanos() ^ kind as u64 ^ u64::from(arrival_coalesced));
         }
         for segment in lost {
             let LostSegment { tx, sent_at, bytes, tag, in_flight_at_send, lost_at_send } = *segment;
@@ -108,6 +108,7 @@ impl Controller for ProbeToy {
             probes: true,
             pacing: true,
             arrival_times: true,
+            pairs: true,
             ack_cadence: AckCadence::First(16),
             network_header: None,
             estimators: Estimators::NONE,
@@ -119,10 +120,11 @@ impl Controller for ProbeToy {
 
     /// Falls back to no probes.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        let Granted { ecn, probes, pacing, arrival_times, ack_cadence, network_header, segments, detection } = *granted;
+        let Granted { ecn, probes, pacing, arrival_times, pairs, ack_cadence, network_header, segments, detection } =
+            *granted;
         self.granted = probes;
         self.ecn = ecn;
-        let flags = [pacing, arrival_times, ack_cadence, segments, network_header.is_some()];
+        let flags = [pacing, arrival_times, pairs, ack_cadence, segments, network_header.is_some()];
         for flag in flags {
             self.note(u64::from(flag));
         }
@@ -165,6 +167,7 @@ impl Controller for ProbeToy {
             episode,
             probe: ProbeReport { acked: probes_acked, lost: probes_lost },
             network,
+            pair,
         } = *event;
         self.note(rx_time.map_or(0, |rx| now.since(rx).as_nanos()) ^ u64::from(coalesced));
         self.note_segments(acked, lost, now);
@@ -172,6 +175,7 @@ impl Controller for ProbeToy {
         self.note(cumulative.0 ^ newly_lost.0 ^ total_delivered.0 ^ ce.0 ^ prior_in_flight.0 ^ in_flight.0);
         self.note(flight_size.0 ^ recover_flight.0 ^ limit as u64 ^ u64::from(probes_acked ^ probes_lost));
         assert!(network.is_none(), "router feedback without a header");
+        assert!(pair.is_none(), "a pair that was not asked for");
         match episode {
             Episode::Enter | Episode::Again => self.cwnd = self.cwnd / 2,
             Episode::None | Episode::Rto if congestion => self.cwnd = self.cwnd / 2,

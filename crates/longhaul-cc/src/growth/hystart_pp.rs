@@ -84,8 +84,8 @@ struct Css {
     rounds_left: u32,
 }
 
-/// HyStart++. Once the threshold is finite (after the first congestion) it is plain slow start, as RFC 9406,
-/// section 4.3, recommends.
+/// HyStart++. After the first congestion it is plain slow start, as RFC 9406, section 4.3, recommends. A threshold that
+/// is known before that, from earlier connections, ends it too.
 #[derive(Clone, Debug)]
 pub struct HyStartPp {
     config: HyStartPpConfig,
@@ -94,6 +94,8 @@ pub struct HyStartPp {
     round_min: Option<Span>,
     samples: u32,
     css: Option<Css>,
+    /// Whether there was congestion before.
+    plain: bool,
 }
 
 impl HyStartPp {
@@ -107,6 +109,7 @@ impl HyStartPp {
             round_min: None,
             samples: 0,
             css: None,
+            plain: false,
         }
     }
 
@@ -166,14 +169,14 @@ impl Growth for HyStartPp {
         initial_window::of_connection(path, self.config.initial_segments)
     }
 
-    fn begin(&mut self, _reason: Reason, _path: &Path, _window: &Window) {
-        *self = Self { limit: self.limit, ..Self::new(self.config) };
+    fn begin(&mut self, reason: Reason, _path: &Path, window: &Window) {
+        let plain = window.ssthresh.is_finite() && reason != Reason::NoLoss;
+        *self = Self { limit: self.limit, plain, ..Self::new(self.config) };
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
         let bytes = self.limit.apply(grow, ack, path);
-        if window.ssthresh.is_finite() {
-            self.css = None;
+        if self.plain {
             return raise(window, bytes);
         }
         if ack.round_start && self.end_round() {
@@ -181,12 +184,11 @@ impl Growth for HyStartPp {
             return GrowthStep::Done;
         }
         let divisor = if self.css.is_some() { f64::from(self.config.css_divisor.max(2)) } else { 1.0 };
-        window.cwnd += bytes / divisor;
         if let Some(sample) = ack.rtt {
             self.sample(sample.rtt);
         }
         self.judge();
-        GrowthStep::Stay
+        raise(window, bytes / divisor)
     }
 }
 

@@ -6,7 +6,9 @@ use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
+use super::arrivals::{Reports, of_segment};
 use super::loss::AckOutcome;
+use super::pairs::PairDelivery;
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
 use crate::rtt::MAX_RTO;
@@ -25,6 +27,7 @@ struct Delivery {
     retransmitted: Option<Time>,
     mtu_probe: bool,
     proves_spurious: bool,
+    pair: PairDelivery,
 }
 
 impl Delivery {
@@ -51,6 +54,7 @@ impl Delivery {
             self.retransmitted = self.retransmitted.max(Some(burst.sent_at));
         }
         self.mtu_probe |= record.is_mtu_probe();
+        self.pair.note(record);
     }
 }
 
@@ -81,8 +85,11 @@ impl Connection {
             return;
         }
         let at = meta.rx_time.unwrap_or(now).min(now);
+        let reports = self.read_arrivals(header, ack);
         let mut delivery = Delivery::default();
-        let delivered = self.deliver(at, header, ack, una_advanced, &mut delivery);
+        delivery.pair = self.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
+        let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
+        let pair = self.digest_pair(at, meta, delivery.pair, &reports);
         let dsack = self.find_dsack(header, ack);
         let outcome = AckOutcome {
             una_advanced,
@@ -128,6 +135,7 @@ impl Connection {
         event.ecn = self.take_congestion_echo(header);
         event.prior_in_flight = Bytes(before.in_flight);
         event.flight_size = Bytes(before.flight_size);
+        event.pair = pair;
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
         self.tell_ack(event);
         if una_advanced > 0 {
@@ -177,7 +185,15 @@ impl Connection {
     }
 
     /// Applies the cumulative acknowledgment and the SACK blocks; returns bytes newly delivered.
-    fn deliver(&mut self, at: Time, header: &Header, ack: u64, una_advanced: u64, delivery: &mut Delivery) -> u64 {
+    fn deliver(
+        &mut self,
+        at: Time,
+        header: &Header,
+        ack: u64,
+        una_advanced: u64,
+        reports: &Reports,
+        delivery: &mut Delivery,
+    ) -> u64 {
         let echo = header.options.timestamps.map(|t| t.echo);
         let (clock, min_rtt) = (self.clock, self.rtt.min());
         let (loss, segments) = (&mut self.loss, &mut self.segments);
@@ -193,6 +209,9 @@ impl Connection {
                 let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
                 segment.kind = record.kind();
                 segment.tag = burst.tag;
+                if let Some(report) = of_segment(reports, record.start) {
+                    (segment.arrival, segment.arrival_coalesced) = (Some(report.at), report.coalesced);
+                }
                 segments.acked.push(segment);
             }
         };

@@ -118,6 +118,7 @@ impl Connection {
         options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
         options.timestamps = self.config.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: 0 });
         options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
+        options.arrival_permitted = self.config.extensions && self.wants_arrivals();
         options.user_timeout = self.user_timeout_advice();
         header
     }
@@ -139,10 +140,23 @@ impl Connection {
         options.timestamps =
             negotiated.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
         options.microsecond_timestamps = negotiated.microseconds;
+        options.arrival_permitted = self.arrivals.is_some();
         // Not unasked: an answer to an unproved address is no longer than what it answers.
         options.user_timeout = self.user_timeout_advice().filter(|_| self.user_timeout.remote().is_some());
         self.rcv.acknowledged();
         header
+    }
+
+    /// Whether anybody here has a use for the arrival times of our segments.
+    fn wants_arrivals(&self) -> bool {
+        let needs = self.controller.needs();
+        let (required, preferred) = (needs.required, needs.preferred);
+        self.config.arrival_times
+            || self.config.probe_pairs
+            || required.arrival_times
+            || preferred.arrival_times
+            || required.pairs
+            || preferred.pairs
     }
 
     /// The window in a SYN is never scaled (RFC 7323, section 2.2).
@@ -169,6 +183,10 @@ impl Connection {
             ecn: config.ecn && ecn_setup(syn.flags),
             microseconds,
         };
+        // A peer that asks is answered; one that answers without being asked is not believed.
+        let arrivals = config.extensions && options.arrival_permitted;
+        let asked = self.state != State::SynSent || self.wants_arrivals();
+        self.arrivals = (arrivals && asked).then(Box::default);
         if !scaling {
             self.rcv.ceiling = self.rcv.ceiling.min(u64::from(u16::MAX));
             self.rcv.capacity = self.rcv.capacity.min(self.rcv.ceiling);
@@ -266,6 +284,10 @@ impl Connection {
         let mut granted = Granted::basic();
         granted.detection = self.loss.detection;
         granted.segments = needs.required.segments || needs.preferred.segments;
+        granted.arrival_times = self.arrivals.is_some();
+        let wanted = self.config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
+        granted.pairs = wanted && self.negotiated.sack;
+        self.pairs = granted.pairs.then(Box::default);
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }

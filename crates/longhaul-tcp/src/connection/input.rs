@@ -193,6 +193,7 @@ impl Connection {
         }
         self.take_congestion_mark(meta, &segment);
         if !segment.payload.is_empty() {
+            self.note_arrival(segment.start, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
             self.take_data(now, &segment);
         }
         if segment.has(Flags::FIN) {

@@ -271,7 +271,7 @@ impl Loss {
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
         if record.end() > self.rack.fack {
             self.rack.fack = record.end();
-        } else if !record.is_retransmitted() {
+        } else if !record.is_retransmitted() && !record.is_flipped() {
             self.rack.reordering_seen = true;
         }
         if ambiguous {

@@ -126,7 +126,8 @@ impl Connection {
         if self.state == State::Closed {
             return false;
         }
-        self.transmit_queued_acks(batch, max_segments)
+        self.transmit_second(now, batch)
+            || self.transmit_queued_acks(batch, max_segments)
             || self.transmit_handshake(now, batch)
             || self.transmit_data(now, batch, max_segments)
             || self.transmit_ack(now, batch)
@@ -181,7 +182,7 @@ impl Connection {
         let flags = Flags::ACK | self.echo_flag();
         let mut header = self.header(now, flags, self.snd.nxt);
         self.add_sack(&mut header);
-        header.fit();
+        self.add_arrivals(&mut header);
         self.timers.stop(Timer::Ack);
         self.rcv.acknowledged();
         header
@@ -292,7 +293,10 @@ impl Connection {
             let room = self.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
             let step = match self.next_retransmission(room) {
                 Some(index) => self.transmit_again(&mut fill, index),
-                None => self.transmit_new(&mut fill, room),
+                None => match self.transmit_pair(&mut fill, room) {
+                    Some(step) => step,
+                    None => self.transmit_new(&mut fill, room),
+                },
             };
             match step {
                 Step::Sent(bytes) => fill.budget = fill.budget.saturating_sub(bytes.max(1)),
@@ -440,7 +444,7 @@ impl Connection {
         Some(SendLimit::PeerWindow)
     }
 
-    fn report_sent(&mut self, now: Time, tx: TxId, len: u16, before: u64, kind: SegmentKind) {
+    pub(super) fn report_sent(&mut self, now: Time, tx: TxId, len: u16, before: u64, kind: SegmentKind) {
         let mut event = Sent::new(now, tx, Bytes::from(len));
         event.in_flight_before = Bytes(before);
         event.kind = kind;
@@ -450,7 +454,7 @@ impl Connection {
     }
 
     /// Timers, pacer and the acknowledgement that rode along, once a batch of data is made.
-    fn after_transmit(&mut self, now: Time, batch: &Batch) {
+    pub(super) fn after_transmit(&mut self, now: Time, batch: &Batch) {
         self.refresh_control();
         // Rates are of payload, as windows are.
         self.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
@@ -470,11 +474,11 @@ impl Connection {
 }
 
 /// A batch in the making.
-struct Fill<'a> {
-    now: Time,
-    template: Header,
-    header_len: usize,
-    batch: &'a mut Batch,
+pub(super) struct Fill<'a> {
+    pub(super) now: Time,
+    pub(super) template: Header,
+    pub(super) header_len: usize,
+    pub(super) batch: &'a mut Batch,
     max_segments: usize,
     /// Bytes the pacer still lets go.
     budget: u64,
@@ -482,7 +486,7 @@ struct Fill<'a> {
     plain: bool,
 }
 
-enum Step {
+pub(super) enum Step {
     /// Bytes of payload sent; more may follow.
     Sent(u64),
     /// The batch is complete.
@@ -496,14 +500,14 @@ struct NextSegment {
 }
 
 impl Fill<'_> {
-    fn admits(&mut self, payload: u16, mark: EcnMark) -> bool {
+    pub(super) fn admits(&mut self, payload: u16, mark: EcnMark) -> bool {
         if self.batch.is_empty() {
             self.batch.ecn = mark;
         }
         self.batch.ecn == mark && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {
+    pub(super) fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {
         let plain = flags == self.template.flags;
         if plain && self.plain {
             self.batch.push_like_last(sequence, start, len);

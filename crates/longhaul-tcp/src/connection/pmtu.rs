@@ -73,6 +73,11 @@ struct Before {
 }
 
 impl Pmtu {
+    /// Bytes of the IP and UDP headers in front of a datagram's payload, without options (RFC 791, RFC 8200, RFC 768).
+    pub(super) fn ip_overhead(&self) -> longhaul_units::Bytes {
+        longhaul_units::Bytes(if self.ipv6 { 48 } else { 28 })
+    }
+
     pub(super) fn new(config: &Config, ipv6: bool) -> Self {
         let cost = if ipv6 { 20 } else { 0 };
         let base = config.base_plpmtu.max(512);

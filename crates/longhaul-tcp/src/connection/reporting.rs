@@ -50,6 +50,8 @@ impl Connection {
             unread: Bytes::from(self.rcv.data.unread()),
             unsent: Bytes(self.snd.unsent()),
             options: [agreed.sack, agreed.timestamps, agreed.window_scaling, agreed.ecn, agreed.microseconds],
+            arrival_times: self.arrivals.is_some(),
+            pairs: self.pairs.as_ref().map(|pairs| pairs.info()),
             bytes_acked: stats.bytes_acked,
             bytes_sent: stats.bytes_sent + stats.bytes_retransmitted,
             bytes_retransmitted: stats.bytes_retransmitted,

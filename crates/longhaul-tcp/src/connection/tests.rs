@@ -9,6 +9,8 @@ use longhaul_units::{Span, Time};
 
 use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event, Info, State, Tuple};
 
+mod pairs;
+mod path_memory;
 mod pmtu;
 mod reordering;
 mod reuse;

@@ -48,6 +48,7 @@ enum Domain {
     CookieStamp,
     Bucket,
     Socket,
+    ProbeClock,
 }
 
 impl Keys {
@@ -85,6 +86,11 @@ impl Keys {
     /// The second code, which rides in the timestamp.
     pub(super) fn cookie_stamp(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: u32) -> u32 {
         self.hash(Domain::CookieStamp, (tuple, peer_isn, slot, options)) as u32
+    }
+
+    /// Where the clock begins that a prober is told of, in nanoseconds: up to 36 years, so that it does not wrap.
+    pub(super) fn probe_clock_origin(&self, tuple: &Tuple) -> u64 {
+        self.hash(Domain::ProbeClock, tuple) >> 4
     }
 
     /// One of many buckets, which one nobody outside can tell.

@@ -16,7 +16,9 @@ impl Endpoint {
         let mut slot = self.table.find(&meta.tuple);
         for datagram in datagrams.chunks(meta.stride.max(1)) {
             let Ok((header, offset)) = CheshireCodec::parse(datagram) else {
-                add(&mut self.stats.malformed, 1);
+                if !self.reflect(now, meta, datagram) {
+                    add(&mut self.stats.malformed, 1);
+                }
                 continue;
             };
             let bytes = datagram.get(offset..).unwrap_or_default();

@@ -53,6 +53,23 @@ fn resegmenting_keeps_bytes_flags_and_order() {
     assert_eq!(board.acknowledge(4001, |_, _| {}), 3000);
 }
 
+/// A flipped pair is in sequence order in the ring, and in the order of sending in the list and by transmission.
+#[test]
+fn a_flipped_pair_left_second_first() {
+    let mut board = filled(1, 100);
+    board.begin_burst(Burst::new(Time::ZERO + Span::from_secs(1)));
+    let (first_sent, second_sent) = board.push_flipped(101, 100, 99);
+    let head = board.head_index();
+    assert!(first_sent < second_sent && board.last_tx() == second_sent);
+    let of = |board: &Scoreboard, i| board.get(head + i).map(|r| (r.start, r.len, r.tx, r.is_flipped())).unwrap();
+    assert_eq!(of(&board, 1), (101, 100, second_sent, true));
+    assert_eq!(of(&board, 2), (201, 99, first_sent, false));
+    board.acknowledge(101, |_, _| {});
+    assert_eq!(board.oldest_sent(), Some(head + 2));
+    board.sack(201, 300, |_, _| {});
+    assert_eq!((board.oldest_sent(), board.in_flight()), (Some(head + 1), 100));
+}
+
 /// The slow and obvious scoreboard.
 #[derive(Default)]
 struct Model(Vec<(u64, u64, bool, bool)>);

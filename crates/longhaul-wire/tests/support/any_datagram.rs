@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use longhaul_wire::network::edit_forward;
+use longhaul_wire::probe::{Answer, PROBE_LEN, Probe};
 use longhaul_wire::shim::{self, IpFields};
 use longhaul_wire::{CheshireCodec, Codec};
 
@@ -10,6 +11,7 @@ use longhaul_wire::{CheshireCodec, Codec};
 pub(crate) fn check(datagram: &[u8]) {
     check_codec(datagram);
     check_shim(datagram);
+    check_probe(datagram);
     // The bytes as an IP packet.
     let _ = shim::udp_from_tcp(datagram, &mut vec![0; datagram.len()]);
 }
@@ -41,6 +43,25 @@ fn check_codec(datagram: &[u8]) {
     let (routed, _) = CheshireCodec::parse(&routed).expect("the length is the same");
     let stamps = routed.options.network.and_then(|network| network.forward).map(|forward| forward.stamps);
     assert_eq!(stamps, forward.map(|forward| !forward.stamps));
+}
+
+fn check_probe(datagram: &[u8]) {
+    let (probe, answer) = (Probe::parse(datagram), Answer::parse(datagram));
+    let segment = CheshireCodec::parse(datagram).is_ok();
+    assert!(usize::from(probe.is_some()) + usize::from(answer.is_some()) + usize::from(segment) <= 1);
+    if let Some(probe) = probe {
+        let mut out = datagram.to_vec();
+        probe.emit(&mut out).expect("as long as what was read");
+        assert_eq!((Probe::parse(&out), &out[PROBE_LEN..]), (Some(probe), &datagram[PROBE_LEN..]));
+        assert_eq!(Probe::parse_quoted(&datagram[..PROBE_LEN]), Some(probe));
+        // Its answer is no longer than it.
+        let received = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
+        let answer = Answer { probe, arrived: 0, received, ttl: 0, coalesced: false };
+        assert!(answer.to_bytes().len() <= datagram.len());
+    }
+    if let Some(answer) = answer {
+        assert_eq!(Answer::parse(&answer.to_bytes()), Some(answer));
+    }
 }
 
 fn check_shim(datagram: &[u8]) {

@@ -3,7 +3,21 @@
 //! Whoever drives a [`Method`] polls it until it is done: over sockets (a prober and a reflector that stamps arrivals), or
 //! in virtual time over a modelled link. Trains may overlap and reports may come in any order.
 
+mod options;
+pub mod path_chirp;
+pub mod pathload;
+pub mod pathrate;
+mod statistics;
+mod turns;
+
+mod cap_probe;
+
 use longhaul_units::{Bytes, Rate, Span, Time};
+
+pub use cap_probe::{CapProbeMethod, CapProbeOptions};
+
+pub use options::InvalidOption;
+pub use turns::Limits;
 
 /// Packets that belong together: a pair, a train, a stream or a chirp.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

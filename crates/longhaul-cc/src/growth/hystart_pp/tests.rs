@@ -126,9 +126,28 @@ fn the_limit_an_ack_depends_on_pacing() {
 fn a_finite_threshold_switches_it_off() {
     let mut rounds = Rounds::new();
     rounds.window.ssthresh = 40_000.0;
+    rounds.growth.begin(Reason::Loss, &rounds.path, &rounds.window);
     rounds.round(50_000, 8);
     rounds.round(500_000, 8);
     assert_eq!(rounds.phase(), "slow-start");
     rounds.round(500_000, 8);
     assert_eq!((rounds.step, rounds.window.cwnd), (GrowthStep::Done, 40_000.0));
+}
+
+/// What an earlier connection left may be too high by now: whichever comes first ends the first slow start.
+#[test]
+fn a_threshold_known_before_any_congestion_leaves_it_on() {
+    let begin = |ssthresh: f64| {
+        let mut rounds = Rounds::new();
+        rounds.window.ssthresh = ssthresh;
+        rounds.growth.begin(Reason::NoLoss, &rounds.path, &rounds.window);
+        rounds.round(50_000, 8);
+        rounds
+    };
+    let mut late = begin(1e9);
+    late.round(90_000, 8);
+    assert_eq!(late.phase(), "css");
+    let mut early = begin(40_000.0);
+    early.round(50_000, 10);
+    assert_eq!((early.step, early.window.cwnd), (GrowthStep::Done, 40_000.0));
 }

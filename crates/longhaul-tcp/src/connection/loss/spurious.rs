@@ -73,7 +73,9 @@ impl Connection {
     pub(super) fn digest_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
-        self.widen_reordering();
+        if !self.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right)) {
+            self.widen_reordering();
+        }
         if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {
             undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
         }

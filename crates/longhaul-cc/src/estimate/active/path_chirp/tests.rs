@@ -1,0 +1,153 @@
+use longhaul_units::{Bytes, Span, Time};
+
+use super::super::{Arrived, Method, Next, Train, TrainReport};
+use super::rules::*;
+use super::{PathChirp, PathChirpConfig};
+
+const RULE: ExcursionRule = ExcursionRule { fall: 1.5, least: 5, slope: 1e-4, misordered: 2.0 };
+
+/// Gaps of a second each that carry these rates, with these delays at the packets.
+fn made<const N: usize>(rates: [f64; N], waits: &[f64]) -> Vec<Gap> {
+    rates.iter().zip(waits.windows(2)).map(|(rate, w)| Gap { span: 1.0, rate: *rate, rise: w[1] - w[0] }).collect()
+}
+
+#[test]
+fn gaps_shrink_by_the_factor_and_reach_both_rates() {
+    let packets = chirp((1000.0, 2000.0), Bytes(1000), 1.2);
+    // 1.2^4 > 2: rates 1, 1.2, 1.44, 1.728 and 2.0736 kB/s.
+    let gaps: Vec<f64> = packets.windows(2).map(|p| (p[1].at.as_nanos() - p[0].at.as_nanos()) as f64 * 1e-9).collect();
+    for (gap, rate) in gaps.iter().zip([1.0, 1.2, 1.44, 1.728, 2.0736]) {
+        assert!((gap * rate - 1.0).abs() < 1e-6, "{gaps:?}");
+    }
+    assert_eq!(gaps.len(), 5);
+}
+
+/// Delays 0 3 6 9 12 6 0: from the first packet up to 12, and at the sixth 6 < 12 / 1.5. Five packets: it counts, so its four
+/// gaps with a rise say 10, 20, 30, 40; the fifth falls. Then nothing rises: all others say the last rate, 80.
+#[test]
+fn an_excursion_that_ends_says_its_own_rates() {
+    let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0];
+    let gaps = made(rates, &[0.0, 3.0, 6.0, 9.0, 12.0, 6.0, 0.0, 0.0]);
+    assert_eq!(chirp_estimate(&gaps, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0));
+    let longer = ExcursionRule { least: 6, ..RULE };
+    assert_eq!(chirp_estimate(&gaps, &longer), Some(80.0), "too short to count");
+    // 8 is 12 / 1.5, not less: it goes on to the packet after.
+    let edge = made(rates, &[0.0, 3.0, 6.0, 9.0, 12.0, 8.0, 0.0, 0.0]);
+    assert_eq!(chirp_estimate(&edge, &longer), Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0));
+}
+
+/// It rises from the fourth packet to the end: its gap's rate is the turning point, for all.
+#[test]
+fn an_excursion_that_does_not_end_is_the_turning_point() {
+    let gaps = made([10.0, 20.0, 30.0, 40.0, 50.0, 60.0], &[0.0, 0.0, 0.0, 0.0, 1.0, 3.0, 6.0]);
+    assert_eq!(chirp_estimate(&gaps, &RULE), Some(40.0));
+    let flat = made([10.0, 20.0, 30.0], &[0.0; 4]);
+    assert_eq!(chirp_estimate(&flat, &RULE), Some(30.0), "never: at least the last");
+    assert_eq!(chirp_estimate(&[], &RULE), None);
+    let drifting = made([10.0, 20.0, 30.0], &[0.0, 5e-5, 1e-4, 1.5e-4]);
+    assert_eq!(chirp_estimate(&drifting, &RULE), Some(30.0), "a clock that is 50 ppm fast");
+}
+
+#[test]
+fn longer_gaps_weigh_more() {
+    let mut gaps = made([10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0], &[0.0, 3.0, 6.0, 9.0, 12.0, 6.0, 0.0, 0.0]);
+    gaps[0].span = 4.0;
+    assert_eq!(chirp_estimate(&gaps, &RULE), Some((4.0 * 10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 10.0));
+}
+
+fn packet(sent: u64, arrived: u64, coalesced: bool) -> Option<Arrived> {
+    let at = |millis: u64| Time::ZERO + Span::from_millis(millis);
+    Some(Arrived {
+        sent_at: at(sent),
+        arrived_at: at(arrived),
+        rtt: Span::from_millis(9),
+        size: Bytes(1000),
+        coalesced,
+    })
+}
+
+#[test]
+fn gaps_beside_lost_and_merged_packets_are_joined() {
+    let packets =
+        [packet(0, 500, false), None, packet(200, 700, false), packet(280, 790, true), packet(350, 860, false)];
+    let found = gaps(&packets, &RULE).unwrap();
+    assert_eq!(found.iter().map(|gap| gap.rate.round()).collect::<Vec<_>>(), [10_000.0, 13_333.0]);
+    assert!((found[0].rise).abs() < 1e-12 && (found[1].rise - 0.01).abs() < 1e-12);
+    // Two of five are fewer than half.
+    let few = [packets[0], None, None, packets[3], packets[4]];
+    assert_eq!(gaps(&few, &RULE), None);
+    assert_eq!(gaps(&packets[..1], &RULE), None);
+}
+
+#[test]
+fn an_interrupted_sender_makes_a_chirp_invalid() {
+    let with = |third: u64| gaps(&[packet(0, 0, false), packet(100, 100, false), packet(third, third, false)], &RULE);
+    assert!(with(300).is_some(), "just twice the gap before");
+    assert!(with(301).is_none());
+}
+
+/// A fluid queue before a link of 10 MB/s, half of which others take.
+fn fluid(train: &Train) -> TrainReport {
+    let (mut queue, mut before) = (0.0_f64, 0.0);
+    let packets = train.packets.iter().map(|planned| {
+        let at = planned.at.as_secs_f64();
+        queue = (queue - (at - before) * 5e6).max(0.0) + planned.size.as_f64();
+        before = at;
+        let delay = Span::from_millis(10) + Span::from_secs_f64(queue / 1e7);
+        let sent_at = Time::from_nanos(1_000_000_000) + planned.at;
+        Some(Arrived { sent_at, arrived_at: sent_at + delay, rtt: delay * 2, size: planned.size, coalesced: false })
+    });
+    TrainReport { id: train.id, packets: packets.collect() }
+}
+
+fn run(method: &mut PathChirp, answers: impl Fn(u32) -> bool) -> (Vec<Train>, Time) {
+    let (mut now, mut trains) = (Time::from_nanos(1), Vec::new());
+    loop {
+        match method.poll(now) {
+            Next::Send(train) => {
+                if answers(trains.len() as u32) {
+                    now += train.packets.last().unwrap().at + Span::from_millis(20);
+                    method.on_report(now, &fluid(&train));
+                }
+                trains.push(train);
+            }
+            Next::Wait(until) => now = until,
+            Next::Done => return (trains, now),
+        }
+    }
+}
+
+/// The first rate of a chirp above what is available: at most the factor 1.2 above it.
+#[test]
+fn an_ideal_path_is_found_within_a_step() {
+    let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
+    let (trains, _) = run(&mut method, |_| true);
+    let estimate = method.estimate();
+    let value = estimate.available.unwrap().value.as_bytes_per_sec();
+    assert!(estimate.converged && (5_000_000..=6_000_000).contains(&value), "{estimate:?}");
+    assert_eq!(trains.len(), 25, "five to find the range and twenty that count");
+    // From a fifth to three times: 1.2^15 > 15, so 16 gaps.
+    assert_eq!(trains.last().unwrap().packets.len(), 17);
+}
+
+#[test]
+fn nobody_answers() {
+    let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
+    assert_eq!(run(&mut method, |_| false).0.len(), 10);
+    assert_eq!(method.estimate().available, None);
+    let mut dies = PathChirp::new(PathChirpConfig::default()).unwrap();
+    assert_eq!(run(&mut dies, |n| n < 15).0.len(), 25);
+    assert!(dies.estimate().available.is_some() && !dies.estimate().converged);
+}
+
+#[test]
+fn options_out_of_range_are_named() {
+    let refused = |config: PathChirpConfig| PathChirp::new(config).unwrap_err().option;
+    let config = PathChirpConfig::default();
+    assert_eq!(refused(PathChirpConfig { spread: 1.0, ..config }), "spread");
+    assert_eq!(refused(PathChirpConfig { above: 1.0, ..config }), "above");
+    assert_eq!(
+        refused(PathChirpConfig { excursions: ExcursionRule { fall: 0.5, ..RULE }, ..config }),
+        "excursions.fall"
+    );
+}

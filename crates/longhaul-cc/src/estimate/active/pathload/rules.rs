@@ -1,0 +1,250 @@
+//! Pathload's rules: which delays of a stream count, whether they rise, and what a fleet of streams says of its rate.
+
+use longhaul_units::Span;
+
+use super::super::Arrived;
+use super::super::statistics::median;
+
+/// A value over `high` says that delays rise, one under `low` that they do not; those between and the two ends say nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Band {
+    /// The lower end: 0 to `high`.
+    pub low: f64,
+    /// The upper end: 0 to 1.
+    pub high: f64,
+}
+
+/// The constants of [`stream_trend`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamRule {
+    /// The grey band of [`pct`]: 0.55 with a tenth to both sides, 0.495 to 0.605.
+    pub pct: Band,
+    /// The grey band of [`pdt`]: 0.40 likewise, 0.36 to 0.44.
+    pub pdt: Band,
+    /// Whether PCT is the part of all points (as the tool does) and not of the steps between them (as published, and the
+    /// default).
+    pub pct_over_points: bool,
+    /// Whether the medians of groups are the points (as published, and the default), and not the delays themselves.
+    pub medians: bool,
+    /// Of fewer points nothing is said: 2 to 100, 5.
+    pub least_points: u32,
+    /// The sender was interrupted where a gap is longer than so many planned gaps: 1 to 1000, 2 ...
+    pub split_gaps: f64,
+    /// ... and also longer than the planned gap and so much: 0 to 1 s, 1 ms.
+    pub split_more: Span,
+    /// The receiver was interrupted where packets arrive closer together; the last of them counts: 0 to 10 ms, 1 us.
+    pub least_arrival: Span,
+    /// The least rise, as a part of the stream's length: 0 to 0.01, 1e-3. Less is the drift of clocks, or a slow beat with
+    /// periodic traffic; a rate that is too high by the resolution makes more.
+    pub slope: f64,
+}
+
+impl Default for StreamRule {
+    fn default() -> Self {
+        Self {
+            pct: Band { low: 0.495, high: 0.605 },
+            pdt: Band { low: 0.36, high: 0.44 },
+            pct_over_points: false,
+            medians: true,
+            least_points: 5,
+            split_gaps: 2.0,
+            split_more: Span::from_millis(1),
+            least_arrival: Span::from_micros(1),
+            slope: 1e-3,
+        }
+    }
+}
+
+/// What the delays of a stream do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trend {
+    /// They rise.
+    Increasing,
+    /// They do not.
+    NonIncreasing,
+    /// The two measures disagree, or neither says anything.
+    Ambiguous,
+    /// There are too few of them.
+    Discarded,
+}
+
+/// The longest piece of a stream during which the sender was not interrupted, without what was lost.
+#[must_use]
+pub fn longest_piece(packets: &[Option<Arrived>], gap: Span, rule: &StreamRule) -> Vec<Arrived> {
+    let longest_gap = gap.mul_f64(rule.split_gaps).max(gap + rule.split_more);
+    let (mut best, mut piece): (Vec<Arrived>, Vec<Arrived>) = (Vec::new(), Vec::new());
+    // How many packets were planned since the last that arrived: a lost one widens the gap and does not split.
+    let mut steps = 0_u64;
+    for packet in packets {
+        steps += 1;
+        let Some(packet) = packet else { continue };
+        let allowed = longest_gap + gap * (steps - 1);
+        let splits = piece.last().is_some_and(|last| packet.sent_at.since(last.sent_at) > allowed);
+        if splits {
+            best = longer(best, std::mem::take(&mut piece));
+        }
+        piece.push(*packet);
+        steps = 0;
+    }
+    longer(best, piece)
+}
+
+/// The longer of two; of equals the first.
+fn longer(one: Vec<Arrived>, other: Vec<Arrived>) -> Vec<Arrived> {
+    if other.len() > one.len() { other } else { one }
+}
+
+/// Of packets that arrive closer together than `least` (or at the same time) the last.
+#[must_use]
+pub fn last_of_bursts(piece: &[Arrived], least: Span) -> Vec<Arrived> {
+    let nexts = piece.iter().skip(1).map(Some).chain([None]);
+    let apart = |packet: &Arrived, next: Option<&Arrived>| {
+        next.is_none_or(|next| {
+            let gap = next.arrived_at.since(packet.arrived_at);
+            !gap.is_zero() && gap >= least
+        })
+    };
+    piece.iter().zip(nexts).filter(|(packet, next)| apart(packet, *next)).map(|(packet, _)| *packet).collect()
+}
+
+/// One-way delays in seconds, less that of the first packet.
+#[must_use]
+pub fn relative_delays(piece: &[Arrived]) -> Vec<f64> {
+    let delay = |packet: &Arrived| i128::from(packet.arrived_at.as_nanos()) - i128::from(packet.sent_at.as_nanos());
+    let origin = piece.first().map_or(0, delay);
+    piece.iter().map(|packet| (delay(packet) - origin) as f64 * 1e-9).collect()
+}
+
+/// The medians of as many groups as they have members: what is left over goes to the last. The delays themselves where
+/// there would be fewer than `least` groups.
+#[must_use]
+pub fn group_medians(delays: &[f64], least: usize) -> Vec<f64> {
+    let groups = delays.len().isqrt();
+    if groups < least.max(1) {
+        return delays.to_vec();
+    }
+    let size = delays.len() / groups;
+    let group = |n: usize| {
+        let end = if n + 1 == groups { delays.len() } else { (n + 1) * size };
+        delays.get(n * size..end).and_then(median)
+    };
+    (0..groups).filter_map(group).collect()
+}
+
+/// Pairwise comparison: the part of the steps (or of the points, with `over_points`) that go up; 0 to 1.
+#[must_use]
+pub fn pct(points: &[f64], over_points: bool) -> f64 {
+    let up = points.windows(2).filter(|pair| matches!(pair, [before, after] if after > before)).count();
+    let all = if over_points { points.len() } else { points.len().saturating_sub(1) };
+    if all == 0 { 0.0 } else { up as f64 / all as f64 }
+}
+
+/// Pairwise difference: the way from the first point to the last over the way that the points take; -1 to 1, and 0 where
+/// they stand still.
+#[must_use]
+pub fn pdt(points: &[f64]) -> f64 {
+    let way: f64 =
+        points.windows(2).map(|pair| if let [before, after] = pair { (after - before).abs() } else { 0.0 }).sum();
+    match (points.first(), points.last()) {
+        (Some(first), Some(last)) if way > 0.0 => (last - first) / way,
+        _ => 0.0,
+    }
+}
+
+/// What PCT and PDT say together: what one says unless the other contradicts it.
+#[must_use]
+pub fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
+    let side = |value: f64, band: Band| i8::from(value > band.high) - i8::from(value < band.low);
+    match side(pct, rule.pct) + side(pdt, rule.pdt) {
+        1.. => Trend::Increasing,
+        ..=-1 => Trend::NonIncreasing,
+        0 => Trend::Ambiguous,
+    }
+}
+
+/// The trend of a stream whose packets were planned `gap` apart.
+#[must_use]
+pub fn stream_trend(packets: &[Option<Arrived>], gap: Span, rule: &StreamRule) -> Trend {
+    let piece = last_of_bursts(&longest_piece(packets, gap, rule), rule.least_arrival);
+    let delays = relative_delays(&piece);
+    let least = rule.least_points as usize;
+    if delays.len() < least {
+        return Trend::Discarded;
+    }
+    let points = if rule.medians { group_medians(&delays, least) } else { delays };
+    let rise = points.last().zip(points.first()).map_or(0.0, |(last, first)| last - first);
+    let lasted = piece.last().zip(piece.first()).map_or(Span::ZERO, |(last, first)| last.sent_at.since(first.sent_at));
+    if rise > 0.0 && rise < rule.slope * lasted.as_secs_f64() {
+        return Trend::NonIncreasing;
+    }
+    judge(pct(&points, rule.pct_over_points), pdt(&points), rule)
+}
+
+/// The constants of [`fleet_verdict`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FleetRule {
+    /// The part of the usable streams that decides: 0.5 to 1, 0.6 (the tool's; 0.7 was published).
+    pub agree: f64,
+    /// The least part of all streams that must be usable: 0 to 1, 0.5.
+    pub usable: f64,
+    /// A loss over this is medium: 0 to `high_loss`, 0.03.
+    pub medium_loss: f64,
+    /// A loss over this is high, and one such stream decides: 0 to 1, 0.15.
+    pub high_loss: f64,
+    /// So many streams with a medium loss decide: 1 to 100, 3.
+    pub medium_streams: u32,
+}
+
+impl Default for FleetRule {
+    fn default() -> Self {
+        Self { agree: 0.6, usable: 0.5, medium_loss: 0.03, high_loss: 0.15, medium_streams: 3 }
+    }
+}
+
+/// What a stream tells its fleet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stream {
+    /// Its delays.
+    pub trend: Trend,
+    /// The part of its packets that was lost, 0 to 1. A stream of which nothing arrived has lost 0: who knows why.
+    pub loss: f64,
+}
+
+/// Where the rate of a fleet lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Above what is available.
+    Above,
+    /// Below.
+    Below,
+    /// At times above, at times below.
+    Grey,
+    /// Too few streams were usable.
+    Again,
+}
+
+/// Whether losses alone show that the rate is too high.
+#[must_use]
+pub fn loses(streams: &[Stream], rule: &FleetRule) -> bool {
+    let medium = streams.iter().filter(|stream| stream.loss > rule.medium_loss).count();
+    streams.iter().any(|stream| stream.loss > rule.high_loss) || medium >= rule.medium_streams as usize
+}
+
+/// What a whole fleet says.
+#[must_use]
+pub fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> Verdict {
+    if loses(streams, rule) {
+        return Verdict::Above;
+    }
+    let with = |trend: Trend| streams.iter().filter(|stream| stream.trend == trend).count() as f64;
+    let usable = streams.len() as f64 - with(Trend::Discarded);
+    if usable < rule.usable * streams.len() as f64 || usable == 0.0 {
+        Verdict::Again
+    } else if with(Trend::Increasing) >= rule.agree * usable {
+        Verdict::Above
+    } else if with(Trend::NonIncreasing) >= rule.agree * usable {
+        Verdict::Below
+    } else {
+        Verdict::Grey
+    }
+}

@@ -1,0 +1,231 @@
+//! One train at a time: what Pathrate, Pathload and pathChirp share of a session.
+
+use longhaul_units::{Span, Time};
+
+use super::options::{Checks, InvalidOption};
+use super::{Arrived, Next, Planned, Train, TrainReport};
+
+/// When a session gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long after its last packet a train's report is waited for: 1 ms to 10 min, 5 s. Then all of it is lost.
+    pub patience: Span,
+    /// So many trains in succession of which nothing arrives end the session: 1 to 1000, 10.
+    pub unanswered: u32,
+    /// The session's whole time: 1 s to a day, 10 min. Then it ends with what is known.
+    pub time: Span,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { patience: Span::from_secs(5), unanswered: 10, time: Span::from_secs(600) }
+    }
+}
+
+impl Limits {
+    pub(super) fn check(self, checks: Checks) -> Result<(), InvalidOption> {
+        checks.within("patience", self.patience.as_secs_f64(), (0.001, 600.0))?;
+        checks.within("unanswered", f64::from(self.unanswered), (1.0, 1000.0))?;
+        checks.within("time", self.time.as_secs_f64(), (1.0, 86_400.0))
+    }
+}
+
+/// A train that a session wants, and how long the path rests after its last packet.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) packets: Vec<Planned>,
+    pub(super) rest: Span,
+}
+
+/// What a method decides, one train after the other.
+pub(super) trait Session {
+    /// The next train; `None` ends the session. Called again only after [`Session::learn`].
+    fn plan(&mut self) -> Option<Plan>;
+
+    /// What became of the last train: as many packets as were planned.
+    fn learn(&mut self, packets: &[Option<Arrived>]);
+
+    /// The session ends before its time: from now on only the estimate is asked for.
+    fn stop(&mut self);
+}
+
+/// Sends the trains of a [`Session`] one by one and ends it when nobody answers or time is up.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    limits: Limits,
+    next_id: u32,
+    out: Option<Out>,
+    ready_at: Time,
+    ends_at: Option<Time>,
+    unanswered: u32,
+    finished: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    id: u32,
+    packets: usize,
+    until: Time,
+}
+
+impl Turns {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, next_id: 0, out: None, ready_at: Time::ZERO, ends_at: None, unanswered: 0, finished: false }
+    }
+
+    /// See [`super::Method::poll`].
+    pub(super) fn poll(&mut self, now: Time, session: &mut impl Session) -> Next {
+        let ends_at = *self.ends_at.get_or_insert(now + self.limits.time);
+        if !self.finished && now >= ends_at {
+            self.finish(session);
+        }
+        if let Some(out) = self.out.filter(|out| now >= out.until) {
+            self.settle(&vec![None; out.packets], session);
+        }
+        if self.finished {
+            return Next::Done;
+        }
+        if let Some(out) = self.out {
+            return Next::Wait(out.until.min(ends_at));
+        }
+        if now < self.ready_at {
+            return Next::Wait(self.ready_at.min(ends_at));
+        }
+        match session.plan() {
+            Some(plan) => Next::Send(self.send(now, plan)),
+            None => {
+                self.finished = true;
+                Next::Done
+            }
+        }
+    }
+
+    fn send(&mut self, now: Time, plan: Plan) -> Train {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        let last = now + plan.packets.last().map_or(Span::ZERO, |packet| packet.at);
+        self.ready_at = last + plan.rest;
+        self.out = Some(Out { id, packets: plan.packets.len(), until: last + self.limits.patience });
+        Train { id, packets: plan.packets }
+    }
+
+    /// See [`super::Method::on_report`].
+    pub(super) fn on_report(&mut self, report: &TrainReport, session: &mut impl Session) {
+        let Some(out) = self.out.filter(|out| out.id == report.id && !self.finished) else { return };
+        let mut packets = report.packets.clone();
+        packets.resize(out.packets, None);
+        self.settle(&packets, session);
+    }
+
+    fn settle(&mut self, packets: &[Option<Arrived>], session: &mut impl Session) {
+        self.out = None;
+        if self.finished {
+            return;
+        }
+        session.learn(packets);
+        let answered = packets.iter().any(Option::is_some);
+        self.unanswered = if answered { 0 } else { self.unanswered.saturating_add(1) };
+        if self.unanswered >= self.limits.unanswered {
+            self.finish(session);
+        }
+    }
+
+    fn finish(&mut self, session: &mut impl Session) {
+        self.finished = true;
+        session.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_units::Bytes;
+
+    use super::*;
+
+    /// Wants pairs for ever and keeps what it was told.
+    #[derive(Default)]
+    struct Pairs {
+        learnt: Vec<usize>,
+        stopped: bool,
+    }
+
+    impl Session for Pairs {
+        fn plan(&mut self) -> Option<Plan> {
+            let packets = Train::regular(0, 2, Bytes(100), Span::from_millis(2)).packets;
+            Some(Plan { packets, rest: Span::from_millis(10) })
+        }
+
+        fn learn(&mut self, packets: &[Option<Arrived>]) {
+            self.learnt.push(packets.iter().flatten().count());
+        }
+
+        fn stop(&mut self) {
+            self.stopped = true;
+        }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    fn arrived() -> Option<Arrived> {
+        Some(Arrived {
+            sent_at: at(0),
+            arrived_at: at(5),
+            rtt: Span::from_millis(9),
+            size: Bytes(100),
+            coalesced: false,
+        })
+    }
+
+    #[test]
+    fn a_train_leaves_when_the_last_is_answered_and_the_path_has_rested() {
+        let (mut turns, mut pairs) = (Turns::new(Limits::default()), Pairs::default());
+        let Next::Send(first) = turns.poll(at(0), &mut pairs) else { panic!("nothing to wait for") };
+        assert_eq!(turns.poll(at(1), &mut pairs), Next::Wait(at(5002)), "patience of five seconds");
+        turns.on_report(&TrainReport { id: first.id + 1, packets: vec![arrived(); 2] }, &mut pairs);
+        assert!(pairs.learnt.is_empty(), "another's number");
+        turns.on_report(&TrainReport { id: first.id, packets: vec![arrived(); 2] }, &mut pairs);
+        assert_eq!(turns.poll(at(4), &mut pairs), Next::Wait(at(12)), "ten milliseconds after the last packet");
+        let Next::Send(second) = turns.poll(at(12), &mut pairs) else { panic!("it has rested") };
+        assert_ne!(first.id, second.id);
+        turns.on_report(&TrainReport { id: first.id, packets: vec![arrived(); 2] }, &mut pairs);
+        assert_eq!(pairs.learnt, [2], "a second report of the first is ignored");
+    }
+
+    #[test]
+    fn a_report_of_the_wrong_length_is_cut_and_filled() {
+        let (mut turns, mut pairs) = (Turns::new(Limits::default()), Pairs::default());
+        for (id, packets) in [(0, vec![arrived(); 7]), (1, vec![arrived(); 1])] {
+            assert!(matches!(turns.poll(at(100 * u64::from(id)), &mut pairs), Next::Send(_)));
+            turns.on_report(&TrainReport { id, packets }, &mut pairs);
+        }
+        assert_eq!(pairs.learnt, [2, 1]);
+    }
+
+    #[test]
+    fn a_path_without_answers_ends_it_after_ten_trains() {
+        let (mut turns, mut pairs) = (Turns::new(Limits::default()), Pairs::default());
+        let (mut now, mut sent) = (at(0), 0);
+        loop {
+            match turns.poll(now, &mut pairs) {
+                Next::Send(_) => sent += 1,
+                Next::Wait(until) => now = until,
+                Next::Done => break,
+            }
+        }
+        assert_eq!((sent, pairs.stopped), (10, true));
+        assert_eq!(turns.poll(now, &mut pairs), Next::Done);
+    }
+
+    #[test]
+    fn it_ends_when_its_time_is_up() {
+        let limits = Limits { time: Span::from_secs(1), ..Limits::default() };
+        let (mut turns, mut pairs) = (Turns::new(limits), Pairs::default());
+        assert!(matches!(turns.poll(at(0), &mut pairs), Next::Send(_)));
+        assert_eq!(turns.poll(at(1), &mut pairs), Next::Wait(at(1000)), "its end comes before the patience's");
+        assert_eq!(turns.poll(at(1000), &mut pairs), Next::Done);
+        turns.on_report(&TrainReport { id: 0, packets: vec![arrived(); 2] }, &mut pairs);
+        assert!(pairs.learnt.is_empty() && pairs.stopped);
+    }
+}

@@ -1,0 +1,178 @@
+//! TCPProbe: CapProbe on the segments of a connection, while it transfers what it has to.
+
+use longhaul_units::{Rate, Span, Time};
+
+use super::active::RateRange;
+use super::cap_probe::{CapProbe, CapProbeConfig};
+use super::packet_pair::PairSample;
+
+/// What a [`TcpProbe`] goes by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpProbeConfig {
+    /// The least time between two pairs.
+    pub gap: Span,
+    /// What it asks of pairs.
+    pub pairs: CapProbeConfig,
+    /// By how much a new estimate must exceed the last converged one to count as a rise of the capacity: 0.25 is a quarter.
+    pub rise: f64,
+}
+
+impl Default for TcpProbeConfig {
+    /// 10 ms between pairs, CapProbe's own demands, a quarter.
+    fn default() -> Self {
+        Self { gap: Span::from_millis(10), pairs: CapProbeConfig::default(), rise: 0.25 }
+    }
+}
+
+/// The capacity of the narrow link from pairs of data segments that were sent in flipped order (Gerla et al., PFLDnet 2006,
+/// section 2.3): whoever sends them asks [`may_send`](Self::may_send), and tells of each pair what became of it.
+///
+/// Rates are of IP packets where the samples' bytes are. Allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TcpProbe {
+    config: TcpProbeConfig,
+    filter: CapProbe,
+    next_at: Time,
+    /// The last estimate that had converged.
+    settled: Option<Rate>,
+    rises: u32,
+}
+
+impl TcpProbe {
+    /// Without samples.
+    #[must_use]
+    pub const fn new(config: TcpProbeConfig) -> Self {
+        Self { config, filter: CapProbe::new(config.pairs), next_at: Time::ZERO, settled: None, rises: 0 }
+    }
+
+    /// Whether another pair may leave at `now`. That only one is on its way at a time is the sender's to see to.
+    #[must_use]
+    pub fn may_send(&self, now: Time) -> bool {
+        now >= self.next_at
+    }
+
+    /// A pair leaves.
+    pub fn on_sent(&mut self, now: Time) {
+        self.next_at = now + self.config.gap;
+    }
+
+    /// A pair was measured. Absurd samples are ignored.
+    pub fn on_pair(&mut self, sample: &PairSample, now: Time) {
+        if !self.filter.on_pair(sample, now) {
+            return;
+        }
+        let Some(estimate) = self.filter.estimate().filter(|estimate| estimate.converged) else { return };
+        let rate = estimate.rate.value;
+        if self.settled.is_some_and(|settled| rate > settled.mul_f64(1.0 + self.config.rise)) {
+            self.rises = self.rises.saturating_add(1);
+        }
+        self.settled = Some(rate);
+    }
+
+    /// The rate of the narrow link as of the best pair so far, converged or not; `None` before the first.
+    #[must_use]
+    pub fn capacity(&self) -> Option<Rate> {
+        self.range().map(|range| range.value)
+    }
+
+    /// The same with what it may be wrong by.
+    #[must_use]
+    pub fn range(&self) -> Option<RateRange> {
+        self.filter.estimate().map(|estimate| estimate.rate)
+    }
+
+    /// Whether the best pair met CapProbe's test: no packet of it waited longer than the best ever did.
+    #[must_use]
+    pub fn converged(&self) -> bool {
+        self.filter.estimate().is_some_and(|estimate| estimate.converged)
+    }
+
+    /// How often the capacity rose from one converged estimate to another. A sender may then look for the new rate as fast as
+    /// at the beginning.
+    #[must_use]
+    pub const fn rises(&self) -> u32 {
+        self.rises
+    }
+}
+
+impl Default for TcpProbe {
+    fn default() -> Self {
+        Self::new(TcpProbeConfig::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_units::Bytes;
+
+    /// A pair of 1500 bytes at `mbit` Mb/s that waits `queued` us in front of the narrow link.
+    fn pair(mbit: u64, queued: u64) -> PairSample {
+        let gap = Rate::from_bits_per_sec(mbit * 1_000_000).time_for(Bytes(1500));
+        let first = Span::from_millis(133) + Span::from_micros(queued);
+        PairSample {
+            first_delay: first,
+            second_delay: first + gap,
+            dispersion: gap,
+            bytes: Bytes(1500),
+            coalesced: false,
+        }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn pairs_keep_their_distance() {
+        let mut probe = TcpProbe::default();
+        assert!(probe.may_send(at(0)));
+        probe.on_sent(at(0));
+        assert!(!probe.may_send(at(9)) && probe.may_send(at(10)));
+    }
+
+    /// Pairs that others got between, or that caught up behind a queue, have waited: the best one stands.
+    #[test]
+    fn the_pair_that_waited_least_tells_the_capacity() {
+        let mut probe = TcpProbe::default();
+        for i in 0..60 {
+            let mut sample = pair(80, 200 + 37 * (i % 7));
+            sample.dispersion = if i % 2 == 0 { sample.dispersion * 3 } else { sample.dispersion / 2 };
+            probe.on_pair(&sample, at(133 * i));
+            if i == 30 {
+                probe.on_pair(&pair(80, 0), at(133 * i));
+            }
+        }
+        assert_eq!(probe.capacity().map(Rate::as_bits_per_sec), Some(80_000_000));
+        assert!(probe.converged());
+    }
+
+    /// Once the pairs of the slower route are forgotten, the faster one's is a rise; before it nothing is.
+    #[test]
+    fn a_faster_route_is_a_rise() {
+        let mut probe = TcpProbe::default();
+        let mut now = 0;
+        for mbit in [20, 80] {
+            for _ in 0..2000 {
+                now += 133;
+                probe.on_pair(&pair(mbit, 0), at(now));
+            }
+        }
+        assert_eq!(probe.capacity().map(Rate::as_bits_per_sec), Some(80_000_000));
+        assert_eq!(probe.rises(), 1);
+    }
+
+    #[test]
+    fn absurd_pairs_change_nothing() {
+        let mut probe = TcpProbe::default();
+        for absurd in [
+            PairSample { dispersion: Span::ZERO, ..pair(80, 0) },
+            PairSample { coalesced: true, ..pair(80, 0) },
+            PairSample { bytes: Bytes::ZERO, ..pair(80, 0) },
+        ] {
+            probe.on_pair(&absurd, at(1));
+        }
+        assert_eq!(probe, TcpProbe::default());
+        assert!(size_of::<TcpProbe>() <= 304, "{}", size_of::<TcpProbe>());
+    }
+}

@@ -1,0 +1,97 @@
+//! What a connection takes from earlier ones to its host, and what it leaves (RFC 9040, section 6).
+
+use std::net::IpAddr;
+
+use longhaul_cc::SendLimit;
+use longhaul_units::{Bytes, Span, Time};
+
+use super::loss::Phase;
+use super::timers::Timer;
+use super::{Connection, build_params};
+use crate::endpoint::PathMetrics;
+use crate::state::State;
+
+/// For so many round trips the window must have been the limit before its threshold says something of the path. RFC
+/// 9040, section 8, wants long connections only. Thirteen doublings lead from the initial window to 81,920 segments, so
+/// that no first slow start lasts as long.
+const LONG: u64 = 16;
+/// So many samples of the round trip make it worth keeping: each counts an eighth (RFC 6298), so that the first one,
+/// which replaced nothing, then has a third of the weight.
+const ENOUGH_SAMPLES: u32 = 8;
+
+/// The window and its pace, as `limited` counts them.
+const WINDOW: [usize; 2] = [SendLimit::Cwnd as usize, SendLimit::Pacing as usize];
+/// And for so many times as long as all else together.
+const MOST: u64 = 3;
+
+impl Connection {
+    /// Begins with what is known of the path to `remote`; to be called before the first segment leaves.
+    pub(crate) fn recall(&mut self, now: Time, remote: IpAddr) {
+        let Some(cache) = &self.config.path_cache else { return };
+        let Some(known) = cache.find(now, remote, &self.config.congestion.name()) else { return };
+        if known.ssthresh.is_some() {
+            let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
+            params.initial_ssthresh = known.ssthresh;
+            self.controller = self.config.congestion.build(&params);
+            self.control = self.controller.control();
+        }
+        if let Some(srtt) = known.srtt {
+            self.rtt.expect(srtt, known.rttvar);
+            self.timers.arm(Timer::Rto, now + self.rtt.rto());
+        }
+    }
+
+    /// Whether nothing that is still to come can tell anything of the path: all that was sent is acknowledged, the FIN
+    /// included, or the connection has failed.
+    pub(crate) fn has_seen_its_path(&self) -> bool {
+        self.snd.fin_acknowledged() || matches!(self.state, State::TimeWait | State::Closed)
+    }
+
+    /// What it leaves for later connections to its host.
+    pub(crate) fn path_metrics(&self) -> PathMetrics {
+        let mut metrics = PathMetrics::default();
+        if self.is_about_its_window() {
+            let now = self.settled_ssthresh().filter(|_| is_window(self.limit));
+            metrics.ssthresh = now.or(self.kept_ssthresh);
+        }
+        // While the timer backs off, nobody knows how long the round trip is now.
+        if self.rtt.samples() >= ENOUGH_SAMPLES && self.rtt.backoff() == 0 {
+            (metrics.srtt, metrics.rttvar) = (self.rtt.srtt(), self.rtt.rttvar());
+        }
+        metrics
+    }
+
+    /// Something else than the window is about to become the limit: what is lost from then on meets the connection with
+    /// less in flight, as at its end, and lowers the threshold below what the path carries.
+    pub(super) fn keep_ssthresh(&mut self, next: SendLimit) {
+        if self.config.path_cache.is_some() && is_window(self.limit) && !is_window(next) {
+            self.kept_ssthresh = self.settled_ssthresh().or(self.kept_ssthresh);
+        }
+    }
+
+    /// The threshold in congestion avoidance: slow start, and recovery, have yet to show what the path carries. A window
+    /// that has doubled beyond it has shown that it was low.
+    fn settled_ssthresh(&self) -> Option<Bytes> {
+        let cwnd = self.control.cwnd;
+        let ssthresh = self.controller.snapshot().ssthresh.filter(|ssthresh| *ssthresh <= cwnd)?;
+        matches!(self.loss.phase, Phase::Open).then(|| ssthresh.max(cwnd / 2))
+    }
+
+    /// Whether the window, or its pace, was the limit for long, and for most of the time: what a connection that sends
+    /// by fits and starts loses meets it with little in flight.
+    fn is_about_its_window(&self) -> bool {
+        let mut limited = self.stats.limited;
+        if let Some(runs) = limited.get_mut(self.limit as usize).filter(|_| self.state.is_synchronized()) {
+            *runs += self.now - self.limit_since;
+        }
+        let (mut window, mut others) = (Span::ZERO, Span::ZERO);
+        for (limit, span) in limited.into_iter().enumerate() {
+            *(if WINDOW.contains(&limit) { &mut window } else { &mut others }) += span;
+        }
+        self.rtt.srtt().is_some_and(|srtt| window >= srtt * LONG) && window >= others * MOST
+    }
+}
+
+fn is_window(limit: SendLimit) -> bool {
+    WINDOW.contains(&(limit as usize))
+}

@@ -1,0 +1,219 @@
+//! What connections leave for later ones, and begin with (RFC 9040, section 6).
+
+use longhaul_units::Bytes;
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
+
+use super::*;
+use crate::{PathCache, PathMetrics};
+
+const LAW: &str = "new-reno";
+
+fn remembering(cache: &PathCache) -> Config {
+    Config { congestion: LAW.parse().unwrap(), path_cache: Some(cache.clone()), ..Config::default() }
+}
+
+fn find(net: &Net, cache: &PathCache, end: usize) -> Option<PathMetrics> {
+    cache.find(net.now, Net::tuple(end).remote.ip(), LAW)
+}
+
+/// A net with a round trip of 20 ms that loses the data segments of these numbers; and end 0's memory after a transfer
+/// of so many bytes from there.
+fn after(bytes: usize, lost: &'static [u64]) -> (Net, PathCache, Info) {
+    let mut net = Net::new(Span::from_millis(10));
+    let mut data = 0;
+    net.lose = Box::new(move |_, from, datagram| {
+        let is_data = from == 0 && datagram.len() > 1000;
+        data += u64::from(is_data);
+        is_data && lost.contains(&data)
+    });
+    let cache = PathCache::default();
+    let ids = net.connect(remembering(&cache));
+    let info = net.transfer(ids, bytes, Span::from_secs(30));
+    assert_eq!(info.recoveries, lost.len() as u64);
+    (net, cache, info)
+}
+
+#[test]
+fn a_long_connection_leaves_its_threshold_and_the_next_begins_with_it() {
+    let (mut net, cache, info) = after(3_000_000, &[200]);
+    let left = find(&net, &cache, 1).expect("an entry");
+    let ssthresh = info.ssthresh.expect("there was a loss");
+    assert_eq!(left.ssthresh, Some(ssthresh.max(info.cwnd / 2)));
+    assert_eq!((left.srtt, left.rttvar), (info.srtt, info.rttvar));
+    // The peer, which sent nothing, has learnt no threshold.
+    assert_eq!(find(&net, &cache, 0).and_then(|metrics| metrics.ssthresh), None);
+    net.ends = Net::new(Span::ZERO).ends;
+    let (a, _) = net.connect(remembering(&cache));
+    let next = net.ends[0].connection(a).unwrap().info(net.now);
+    assert_eq!((next.ssthresh, next.phase), (left.ssthresh, "slow-start"));
+    assert!(next.cwnd <= Bytes(14_600), "the initial window stays: {}", next.cwnd);
+    assert_eq!(next.srtt, Some(Span::from_millis(20)), "its own, not what was known");
+}
+
+/// Five segments before the end, when the window was no limit any more, a loss halves what was left in flight.
+#[test]
+fn a_loss_at_the_end_is_not_about_the_path() {
+    let (net, cache, info) = after(3_000_000, &[200]);
+    let left = find(&net, &cache, 1).and_then(|metrics| metrics.ssthresh);
+    let last = info.data_segments_out - 5;
+    let (net, cache, info) = after(3_000_000, Box::leak(Box::new([200, last])));
+    assert!(info.ssthresh < left, "{:?}, {left:?}", info.ssthresh);
+    assert_eq!(find(&net, &cache, 1).and_then(|metrics| metrics.ssthresh), left);
+}
+
+/// RFC 9040, section 8: with a loss after some segments a short connection has a threshold, and it says nothing.
+#[test]
+fn a_short_connection_leaves_no_threshold() {
+    let (net, cache, info) = after(400_000, &[40]);
+    assert!(info.ssthresh.is_some());
+    let left = find(&net, &cache, 1).expect("samples of the round trip");
+    assert_eq!((left.ssthresh, left.srtt), (None, info.srtt));
+}
+
+/// Nor one that lasts and sends little, after a loss that met it with two segments in flight.
+#[test]
+fn a_long_connection_that_sends_little_leaves_no_threshold() {
+    let mut net = Net::new(Span::from_millis(10));
+    let mut data = 0;
+    net.lose = Box::new(move |_, from, datagram| {
+        let is_data = from == 0 && datagram.len() > 1000;
+        data += u64::from(is_data);
+        is_data && data == 9
+    });
+    let cache = PathCache::default();
+    let (a, b) = net.connect(remembering(&cache));
+    for turn in 1..=100 {
+        net.ends[0].drive(net.now, a, |c| c.write(&[7; 6_000]));
+        net.run_until(Span::from_secs(10), |net| {
+            net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
+            net.ends[0].connection(a).unwrap().info(net.now).bytes_acked == turn * 6_000
+        });
+    }
+    let info = net.transfer((a, b), 0, Span::from_secs(10));
+    assert!(info.ssthresh.is_some_and(|ssthresh| ssthresh < Bytes(10_000)), "{:?}", info.ssthresh);
+    assert!(info.age > Span::from_millis(20) * 100);
+    assert_eq!(find(&net, &cache, 1).expect("samples").ssthresh, None);
+}
+
+/// Without a loss there is no threshold to leave, and the one before it stays.
+#[test]
+fn a_connection_without_a_threshold_leaves_none() {
+    let (net, cache, info) = after(3_000_000, &[]);
+    assert_eq!(info.ssthresh, None);
+    assert_eq!(find(&net, &cache, 1).expect("samples").ssthresh, None);
+}
+
+#[test]
+fn a_handshake_leaves_nothing_and_neither_does_its_failure() {
+    let cache = PathCache::default();
+    let mut net = Net::new(Span::from_millis(10));
+    let (a, _) = net.connect(remembering(&cache));
+    net.ends[0].drive(net.now, a, crate::Connection::abort);
+    net.pump();
+    assert!(cache.is_empty());
+    net.lose = Box::new(|_, _, _| true);
+    let config = Config { syn_retries: 1, ..remembering(&cache) };
+    let id = net.ends[0].connect(net.now, Net::tuple(1), Arc::new(config)).unwrap();
+    net.run_until(Span::from_secs(30), |net| net.ends[0].connection(id).is_none_or(crate::Connection::is_drained));
+    assert!(cache.is_empty());
+}
+
+/// A path that has gone dead shows a threshold and a timer that are about its death.
+#[test]
+fn a_connection_that_timed_out_leaves_nothing() {
+    let cache = PathCache::default();
+    let mut net = Net::new(Span::from_millis(10));
+    let mut data = 0;
+    net.lose = Box::new(move |_, from, datagram| {
+        data += u64::from(from == 0 && datagram.len() > 1000);
+        data >= 2000
+    });
+    let config = Config { user_timeout: Some(Span::from_secs(20)), ..remembering(&cache) };
+    let (a, b) = net.connect(config);
+    net.run_until(Span::from_secs(60), |net| {
+        net.ends[0].drive(net.now, a, |c| while c.write(&[7; 64 << 10]).is_ok_and(|n| n > 0) {});
+        net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
+        net.pump();
+        net.ends[0].connection(a).unwrap().error().is_some()
+    });
+    assert_eq!(find(&net, &cache, 1), None);
+}
+
+/// Whoever accepts looks it up as well, with a cookie too.
+#[test]
+fn an_accepted_connection_begins_with_what_is_known_of_its_peer() {
+    for always_cookies in [false, true] {
+        let cache = PathCache::default();
+        let known = PathMetrics { ssthresh: Some(Bytes(77_000)), ..PathMetrics::default() };
+        cache.learn(Time::ZERO, Net::tuple(0).remote.ip(), LAW, &known);
+        let mut net = Net::new(Span::from_millis(10));
+        let mut endpoint = EndpointConfig::new([2; 32]);
+        endpoint.always_cookies = always_cookies;
+        net.ends[1] = Endpoint::new(endpoint, Time::ZERO);
+        let (a, b) = net.connect(remembering(&cache));
+        assert_eq!(net.ends[1].stats().cookies_accepted, u64::from(always_cookies));
+        let info = |end: usize, id| net.ends[end].connection(id).unwrap().info(net.now);
+        assert_eq!((info(1, b).ssthresh, info(0, a).ssthresh), (known.ssthresh, None));
+    }
+}
+
+/// Neither memory nor age is in a stranger's hands.
+#[test]
+fn forged_syns_leave_nothing() {
+    let cache = PathCache::default();
+    let mut endpoint = Endpoint::new(EndpointConfig::new([3; 32]), Time::ZERO);
+    endpoint.listen(Arc::new(remembering(&cache)));
+    let syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
+    let mut datagram = vec![0; 60];
+    let len = CheshireCodec::emit(&syn, &mut datagram).unwrap();
+    let mut now = Time::ZERO;
+    for last in 0..=255 {
+        let remote = SocketAddr::from(([192, 0, 2, last], 4000));
+        endpoint.handle_datagram(now, &DatagramMeta::new(remote, len), &datagram[..len], None);
+    }
+    while endpoint.poll_transmit(now, &mut Batch::default(), 64).is_some() {}
+    assert_eq!(endpoint.len(), 256);
+    // Until the last of them is given up.
+    while let Some(next) = endpoint.poll_timeout().filter(|_| !endpoint.is_empty()) {
+        now = now.max(next);
+        endpoint.handle_timeout(now);
+        while endpoint.poll_transmit(now, &mut Batch::default(), 64).is_some() {}
+    }
+    assert_eq!((endpoint.len(), cache.len()), (0, 0));
+}
+
+/// RFC 6298, section 2.1, asks for a second; a path whose round trip is longer would get every SYN twice.
+#[test]
+fn the_first_syn_waits_for_a_round_trip_that_is_known_to_be_long() {
+    for (srtt, rttvar, first) in [(20, 5, 1000), (1500, 200, 2300), (30_000, 0, 3000)] {
+        let cache = PathCache::default();
+        let mut known = PathMetrics { srtt: Some(Span::from_millis(srtt)), ..PathMetrics::default() };
+        known.rttvar = Span::from_millis(rttvar);
+        cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), LAW, &known);
+        let mut net = Net::new(Span::from_millis(10));
+        net.lose = Box::new(|_, _, _| true);
+        net.ends[0].connect(net.now, Net::tuple(1), Arc::new(remembering(&cache))).unwrap();
+        net.run_until(Span::from_secs(10), |net| net.sent == 2);
+        assert_eq!(net.now, Time::ZERO + Span::from_millis(first), "{srtt} ms");
+    }
+}
+
+/// Controllers without a threshold have no use for one, and leave none.
+#[test]
+fn whole_controllers_ignore_it() {
+    for name in ["bbr", "bbr1", "copa"] {
+        let cache = PathCache::default();
+        let known = PathMetrics { ssthresh: Some(Bytes(20_000)), ..PathMetrics::default() };
+        cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), name, &known);
+        let afresh = PathCache::default();
+        let [with, without] = [&cache, &afresh].map(|cache| {
+            let mut net = Net::new(Span::from_millis(10));
+            let config = Config { congestion: name.parse().unwrap(), ..remembering(cache) };
+            let ids = net.connect(config);
+            net.transfer(ids, 500_000, Span::from_secs(30))
+        });
+        assert_eq!((with.cwnd, with.age, with.ssthresh), (without.cwnd, without.age, None), "{name}");
+        let left = afresh.find(Time::ZERO, Net::tuple(1).remote.ip(), name).expect("samples");
+        assert_eq!(left.ssthresh, None, "{name}");
+    }
+}

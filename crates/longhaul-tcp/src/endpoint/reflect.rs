@@ -1,0 +1,194 @@
+//! Answers to probes of the path (`docs/wire.md`, "Probes"): when each arrived, and nothing that has to be remembered.
+
+use std::collections::VecDeque;
+
+use longhaul_units::Time;
+use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
+
+use super::{DatagramMeta, Destination, Endpoint, Tuple};
+use crate::connection::{Batch, SegmentRef};
+use crate::info::add;
+
+/// Answers that may wait: two receive calls' worth of datagrams, and 130 kB with their addresses. A flood's are dropped
+/// beyond it, as a full queue would.
+const LIMIT: usize = 2048;
+
+/// What waits to be sent to probers.
+#[derive(Debug, Default)]
+pub(super) struct Reflector {
+    queue: VecDeque<(Tuple, [u8; ANSWER_LEN])>,
+    /// Whose turn it was, lest connections wait for a flood of probes to end, or the other way round.
+    went_first: bool,
+}
+
+impl Reflector {
+    /// Whether probers come before connections this time.
+    pub(super) fn goes_first(&mut self) -> bool {
+        self.went_first = !self.went_first;
+        self.went_first
+    }
+
+    /// Fills `batch` with the next answers to one prober.
+    pub(super) fn poll(&mut self, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
+        let (tuple, _) = *self.queue.front()?;
+        batch.clear();
+        batch.segment_size = ANSWER_LEN;
+        while batch.segments.len() < max_segments.max(1)
+            && let Some((_, answer)) = self.queue.front().copied().filter(|(to, _)| *to == tuple)
+        {
+            self.queue.pop_front();
+            batch.headers.extend_from_slice(&answer);
+            batch.segments.push(SegmentRef { header_len: ANSWER_LEN as u8, payload_len: 0, payload_start: 0 });
+        }
+        batch.len = batch.headers.len();
+        Some(Destination { tuple, connection: None })
+    }
+}
+
+impl Endpoint {
+    /// Answers a datagram if it is a probe and probes are to be answered; whether that is so.
+    pub(super) fn reflect(&mut self, now: Time, meta: &DatagramMeta, datagram: &[u8]) -> bool {
+        let Some(probe) = Probe::parse(datagram).filter(|_| self.config.reflect && meta.tuple.joins_two_hosts()) else {
+            return false;
+        };
+        if self.reflector.queue.len() >= LIMIT {
+            return true;
+        }
+        let arrived = meta.segment.rx_time.unwrap_or(now).as_nanos();
+        let answer = Answer {
+            probe,
+            arrived: arrived.wrapping_add(self.keys.probe_clock_origin(&meta.tuple)),
+            received: u16::try_from(datagram.len()).unwrap_or(u16::MAX),
+            ttl: meta.segment.ttl.unwrap_or(0),
+            coalesced: meta.segment.coalesced,
+        };
+        self.reflector.queue.push_back((meta.tuple, answer.to_bytes()));
+        add(&mut self.stats.probes_answered, 1);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use super::*;
+    use crate::config::EndpointConfig;
+
+    const NOW: Time = Time::from_nanos(5_000_000_000);
+    const PROBE: Probe = Probe { nonce: 1, train: 2, index: 3, sent: 4 };
+
+    fn endpoint(reflect: bool) -> Endpoint {
+        Endpoint::new(EndpointConfig { reflect, ..EndpointConfig::new([5; 32]) }, NOW)
+    }
+
+    fn meta(port: u16) -> DatagramMeta {
+        let mut meta = DatagramMeta::new(SocketAddr::from(([192, 0, 2, 1], port)), 1200);
+        meta.segment.ttl = Some(57);
+        meta
+    }
+
+    fn probe(len: usize) -> Vec<u8> {
+        let mut datagram = vec![0; len];
+        PROBE.emit(&mut datagram).unwrap();
+        datagram
+    }
+
+    fn sent(endpoint: &mut Endpoint) -> Vec<(Tuple, Vec<Answer>)> {
+        let mut batch = Batch::default();
+        let mut all = Vec::new();
+        while let Some(destination) = endpoint.poll_transmit(NOW, &mut batch, 64) {
+            assert_eq!((batch.len, batch.segment_size), (batch.headers.len(), ANSWER_LEN));
+            let answers = batch.headers.chunks(batch.segment_size).map(|bytes| Answer::parse(bytes).unwrap());
+            all.push((destination.tuple, answers.collect()));
+        }
+        all
+    }
+
+    #[test]
+    fn a_probe_is_answered_with_when_and_how_it_arrived() {
+        let mut endpoint = endpoint(true);
+        let mut first = meta(9);
+        first.segment.rx_time = Some(Time::from_nanos(NOW.as_nanos() - 70_000));
+        endpoint.handle_datagram(NOW, &first, &probe(1200), None);
+        let mut merged = meta(9);
+        (merged.stride, merged.segment.coalesced, merged.segment.ttl) = (100, true, None);
+        endpoint.handle_datagram(NOW, &merged, &[probe(100), probe(60)].concat(), None);
+        let sent = sent(&mut endpoint);
+        let [(tuple, answers)] = sent.as_slice() else { panic!("{sent:?}") };
+        assert_eq!(*tuple, first.tuple);
+        let said: Vec<_> = answers.iter().map(|a| (a.probe, a.received, a.ttl, a.coalesced)).collect();
+        assert_eq!(said, [(PROBE, 1200, 57, false), (PROBE, 100, 0, true), (PROBE, 60, 0, true)]);
+        // The clock's origin is hidden, its pace is not.
+        assert_eq!(answers[1].arrived - answers[0].arrived, 70_000);
+        assert_eq!(answers[1].arrived, answers[2].arrived);
+        assert_ne!(answers[1].arrived, NOW.as_nanos());
+        assert_eq!(endpoint.stats().probes_answered, 3);
+    }
+
+    #[test]
+    fn by_default_probes_are_noise() {
+        assert!(!EndpointConfig::new([5; 32]).reflect);
+        let mut endpoint = endpoint(false);
+        endpoint.handle_datagram(NOW, &meta(9), &probe(1200), None);
+        assert!(sent(&mut endpoint).is_empty());
+        assert_eq!((endpoint.stats().malformed, endpoint.stats().probes_answered), (1, 0));
+    }
+
+    /// Nothing that came is answered by more bytes, and nothing that could itself be an answer, or from nobody.
+    #[test]
+    fn answers_are_never_longer_than_probes_and_never_answered() {
+        for len in 0..200 {
+            let mut endpoint = endpoint(true);
+            let mut datagram = vec![0; 200];
+            PROBE.emit(&mut datagram).unwrap();
+            endpoint.handle_datagram(NOW, &meta(9), &datagram[..len], None);
+            let bytes: usize = sent(&mut endpoint).iter().map(|(_, answers)| answers.len() * ANSWER_LEN).sum();
+            assert!(bytes <= len, "{bytes} for {len}");
+            assert_eq!(bytes > 0, len >= ANSWER_LEN);
+        }
+        let mut endpoint = endpoint(true);
+        let answer = Answer { probe: PROBE, ..Answer::default() }.to_bytes();
+        endpoint.handle_datagram(NOW, &meta(9), &answer, None);
+        endpoint.handle_datagram(NOW, &meta(0), &probe(1200), None);
+        let mut everybody = meta(9);
+        everybody.tuple.local = IpAddr::from([224, 0, 0, 1]);
+        endpoint.handle_datagram(NOW, &everybody, &probe(1200), None);
+        assert!(sent(&mut endpoint).is_empty());
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_leaves_in_batches_of_one_prober() {
+        let mut endpoint = endpoint(true);
+        for port in 0..10_000 {
+            endpoint.handle_datagram(NOW, &meta(1 + port / 100), &probe(1200), None);
+        }
+        let sent = sent(&mut endpoint);
+        assert_eq!(sent.iter().map(|(_, answers)| answers.len()).sum::<usize>(), LIMIT);
+        assert!(sent.iter().all(|(_, answers)| answers.len() <= 64));
+        assert!(
+            sent.iter().zip(1..).all(|((tuple, _), n)| tuple.remote.port() == u16::div_ceil(n, 2)),
+            "100 are 64 and 36"
+        );
+        assert_eq!(endpoint.stats().probes_answered, LIMIT as u64);
+    }
+
+    /// Each prober has a clock origin of its own, which stays.
+    #[test]
+    fn the_clock_tells_nothing_of_the_machine() {
+        let mut endpoint = endpoint(true);
+        for port in [9, 10, 9] {
+            endpoint.handle_datagram(NOW, &meta(port), &probe(1200), None);
+        }
+        let at: Vec<_> = sent(&mut endpoint).iter().map(|(_, answers)| answers[0].arrived).collect();
+        assert_eq!(at[0], at[2]);
+        assert_ne!(at[0], at[1]);
+    }
+
+    #[test]
+    fn connections_and_probers_take_turns() {
+        let mut reflector = Reflector::default();
+        let turns: Vec<_> = (0..4).map(|_| reflector.goes_first()).collect();
+        assert_eq!(turns, [true, false, true, false]);
+    }
+}

@@ -1,0 +1,135 @@
+//! The command line of `probe`.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use longhaul::cc::estimate::active::pathload::{Pathload, PathloadConfig};
+use longhaul::cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
+use longhaul::cc::estimate::active::{CapProbeMethod, CapProbeOptions, Method};
+use longhaul::units::{Bytes, Span};
+
+/// Measures a path to `receive --reflect`: capacity, available bandwidth, round trip, buffer and loss.
+///
+/// Rates count IP packets. Progress goes to standard error.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "probe", version)]
+pub struct Options {
+    /// The reflector: HOST:PORT
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+    /// How to measure
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::CapProbe)]
+    pub method: Choice,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds that a method may take; what it knows by then is reported
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time: u32,
+}
+
+/// What `--method` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Choice {
+    /// Capacity, from pairs of packets that waited for nothing
+    #[value(name = "capprobe")]
+    CapProbe,
+    /// Capacity, from the modes of the dispersion of pairs and trains
+    #[value(name = "pathrate")]
+    Pathrate,
+    /// Available bandwidth, from rates at which delay begins to grow
+    #[value(name = "pathload")]
+    Pathload,
+    /// One after the other
+    All,
+}
+
+impl Choice {
+    fn includes(self, one: Self) -> bool {
+        self == one || self == Self::All
+    }
+}
+
+impl Options {
+    /// The first address that the name has.
+    ///
+    /// # Errors
+    /// If it is no address or has none.
+    pub fn resolve(&self) -> Result<SocketAddr> {
+        let address = &self.address;
+        let mut addresses =
+            address.to_socket_addrs().with_context(|| format!("{address:?} is not an address (HOST:PORT)"))?;
+        addresses.next().with_context(|| format!("{address} has no address"))
+    }
+
+    /// How long a method may take.
+    #[must_use]
+    pub fn time(&self) -> Span {
+        Span::from_secs(self.time.into())
+    }
+
+    /// The methods, with packets of `largest` bytes (IP) at most.
+    ///
+    /// # Errors
+    /// If a method cannot work with such packets.
+    pub fn methods(&self, largest: u32) -> Result<Vec<Box<dyn Method>>> {
+        let mut methods: Vec<Box<dyn Method>> = Vec::new();
+        if self.method.includes(Choice::CapProbe) {
+            methods.push(Box::new(CapProbeMethod::new(cap_probe(largest))?));
+        }
+        if self.method.includes(Choice::Pathrate) {
+            methods.push(Box::new(Pathrate::new(pathrate(largest))?));
+        }
+        if self.method.includes(Choice::Pathload) {
+            methods.push(Box::new(Pathload::new(pathload(largest))?));
+        }
+        Ok(methods)
+    }
+}
+
+/// The default sizes where the path takes them, else smaller ones in the same proportion.
+fn cap_probe(largest: u32) -> CapProbeOptions {
+    let usual = CapProbeOptions::default();
+    let (first, second) = usual.sizes;
+    let second = second.min(largest);
+    CapProbeOptions {
+        sizes: (first * second / usual.sizes.1, second),
+        largest: usual.largest.min(largest),
+        ..CapProbeOptions::default()
+    }
+}
+
+fn pathrate(largest: u32) -> PathrateConfig {
+    let usual = PathrateConfig::default();
+    let bytes = Bytes(largest.into());
+    // From a third of the largest on, as it is by default.
+    PathrateConfig {
+        smallest: usual.smallest.min(bytes.mul_f64(0.37).max(Bytes(60))),
+        largest: usual.largest.min(bytes),
+        ..usual
+    }
+}
+
+fn pathload(largest: u32) -> PathloadConfig {
+    let usual = PathloadConfig::default();
+    let bytes = Bytes(largest.into());
+    PathloadConfig { smallest: usual.smallest.min(bytes), largest: usual.largest.min(bytes), ..usual }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_takes_every_size_of_the_ladder() {
+        for largest in [1500, 1280, 576, 128] {
+            let options = Options { address: String::new(), method: Choice::All, json: false, time: 1 };
+            let methods = options.methods(largest).unwrap();
+            let names: Vec<_> = methods.iter().map(|method| method.name()).collect();
+            assert_eq!(names, ["capprobe", "pathrate", "pathload"]);
+        }
+        assert_eq!(cap_probe(1500), CapProbeOptions::default());
+        assert_eq!(cap_probe(576).sizes, (448, 576));
+    }
+}

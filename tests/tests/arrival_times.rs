@@ -1,0 +1,97 @@
+//! What arrival times buy: the capacity that flipped pairs of segments tell of, over whole links in virtual time.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::sync::Arc;
+
+use longhaul_link::topology::Duplex;
+use longhaul_link::{Limit, LinkConfig, LinkRate, Trace};
+use longhaul_sim::{Plan, Setup, Sim};
+use longhaul_tcp::{Config, Info};
+use longhaul_units::{Rate, Span};
+
+const CAPACITY: Rate = Rate::from_bits_per_sec(80_000_000);
+
+/// 80 Mb/s, 40 ms there and back, and `back` for the way back.
+fn links(back: LinkConfig) -> Duplex {
+    Duplex { there: LinkConfig::new(CAPACITY, Span::from_millis(20)).queue(Limit::Bytes(2_000_000)), back }
+}
+
+/// A way back that lets ACKs through in bunches, every 20 ms.
+fn bunches() -> LinkConfig {
+    let mut link = LinkConfig::delay(Span::from_millis(20));
+    link.rate = LinkRate::Trace(Arc::new(Trace::parse(&"20\n".repeat(100)).unwrap()));
+    link
+}
+
+/// What the sender of an endless transfer knows after so many seconds.
+fn run(links: Duplex, seconds: u64, change: impl Fn(&mut Config), receiver: impl Fn(&mut Config)) -> Info {
+    let mut setup = Setup::pair(1, links).configure(|config| {
+        (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
+        config.congestion = "vegas".parse().unwrap();
+        change(config);
+    });
+    let mut of_receiver = Config::clone(&setup.hosts[1].config);
+    receiver(&mut of_receiver);
+    setup.hosts[1].config = Arc::new(of_receiver);
+    let mut sim = Sim::new(setup);
+    let (sender, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+    sim.run_for(Span::from_secs(seconds));
+    let id = sim.session(sender).id;
+    sim.host(0).endpoint.connection(id).unwrap().info(sim.now())
+}
+
+fn error(info: &Info) -> Option<f64> {
+    let capacity = info.pairs.unwrap().capacity?;
+    Some((capacity.as_bits_per_sec() as f64 / CAPACITY.as_bits_per_sec() as f64 - 1.0).abs())
+}
+
+/// The capacity by arrival times is the link's, whatever becomes of the ACKs. Without them it takes a way back that leaves
+/// the ACKs as far apart as the segments were.
+#[test]
+fn capacity_is_known_in_spite_of_compressed_and_delayed_acks() {
+    let slow = LinkConfig::new(Rate::from_bits_per_sec(500_000), Span::from_millis(20));
+    let paths = [
+        ("an idle way back", LinkConfig::delay(Span::from_millis(20)), true),
+        ("ACKs in bunches", bunches(), false),
+        ("a way back of 500 kb/s", slow, false),
+    ];
+    for (name, back, usable) in paths {
+        let of = |extensions| {
+            let change = |config: &mut Config| (config.probe_pairs, config.extensions) = (true, extensions);
+            let info = run(links(back.clone()), 30, change, |config| config.ack_every = 16);
+            assert_eq!(info.arrival_times, extensions);
+            info
+        };
+        let (with, without) = (of(true), of(false));
+        println!("{name}: with {:?} {:?}, without {:?} {:?}", error(&with), with.pairs, error(&without), without.pairs);
+        assert!(error(&with).unwrap() <= 0.01 && with.pairs.unwrap().converged, "{name}");
+        let fair = error(&without).is_some_and(|error| error <= 0.05);
+        assert_eq!(fair, usable, "{name} without arrival times");
+    }
+}
+
+/// Who is not asked does not report; who is asked does, whatever it wants for itself; without our own options nobody does.
+#[test]
+fn reports_come_if_asked_for() {
+    let arrivals = |sender: bool, receiver: bool, extensions: bool| {
+        let back = LinkConfig::delay(Span::from_millis(20));
+        let of_receiver = |config: &mut Config| (config.arrival_times, config.extensions) = (receiver, extensions);
+        run(links(back), 1, |config| config.arrival_times = sender, of_receiver).arrival_times
+    };
+    assert!(arrivals(true, false, true));
+    assert!(!arrivals(false, true, true), "who accepts a connection cannot ask");
+    assert!(!arrivals(true, false, false));
+}
+
+/// Pairs cost nothing: on a path without losses nothing is sent twice or held lost, and as much gets through.
+#[test]
+fn pairs_do_no_harm() {
+    let of = |pairs| {
+        let change = move |config: &mut Config| config.probe_pairs = pairs;
+        run(links(LinkConfig::delay(Span::from_millis(20))), 20, change, |_| {})
+    };
+    let (with, without) = (of(true), of(false));
+    assert!(with.pairs.unwrap().measured > 50, "{:?}", with.pairs);
+    assert_eq!((with.segments_retransmitted, with.recoveries, with.dsacks), (0, 0, 0));
+    assert!(with.delivered as f64 >= 0.995 * without.delivered as f64, "{} {}", with.delivered, without.delivered);
+}

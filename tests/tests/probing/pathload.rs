@@ -1,0 +1,73 @@
+//! Pathload over a link of 80 Mb/s half of which others take.
+
+use longhaul_cc::estimate::active::pathload::{Pathload, PathloadConfig};
+use longhaul_link::source::Source;
+use longhaul_link::{LinkConfig, Random};
+use longhaul_units::{Rate, Span, Time};
+
+use crate::world::{Clock, Run, World};
+
+const fn mbit(rate: u64) -> Rate {
+    Rate::from_bits_per_sec(rate * 1_000_000)
+}
+
+fn measure(cross: Option<Source>, clock: Clock) -> Run {
+    let hops = [200, 80, 200].map(|rate| LinkConfig::new(mbit(rate), Span::from_millis(5)));
+    let mut world = World::new(hops, Span::from_millis(15));
+    if let Some(cross) = cross {
+        world = world.cross(1, 1, cross);
+    }
+    world.clock = clock;
+    let second = 1_000_000_000;
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    world.run(&mut method, Time::from_nanos(second), Time::from_nanos(200 * second))
+}
+
+/// Bits a second, in Mb/s.
+fn ends(run: &Run) -> (f64, f64) {
+    let range = run.estimate.available.unwrap();
+    (range.low.as_bits_per_sec() as f64 / 1e6, range.high.as_bits_per_sec() as f64 / 1e6)
+}
+
+#[track_caller]
+fn assert_holds_40(run: &Run, (margin, width): (f64, f64)) {
+    let (low, high) = ends(run);
+    assert!(run.done && run.estimate.converged, "{run:?}");
+    assert!(low <= 40.0 + margin && high >= 40.0 - margin, "{low} to {high}");
+    assert!(high - low <= width, "{low} to {high}");
+    assert!(run.took < Span::from_secs(40), "{:?}", run.took);
+}
+
+/// Traffic at a constant rate leaves little to doubt: the range is the resolution and the grey rates beside. Its period of
+/// 140 us shares no short beat with the streams' 100 us.
+#[test]
+fn half_of_it_at_a_constant_rate() {
+    let cross = Source::cbr(Time::ZERO, mbit(40), 700);
+    assert_holds_40(&measure(Some(cross), Clock::default()), (0.0, 8.0));
+}
+
+/// In the 10 ms of a stream a Poisson process of 500 byte packets has 100 of them, and ten more or less: 4 Mb/s.
+/// Streams disagree for as much to both sides; the mean of a fleet is out by a third of it now and then.
+#[test]
+fn half_of_it_at_random_times() {
+    for seed in 1..=3 {
+        let cross = Source::poisson(Time::ZERO, mbit(40), 500, Random::new(seed, 1));
+        assert_holds_40(&measure(Some(cross), Clock::default()), (1.5, 16.0));
+    }
+}
+
+/// A clock that reads multiples of ten microseconds and is 50 ppm fast.
+#[test]
+fn a_poor_clock_changes_little() {
+    let clock = Clock { skew_ppm: 50.0, tick: Span::from_micros(10), ..Clock::default() };
+    let cross = Source::poisson(Time::ZERO, mbit(40), 500, Random::new(9, 1));
+    assert_holds_40(&measure(Some(cross), clock), (1.5, 20.0));
+}
+
+/// Without others, what is available is the narrow link's rate.
+#[test]
+fn nobody_else() {
+    let run = measure(None, Clock::default());
+    let (low, high) = ends(&run);
+    assert!(run.estimate.converged && low > 76.0 && low <= 80.1 && high > 79.9 && high < 84.0, "{low} to {high}");
+}

@@ -1,0 +1,165 @@
+//! The scenarios: what the path does, what the applications do, how long it may take.
+
+use std::sync::Arc;
+
+use longhaul_link::source::Source;
+use longhaul_link::topology::Duplex;
+use longhaul_link::{
+    CoDelConfig, Discipline, GilbertElliott, Limit, LinkConfig, LinkRate, Loss, Outage, OutageKind, RedConfig,
+    Reordering, Step, Trace,
+};
+use longhaul_sim::{Plan, Setup};
+use longhaul_units::{Rate, Span, Time};
+
+/// Bytes of an IP packet with a full segment.
+pub(crate) const PACKET: u64 = 1500;
+
+/// A column of the matrix.
+#[derive(Clone, Copy)]
+pub(crate) struct Scenario {
+    /// At most ten letters, as in the table of bounds.
+    pub(crate) name: &'static str,
+    /// Bytes to transfer.
+    pub(crate) bytes: u64,
+    /// As many runs as make chance small; the mean time counts.
+    pub(crate) seeds: u64,
+    /// Changes the standard path's setup.
+    pub(crate) change: fn(&mut Setup),
+    /// Changes what the sending application does.
+    pub(crate) plan: fn(Plan) -> Plan,
+    /// Cross traffic on the path, if any: its rate.
+    pub(crate) beside: Option<Rate>,
+    /// Retransmission timeouts of a run that are not too many.
+    pub(crate) timeouts: u64,
+    /// A window larger than that has grown without limit.
+    pub(crate) most_cwnd: u64,
+}
+
+impl Scenario {
+    const fn new(name: &'static str, bytes: u64, change: fn(&mut Setup)) -> Self {
+        Self { name, bytes, seeds: 1, change, plan: |plan| plan, beside: None, timeouts: 2, most_cwnd: 2_000_000 }
+    }
+}
+
+const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
+const RTT: Span = Span::from_millis(40);
+
+/// The standard path: 20 Mb/s, 40 ms, a queue of one bandwidth-delay product, which is 100 kB; only a delay back.
+pub(crate) fn standard(seed: u64) -> Setup {
+    Setup::pair(seed, path(RATE, RTT))
+}
+
+fn path(rate: Rate, rtt: Span) -> Duplex {
+    let there = LinkConfig::new(rate, rtt / 2).queue(Limit::Bytes(rate.bytes_in(rtt).0));
+    Duplex { there, back: LinkConfig::delay(rtt / 2) }
+}
+
+fn replace(setup: &mut Setup, path: Duplex) {
+    *setup.link_mut(0) = path.there;
+    *setup.link_mut(1) = path.back;
+}
+
+/// Cross traffic.
+pub(crate) fn cbr(rate: Rate) -> Source {
+    Source::cbr(Time::ZERO, rate, PACKET as u32)
+}
+
+fn clock(setup: &mut Setup, granularity: Span) {
+    setup.hosts.iter_mut().for_each(|host| host.clock_granularity = Some(granularity));
+}
+
+const COARSE: Span = Span::from_micros(15_600);
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+/// The columns.
+pub(crate) static SCENARIOS: &[Scenario] = &[
+    Scenario::new("clean", 10_000_000, |_| {}),
+    Scenario { seeds: 4, ..Scenario::new("loss", 2_500_000, |setup| setup.link_mut(0).loss = Loss::Uniform(0.01)) },
+    Scenario {
+        seeds: 4,
+        ..Scenario::new("bursts", 2_500_000, |setup| {
+            setup.link_mut(0).loss = Loss::GilbertElliott(GilbertElliott::simple(0.004, 0.5));
+        })
+    },
+    Scenario {
+        seeds: 2,
+        ..Scenario::new("reordering", 5_000_000, |setup| {
+            let (least, most) = (Span::from_millis(1), Span::from_millis(15));
+            setup.link_mut(0).reordering = Some(Reordering::Late { share: 0.02, least, most });
+        })
+    },
+    Scenario::new("ack-bunch", 10_000_000, |setup| {
+        let bunches = Trace::parse("25\n25\n25\n").expect("a trace");
+        setup.link_mut(1).rate = LinkRate::Trace(Arc::new(bunches));
+    }),
+    Scenario::new("1ms", 10_000_000, |setup| clock(setup, Span::from_millis(1))),
+    // 2896 B a tick and no more: the pacer makes up for wake-ups that are 1 ms late, and these are up to 15.6 ms late.
+    Scenario::new("15.6ms", 1_000_000, |setup| clock(setup, COARSE)),
+    Scenario::new("1ms-lan", 10_000_000, |setup| {
+        replace(setup, path(Rate::from_bits_per_sec(100_000_000), Span::from_micros(500)));
+        setup.link_mut(0).queue = Limit::Bytes(100_000).into();
+        clock(setup, Span::from_millis(1));
+    }),
+    Scenario::new("15.6ms-lan", 10_000_000, |setup| {
+        replace(setup, path(Rate::from_bits_per_sec(100_000_000), Span::from_millis(2)));
+        setup.link_mut(0).queue = Limit::Bytes(100_000).into();
+        clock(setup, COARSE);
+    }),
+    Scenario::new("2-mss", 300_000, |setup| {
+        for host in &mut setup.hosts {
+            let config = Arc::make_mut(&mut host.config);
+            (config.recv_buffer, config.recv_buffer_max) = (2896, 2896);
+        }
+    }),
+    Scenario::new("4-packets", 4_000_000, |setup| setup.link_mut(0).queue = Limit::Packets(4).into()),
+    Scenario {
+        plan: app_limited,
+        // Bursts of 20 kB, and what of the initial window's growth they fill; BBR's window is a multiple of its model.
+        most_cwnd: 80_000,
+        ..Scenario::new("app-limit", 1_000_000, |_| {})
+    },
+    Scenario::new("worsens", 8_000_000, |setup| {
+        let (rate, delay) = (Some(Rate::from_bits_per_sec(5_000_000)), Some(Span::from_millis(60)));
+        setup.link_mut(0).steps = vec![Step { at: at(2_000), rate, delay }];
+        setup.link_mut(1).steps = vec![Step { at: at(2_000), rate: None, delay }];
+    }),
+    Scenario::new("improves", 20_000_000, |setup| {
+        let (rate, delay) = (Some(Rate::from_bits_per_sec(80_000_000)), Some(Span::from_millis(10)));
+        setup.link_mut(0).steps = vec![Step { at: at(2_000), rate, delay }];
+        setup.link_mut(1).steps = vec![Step { at: at(2_000), rate: None, delay }];
+    }),
+    Scenario {
+        timeouts: 5,
+        ..Scenario::new("outage", 10_000_000, |setup| {
+            for link in [0, 1] {
+                setup.link_mut(link).outages =
+                    vec![Outage { from: at(1_500), until: at(2_500), kind: OutageKind::Lose }];
+            }
+        })
+    },
+    Scenario::new("codel-ecn", 10_000_000, |setup| {
+        let queue = longhaul_link::QueueConfig::from(Discipline::CoDel(CoDelConfig::default())).ecn();
+        setup.link_mut(0).queue = queue.limit(Limit::Bytes(400_000));
+    }),
+    Scenario::new("red-ecn", 10_000_000, |setup| {
+        let queue = longhaul_link::QueueConfig::from(Discipline::Red(RedConfig::default())).ecn();
+        setup.link_mut(0).queue = queue.limit(Limit::Bytes(400_000));
+    }),
+    Scenario {
+        most_cwnd: 80_000_000,
+        ..Scenario::new("long-fat", 40_000_000, |setup| {
+            replace(setup, path(Rate::from_bits_per_sec(200_000_000), Span::from_millis(200)));
+        })
+    },
+    Scenario { beside: Some(Rate::from_bits_per_sec(10_000_000)), ..Scenario::new("half-cbr", 6_000_000, |_| {}) },
+];
+
+/// 20 kB each 100 ms.
+fn app_limited(plan: Plan) -> Plan {
+    let mut plan = plan.zeros();
+    (plan.write_chunk, plan.write_pause) = (20_000, Span::from_millis(100));
+    plan
+}
