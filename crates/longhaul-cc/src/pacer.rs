@@ -6,10 +6,11 @@
 //!
 //! A sender that *had* to wait, and whose timer fired late, is a different case: without compensation every late
 //! wake-up would lower the rate achieved, and user-space timers are late by tens of microseconds to more than a
-//! millisecond. So the bucket goes on filling while a due time has passed unused, for at most the
-//! [lateness allowance](Pacer::set_lateness), and the quanta missed leave back to back. Beyond the allowance the
-//! time is lost, not made up for. Hence the bound that holds over every interval: with a constant rate and quantum,
-//! and a sender that sends no more than it was allowed,
+//! millisecond, on some systems by 15. So the bucket goes on filling while a due time has passed unused, for at most the
+//! [lateness allowance](Pacer::set_lateness), and the quanta missed leave back to back. Beyond the allowance the time is lost, not made up for.
+//! It is the time of a quantum, 1 ms at least; where each of the latest waits was late, as much more; and never above 20 ms.
+//! Hence the bound that holds over every interval: with a constant rate and quantum, and a sender that sends no more than
+//! it was allowed,
 //!
 //! > bytes sent in an interval <= rate x (its length + lateness allowance + 1 ns) + quantum.
 //!
@@ -18,9 +19,12 @@
 //! The bucket counts bytes times nanoseconds a second in 128 bits, so nothing is ever rounded: a due time is rounded
 //! up to the next nanosecond, and what flows in meanwhile stays in the bucket.
 
+mod lateness;
+
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::Pace;
+use lateness::Lateness;
 
 /// A quantum is what the rate releases in this span, within the two bounds below. Linux's TCP sizes its offload
 /// batches alike, by what the pacing rate sends in about a millisecond; a quarter of that keeps a batch below the
@@ -30,8 +34,6 @@ const QUANTUM_SPAN: Span = Span::from_micros(250);
 const QUANTUM_MIN_SEGMENTS: u64 = 2;
 /// The most that one offloaded send can carry: an IP datagram's length field has 16 bits.
 const QUANTUM_MAX: Bytes = Bytes(65_536);
-/// The initial lateness allowance: the granularity of timers in common event loops.
-const LATENESS: Span = Span::from_millis(1);
 
 /// Bytes, scaled by 10^9: what a rate of one byte a second releases in a nanosecond is one unit.
 type Nanobytes = i128;
@@ -46,7 +48,7 @@ pub struct Pacer {
     /// `None`: unlimited.
     rate: Option<Rate>,
     quantum: Bytes,
-    lateness: Span,
+    lateness: Lateness,
     /// What may be sent; negative after more was sent than allowed.
     credit: Nanobytes,
     /// When `credit` was right.
@@ -64,7 +66,7 @@ impl Pacer {
         Self {
             rate: None,
             quantum: QUANTUM_MAX,
-            lateness: LATENESS,
+            lateness: Lateness::new(),
             credit: i128::MAX,
             updated: now,
             due: None,
@@ -91,10 +93,10 @@ impl Pacer {
         }
     }
 
-    /// How late a wake-up may be and still be made up for in full; 1 ms unless set. Zero makes every burst a single
-    /// quantum, at the price of a lower rate with every late wake-up.
+    /// How late a wake-up may be and still be made up for in full; unless set, 1 to 20 ms, as the waits are. Zero makes
+    /// every burst a single quantum, at the price of a lower rate with every late wake-up.
     pub const fn set_lateness(&mut self, lateness: Span) {
-        self.lateness = lateness;
+        self.lateness = Lateness::Fixed(lateness);
     }
 
     /// The most that leaves at once.
@@ -129,8 +131,9 @@ impl Pacer {
             self.due = Some(due);
             return Err(due);
         }
-        if self.due.take().is_some() {
-            self.carry_until = Some(now + self.lateness);
+        if let Some(due) = self.due.take() {
+            self.carry_until = Some(now + self.lateness.carry());
+            self.lateness.waited(self.updated - due);
         }
         Ok(batch)
     }
@@ -155,8 +158,8 @@ impl Pacer {
         let depth = match self.due {
             // The nanosecond keeps what flows in when a due time is rounded up.
             Some(due) => {
-                let late = (now - due).min(self.lateness) + Span::from_nanos(1);
-                quantum.saturating_add(flow(rate, late))
+                let flow = |late| flow(rate, late + Span::from_nanos(1));
+                quantum.saturating_add(self.lateness.allows(now - due, quantum, flow))
             }
             None if self.carry_until.is_some_and(|until| now <= until) => quantum.max(self.credit),
             None => quantum,

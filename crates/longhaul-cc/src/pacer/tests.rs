@@ -88,6 +88,31 @@ fn a_late_wake_up_is_made_up_for_within_the_allowance() {
     assert_eq!(drain(&mut pacer, next + Span::from_millis(1)).0, Bytes(18_750));
 }
 
+/// Timers in multiples of 1/64 s, as on some systems: any rate is reached once the pacer knows, and nobody who is only
+/// once late gets more than the millisecond.
+#[test]
+fn the_rate_is_reached_under_a_coarse_timer() {
+    const TICK: u64 = 15_625_000;
+    for megabits in [1, 8, 50, 600, 9_000] {
+        let rate = Rate::from_bits_per_sec(megabits * 1_000_000);
+        let mut pacer = paced(rate, None);
+        let (mut now, mut total, mut begin) = (Time::ZERO, Bytes::ZERO, Time::ZERO);
+        for wake in 0..1_000 {
+            let (sent, _, due) = drain(&mut pacer, now);
+            // The first quantum was free, and what eight ticks taught came after sixteen.
+            if wake == 16 {
+                (total, begin) = (Bytes::ZERO, now);
+            } else {
+                total += sent;
+            }
+            now = Time::ZERO + Span::from_nanos(due.as_nanos().next_multiple_of(TICK));
+        }
+        total += drain(&mut pacer, now).0;
+        let part = total.as_f64() / rate.bytes_in(now - begin).as_f64();
+        assert!((0.99..1.01).contains(&part), "{megabits} Mb/s: {part}");
+    }
+}
+
 #[test]
 fn credit_for_lateness_expires_when_the_sender_falls_idle() {
     let mut pacer = paced(Rate::from_bits_per_sec(600_000_000), None);
