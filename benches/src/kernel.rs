@@ -1,8 +1,6 @@
 //! The bench `kernel`: its rows, their runs and their verdicts. What it measures is said in `benches/kernel.rs`.
 
-mod behind;
 mod table;
-mod transfer;
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,15 +12,14 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow};
 use longhaul_linkem::shell::INIT;
-use longhaul_sys::linux::NetNs;
 use serde::Serialize;
 
+use crate::behind::transfer::{self, Load};
+use crate::behind::{self, Link, Outcome};
 use crate::report::{setting, write_json};
 use crate::stats::quartiles;
 use crate::transport::{Transport, kernel_congestion};
 use crate::worker::{self, Workers};
-use behind::{Link, Outcome};
-use transfer::Load;
 
 /// Who competes.
 const RIVALS: [Transport; 2] = [Transport::Tcp, Transport::Longhaul];
@@ -36,8 +33,6 @@ const LOSSES: [f64; 2] = [0.1, 0.5];
 const SIZE: u64 = 1_000_000;
 /// On clean links, medians may differ by this share.
 const TOLERANCE: f64 = 0.1;
-/// A disturbed run is repeated so many times at most.
-const REPEATS: usize = 2;
 /// How the kernel's CUBIC ends its slow start: 1 ACK trains, 2 delays, 3 either (its default).
 const HYSTART: &str = "/sys/module/tcp_cubic/parameters/hystart_detect";
 
@@ -114,11 +109,8 @@ pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
 
 /// Why nothing can be measured here.
 fn obstacle() -> Option<String> {
-    if let Err(error) = NetNs::anonymous() {
-        return Some(format!("kernel: skipped: network namespaces are not permitted here ({error}); run it as root"));
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return Some("kernel: skipped: no /dev/net/tun here; load the module (modprobe tun)".to_owned());
+    if let Some(reason) = behind::obstacle() {
+        return Some(format!("kernel: {reason}"));
     }
     match kernel_congestion() {
         Ok(name) if name == "cubic" => None,
@@ -197,22 +189,12 @@ fn runs_of(index: usize, case: &Case) -> impl Iterator<Item = Run> + use<> {
     (1..=case.runs).flat_map(move |number| RIVALS.map(|rival| Run { case: index, rival, number }))
 }
 
-/// One run; of several, if it was disturbed, the one that was least.
+/// One run.
 fn one(workers: &Workers, case: Case, run: Run, logs: Option<&Path>) -> Result<Outcome> {
     let name = format!("{}-{}-{}-{}", case.link.name(), case.load.metric(), run.rival.name(), run.number);
     let log = logs.map(|directory| directory.join(format!("{name}.log")));
-    let make = || behind::transfer(workers, run.rival, case.link, case.load, run.number, log.as_deref());
-    let mut best = make().with_context(|| name.clone())?;
-    for _ in 0..REPEATS {
-        if !best.is_disturbed() {
-            break;
-        }
-        let again = make().with_context(|| name.clone())?;
-        if again.disturbance() < best.disturbance() {
-            best = again;
-        }
-    }
-    Ok(best)
+    let make = || behind::transfer(workers, &run.rival.into(), case.link, case.load, run.number, log.as_deref());
+    behind::least_disturbed(make).context(name)
 }
 
 fn row(index: usize, case: &Case, outcomes: &Outcomes) -> Row {

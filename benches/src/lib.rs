@@ -5,6 +5,7 @@
 //! side in a process of its own on a single-threaded tokio runtime. Linux only: elsewhere the library is empty.
 #![cfg(target_os = "linux")]
 
+pub(crate) mod behind;
 pub mod bulk;
 pub mod contest;
 pub mod emulated;
@@ -14,6 +15,7 @@ pub mod kernel;
 pub mod loopback;
 pub mod meter;
 mod parallel;
+pub mod peers;
 pub mod realtime;
 pub mod report;
 pub mod rpc;

@@ -6,9 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// `work` on every cell, on all processors; the results in the order of the cells.
 pub(crate) fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    with_threads(threads, cells, work)
+}
+
+/// `work` on every cell, on so many at a time; the results in the order of the cells.
+pub(crate) fn with_threads<C: Sync, R: Send>(threads: usize, cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

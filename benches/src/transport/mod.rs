@@ -2,7 +2,7 @@
 //!
 //! All carry 1448 bytes a packet where they can choose: longhaul and kernel TCP have that MSS with timestamps on,
 //! quinn sends UDP payloads of 1472 bytes as longhaul does. None probes for a larger size. All use CUBIC (kernel TCP
-//! where it may), and none waits for more data before it sends a little (Nagle).
+//! where it may) unless a [`Rival`] says otherwise, and none waits for more data before it sends a little (Nagle).
 
 mod quic;
 
@@ -21,6 +21,8 @@ pub const UDP_PAYLOAD: u16 = 1472;
 const KERNEL_MSS: u32 = 1460;
 /// What UDP sockets ask for as send and receive buffers: what longhaul asks for.
 const SOCKET_BUFFER: usize = 4 << 20;
+/// What all use unless told otherwise.
+const CUBIC: &str = "cubic";
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
@@ -47,6 +49,37 @@ impl Transport {
             Self::Longhaul => "longhaul",
             Self::Tcp => "tcp",
             Self::Quinn => "quinn",
+        }
+    }
+}
+
+/// A transport with a congestion control.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rival {
+    /// What carries the data.
+    pub transport: Transport,
+    /// By its name in the kernel, or in longhaul's registry; not there for [`CUBIC`].
+    pub congestion: Option<String>,
+}
+
+impl From<Transport> for Rival {
+    fn from(transport: Transport) -> Self {
+        Self { transport, congestion: None }
+    }
+}
+
+impl Rival {
+    fn congestion(&self) -> &str {
+        self.congestion.as_deref().unwrap_or(CUBIC)
+    }
+
+    /// The name in tables and results.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match (self.transport, &self.congestion) {
+            (transport, None) => transport.name().to_owned(),
+            (Transport::Longhaul, Some(congestion)) => congestion.clone(),
+            (transport, Some(congestion)) => format!("{}-{congestion}", transport.name()),
         }
     }
 }
@@ -79,7 +112,7 @@ impl Listener {
         Ok(match transport {
             Transport::Longhaul => Self::Longhaul(longhaul::TcpListener::bind_with(addr, longhaul_config()).await?),
             Transport::Tcp => {
-                let socket = kernel_tcp()?;
+                let socket = kernel_tcp(CUBIC)?;
                 socket.bind(addr)?;
                 Self::Tcp(socket.listen(BACKLOG)?)
             }
@@ -118,23 +151,25 @@ impl Listener {
 
 /// What makes connections. All of quinn's share a UDP socket; each of longhaul's has its own.
 pub enum Connector {
-    /// Of longhaul.
-    Longhaul,
-    /// Of the kernel.
-    Tcp,
+    /// Of longhaul, with this congestion control.
+    Longhaul(String),
+    /// Of the kernel, with this congestion control.
+    Tcp(String),
     /// Of quinn.
     Quinn(quinn::Endpoint),
 }
 
 impl Connector {
-    /// For one transport.
+    /// For one transport. Quinn's is always with CUBIC.
     ///
     /// # Errors
     /// The system's.
-    pub fn new(transport: Transport) -> Result<Self> {
-        Ok(match transport {
-            Transport::Longhaul => Self::Longhaul,
-            Transport::Tcp => Self::Tcp,
+    pub fn new(rival: impl Into<Rival>) -> Result<Self> {
+        let rival = rival.into();
+        let congestion = rival.congestion().to_owned();
+        Ok(match rival.transport {
+            Transport::Longhaul => Self::Longhaul(congestion),
+            Transport::Tcp => Self::Tcp(congestion),
             Transport::Quinn => Self::Quinn(quic::client()?),
         })
     }
@@ -145,9 +180,15 @@ impl Connector {
     /// The transport's.
     pub async fn connect(&self, to: SocketAddr) -> Result<Stream> {
         Ok(match self {
-            Self::Longhaul => Box::new(longhaul::TcpStream::connect_with(to, longhaul_config()).await?),
-            Self::Tcp => {
-                let stream = kernel_tcp()?.connect(to).await?;
+            Self::Longhaul(congestion) => {
+                let socket = longhaul::TcpSocket::new_v4()?;
+                socket.set_config(longhaul_config());
+                socket.set_congestion(congestion.as_str())?;
+                socket.allow_unsafe_congestion(true);
+                Box::new(socket.connect(to).await?)
+            }
+            Self::Tcp(congestion) => {
+                let stream = kernel_tcp(congestion)?.connect(to).await?;
                 stream.set_nodelay(true)?;
                 Box::new(stream)
             }
@@ -165,12 +206,15 @@ fn longhaul_config() -> longhaul::Config {
     config
 }
 
-fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
+fn kernel_tcp(congestion: &str) -> Result<tokio::net::TcpSocket> {
     let socket = tokio::net::TcpSocket::new_v4()?;
     let options = SockRef::from(&socket);
     options.set_tcp_mss(KERNEL_MSS).context("TCP_MAXSEG")?;
     // Only root may leave the set that the system allows everybody: see `kernel_congestion`.
-    let _ = options.set_tcp_congestion(b"cubic");
+    let set = options.set_tcp_congestion(congestion.as_bytes());
+    if congestion != CUBIC {
+        set.with_context(|| format!("the kernel's {congestion}"))?;
+    }
     Ok(socket)
 }
 
@@ -179,7 +223,7 @@ fn kernel_tcp() -> Result<tokio::net::TcpSocket> {
 /// # Errors
 /// The system's.
 pub fn kernel_congestion() -> Result<String> {
-    let name = SockRef::from(&kernel_tcp()?).tcp_congestion()?;
+    let name = SockRef::from(&kernel_tcp(CUBIC)?).tcp_congestion()?;
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 

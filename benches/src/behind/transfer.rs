@@ -11,12 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::meter::seconds_since;
-use crate::transport::{Connector, Listener, Stream, Transport};
+use crate::transport::{Connector, Listener, Rival, Stream, Transport};
 use crate::worker;
 
 /// What is transferred.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) enum Load {
+pub(crate) enum Load {
     /// So much, however long it takes.
     Bytes(u64),
     /// As much as arrives in that time.
@@ -25,21 +25,21 @@ pub(super) enum Load {
 
 /// A worker's job.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Job {
+pub(crate) enum Job {
     /// Outside: says the port, then [`Received`].
-    Receive { rival: Transport },
+    Receive { transport: Transport },
     /// Inside: says for how much of its time it waited for a processor, from 0 to 1.
-    Send { rival: Transport, port: u16, load: Load },
+    Send { rival: Rival, port: u16, load: Load },
 }
 
 /// What arrived.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Received {
+pub(crate) struct Received {
     /// From before the sender's `connect` to the last byte.
-    pub(super) seconds: f64,
-    pub(super) bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) bytes: u64,
     /// Bytes that arrived in each second of it.
-    pub(super) each_second: Vec<u64>,
+    pub(crate) each_second: Vec<u64>,
 }
 
 /// The first bytes of the stream: when the sender began, and when the receiver is to stop if the stream does not end
@@ -50,19 +50,23 @@ struct Order {
 }
 
 const ORDER_LEN: usize = 16;
+/// How much the kernel's TCP may have under way. The namespace of a shell has its own.
+const SEND_BUFFERS: &str = "/proc/sys/net/ipv4/tcp_wmem";
+/// What longhaul may, besides the kernel's own least and first.
+const MOST_SENT: &str = "4096 16384 67108864";
 /// Bytes of a write, and the most of a read.
 const CHUNK: usize = 64 << 10;
 
 impl Load {
     /// The metric's name: it is in seconds, or in Mb/s.
-    pub(super) const fn metric(self) -> &'static str {
+    pub(crate) const fn metric(self) -> &'static str {
         match self {
             Self::Bytes(_) => "completion_s",
             Self::Seconds(_) => "goodput_mbps",
         }
     }
 
-    pub(super) fn value(self, received: &Received) -> f64 {
+    pub(crate) fn value(self, received: &Received) -> f64 {
         match self {
             Self::Bytes(_) => received.seconds,
             Self::Seconds(seconds) => received.bytes as f64 * 8e-6 / seconds,
@@ -91,12 +95,12 @@ impl Order {
 }
 
 /// Does a job.
-pub(super) async fn work(job: Job) -> Result<()> {
+pub(crate) async fn work(job: Job) -> Result<()> {
     // What others do on this machine is not to be measured. Where it is not permitted, `waited` tells.
     let _ = run_first();
     match job {
-        Job::Receive { rival } => {
-            let listener = Listener::bind(rival, IpAddr::V4(Ipv4Addr::UNSPECIFIED)).await?;
+        Job::Receive { transport } => {
+            let listener = Listener::bind(transport, IpAddr::V4(Ipv4Addr::UNSPECIFIED)).await?;
             worker::say(&listener.local_addr()?.port())?;
             let mut stream = listener.accept().await?;
             worker::say(&receive(&mut stream).await?)?;
@@ -107,6 +111,7 @@ pub(super) async fn work(job: Job) -> Result<()> {
             let outside =
                 env::var("LONGHAUL_OUTSIDE").context("this worker belongs into a shell of longhaul-linkem")?;
             let outside: IpAddr = outside.parse()?;
+            let _ = fs::write(SEND_BUFFERS, MOST_SENT);
             let connector = Connector::new(rival)?;
             let began = monotonic_now();
             let mut stream = connector.connect((outside, port).into()).await?;
