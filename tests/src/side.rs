@@ -16,6 +16,8 @@ pub(crate) struct Side {
     pub(crate) offered: Header,
     /// One past the highest offset sent.
     pub(crate) sent: u64,
+    /// The segment that a pair in flipped order has left out.
+    flipped: Option<(u64, u64)>,
     fin: Option<u64>,
     /// What arrived here, by offset of the other's stream; arrived more than once.
     arrived: Intervals,
@@ -63,6 +65,7 @@ impl Side {
             isn: None,
             offered: Header::default(),
             sent: 0,
+            flipped: None,
             fin: None,
             arrived: Intervals::default(),
             twice: Intervals::default(),
@@ -117,7 +120,7 @@ impl Side {
         rule!(start >= 1, "data at {start}");
         let start = start as u64;
         let end = start + payload.len() as u64;
-        rule!(start <= self.sent, "a gap: sent up to {}, now {start}", self.sent);
+        self.fill_or_leave(start, end)?;
         rule!(self.pattern.matches(start - 1, payload), "bytes at {start} are not those written there");
         let mss = usize::from(peer.offered.options.mss.unwrap_or(536));
         let taken = CheshireCodec::header_len(&header.options) - CheshireCodec::HEADER_LEN;
@@ -135,6 +138,18 @@ impl Side {
             self.fin = Some(end);
         }
         self.sent = self.sent.max(end + u64::from(fin));
+        Ok(())
+    }
+
+    /// What was sent is all there, but for the first segment of a pair that leaves in flipped order: it leaves next.
+    fn fill_or_leave(&mut self, start: u64, end: u64) -> Result<(), String> {
+        if let Some((from, to)) = self.flipped.take() {
+            rule!((start, end) == (from, to), "sent {start}..{end} while {from}..{to} of a pair was due");
+        } else if start > self.sent {
+            let (behind, len) = (start - self.sent, end - start);
+            rule!(behind == len + 1, "a gap: sent up to {}, now {start}..{end}", self.sent);
+            self.flipped = Some((self.sent, start));
+        }
         Ok(())
     }
 

@@ -87,10 +87,11 @@ pub struct Ack<'a> {
     pub recover_flight: Bytes,
     /// What stopped the sender when it last stopped.
     pub limit: SendLimit,
-    /// Whether the window limited the sender at any time in this round or the one before. No law may grow its window when
-    /// it did not (RFC 9438, section 5.8; RFC 7661).
+    /// Whether the window limited the sender at any time in this round or the one before, or the pace while half of the
+    /// window was in use. No law may grow its window when neither did (RFC 9438, section 5.8; RFC 7661, section 4.2).
     pub cwnd_limited: bool,
-    /// Whether this ACK covers SND.NXT of the previous round's start: a new round trip begins.
+    /// Whether a new round trip begins: this ACK covers SND.NXT of the start of the last one, or, while a hole keeps that
+    /// back, something that was sent since.
     pub round_start: bool,
     /// The recovery episode's state.
     pub episode: Episode,
@@ -118,7 +119,7 @@ impl Ack<'_> {
             total_delivered: Bytes::ZERO,
             rtt: None,
             rate: None,
-            ecn: EcnDelta { congestion: false, ce: Bytes::ZERO },
+            ecn: EcnDelta { congestion: false },
             prior_in_flight: Bytes::ZERO,
             in_flight: Bytes::ZERO,
             flight_size: Bytes::ZERO,
@@ -238,8 +239,6 @@ impl RateSample {
 pub struct EcnDelta {
     /// Classic ECN: this ACK carried ECE and a new response is due, once a round trip (RFC 3168, section 6.1.2).
     pub congestion: bool,
-    /// Bytes newly reported CE-marked, where the peer counts them.
-    pub ce: Bytes,
 }
 
 /// Where a recovery episode stands when an ACK was processed (RFC 6675, RFC 6582: one episode a window of data).

@@ -30,6 +30,7 @@ pub mod steady;
 #[cfg(test)]
 mod testing;
 pub mod udt;
+mod watch;
 pub mod wheel;
 
 pub use compose::Composed;
@@ -40,8 +41,9 @@ pub use event::{
     SegmentKind, SendLimit, Sent, Timeout, TxId,
 };
 pub use factory::{Congestion, ControllerFactory};
-pub use needs::{AckCadence, Demands, Detection, Estimators, Granted, NeedError, Needs, NetworkHeaderKind};
+pub use needs::{AckCadence, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
 pub use pacer::Pacer;
 pub use params::BuildParams;
 pub use path::Path;
+pub use watch::watched;
 pub use wheel::TimerWheel;

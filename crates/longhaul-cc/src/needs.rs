@@ -15,7 +15,10 @@ pub struct Needs {
     pub preferred: Demands,
 }
 
-/// A set of things that a transport may offer.
+/// A set of things that a transport may offer, each of which costs something where it is granted.
+///
+/// [Estimators](crate::estimate) are not among them: who uses one owns it, and asks here for what it lives on. RTT and
+/// delivery-rate samples need no asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demands {
     /// An ECN codepoint on data segments, with the feedback that belongs to it.
@@ -32,8 +35,6 @@ pub struct Demands {
     pub ack_cadence: AckCadence,
     /// A header that routers read and write.
     pub network_header: Option<NetworkHeaderKind>,
-    /// Shared path estimators to run.
-    pub estimators: Estimators,
     /// [`Ack::acked`](crate::Ack::acked) filled in for every segment (else it is empty).
     pub segments: bool,
     /// The loss detection to use; `None` takes the transport's default.
@@ -67,7 +68,6 @@ impl Demands {
             pairs: self.pairs || other.pairs,
             ack_cadence: self.ack_cadence.max(other.ack_cadence),
             network_header: self.network_header.or(other.network_header),
-            estimators: self.estimators.union(other.estimators),
             segments: self.segments || other.segments,
             detection: self.detection.or(other.detection),
         }
@@ -115,27 +115,6 @@ pub enum NetworkHeaderKind {
     Rcp,
     /// XCP.
     Xcp,
-}
-
-/// A set of shared estimators, computed only when asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Estimators(u32);
-
-impl Estimators {
-    /// None.
-    pub const NONE: Self = Self(0);
-
-    /// Whether every member of `other` is in this set.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Both sets together.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
 
 /// Which loss detection the transport runs for a connection.

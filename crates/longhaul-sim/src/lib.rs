@@ -53,6 +53,7 @@ mod packet;
 mod pattern;
 mod pcap;
 mod plan;
+pub mod probing;
 mod qlog;
 mod queue;
 mod script;

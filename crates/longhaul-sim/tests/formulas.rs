@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use longhaul_link::topology::Duplex;
-use longhaul_link::{LinkConfig, Loss};
+use longhaul_link::{LinkConfig, Loss, Random};
 use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
 use longhaul_tcp::Config;
 use longhaul_units::{Span, Time};
@@ -134,12 +134,12 @@ fn new_reno_follows_mathis_formula() {
     assert!(timeouts <= 4, "{timeouts}");
 }
 
-/// The mean window of `cubic` in the last eight of `cycles` where each `segments`-th packet is lost. It begins with a loss
-/// in slow start at a window of `start` segments: as many as were sent.
-fn cubic_window(cubic: &str, segments: u64, cycles: u64, start: f64) -> f64 {
+/// The mean window of `congestion` in the last eight of `cycles` where each `segments`-th packet is lost. It begins with a
+/// loss in slow start at a window of `start` segments: as many as were sent.
+fn even_window(congestion: &str, segments: u64, cycles: u64, start: f64) -> f64 {
     let list = std::iter::once(start as u64).chain((1..=cycles).map(|n| n * segments)).collect();
     let link = LinkConfig::delay(RTT / 2).loss(Loss::List(list));
-    let (mut sim, (_, server)) = transfer(link, cubic, Span::ZERO, 1);
+    let (mut sim, (_, server)) = transfer(link, congestion, Span::ZERO, 1);
     let mut run_until = |count: u64| {
         let has_come = |sim: &Sim| sim.find(server).is_some_and(|session| session.read >= count * MSS);
         assert!(sim.run(Span::from_secs(10_000), has_come));
@@ -159,7 +159,7 @@ fn cubic_has(segments: u64, cycles: u64, c: f64) {
     let expected = (c * 3.7 / 1.2).powf(0.25) * RTT.as_secs_f64().powf(0.75) * (segments as f64).powf(0.75);
     let cubic = format!("cubic(c={c},fast-convergence=off)");
     // From 0.7 W up to W the cubic is at 0.925 W on average.
-    let [low, high] = [0.8, 1.25].map(|start| cubic_window(&cubic, segments, cycles, start * expected / 0.925));
+    let [low, high] = [0.8, 1.25].map(|start| even_window(&cubic, segments, cycles, start * expected / 0.925));
     println!("{segments}, {c}: {low:.1} and {high:.1} for {expected:.1}");
     let middle = (low * high).sqrt() / expected;
     assert!((middle - 1.0).abs() < 0.03, "{segments}, {c}: {low} and {high} for {expected}");
@@ -177,4 +177,134 @@ fn cubic_follows_its_response_function() {
 #[test]
 fn cubic_follows_its_response_function_to_a_thousand_segments() {
     cubic_has(100_000, 12, 0.4);
+}
+
+/// RFC 3649, section 5, equation 1: w = 0.12 / p^0.835 where each 1/p-th packet is lost, from 38 segments on.
+#[test]
+fn hstcp_follows_its_response_function() {
+    for (segments, cycles) in [(1000, 40), (10_000, 30), (100_000, 12)] {
+        let expected = 0.12 * (segments as f64).powf(0.835);
+        // Up to W from (1 - b) W with b of a third or so.
+        let window = even_window("slow-start+hstcp", segments, cycles, expected / 0.83);
+        println!("{segments}: {window:.1} for {expected:.1}");
+        assert!((window / expected - 1.0).abs() < 0.10, "{segments}: {window}, not {expected}");
+    }
+}
+
+/// A law as its RFC writes it, of whole round trips in which nothing but the window matters.
+trait Naive {
+    /// The window `rounds` after the last decrease and a round trip after it was `w`.
+    fn grow(&self, w: f64, rounds: f64) -> f64;
+    /// The window after a loss.
+    fn cut(&mut self, w: f64) -> f64;
+}
+
+/// RFC 3649, section 5: S = (log W1 - log W) / (log W1 - log W0) leads from p = 1e-3 and b = 1/2 at 38 segments to
+/// 1e-7 and 0.1 at 83,000.
+struct NaiveHstcp;
+
+impl NaiveHstcp {
+    fn part(w: f64) -> f64 {
+        (w / 38.0).ln() / (83_000.0_f64 / 38.0).ln()
+    }
+
+    fn b(w: f64) -> f64 {
+        if w <= 38.0 { 0.5 } else { 0.5 - 0.4 * Self::part(w) }
+    }
+}
+
+impl Naive for NaiveHstcp {
+    fn grow(&self, w: f64, _rounds: f64) -> f64 {
+        let p = 0.078 / w.powf(1.2);
+        let a = if w <= 38.0 { 1.0 } else { w * w * p * 2.0 * Self::b(w) / (2.0 - Self::b(w)) };
+        w + a.max(1.0)
+    }
+
+    fn cut(&mut self, w: f64) -> f64 {
+        w * (1.0 - Self::b(w))
+    }
+}
+
+/// RFC 9438, sections 4.2, 4.3 and 4.6, without fast convergence.
+struct NaiveCubic {
+    w_max: f64,
+}
+
+impl Naive for NaiveCubic {
+    fn grow(&self, w: f64, rounds: f64) -> f64 {
+        let t = rounds * RTT.as_secs_f64();
+        let k = (0.3 * self.w_max / 0.4).cbrt();
+        let cubic = 0.4 * (t - k).powi(3) + self.w_max;
+        let to_max = 0.3 * self.w_max / (0.9 / 1.7);
+        let reno = 0.7 * self.w_max + 0.9 / 1.7 * rounds.min(to_max) + (rounds - to_max).max(0.0);
+        cubic.max(reno).clamp(w, 1.5 * w)
+    }
+
+    fn cut(&mut self, w: f64) -> f64 {
+        self.w_max = w;
+        0.7 * w
+    }
+}
+
+/// The mean window of `law` where each segment is lost with probability `p`, over so many losses. A loss is answered once
+/// a round trip; the round trip that repairs it has no growth.
+fn naive_window(law: &mut dyn Naive, p: f64, losses: u32) -> f64 {
+    let mut random = Random::new(1, 1);
+    let mut distance = || (1.0 - random.unit()).ln() / (1.0 - p).ln();
+    let (mut w, mut since, mut sent, mut rounds, mut next) = (38.0_f64, 0.0, 0.0, 0.0, distance());
+    let mut seen = 0;
+    while seen < losses {
+        let of_round = w.floor();
+        (sent, rounds) = (sent + of_round, rounds + 1.0);
+        let lost = next < of_round;
+        while next < of_round {
+            (next, seen) = (next + distance(), seen + 1);
+        }
+        next -= of_round;
+        if lost {
+            (w, since) = (law.cut(w), 0.0);
+            // What is lost of the round of repair is repaired, and answered, after it.
+            (sent, rounds, next) = (sent + w.floor(), rounds + 1.0, (next - w.floor()).max(0.0));
+        } else {
+            since += 1.0;
+            w = law.grow(w, since);
+        }
+    }
+    sent / rounds
+}
+
+/// The mean window of `congestion` where each segment is lost with probability `p`, over so many losses after a tenth as
+/// many.
+fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
+    let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
+    let (mut sim, (_, server)) = transfer(link, congestion, Span::ZERO, 1);
+    let mut run_until = |count: u64| {
+        let has_come = |sim: &Sim| sim.find(server).is_some_and(|session| session.read >= count * MSS);
+        assert!(sim.run(Span::from_secs(100_000), has_come));
+        sim.now()
+    };
+    let all = (losses / p) as u64;
+    let (from, to) = (run_until(all / 10), run_until(all / 10 + all));
+    mean_window(all, to - from)
+}
+
+/// The response functions of both RFCs are of losses at even distances; losses at random leave CUBIC, whose window rises
+/// with the cube of the time, a fifth more or so, as long distances gain more than short ones lose. So the yardstick is
+/// the law itself as its RFC writes it, played with random losses round by round.
+fn random_losses_leave(congestion: &str, law: impl Fn() -> Box<dyn Naive>) {
+    for (p, losses) in [(1e-3, 600.0), (3e-4, 400.0)] {
+        let (found, expected) = (random_window(congestion, p, losses), naive_window(&mut *law(), p, 50_000));
+        println!("{congestion} at {p}: {found:.1} for {expected:.1}");
+        assert!((found / expected - 1.0).abs() < 0.10, "{congestion} at {p}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn hstcp_does_under_random_losses_as_its_rfc_says() {
+    random_losses_leave("slow-start+hstcp", || Box::new(NaiveHstcp));
+}
+
+#[test]
+fn cubic_does_under_random_losses_as_its_rfc_says() {
+    random_losses_leave("slow-start+cubic(fast-convergence=off)", || Box::new(NaiveCubic { w_max: 38.0 }));
 }

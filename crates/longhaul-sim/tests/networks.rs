@@ -2,7 +2,7 @@
 
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
 use longhaul_link::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
-use longhaul_link::{Limit, LinkConfig, Random};
+use longhaul_link::{Cause, Limit, LinkConfig, Random};
 use longhaul_sim::{Plan, Sampling, Setup, Sim, Step, exchange_of};
 use longhaul_units::{Rate, Span, Time};
 
@@ -243,4 +243,18 @@ fn bursts_come_and_go_and_a_series_shows_them() {
     assert_eq!(lines.len(), 1 + sampled.len());
     assert!(lines.iter().all(|line| line.split(',').count() == 7));
     assert!(lines[2].starts_with("0.050000000,"), "{}", lines[2]);
+}
+
+/// A receiver that sends nothing has no round trips of its own to see a queue grow by; its window follows all the same, so
+/// that it is the queue that ends the sender's rise, however deep it is.
+#[test]
+fn the_receive_window_outgrows_a_deep_queue() {
+    let link = || LinkConfig::new(Rate::from_bits_per_sec(20_000_000), millis(20));
+    let queue = 1_000_000; // ten bandwidth-delay products, and four times the first window
+    let links = Duplex { there: link().queue(Limit::Bytes(queue)), back: link() };
+    let mut sim = Sim::new(Setup::pair(1, links).configure(|config| config.congestion = "cubic".parse().unwrap()));
+    sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+    sim.run_for(Span::from_secs(30));
+    let stats = sim.link(0).stats();
+    assert!(stats.all().dropped(Cause::QueueFull) > 0, "at most {} of {queue} bytes", stats.max_bytes);
 }

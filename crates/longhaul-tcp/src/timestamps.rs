@@ -39,6 +39,12 @@ impl TimestampClock {
         self.offset.wrapping_add(elapsed as u32)
     }
 
+    /// How long before `at` the value `echo` was sent; `None` for one that is yet to come.
+    pub(crate) fn age(&self, at: Time, echo: u32) -> Option<Span> {
+        let ticks = self.value(at).wrapping_sub(echo);
+        (ticks <= u32::MAX / 2).then(|| self.tick() * u64::from(ticks))
+    }
+
     /// How long a value of the peer's stays comparable (PAWS).
     pub(crate) fn validity(&self) -> Span {
         if self.micros { VALID_MICROS } else { VALID_MILLIS }
@@ -87,5 +93,7 @@ mod tests {
         let first = clock.value(late + Span::from_micros(20));
         assert!(crate::seq::later(first, syn));
         assert_eq!(first.wrapping_sub(clock.value(start)), 3_000_020);
+        assert_eq!(clock.age(late + Span::from_micros(50), first), Some(Span::from_micros(30)));
+        assert_eq!(clock.age(late, first), None, "not sent yet");
     }
 }

@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use longhaul_tcp::{Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Tuple};
+use longhaul_cc::registry::built_in;
+use longhaul_tcp::{Batch, Config, ConnId, Connection, DatagramMeta, Endpoint, EndpointConfig, Info, Tuple};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
@@ -220,6 +221,11 @@ impl Pair {
         }
     }
 
+    /// What end 0 says of itself.
+    fn info(&self) -> Info {
+        self.ends[0].connection(self.ids[0].unwrap()).unwrap().info(self.now)
+    }
+
     /// A turn before which end 0 writes by `write` as long as there is room.
     fn stream(&mut self, mut write: impl FnMut(&mut Connection) -> bool) {
         let writer = self.ids[0].unwrap();
@@ -228,31 +234,56 @@ impl Pair {
     }
 }
 
-/// What a stream that has found its window allocates in some turns: calls, packets, bytes of stream.
-fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> (u64, u64, u64) {
+/// A hundred turns of a stream that has found its window.
+struct Steady {
+    /// Allocations of both ends.
+    calls: u64,
+    packets: u64,
+    /// Bytes of stream that were read.
+    read: u64,
+    /// Flipped pairs that were settled.
+    pairs: u64,
+    /// The sender at the end.
+    info: Info,
+}
+
+fn settled(info: &Info) -> u64 {
+    info.pairs.map_or(0, |pairs| pairs.measured + pairs.dropped)
+}
+
+fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> Steady {
     let mut pair = Pair::new(sender);
     // Windows, buffers, scoreboard and reassembly grow to their size.
     for _ in 0..500 {
         pair.stream(&mut write);
     }
-    let before = (calls(), pair.packets, pair.read);
+    let before = (pair.packets, pair.read, settled(&pair.info()));
+    let allocated = calls();
     for _ in 0..100 {
         pair.stream(&mut write);
     }
-    (calls() - before.0, pair.packets - before.1, pair.read - before.2)
+    let (calls, info) = (calls() - allocated, pair.info());
+    let (packets, read, pairs) = (pair.packets - before.0, pair.read - before.1, settled(&info) - before.2);
+    Steady { calls, packets, read, pairs, info }
 }
 
-/// A bulk stream: data segments, ACKs, timers, writes by reference, reads.
+/// Pairs and arrival times in place of what the law otherwise goes by.
+const PAIRS: [&str; 2] = ["westwood-bbe(capacity=pairs)", "westwood-bbe(capacity=fused)"];
+const ARRIVALS: &str = "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)";
+
+/// A bulk stream under every law: data segments, ACKs, timers, writes by reference, reads.
 #[test]
 fn a_steady_stream_allocates_nothing() {
     let data = Bytes::from_owner(vec![7; 16 << 10]);
-    // BBR keeps its window near what one turn delivers, so it moves less in as many turns.
-    for (congestion, mebibytes) in [("cubic", 10), ("bbr", 5), ("bbr1", 5)] {
+    for law in built_in().profiles.iter().map(|profile| profile.name).chain(PAIRS).chain([ARRIVALS]) {
         let mut sender = Config::default();
-        sender.congestion = congestion.parse().unwrap();
-        let (calls, packets, read) = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
-        assert!(packets > 1000 * mebibytes && read > mebibytes << 20, "{congestion}: {packets} packets, {read} bytes");
-        assert_eq!(calls, 0, "{congestion}: for {packets} packets");
+        sender.congestion = law.parse().unwrap();
+        let steady = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
+        assert!(steady.packets > 5_000 && steady.read > 5 << 20, "{law}: {} packets", steady.packets);
+        assert!(steady.pairs > 0 || !PAIRS.contains(&law), "{law}");
+        assert!(steady.info.arrival_times || law != ARRIVALS, "{law}");
+        // The second of a flipped pair comes first, and waits at the receiver in a copy.
+        assert_eq!(steady.calls, steady.pairs, "{law}: for {} packets, {} pairs", steady.packets, steady.pairs);
     }
 }
 
@@ -261,7 +292,7 @@ fn a_steady_stream_allocates_nothing() {
 fn a_steady_stream_of_copies_allocates_a_block_for_64_kib() {
     const BLOCK: u64 = 64 << 10;
     let data = vec![7; 16 << 10];
-    let (calls, packets, read) =
+    let Steady { calls, packets, read, .. } =
         steady(Config::default(), |connection| connection.write(&data).is_ok_and(|taken| taken > 0));
     assert!(packets > 10_000 && read > 10 << 20, "{packets} packets, {read} bytes");
     assert!(calls <= read / BLOCK + 64, "{calls} for {packets} packets, {} blocks", read / BLOCK);

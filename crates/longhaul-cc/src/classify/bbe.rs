@@ -3,7 +3,8 @@
 use crate::compose::{Loss, LossClassifier, Signal, Stage, Verdict};
 use crate::estimate::CongestionLevel;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::steady::westwood_bbe::KEEP_CONG;
+use crate::steady::westwood::rtt_min_window;
+use crate::steady::westwood_bbe::{KEEP_CONG, RTT_MIN_WINDOW};
 use crate::{Ack, Path};
 
 /// The classifier in the registry.
@@ -21,13 +22,17 @@ pub(crate) static ENTRY: Entry = Entry {
             0.0,
             "level from which a loss is congestion, below it chance; 0: gradual",
         ),
+        RTT_MIN_WINDOW,
     ],
     tested: &[
         "growth=slow-start,steady=new-reno,loss=bbe",
-        "growth=slow-start,steady=cubic,loss=bbe(threshold=0.5,keep=0)",
+        "growth=slow-start,steady=cubic,loss=bbe(threshold=0.5,keep=0,rtt-min-window=1)",
     ],
     safety: Safety::Shared,
-    make: Make::Loss(|values| Box::new(BbeLoss::new(values.float("keep"), values.float("threshold")))),
+    make: Make::Loss(|values| {
+        let level = CongestionLevel::new(values.float("keep")).with_rtt_min_window(rtt_min_window(values));
+        Box::new(BbeLoss::new(level, values.float("threshold")))
+    }),
 };
 
 /// Tells losses apart by the congestion level.
@@ -38,11 +43,11 @@ pub struct BbeLoss {
 }
 
 impl BbeLoss {
-    /// Losses are as severe as the level, whose round trip at congestion keeps `keep` (0 to 1) of its old value at a loss.
-    /// With a `threshold` above 0 they are congestion from that level on and chance below it.
+    /// Losses are as severe as the `level`. With a `threshold` above 0 they are congestion from that level on and chance below
+    /// it.
     #[must_use]
-    pub const fn new(keep: f64, threshold: f64) -> Self {
-        Self { level: CongestionLevel::new(keep), threshold }
+    pub const fn new(level: CongestionLevel, threshold: f64) -> Self {
+        Self { level, threshold }
     }
 }
 
@@ -78,7 +83,7 @@ mod tests {
 
     /// 133 ms without a loss, a loss at 148 ms, then one at `ms`.
     fn severity(threshold: f64, ms: u64) -> f64 {
-        let mut classifier = BbeLoss::new(0.85, threshold);
+        let mut classifier = BbeLoss::new(CongestionLevel::new(0.85), threshold);
         let path = Path::new(MSS);
         let mut severity = f64::NAN;
         for (ms, lost) in [(133, false), (148, true), (ms, true)] {

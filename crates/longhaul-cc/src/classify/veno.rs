@@ -2,12 +2,13 @@
 
 use crate::compose::{Loss, LossClassifier, Stage, Verdict};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// The option that the law and the classifier share.
 pub(crate) const BACKLOG: OptionSpec =
-    OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "segments in the queue from which the path counts as congested");
+    OptionSpec::float("backlog", 0.1, 1000.0, 3.0, "segments in the queue from which the path counts as congested")
+        .ruled(&[Rule::Shared]);
 
 /// The classifier in the registry.
 pub(crate) static ENTRY: Entry = Entry {

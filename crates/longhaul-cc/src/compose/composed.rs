@@ -73,6 +73,7 @@ struct Checkpoint {
 /// * one decrease for a loss episode, one more for each lost retransmission (RFC 5681, section 4.3), one for a round
 ///   trip's marks, and none for losses found among data that a mark was already answered for (RFC 3168,
 ///   section 6.1.2);
+/// * a mark is answered by the law, or by [a share](Composed::keeping_at_marks) that is kept (RFC 8511);
 /// * a timeout sets the window to one segment and lowers the threshold, the latter only for the first of a run
 ///   (RFC 5681, equation 4);
 /// * after idleness the window is at most the restart window (RFC 5681, section 4.1; RFC 6928, section 2);
@@ -103,6 +104,8 @@ pub struct Composed {
     initial_ssthresh: f64,
     ecn: EcnMark,
     sack: bool,
+    /// What of the window a mark leaves, if that is not for the law to say.
+    mark_share: Option<f64>,
 }
 
 impl Composed {
@@ -129,7 +132,16 @@ impl Composed {
             initial_ssthresh: params.initial_ssthresh.map_or(f64::INFINITY, Bytes::as_f64),
             ecn: EcnMark::NotEct,
             sack: true,
+            mark_share: None,
         }
+    }
+
+    /// The same controller where a mark leaves `share` (0 to 1) of FlightSize or the window, whichever is less, whatever
+    /// the law makes of marks (RFC 8511, section 3); with `None` the law answers. Before the handshake.
+    #[must_use]
+    pub const fn keeping_at_marks(mut self, share: Option<f64>) -> Self {
+        self.mark_share = share;
+        self
     }
 
     fn stages(&self) -> [&dyn Stage; 5] {

@@ -8,6 +8,7 @@ use super::{
     Cause, GrowthStep, Handoff, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Reason, RecoveryStep, SteadyStep,
     Target, Verdict, Window,
 };
+use crate::growth::AckLimit;
 use crate::{Ack, Detection, Granted, NeedError, Needs, Path, Sent};
 
 /// What all stages have in common. Every method has a default: a stage writes only what it needs.
@@ -17,12 +18,20 @@ pub trait Stage: Debug + Send {
         Needs::default()
     }
 
+    /// The limit for one ACK, if it has one: it is told what there is and what loss detection is in force.
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        None
+    }
+
     /// What there is. A stage that can fall back does so here; the default fails when a required need is missing.
     ///
     /// # Errors
     /// A need without fallback was not granted; the connection fails.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         let _ = path;
+        if let Some(limit) = self.ack_limit() {
+            limit.on_granted(granted);
+        }
         self.needs()
             .required
             .missing(granted)
@@ -31,7 +40,9 @@ pub trait Stage: Debug + Send {
 
     /// The loss detection in force, told after the handshake and when it changes.
     fn on_detection(&mut self, detection: Detection) {
-        let _ = detection;
+        if let Some(limit) = self.ack_limit() {
+            limit.on_detection(detection);
+        }
     }
 
     /// Every ACK, before any stage acts on it, whoever holds the window: for estimators.

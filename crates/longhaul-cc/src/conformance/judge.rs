@@ -88,6 +88,9 @@ impl Judge {
                     let floor = (mss * 2).0.max(self.earned - self.earned / 20);
                     assert!(new.0 <= floor, "an episode began and the threshold is {new} after {} B", self.earned);
                 }
+                Episode::Enter if self.marked.is_some() => {
+                    assert_eq!(new, old, "a loss among data whose marks were answered changed the threshold");
+                }
                 Episode::Again if self.expect.answers_loss => {
                     // The decrease of a threshold of a few bytes does not show in whole bytes.
                     assert!(

@@ -27,6 +27,11 @@ pub enum Operation {
         /// Whether it reports congestion marks.
         marked: bool,
     },
+    /// So many ACKs at one instant, each for an eighth of what is in flight: they waited for each other on the way.
+    Bunch {
+        /// How many.
+        acks: u8,
+    },
     /// An ACK, or a timer, that reveals losses.
     Lose {
         /// Part of the bytes in flight that is lost, of 255.
@@ -50,6 +55,11 @@ pub enum Operation {
     /// Time passes.
     Wait {
         /// Sixteenths of a round trip.
+        sixteenths: u8,
+    },
+    /// Another route: the round trip without queues is another from now on.
+    Route {
+        /// Share of the scenario's round trip, of 16; a nanosecond more.
         sixteenths: u8,
     },
     /// Segments of another size from now on.
@@ -83,6 +93,8 @@ pub enum Operation {
 pub struct Scenario {
     /// When it begins.
     pub start: Time,
+    /// Resolution of the clock by which the controller is told the time.
+    pub resolution: Span,
     /// Segment size.
     pub mss: Bytes,
     /// Round trip without queues.
@@ -119,15 +131,17 @@ fn limit() -> impl Strategy<Value = SendLimit> {
 }
 
 /// Worlds: segments from 1 byte to 64 MiB (so that a few hundred make ten gigabytes), round trips from a nanosecond to
-/// two weeks, all grants.
+/// two weeks, clocks with steps of a nanosecond, 1 ms and 15.6 ms, all grants.
 pub fn scenarios() -> impl Strategy<Value = Scenario> {
     let mss = prop_oneof![4 => Just(1448_u64), 1 => 1_u64..10_000, 1 => Just(1 << 26)];
     // Decades of nanoseconds: 10^15 are eleven days.
     let rtt = prop_oneof![4 => 5_u32..9, 1 => 0_u32..16].prop_flat_map(|decade| 1..=10_u64.pow(decade).max(1));
+    let resolution = prop_oneof![3 => Just(1), 1 => Just(1_000_000), 1 => Just(15_600_000)];
     let cap = prop_oneof![Just(u64::MAX), Just(1 << 40), Just(1 << 30), Just(100_000)];
-    (mss, rtt, granted(), any::<bool>(), cap, 1_u64 << 55..1 << 60).prop_map(
-        |(mss, rtt, granted, handshake_lossy, cap, start)| Scenario {
+    (mss, rtt, granted(), any::<bool>(), cap, 1_u64 << 55..1 << 60, resolution).prop_map(
+        |(mss, rtt, granted, handshake_lossy, cap, start, resolution)| Scenario {
             start: Time::from_nanos(start),
+            resolution: Span::from_nanos(resolution),
             mss: Bytes(mss),
             rtt: Span::from_nanos(rtt),
             granted,
@@ -153,6 +167,8 @@ pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => Just(Operation::Spurious),
         1 => (1_u8..16).prop_map(|rounds| Operation::Idle { rounds }),
         1 => any::<u8>().prop_map(|sixteenths| Operation::Wait { sixteenths }),
+        1 => (2_u8..8).prop_map(|acks| Operation::Bunch { acks }),
+        1 => (0_u8..64).prop_map(|sixteenths| Operation::Route { sixteenths }),
         1 => (0_u8..32).prop_map(|sixteenths| Operation::Mss { sixteenths }),
         1 => limit().prop_map(Operation::Limit),
         1 => detection().prop_map(Operation::Detect),

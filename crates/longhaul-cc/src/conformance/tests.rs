@@ -1,6 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::toys::Toys;
 use super::*;
@@ -68,6 +68,7 @@ enum Fault {
     ChangesInEpisodes,
     NotANumber,
     Dates,
+    AnswersTwice,
 }
 
 /// A law with a fault, to see that the suite finds it.
@@ -90,7 +91,9 @@ impl Steady for Faulty {
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, _path: &Path, window: &mut Window) -> SteadyStep {
         match self.0 {
             Fault::NotANumber => window.ssthresh = f64::NAN,
-            Fault::ChangesInEpisodes | Fault::NeverLowers | Fault::Dates => window.cwnd += grow.as_f64(),
+            Fault::ChangesInEpisodes | Fault::NeverLowers | Fault::Dates | Fault::AnswersTwice => {
+                window.cwnd += grow.as_f64()
+            }
         }
         SteadyStep::Stay
     }
@@ -108,15 +111,16 @@ impl Steady for Faulty {
 #[derive(Debug)]
 struct FaultyFactory(Fault);
 
-/// Changes the threshold whenever it is asked.
+/// Changes the threshold whenever it is asked, or with every episode that begins.
 #[derive(Debug)]
-struct Nervous(Composed, std::cell::Cell<u64>);
+struct Nervous(Composed, std::cell::Cell<u64>, Fault);
 
 impl Controller for Nervous {
     fn name(&self) -> String {
         self.0.name()
     }
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.1.set(self.1.get() + u64::from(event.episode == crate::Episode::Enter));
         self.0.on_ack(event, path);
     }
     fn on_timeout(&mut self, event: &crate::Timeout, path: &Path) {
@@ -129,8 +133,10 @@ impl Controller for Nervous {
         self.0.control()
     }
     fn snapshot(&self) -> crate::Snapshot {
-        self.1.set(self.1.get() + 1);
-        let ssthresh = self.0.snapshot().ssthresh.map(|ssthresh| ssthresh + Bytes(self.1.get()));
+        self.1.set(self.1.get() + u64::from(matches!(self.2, Fault::ChangesInEpisodes)));
+        let count = Bytes(self.1.get());
+        let change = |ssthresh| if matches!(self.2, Fault::AnswersTwice) { ssthresh - count } else { ssthresh + count };
+        let ssthresh = self.0.snapshot().ssthresh.map(change);
         crate::Snapshot { ssthresh, ..self.0.snapshot() }
     }
 }
@@ -147,7 +153,9 @@ impl ControllerFactory for FaultyFactory {
         };
         let composed = Composed::new(stages, params);
         match self.0 {
-            Fault::ChangesInEpisodes => Box::new(Nervous(composed, std::cell::Cell::new(0))),
+            fault @ (Fault::ChangesInEpisodes | Fault::AnswersTwice) => {
+                Box::new(Nervous(composed, std::cell::Cell::new(0), fault))
+            }
             _ => Box::new(composed),
         }
     }
@@ -168,6 +176,28 @@ fn the_suite_finds_faults() {
     }
 }
 
+/// Twenty segments in flight, a mark, and a loss among them.
+#[test]
+fn a_second_answer_to_the_same_round_trip_is_found() {
+    let scenario = Scenario {
+        start: Time::ZERO,
+        resolution: Span::from_nanos(1),
+        mss: Bytes(1448),
+        rtt: Span::from_millis(100),
+        granted: Granted { ecn: crate::EcnMark::Ect0, ..Granted::basic() },
+        handshake_lossy: false,
+        cap: Bytes::MAX,
+    };
+    let marked = Operation::Ack { share: 13, rtt: 1, selective: false, marked: true };
+    let history =
+        [Operation::Fill, Operation::Finish, Operation::Fill, marked, Operation::Lose { share: 13, timer: false }];
+    play(&spec("slow-start+new-reno"), &scenario, &history, Expect::default());
+    let twice = FaultyFactory(Fault::AnswersTwice);
+    let found = catch_unwind(AssertUnwindSafe(|| play(&twice, &scenario, &history, Expect::default())));
+    let message = found.unwrap_err().downcast::<String>().expect("a message");
+    assert!(message.contains("whose marks were answered"), "{message}");
+}
+
 /// Composed controllers hold whatever a law returns within bounds.
 #[test]
 fn a_window_that_is_no_number_falls_back_to_the_floor() {
@@ -180,6 +210,7 @@ fn a_window_reaches_ten_gigabytes() {
     let basic = Granted::basic();
     let scenario = Scenario {
         start: Time::ZERO,
+        resolution: Span::from_nanos(1),
         mss: Bytes(1448),
         rtt: Span::from_millis(600),
         granted: basic,
@@ -190,4 +221,90 @@ fn a_window_reaches_ten_gigabytes() {
     let trace = play(&spec("slow-start+new-reno"), &scenario, &round.repeat(20), Expect::default());
     let last = trace.last().expect("answers");
     assert_eq!(last.control.cwnd, Bytes(14_480 << 20));
+}
+
+/// 100 Gb/s over 800 ms.
+fn huge(mss: Bytes) -> Pipe {
+    Pipe::new(Rate::from_bits_per_sec(100_000_000_000), Span::from_millis(800), mss)
+}
+
+/// A closed loop of ten gigabytes, in 149 segments of 64 MiB, so that laws which rise by a segment a round trip come there,
+/// too.
+#[test]
+fn every_profile_fills_a_path_of_ten_gigabytes() {
+    let path = huge(Bytes(1 << 26));
+    for profile in built_in().profiles {
+        let filled = fill(&spec(profile.name), &path, Span::from_secs(200), expected(profile.name));
+        let Filled { delivered, most_in_flight, trace, .. } =
+            filled.expect("profiles do with what every transport has");
+        let part = delivered.as_f64() / path.rate.bytes_in(Span::from_secs(200)).as_f64();
+        assert!((0.5..=1.0).contains(&part), "{}: {part} of the rate", profile.name);
+        assert!(most_in_flight > Bytes(9_500_000_000), "{}: {most_in_flight}", profile.name);
+        if let Some(bandwidth) = trace.last().and_then(|last| last.snapshot.bandwidth) {
+            let part = bandwidth.as_bytes_per_sec() as f64 / path.rate.as_bytes_per_sec() as f64;
+            assert!((part - 1.0).abs() < 0.01, "{}: {bandwidth:?}", profile.name);
+        }
+    }
+}
+
+/// With segments of 1448 bytes, twenty million at once: slow start comes to the 20 GB that path and queue hold in 21 round
+/// trips, and a loss leaves its law's share of them.
+#[test]
+fn a_loss_among_millions_of_segments_keeps_the_laws_share() {
+    for (name, kept) in
+        [("new-reno", 0.5), ("cubic", 0.7), ("hstcp", 0.91), ("bic", 819.0 / 1024.0), ("scalable", 0.875)]
+    {
+        let spec = spec(&format!("slow-start+{name}"));
+        let trace = fill(&spec, &huge(Bytes(1448)), Span::from_secs(25), Expect::default()).expect("granted").trace;
+        let threshold = |answer: &Answer| answer.snapshot.ssthresh.expect("a threshold");
+        let loss = trace.windows(2).find(|pair| threshold(&pair[1]) < threshold(&pair[0])).expect("a loss");
+        let before = loss[0].control.cwnd;
+        assert!(before > Bytes(20_000_000_000), "{name}: {before}");
+        let share = threshold(&loss[1]).as_f64() / before.as_f64();
+        assert!((share / kept - 1.0).abs() < 0.01, "{name}: {share}, not {kept}");
+    }
+}
+
+/// A window in 32 bits.
+#[derive(Debug)]
+struct Narrow;
+
+#[derive(Debug)]
+struct NarrowWindow(Box<dyn Controller>);
+
+impl ControllerFactory for Narrow {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        Box::new(NarrowWindow(spec("slow-start+new-reno").build(params)))
+    }
+    fn name(&self) -> String {
+        "narrow".to_owned()
+    }
+}
+
+impl Controller for NarrowWindow {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.0.on_ack(event, path);
+    }
+    fn on_timeout(&mut self, event: &crate::Timeout, path: &Path) {
+        self.0.on_timeout(event, path);
+    }
+    fn on_event(&mut self, event: &crate::PathEvent, path: &Path) {
+        self.0.on_event(event, path);
+    }
+    fn control(&self) -> crate::Control {
+        let control = self.0.control();
+        crate::Control { cwnd: Bytes(u64::from(control.cwnd.0 as u32)), ..control }
+    }
+    fn snapshot(&self) -> crate::Snapshot {
+        self.0.snapshot()
+    }
+}
+
+#[test]
+fn a_window_that_wraps_does_not_fill_it() {
+    let filled = fill(&Narrow, &huge(Bytes(1448)), Span::from_secs(60), Expect::default()).expect("granted");
+    assert!(filled.most_in_flight < Bytes(1 << 32), "{}", filled.most_in_flight);
 }

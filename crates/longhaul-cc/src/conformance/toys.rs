@@ -5,9 +5,9 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::{
     Ack, AckCadence, AckedSegment, BuildParams, Control, Controller, ControllerFactory, Demands, EcnDelta, EcnMark,
-    Episode, Estimators, Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind,
-    Pace, Path, PathEvent, ProbeKind, ProbePlan, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent,
-    Snapshot, Timeout,
+    Episode, Granted, LostSegment, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Pace, Path,
+    PathEvent, ProbeKind, ProbePlan, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent, Snapshot,
+    Timeout,
 };
 
 /// Probes a round trip long with every new round, paces by itself, and keeps its segments apart by tag.
@@ -111,7 +111,6 @@ impl Controller for ProbeToy {
             pairs: true,
             ack_cadence: AckCadence::First(16),
             network_header: None,
-            estimators: Estimators::NONE,
             segments: true,
             detection: None,
         };
@@ -156,7 +155,7 @@ impl Controller for ProbeToy {
             total_delivered,
             rtt,
             rate,
-            ecn: EcnDelta { congestion, ce },
+            ecn: EcnDelta { congestion },
             prior_in_flight,
             in_flight,
             flight_size,
@@ -172,7 +171,7 @@ impl Controller for ProbeToy {
         self.note(rx_time.map_or(0, |rx| now.since(rx).as_nanos()) ^ u64::from(coalesced));
         self.note_segments(acked, lost, now);
         self.note_samples(rtt, rate, now);
-        self.note(cumulative.0 ^ newly_lost.0 ^ total_delivered.0 ^ ce.0 ^ prior_in_flight.0 ^ in_flight.0);
+        self.note(cumulative.0 ^ newly_lost.0 ^ total_delivered.0 ^ prior_in_flight.0 ^ in_flight.0);
         self.note(flight_size.0 ^ recover_flight.0 ^ limit as u64 ^ u64::from(probes_acked ^ probes_lost));
         assert!(network.is_none(), "router feedback without a header");
         assert!(pair.is_none(), "a pair that was not asked for");

@@ -1,7 +1,12 @@
 //! A transport in the small: legal events, nothing else.
 
+mod line;
+
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+pub use line::{Filled, Pipe, fill};
+
+use self::line::Line;
 use super::judge::{Happened, Judge};
 use super::{Expect, Operation, Scenario};
 use crate::{
@@ -38,7 +43,7 @@ pub fn play(
         assert!(needs.missing(&granted).is_some(), "refused although nothing required is missing");
         return Vec::new();
     }
-    world.event(&PathEvent::Established { now: world.now, granted }, &Happened::Established);
+    world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
     for operation in operations {
         world.step(*operation, scenario);
     }
@@ -49,9 +54,14 @@ struct World {
     controller: Box<dyn Controller>,
     judge: Judge,
     trace: Vec<Answer>,
+    /// The true time, of which the controller sees what a clock with this resolution shows.
     now: Time,
+    resolution: Span,
     path: Path,
+    /// The round trip without queues, of now.
     rtt: Span,
+    /// The least sample since the route last changed.
+    route_min: Option<Span>,
     segments: bool,
     ecn: EcnMark,
     next_tx: u64,
@@ -75,6 +85,8 @@ struct World {
     marked: bool,
     probes: u32,
     feedback: Option<u16>,
+    /// What is on its way, if this is a closed loop.
+    line: Option<Line>,
 }
 
 impl World {
@@ -91,8 +103,10 @@ impl World {
             controller,
             trace: Vec::new(),
             now: scenario.start,
+            resolution: scenario.resolution,
             path,
             rtt: scenario.rtt,
+            route_min: None,
             segments: scenario.granted.segments,
             ecn: scenario.granted.ecn,
             next_tx: 0,
@@ -110,7 +124,24 @@ impl World {
             marked: false,
             probes: 0,
             feedback: None,
+            line: None,
         }
+    }
+
+    /// `time` as the controller's clock shows it.
+    fn shown(&self, time: Time) -> Time {
+        let step = self.resolution.as_nanos().max(1);
+        Time::from_nanos(time.as_nanos() / step * step)
+    }
+
+    fn clock(&self) -> Time {
+        self.shown(self.now)
+    }
+
+    /// When the clock first shows `time` or later.
+    fn when_shown(&self, time: Time) -> Time {
+        let step = self.resolution.as_nanos().max(1);
+        Time::from_nanos(time.as_nanos().div_ceil(step).saturating_mul(step))
     }
 
     fn answer(&self) -> Answer {
@@ -142,11 +173,12 @@ impl World {
     fn pass(&mut self, span: Span) {
         let until = self.now + span;
         for _ in 0..64 {
-            let Some(due) = self.controller.next_tick().filter(|due| *due <= until) else {
+            let due = self.controller.next_tick().map(|due| self.when_shown(due));
+            let Some(due) = due.filter(|due| *due <= until) else {
                 break;
             };
             self.now = self.now.max(due);
-            let now = self.now;
+            let now = self.clock();
             self.tell(&Happened::Other, |controller, path| controller.on_tick(now, path));
             let next = self.controller.next_tick();
             assert!(next.is_none_or(|next| next > now), "the tick at {now} is still due");
@@ -160,6 +192,7 @@ impl World {
             Operation::Send { segments } => self.send(u64::from(segments)),
             Operation::Fill => self.send(u64::MAX),
             Operation::Ack { share, rtt, selective, marked } => self.ack(share, rtt, selective, marked),
+            Operation::Bunch { acks } => (0..acks).for_each(|_| self.ack(255 / 8, 1, false, false)),
             Operation::Lose { share, timer } => self.lose(share, timer),
             Operation::LoseAgain => self.lose_again(),
             Operation::Finish => self.finish(),
@@ -168,9 +201,13 @@ impl World {
             Operation::Idle { rounds } => self.idle(u64::from(rounds)),
             Operation::Wait { sixteenths } => self.pass(self.rtt / 16 * u64::from(sixteenths)),
             Operation::Mss { sixteenths } => self.resize((scenario.mss * u64::from(sixteenths) / 16) + Bytes(1)),
+            Operation::Route { sixteenths } => {
+                self.rtt = scenario.rtt / 16 * u64::from(sixteenths) + Span::from_nanos(1);
+                self.route_min = None;
+            }
             Operation::Limit(limit) => {
                 self.limit = limit;
-                self.event(&PathEvent::Limit { now: self.now, limit }, &Happened::Other);
+                self.event(&PathEvent::Limit { now: self.clock(), limit }, &Happened::Other);
             }
             Operation::Detect(detection) => self.event(&PathEvent::Detection(detection), &Happened::Other),
             Operation::Peer { window, queued } => {
@@ -183,13 +220,14 @@ impl World {
     }
 
     fn sent(&mut self, bytes: Bytes, kind: SegmentKind) {
-        let mut event = Sent::new(self.now, TxId(self.next_tx), bytes);
+        let mut event = Sent::new(self.clock(), TxId(self.next_tx), bytes);
         event.in_flight_before = self.in_flight;
         event.kind = kind;
         event.tag = self.controller.control().tag;
         self.next_tx += 1;
         if kind != SegmentKind::Probe {
             self.in_flight += bytes;
+            self.launch(bytes, kind);
         }
         self.tell(&Happened::Other, |controller, path| controller.on_sent(&event, path));
     }
@@ -241,19 +279,23 @@ impl World {
         (part / mss.0 * mss.0).max(mss).min(self.in_flight)
     }
 
+    /// A sample of what took `rtt`, as the clock shows it: whole steps, or none.
     fn sample_rtt(&mut self, rtt: Span) {
+        let rtt = self.clock().since(self.shown(self.now - rtt));
         let path = &mut self.path;
         path.latest_rtt = Some(rtt);
         path.min_rtt = Some(path.min_rtt.map_or(rtt, |min| min.min(rtt)));
-        path.recent_min_rtt = path.min_rtt;
+        self.route_min = Some(self.route_min.map_or(rtt, |min| min.min(rtt)));
+        path.recent_min_rtt = self.route_min;
         path.srtt = Some(path.srtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8));
         path.rttvar = rtt / 2;
     }
 
     /// An ACK that delivers and loses so much and leaves the episode as `episode`.
     fn acknowledge(&mut self, delivered: Bytes, cumulative: Bytes, lost: Bytes, episode: Episode, marked: bool) {
-        let mut ack = Ack::new(self.now);
-        ack.rx_time = Some(self.now);
+        let now = self.clock();
+        let mut ack = Ack::new(now);
+        ack.rx_time = Some(now);
         ack.prior_in_flight = self.in_flight;
         ack.flight_size = self.flight_size();
         self.in_flight -= delivered + lost;
@@ -270,21 +312,17 @@ impl World {
         ack.cwnd_limited = self.limited;
         (ack.limit, ack.episode) = (self.limit, episode);
         if delivered > Bytes::ZERO {
-            ack.rtt = self.path.latest_rtt.map(|rtt| RttSample { rtt, sent_at: self.now - rtt });
-            let mut rate = RateSample::new(delivered, self.rtt);
-            (rate.app_limited, rate.lost) = (!self.limited, lost);
-            (rate.prior_delivered, rate.tx_in_flight) = (self.total_delivered - delivered, ack.prior_in_flight);
-            ack.rate = Some(rate);
+            ack.rtt = self.path.latest_rtt.map(|rtt| RttSample { rtt, sent_at: now - rtt });
+            ack.rate = Some(self.sample_rate(delivered, lost, ack.prior_in_flight));
         }
         ack.ecn.congestion = marked && !self.marked && self.ecn != EcnMark::NotEct;
-        ack.ecn.ce = if ack.ecn.congestion { delivered } else { Bytes::ZERO };
         self.marked |= ack.ecn.congestion;
         ack.probe = ProbeReport { acked: self.probes / 2, lost: self.probes % 2 };
         self.probes = 0;
         ack.network = self.feedback.take().and_then(|rate| self.answer_header(rate));
-        let sent_at = self.now - self.rtt;
+        let sent_at = now - self.path.latest_rtt.unwrap_or(self.rtt);
         let mut acked = AckedSegment::new(TxId(self.next_tx), sent_at, delivered);
-        acked.arrival = Some(self.now);
+        acked.arrival = Some(now);
         let mut gone = LostSegment::new(TxId(self.next_tx), sent_at, lost);
         (gone.in_flight_at_send, gone.lost_at_send) = (ack.prior_in_flight, self.total_lost);
         let (acked, gone) = ([acked], [gone]);
@@ -300,6 +338,17 @@ impl World {
             self.timeouts = 0;
         }
         self.tell(&Happened::Acked(&ack), |controller, path| controller.on_ack(&ack, path));
+    }
+
+    /// What the acknowledged segment tells in a closed loop; what this ACK alone tells in a made-up history.
+    fn sample_rate(&mut self, delivered: Bytes, lost: Bytes, prior_in_flight: Bytes) -> RateSample {
+        if let Some(rate) = self.line.as_mut().and_then(|line| line.sample.take()) {
+            return rate;
+        }
+        let mut rate = RateSample::new(delivered, self.rtt);
+        (rate.app_limited, rate.lost) = (!self.limited, lost);
+        (rate.prior_delivered, rate.tx_in_flight) = (self.total_delivered - delivered, prior_in_flight);
+        rate
     }
 
     fn answer_header(&self, rate: u16) -> Option<NetworkFeedback> {
@@ -378,7 +427,7 @@ impl World {
             return;
         }
         self.timeouts += 1;
-        let mut event = Timeout::new(self.now, self.timeouts, self.flight_size());
+        let mut event = Timeout::new(self.clock(), self.timeouts, self.flight_size());
         self.lost += self.in_flight;
         self.in_flight = Bytes::ZERO;
         event.in_flight = self.in_flight;
@@ -398,7 +447,7 @@ impl World {
         self.episode = Episode::None;
         self.lost = Bytes::ZERO;
         self.timeouts = 0;
-        let event = PathEvent::Spurious { now: self.now, timeout, in_flight: self.in_flight };
+        let event = PathEvent::Spurious { now: self.clock(), timeout, in_flight: self.in_flight };
         self.event(&event, &Happened::Undone);
     }
 
@@ -406,7 +455,7 @@ impl World {
         if self.flight_size() == Bytes::ZERO {
             let idle = self.rtt * rounds;
             self.pass(idle);
-            self.event(&PathEvent::IdleRestart { now: self.now, idle }, &Happened::Idled);
+            self.event(&PathEvent::IdleRestart { now: self.clock(), idle }, &Happened::Idled);
         }
     }
 
@@ -414,7 +463,7 @@ impl World {
         let old = self.path.mss;
         if mss != old {
             self.path.mss = mss;
-            self.event(&PathEvent::Mss { now: self.now, old }, &Happened::Resized);
+            self.event(&PathEvent::Mss { now: self.clock(), old }, &Happened::Resized);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Copa's two modes: delta is fixed, or falls as long as others keep the queue filled.
 
 /// Round trips without a nearly empty queue after which others are taken to fill it (section 2.2).
-const PATIENCE: u32 = 5;
+pub(super) const PATIENCE: u32 = 5;
 /// By how much 1 / delta rises each round trip without a loss (section 2.2: as NewReno's window).
 const RISE: f64 = 1.0;
 /// What is kept of 1 / delta at a loss.
@@ -12,6 +12,8 @@ const KEEP: f64 = 0.5;
 pub(super) struct Competition {
     /// 1 / delta in the default mode, the least of the other.
     least: f64,
+    /// Whole round trips without a nearly empty queue that the default mode bears.
+    patience: u32,
     /// 1 / delta in the competitive mode.
     inverse: f64,
     /// Rounds begun since the queue was nearly empty.
@@ -21,9 +23,9 @@ pub(super) struct Competition {
 }
 
 impl Competition {
-    pub(super) fn new(delta: f64) -> Self {
+    pub(super) fn new(delta: f64, patience: u32) -> Self {
         let least = 1.0 / delta;
-        Self { least, inverse: least, filled: 0, lost: false }
+        Self { least, patience, inverse: least, filled: 0, lost: false }
     }
 
     /// Back to the default mode.
@@ -31,9 +33,9 @@ impl Competition {
         *self = Self { inverse: self.least, filled: 0, lost: false, ..*self };
     }
 
-    /// Whether the queue was not nearly empty for five whole round trips.
+    /// Whether the queue was not nearly empty for so many whole round trips as the default mode bears.
     pub(super) const fn is_on(&self) -> bool {
-        self.filled > PATIENCE
+        self.filled > self.patience
     }
 
     pub(super) fn delta(&self) -> f64 {

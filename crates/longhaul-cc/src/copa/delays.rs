@@ -5,32 +5,77 @@ use longhaul_units::{Span, Time};
 use crate::estimate::windowed::{WindowedMax, WindowedMin};
 
 /// RTTmin is the least of so long (section 2.1).
-const LONG: Span = Span::from_secs(10);
+pub(super) const LONG: Span = Span::from_secs(10);
 /// RTTstanding is the least of this part of the smoothed round trip (section 2.1).
 const STANDING_PART: u64 = 2;
 /// RTTmax is the greatest of so many round trips (section 2.2).
 const MAX_ROUNDS: u64 = 4;
+/// RTTstanding spans the silences between acknowledgements, too, and half of one more: where a link hands them over in
+/// bunches, only the last of a bunch tell the delay of the path. As bunches count silences that each of the last round trips
+/// had.
+const SILENCES: (u64, u64) = (3, 2);
+const SILENT_ROUNDS: usize = 4;
 /// The queue is nearly empty below this part of its swing (section 2.2).
-const NEARLY: f64 = 0.1;
+pub(super) const NEARLY: f64 = 0.1;
 
 /// RTTmin, RTTstanding and RTTmax.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
+    /// How long a round trip may be RTTmin.
+    long: Span,
     least: WindowedMin,
     standing: WindowedMin,
     /// Positions are nanoseconds, values seconds.
     most: WindowedMax,
+    silences: Silences,
+}
+
+/// The longest silence between acknowledgements in each of the last round trips.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silences {
+    rounds: [Span; SILENT_ROUNDS],
+    /// The longest of the round trip that began at `began`.
+    longest: Span,
+    began: Time,
+    last: Option<Time>,
+}
+
+impl Silences {
+    /// An acknowledgement; gives what all of the last round trips had.
+    fn heard(&mut self, now: Time, srtt: Span) -> Span {
+        self.longest = self.longest.max(now.since(self.last.unwrap_or(now)));
+        self.last = Some(now);
+        if now.since(self.began) >= srtt {
+            self.rounds.rotate_right(1);
+            self.rounds[0] = self.longest;
+            (self.longest, self.began) = (Span::ZERO, now);
+        }
+        self.rounds.into_iter().min().unwrap_or_default()
+    }
 }
 
 impl Delays {
-    pub(super) const fn new() -> Self {
-        Self { least: WindowedMin::new(LONG), standing: WindowedMin::new(LONG), most: WindowedMax::new(0) }
+    /// RTTmin is the least of the last `long`.
+    pub(super) const fn new(long: Span) -> Self {
+        Self {
+            long,
+            least: WindowedMin::new(long),
+            standing: WindowedMin::new(long),
+            most: WindowedMax::new(0),
+            silences: Silences {
+                rounds: [Span::ZERO; SILENT_ROUNDS],
+                longest: Span::ZERO,
+                began: Time::ZERO,
+                last: None,
+            },
+        }
     }
 
     /// A round trip of `rtt`, where the smoothed one is `srtt`.
     pub(super) fn sample(&mut self, now: Time, rtt: Span, srtt: Span) {
-        self.standing.set_window((srtt / STANDING_PART).min(LONG));
-        self.most.set_window((srtt * MAX_ROUNDS).min(LONG).as_nanos());
+        let silence = self.silences.heard(now, srtt) * SILENCES.0 / SILENCES.1;
+        self.standing.set_window((srtt / STANDING_PART).max(silence.min(srtt)).min(self.long));
+        self.most.set_window((srtt * MAX_ROUNDS).min(self.long).as_nanos());
         self.least.update(now, rtt);
         self.standing.update(now, rtt);
         self.most.update(now.as_nanos(), rtt.as_secs_f64());
@@ -40,7 +85,8 @@ impl Delays {
         self.least.get().is_some()
     }
 
-    /// RTTstanding: the least of half a round trip, so that ACKs that come late in a bunch do not count.
+    /// RTTstanding: the least of half a round trip, or of more where ACKs come in bunches, at most one: those that come late
+    /// in a bunch do not count.
     pub(super) fn standing(&self) -> Option<Span> {
         self.standing.get()
     }
@@ -57,11 +103,11 @@ impl Delays {
         }
     }
 
-    /// Whether the queue is empty but for a tenth of what it was at most: `dq < 0.1 (RTTmax - RTTmin)`. A queue that
+    /// Whether the queue is empty but for the part `nearly` of what it was at most: `dq < nearly (RTTmax - RTTmin)`. A queue that
     /// never was is empty, and one of `noise` seconds or less.
-    pub(super) fn is_nearly_empty(&self, noise: f64) -> bool {
+    pub(super) fn is_nearly_empty(&self, noise: f64, nearly: f64) -> bool {
         let least = self.least.get().map_or(0.0, Span::as_secs_f64);
         let swing = self.most.get().unwrap_or(0.0) - least;
-        self.queueing() <= NEARLY * swing.max(0.0) + noise
+        self.queueing() <= nearly * swing.max(0.0) + noise
     }
 }

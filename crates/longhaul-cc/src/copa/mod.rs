@@ -8,12 +8,12 @@ mod velocity;
 
 use longhaul_units::{Bytes, Rate, Span};
 
-use competition::Competition;
-use delays::Delays;
+use competition::{Competition, PATIENCE};
+use delays::{Delays, LONG, NEARLY};
 use heavy_loss::HeavyLoss;
-use velocity::Velocity;
+use velocity::{STEADY_ROUNDS, Velocity};
 
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{
     Ack, BuildParams, Control, Controller, Demands, Needs, Pace, Path, PathEvent, Snapshot, Timeout, initial_window,
 };
@@ -30,6 +30,9 @@ const PACE_GAIN: f64 = 2.0;
 /// which a tenth of the usual swing is much.
 const BATCH_SPAN: Span = Span::from_micros(250);
 
+/// What asks for nothing in the default mode.
+const COMPETING: &[Rule] = &[Rule::With("competitive", Value::Flag(true))];
+
 /// Copa in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "copa",
@@ -39,14 +42,37 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         OptionSpec::float("delta", 0.001, 10.0, DELTA, "price of delay: 1 / delta segments are kept in the queue"),
         OptionSpec::flag("competitive", true, "lower delta while others keep the queue filled"),
+        OptionSpec::int("patience", 1, 1000, PATIENCE as u64, "round trips of a filled queue before delta is lowered")
+            .ruled(COMPETING),
+        OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "part of its swing up to which a queue is nearly empty")
+            .ruled(COMPETING),
+        OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
+        OptionSpec::int(
+            "rtt-min-window",
+            1,
+            3600,
+            LONG.as_millis() / 1000,
+            "seconds that a round trip may be the least",
+        ),
+        OptionSpec::float("pace", 1.0, 100.0, PACE_GAIN, "pace in windows a round trip"),
         OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
     ],
-    tested: &["copa", "copa(competitive=off)", "copa(delta=0.04,iw=2)"],
+    tested: &[
+        "copa",
+        "copa(competitive=off)",
+        "copa(delta=0.04,iw=2)",
+        "copa(patience=1,nearly=0,steady=1,rtt-min-window=1,pace=1)",
+    ],
     safety: Safety::Shared,
     make: Make::Whole(|values, params| {
         let config = CopaConfig {
             delta: values.float("delta"),
             competitive: values.flag("competitive"),
+            patience: values.small("patience"),
+            nearly: values.float("nearly"),
+            steady_rounds: values.small("steady"),
+            rtt_min_window: Span::from_secs(values.int("rtt-min-window")),
+            pace_gain: values.float("pace"),
             initial_segments: values.small("iw"),
         };
         Box::new(Copa::new(config, params))
@@ -60,13 +86,32 @@ pub struct CopaConfig {
     pub delta: f64,
     /// Whether delta falls while others keep the queue filled.
     pub competitive: bool,
+    /// Round trips of a filled queue that the default mode bears.
+    pub patience: u32,
+    /// The part of its swing, 0 to 1, up to which a queue is nearly empty.
+    pub nearly: f64,
+    /// Round trips in one direction before the velocity doubles, 1 or more.
+    pub steady_rounds: u32,
+    /// How long a round trip may be RTTmin.
+    pub rtt_min_window: Span,
+    /// The pacing rate over `cwnd / RTTstanding`, 1 or more.
+    pub pace_gain: f64,
     /// Segments of the first flight, and the most of a restart's.
     pub initial_segments: u32,
 }
 
 impl Default for CopaConfig {
     fn default() -> Self {
-        Self { delta: DELTA, competitive: true, initial_segments: initial_window::DEFAULT_SEGMENTS }
+        Self {
+            delta: DELTA,
+            competitive: true,
+            patience: PATIENCE,
+            nearly: NEARLY,
+            steady_rounds: STEADY_ROUNDS,
+            rtt_min_window: LONG,
+            pace_gain: PACE_GAIN,
+            initial_segments: initial_window::DEFAULT_SEGMENTS,
+        }
     }
 }
 
@@ -104,9 +149,9 @@ impl Copa {
             cap: params.max_cwnd,
             cwnd: mss,
             slow_start: true,
-            delays: Delays::new(),
+            delays: Delays::new(config.rtt_min_window),
             velocity: Velocity::new(mss),
-            competition: Competition::new(config.delta),
+            competition: Competition::new(config.delta, config.patience),
             losses: HeavyLoss::default(),
             undo: None,
         }
@@ -174,10 +219,17 @@ impl Copa {
 impl Controller for Copa {
     fn name(&self) -> String {
         let (own, default) = (&self.config, CopaConfig::default());
+        let float = |name, own: f64, default: f64| (own != default).then(|| format!("{name}={own}"));
+        let int = |name, own: u64, default: u64| (own != default).then(|| format!("{name}={own}"));
         let options = [
-            (own.delta != default.delta).then(|| format!("delta={}", own.delta)),
+            float("delta", own.delta, default.delta),
             (!own.competitive).then(|| "competitive=off".to_owned()),
-            (own.initial_segments != default.initial_segments).then(|| format!("iw={}", own.initial_segments)),
+            int("patience", own.patience.into(), default.patience.into()),
+            float("nearly", own.nearly, default.nearly),
+            int("steady", own.steady_rounds.into(), default.steady_rounds.into()),
+            int("rtt-min-window", own.rtt_min_window.as_millis() / 1000, default.rtt_min_window.as_millis() / 1000),
+            float("pace", own.pace_gain, default.pace_gain),
+            int("iw", own.initial_segments.into(), default.initial_segments.into()),
         ];
         let options: Vec<_> = options.into_iter().flatten().collect();
         if options.is_empty() { "copa".to_owned() } else { format!("copa({})", options.join(",")) }
@@ -196,10 +248,11 @@ impl Controller for Copa {
             self.competition.on_loss();
         }
         if event.round_start {
-            self.velocity.on_round(self.cwnd);
+            self.velocity.on_round(self.cwnd, self.config.steady_rounds);
         }
         if !self.slow_start {
-            self.competition.on_ack(event.round_start, self.delays.is_nearly_empty(self.noise()));
+            let empty = self.delays.is_nearly_empty(self.noise(), self.config.nearly);
+            self.competition.on_ack(event.round_start, empty);
         }
         if event.delivered > Bytes::ZERO && self.delays.is_known() {
             self.move_window(event);
@@ -246,7 +299,8 @@ impl Controller for Copa {
     fn control(&self) -> Control {
         let cwnd = Bytes::from_f64(self.cwnd).max(self.mss);
         let pace = self.delays.standing().map(|standing| {
-            let rate = Rate::from_bytes_over(cwnd, standing).mul_f64(PACE_GAIN).max(Rate::from_bytes_per_sec(1));
+            let rate =
+                Rate::from_bytes_over(cwnd, standing).mul_f64(self.config.pace_gain).max(Rate::from_bytes_per_sec(1));
             let slow = rate.bytes_in(BATCH_SPAN) < self.mss * 2;
             Pace { rate, quantum: slow.then_some(self.mss.max(Bytes(1))) }
         });

@@ -68,7 +68,7 @@ fn velocity_of(sign: f64, value: f64, cwnd: f64) -> Velocity {
     let mut at = cwnd;
     while velocity.towards(sign > 0.0, at, f64::INFINITY) < value {
         at += sign;
-        velocity.on_round(at);
+        velocity.on_round(at, STEADY_ROUNDS);
     }
     velocity
 }
@@ -80,13 +80,13 @@ fn the_velocity_doubles_after_three_round_trips_in_one_direction() {
     let mut values = Vec::new();
     let mut last = 100.0;
     for cwnd in [101.0, 102.0, 103.0, 104.0, 105.0, 104.0, 103.0, 102.0, 101.0, 100.0, 101.0] {
-        velocity.on_round(cwnd);
+        velocity.on_round(cwnd, STEADY_ROUNDS);
         values.push(velocity.towards(cwnd > last, cwnd, 1e9));
         last = cwnd;
     }
     assert_eq!(values, [1.0, 1.0, 2.0, 4.0, 8.0, 1.0, 1.0, 1.0, 2.0, 4.0, 1.0]);
-    velocity.on_round(101.0);
-    velocity.on_round(102.0);
+    velocity.on_round(101.0, STEADY_ROUNDS);
+    velocity.on_round(102.0, STEADY_ROUNDS);
     assert_eq!(velocity.towards(true, 102.0, 1e9), 1.0, "a round in which nothing moved has no direction");
     let mut fast = velocity_of(1.0, 64.0, 1.0);
     assert_eq!(fast.towards(true, 100.0, 5.0), 5.0);
@@ -119,39 +119,42 @@ fn it_does_not_rise_while_the_window_is_not_used() {
     assert_eq!(in_segments(&copa), 100.0);
 }
 
-/// RTTmin forgets after ten seconds, RTTstanding after half a smoothed round trip.
+/// RTTmin forgets after ten seconds, or as many as are asked for; RTTstanding after half a smoothed round trip.
 #[test]
 fn the_windows_of_the_round_trips() {
-    let mut delays = Delays::new();
-    let at = |ms: u64| Time::from_nanos(1_000_000_000) + Span::from_millis(ms);
-    delays.sample(at(0), BASE, BASE);
-    let mut forgot_standing = None;
-    let mut forgot_least = None;
-    for ms in 1..12_000_u64 {
-        delays.sample(at(ms), BASE + Span::from_millis(20), BASE);
-        if delays.standing() > Some(BASE) {
-            forgot_standing.get_or_insert(ms);
+    for (long, forgotten) in [(LONG, 10_001), (Span::from_secs(3), 3001)] {
+        let mut delays = Delays::new(long);
+        let at = |ms: u64| Time::from_nanos(1_000_000_000) + Span::from_millis(ms);
+        delays.sample(at(0), BASE, BASE);
+        let mut forgot_standing = None;
+        let mut forgot_least = None;
+        for ms in 1..12_000_u64 {
+            delays.sample(at(ms), BASE + Span::from_millis(20), BASE);
+            if delays.standing() > Some(BASE) {
+                forgot_standing.get_or_insert(ms);
+            }
+            if delays.queueing() == 0.0 && forgot_standing.is_some() {
+                forgot_least.get_or_insert(ms);
+            }
         }
-        if delays.queueing() == 0.0 && forgot_standing.is_some() {
-            forgot_least.get_or_insert(ms);
-        }
+        assert_eq!(forgot_standing, Some(51));
+        assert_eq!(forgot_least, Some(forgotten));
     }
-    assert_eq!(forgot_standing, Some(51));
-    assert_eq!(forgot_least, Some(10_001));
 }
 
 /// dq under a tenth of RTTmax - RTTmin, the first over four round trips.
 #[test]
 fn a_queue_is_nearly_empty_below_a_tenth_of_its_swing() {
     for (now_ms, expected) in [(0, true), (3, true), (5, false), (30, false)] {
-        let mut delays = Delays::new();
+        let mut delays = Delays::new(LONG);
         let at = |ms: u64| Time::from_nanos(1_000_000_000) + Span::from_millis(ms);
         delays.sample(at(0), BASE, BASE);
         delays.sample(at(100), BASE + Span::from_millis(40), BASE);
         delays.sample(at(200), BASE + Span::from_millis(now_ms), BASE);
-        assert_eq!(delays.is_nearly_empty(0.0), expected, "{now_ms} ms of 40");
+        assert_eq!(delays.is_nearly_empty(0.0, NEARLY), expected, "{now_ms} ms of 40");
+        assert_eq!(delays.is_nearly_empty(0.0, 0.5), now_ms < 20, "half: {now_ms} ms of 40");
     }
-    assert!(Delays::new().is_nearly_empty(0.0));
+    assert!(Delays::new(LONG).is_nearly_empty(0.0, NEARLY));
     // Half the time of a segment at 100 segments in 100 ms does not count.
     assert!((past_start(0.5, 100.0, 0).noise() - 0.5e-3).abs() < 1e-12);
 }
@@ -160,7 +163,7 @@ fn a_queue_is_nearly_empty_below_a_tenth_of_its_swing() {
 /// and never under the default's 2; an empty queue ends it.
 #[test]
 fn competition_is_aimd_on_the_inverse_of_delta() {
-    let mut mode = Competition::new(0.5);
+    let mut mode = Competition::new(0.5, PATIENCE);
     let round = |mode: &mut Competition| {
         mode.on_ack(true, false);
         for _ in 0..3 {
@@ -328,4 +331,30 @@ proptest! {
             prop_assert!(sender.cwnd() >= segments(2));
         }
     }
+}
+
+/// What the options say is what is done, and said in the name: the pace, the rounds before the velocity doubles, the patience.
+#[test]
+fn the_constants_are_options() {
+    let text = "copa(patience=2,nearly=0,steady=1,rtt-min-window=3,pace=4)";
+    let spec: crate::registry::Spec = text.parse().expect("a name");
+    let mut sender = Sender::with(spec.build(&BuildParams::default()), Granted::basic());
+    assert_eq!(sender.controller.name(), text);
+    sender.fill();
+    sender.round();
+    let control = sender.controller.control();
+    let windows =
+        control.pace.expect("paced").rate.as_bytes_per_sec() as f64 * sender.rtt.as_secs_f64() / control.cwnd.as_f64();
+    assert!((windows - 4.0).abs() < 1e-3, "{windows}");
+    let mut velocity = Velocity::new(100.0);
+    velocity.on_round(101.0, 1);
+    assert_eq!(velocity.towards(true, 101.0, 1e9), 2.0);
+    let mut mode = Competition::new(0.5, 2);
+    let after: Vec<bool> = (0..4)
+        .map(|_| {
+            mode.on_ack(true, false);
+            mode.is_on()
+        })
+        .collect();
+    assert_eq!(after, [false, false, true, true]);
 }

@@ -2,7 +2,7 @@
 
 /// Round trips that the direction must have stayed the same before the velocity doubles: in the steady state it does
 /// for 2.5 (section 2.1).
-const STEADY_ROUNDS: u32 = 3;
+pub(super) const STEADY_ROUNDS: u32 = 3;
 
 /// The velocity and what decides on it.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +21,9 @@ impl Velocity {
         Self { value: 1.0, up: true, same: 0, before: cwnd }
     }
 
-    /// A round ends at a window of `cwnd`. One in which nothing moved, because the window was not used, has no
+    /// A round ends at a window of `cwnd`; the direction must have stayed for `steady` round trips. One in which nothing moved, because the window was not used, has no
     /// direction.
-    pub(super) fn on_round(&mut self, cwnd: f64) {
+    pub(super) fn on_round(&mut self, cwnd: f64, steady: u32) {
         let up = cwnd > self.before;
         if cwnd == self.before || up != self.up {
             *self = Self { up, ..Self::new(cwnd) };
@@ -31,7 +31,7 @@ impl Velocity {
         }
         self.before = cwnd;
         self.same = self.same.saturating_add(1);
-        if self.same >= STEADY_ROUNDS {
+        if self.same >= steady {
             self.value *= 2.0;
         }
     }

@@ -2,6 +2,12 @@
 
 use longhaul_units::{Bytes, Span, Time, math};
 
+use super::WindowedMax;
+use crate::Ack;
+
+/// Time constants for which delivery-rate samples bound the estimate: what is older weighs less than e^-3, a twentieth.
+const CEILING: u64 = 3;
+
 /// BE in bytes/s.
 ///
 /// Each ACK gives the sample `b = delivered / (time since the ACK before)`. The samples pass Tustin's discretisation of
@@ -16,19 +22,28 @@ use longhaul_units::{Bytes, Span, Time, math};
 /// Sanadidi, Wang, TCP Westwood, MobiCom 2001.)
 ///
 /// ACKs of the same instant count as one. Back-to-back ACKs (ACK compression) make single samples very large and the
-/// estimate too high: the reason for [`AchievedRate`](super::AchievedRate) and [`RoundRate`](super::RoundRate).
+/// estimate too high: the reason for [`AchievedRate`](super::AchievedRate) and [`RoundRate`](super::RoundRate). Where it is
+/// known when data left, compression is bounded: ACKs of data that left at one instant count as one, too, and a sample
+/// is no more than the rate its bytes were sent at (as in the delivery-rate samples of
+/// draft-cheng-iccrg-delivery-rate-estimation, section 3.3). And as an average is not above what it is the average of, the
+/// estimate is no more than the largest of the latest delivery-rate samples, which span a round trip each. So a peer gains
+/// little by choosing when to send its ACKs.
 #[derive(Clone, Copy, Debug)]
 pub struct Bandwidth {
-    /// Seconds.
+    /// Nanoseconds.
     tau: f64,
     /// When the last sample ended; `None` before the first ACK.
     last: Option<Time>,
+    /// When the newest data of the last sample had left, and of what came since.
+    sent: Option<(Time, Time)>,
     /// Bytes that the next sample has so far.
     pending: f64,
     /// The sample before.
     sample: f64,
     estimate: f64,
     seed: Seed,
+    /// The largest of the latest delivery-rate samples.
+    ceiling: WindowedMax,
 }
 
 /// The first estimate: without one the filter starts from zero and needs several `tau` to be of use.
@@ -48,14 +63,35 @@ impl Bandwidth {
     #[must_use]
     pub fn new(tau: Span, seeded: bool) -> Self {
         let seed = if seeded { Seed::Collecting { since: None, bytes: 0.0 } } else { Seed::Done };
-        let tau = tau.max(Span::from_micros(1)).as_secs_f64();
-        Self { tau, last: None, pending: 0.0, sample: 0.0, estimate: 0.0, seed }
+        let tau = tau.max(Span::from_micros(1));
+        let ceiling = WindowedMax::new(tau.as_nanos().saturating_mul(CEILING));
+        let tau = tau.as_nanos() as f64;
+        Self { tau, last: None, sent: None, pending: 0.0, sample: 0.0, estimate: 0.0, seed, ceiling }
     }
 
     /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
+        self.on_ack_of(None, now, delivered, rtt);
+    }
+
+    /// What an ACK says, under a round trip of `rtt`: the same, and when and how fast its data had left.
+    pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
+        let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
+        if let Some(sample) = ack.rate {
+            self.ceiling.update(now.as_nanos(), sample.rate.as_bytes_per_sec() as f64);
+        }
+        self.on_ack_of(sent_at, now, ack.delivered, rtt);
+        if let Some(ceiling) = self.ceiling.get() {
+            self.estimate = self.estimate.min(ceiling);
+        }
+    }
+
+    fn on_ack_of(&mut self, sent_at: Option<Time>, now: Time, delivered: Bytes, rtt: Option<Span>) {
         if delivered == Bytes::ZERO {
             return;
+        }
+        if let Some(at) = sent_at {
+            self.sent = Some(self.sent.map_or((at, at), |(last, newest)| (last, newest.max(at))));
         }
         let Some(last) = self.last else {
             // Nothing is known of the time before the first.
@@ -64,11 +100,13 @@ impl Bandwidth {
         };
         self.pending += delivered.as_f64();
         self.collect(now, delivered, rtt);
-        let gap = now.since(last).as_secs_f64();
-        if gap > 0.0 {
+        let gap = now.since(last).as_nanos() as f64;
+        let sent = self.sent.map(|(last, newest)| newest.since(last).as_nanos() as f64);
+        if gap > 0.0 && sent.is_none_or(|sent| sent > 0.0) {
             self.last = Some(now);
+            self.sent = self.sent.map(|(_, newest)| (newest, newest));
             let rest = self.insert_zeros(gap);
-            self.filter(self.pending / rest, rest);
+            self.filter(1e9 * self.pending / rest.max(sent.unwrap_or(0.0)), rest);
             self.pending = 0.0;
         }
     }
@@ -79,7 +117,7 @@ impl Bandwidth {
         self.estimate
     }
 
-    /// Adds the zero samples of a gap of `gap` seconds; returns the part of it that is left for the real sample.
+    /// Adds the zero samples of a gap of `gap` nanoseconds; returns the part of it that is left for the real sample.
     fn insert_zeros(&mut self, gap: f64) -> f64 {
         let step = self.tau / 2.0;
         if gap <= step {

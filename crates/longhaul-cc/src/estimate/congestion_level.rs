@@ -1,5 +1,8 @@
 //! How close to congestion a path is: the queueing delay over what it was at past losses.
 
+use longhaul_units::Span;
+
+use super::WindowedMin;
 use crate::Ack;
 
 /// A gap between the least round trip and that at losses under which the clock's noise rules: a millisecond, or this part
@@ -16,11 +19,14 @@ const PATIENCE: u32 = 20;
 /// trips just before losses (Shimonishi, Sanadidi, Gerla; quoted by Gerla et al., PFLDnet 2006).
 ///
 /// Losses that look random don't lower RTTcong. After twenty of them in a row it moves towards the largest of theirs.
+///
+/// RTTmin may be that of the last minute, say, in place of the connection's. Where it then rises by more than noise, the route
+/// is another, and RTTcong, which was the old one's, is learnt anew.
 #[derive(Clone, Copy, Debug)]
 pub struct CongestionLevel {
     keep: f64,
+    least: WindowedMin,
     /// Seconds.
-    least: Option<f64>,
     latest: f64,
     congested: Option<f64>,
     random: u32,
@@ -28,23 +34,40 @@ pub struct CongestionLevel {
 }
 
 impl CongestionLevel {
-    /// An estimate whose RTTcong keeps `keep` (0 to 1) of its old value at a loss.
+    /// An estimate whose RTTcong keeps `keep` (0 to 1) of its old value at a loss, and whose RTTmin is the connection's.
     #[must_use]
     pub const fn new(keep: f64) -> Self {
-        Self { keep, least: None, latest: 0.0, congested: None, random: 0, random_max: 0.0 }
+        let least = WindowedMin::new(Span::MAX);
+        Self { keep, least, latest: 0.0, congested: None, random: 0, random_max: 0.0 }
+    }
+
+    /// The same with an RTTmin that is the least of the last `window`.
+    #[must_use]
+    pub const fn with_rtt_min_window(mut self, window: Span) -> Self {
+        self.least.set_window(window);
+        self
     }
 
     /// An ACK came.
     pub fn on_ack(&mut self, ack: &Ack<'_>) {
         if let Some(sample) = ack.rtt {
             self.latest = sample.rtt.as_secs_f64();
-            self.least = Some(self.least.map_or(self.latest, |least| least.min(self.latest)));
+            let before = self.least();
+            let least = self.least.update(ack.now, sample.rtt).as_secs_f64();
+            if before.is_some_and(|before| least - before >= noise(before)) {
+                (self.congested, self.random, self.random_max) = (None, 0, 0.0);
+            }
         }
+    }
+
+    /// RTTmin in seconds.
+    fn least(&self) -> Option<f64> {
+        self.least.get().map(Span::as_secs_f64)
     }
 
     /// A loss was found: the last sample is that just before it. Ask for the level first.
     pub fn on_loss(&mut self) {
-        let (Some(least), sample) = (self.least, self.latest) else {
+        let (Some(least), sample) = (self.least(), self.latest) else {
             return;
         };
         let Some(gap) = self.gap() else {
@@ -67,14 +90,14 @@ impl CongestionLevel {
     /// RTTcong - RTTmin in seconds, if it is known and more than noise: the delay of a full buffer.
     #[must_use]
     pub fn gap(&self) -> Option<f64> {
-        let (least, congested) = (self.least?, self.congested?);
-        Some(congested - least).filter(|gap| *gap >= NOISE.0.max(NOISE.1 * least))
+        let (least, congested) = (self.least()?, self.congested?);
+        Some(congested - least).filter(|gap| *gap >= noise(least))
     }
 
     /// The level now, for a window of `segments`: without a known gap 0 or 1 by whether three segments are in the queue.
     #[must_use]
     pub fn level(&self, segments: f64) -> f64 {
-        let Some(least) = self.least else {
+        let Some(least) = self.least() else {
             return 1.0;
         };
         match self.gap() {
@@ -85,6 +108,11 @@ impl CongestionLevel {
     }
 }
 
+/// The difference between two round trips that is noise where the least is `least`, all in seconds.
+fn noise(least: f64) -> f64 {
+    NOISE.0.max(NOISE.1 * least)
+}
+
 #[cfg(test)]
 mod tests {
     use longhaul_units::{Span, Time};
@@ -93,7 +121,12 @@ mod tests {
     use crate::RttSample;
 
     fn feed(level: &mut CongestionLevel, ms: u64) {
-        let mut ack = Ack::new(Time::ZERO);
+        feed_at(level, 0, ms);
+    }
+
+    /// A sample of `ms` at second `secs`.
+    fn feed_at(level: &mut CongestionLevel, secs: u64, ms: u64) {
+        let mut ack = Ack::new(Time::ZERO + Span::from_secs(secs));
         ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
         level.on_ack(&ack);
     }
@@ -150,6 +183,40 @@ mod tests {
         }
         assert!(level.gap().expect("known") < 0.0101, "{:?}", level.gap());
         assert!(level.level(900.0) > 0.49);
+    }
+
+    /// The route becomes longer by more than the buffer's delay. With the connection's RTTmin every loss is congestion from then
+    /// on; with that of a window the level is that of the new route once the window has passed: 133 + 60 and 148 + 60 ms.
+    #[test]
+    fn a_longer_route_is_learnt_when_the_window_has_passed() {
+        for (window, expected) in [(Span::MAX, 1.0), (Span::from_secs(60), 0.2)] {
+            let mut level = known().with_rtt_min_window(window);
+            for secs in 1..=60 {
+                feed_at(&mut level, secs, 193);
+                assert_eq!(level.level(900.0), 1.0, "{secs} s");
+            }
+            for secs in 61..=121 {
+                feed_at(&mut level, secs, 193);
+            }
+            feed_at(&mut level, 122, 208);
+            level.on_loss();
+            feed_at(&mut level, 123, 196);
+            assert!((level.level(900.0) - expected).abs() < 1e-9, "{window}: {}", level.level(900.0));
+        }
+    }
+
+    /// Longer by less than the buffer's delay, 4 of 15 ms: RTTcong was the old route's, and is that of the next loss.
+    #[test]
+    fn the_old_round_trip_at_losses_goes_with_the_old_route() {
+        let mut level = known().with_rtt_min_window(Span::from_secs(10));
+        for secs in 1..=30 {
+            feed_at(&mut level, secs, 137);
+        }
+        assert_eq!(level.gap(), None);
+        assert_eq!(level.level(900.0), 0.0, "no queue");
+        feed_at(&mut level, 31, 152);
+        level.on_loss();
+        assert!((level.gap().expect("known") - 0.015).abs() < 1e-9, "{:?}", level.gap());
     }
 
     /// Nothing known, or a gap of half a millisecond: three segments in the queue decide.

@@ -2,7 +2,9 @@
 
 use longhaul_units::{Bytes, Span, Time};
 
-use super::delivered::{Delivered, RESOLUTION};
+use super::WindowedMin;
+use super::delivered::{Delivered, Part, RESOLUTION};
+use crate::Ack;
 
 /// The most values of U that the largest is taken from.
 pub const MOST_RECENT: usize = 32;
@@ -20,11 +22,13 @@ pub struct EligibleRateConfig {
     pub recent: usize,
     /// The least window; 1 ms.
     pub floor: Span,
+    /// How long a round trip may be RTTmin; for ever.
+    pub rtt_min_window: Span,
 }
 
 impl Default for EligibleRateConfig {
     fn default() -> Self {
-        Self { epsilon: 0.6, beta: 0.6, n: 10.0, recent: 10, floor: Span::from_millis(1) }
+        Self { epsilon: 0.6, beta: 0.6, n: 10.0, recent: 10, floor: Span::from_millis(1), rtt_min_window: Span::MAX }
     }
 }
 
@@ -53,11 +57,15 @@ impl Default for EligibleRateConfig {
 /// flight. `d` is the ACK's share of the window as a time, `RTT x delivered / cwnd`: with evenly spread ACKs the distance to
 /// the one before, but in bursts it weights data and not the silence between them, in which the window and not the path was
 /// the limit. The least window is `d`, too, or the configured floor if that is longer.
+///
+/// No path delivers faster than was sent: where the time that the bytes of a window took to send is known and is longer than
+/// the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them, and the rate is that of
+/// sending (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section 3.3).
 #[derive(Clone, Debug)]
 pub struct EligibleRate {
     config: EligibleRateConfig,
     delivered: Delivered,
-    rtt_min: Option<f64>,
+    rtt_min: WindowedMin,
     throughput: Option<f64>,
     window: f64,
     sample: Option<f64>,
@@ -72,7 +80,7 @@ impl EligibleRate {
         Self {
             config,
             delivered: Delivered::new(),
-            rtt_min: None,
+            rtt_min: WindowedMin::new(config.rtt_min_window),
             throughput: None,
             window: 0.0,
             sample: None,
@@ -83,16 +91,25 @@ impl EligibleRate {
 
     /// An ACK of `now` said that `delivered` of the `in_flight` bytes arrived, under a round trip of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, in_flight: Bytes, rtt: Option<Span>) {
+        self.on_ack_of(None, now, delivered, in_flight, rtt);
+    }
+
+    /// What an ACK says, under a round trip of `rtt`: the same, and when its data had left.
+    pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
+        let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
+        self.on_ack_of(sent_at, now, ack.delivered, ack.prior_in_flight, rtt);
+    }
+
+    fn on_ack_of(&mut self, sent_at: Option<Time>, now: Time, delivered: Bytes, in_flight: Bytes, rtt: Option<Span>) {
         if delivered == Bytes::ZERO {
             return;
         }
-        self.delivered.record(now, delivered, rtt.map_or(Span::ZERO, |rtt| rtt / RESOLUTION));
+        self.delivered.record(now, sent_at, delivered, rtt.map_or(Span::ZERO, |rtt| rtt / RESOLUTION));
         let Some(rtt) = rtt.filter(|rtt| !rtt.is_zero()) else {
             return;
         };
         let secs = rtt.as_secs_f64();
-        let rtt_min = self.rtt_min.map_or(secs, |min| min.min(secs));
-        self.rtt_min = Some(rtt_min);
+        let rtt_min = self.rtt_min.update(now, rtt).as_secs_f64();
         let Some(achieved) = self.rate_over(rtt) else {
             return;
         };
@@ -136,14 +153,14 @@ impl EligibleRate {
     /// there is an estimate.
     #[must_use]
     pub fn fills(&self) -> f64 {
-        self.rate() * self.rtt_min.unwrap_or(0.0)
+        self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
-    /// The rate in the last `span`, or in as much of it as is known.
+    /// The rate in the last `span`, or in as much of it as is known, and no more than it was sent at.
     fn rate_over(&self, span: Span) -> Option<f64> {
-        let (bytes, known) = self.delivered.over(span);
-        let known = known.max(self.config.floor.as_secs_f64().min(span.as_secs_f64()));
-        (bytes > 0.0 && known > 0.0).then(|| bytes / known)
+        let Part { bytes, secs, sent } = self.delivered.over(span);
+        let secs = secs.max(self.config.floor.as_secs_f64().min(span.as_secs_f64())).max(sent);
+        (bytes > 0.0 && secs > 0.0).then(|| bytes / secs)
     }
 
     fn filter(&mut self, sample: f64, share: f64, rtt: f64) {
@@ -160,24 +177,28 @@ impl EligibleRate {
 struct Changes {
     average: f64,
     latest: [f64; MOST_RECENT],
+    /// The largest of the latest.
+    largest: f64,
     next: usize,
     count: usize,
 }
 
 impl Changes {
     fn new(count: usize) -> Self {
-        Self { average: 0.0, latest: [0.0; MOST_RECENT], next: 0, count: count.clamp(1, MOST_RECENT) }
+        Self { average: 0.0, latest: [0.0; MOST_RECENT], largest: 0.0, next: 0, count: count.clamp(1, MOST_RECENT) }
     }
 
     /// Averages `change`; returns U over the largest of the latest, 0 if nothing changed.
     fn add(&mut self, change: f64, beta: f64) -> f64 {
         self.average = beta * self.average + (1.0 - beta) * change;
-        if let Some(slot) = self.latest.get_mut(self.next) {
-            *slot = self.average;
+        let forgotten = self.latest.get_mut(self.next).map_or(0.0, |slot| core::mem::replace(slot, self.average));
+        self.next = if self.next + 1 < self.count { self.next + 1 } else { 0 };
+        if self.average >= self.largest {
+            self.largest = self.average;
+        } else if forgotten >= self.largest {
+            self.largest = self.latest.iter().take(self.count).fold(0.0, |a: f64, b| a.max(*b));
         }
-        self.next = (self.next + 1) % self.count;
-        let largest = self.latest.iter().take(self.count).fold(0.0, |a: f64, b| a.max(*b));
-        if largest > 0.0 { self.average / largest } else { 0.0 }
+        if self.largest > 0.0 { self.average / self.largest } else { 0.0 }
     }
 }
 

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 /// What a smoothing stage keeps of its old value (Linux's Westwood+).
-const KEEP: f64 = 7.0 / 8.0;
+pub const KEEP: f64 = 7.0 / 8.0;
 
 /// Counts what is delivered over spans of a round trip.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +38,12 @@ impl Sampler {
 }
 
 /// Westwood+'s estimate in bytes/s: what was delivered over a round trip (or a least span, if that is longer), through
-/// two moving averages in a row that keep 7/8 each. The first sample initialises both. (Grieco, Mascolo, CCR 34(2), 2004;
+/// two moving averages in a row that keep 7/8 each, or another part. The first sample initialises both. (Grieco, Mascolo, CCR 34(2), 2004;
 /// sampling and smoothing as in Linux.)
 #[derive(Clone, Copy, Debug)]
 pub struct RoundRate {
     sampler: Sampler,
+    keep: f64,
     /// The first and the second average.
     averages: Option<(f64, f64)>,
 }
@@ -51,15 +52,21 @@ impl RoundRate {
     /// An estimate whose samples span `least` or more.
     #[must_use]
     pub const fn new(least: Span) -> Self {
-        Self { sampler: Sampler::new(least), averages: None }
+        Self { sampler: Sampler::new(least), keep: KEEP, averages: None }
+    }
+
+    /// The same with averages that keep the part `keep` (0 to 1) of their old value at a sample.
+    #[must_use]
+    pub const fn with_keep(self, keep: f64) -> Self {
+        Self { keep, ..self }
     }
 
     /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
             let (first, second) = self.averages.unwrap_or((sample, sample));
-            let first = KEEP * first + (1.0 - KEEP) * sample;
-            self.averages = Some((first, KEEP * second + (1.0 - KEEP) * first));
+            let first = self.keep * first + (1.0 - self.keep) * sample;
+            self.averages = Some((first, self.keep * second + (1.0 - self.keep) * first));
         }
     }
 
@@ -78,18 +85,20 @@ mod tests {
         Time::from_nanos(9_000_000_000) + Span::from_millis(ms)
     }
 
-    /// Two averages of 7/8 in a row: after n samples of a step of one, 1 - (7/8)^n (1 + n/8).
+    /// Two averages of 7/8 in a row: after n samples of a step of one, 1 - (7/8)^n (1 + n/8); of k, 1 - k^n (1 + n (1 - k)).
     #[test]
     fn a_step_has_its_closed_form() {
-        let mut rate = RoundRate::new(Span::from_millis(50));
-        let rtt = Some(Span::from_millis(100));
-        rate.on_ack(at(0), Bytes(1), rtt);
-        rate.on_ack(at(100), Bytes(100_000), rtt);
-        assert_eq!(rate.rate(), 1e6, "the first sample initialises both");
-        for n in 1..=30 {
-            rate.on_ack(at(100 + 100 * n), Bytes(200_000), rtt);
-            let expected = 1e6 + 1e6 * (1.0 - (7.0_f64 / 8.0).powi(n as i32) * (1.0 + n as f64 / 8.0));
-            assert!((rate.rate() / expected - 1.0).abs() < 1e-9, "{n}: {}, not {expected}", rate.rate());
+        let usual = RoundRate::new(Span::from_millis(50));
+        for (mut rate, keep) in [(usual, 7.0_f64 / 8.0), (usual.with_keep(0.5), 0.5), (usual.with_keep(0.0), 0.0)] {
+            let rtt = Some(Span::from_millis(100));
+            rate.on_ack(at(0), Bytes(1), rtt);
+            rate.on_ack(at(100), Bytes(100_000), rtt);
+            assert_eq!(rate.rate(), 1e6, "the first sample initialises both");
+            for n in 1..=30 {
+                rate.on_ack(at(100 + 100 * n), Bytes(200_000), rtt);
+                let expected = 1e6 + 1e6 * (1.0 - keep.powi(n as i32) * (1.0 + n as f64 * (1.0 - keep)));
+                assert!((rate.rate() / expected - 1.0).abs() < 1e-9, "{keep}, {n}: {}, not {expected}", rate.rate());
+            }
         }
     }
 

@@ -2,20 +2,16 @@
 
 use longhaul_units::{Bytes, Rate, Span};
 
-use super::AckLimit;
+use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
 use crate::estimate::EligibleRate;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
 use crate::steady::abse::{BETA, EPSILON, FLOOR, N, RECENT, eligible_rate};
 use crate::steady::additive;
-use crate::{Ack, Detection, Episode, Granted, NeedError, Pace, Path, initial_window};
+use crate::steady::westwood::RTT_MIN_WINDOW;
+use crate::{Ack, Episode, Pace, Path, initial_window};
 
-/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
-const UNPACED_LIMIT: u32 = 2;
-
-const L_OPTION: OptionSpec =
-    OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not");
 const TRAIN: OptionSpec = OptionSpec::float(
     "train",
     1.0,
@@ -30,7 +26,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start up to what the eligible rate fills, by a segment a round trip above it, until a loss",
     reference: "Wang, Pau, Yamada, Sanadidi, Gerla, TCP startup performance in large bandwidth delay networks, Infocom 2004",
-    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR],
+    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR, RTT_MIN_WINDOW],
     tested: &["abse", "astart(iw=1,l=1,train=1)+cubic"],
     safety: Safety::Shared,
     make: Make::Growth(|values| Box::new(astart(values, false))),
@@ -42,7 +38,7 @@ pub(crate) static AGILE: Entry = Entry {
     slot: Slot::Growth,
     summary: "Adaptive Start that a law may ask for again; goes with abse(pncd=on)",
     reference: "Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence, JSAC 23(2), 2005",
-    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR],
+    options: &[IW_OPTION, L_OPTION, TRAIN, EPSILON, BETA, N, RECENT, FLOOR, RTT_MIN_WINDOW],
     tested: &["tcpw-a", "agile-probing(n=0,train=10)+abse(pncd=on,expected=0.3)"],
     safety: Safety::Shared,
     make: Make::Growth(|values| Box::new(astart(values, true))),
@@ -92,19 +88,14 @@ impl Astart {
     /// A start as `config` says.
     #[must_use]
     pub fn new(config: AstartConfig) -> Self {
-        let limit = AckLimit::new(config.segments_per_ack, UNPACED_LIMIT);
+        let limit = AckLimit::rfc3465(config.segments_per_ack);
         Self { limit, estimate: config.estimate.clone(), adapts: true, pace: None, config }
     }
 }
 
 impl Stage for Astart {
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        Ok(())
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
     }
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
@@ -112,8 +103,7 @@ impl Stage for Astart {
             self.adapts = false;
         }
         if self.adapts {
-            let now = ack.rx_time.unwrap_or(ack.now);
-            self.estimate.on_ack(now, ack.delivered, ack.prior_in_flight, path.latest_rtt);
+            self.estimate.observe(ack, path.latest_rtt);
         }
     }
 

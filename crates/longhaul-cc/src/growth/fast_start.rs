@@ -2,15 +2,13 @@
 
 use longhaul_units::{Bytes, Span};
 
-use super::AckLimit;
+use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::steady::fast::Delay;
-use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+use crate::{Ack, Path, initial_window};
 
-/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
-const UNPACED_LIMIT: u32 = 2;
 /// The largest weight of a sample in the average round trip, as in the law.
 const RTT_GAIN: f64 = 0.25;
 
@@ -23,7 +21,7 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         IW_OPTION,
         OptionSpec::int("mi-threshold", 1, 1_000_000, 750, "queueing delay at which it ends, us"),
-        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+        L_OPTION,
     ],
     tested: &["fast", "fast-start(mi-threshold=1,l=1)+cubic"],
     safety: Safety::Shared,
@@ -47,19 +45,14 @@ impl FastStart {
     /// `segments_per_ack`; zero means no limit over a paced transport and two over another.
     #[must_use]
     pub fn new(initial_segments: u32, threshold: Span, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
+        let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, threshold: threshold.as_secs_f64(), limit, delay: Delay::default() }
     }
 }
 
 impl Stage for FastStart {
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        Ok(())
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
     }
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {

@@ -15,7 +15,7 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "slow start as over a round trip of 25 ms",
     reference: "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
     options: &[IW_OPTION, RTT0, MAX_GAIN],
-    tested: &["hybla-start+hybla", "hybla-start(max-gain=100)+cubic"],
+    tested: &["hybla", "hybla-start(max-gain=100)+cubic"],
     safety: Safety::Private,
     make: Make::Growth(|values| {
         let rho = Rho::new(Span::from_millis(values.int("rtt0")));
@@ -104,7 +104,7 @@ mod tests {
     /// In a whole controller: nine times the window in a round trip of 100 ms, of which rho would allow sixteen.
     #[test]
     fn a_sender_opens_faster_than_by_doubling() {
-        let mut sender = Sender::new("hybla-start+hybla");
+        let mut sender = Sender::new("hybla");
         sender.fill();
         sender.round();
         assert_eq!(sender.cwnd(), segments(90));

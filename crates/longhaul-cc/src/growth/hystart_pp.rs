@@ -5,8 +5,8 @@ use longhaul_units::{Bytes, Span};
 use super::AckLimit;
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
+use crate::{Ack, Path, initial_window};
 
 /// Segments that one ACK counts for at most when nothing is paced (RFC 9406, section 4.3).
 const UNPACED_LIMIT: u32 = 8;
@@ -22,7 +22,8 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         IW_OPTION,
         OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 8 if not"),
-        OptionSpec::int("min-thresh", 1, 1000, 4, "least increase of the round trip that counts, ms"),
+        OptionSpec::int("min-thresh", 1, 1000, 4, "least increase of the round trip that counts, ms")
+            .ruled(&[Rule::AtMost(&["max-thresh"])]),
         OptionSpec::int("max-thresh", 1, 1000, 16, "greatest increase that is waited for, ms"),
         OptionSpec::int("samples", 1, 100, 8, "round-trip samples a round needs"),
         OptionSpec::int("css-divisor", 2, 64, 4, "how much slower conservative slow start grows"),
@@ -150,13 +151,8 @@ impl HyStartPp {
 }
 
 impl Stage for HyStartPp {
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        Ok(())
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
     }
 
     fn phase(&self) -> &'static str {

@@ -2,14 +2,11 @@
 
 use longhaul_units::Bytes;
 
-use super::AckLimit;
-use super::slow_start::{IW_OPTION, raise};
+use super::ack_limit::{AckLimit, L_OPTION};
+use super::slow_start::{IW_OPTION, SlowStart, raise};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
-
-/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
-const UNPACED_LIMIT: u32 = 2;
+use crate::{Ack, Path};
 
 /// Limited Slow-Start in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -20,7 +17,7 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         IW_OPTION,
         OptionSpec::int("max-ssthresh", 2, 1_000_000, 100, "segments up to which the window doubles"),
-        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+        L_OPTION,
     ],
     tested: &["hstcp", "limited-slow-start+new-reno", "limited-slow-start(max-ssthresh=2,l=1)+cubic"],
     safety: Safety::Shared,
@@ -32,9 +29,8 @@ pub(crate) static ENTRY: Entry = Entry {
 /// Slow start whose growth above `max_ssthresh` is linear.
 #[derive(Clone, Debug)]
 pub struct LimitedSlowStart {
-    initial_segments: u32,
+    start: SlowStart,
     max_ssthresh: f64,
-    limit: AckLimit,
 }
 
 impl LimitedSlowStart {
@@ -43,35 +39,30 @@ impl LimitedSlowStart {
     /// counts for at most `segments_per_ack` segments; zero means no limit over a paced transport and two over another.
     #[must_use]
     pub fn new(initial_segments: u32, max_ssthresh: u32, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
-        Self { initial_segments, max_ssthresh: f64::from(max_ssthresh.max(1)), limit }
+        let start = SlowStart::new(initial_segments, segments_per_ack);
+        Self { start, max_ssthresh: f64::from(max_ssthresh.max(1)) }
     }
 }
 
 impl Stage for LimitedSlowStart {
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        Ok(())
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        self.start.ack_limit()
     }
 
     fn phase(&self) -> &'static str {
-        "slow-start"
+        self.start.phase()
     }
 }
 
 impl Growth for LimitedSlowStart {
     fn initial_window(&self, path: &Path) -> Bytes {
-        initial_window::of_connection(path, self.initial_segments)
+        self.start.initial_window(path)
     }
 
     /// RFC 3742, section 2, with a real-valued K: truncated to an integer, as printed there, K lags behind the window
     /// and the growth exceeds the bound of half of `max_ssthresh`.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
-        let bytes = self.limit.apply(grow, ack, path);
+        let bytes = self.start.counted(grow, ack, path);
         let bound = self.max_ssthresh * path.mss.as_f64();
         let k = if window.cwnd <= bound { 1.0 } else { window.cwnd / (0.5 * bound) };
         raise(window, bytes / k)

@@ -2,13 +2,10 @@
 
 use longhaul_units::Bytes;
 
-use super::AckLimit;
+use super::ack_limit::{AckLimit, L_OPTION};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
-
-/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
-const UNPACED_LIMIT: u32 = 2;
+use crate::{Ack, Path, initial_window};
 
 /// The option of every growth that starts from RFC 6928's window.
 pub(crate) const IW_OPTION: OptionSpec =
@@ -20,10 +17,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "the window grows by what is acknowledged",
     reference: "RFC 5681 section 3.1, RFC 6928, RFC 3465",
-    options: &[
-        IW_OPTION,
-        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
-    ],
+    options: &[IW_OPTION, L_OPTION],
     tested: &["slow-start+new-reno", "slow-start(iw=3,l=1)+new-reno", "slow-start+cubic"],
     safety: Safety::Shared,
     make: Make::Growth(|values| Box::new(SlowStart::new(values.small("iw"), values.small("l")))),
@@ -41,18 +35,18 @@ impl SlowStart {
     /// `segments_per_ack` segments; zero means no limit over a paced transport and two segments over another.
     #[must_use]
     pub const fn new(initial_segments: u32, segments_per_ack: u32) -> Self {
-        Self { initial_segments, limit: AckLimit::new(segments_per_ack, UNPACED_LIMIT) }
+        Self { initial_segments, limit: AckLimit::rfc3465(segments_per_ack) }
+    }
+
+    /// How many bytes of `grow` count.
+    pub(super) fn counted(&self, grow: Bytes, ack: &Ack<'_>, path: &Path) -> f64 {
+        self.limit.apply(grow, ack, path)
     }
 }
 
 impl Stage for SlowStart {
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        Ok(())
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
     }
 
     fn phase(&self) -> &'static str {
@@ -66,7 +60,7 @@ impl Growth for SlowStart {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
-        raise(window, self.limit.apply(grow, ack, path))
+        raise(window, self.counted(grow, ack, path))
     }
 }
 

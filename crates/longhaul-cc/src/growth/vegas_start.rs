@@ -2,15 +2,13 @@
 
 use longhaul_units::Bytes;
 
-use super::AckLimit;
+use super::ack_limit::{AckLimit, L_OPTION};
 use super::slow_start::{IW_OPTION, raise};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::estimate::RoundRtt;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+use crate::{Ack, Path, initial_window};
 
-/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
-const UNPACED_LIMIT: u32 = 2;
 /// Fewer samples in a round say too little (Linux).
 const LEAST_SAMPLES: u32 = 3;
 
@@ -23,7 +21,7 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         IW_OPTION,
         OptionSpec::float("gamma", 0.1, 1000.0, 1.0, "segments in the queue above which it ends"),
-        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+        L_OPTION,
     ],
     tested: &["vegas", "vegas-start(gamma=5,l=1)+cubic"],
     safety: Safety::Shared,
@@ -46,7 +44,7 @@ impl VegasStart {
     /// `segments_per_ack`; zero means no limit over a paced transport and two over another.
     #[must_use]
     pub const fn new(initial_segments: u32, gamma: f64, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
+        let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, gamma, limit, rounds: RoundRtt::new() }
     }
 
@@ -59,13 +57,8 @@ impl VegasStart {
 }
 
 impl Stage for VegasStart {
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        Ok(())
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
     }
 
     fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {

@@ -2,18 +2,15 @@
 
 use longhaul_units::{Span, Time};
 
-/// Minutes whose least round trips are kept (RFC 6817, section 2.5: BASE_HISTORY).
-const HISTORY: usize = 10;
+/// Minutes whose least delays are kept (RFC 6817, section 2.5: BASE_HISTORY).
+pub(super) const HISTORY: usize = 10;
 const MINUTE: Span = Span::from_secs(60);
 /// The delay now is the least of so many samples (draft, section 4.5; RFC 6817, section 2.5: CURRENT_FILTER).
 const RECENT: usize = 4;
 /// The greatest divisor of the gain (draft, section 4.1).
 const MOST_DIVISOR: u64 = 16;
 
-/// Base and current round trip.
-///
-/// LEDBAT measures one way, LEDBAT++ the whole round trip: the clocks of two hosts need not agree, and a queue on the
-/// way back counts as well.
+/// Base and current delay, of a round trip or one way.
 #[derive(Clone, Copy, Debug)]
 pub struct Delays {
     /// The running minute's least first.
@@ -40,17 +37,24 @@ impl Delays {
         }
     }
 
-    /// A round trip of `rtt`, seen at `now`, which never goes back.
-    pub fn sample(&mut self, now: Time, rtt: Span) {
+    /// A delay of `delay`, seen at `now`, which never goes back. Whether it is the first of its minute.
+    pub fn sample(&mut self, now: Time, delay: Span) -> bool {
         let began = *self.began.get_or_insert(now);
-        if now.since(began) >= MINUTE {
+        let rolls = now.since(began) >= MINUTE;
+        if rolls {
             self.roll_over(now, began);
         }
-        self.minutes[0] = self.minutes[0].min(rtt);
+        self.minutes[0] = self.minutes[0].min(delay);
         self.newest = (self.newest + 1) % RECENT;
         if let Some(newest) = self.recent.get_mut(self.newest) {
-            *newest = (now, rtt);
+            *newest = (now, delay);
         }
+        rolls
+    }
+
+    /// The least delay of each minute, the running one's first; [`Span::MAX`] for one without a sample.
+    pub(super) const fn minutes(&self) -> &[Span; HISTORY] {
+        &self.minutes
     }
 
     /// Begins as many minutes as have passed. One without a sample counts as infinite (RFC 6817, section 2.4.2).
@@ -64,22 +68,31 @@ impl Delays {
         self.began = Some(began + MINUTE * passed);
     }
 
-    /// The round trip without queues: the least of the last ten minutes.
+    /// The delay without queues: the least of the last ten minutes.
     #[must_use]
     pub fn base(&self) -> Option<Span> {
         Some(self.older.min(self.minutes[0])).filter(|base| *base < Span::MAX)
     }
 
-    /// The queueing delay now, in seconds: the least of the last four round trips, but none from more than one of them
-    /// ago, less the base. Zero before the first sample.
+    /// The least of the last four delays, but none from more than `age` before the newest of them.
+    #[must_use]
+    pub fn current(&self, age: Span) -> Option<Span> {
+        let (now, _) = *self.recent.get(self.newest)?;
+        let fresh = |(at, delay): &(Time, Span)| if now.since(*at) <= age { *delay } else { Span::MAX };
+        self.recent.iter().map(fresh).min().filter(|least| *least < Span::MAX)
+    }
+
+    /// The queueing delay now, in seconds, where the delays are round trips: the least of the last four, but none from more
+    /// than one of them ago, less the base. Zero before the first sample.
     #[must_use]
     pub fn queueing(&self) -> f64 {
-        let Some((&(now, newest), base)) = self.recent.get(self.newest).zip(self.base()) else {
-            return 0.0;
-        };
-        let fresh = |(at, rtt): &(Time, Span)| if now.since(*at) <= newest { *rtt } else { newest };
-        let current = self.recent.iter().map(fresh).min().unwrap_or(newest);
-        (current - base).as_secs_f64()
+        let current = self.newest().and_then(|(_, newest)| self.current(newest));
+        current.zip(self.base()).map_or(0.0, |(current, base)| (current - base).as_secs_f64())
+    }
+
+    /// The newest delay and when it was seen.
+    pub(super) fn newest(&self) -> Option<(Time, Span)> {
+        self.began.and(self.recent.get(self.newest)).copied()
     }
 
     /// How fast the window rises beside NewReno's: `1 / min(16, ceil(2 target / base))` (draft, section 4.1), so that

@@ -3,10 +3,11 @@
 
 use longhaul_units::{Bytes, Span, Time};
 
-use super::{Delays, TARGET, target};
+use super::gauge::{DELAY, Gauge};
+use super::{DelaySource, TARGET, target};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Path};
+use crate::{Ack, Needs, Path};
 
 /// What is kept at a loss (RFC 6817, section 2.4.2).
 const BETA: f64 = 0.5;
@@ -29,12 +30,17 @@ pub(crate) static ENTRY: Entry = Entry {
         TARGET,
         OptionSpec::float("decrease", 0.01, 10.0, 1.0, "weight of the delay's excess in the decrease"),
         OptionSpec::flag("slowdown", true, "see the path empty for a tenth of the time"),
+        DELAY,
     ],
-    tested: &["ledbat-plus-plus", "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)"],
+    tested: &[
+        "ledbat-plus-plus",
+        "slow-start+ledbat-plus-plus(target=5,decrease=0.5,slowdown=off)",
+        "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)",
+    ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         let slowdowns = values.flag("slowdown");
-        Box::new(LedbatPlusPlus::new(target(values), values.float("decrease"), slowdowns))
+        Box::new(LedbatPlusPlus::new(target(values), values.float("decrease"), slowdowns).by(DelaySource::of(values)))
     }),
 };
 
@@ -57,7 +63,7 @@ pub struct LedbatPlusPlus {
     target: Span,
     decrease: f64,
     slowdowns: bool,
-    delays: Delays,
+    delays: Gauge,
     slowdown: Slowdown,
 }
 
@@ -66,7 +72,14 @@ impl LedbatPlusPlus {
     /// and slows down now and then if `slowdowns`.
     #[must_use]
     pub const fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
-        Self { target, decrease, slowdowns, delays: Delays::new(), slowdown: Slowdown::Never }
+        Self { target, decrease, slowdowns, delays: Gauge::new(), slowdown: Slowdown::Never }
+    }
+
+    /// The same law by another delay than the round trip; before the first ACK.
+    #[must_use]
+    pub fn by(mut self, source: DelaySource) -> Self {
+        self.delays = Gauge::of(source);
+        self
     }
 
     /// Segments more, or less, in a round trip at a window of `segments`.
@@ -103,10 +116,12 @@ fn rounds(path: &Path, count: u64) -> Span {
 }
 
 impl Stage for LedbatPlusPlus {
+    fn needs(&self) -> Needs {
+        self.delays.needs()
+    }
+
     fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
-        if let Some(sample) = ack.rtt {
-            self.delays.sample(ack.now, sample.rtt);
-        }
+        self.delays.observe(ack);
     }
 
     fn phase(&self) -> &'static str {

@@ -1,13 +1,18 @@
 //! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus-06 over RFC 6817): for transfers that shall yield to all others.
 //!
-//! [`LedbatStart`] is its growth, [`LedbatPlusPlus`] its law. Each keeps its own [`Delays`].
+//! [`LedbatStart`] is its growth, [`LedbatPlusPlus`] its law. Each keeps its own [`Delays`], and [`OneWay`] delays
+//! if asked.
 
 mod delays;
+mod gauge;
 mod law;
+mod one_way;
 mod start;
 
 pub use delays::Delays;
+pub use gauge::DelaySource;
 pub use law::LedbatPlusPlus;
+pub use one_way::OneWay;
 pub use start::LedbatStart;
 
 pub(crate) use law::ENTRY;
@@ -15,12 +20,13 @@ pub(crate) use start::ENTRY as START;
 
 use longhaul_units::Span;
 
-use crate::registry::{OptionSpec, Values};
+use crate::registry::{OptionSpec, Rule, Values};
 
 /// The queueing delay aimed at (draft, section 4; RFC 6817 has 100 ms at most).
 const TARGET_MS: u64 = 60;
 
-const TARGET: OptionSpec = OptionSpec::int("target", 1, 100, TARGET_MS, "queueing delay aimed at, ms");
+const TARGET: OptionSpec =
+    OptionSpec::int("target", 1, 100, TARGET_MS, "queueing delay aimed at, ms").ruled(&[Rule::Shared]);
 
 fn target(values: &Values<'_>) -> Span {
     Span::from_millis(values.int("target"))

@@ -2,11 +2,12 @@
 
 use longhaul_units::{Bytes, Span};
 
-use super::{Delays, TARGET, target};
+use super::gauge::{DELAY, Gauge};
+use super::{DelaySource, TARGET, target};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
 use crate::growth::AckLimit;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Granted, NeedError, Path, initial_window};
+use crate::{Ack, Detection, Granted, NeedError, Needs, Path, initial_window};
 
 /// RFC 6817, section 2.5: INIT_CWND.
 const INITIAL_SEGMENTS: u64 = 2;
@@ -25,10 +26,14 @@ pub(crate) static ENTRY: Entry = Entry {
         OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
         TARGET,
         OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
+        DELAY,
     ],
-    tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic"],
+    tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"],
     safety: Safety::Shared,
-    make: Make::Growth(|values| Box::new(LedbatStart::new(values.small("iw"), target(values), values.small("l")))),
+    make: Make::Growth(|values| {
+        let start = LedbatStart::new(values.small("iw"), target(values), values.small("l"));
+        Box::new(start.by(DelaySource::of(values)))
+    }),
 };
 
 /// Slow start that multiplies the window by `1 + gain` each round trip.
@@ -37,7 +42,7 @@ pub struct LedbatStart {
     initial_segments: u32,
     target: Span,
     limit: AckLimit,
-    delays: Delays,
+    delays: Gauge,
 }
 
 impl LedbatStart {
@@ -47,14 +52,26 @@ impl LedbatStart {
     #[must_use]
     pub const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
         let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
-        Self { initial_segments, target, limit, delays: Delays::new() }
+        Self { initial_segments, target, limit, delays: Gauge::new() }
+    }
+
+    /// The same by another delay than the round trip; before the first ACK.
+    #[must_use]
+    pub fn by(mut self, source: DelaySource) -> Self {
+        self.delays = Gauge::of(source);
+        self
     }
 }
 
 impl Stage for LedbatStart {
+    fn needs(&self) -> Needs {
+        self.delays.needs()
+    }
+
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
         self.limit.on_granted(granted);
-        Ok(())
+        let missing = self.needs().required.missing(granted);
+        missing.map_or(Ok(()), |need| Err(NeedError { controller: self.phase().to_owned(), need }))
     }
 
     fn on_detection(&mut self, detection: Detection) {
@@ -62,9 +79,7 @@ impl Stage for LedbatStart {
     }
 
     fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
-        if let Some(sample) = ack.rtt {
-            self.delays.sample(ack.now, sample.rtt);
-        }
+        self.delays.observe(ack);
     }
 
     fn phase(&self) -> &'static str {

@@ -4,7 +4,7 @@ use longhaul_units::Bytes;
 
 use crate::compose::{Recovery, RecoveryStep, Stage, Window};
 use crate::registry::{Entry, Make, Safety, Slot};
-use crate::{Ack, Detection, Episode, Path, SegmentKind, Sent};
+use crate::{Ack, Detection, Episode, Path, SegmentKind, SendLimit, Sent};
 
 /// The recovery in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -30,6 +30,8 @@ pub struct Prr {
     delivered: u64,
     /// Bytes sent in the episode, retransmissions included.
     out: u64,
+    /// Bytes that were allowed beyond those delivered, for the window to grow. What of it the pacer holds back stays.
+    grown: u64,
     sack: bool,
 }
 
@@ -37,11 +39,15 @@ impl Prr {
     /// The recovery; it has no options.
     #[must_use]
     pub const fn new() -> Self {
-        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, sack: true }
+        Self { target: 0, recover_flight: 1, delivered: 0, out: 0, grown: 0, sack: true }
     }
 
     /// `SndCnt` of RFC 9937, section 6.2, for an ACK that delivered something.
-    fn allowance(&self, ack: &Ack<'_>, mss: Bytes) -> u64 {
+    ///
+    /// The RFC has what is allowed leave before the next ACK. A pacer does not: ACKs that come in a bunch would each replace
+    /// what the one before allowed, and the window would grow by a segment or two a round trip. So what the pacer held back is
+    /// still allowed.
+    fn allowance(&mut self, ack: &Ack<'_>, mss: Bytes) -> u64 {
         let in_flight = ack.in_flight.0;
         if in_flight > self.target {
             // No more than RecoverFS can be in proportion to it (segments that grew in mid-episode could be).
@@ -50,9 +56,14 @@ impl Prr {
             return u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(self.out);
         }
         let safe = ack.cumulative > Bytes::ZERO && ack.newly_lost == Bytes::ZERO;
-        let conserving = self.delivered.saturating_sub(self.out).max(ack.delivered.0);
-        let growing = if safe { conserving.saturating_add(mss.0) } else { conserving };
-        growing.min(self.target - in_flight)
+        if ack.limit != SendLimit::Pacing {
+            let used = self.out.saturating_sub(self.delivered.saturating_sub(ack.delivered.0));
+            self.grown = self.grown.min(used);
+        }
+        let growth = if safe { mss.0 } else { 0 };
+        self.grown = self.grown.saturating_add(growth);
+        let kept = self.delivered.saturating_add(self.grown).saturating_sub(self.out);
+        kept.max(ack.delivered.0.saturating_add(growth)).min(self.target - in_flight)
     }
 
     /// Sets the window for what may leave now. An ACK that delivered nothing keeps what was still allowed, so that a

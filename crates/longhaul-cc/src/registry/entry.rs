@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::Rule;
 use crate::compose::{Growth, Launch, LossClassifier, Recovery, Steady};
 use crate::{BuildParams, Controller};
 
@@ -103,31 +104,39 @@ pub struct OptionSpec {
     pub kind: OptionKind,
     /// What it is, with its unit.
     pub what: &'static str,
+    /// What it demands of other options and parts.
+    pub rules: &'static [Rule],
 }
 
 impl OptionSpec {
     /// A whole number from `min` to `max`.
     #[must_use]
     pub const fn int(name: &'static str, min: u64, max: u64, default: u64, what: &'static str) -> Self {
-        Self { name, kind: OptionKind::Int { min, max, default }, what }
+        Self { name, kind: OptionKind::Int { min, max, default }, what, rules: &[] }
     }
 
     /// A number from `min` to `max`.
     #[must_use]
     pub const fn float(name: &'static str, min: f64, max: f64, default: f64, what: &'static str) -> Self {
-        Self { name, kind: OptionKind::Float { min, max, default }, what }
+        Self { name, kind: OptionKind::Float { min, max, default }, what, rules: &[] }
     }
 
     /// A switch.
     #[must_use]
     pub const fn flag(name: &'static str, default: bool, what: &'static str) -> Self {
-        Self { name, kind: OptionKind::Flag { default }, what }
+        Self { name, kind: OptionKind::Flag { default }, what, rules: &[] }
     }
 
     /// One of `names`, of which the first is the default.
     #[must_use]
     pub const fn choice(name: &'static str, names: &'static [&'static str], what: &'static str) -> Self {
-        Self { name, kind: OptionKind::Choice { names }, what }
+        Self { name, kind: OptionKind::Choice { names }, what, rules: &[] }
+    }
+
+    /// The same under `rules`.
+    #[must_use]
+    pub const fn ruled(self, rules: &'static [Rule]) -> Self {
+        Self { rules, ..self }
     }
 
     /// The value without the option.

@@ -86,6 +86,20 @@ pub enum SpecError {
         /// The option.
         option: String,
     },
+    /// An option that contradicts another one or another part, or has no effect beside it.
+    #[error("option `{option}` of `{name}` cannot be `{value}` beside {beside}: {fits}")]
+    Misfit {
+        /// The algorithm.
+        name: String,
+        /// The option.
+        option: String,
+        /// Its value.
+        value: String,
+        /// The other option or part.
+        beside: String,
+        /// What would fit.
+        fits: String,
+    },
     /// A value of the wrong type or out of range.
     #[error("option `{option}` of `{name}` cannot be `{value}`: {range}")]
     BadValue {

@@ -4,10 +4,12 @@
 //!
 //! * a profile: `cubic`, `new-reno`, `reno-classic`;
 //! * the short form, names joined by `+`: `slow-start(iw=4)+new-reno`. Each name fills its own slot; a profile's name
-//!   fills all slots that no other name fills, and its options go to the stage of the same name inside. The rest is
-//!   [the default](Spec::default);
+//!   fills all slots that no other name fills, and its options go to the stages of the same name inside, each to all
+//!   that have it. The rest is [the default](Spec::default);
 //! * the long form, `slot=name` joined by commas: `growth=slow-start,steady=new-reno,recovery=rfc6675`, with the slots
 //!   `launch`, `growth`, `steady`, `loss` and `recovery`. The rest is the default, too.
+//!
+//! What has no effect, or contradicts another option or part, is refused ([`Rule`]).
 //!
 //! [`Spec`] is the parsed form; it prints itself in the shortest of the three. [`list`] prints what exists.
 //!
@@ -18,11 +20,13 @@ mod entry;
 mod error;
 mod parse;
 mod print;
+mod rule;
 mod spec;
 mod table;
 
 pub use entry::{Entry, Make, OptionKind, OptionSpec, Profile, Safety, Slot, Value, Values};
 pub use error::SpecError;
+pub use rule::Rule;
 pub use spec::{Part, Spec};
 pub use table::Registry;
 

@@ -1,6 +1,6 @@
 //! From text to [`Spec`].
 
-use super::entry::{Entry, Slot};
+use super::entry::{Entry, OptionSpec, Slot};
 use super::spec::{Part, Spec};
 use super::{Registry, SpecError};
 
@@ -111,7 +111,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// These parts over those of `base`.
+    /// These parts over those of `base`, if the whole fits.
     fn over(self, mut base: Spec) -> Result<Spec, SpecError> {
         for part in self.0 {
             if part.entry.slot == Slot::Whole {
@@ -125,23 +125,42 @@ impl Chosen {
                 }
             }
         }
+        base.check()?;
         Ok(base)
     }
 }
 
-/// Options written behind a profile's name belong to the stage of the same name inside.
+/// Options written behind a profile's name belong to the stages of the same name inside: each to all that have it.
 fn profile_with_options(mut spec: Spec, name: &str, options: Option<&str>) -> Result<Spec, SpecError> {
-    if options.is_none() {
-        return Ok(spec);
+    let Some(options) = options else { return Ok(spec) };
+    let named = |part: &&mut Part| part.entry.name == name;
+    let known: Vec<_> = spec.parts.iter_mut().filter(named).flat_map(|part| part.entry.options).collect();
+    let is_known = |option: &str| known.iter().any(|known| known.name == option);
+    let items = options.split(',').map(|item| (item.split('=').next().unwrap_or_default().trim(), item));
+    if let Some((option, item)) = items.clone().find(|(option, _)| !is_known(option)) {
+        let option = if known.is_empty() { item } else { option };
+        return Err(unknown_option(name, option, known.into_iter()));
     }
-    match spec.parts.iter_mut().find(|part| part.entry.name == name) {
-        Some(part) => *part = with_options(part.entry, options)?,
-        None => {
-            let option = options.unwrap_or_default().to_owned();
-            return Err(SpecError::UnknownOption { name: name.to_owned(), option, known: "none".to_owned() });
+    for part in spec.parts.iter_mut().filter(named) {
+        let has = |option: &str| part.entry.options.iter().any(|known| known.name == option);
+        let own: Vec<_> = items.clone().filter(|(option, _)| has(option)).map(|(_, item)| item).collect();
+        if !own.is_empty() {
+            *part = with_options(part.entry, Some(&own.join(",")))?;
         }
     }
     Ok(spec)
+}
+
+/// The error for an option that is not among `known`; each is named once.
+fn unknown_option(name: &str, option: &str, known: impl Iterator<Item = &'static OptionSpec>) -> SpecError {
+    let mut names = Vec::new();
+    for known in known.map(|known| known.name) {
+        if !names.contains(&known) {
+            names.push(known);
+        }
+    }
+    let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    SpecError::UnknownOption { name: name.to_owned(), option: option.trim().to_owned(), known }
 }
 
 fn with_options(entry: &'static Entry, options: Option<&str>) -> Result<Part, SpecError> {
@@ -151,9 +170,7 @@ fn with_options(entry: &'static Entry, options: Option<&str>) -> Result<Part, Sp
         let (option, value) = item.split_once('=').ok_or_else(|| syntax(item))?;
         let (name, option, value) = (entry.name.to_owned(), option.trim(), value.trim());
         let Some(index) = entry.options.iter().position(|known| known.name == option) else {
-            let known: Vec<_> = entry.options.iter().map(|known| known.name).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(SpecError::UnknownOption { name, option: option.to_owned(), known });
+            return Err(unknown_option(&name, option, entry.options.iter()));
         };
         let spec = &entry.options[index];
         let parsed = spec.parse(value).ok_or_else(|| SpecError::BadValue {
@@ -167,6 +184,7 @@ fn with_options(entry: &'static Entry, options: Option<&str>) -> Result<Part, Sp
         }
         part.values[index] = parsed;
     }
+    part.check(&given)?;
     Ok(part)
 }
 

@@ -8,13 +8,28 @@ use super::{Registry, Slot, built_in};
 impl fmt::Display for Part {
     /// The name, with the options that differ from their defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options: Vec<_> = (self.entry.options.iter().zip(&self.values))
+        f.write_str(&named(self.entry.name, self.written()))
+    }
+}
+
+impl Part {
+    /// The options that differ from their defaults.
+    fn written(&self) -> impl Iterator<Item = String> {
+        (self.entry.options.iter().zip(&self.values))
             .filter(|(option, value)| option.default_value() != **value)
             .map(|(option, value)| format!("{}={value}", option.name))
-            .collect();
-        f.write_str(self.entry.name)?;
-        if options.is_empty() { Ok(()) } else { write!(f, "({})", options.join(",")) }
     }
+}
+
+/// A name with options, each of them once.
+fn named(name: &str, options: impl Iterator<Item = String>) -> String {
+    let mut once: Vec<String> = Vec::new();
+    for option in options {
+        if !once.contains(&option) {
+            once.push(option);
+        }
+    }
+    if once.is_empty() { name.to_owned() } else { format!("{name}({})", once.join(",")) }
 }
 
 impl fmt::Display for Spec {
@@ -46,7 +61,7 @@ impl Registry {
             };
             let differing: Vec<_> = differences(spec, &base).collect();
             let (own, other): (Vec<&Part>, _) = differing.into_iter().partition(|part| part.entry.name == profile.name);
-            let head = own.first().map_or_else(|| profile.name.to_owned(), ToString::to_string);
+            let head = named(profile.name, own.iter().flat_map(|part| part.written()));
             // A launch and a growth read naturally before the law that the profile stands for.
             let (before, after): (Vec<&Part>, Vec<&Part>) =
                 other.into_iter().partition(|part| part.entry.slot < Slot::Steady);

@@ -9,7 +9,7 @@ use crate::compose::{Composed, Stages};
 use crate::growth::HyStartPp;
 use crate::launch::NoLaunch;
 use crate::recovery::Prr;
-use crate::steady::Cubic;
+use crate::steady::{Cubic, ECN_BETA};
 use crate::{BuildParams, Controller, ControllerFactory};
 
 /// An algorithm with its options.
@@ -35,6 +35,12 @@ impl Part {
 
     fn values(&self) -> Values<'_> {
         Values { options: self.entry.options, values: &self.values }
+    }
+
+    /// What [`ECN_BETA`] says, in a law that leaves its answer to a mark to the composition.
+    fn mark_share(&self) -> Option<f64> {
+        let leaves_it = self.entry.options.contains(&ECN_BETA);
+        leaves_it.then(|| self.values().float(ECN_BETA.name)).filter(|share| *share > 0.0)
     }
 }
 
@@ -114,7 +120,8 @@ impl Spec {
                 Make::Whole(make) => return make(values, params),
             }
         }
-        Box::new(Composed::new(stages, params))
+        let mark_share = self.part(Slot::Steady).and_then(Part::mark_share);
+        Box::new(Composed::new(stages, params).keeping_at_marks(mark_share))
     }
 }
 

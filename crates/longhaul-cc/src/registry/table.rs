@@ -143,6 +143,18 @@ pub(super) static BUILT_IN: Registry = Registry {
             reference: "Leith, Shorten, PFLDnet 2004",
         },
         Profile {
+            name: "scalable",
+            spec: "growth=slow-start,steady=scalable,recovery=prr",
+            summary: "a hundredth of what is acknowledged up, an eighth down",
+            reference: "Kelly, CCR 33(2), 2003",
+        },
+        Profile {
+            name: "hybla",
+            spec: "growth=hybla-start,steady=hybla,recovery=prr",
+            summary: "the rate of a flow with a short round trip",
+            reference: "Caini, Firrincieli, IJSC 22(5), 2004",
+        },
+        Profile {
             name: "veno",
             spec: "growth=slow-start,steady=veno,loss=veno,recovery=prr",
             summary: "NewReno that tells chance from congestion by the backlog",
@@ -250,7 +262,8 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
     writeln!(f, "  {:<14} {}  [{}]", entry.name, entry.summary, entry.reference)?;
     for option in entry.options {
         let default = option.default_value();
-        writeln!(f, "  {:<14} ({}={default}: {}; {})", "", option.name, option.what, option.range())?;
+        let rules: String = option.rules.iter().map(|rule| format!("; {rule}")).collect();
+        writeln!(f, "  {:<14} ({}={default}: {}; {}{rules})", "", option.name, option.what, option.range())?;
     }
     if entry.safety == Safety::Private {
         writeln!(f, "  {:<14} not for shared networks", "")?;

@@ -1,3 +1,5 @@
+mod laws;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -28,6 +30,8 @@ fn three_forms_name_the_same() {
         ("cubic(beta=0.8)", "steady=cubic(beta=0.8)"),
         ("new-reno(ecn-beta=0.8)", "growth=slow-start,steady=new-reno(ecn-beta=0.8)"),
         ("slow-start( iw = 10 )", "growth=slow-start(iw=10)"),
+        ("veno(backlog=5)", "growth=slow-start,steady=veno(backlog=5),loss=veno(backlog=5)"),
+        ("veno(severity=0.5, ecn-beta=0.8)", "growth=slow-start,steady=veno(ecn-beta=0.8),loss=veno(severity=0.5)"),
         ("cubic(fast-convergence=on)", "cubic"),
     ];
     for (one, other) in same {
@@ -46,6 +50,7 @@ fn the_shortest_form_is_printed() {
         ("steady=cubic(fast-convergence=off,beta=0.5)", "cubic(beta=0.5,fast-convergence=off)"),
         ("recovery=new-reno", "recovery=new-reno"),
         ("steady=new-reno", "steady=new-reno"),
+        ("growth=slow-start,steady=veno(backlog=5),loss=veno(backlog=5,severity=1)", "veno(backlog=5,severity=1)"),
     ];
     for (long, short) in shortest {
         assert_eq!(spec(long).to_string(), short);
@@ -93,6 +98,126 @@ fn errors_say_what_would_fit() {
 }
 
 #[test]
+fn what_does_not_fit_together_is_refused() {
+    let cases = [
+        (
+            "h-tcp(beta-min=0.9,beta-max=0.1)",
+            "`beta-min` of `h-tcp` cannot be `0.9` beside `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
+        ),
+        (
+            "h-tcp(beta-min=0.9)",
+            "`beta-min` of `h-tcp` cannot be `0.9` beside `beta-max=0.8`: at most 0.8, or a greater `beta-max`",
+        ),
+        (
+            "h-tcp(adaptive-backoff=off,beta-max=0.7)",
+            "`beta-max` of `h-tcp` cannot be `0.7` beside `adaptive-backoff=off`: it has an effect only with adaptive-backoff=on",
+        ),
+        (
+            "illinois(beta-min=0.5,beta-max=0.1)",
+            "`beta-min` of `illinois` cannot be `0.5` beside `beta-max=0.1`: at most 0.1, or a greater `beta-max`",
+        ),
+        ("vegas(alpha=9,beta=1)", "`alpha` of `vegas` cannot be `9` beside `beta=1`: at most 1, or a greater `beta`"),
+        (
+            "hystart-pp(min-thresh=100,max-thresh=5)",
+            "`min-thresh` of `hystart-pp` cannot be `100` beside `max-thresh=5`: at most 5, or a greater `max-thresh`",
+        ),
+        (
+            "bic(b=64,smooth-part=2)",
+            "`b` of `bic` cannot be `64` beside `s-max=16` and `smooth-part=2`: at most 32, or a greater `s-max` or `smooth-part`",
+        ),
+        (
+            "fast(tuning=on,alpha=50)",
+            "`alpha` of `fast` cannot be `50` beside `tuning=on`: it has an effect only with tuning=off",
+        ),
+        (
+            "fast(tuning=on,alpha=100)",
+            "`alpha` of `fast` cannot be `100` beside `tuning=on`: it has an effect only with tuning=off",
+        ),
+        (
+            "westwood-bbe(threshold=0.1)",
+            "`threshold` of `westwood-bbe` cannot be `0.1` beside `policy=interpolate`: it has an effect only with policy=discriminate",
+        ),
+        (
+            "westwood-bbe(policy=adaptive-reno,tau=5)",
+            "`tau` of `westwood-bbe` cannot be `5` beside `policy=adaptive-reno`: it has an effect only with policy=interpolate or plain-ere or discriminate",
+        ),
+        (
+            "westwood-bbe(delta=0,keep-re=0.5)",
+            "`keep-re` of `westwood-bbe` cannot be `0.5` beside `delta=0`: it has an effect only with delta other than 0",
+        ),
+        (
+            "abse(expected=0.3)",
+            "`expected` of `abse` cannot be `0.3` beside `pncd=off`: it has an effect only with pncd=on",
+        ),
+        (
+            "abse(pncd=on)",
+            "`pncd` of `abse` cannot be `on` beside `growth=astart`: it has an effect only with growth=agile-probing",
+        ),
+        (
+            "astart(n=0,recent=3)",
+            "`recent` of `astart` cannot be `3` beside `n=0`: it has an effect only with n other than 0",
+        ),
+        (
+            "ledbat-plus-plus(target=20)",
+            "`target` of `ledbat-plus-plus` cannot be `20` beside `growth=ledbat-start(target=60)`: both have to have the same",
+        ),
+        (
+            "ledbat-start(delay=auto)+ledbat-plus-plus(delay=one-way)",
+            "`delay` of `ledbat-start` cannot be `auto` beside `steady=ledbat-plus-plus(delay=one-way)`: both have to have the same",
+        ),
+        (
+            "hybla(rtt0=50)",
+            "`rtt0` of `hybla` cannot be `50` beside `growth=hybla-start(rtt0=25)`: both have to have the same",
+        ),
+        (
+            "steady=veno(backlog=5),loss=veno",
+            "`backlog` of `veno` cannot be `5` beside `loss=veno(backlog=3)`: both have to have the same",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(error(text), format!("option {message}"), "{text}");
+    }
+    for text in [
+        "h-tcp(beta-min=0.9,adaptive-backoff=off)",
+        "vegas(alpha=3,beta=3)",
+        "westwood-bbe(policy=discriminate,threshold=0.1)",
+        "slow-start+ledbat-plus-plus(target=20)",
+        "ledbat-start(target=20)+ledbat-plus-plus(target=20)",
+        "agile-probing+abse(pncd=on,expected=0.3)",
+        "agile-probing+new-reno",
+    ] {
+        assert!(text.parse::<Spec>().is_ok(), "{text}");
+    }
+}
+
+/// A rule that names nothing would never be broken.
+#[test]
+fn rules_name_what_exists() {
+    for entry in built_in().entries {
+        let kind = |name: &str| entry.options.iter().find(|option| option.name == name).map(|option| option.kind);
+        for (option, rule) in
+            entry.options.iter().flat_map(|option| option.rules.iter().map(move |rule| (option, rule)))
+        {
+            let sound = match *rule {
+                Rule::AtMost(names) => names
+                    .iter()
+                    .all(|name| matches!(kind(name), Some(OptionKind::Int { .. } | OptionKind::Float { .. }))),
+                Rule::With(name, value) | Rule::Without(name, value) => {
+                    let named = entry.options.iter().find(|option| option.name == name);
+                    named.is_some_and(|named| named.parse(&value.to_string()) == Some(value))
+                }
+                Rule::Beside(slot, name) => built_in().of_slot(slot).any(|other| other.name == name),
+                Rule::Shared => {
+                    let have = |other: &&&Entry| other.slot != entry.slot && other.options.contains(option);
+                    built_in().entries.iter().filter(have).count() > 0
+                }
+            };
+            assert!(sound, "{} of {}: {rule}", option.name, entry.name);
+        }
+    }
+}
+
+#[test]
 fn the_table_is_in_order() {
     let legal =
         |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
@@ -123,7 +248,7 @@ fn the_table_is_in_order() {
         assert!(spec(profile.name).is_tested());
         assert_eq!(
             spec(profile.name).safety() == Safety::Private,
-            ["bbr1", "udt"].contains(&profile.name),
+            ["bbr1", "h-tcp", "hybla", "log-westwood-plus", "scalable", "udt"].contains(&profile.name),
             "{}",
             profile.name
         );
@@ -196,7 +321,7 @@ fn a_whole_controller_stands_alone() {
     assert!(WITH_WHOLE.to_string().contains("not for shared networks"));
 }
 
-/// Any composition with any legal options.
+/// Any composition with any legal options that fit.
 fn any_spec() -> impl Strategy<Value = Spec> {
     let part = |slot: Slot| {
         let entries: Vec<_> = built_in().of_slot(slot).collect();
@@ -205,7 +330,10 @@ fn any_spec() -> impl Strategy<Value = Spec> {
             values.prop_map(move |values| Part { entry, values })
         })
     };
-    Slot::COMPOSED.map(part).prop_map(|parts| Spec { parts: parts.into() })
+    let any = Slot::COMPOSED.map(part).prop_map(|parts| Spec { parts: parts.into() });
+    any.prop_filter("parts that fit", |spec| {
+        spec.check().is_ok() && spec.parts.iter().all(|part| part.check(&[]).is_ok())
+    })
 }
 
 fn any_value(option: &OptionSpec) -> BoxedStrategy<Value> {

@@ -4,29 +4,31 @@
 use longhaul_units::{Bytes, Span};
 
 use super::additive;
-use super::westwood::ECN_BETA;
+use super::westwood::{ECN_BETA, RTT_MIN_WINDOW, rtt_min_window};
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::eligible_rate::MOST_RECENT;
 use crate::estimate::{EligibleRate, EligibleRateConfig};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value, Values};
 use crate::{Ack, Path};
 
 /// What is kept while there is no estimate: NewReno's half.
 const BLIND: f64 = 0.5;
-/// Segments that the rate expected now is short of the window's (an implementation of Agile Probing).
-const SLACK: f64 = 1.5;
-/// Round trips after a decrease in which nothing is concluded (an implementation of Agile Probing).
-const QUIET_ROUNDS: u32 = 2;
+
+/// What asks for nothing without `pncd`.
+const DETECTING: &[Rule] = &[Rule::With("pncd", Value::Flag(true))];
+/// Without `n` the changes between samples are not asked for.
+const FILTERED: &[Rule] = &[Rule::Without("n", Value::Float(0.0))];
 
 /// The estimate's options, which the start-ups have, too.
 pub(crate) const EPSILON: OptionSpec =
     OptionSpec::float("epsilon", 0.0, 0.99, 0.6, "part of the filtered throughput kept at an ACK");
 pub(crate) const BETA: OptionSpec =
-    OptionSpec::float("beta", 0.0, 0.99, 0.6, "part of the average change of samples kept at an ACK");
+    OptionSpec::float("beta", 0.0, 0.99, 0.6, "part of the average change of samples kept at an ACK").ruled(FILTERED);
 pub(crate) const N: OptionSpec =
     OptionSpec::float("n", 0.0, 100.0, 10.0, "round trips that the filter slows down by while samples change");
 pub(crate) const RECENT: OptionSpec =
-    OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "average changes that the largest is taken from");
+    OptionSpec::int("recent", 1, MOST_RECENT as u64, 10, "average changes that the largest is taken from")
+        .ruled(FILTERED);
 pub(crate) const FLOOR: OptionSpec = OptionSpec::int("floor", 1, 100_000, 1000, "least window of a sample, us");
 
 /// The estimate that these options describe.
@@ -37,6 +39,7 @@ pub(crate) fn eligible_rate(values: &Values<'_>) -> EligibleRate {
         n: values.float("n"),
         recent: usize::try_from(values.int("recent")).unwrap_or(MOST_RECENT),
         floor: Span::from_micros(values.int("floor")),
+        rtt_min_window: rtt_min_window(values),
     })
 }
 
@@ -52,14 +55,33 @@ pub(crate) static ENTRY: Entry = Entry {
         N,
         RECENT,
         FLOOR,
-        OptionSpec::flag("pncd", false, "ask for quick growth when there has been no congestion for long"),
-        OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the rate expected now in what pncd compares with"),
+        RTT_MIN_WINDOW,
+        OptionSpec::flag("pncd", false, "ask for quick growth when there has been no congestion for long")
+            .ruled(&[Rule::Beside(Slot::Growth, "agile-probing")]),
+        OptionSpec::float("expected", 0.0, 1.0, 0.6, "weight of the rate expected now in what pncd compares with")
+            .ruled(DETECTING),
+        OptionSpec::float("slack", 0.0, 1000.0, 1.5, "segments that pncd expects less than the window")
+            .ruled(DETECTING),
+        OptionSpec::int("quiet", 0, 1000, 2, "round trips after a decrease in which pncd concludes nothing")
+            .ruled(DETECTING),
         ECN_BETA,
     ],
-    tested: &["abse", "tcpw-a", "abse(n=0,epsilon=0,recent=1,floor=100000)", "slow-start+abse(pncd=on,expected=0)"],
+    tested: &[
+        "abse",
+        "tcpw-a",
+        "abse(n=0,epsilon=0,floor=100000)",
+        "agile-probing+abse(pncd=on,expected=0,beta=0,recent=1)",
+        "agile-probing+abse(pncd=on,slack=0,quiet=0,rtt-min-window=1)",
+    ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let pncd = values.flag("pncd").then(|| Pncd::new(values.float("expected")));
+        let pncd = values.flag("pncd").then(|| {
+            Pncd::new(PncdConfig {
+                expected: values.float("expected"),
+                slack: values.float("slack"),
+                quiet_rounds: values.small("quiet"),
+            })
+        });
         Box::new(Abse::new(eligible_rate(values), pncd, values.float("ecn-beta")))
     }),
 };
@@ -94,8 +116,7 @@ impl Abse {
 
 impl Stage for Abse {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
-        let now = ack.rx_time.unwrap_or(ack.now);
-        self.estimate.on_ack(now, ack.delivered, ack.prior_in_flight, path.latest_rtt);
+        self.estimate.observe(ack, path.latest_rtt);
     }
 
     fn phase(&self) -> &'static str {
@@ -129,6 +150,23 @@ impl Steady for Abse {
     }
 }
 
+/// The constants of [`Pncd`], of an implementation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PncdConfig {
+    /// The weight of the rate expected now in the bound, 0 to 1; 0.6.
+    pub expected: f64,
+    /// Segments that the rate expected now is short of the window's; 1.5.
+    pub slack: f64,
+    /// Round trips after a decrease in which nothing is concluded; 2.
+    pub quiet_rounds: u32,
+}
+
+impl Default for PncdConfig {
+    fn default() -> Self {
+        Self { expected: 0.6, slack: 1.5, quiet_rounds: 2 }
+    }
+}
+
 /// Persistent non-congestion detection (Wang, Yamada, Sanadidi, Gerla, TCP with sender-side intelligence to handle dynamic,
 /// large, leaky pipes, JSAC 23(2), 2005; form and constants of an implementation).
 ///
@@ -136,23 +174,23 @@ impl Steady for Abse {
 /// threshold promised and the one that the window does now, all as windows over the least round trip:
 ///
 /// ```text
-/// RE RTTmin > expected (cwnd - 1.5) + (1 - expected) ssthresh
+/// RE RTTmin > expected (cwnd - slack) + (1 - expected) ssthresh
 /// ```
 ///
 /// Segments of ACKs for which that is so count up, others down. More than a window of them is persistent non-congestion.
 #[derive(Clone, Copy, Debug)]
 pub struct Pncd {
-    expected: f64,
+    config: PncdConfig,
     rounds: u32,
     /// Segments.
     count: f64,
 }
 
 impl Pncd {
-    /// A detection whose bound has the weight `expected` (0 to 1) on the rate expected now.
+    /// A detection with `config`.
     #[must_use]
-    pub const fn new(expected: f64) -> Self {
-        Self { expected, rounds: 0, count: 0.0 }
+    pub const fn new(config: PncdConfig) -> Self {
+        Self { config, rounds: 0, count: 0.0 }
     }
 
     /// Congestion avoidance begins.
@@ -164,12 +202,13 @@ impl Pncd {
     /// congestion for long, once.
     pub fn on_ack(&mut self, ack: &Ack<'_>, filled: f64, window: &Window, mss: Bytes) -> bool {
         self.rounds = self.rounds.saturating_add(u32::from(ack.round_start));
-        if self.rounds < QUIET_ROUNDS {
+        if self.rounds < self.config.quiet_rounds {
             self.count = 0.0;
             return false;
         }
-        let now = window.cwnd - SLACK * mss.as_f64();
-        let bound = self.expected * now + (1.0 - self.expected) * window.ssthresh.min(window.cwnd);
+        let PncdConfig { expected, slack, .. } = self.config;
+        let now = window.cwnd - slack * mss.as_f64();
+        let bound = expected * now + (1.0 - expected) * window.ssthresh.min(window.cwnd);
         let segments = ack.delivered.segments(mss);
         let step = if ack.cwnd_limited && filled > bound { segments } else { -segments };
         self.count = (self.count + step).max(0.0);

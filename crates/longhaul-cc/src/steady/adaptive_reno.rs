@@ -2,15 +2,16 @@
 
 use longhaul_units::{Bytes, Span, math};
 
+use super::ECN_BETA;
+use super::westwood::rtt_min_window;
+use super::westwood_bbe::RTT_MIN_WINDOW;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::{Bandwidth, CongestionLevel};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
-/// How quickly the increase falls with the congestion level.
-const ALPHA: f64 = 10.0;
-/// `exp(-ALPHA)`.
-const EXP_ALPHA: f64 = 4.539_992_976_248_485e-5;
+/// How quickly the increase falls with the congestion level (ports).
+pub const ALPHA: f64 = 10.0;
 
 /// The law in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -22,22 +23,27 @@ pub(crate) static ENTRY: Entry = Entry {
         OptionSpec::float("per-segment", 0.1, 10_000.0, 10.0, "Mb/s of capacity for a segment of the largest increase"),
         OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at losses kept at a loss"),
         OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms"),
+        OptionSpec::float("alpha", 0.1, 100.0, ALPHA, "how quickly the increase falls with the congestion level"),
+        RTT_MIN_WINDOW,
+        ECN_BETA,
     ],
-    tested: &["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10)"],
+    tested: &["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10,ecn-beta=0.8,alpha=1,rtt-min-window=1)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         let capacity = Bandwidth::new(Span::from_millis(values.int("tau")), true);
-        Box::new(AdaptiveReno::new(capacity, CongestionLevel::new(values.float("keep")), values.float("per-segment")))
+        let level = CongestionLevel::new(values.float("keep")).with_rtt_min_window(rtt_min_window(values));
+        Box::new(AdaptiveReno::new(capacity, level, values.float("per-segment")).with_alpha(values.float("alpha")))
     }),
 };
 
 /// Segments up a round trip at the congestion level `c`, for a scale of `most` segments: about `1 + 0.8 most` on an idle
-/// path, one at `c = 1`, one on average over all levels.
+/// path, one at `c = 1`, one on average over all levels. `alpha`, above zero, is how quickly it falls.
 #[must_use]
-pub fn increase(c: f64, most: f64) -> f64 {
-    let slope = 2.0 * most * (1.0 / ALPHA - (1.0 / ALPHA + 1.0) * EXP_ALPHA);
-    let level = 1.0 - 2.0 * most * (1.0 / ALPHA - (1.0 / ALPHA + 0.5) * EXP_ALPHA);
-    most * math::exp(-ALPHA * c) + slope * c + level
+pub fn increase(c: f64, most: f64, alpha: f64) -> f64 {
+    let (inverse, exp) = (1.0 / alpha, math::exp(-alpha));
+    let slope = 2.0 * most * (inverse - (inverse + 1.0) * exp);
+    let level = 1.0 - 2.0 * most * (inverse - (inverse + 0.5) * exp);
+    most * math::exp(-alpha * c) + slope * c + level
 }
 
 /// Adaptive Reno's law.
@@ -47,6 +53,7 @@ pub struct AdaptiveReno {
     level: CongestionLevel,
     /// Bytes/s of capacity for a segment of the largest increase.
     per_segment: f64,
+    alpha: f64,
     /// The part of the window that probing added, bytes.
     probe: f64,
     /// Segments up in this round trip.
@@ -57,14 +64,21 @@ impl AdaptiveReno {
     /// The law over these estimates; each `per_segment` Mb/s of capacity allow one segment more a round trip.
     #[must_use]
     pub fn new(capacity: Bandwidth, level: CongestionLevel, per_segment: f64) -> Self {
-        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, probe: 0.0, rise: 1.0 }
+        Self { capacity, level, per_segment: per_segment * 1e6 / 8.0, alpha: ALPHA, probe: 0.0, rise: 1.0 }
+    }
+
+    /// The same with an increase that falls with the level as `alpha` says, above zero; [`ALPHA`] is usual.
+    #[must_use]
+    pub const fn with_alpha(mut self, alpha: f64) -> Self {
+        self.alpha = alpha;
+        self
     }
 }
 
 impl Stage for AdaptiveReno {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         self.level.on_ack(ack);
-        self.capacity.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, path.latest_rtt);
+        self.capacity.observe(ack, path.latest_rtt);
     }
 
     fn phase(&self) -> &'static str {
@@ -84,7 +98,7 @@ impl Steady for AdaptiveReno {
         let share = (grow.as_f64() / window.cwnd).min(1.0) * mss;
         if ack.round_start {
             let c = self.level.level(window.cwnd / mss);
-            self.rise = increase(c, self.capacity.rate() / self.per_segment);
+            self.rise = increase(c, self.capacity.rate() / self.per_segment, self.alpha);
         }
         let probe = (self.probe + share * (self.rise - 1.0)).max(0.0);
         window.cwnd = (window.cwnd + share + probe - self.probe).max(mss);

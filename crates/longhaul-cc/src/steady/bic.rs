@@ -2,13 +2,11 @@
 
 use longhaul_units::Bytes;
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Reason, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
-/// Before any loss the window rises by at least a segment for so many acknowledged (Linux 2.6).
-const SEARCHLESS: f64 = 20.0;
 /// What is kept below the low window: NewReno's half.
 const LOW_BETA: f64 = 0.5;
 
@@ -21,7 +19,8 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         OptionSpec::float("beta", 0.1, 0.9, 819.0 / 1024.0, "share of the window kept at a loss"),
         OptionSpec::float("s-max", 1.0, 1000.0, 16.0, "most segments up a round trip"),
-        OptionSpec::float("b", 2.0, 64.0, 4.0, "part of the gap that a round trip closes: 1/b"),
+        OptionSpec::float("b", 2.0, 64.0, 4.0, "part of the gap that a round trip closes: 1/b")
+            .ruled(&[Rule::AtMost(&["s-max", "smooth-part"])]),
         OptionSpec::float(
             "smooth-part",
             1.0,
@@ -30,9 +29,11 @@ pub(crate) static ENTRY: Entry = Entry {
             "round trips it takes to rise by b segments at the last window",
         ),
         OptionSpec::float("low-window", 0.0, 10_000.0, 14.0, "segments up to which it is NewReno"),
+        OptionSpec::float("searchless", 1.0, 1000.0, 20.0, "segments acknowledged for one up before any loss, at most"),
         OptionSpec::flag("fast-convergence", true, "release bandwidth to newcomers"),
+        ECN_BETA,
     ],
-    tested: &["bic", "bic(fast-convergence=off,low-window=0,beta=0.875,s-max=32)"],
+    tested: &["bic", "bic(fast-convergence=off,low-window=0,beta=0.875,s-max=32,searchless=1,ecn-beta=0.9)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         Box::new(Bic::new(BicConfig {
@@ -41,6 +42,7 @@ pub(crate) static ENTRY: Entry = Entry {
             b: values.float("b"),
             smooth_part: values.float("smooth-part"),
             low_window: values.float("low-window"),
+            searchless: values.float("searchless"),
             fast_convergence: values.flag("fast-convergence"),
         }))
     }),
@@ -59,6 +61,8 @@ pub struct BicConfig {
     pub smooth_part: f64,
     /// Segments up to which the law is NewReno's.
     pub low_window: f64,
+    /// Before any loss the window rises by at least a segment for so many acknowledged.
+    pub searchless: f64,
     /// Whether a shrinking share lowers the search's goal.
     pub fast_convergence: bool,
 }
@@ -66,7 +70,15 @@ pub struct BicConfig {
 /// The defaults of Linux 2.6. The paper's text has 32 for `s_max` and 0.875 for `beta`.
 impl Default for BicConfig {
     fn default() -> Self {
-        Self { beta: 819.0 / 1024.0, s_max: 16.0, b: 4.0, smooth_part: 20.0, low_window: 14.0, fast_convergence: true }
+        Self {
+            beta: 819.0 / 1024.0,
+            s_max: 16.0,
+            b: 4.0,
+            smooth_part: 20.0,
+            low_window: 14.0,
+            searchless: 20.0,
+            fast_convergence: true,
+        }
     }
 }
 
@@ -82,7 +94,7 @@ impl BicConfig {
         } else {
             self.probe(w - last)
         };
-        if last == 0.0 { raised.max(w / SEARCHLESS) } else { raised }
+        if last == 0.0 { raised.max(w / self.searchless) } else { raised }
     }
 
     /// Below the last window, `step` of a `b`-th of the gap away.

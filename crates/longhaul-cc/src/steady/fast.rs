@@ -2,8 +2,9 @@
 
 use longhaul_units::{Bytes, Span, Time};
 
+use super::ECN_BETA;
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Episode, Path};
 
 /// What is kept at a loss: NewReno's half.
@@ -21,13 +22,15 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "every second round trip towards alpha segments in the queue",
     reference: "Jin, Wei, Low, FAST TCP, Infocom 2004; Cui, Andrew, FAST TCP for ns-2",
     options: &[
-        OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue"),
+        OptionSpec::float("alpha", 1.0, 100_000.0, 100.0, "segments that the flow keeps in the queue")
+            .ruled(&[Rule::With("tuning", Value::Flag(false))]),
         OptionSpec::flag("tuning", false, "alpha by throughput, 8, 20 or 200, instead"),
         OptionSpec::float("gamma", 0.01, 1.0, 0.5, "how far an update moves towards the goal"),
         OptionSpec::float("rtt-gain", 0.001, 1.0, 0.25, "largest weight of a round-trip sample in the average"),
         OptionSpec::int("interval", 0, 1000, 10, "least time between updates, ms"),
+        ECN_BETA,
     ],
-    tested: &["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0)"],
+    tested: &["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0,ecn-beta=0.8)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         Box::new(Fast::new(FastConfig {
@@ -159,7 +162,9 @@ impl Steady for Fast {
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-        if ack.round_start && ack.cwnd_limited && ack.episode == Episode::None {
+        // Fast recovery holds the window. The repair after a timeout is as long as the window is small: it has to rise.
+        let may_rise = matches!(ack.episode, Episode::None | Episode::Rto);
+        if ack.round_start && ack.cwnd_limited && may_rise {
             let early = self.updated.is_some_and(|updated| ack.now.since(updated) < self.config.interval);
             let due = self.settled && !early;
             self.settled = !due;

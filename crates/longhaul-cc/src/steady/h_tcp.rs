@@ -2,16 +2,12 @@
 
 use longhaul_units::{Bytes, Span, Time};
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::round_rate::Sampler;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Episode, Path};
 
-/// A throughput that changed by more than this part since the last congestion calls for a full half.
-const RATE_CHANGE: f64 = 0.2;
-/// What of the distance between the largest and the least round trip is remembered after a congestion (Linux).
-const MEMORY: f64 = 0.95;
 /// Round trip at which scaling by the round trip changes nothing, seconds, and the range of the scale (Linux).
 const SCALE_RTT: f64 = 0.1;
 const SCALE_RANGE: (f64, f64) = (0.1, 2.0);
@@ -24,19 +20,32 @@ pub(crate) static ENTRY: Entry = Entry {
     reference: "Leith, Shorten, H-TCP, PFLDnet 2004; draft-leith-tcp-htcp; Linux",
     options: &[
         OptionSpec::int("delta-low", 0, 60_000, 1000, "time after a congestion in which it is NewReno, ms"),
-        OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "least share kept at a loss"),
-        OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss"),
+        OptionSpec::float("beta-min", 0.1, 0.9, 0.5, "least share kept at a loss")
+            .ruled(&[Rule::AtMost(&["beta-max"])]),
+        OptionSpec::float("beta-max", 0.1, 0.95, 0.8, "largest share kept at a loss")
+            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
         OptionSpec::flag("adaptive-backoff", true, "keep the least over the largest round trip, not beta-min"),
+        OptionSpec::float("rate-change", 0.0, 10.0, 0.2, "change of the throughput beyond which beta-min is kept")
+            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
+        OptionSpec::float("memory", 0.0, 1.0, 0.95, "part of the largest queueing delay remembered after a congestion")
+            .ruled(&[Rule::With("adaptive-backoff", Value::Flag(true))]),
         OptionSpec::flag("rtt-scaling", false, "rise in proportion to the round trip"),
+        ECN_BETA,
     ],
-    tested: &["h-tcp", "h-tcp(adaptive-backoff=off,rtt-scaling=on,delta-low=0)"],
-    safety: Safety::Shared,
+    tested: &[
+        "h-tcp",
+        "h-tcp(rate-change=0,memory=0)",
+        "h-tcp(adaptive-backoff=off,rtt-scaling=on,delta-low=0,ecn-beta=0.8)",
+    ],
+    safety: Safety::Private,
     make: Make::Steady(|values| {
         Box::new(HTcp::new(HTcpConfig {
             delta_low: Span::from_millis(values.int("delta-low")),
             beta_min: values.float("beta-min"),
             beta_max: values.float("beta-max"),
             adaptive_backoff: values.flag("adaptive-backoff"),
+            rate_change: values.float("rate-change"),
+            memory: values.float("memory"),
             rtt_scaling: values.flag("rtt-scaling"),
         }))
     }),
@@ -53,13 +62,25 @@ pub struct HTcpConfig {
     pub beta_max: f64,
     /// Whether the share is the least over the largest round trip.
     pub adaptive_backoff: bool,
+    /// A throughput that changed by more than this part since the last congestion calls for `beta_min`.
+    pub rate_change: f64,
+    /// What of the distance between the largest and the least round trip is remembered after a congestion, 0 to 1.
+    pub memory: f64,
     /// Whether the increase is in proportion to the round trip.
     pub rtt_scaling: bool,
 }
 
 impl Default for HTcpConfig {
     fn default() -> Self {
-        Self { delta_low: Span::from_secs(1), beta_min: 0.5, beta_max: 0.8, adaptive_backoff: true, rtt_scaling: false }
+        Self {
+            delta_low: Span::from_secs(1),
+            beta_min: 0.5,
+            beta_max: 0.8,
+            adaptive_backoff: true,
+            rate_change: 0.2,
+            memory: 0.95,
+            rtt_scaling: false,
+        }
     }
 }
 
@@ -129,7 +150,7 @@ impl HTcp {
     /// The share to keep now.
     fn backoff(&self) -> f64 {
         let least = self.config.beta_min;
-        let changed = (self.rate - self.old_rate).abs() > RATE_CHANGE * self.old_rate;
+        let changed = (self.rate - self.old_rate).abs() > self.config.rate_change * self.old_rate;
         match self.rtt_min {
             Some(rtt_min) if self.config.adaptive_backoff && !changed && self.rtt_max > 0.0 => {
                 (rtt_min.as_secs_f64() / self.rtt_max).clamp(least, self.config.beta_max.max(least))
@@ -182,7 +203,7 @@ impl Steady for HTcp {
         (self.old_rate, self.rate) = (self.rate, 0.0);
         if let Some(rtt_min) = self.rtt_min {
             let least = rtt_min.as_secs_f64();
-            self.rtt_max = least + MEMORY * (self.rtt_max - least).max(0.0);
+            self.rtt_max = least + self.config.memory * (self.rtt_max - least).max(0.0);
         }
         (self.epoch, self.updated, self.paused) = (Some(cause.now), cause.now, false);
         Target::multiplicative(cause, self.beta, path.mss)

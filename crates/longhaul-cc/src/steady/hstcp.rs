@@ -2,7 +2,7 @@
 
 use longhaul_units::{Bytes, math};
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
@@ -28,8 +28,9 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         OptionSpec::float("low-window", 2.0, 10_000.0, 38.0, "segments up to which it is NewReno"),
         OptionSpec::float("high-decrease", 0.01, 0.5, 0.1, "share given up at a loss at 83,000 segments"),
+        ECN_BETA,
     ],
-    tested: &["hstcp", "hstcp(low-window=2,high-decrease=0.5)"],
+    tested: &["hstcp", "hstcp(low-window=2,high-decrease=0.5,ecn-beta=0.8)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         Box::new(Hstcp::new(HstcpConfig {

@@ -2,14 +2,16 @@
 
 use longhaul_units::{Bytes, Span};
 
+use super::ECN_BETA;
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// What is kept at a loss: NewReno's half.
 const BETA: f64 = 0.5;
 
-pub(crate) const RTT0: OptionSpec = OptionSpec::int("rtt0", 1, 1000, 25, "round trip of the flow that is imitated, ms");
+pub(crate) const RTT0: OptionSpec =
+    OptionSpec::int("rtt0", 1, 1000, 25, "round trip of the flow that is imitated, ms").ruled(&[Rule::Shared]);
 pub(crate) const MAX_GAIN: OptionSpec =
     OptionSpec::float("max-gain", 1.0, 1000.0, 8.0, "most segments up for a segment acknowledged");
 
@@ -19,8 +21,8 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno as over a round trip of 25 ms",
     reference: "Caini, Firrincieli, TCP Hybla, Int. J. Satellite Comm. 22(5), 2004; Linux",
-    options: &[RTT0, MAX_GAIN],
-    tested: &["hybla-start+hybla", "hybla", "hybla(rtt0=1,max-gain=1000)"],
+    options: &[RTT0, MAX_GAIN, ECN_BETA],
+    tested: &["hybla", "steady=hybla", "hybla-start(rtt0=1)+hybla(rtt0=1,max-gain=1000,ecn-beta=0.8)"],
     safety: Safety::Private,
     make: Make::Steady(|values| {
         Box::new(Hybla::new(Rho::new(Span::from_millis(values.int("rtt0"))), values.float("max-gain")))

@@ -2,17 +2,12 @@
 
 use longhaul_units::Bytes;
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Reason, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
-/// Parts of the largest queueing delay: up to the first the rise is largest, up to the second the decrease is least, from
-/// the third it is largest (Linux).
-const RISE_PART: f64 = 0.01;
-const LEAST_PART: f64 = 0.1;
-const MOST_PART: f64 = 0.8;
 /// NewReno's, for small windows and after a timeout.
 const RENO: (f64, f64) = (1.0, 0.5);
 
@@ -25,12 +20,21 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[
         OptionSpec::float("alpha-min", 0.1, 1.0, 0.3, "least segments up a round trip"),
         OptionSpec::float("alpha-max", 1.0, 100.0, 10.0, "most segments up a round trip"),
-        OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "least share given up at a loss"),
+        OptionSpec::float("beta-min", 0.06, 0.5, 0.125, "least share given up at a loss")
+            .ruled(&[Rule::AtMost(&["beta-max"])]),
         OptionSpec::float("beta-max", 0.1, 0.9, 0.5, "largest share given up at a loss"),
         OptionSpec::float("low-window", 0.0, 10_000.0, 15.0, "segments below which it is NewReno"),
+        OptionSpec::float("rise-part", 0.0, 0.9, 0.01, "part of the largest delay up to which the rise is largest"),
+        OptionSpec::float("least-part", 0.0, 1.0, 0.1, "part of the largest delay up to which the decrease is least")
+            .ruled(&[Rule::AtMost(&["most-part"])]),
+        OptionSpec::float("most-part", 0.0, 1.0, 0.8, "part of the largest delay from which the decrease is largest"),
         OptionSpec::int("theta", 1, 1000, 5, "round trips without a queue until the rise is largest again"),
+        ECN_BETA,
     ],
-    tested: &["illinois", "illinois(low-window=0,alpha-max=100,theta=1)"],
+    tested: &[
+        "illinois",
+        "illinois(low-window=0,alpha-max=100,rise-part=0,least-part=0.5,most-part=0.5,theta=1,ecn-beta=0.8)",
+    ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         Box::new(Illinois::new(IllinoisConfig {
@@ -39,6 +43,9 @@ pub(crate) static ENTRY: Entry = Entry {
             beta_min: values.float("beta-min"),
             beta_max: values.float("beta-max"),
             low_window: values.float("low-window"),
+            rise_part: values.float("rise-part"),
+            least_part: values.float("least-part"),
+            most_part: values.float("most-part"),
             theta: values.small("theta"),
         }))
     }),
@@ -57,22 +64,38 @@ pub struct IllinoisConfig {
     pub beta_max: f64,
     /// Segments below which the law is NewReno's.
     pub low_window: f64,
+    /// The part of the largest queueing delay up to which the rise is largest, under 1.
+    pub rise_part: f64,
+    /// The part of it up to which the decrease is least.
+    pub least_part: f64,
+    /// The part of it from which the decrease is largest.
+    pub most_part: f64,
     /// Round trips in a row without a queue after which the rise is largest again.
     pub theta: u32,
 }
 
 impl Default for IllinoisConfig {
     fn default() -> Self {
-        Self { alpha_min: 0.3, alpha_max: 10.0, beta_min: 0.125, beta_max: 0.5, low_window: 15.0, theta: 5 }
+        Self {
+            alpha_min: 0.3,
+            alpha_max: 10.0,
+            beta_min: 0.125,
+            beta_max: 0.5,
+            low_window: 15.0,
+            rise_part: 0.01,
+            least_part: 0.1,
+            most_part: 0.8,
+            theta: 5,
+        }
     }
 }
 
 impl IllinoisConfig {
     /// Segments up a round trip at a queueing delay of `delay` where `most` is the largest seen: a hyperbola from
-    /// `alpha_max` at a hundredth to `alpha_min` at the largest.
+    /// `alpha_max` at `rise_part` of that to `alpha_min` at the largest.
     #[must_use]
     pub fn rise(&self, delay: f64, most: f64) -> f64 {
-        let first = RISE_PART * most;
+        let first = self.rise_part * most;
         if delay <= first {
             return self.alpha_max;
         }
@@ -80,10 +103,10 @@ impl IllinoisConfig {
         range * self.alpha_max / (range + (self.alpha_max / self.alpha_min - 1.0) * (delay - first))
     }
 
-    /// The share given up at a loss at such a delay: linear between a tenth and eight tenths.
+    /// The share given up at a loss at such a delay: linear between `least_part` and `most_part`.
     #[must_use]
     pub fn decrease(&self, delay: f64, most: f64) -> f64 {
-        let (low, high) = (LEAST_PART * most, MOST_PART * most);
+        let (low, high) = (self.least_part * most, self.most_part * most);
         if delay <= low {
             self.beta_min
         } else if delay >= high {
@@ -129,7 +152,7 @@ impl Illinois {
     }
 
     fn rise(&mut self, delay: f64, most: f64) {
-        if delay > RISE_PART * most {
+        if delay > self.config.rise_part * most {
             (self.above, self.good) = (true, 0);
             self.alpha = self.config.rise(delay, most);
             return;

@@ -1,13 +1,16 @@
 //! LogWestwood+ (Kliazovich, Granelli, Miorandi): Westwood+ that returns to its last maximum logarithmically.
 
-use longhaul_units::{Bytes, Span};
+use longhaul_units::Bytes;
 
 use super::additive;
-use super::westwood::{ECN_BETA, Eligible, LEAST, Westwood};
+use super::westwood::{ECN_BETA, GAIN, LEAST, RTT, RTT_MIN_WINDOW, Westwood, plus};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::RoundRate;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Path};
+use crate::{Ack, Episode, Path};
+
+/// The least alpha and the greatest that a dynamic one takes; the least is that of one implementation.
+const LEAST_ALPHA: f64 = 0.01;
+const MOST_ALPHA: f64 = 1000.0;
 
 /// The law in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -16,16 +19,23 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "Westwood+ that closes half of the gap to the last maximum each round trip",
     reference: "Kliazovich, Granelli, Miorandi, Logarithmic window increase for TCP Westwood+, Computer Networks 52(12), 2008",
     options: &[
-        OptionSpec::float("alpha", 1.0, 1000.0, 2.0, "part of the gap that a round trip closes: 1/alpha"),
+        OptionSpec::float("alpha", 1.0, MOST_ALPHA, 2.0, "part of the gap that a round trip closes: 1/alpha"),
+        OptionSpec::flag(
+            "dynamic",
+            false,
+            "halve alpha for each segment up, double it while segments arrive out of order",
+        ),
         LEAST,
+        GAIN,
+        RTT,
+        RTT_MIN_WINDOW,
         ECN_BETA,
     ],
-    tested: &["log-westwood-plus", "log-westwood-plus(alpha=1,least=1)"],
-    safety: Safety::Shared,
+    tested: &["log-westwood-plus", "log-westwood-plus(alpha=1,least=1)", "log-westwood-plus(dynamic=on)"],
+    safety: Safety::Private,
     make: Make::Steady(|values| {
-        let rate = RoundRate::new(Span::from_millis(values.int("least")));
-        let westwood = Westwood::new(Eligible::Plus(rate), values.float("ecn-beta"));
-        Box::new(LogWestwoodPlus::new(westwood, values.float("alpha")))
+        let law = LogWestwoodPlus::new(plus(values), values.float("alpha"));
+        Box::new(if values.flag("dynamic") { law.dynamic() } else { law })
     }),
 };
 
@@ -33,7 +43,7 @@ pub(crate) static ENTRY: Entry = Entry {
 #[derive(Clone, Debug)]
 pub struct LogWestwoodPlus {
     westwood: Westwood,
-    alpha: f64,
+    alpha: Alpha,
     /// The window at the last loss, bytes; zero before the first.
     w_max: f64,
 }
@@ -42,12 +52,64 @@ impl LogWestwoodPlus {
     /// The decrease of `westwood`, and an increase that closes `1 / alpha` of the gap to the last maximum a round trip.
     #[must_use]
     pub const fn new(westwood: Westwood, alpha: f64) -> Self {
+        let alpha = Alpha { start: alpha, now: alpha, dynamic: false, grown: 0.0, disorder: false };
         Self { westwood, alpha, w_max: 0.0 }
+    }
+
+    /// The same with an `alpha` that only begins as given, and again after each loss and after each disorder. It is halved for
+    /// each segment that the window rises by, down to 0.01, and doubled by each ACK for a segment behind a hole.
+    #[must_use]
+    pub const fn dynamic(mut self) -> Self {
+        self.alpha.dynamic = true;
+        self
+    }
+}
+
+/// How slowly the gap closes.
+#[derive(Clone, Copy, Debug)]
+struct Alpha {
+    start: f64,
+    now: f64,
+    dynamic: bool,
+    /// Segments up since it was halved.
+    grown: f64,
+    /// Whether segments arrive out of order.
+    disorder: bool,
+}
+
+impl Alpha {
+    const fn reset(&mut self) {
+        (self.now, self.grown, self.disorder) = (self.start, 0.0, false);
+    }
+
+    /// More delivered than the cumulative point advanced: there is a hole. With the hole closed all is open again.
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        if !self.dynamic || ack.episode != Episode::None {
+            return;
+        }
+        if ack.delivered > ack.cumulative {
+            self.disorder = true;
+            self.now = (2.0 * self.now).min(MOST_ALPHA);
+        } else if self.disorder && ack.cumulative > Bytes::ZERO {
+            self.reset();
+        }
+    }
+
+    fn on_growth(&mut self, segments: f64) {
+        if !self.dynamic || self.disorder {
+            return;
+        }
+        self.grown += segments;
+        while self.grown >= 1.0 && self.now > LEAST_ALPHA {
+            self.grown -= 1.0;
+            self.now = (0.5 * self.now).max(LEAST_ALPHA);
+        }
     }
 }
 
 impl Stage for LogWestwoodPlus {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        self.alpha.on_ack(ack);
         self.westwood.observe(ack, path);
     }
 
@@ -58,12 +120,17 @@ impl Stage for LogWestwoodPlus {
 
 impl Steady for LogWestwoodPlus {
     fn begin(&mut self, handoff: &Handoff, path: &Path, window: &mut Window) {
+        self.alpha.reset();
         self.westwood.begin(handoff, path, window);
     }
 
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-        let gap = (self.w_max - window.cwnd) / path.mss.as_f64();
-        additive(window, (gap / self.alpha).max(1.0), grow, path.mss);
+        let (mss, before) = (path.mss.as_f64(), window.cwnd);
+        let gap = (self.w_max - before) / mss;
+        // No more than slow start.
+        let rise = (gap / self.alpha.now).max(1.0).min(before / mss);
+        additive(window, rise, grow, path.mss);
+        self.alpha.on_growth((window.cwnd - before) / mss);
         SteadyStep::Stay
     }
 

@@ -39,6 +39,12 @@ pub use yeah::Yeah;
 use longhaul_units::Bytes;
 
 use crate::compose::Window;
+use crate::registry::OptionSpec;
+
+/// A gentler answer to marks (RFC 8511), for each law that knows no other answer to them than that to a loss: the
+/// composition gives it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)).
+pub(crate) const ECN_BETA: OptionSpec =
+    OptionSpec::float("ecn-beta", 0.0, 0.95, 0.0, "share kept at a mark, 0: as at a loss; RFC 8511 proposes 0.8");
 
 /// Raises the window by `alpha` segments for each window acknowledged, of which `grow` bytes are a part: byte counting
 /// (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full.

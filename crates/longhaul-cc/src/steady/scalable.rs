@@ -2,7 +2,7 @@
 
 use longhaul_units::Bytes;
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
@@ -18,8 +18,9 @@ pub(crate) static ENTRY: Entry = Entry {
         OptionSpec::float("a", 0.001, 0.1, 0.01, "segments up for a segment acknowledged"),
         OptionSpec::float("b", 0.05, 0.5, 0.125, "share given up at a loss"),
         OptionSpec::float("low-window", 0.0, 10_000.0, 16.0, "segments up to which it is NewReno"),
+        ECN_BETA,
     ],
-    tested: &["scalable", "scalable(low-window=0,a=0.1,b=0.06)"],
+    tested: &["scalable", "steady=scalable", "scalable(low-window=0,a=0.1,b=0.06,ecn-beta=0.95)"],
     safety: Safety::Private,
     make: Make::Steady(|values| {
         Box::new(Scalable::new(ScalableConfig {

@@ -2,10 +2,10 @@
 
 use longhaul_units::Bytes;
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::RoundRtt;
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
 /// Fewer samples in a round say too little: then the law is NewReno's (Linux).
@@ -20,10 +20,12 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "one segment up or down a round trip, to hold 2 to 4 segments in the queue",
     reference: "Brakmo, Peterson, TCP Vegas, JSAC 13(8), 1995; Linux",
     options: &[
-        OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "segments in the queue below which the window rises"),
+        OptionSpec::float("alpha", 0.1, 1000.0, 2.0, "segments in the queue below which the window rises")
+            .ruled(&[Rule::AtMost(&["beta"])]),
         OptionSpec::float("beta", 0.1, 10_000.0, 4.0, "segments in the queue above which it falls"),
+        ECN_BETA,
     ],
-    tested: &["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.5,beta=0.1)"],
+    tested: &["vegas", "slow-start+vegas", "vegas-start+vegas(alpha=0.1,beta=0.1,ecn-beta=0.8)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| Box::new(Vegas::new(values.float("alpha"), values.float("beta")))),
 };

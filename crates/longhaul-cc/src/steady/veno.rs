@@ -2,7 +2,7 @@
 
 use longhaul_units::Bytes;
 
-use super::additive;
+use super::{ECN_BETA, additive};
 use crate::classify::veno::BACKLOG;
 use crate::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::RoundRtt;
@@ -22,8 +22,8 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno that rises at half speed with 3 segments or more in the queue; goes with the classifier of that name",
     reference: "Fu, Liew, TCP Veno, JSAC 21(2), 2003; Linux",
-    options: &[BACKLOG],
-    tested: &["veno", "growth=slow-start,steady=veno(backlog=0.5)"],
+    options: &[BACKLOG, ECN_BETA],
+    tested: &["veno", "growth=slow-start,steady=veno(backlog=0.5,ecn-beta=0.8)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| Box::new(Veno::new(values.float("backlog")))),
 };

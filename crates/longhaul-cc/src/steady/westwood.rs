@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span};
 
 use super::additive;
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::{AchievedRate, Bandwidth, RoundRate};
+use crate::estimate::{AchievedRate, Bandwidth, RoundRate, WindowedMin, round_rate};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
 use crate::{Ack, Path};
 
@@ -14,6 +14,13 @@ const BLIND: f64 = 0.5;
 pub(super) const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.1, 0.95, 0.5, "most of the window kept at a mark");
 pub(super) const LEAST: OptionSpec = OptionSpec::int("least", 1, 10_000, 50, "least span of a sample, ms");
+pub(super) const GAIN: OptionSpec =
+    OptionSpec::float("keep", 0.0, 0.99, round_rate::KEEP, "part that each of the two averages keeps at a sample");
+pub(super) const RTT: OptionSpec =
+    OptionSpec::choice("rtt", &["latest", "smoothed"], "round trip that spans a sample and may be the least");
+/// How long a round trip may be the least, in seconds.
+pub(crate) const RTT_MIN_WINDOW: OptionSpec =
+    OptionSpec::int("rtt-min-window", 0, 3600, 0, "seconds that a round trip may be the least; 0: for ever");
 const TAU: OptionSpec = OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms");
 const SEED: OptionSpec = OptionSpec::flag("seed", true, "start the filter from the first round trip's rate");
 const KEEP: OptionSpec = OptionSpec::float("keep", 0.0, 0.99, 0.9, "part of the rate estimate kept a round trip");
@@ -24,12 +31,10 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno up; at a loss down to the bandwidth estimate BE times the least round trip",
     reference: "Casetti, Gerla, Mascolo, Sanadidi, Wang, TCP Westwood, MobiCom 2001",
-    options: &[TAU, SEED, ECN_BETA],
-    tested: &["westwood", "westwood(tau=50,seed=off)"],
+    options: &[TAU, SEED, RTT_MIN_WINDOW, ECN_BETA],
+    tested: &["westwood", "westwood(tau=50,seed=off,rtt-min-window=1)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        Box::new(Westwood::new(Eligible::Bandwidth(bandwidth(values)), values.float("ecn-beta")))
-    }),
+    make: Make::Steady(|values| Box::new(westwood(Eligible::Bandwidth(bandwidth(values)), values))),
 };
 
 /// Westwood RE in the registry.
@@ -38,12 +43,12 @@ pub(crate) static RE: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with the rate achieved over a round trip, which ACK compression does not raise",
     reference: "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
-    options: &[KEEP, ECN_BETA],
+    options: &[KEEP, RTT_MIN_WINDOW, ECN_BETA],
     tested: &["westwood-re", "westwood-re(keep=0)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         let re = AchievedRate::new(values.float("keep"));
-        Box::new(Westwood::new(Eligible::Achieved(re), values.float("ecn-beta")))
+        Box::new(westwood(Eligible::Achieved(re), values))
     }),
 };
 
@@ -64,6 +69,7 @@ pub(crate) static CRB: Entry = Entry {
             1.4,
             "window over RE x least round trip above which congestion is presumed",
         ),
+        RTT_MIN_WINDOW,
         ECN_BETA,
     ],
     tested: &["westwood-crb", "westwood-crb(theta=1)"],
@@ -71,7 +77,7 @@ pub(crate) static CRB: Entry = Entry {
     make: Make::Steady(|values| {
         let (be, re) = (bandwidth(values), AchievedRate::new(values.float("keep")));
         let estimate = Eligible::Combined { be, re, theta: values.float("theta") };
-        Box::new(Westwood::new(estimate, values.float("ecn-beta")))
+        Box::new(westwood(estimate, values))
     }),
 };
 
@@ -81,14 +87,31 @@ pub(crate) static PLUS: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with one bandwidth sample a round trip, smoothed twice",
     reference: "Grieco, Mascolo, CCR 34(2), 2004; Linux",
-    options: &[LEAST, ECN_BETA],
-    tested: &["westwood-plus", "westwood-plus(least=1)"],
+    options: &[LEAST, GAIN, RTT, RTT_MIN_WINDOW, ECN_BETA],
+    tested: &["westwood-plus", "westwood-plus(least=1,keep=0,rtt=smoothed,rtt-min-window=1)"],
     safety: Safety::Shared,
-    make: Make::Steady(|values| {
-        let rate = RoundRate::new(Span::from_millis(values.int("least")));
-        Box::new(Westwood::new(Eligible::Plus(rate), values.float("ecn-beta")))
-    }),
+    make: Make::Steady(|values| Box::new(plus(values))),
 };
+
+/// The law over `eligible` with the options that all have.
+fn westwood(eligible: Eligible, values: &Values<'_>) -> Westwood {
+    Westwood::new(eligible, values.float("ecn-beta")).with_rtt_min_window(rtt_min_window(values))
+}
+
+/// Westwood+ as its options say.
+pub(super) fn plus(values: &Values<'_>) -> Westwood {
+    let rate = RoundRate::new(Span::from_millis(values.int("least"))).with_keep(values.float("keep"));
+    let rtt = if values.choice("rtt") == "smoothed" { RttChoice::Smoothed } else { RttChoice::Latest };
+    westwood(Eligible::Plus(rate), values).with_rtt(rtt)
+}
+
+/// How long a round trip may be the least.
+pub(crate) fn rtt_min_window(values: &Values<'_>) -> Span {
+    match values.int("rtt-min-window") {
+        0 => Span::MAX,
+        secs => Span::from_secs(secs),
+    }
+}
 
 fn bandwidth(values: &Values<'_>) -> Bandwidth {
     Bandwidth::new(Span::from_millis(values.int("tau")), values.flag("seed"))
@@ -118,10 +141,10 @@ impl Eligible {
     fn on_ack(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let now = ack.rx_time.unwrap_or(ack.now);
         match self {
-            Self::Bandwidth(be) => be.on_ack(now, ack.delivered, rtt),
+            Self::Bandwidth(be) => be.observe(ack, rtt),
             Self::Achieved(re) => re.on_ack(now, ack.delivered, rtt),
             Self::Combined { be, re, .. } => {
-                be.on_ack(now, ack.delivered, rtt);
+                be.observe(ack, rtt);
                 re.on_ack(now, ack.delivered, rtt);
             }
             Self::Plus(rate) => rate.on_ack(now, ack.delivered, rtt),
@@ -148,25 +171,58 @@ impl Eligible {
     }
 }
 
+/// Which round trip counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RttChoice {
+    /// The last sample, as in later versions of Linux.
+    Latest,
+    /// The smoothed one, as in Linux 2.6's first.
+    Smoothed,
+}
+
 /// Westwood's law over one of its estimates.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     eligible: Eligible,
     ecn_beta: f64,
-    rtt_min: Option<Span>,
+    rtt: RttChoice,
+    rtt_min_window: Span,
+    rtt_min: WindowedMin,
 }
 
 impl Westwood {
-    /// The law over `eligible`, which keeps at most `ecn_beta` of the window at a mark.
+    /// The law over `eligible`, which keeps at most `ecn_beta` of the window at a mark. The least round trip is that of the
+    /// connection.
     #[must_use]
     pub const fn new(eligible: Eligible, ecn_beta: f64) -> Self {
-        Self { eligible, ecn_beta, rtt_min: None }
+        let forever = Span::MAX;
+        let rtt_min = WindowedMin::new(forever);
+        Self { eligible, ecn_beta, rtt: RttChoice::Latest, rtt_min_window: forever, rtt_min }
+    }
+
+    /// The same with round trips of another kind.
+    #[must_use]
+    pub const fn with_rtt(self, rtt: RttChoice) -> Self {
+        Self { rtt, ..self }
+    }
+
+    /// The same with a least round trip that is that of the last `window`: a longer route is found after as long.
+    #[must_use]
+    pub const fn with_rtt_min_window(self, window: Span) -> Self {
+        Self { rtt_min_window: window, rtt_min: WindowedMin::new(window), ..self }
+    }
+
+    const fn rtt_of(&self, path: &Path) -> Option<Span> {
+        match self.rtt {
+            RttChoice::Latest => path.latest_rtt,
+            RttChoice::Smoothed => path.srtt,
+        }
     }
 
     /// The window to go on with after `cause`, bytes. A mark is congestion without a doubt, so that an estimate above
     /// the window is no reason to ignore it (RFC 3168, section 5).
     fn target(&self, cause: &Cause) -> f64 {
-        let rtt_min = self.rtt_min.map_or(0.0, Span::as_secs_f64);
+        let rtt_min = self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
         let eligible = self.eligible.window(cause.cwnd, rtt_min);
         let eligible = if eligible > 0.0 { eligible } else { BLIND * cause.base };
         if cause.signal == Signal::Ecn {
@@ -179,10 +235,12 @@ impl Westwood {
 
 impl Stage for Westwood {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
-        if let Some(sample) = ack.rtt {
-            self.rtt_min = Some(self.rtt_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
+        let rtt = self.rtt_of(path);
+        let sample = ack.rtt.map(|sample| sample.rtt);
+        if let Some(sample) = if self.rtt == RttChoice::Latest { sample } else { sample.and(rtt) } {
+            self.rtt_min.update(ack.now, sample);
         }
-        self.eligible.on_ack(ack, path.latest_rtt);
+        self.eligible.on_ack(ack, rtt);
     }
 
     fn phase(&self) -> &'static str {
@@ -193,7 +251,10 @@ impl Stage for Westwood {
 impl Steady for Westwood {
     fn begin(&mut self, handoff: &Handoff, path: &Path, _window: &mut Window) {
         if handoff.reason == Reason::Timeout && self.eligible.relearns() {
-            self.rtt_min = path.latest_rtt;
+            self.rtt_min = WindowedMin::new(self.rtt_min_window);
+            if let Some(rtt) = self.rtt_of(path) {
+                self.rtt_min.update(handoff.now, rtt);
+            }
         }
     }
 

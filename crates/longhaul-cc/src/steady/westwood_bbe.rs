@@ -3,11 +3,16 @@
 use longhaul_units::{Bytes, Span, math};
 
 use super::additive;
-use super::westwood::ECN_BETA;
+use super::westwood::{ECN_BETA, rtt_min_window};
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::{AchievedRate, Bandwidth, CongestionLevel};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Path};
+use crate::estimate::{AchievedRate, CongestionLevel, WindowedMin};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
+use crate::{Ack, Needs, Path};
+
+mod capacity;
+
+use capacity::Capacity;
+pub use capacity::CapacitySource;
 
 /// What is kept at a loss by congestion: NewReno's half (Gerla et al., PFLDnet 2006, figure 7).
 const HALF: f64 = 0.5;
@@ -17,6 +22,16 @@ const CONGESTED: f64 = 1.0;
 /// The memory of the round trip at congestion, an option of the classifier, too.
 pub(crate) const KEEP_CONG: OptionSpec =
     OptionSpec::float("keep", 0.0, 0.99, 0.85, "part of the round trip at congestion kept at a loss");
+
+/// How long a round trip may be the least, in seconds: an option of all that judge by the level. Where it never ends, a longer
+/// route looks congested for ever.
+pub(crate) const RTT_MIN_WINDOW: OptionSpec =
+    OptionSpec::int("rtt-min-window", 0, 3600, 60, "seconds that a round trip may be the least; 0: for ever");
+
+/// Adaptive Reno's policy asks for no estimate, and without `delta` none asks for RE.
+const ESTIMATED: &[Rule] = &[Rule::Without("policy", Value::Choice("adaptive-reno"))];
+const RE: &[Rule] =
+    &[Rule::Without("policy", Value::Choice("adaptive-reno")), Rule::Without("delta", Value::Float(0.0))];
 
 /// The law in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -30,11 +45,22 @@ pub(crate) static ENTRY: Entry = Entry {
             &["interpolate", "plain-ere", "adaptive-reno", "discriminate"],
             "what a loss leaves at a given congestion level",
         ),
-        OptionSpec::float("threshold", 0.0, 1.0, 0.5, "level from which the policy discriminate halves"),
-        OptionSpec::float("delta", 0.0, 100.0, 10.0, "how fast the estimate falls from BE to RE with the level"),
+        OptionSpec::float("threshold", 0.0, 1.0, 0.5, "level from which the policy discriminate halves")
+            .ruled(&[Rule::With("policy", Value::Choice("discriminate"))]),
+        OptionSpec::float("delta", 0.0, 100.0, 10.0, "how fast the estimate falls from BE to RE with the level")
+            .ruled(ESTIMATED),
+        OptionSpec::choice(
+            "capacity",
+            &["be", "pairs", "fused"],
+            "what tells the capacity: ACKs, flipped pairs, or both",
+        )
+        .ruled(ESTIMATED),
+        OptionSpec::flag("restart", false, "slow start up to a capacity that pairs show to have risen")
+            .ruled(&[Rule::With("capacity", Value::Choice("pairs"))]),
         KEEP_CONG,
-        OptionSpec::int("tau", 1, 60_000, 1000, "time constant of BE's filter, ms"),
-        OptionSpec::float("keep-re", 0.0, 0.99, 0.9, "part of RE kept a round trip"),
+        OptionSpec::int("tau", 1, 60_000, 1000, "time constant of BE's filter, ms").ruled(ESTIMATED),
+        OptionSpec::float("keep-re", 0.0, 0.99, 0.9, "part of RE kept a round trip").ruled(RE),
+        RTT_MIN_WINDOW,
         ECN_BETA,
     ],
     tested: &[
@@ -42,6 +68,10 @@ pub(crate) static ENTRY: Entry = Entry {
         "westwood-bbe(policy=plain-ere,delta=0)",
         "westwood-bbe(policy=adaptive-reno,keep=0)",
         "westwood-bbe(policy=discriminate,threshold=0.1)",
+        "westwood-bbe(capacity=pairs)",
+        "westwood-bbe(capacity=fused)",
+        "westwood-bbe(capacity=pairs,restart=on)",
+        "westwood-bbe(rtt-min-window=1)",
     ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
@@ -52,10 +82,17 @@ pub(crate) static ENTRY: Entry = Entry {
                 "discriminate" => Policy::Discriminate { threshold: values.float("threshold") },
                 _ => Policy::Interpolate,
             },
+            capacity: match values.choice("capacity") {
+                "pairs" => CapacitySource::Pairs,
+                "fused" => CapacitySource::Fused,
+                _ => CapacitySource::Be,
+            },
+            restart: values.flag("restart"),
             delta: values.float("delta"),
             keep: values.float("keep"),
             tau: Span::from_millis(values.int("tau")),
             keep_re: values.float("keep-re"),
+            rtt_min_window: rtt_min_window(values),
             ecn_beta: values.float("ecn-beta"),
         }))
     }),
@@ -98,6 +135,10 @@ impl Policy {
 pub struct WestwoodBbeConfig {
     /// What a loss leaves.
     pub policy: Policy,
+    /// What tells the capacity; BE.
+    pub capacity: CapacitySource,
+    /// Whether growth begins again when pairs show that the capacity has risen; no.
+    pub restart: bool,
     /// `delta` in the weight `exp(-delta c)` of BE; 10.
     pub delta: f64,
     /// What of the round trip at congestion is kept at a loss, 0 to 1; 0.85.
@@ -106,6 +147,8 @@ pub struct WestwoodBbeConfig {
     pub tau: Span,
     /// What RE keeps a round trip, 0 to 1; 0.9.
     pub keep_re: f64,
+    /// How long a round trip may be the least; a minute.
+    pub rtt_min_window: Span,
     /// What is kept at a mark; 0.5.
     pub ecn_beta: f64,
 }
@@ -114,10 +157,13 @@ impl Default for WestwoodBbeConfig {
     fn default() -> Self {
         Self {
             policy: Policy::Interpolate,
+            capacity: CapacitySource::Be,
+            restart: false,
             delta: 10.0,
             keep: 0.85,
             tau: Span::from_secs(1),
             keep_re: 0.9,
+            rtt_min_window: Span::from_secs(60),
             ecn_beta: 0.5,
         }
     }
@@ -136,9 +182,11 @@ pub fn eligible(be: f64, re: f64, c: f64, delta: f64) -> f64 {
 pub struct WestwoodBbe {
     config: WestwoodBbeConfig,
     level: CongestionLevel,
-    be: Bandwidth,
+    capacity: Capacity,
+    /// Rises of the capacity that are answered.
+    rises: u32,
     re: AchievedRate,
-    rtt_min: Option<Span>,
+    rtt_min: WindowedMin,
 }
 
 impl WestwoodBbe {
@@ -147,24 +195,32 @@ impl WestwoodBbe {
     pub fn new(config: WestwoodBbeConfig) -> Self {
         Self {
             config,
-            level: CongestionLevel::new(config.keep),
-            be: Bandwidth::new(config.tau, true),
+            level: CongestionLevel::new(config.keep).with_rtt_min_window(config.rtt_min_window),
+            capacity: Capacity::new(config.capacity, config.tau),
+            rises: 0,
             re: AchievedRate::new(config.keep_re),
-            rtt_min: None,
+            rtt_min: WindowedMin::new(config.rtt_min_window),
         }
     }
 
-    /// The bytes that the estimate at level `c` fills without a queue; `None` while nothing is known.
-    fn fills(&self, c: f64) -> Option<f64> {
-        let rate = eligible(self.be.rate(), self.re.rate(), c, self.config.delta);
-        Some(rate * self.rtt_min?.as_secs_f64()).filter(|fills| *fills > 0.0)
+    /// The bytes that the estimate at level `c` fills without a queue, under a window of `cwnd`; `None` while nothing is known.
+    ///
+    /// Pairs are measured by what the peer reports. No more of them counts than fills the window, which no law leaves more of.
+    fn fills(&self, c: f64, cwnd: f64) -> Option<f64> {
+        let rtt_min = self.rtt_min.get()?.as_secs_f64();
+        let capacity = self.capacity.rate();
+        let capacity = if self.capacity.is_hearsay() { capacity.min(cwnd / rtt_min) } else { capacity };
+        let rate = eligible(capacity, self.re.rate(), c, self.config.delta);
+        Some(rate * rtt_min).filter(|fills| *fills > 0.0)
     }
 
     fn target(&self, cause: &Cause, c: f64) -> f64 {
-        let fills = self.fills(c).unwrap_or(HALF * cause.base);
+        let fills = self.fills(c, cause.cwnd).unwrap_or(HALF * cause.base);
         let window = self.config.policy.window(c, cause.cwnd, cause.base, fills);
         if cause.signal == Signal::Ecn {
-            return window.min(cause.base).min(self.config.ecn_beta * cause.base);
+            let most = self.config.ecn_beta * cause.base;
+            // The others keep half at the level of congestion, for which the share stands.
+            return if self.config.policy == Policy::PlainEre { window.min(most) } else { most };
         }
         let severity = cause.verdict.severity.clamp(0.0, 1.0);
         window + (1.0 - severity) * (cause.cwnd - window).max(0.0)
@@ -172,13 +228,17 @@ impl WestwoodBbe {
 }
 
 impl Stage for WestwoodBbe {
+    fn needs(&self) -> Needs {
+        self.config.capacity.needs()
+    }
+
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         let now = ack.rx_time.unwrap_or(ack.now);
         if let Some(sample) = ack.rtt {
-            self.rtt_min = Some(self.rtt_min.map_or(sample.rtt, |min| min.min(sample.rtt)));
+            self.rtt_min.update(ack.now, sample.rtt);
         }
         self.level.on_ack(ack);
-        self.be.on_ack(now, ack.delivered, path.latest_rtt);
+        self.capacity.observe(ack, path);
         self.re.on_ack(now, ack.delivered, path.latest_rtt);
     }
 
@@ -192,7 +252,16 @@ impl Steady for WestwoodBbe {
 
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
         additive(window, 1.0, grow, path.mss);
-        SteadyStep::Stay
+        if !self.config.restart || self.capacity.rises() == self.rises {
+            return SteadyStep::Stay;
+        }
+        self.rises = self.capacity.rises();
+        let fills = self.capacity.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
+        if fills <= window.cwnd {
+            return SteadyStep::Stay;
+        }
+        window.ssthresh = fills;
+        SteadyStep::Grow
     }
 
     /// A mark or a timeout is congestion beyond doubt. The level is asked before this loss moves it, and moved once an

@@ -2,6 +2,7 @@
 
 use longhaul_units::Bytes;
 
+use super::ECN_BETA;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::RoundRtt;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
@@ -9,15 +10,8 @@ use crate::{Ack, Path};
 
 /// Fewer samples in a round say too little (Linux).
 const LEAST_SAMPLES: u32 = 3;
-/// Scalable's segments up for one acknowledged; never less than one a round trip.
-const SCALABLE: f64 = 0.01;
-/// The least a loss takes, and the most.
-const LEAST_CUT: f64 = 0.125;
+/// The most that a loss takes.
 const MOST_CUT: f64 = 0.5;
-/// Round trips in the slow mode from which a loss halves: NewReno is about.
-const RENO_ABOUT: u32 = 16;
-/// Round trips in the fast mode from which NewReno is not.
-const RENO_GONE: u32 = 50;
 /// The floor under the window that draining respects, to begin with, segments.
 const RENO_START: f64 = 2.0;
 
@@ -32,8 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
         OptionSpec::float("delay", 0.01, 10.0, 0.125, "queueing delay over base round trip from which it is slow"),
         OptionSpec::float("gamma", 0.1, 100.0, 1.0, "what of the queue is drained: 1/gamma"),
         OptionSpec::float("epsilon", 0.05, 0.9, 0.5, "most of the window that is drained at once"),
+        OptionSpec::float("rise", 0.0001, 1.0, 0.01, "segments up for one acknowledged while it is fast"),
+        OptionSpec::float("delta", 0.01, MOST_CUT, 0.125, "least of the window that a loss takes"),
+        OptionSpec::int("rho", 1, 1000, 16, "slow round trips in a row from which a loss halves"),
+        OptionSpec::int("zeta", 1, 1000, 50, "fast round trips after which NewReno's window is forgotten"),
+        ECN_BETA,
     ],
-    tested: &["yeah", "yeah(queue=1,delay=0.01,epsilon=0.9)"],
+    tested: &["yeah", "yeah(queue=1,delay=0.01,epsilon=0.9,rise=1,delta=0.5,rho=1,zeta=1,ecn-beta=0.8)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
         Box::new(Yeah::new(YeahConfig {
@@ -41,6 +40,10 @@ pub(crate) static ENTRY: Entry = Entry {
             delay: values.float("delay"),
             gamma: values.float("gamma"),
             epsilon: values.float("epsilon"),
+            rise: values.float("rise"),
+            delta: values.float("delta"),
+            rho: values.small("rho"),
+            zeta: values.small("zeta"),
         }))
     }),
 };
@@ -56,11 +59,19 @@ pub struct YeahConfig {
     pub gamma: f64,
     /// The most of the window that is drained in a round trip.
     pub epsilon: f64,
+    /// Segments up for one acknowledged in the fast mode, as Scalable's; never less than one a round trip.
+    pub rise: f64,
+    /// The least that a loss takes, 0.5 at most.
+    pub delta: f64,
+    /// Round trips in the slow mode from which a loss halves: NewReno is about.
+    pub rho: u32,
+    /// Round trips in the fast mode from which NewReno is not.
+    pub zeta: u32,
 }
 
 impl Default for YeahConfig {
     fn default() -> Self {
-        Self { queue: 80.0, delay: 0.125, gamma: 1.0, epsilon: 0.5 }
+        Self { queue: 80.0, delay: 0.125, gamma: 1.0, epsilon: 0.5, rise: 0.01, delta: 0.125, rho: 16, zeta: 50 }
     }
 }
 
@@ -109,7 +120,7 @@ impl Yeah {
     fn fast_round(&mut self) {
         self.slow_rounds = 0;
         self.fast_rounds += 1;
-        if self.fast_rounds > RENO_GONE {
+        if self.fast_rounds > self.config.zeta {
             (self.reno, self.fast_rounds) = (RENO_START, 0);
         }
     }
@@ -124,7 +135,8 @@ impl Yeah {
     /// The share of a window of `w` segments that a loss leaves.
     fn keep(&self, w: f64) -> f64 {
         let share = self.backlog / w.max(1.0);
-        let cut = if self.slow_rounds < RENO_ABOUT { share.clamp(LEAST_CUT, MOST_CUT) } else { MOST_CUT };
+        let cut =
+            if self.slow_rounds < self.config.rho { share.max(self.config.delta).min(MOST_CUT) } else { MOST_CUT };
         1.0 - cut
     }
 }
@@ -147,13 +159,18 @@ impl Steady for Yeah {
         if ack.round_start && ack.cwnd_limited {
             window.cwnd = self.judge(window.cwnd / mss) * mss;
         }
-        let rise = if self.slow_rounds == 0 { (window.cwnd * SCALABLE).max(mss) } else { mss };
+        let rise = if self.slow_rounds == 0 { (window.cwnd * self.config.rise).max(mss) } else { mss };
         window.cwnd += rise * (grow.as_f64() / window.cwnd).min(1.0);
         SteadyStep::Stay
     }
 
+    /// A loss that ends slow start takes the queue, too, of which no round under this law has told.
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
-        let keep = if cause.signal == Signal::Timeout { MOST_CUT } else { self.keep(cause.base / path.mss.as_f64()) };
+        let w = cause.base / path.mss.as_f64();
+        if let Some(round) = self.rounds.last().filter(|_| self.backlog <= 0.0) {
+            self.backlog = self.rounds.backlog(w, round.min);
+        }
+        let keep = if cause.signal == Signal::Timeout { MOST_CUT } else { self.keep(w) };
         self.fast_rounds = 0;
         self.reno = (self.reno / 2.0).max(RENO_START);
         Target::multiplicative(cause, keep, path.mss)

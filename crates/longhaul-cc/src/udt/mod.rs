@@ -1,13 +1,17 @@
 //! UDT's rate control (Gu, Grossman; draft-gg-udt-03, section 5; the library's version 4): AIMD on the sending rate
 //! every 10 ms, with steps by how much of the link seems to be free.
 
+mod ceiling;
 mod intervals;
 mod losses;
+mod told;
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use ceiling::Ceiling;
 use intervals::{Intervals, Smooth};
 use losses::{Losses, Verdict};
+use told::Told;
 
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
@@ -85,9 +89,11 @@ pub struct Udt {
     arrivals: Intervals,
     trains: Intervals,
     train: Option<Train>,
+    told: Told,
     /// Both in bytes/s.
     arriving: Smooth,
     capacity: Smooth,
+    ceiling: Ceiling,
     losses: Losses,
     /// Losses are told segment by segment.
     segments: bool,
@@ -115,8 +121,10 @@ impl Udt {
             arrivals: Intervals::default(),
             trains: Intervals::default(),
             train: None,
+            told: Told::default(),
             arriving: Smooth::default(),
             capacity: Smooth::default(),
+            ceiling: Ceiling::new(),
             losses: Losses::new(seed),
             segments: false,
             newest: TxId::default(),
@@ -124,9 +132,18 @@ impl Udt {
         }
     }
 
+    /// Measures what UDT's receiver would: by times of arrival where they are told, else by the ACKs.
+    fn measure(&mut self, ack: &Ack<'_>) {
+        if self.told.digest(ack, self.mss, &mut self.trains, &mut self.arrivals) {
+            self.train = None;
+        } else {
+            self.measure_acks(ack);
+        }
+    }
+
     /// Notes how far apart ACKs come: those of one train for the capacity, the first ones of trains for the rate of
     /// arrival. ACKs that come at one instant count as one.
-    fn measure(&mut self, ack: &Ack<'_>) {
+    fn measure_acks(&mut self, ack: &Ack<'_>) {
         let at = ack.rx_time.unwrap_or(ack.now);
         let sent_at = ack.rtt.map(|sample| sample.sent_at);
         let begun = Train { sent_at, first: at, last: at, since_first: 0.0, since_last: 0.0 };
@@ -143,7 +160,9 @@ impl Udt {
             }
             (train.last, train.since_last) = (at, 0.0);
         } else {
-            self.arrivals.add(at.since(train.first).as_secs_f64() / train.since_first);
+            // Data do not arrive faster than they left, whenever the peer says so.
+            let left = sent_at.zip(train.sent_at).map_or(Span::ZERO, |(now, then)| now.since(then));
+            self.arrivals.add(at.since(train.first).max(left).as_secs_f64() / train.since_first);
             *train = begun;
         }
     }
@@ -152,7 +171,7 @@ impl Udt {
     fn leave_slow_start(&mut self, path: &Path) {
         if self.slow_start {
             self.slow_start = false;
-            let arriving = self.arrivals.speed().or(self.arriving.get());
+            let arriving = self.arrivals.speed().map(|speed| self.ceiling.of(speed)).or(self.arriving.get());
             let span = path.srtt.unwrap_or(Span::ZERO) + SYN;
             self.rate = arriving.unwrap_or(self.window / span.as_secs_f64()).max(LEAST_RATE);
         }
@@ -161,10 +180,10 @@ impl Udt {
     /// An update, SYN after the last one.
     fn update(&mut self, path: &Path) {
         if let Some(speed) = self.arrivals.speed() {
-            self.arriving.add(speed);
+            self.arriving.add(self.ceiling.of(speed));
         }
         if let Some(speed) = self.trains.speed() {
-            self.capacity.add(speed);
+            self.capacity.add(self.ceiling.of(speed));
         }
         let limited = std::mem::take(&mut self.limited);
         if self.slow_start {
@@ -232,7 +251,8 @@ impl Controller for Udt {
 
     fn needs(&self) -> Needs {
         let required = Demands { pacing: true, ..Demands::default() };
-        Needs { required, preferred: Demands { segments: true, ..Demands::default() } }
+        let preferred = Demands { segments: true, arrival_times: true, pairs: true, ..Demands::default() };
+        Needs { required, preferred }
     }
 
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
@@ -253,6 +273,7 @@ impl Controller for Udt {
         if event.delivered > Bytes::ZERO {
             self.silent = false;
             self.measure(event);
+            self.ceiling.observe(event, path);
             if event.cwnd_limited {
                 self.grown += event.delivered.as_f64();
             }

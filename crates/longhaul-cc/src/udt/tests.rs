@@ -2,7 +2,7 @@ use longhaul_units::{Span, Time};
 
 use super::*;
 use crate::testing::{MSS, Sender, segments};
-use crate::{Detection, LostSegment, SegmentKind};
+use crate::{AckedSegment, Detection, LostSegment, SegmentKind};
 
 const PS: f64 = 1500.0;
 
@@ -237,6 +237,85 @@ fn trains_tell_the_capacity() {
     assert!((capacity / (2.0 * MSS.as_f64() / 240e-6) - 1.0).abs() < 0.01, "{capacity}");
     let arriving = udt.arriving.get().expect("arrivals");
     assert!((arriving / (4.0 * MSS.as_f64() / 5_840e-6) - 1.0).abs() < 0.01, "{arriving}");
+}
+
+/// What an ACK told of four segments that left together, 5.84 ms after the four before, and arrived 120 us apart: 97 Mb/s.
+fn of_train(number: u64, coalesced: bool) -> [AckedSegment; 4] {
+    std::array::from_fn(|n| {
+        let sent_at = Time::from_nanos(1_000_000_000) + Span::from_micros(5_840) * number;
+        let mut segment = AckedSegment::new(TxId(number * 4 + n as u64), sent_at, MSS);
+        segment.arrival = Some(sent_at + Span::from_secs(9_000) + Span::from_micros(120) * n as u64);
+        segment.arrival_coalesced = coalesced;
+        segment
+    })
+}
+
+/// The flow after so many trains, whose ACKs come in bunches of eight every 50 ms, one for each train: the next ACK is
+/// always of the next train, and many come at one instant.
+fn after_trains(count: u64, change: impl Fn(&mut AckedSegment)) -> Udt {
+    let (mut udt, path) = at_rate(1e6, 1e6);
+    for number in 0..count {
+        let mut segments = of_train(number, false);
+        segments.iter_mut().for_each(&change);
+        let mut ack = ack_at(number / 8 * 50);
+        (ack.delivered, ack.acked) = (MSS * 4, &segments);
+        ack.rtt = Some(crate::RttSample { rtt: Span::from_millis(100), sent_at: segments[3].sent_at });
+        udt.on_ack(&ack, &path);
+    }
+    udt
+}
+
+/// Where times of arrival are told, the distances of ACKs do not matter; where none are, and where all were merged on
+/// arrival, they are all there is, which here say nothing of the capacity.
+#[test]
+fn times_of_arrival_tell_the_capacity_whatever_becomes_of_acks() {
+    let told = after_trains(2000, |_| {});
+    let (capacity, arriving) = (told.capacity.get().expect("pairs"), told.arriving.get().expect("trains"));
+    assert!((capacity / (MSS.as_f64() / 120e-6) - 1.0).abs() < 1e-3, "{capacity}");
+    assert!((arriving / (4.0 * MSS.as_f64() / 5_840e-6) - 1.0).abs() < 1e-3, "{arriving}");
+    let untold = |change: fn(&mut AckedSegment)| after_trains(2000, change).capacity.get();
+    assert_eq!(untold(|segment| segment.arrival = None), Some(1e6));
+    assert_eq!(untold(|segment| segment.arrival_coalesced = true), Some(1e6));
+    // No two of them left right behind each other, each for another reason.
+    assert_eq!(untold(|segment| segment.tx.0 *= 2), Some(1e6));
+    assert_eq!(untold(|segment| segment.sent_at += Span::from_nanos(segment.tx.0)), Some(1e6));
+    assert_eq!(untold(|segment| segment.kind = SegmentKind::Retransmit), Some(1e6));
+    assert_eq!(
+        untold(|segment| segment.arrival = segment.arrival.map(|at| at - Span::from_micros(120) * (segment.tx.0 % 4))),
+        Some(1e6)
+    );
+}
+
+/// Flipped pairs tell it where all else was merged; once nothing has been told for 10 s the ACKs are asked again.
+#[test]
+fn flipped_pairs_tell_the_capacity() {
+    let (mut udt, path) = at_rate(1e6, 1e6);
+    let pair = crate::estimate::PairSample {
+        dispersion: Span::from_micros(120),
+        bytes: Bytes(1500),
+        ..crate::estimate::PairSample::default()
+    };
+    for n in 0..200 {
+        let mut ack = ack_at(n * 20);
+        ack.pair = Some(crate::estimate::PairSample { coalesced: n % 2 == 0, ..pair });
+        udt.on_ack(&ack, &path);
+    }
+    let capacity = udt.capacity.get().expect("pairs");
+    assert!((capacity / (MSS.as_f64() / 120e-6) - 1.0).abs() < 1e-3, "{capacity}");
+    let told = |udt: &mut Udt, ms| udt.told.digest(&ack_at(ms), MSS, &mut udt.trains, &mut udt.arrivals);
+    assert!(told(&mut udt, 199 * 20 + 10_000));
+    assert!(!told(&mut udt, 199 * 20 + 10_001));
+}
+
+/// A receiver that puts all arrivals at one instant does not make data arrive faster than they left.
+#[test]
+fn data_do_not_arrive_faster_than_they_left() {
+    let squeezed = |segment: &mut AckedSegment| {
+        let within = segment.tx.0 % 4 * 1000;
+        segment.arrival = Some(Time::from_nanos(5_000_000_000_000 + segment.tx.0 / 4 * 4000 + within));
+    };
+    let arriving = after_trains(2000, squeezed).arriving.get().expect("trains");
+    assert!((arriving / (4.0 * MSS.as_f64() / 5_840e-6) - 1.0).abs() < 1e-3, "{arriving}");
 }
 
 #[test]

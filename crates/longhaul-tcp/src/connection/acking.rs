@@ -158,9 +158,12 @@ impl Connection {
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
         event.limit = self.limit;
-        let limited = self.loss.cwnd_limited || self.limit == SendLimit::Cwnd;
+        // RFC 7661, section 4.2: a window of which half is used is validated. A pace that follows from the window holds back
+        // no more than that, but a round trip that has become shorter can leave it the only limit.
+        let paced = self.limit == SendLimit::Pacing && event.prior_in_flight * 2 >= self.control.cwnd;
+        let limited = self.loss.cwnd_limited || self.limit == SendLimit::Cwnd || paced;
         event.cwnd_limited = limited || self.loss.was_cwnd_limited;
-        event.round_start = self.advance_round();
+        event.round_start = self.advance_round(event.rate.map(|rate| rate.prior_delivered.0));
         if event.round_start {
             (self.loss.was_cwnd_limited, self.loss.cwnd_limited) = (limited, false);
         }
@@ -332,10 +335,11 @@ impl Connection {
         self.stats.bytes_acked = self.snd.una.saturating_sub(1);
     }
 
-    /// Classic ECN: one response a round trip, answered by CWR (RFC 3168, section 6.1.2).
+    /// Classic ECN: one response a round trip, answered by CWR (RFC 3168, section 6.1.2). That travels behind what had been
+    /// sent when the mark was answered, so the ACK of just that still has the old echo.
     fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {
         let mut delta = EcnDelta::default();
-        if !self.negotiated.ecn || !header.flags.contains(Flags::ECE) || self.snd.una < self.snd.ece_answered_until {
+        if !self.negotiated.ecn || !header.flags.contains(Flags::ECE) || self.snd.una <= self.snd.ece_answered_until {
             return delta;
         }
         self.snd.ece_answered_until = self.snd.nxt;

@@ -8,8 +8,8 @@ use longhaul_wire::{Arrival, Arrivals, Header};
 use super::Connection;
 use crate::seq;
 
-/// Arrivals that wait to be reported; older ones make room. An ACK carries up to five.
-const WAITING: usize = 8;
+/// Arrivals that wait to be reported: as many as an ACK carries. Older ones make room.
+const WAITING: usize = Arrivals::CAPACITY;
 /// How many ticks a reported time may be from what was expected, to be believed: 34 s.
 const PLAUSIBLE: i64 = 1 << 29;
 /// Where the first time read is put.
@@ -41,6 +41,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct ArrivalTimes {
     waiting: ArrayVec<Waiting, WAITING>,
+    /// When the newest batch arrived that receive offload merged.
+    batch: Option<Time>,
     newest: Option<Newest>,
 }
 
@@ -53,27 +55,41 @@ struct Newest {
 }
 
 impl ArrivalTimes {
-    /// A segment of the peer's that starts at `start` arrived.
+    /// A segment of the peer's that starts at `start` arrived. Of a batch that was merged only the first counts, whose own the
+    /// time is, and of several batches the newest: gaps between them say nothing, and what came alone needs the room.
     pub(super) fn note(&mut self, start: u64, at: Time, coalesced: bool) {
+        let known = coalesced && self.batch == Some(at);
+        self.batch = coalesced.then_some(at);
+        if known {
+            return;
+        }
+        if coalesced {
+            self.waiting.retain(|waiting| !waiting.coalesced);
+        }
         if self.waiting.is_full() {
             self.waiting.remove(0);
         }
         self.waiting.push(Waiting { start, at, coalesced });
     }
 
-    /// Adds what waits to an ACK.
-    fn add_to(&self, header: &mut Header, irs: u32) {
-        for waiting in &self.waiting {
-            let arrival = Arrival::new(seq::to_wire(irs, waiting.start), waiting.at, waiting.coalesced);
-            if !header.options.arrivals.push(arrival) {
+    /// Adds what waits to an ACK, which then is cut to what fits: of more than there is room for, or than are in reach of
+    /// each other, the newest. An ACK that answers one segment at once tells of that one, whatever came before.
+    fn report(&mut self, header: &mut Header, irs: u32) {
+        for oldest in 0..self.waiting.len() {
+            let told = self.waiting.get(oldest..).unwrap_or_default();
+            let mut with = header.clone();
+            let added = told.iter().all(|waiting| {
+                let arrival = Arrival::new(seq::to_wire(irs, waiting.start), waiting.at, waiting.coalesced);
+                with.options.arrivals.push(arrival)
+            });
+            with.fit();
+            if added && with.options.arrivals.len() == told.len() {
+                *header = with;
                 break;
             }
         }
-    }
-
-    /// The oldest `count` have been reported.
-    fn reported(&mut self, count: usize) {
-        self.waiting.drain(..count.min(self.waiting.len()));
+        self.waiting.clear();
+        header.fit();
     }
 
     /// The time that `ticks` names: of those 137 s apart, the one nearest to what passed here since the one before was read.
@@ -114,12 +130,11 @@ impl Connection {
 
     /// Adds arrivals to a pure ACK, cut to what fits.
     pub(super) fn add_arrivals(&mut self, header: &mut Header) {
-        if let Some(arrivals) = &self.arrivals {
-            arrivals.add_to(header, self.irs);
-        }
-        header.fit();
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.reported(header.options.arrivals.len());
+        match &mut self.arrivals {
+            Some(arrivals) => arrivals.report(header, self.irs),
+            None => {
+                header.fit();
+            }
         }
     }
 
@@ -188,20 +203,60 @@ mod tests {
         assert_eq!(arrivals.unfold(now, ticks(jumped + Span::from_secs(1))), Some(first + Span::from_secs(1)));
     }
 
-    /// What an ACK has no room for waits for the next; of more than can wait the oldest go.
+    /// One report for a batch, however many it was merged of, and one of however many batches: what came alone is not displaced.
     #[test]
-    fn reports_in_order_and_forgets_the_oldest() {
+    fn the_first_of_the_newest_batch_stands_for_all() {
+        let mut arrivals = ArrivalTimes::default();
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        arrivals.note(1, at(1), false);
+        for i in 0..20 {
+            arrivals.note(1001 + i * 1000, at(2), true);
+        }
+        assert_eq!(told(&mut arrivals), [(501, false), (1501, true)]);
+        arrivals.note(20_001, at(2), false);
+        arrivals.note(21_001, at(2), false);
+        for batch in 3..20 {
+            arrivals.note(22_001 + batch, at(batch), true);
+            arrivals.note(23_001 + batch, at(batch), true);
+        }
+        assert_eq!(told(&mut arrivals), [(20_501, false), (21_501, false), (22_520, true)]);
+        // Nor is it told again.
+        arrivals.note(65_001, at(19), true);
+        assert!(arrivals.waiting.is_empty());
+    }
+
+    /// Of more than an ACK has room for, or than are in reach of each other, the newest are told, and older ones forgotten.
+    #[test]
+    fn reports_the_newest_in_order() {
         let mut arrivals = ArrivalTimes::default();
         for i in 0..11_u64 {
-            arrivals.note(1 + i * 1000, Time::ZERO + Span::from_millis(i), i == 5);
+            arrivals.note(1 + i * 1000, Time::ZERO + Span::from_millis(i), i == 8);
         }
+        let newest = [(6501, false), (7501, false), (8501, true), (9501, false), (10_501, false)];
+        assert_eq!(told(&mut arrivals), newest);
+        assert!(told(&mut arrivals).is_empty());
+        for start in [1, 1001, 90_001, 91_001] {
+            arrivals.note(start, Time::ZERO, false);
+        }
+        assert_eq!(told(&mut arrivals), [(90_501, false), (91_501, false)]);
+    }
+
+    /// Beside a SACK block there is room for three.
+    #[test]
+    fn the_newest_are_told_beside_sack_blocks() {
+        let mut arrivals = ArrivalTimes::default();
+        (0..5).for_each(|i| arrivals.note(1 + i * 1000, Time::ZERO, false));
         let mut header = Header::default();
-        arrivals.add_to(&mut header, 500);
-        let told: Vec<_> = header.options.arrivals.iter().map(|a| (a.seq, a.coalesced)).collect();
-        assert_eq!(told, [(3501, false), (4501, false), (5501, true), (6501, false), (7501, false)]);
-        arrivals.reported(told.len());
+        header.options.timestamps = Some(longhaul_wire::Timestamps { value: 1, echo: 1 });
+        header.options.sack.push(longhaul_wire::SackBlock { left: 4501, right: 5501 });
+        arrivals.report(&mut header, 500);
+        assert_eq!(header.options.sack.len(), 1);
+        assert_eq!(header.options.arrivals.iter().map(|a| a.seq).collect::<Vec<_>>(), [2501, 3501, 4501]);
+    }
+
+    fn told(arrivals: &mut ArrivalTimes) -> Vec<(u32, bool)> {
         let mut header = Header::default();
-        arrivals.add_to(&mut header, 500);
-        assert_eq!(header.options.arrivals.iter().map(|a| a.seq).collect::<Vec<_>>(), [8501, 9501, 10_501]);
+        arrivals.report(&mut header, 500);
+        header.options.arrivals.iter().map(|a| (a.seq, a.coalesced)).collect()
     }
 }

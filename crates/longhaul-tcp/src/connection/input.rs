@@ -441,6 +441,9 @@ impl Connection {
             self.events.raise(Event::Readable);
         }
         let plain = in_order_before && inserted.advanced && inserted.duplicate.is_none();
+        if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
+            self.rcv.round_trip(self.clock.age(now, stamp.echo));
+        }
         self.schedule_ack(now, part.len(), plain);
     }
 

@@ -81,9 +81,23 @@ struct Undo {
     marker: u64,
     /// Bytes retransmitted since, less those the peer reported as duplicates.
     retransmitted: u64,
+    /// Bytes retransmitted since.
+    bytes: u64,
     any: bool,
     eifel: Eifel,
     timeout: bool,
+    answers: Answers,
+}
+
+/// How soon what was retransmitted in an episode turned out to have arrived. An answer that comes before the least round
+/// trip after the retransmission is the original's (RFC 8985, section 6.2, step 2): the one sign of a spurious
+/// retransmission that a peer cannot give by writing other numbers into its ACKs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answers {
+    /// Bytes whose answer came so soon.
+    early: u64,
+    /// An answer came that may be the retransmission's.
+    late: bool,
 }
 
 /// The Eifel detection (RFC 3522): one ACK of an episode can tell.
@@ -134,6 +148,10 @@ pub(super) struct Loss {
     high_rxt: u64,
     /// The end of what was ever retransmitted.
     retransmitted_to: u64,
+    /// Bytes ever retransmitted that no D-SACK has named.
+    unreported: u64,
+    /// The least round trip, as known before the ACK that is processed.
+    least_rtt: Option<Span>,
     rescue_rxt: Option<u64>,
     timeouts: u32,
     /// The window was full at some time in this round.
@@ -147,6 +165,8 @@ pub(super) struct Loss {
     /// The segment size the controller knows of.
     pub(super) last_mss: Bytes,
     round_end: u64,
+    /// What had been delivered at its start, bytes.
+    round_delivered: u64,
     pub(super) congestion_seen: bool,
     pub(super) handshake_rtt: Option<Span>,
     pub(super) handshake_lossy: bool,
@@ -173,6 +193,8 @@ impl Loss {
             verdict_from: 0,
             high_rxt: 0,
             retransmitted_to: 0,
+            unreported: 0,
+            least_rtt: None,
             rescue_rxt: None,
             timeouts: 0,
             cwnd_limited: false,
@@ -181,6 +203,7 @@ impl Loss {
             mtu_probe_lost: 0,
             last_mss: Bytes::ZERO,
             round_end: 0,
+            round_delivered: u64::MAX,
             congestion_seen: false,
             handshake_rtt: None,
             handshake_lossy: false,
@@ -228,9 +251,11 @@ impl Loss {
         self.probe = None;
         self.high_rxt = self.high_rxt.max(record.end());
         self.retransmitted_to = self.retransmitted_to.max(record.end());
+        self.unreported += record.sequence_len();
         if let Some(undo) = &mut self.undo {
             undo.any = true;
             undo.retransmitted += record.sequence_len();
+            undo.bytes += record.sequence_len();
             if let Eifel::Unsent = undo.eifel {
                 undo.eifel = Eifel::Sent(value);
             }
@@ -273,6 +298,12 @@ impl Loss {
             self.rack.fack = record.end();
         } else if !record.is_retransmitted() && !record.is_flipped() {
             self.rack.reordering_seen = true;
+        }
+        if let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) {
+            match self.least_rtt {
+                Some(least) if at - sent_at < least => undo.answers.early += record.sequence_len(),
+                _ => undo.answers.late = true,
+            }
         }
         if ambiguous {
             return;
@@ -581,12 +612,14 @@ impl Connection {
         self.arm_retransmission(now);
     }
 
-    /// A new round trip begins when what was in flight at the last one's start is acknowledged.
-    pub(super) fn advance_round(&mut self) -> bool {
-        if self.snd.una < self.loss.round_end {
+    /// A new round trip begins when what was in flight at the last one's start is acknowledged, or, as a hole may keep that
+    /// back for long, when something is that was sent since: `sent_after` were delivered when it left.
+    pub(super) fn advance_round(&mut self, sent_after: Option<u64>) -> bool {
+        let is_later = sent_after.is_some_and(|delivered| delivered >= self.loss.round_delivered);
+        if self.snd.una < self.loss.round_end && !is_later {
             return false;
         }
-        self.loss.round_end = self.snd.nxt;
+        (self.loss.round_end, self.loss.round_delivered) = (self.snd.nxt, self.rate.delivered);
         true
     }
 }

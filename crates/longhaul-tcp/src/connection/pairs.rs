@@ -3,12 +3,15 @@
 //! PFLDnet 2006, section 2.3). How far apart they arrive is what the narrow link made of them.
 //!
 //! The flip is ours, not the path's: the scoreboard keeps the order of sending, so that RACK holds nothing to be
-//! overtaken, and neither the flip nor a D-SACK for the pair is taken for reordering. The pair leaves as two datagrams, the
-//! second a byte longer, which no receive offload appends to the first.
+//! overtaken, and neither the flip nor a D-SACK for the pair is taken for reordering.
+//!
+//! Receive offload merges datagrams of one length, and one shorter one at their end. So the segment before a pair is the
+//! shortest, the pair's first a byte longer, its second another, and what follows longer again: none of them is appended to
+//! the one before it, and both of the pair keep arrivals of their own.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::estimate::{PairSample, TcpProbe};
-use longhaul_cc::{EcnMark, SegmentKind};
+use longhaul_cc::{EcnMark, SegmentKind, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::Flags;
 
@@ -21,16 +24,25 @@ use crate::seq;
 
 /// How much later than the first the second may leave; a pair that was held up between the two measures the host.
 const MAX_SEPARATION: Span = Span::from_micros(50);
+/// By how much the segment before a pair is shorter than a full one, and the pair's first and second.
+const SHORTER: [u16; 3] = [3, 2, 1];
+/// A pair leaves where the window is one of so many segments: itself and the one before it. Whoever waits for room for both then
+/// has other segments on the way, whose ACKs make it.
+const LEAST_WINDOW: u64 = 3;
+/// Pairs whose duplicates are told from others.
+const REMEMBERED: usize = 4;
 
 /// The pairs of a connection that sends them.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     pub(super) probe: TcpProbe,
     flight: Option<Flight>,
+    /// Where the shorter segment ends behind which a pair may leave.
+    separated: Option<u64>,
     /// The segment that is to leave right behind the first.
     second: Option<Second>,
-    /// The range of the newest pair.
-    range: (u64, u64),
+    /// The ranges of the newest pairs: a duplicate of one is reported when the next one or two are on their way.
+    ranges: [(u64, u64); REMEMBERED],
     measured: u64,
     coalesced: u64,
     dropped: u64,
@@ -100,16 +112,24 @@ impl Pairs {
         PairDelivery { starts: self.flight.map(|f| (f.first.start, f.second.start)), ..PairDelivery::default() }
     }
 
-    /// Whether a duplicate that the peer reports lies in the newest pair.
+    /// Whether a duplicate that the peer reports lies in one of the newest pairs.
     pub(super) fn holds(&self, left: u64, right: u64) -> bool {
-        self.range.0 <= left && right <= self.range.1
+        self.ranges.iter().any(|range| range.0 <= left && right <= range.1)
     }
 
-    /// Digests an ACK that came `at`; the sample that it completes.
-    fn on_ack(&mut self, at: Time, alone: bool, delivery: PairDelivery, reports: &Reports) -> Option<PairSample> {
+    /// Digests an ACK that came `at`; the sample that it completes. `reports` are none if the peer reports no arrivals.
+    fn on_ack(
+        &mut self,
+        at: Time,
+        alone: bool,
+        delivery: PairDelivery,
+        reports: Option<&Reports>,
+    ) -> Option<PairSample> {
         let flight = self.flight.as_mut()?;
-        flight.first.take(reports);
-        flight.second.take(reports);
+        if let Some(reports) = reports {
+            flight.first.take(reports);
+            flight.second.take(reports);
+        }
         if delivery.first {
             flight.first.acked_at = Some(at);
         }
@@ -128,8 +148,9 @@ impl Pairs {
         let arrivals = flight.first.arrival.zip(flight.second.arrival);
         let dispersion = match arrivals {
             Some((first, second)) => apart(first.at, second.at),
-            // One ACK for both, or two that were merged, say nothing of the spacing.
-            None if both || !alone => None,
+            // Neither do the ACKs of who reports arrivals, but not these: too much arrived at once. One ACK for both, or two
+            // that were merged, say nothing of the spacing.
+            None if reports.is_some() || both || !alone => None,
             None => apart(first_at, second_at),
         };
         // Round trips, although arrivals tell of one way: two clocks drift apart by more than a pair's dispersion before
@@ -184,46 +205,80 @@ impl Connection {
         delivery: PairDelivery,
         reports: &Reports,
     ) -> Option<PairSample> {
+        let reports = self.arrivals.is_some().then_some(reports);
         self.pairs.as_mut()?.on_ack(at, !meta.coalesced, delivery, reports)
     }
 
-    /// Whether the next two full segments may leave as a pair.
+    /// Whether the next segments may be a pair and the one before it.
     fn may_pair(&self, fill: &Fill<'_>, room: u64) -> bool {
         let Some(pairs) = &self.pairs else { return false };
-        let both = 2 * u64::from(self.mss());
+        let mss = u64::from(self.mss());
         pairs.flight.is_none()
-            && fill.batch.is_empty()
             && !self.loss.is_repairing()
             && self.snd.board.sacked_bytes() == 0
             && !self.snd.cwr_due
             && !self.snd.persist.due
-            && self.snd.unsent() > both
-            && room >= both
-            && self.snd.window_edge().saturating_sub(self.snd.nxt) >= both
-            && pairs.probe.may_send(fill.now)
+            && self.snd.unsent() > 3 * mss
+            && self.snd.window_edge().saturating_sub(self.snd.nxt) >= 3 * mss
+            && room.saturating_add(self.pipe()) >= LEAST_WINDOW * mss
+            && (pairs.separated == Some(self.snd.nxt) || pairs.probe.may_send(fill.now))
     }
 
-    /// Sends the first of a pair, if it is time for one.
+    /// Sends the segment before a pair, or the pair's first, if it is time for one.
     pub(super) fn transmit_pair(&mut self, fill: &mut Fill<'_>, room: u64) -> Option<Step> {
         if !self.may_pair(fill, room) {
             return None;
         }
-        let mss = self.mss();
+        let [separator, first, second] = SHORTER.map(|bytes| self.mss().saturating_sub(bytes).max(1));
         let ecn = if self.negotiated.ecn { self.control.ecn } else { EcnMark::NotEct };
-        let (start, short) = (self.snd.nxt.max(1), mss.saturating_sub(1).max(1));
-        let middle = start + u64::from(mss);
+        if self.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt)) {
+            if !fill.batch.is_empty() {
+                return Some(Step::Last);
+            }
+            if room < u64::from(first) + u64::from(second) {
+                // What is in flight makes room soon.
+                return (self.pipe() > 0).then_some(Step::Stop(SendLimit::Cwnd));
+            }
+            self.transmit_first(fill, ecn, first, second);
+        } else if room < u64::from(separator) {
+            return None;
+        } else if fill.admits(separator, ecn) {
+            self.transmit_separator(fill, separator);
+        }
+        Some(Step::Last)
+    }
+
+    /// Sends the segment before a pair, at the end of its batch.
+    fn transmit_separator(&mut self, fill: &mut Fill<'_>, len: u16) {
+        let start = self.snd.nxt.max(1);
         let before = self.pipe();
-        let (first_tx, second_tx) = self.snd.board.push_flipped(start, mss, short);
-        self.snd.nxt = middle + u64::from(short);
-        fill.admits(short, ecn);
-        fill.push(fill.template.flags, seq::to_wire(self.iss, middle), middle, short);
+        let tx = self.snd.board.push(start, len, false, false);
+        self.snd.nxt = start + u64::from(len);
+        fill.push(fill.template.flags, seq::to_wire(self.iss, start), start, len);
+        self.loss.on_new_data();
+        self.stats.bytes_sent += u64::from(len);
+        self.report_sent(fill.now, tx, len, before, SegmentKind::Data);
+        if let Some(pairs) = &mut self.pairs {
+            pairs.separated = Some(self.snd.nxt);
+        }
+    }
+
+    /// Sends the first of a pair, which lies second in the stream.
+    fn transmit_first(&mut self, fill: &mut Fill<'_>, ecn: EcnMark, first: u16, second: u16) {
+        let start = self.snd.nxt.max(1);
+        let middle = start + u64::from(second);
+        let before = self.pipe();
+        let (first_tx, second_tx) = self.snd.board.push_flipped(start, second, first);
+        self.snd.nxt = middle + u64::from(first);
+        fill.admits(first, ecn);
+        fill.push(fill.template.flags, seq::to_wire(self.iss, middle), middle, first);
         for _ in 0..2 {
             self.loss.on_new_data();
         }
-        self.stats.bytes_sent += u64::from(mss) + u64::from(short);
-        self.report_sent(fill.now, first_tx, short, before, SegmentKind::Data);
-        self.report_sent(fill.now, second_tx, mss, before + u64::from(short), SegmentKind::Data);
-        let datagram = fill.header_len + usize::from(mss);
+        self.stats.bytes_sent += u64::from(first) + u64::from(second);
+        self.report_sent(fill.now, first_tx, first, before, SegmentKind::Data);
+        self.report_sent(fill.now, second_tx, second, before + u64::from(first), SegmentKind::Data);
+        let datagram = fill.header_len + usize::from(second);
         if let Some(pairs) = &mut self.pairs {
             pairs.flight = Some(Flight {
                 sent_at: fill.now,
@@ -231,11 +286,11 @@ impl Connection {
                 first: Member::new(middle),
                 second: Member::new(start),
             });
-            pairs.second = Some(Second { start, len: mss, ecn });
-            pairs.range = (start, self.snd.nxt);
+            pairs.second = Some(Second { start, len: second, ecn });
+            pairs.ranges.rotate_right(1);
+            pairs.ranges[0] = (start, self.snd.nxt);
             pairs.probe.on_sent(fill.now);
         }
-        Some(Step::Last)
     }
 
     /// Sends the second of a pair whose first has just left.

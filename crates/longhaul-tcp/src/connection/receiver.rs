@@ -45,6 +45,8 @@ pub(super) struct Receiver {
     /// Auto-tuning: what was read since when.
     tune_since: Time,
     tune_consumed: u64,
+    /// The least time since then from an acknowledgement to data that answers it.
+    round_trip: Option<Span>,
 }
 
 impl Receiver {
@@ -71,6 +73,7 @@ impl Receiver {
             peer_segment: 0,
             tune_since: now,
             tune_consumed: 1,
+            round_trip: None,
         }
     }
 
@@ -142,16 +145,25 @@ impl Receiver {
             && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
     }
 
+    /// Data echoes the timestamp of an acknowledgement that left so long ago: a round trip, and whatever the sender waited.
+    pub(super) fn round_trip(&mut self, age: Option<Span>) {
+        let Some(age) = age else { return };
+        self.round_trip = Some(self.round_trip.map_or(age, |least| least.min(age)));
+    }
+
     /// Grows the buffer to four times what the application read in a round trip, so that a sender which doubles each
-    /// round never meets the window (dynamic right-sizing, Fisk and Feng 2001).
-    pub(super) fn tune(&mut self, now: Time, rtt: Option<Span>) {
-        let Some(rtt) = rtt else { return };
+    /// round never meets the window (dynamic right-sizing, Fisk and Feng 2001). `srtt` is of what this side sent: whoever
+    /// only receives knows no more by it than the handshake's round trip, and a queue that has grown since is in the
+    /// timestamps alone.
+    pub(super) fn tune(&mut self, now: Time, srtt: Option<Span>) {
+        let Some(rtt) = self.round_trip.max(srtt) else { return };
         if now - self.tune_since < rtt {
             return;
         }
         let read = self.consumed.saturating_sub(self.tune_consumed);
         self.tune_since = now;
         self.tune_consumed = self.consumed;
+        self.round_trip = None;
         self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
     }
 

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Time};
 
 use super::{Checkpoint, Composed, Phase, Repair, RepairKind};
-use crate::compose::{Cause, LaunchVerdict, Loss, Reason, RecoveryStep, Signal, Verdict, Window};
+use crate::compose::{Cause, LaunchVerdict, Loss, Reason, RecoveryStep, Signal, Target, Verdict, Window};
 use crate::{Ack, Episode, Path};
 
 impl Composed {
@@ -21,7 +21,10 @@ impl Composed {
     /// Lets the law lower the threshold; returns the window to arrive at.
     pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, verdict: Verdict, path: &Path) -> f64 {
         let before = self.settled();
-        let target = self.steady.reduce(&Cause { verdict, ..Cause::new(now, signal, flight, before) }, path);
+        let cause = Cause { verdict, ..Cause::new(now, signal, flight, before) };
+        let answer = self.steady.reduce(&cause, path);
+        let gentle = self.mark_share.filter(|_| signal == Signal::Ecn);
+        let target = gentle.map_or(answer, |share| Target::multiplicative(&cause, share, path.mss));
         self.window.ssthresh = target.ssthresh;
         target.cwnd.min(before)
     }

@@ -74,6 +74,23 @@ pub struct Arrived {
     pub coalesced: bool,
 }
 
+/// The least time without an answer after which a train is over: a host that was busy elsewhere is back by then.
+const LEAST_QUIET: Span = Span::from_millis(50);
+
+/// When a driver reports a train though packets are missing. Its last packet left at `last`; `answers` are the time of its
+/// latest answer and its longest round trip so far.
+///
+/// Nothing has come for two of its longest round trips then, in which a slow link has transmitted several more packets.
+/// Without any answer, and at most, it is `patience` after the last packet left. Waiting for all of `patience` after each
+/// loss would make a method that sends train after train take ten times as long where one packet in a hundred is lost.
+#[must_use]
+pub fn missing_from(last: Time, answers: Option<(Time, Span)>, patience: Span) -> Time {
+    let longest = last + patience;
+    let Some((latest, rtt)) = answers else { return longest };
+    let quiet = last.max(latest) + (rtt * 2).max(LEAST_QUIET);
+    quiet.min(longest).max(latest)
+}
+
 /// What a method wants done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -123,4 +140,24 @@ pub trait Method {
 
     /// What is known so far.
     fn estimate(&self) -> Estimate;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_lost_after_two_round_trips() {
+        let at = |millis: u64| Time::ZERO + Span::from_millis(millis);
+        let from = |answers: Option<(u64, u64)>| {
+            let answers = answers.map(|(latest, rtt)| (at(latest), Span::from_millis(rtt)));
+            missing_from(at(1000), answers, Span::from_secs(1))
+        };
+        assert_eq!(from(None), at(2000));
+        assert_eq!(from(Some((1030, 30))), at(1090));
+        assert_eq!(from(Some((900, 30))), at(1060), "it is not all sent before");
+        assert_eq!(from(Some((1004, 4))), at(1054), "not less than 50 ms");
+        assert_eq!(from(Some((1400, 400))), at(2000));
+        assert_eq!(from(Some((2100, 900))), at(2100), "the patience is over, but this answer has come");
+    }
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const RTT: Span = Span::from_millis(100);
@@ -94,6 +96,21 @@ fn the_largest_of_the_latest_is_forgotten() {
     }
 }
 
+proptest! {
+    /// U over its largest value of the latest, against all of its values.
+    #[test]
+    fn the_largest_is_that_of_the_latest(changes in prop::collection::vec(0.0..1e6_f64, 1..100), count in 1..=MOST_RECENT) {
+        let mut filter = Changes::new(count);
+        let mut averages = vec![0.0];
+        for change in changes {
+            averages.push(0.6 * averages[averages.len() - 1] + 0.4 * change);
+            let largest = averages.iter().rev().take(count).fold(0.0, |a: f64, b| a.max(*b));
+            let expected = if largest > 0.0 { averages[averages.len() - 1] / largest } else { 0.0 };
+            prop_assert!((filter.add(change, 0.6) - expected).abs() < 1e-12);
+        }
+    }
+}
+
 /// A step of the rate is followed with the time constant of a round trip once the samples are even again.
 #[test]
 fn a_step_is_followed() {
@@ -120,5 +137,18 @@ fn nothing_breaks_it() {
         ere.on_ack(at(now), Bytes(1 << 40), Bytes(1), Some(Span::from_micros(rtt)));
         ere.on_ack(at(0), Bytes(1), Bytes(u64::MAX), Some(Span::from_nanos(1)));
         assert!(ere.rate().is_finite() && ere.rate() >= 0.0, "{now}");
+    }
+}
+
+/// 1 MB/s over a route that becomes 100 ms longer fills 200 kB of it, once the old round trip is forgotten.
+#[test]
+fn a_longer_route_holds_more_when_the_window_has_passed() {
+    for (rtt_min_window, expected) in [(Span::MAX, 1e5), (Span::from_secs(10), 2e5)] {
+        let mut ere = EligibleRate::new(EligibleRateConfig { rtt_min_window, ..EligibleRateConfig::default() });
+        smooth(&mut ere, 0, 20, 100_000, RTT);
+        smooth(&mut ere, 20, 1000, 200_000, RTT * 2);
+        assert!((ere.fills() / 1e5 - 1.0).abs() < 1e-3, "{}", ere.fills());
+        smooth(&mut ere, 1000, 2000, 200_000, RTT * 2);
+        assert!((ere.fills() / expected - 1.0).abs() < 1e-3, "{rtt_min_window}: {}", ere.fills());
     }
 }

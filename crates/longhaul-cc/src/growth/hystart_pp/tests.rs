@@ -1,8 +1,8 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::RttSample;
 use crate::testing::{MSS, segments};
+use crate::{Granted, RttSample};
 
 /// HyStart++ under round trips chosen by the test, one segment an ACK.
 struct Rounds {

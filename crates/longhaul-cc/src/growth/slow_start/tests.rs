@@ -2,7 +2,7 @@ use longhaul_units::{Bytes, Time};
 
 use super::*;
 use crate::testing::{MSS, Sender, segments};
-use crate::{Episode, PathEvent};
+use crate::{Detection, Episode, Granted, PathEvent};
 
 /// How many segments have left after each of `rounds` rounds, if every second segment is acknowledged and an odd one
 /// waits for the next round.

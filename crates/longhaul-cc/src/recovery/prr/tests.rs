@@ -184,3 +184,27 @@ proptest! {
         }
     }
 }
+
+/// The ACKs of a round trip come in a bunch, and the pacer lets what they allow leave after the last: twice as much leaves as
+/// came, as if each had been answered at once. Where nothing else but the window held it back, it is not kept.
+#[test]
+fn what_the_pacer_holds_back_stays_allowed() {
+    let one = Says { delivered: 1, lost: 0, cumulative: 1 };
+    let flight = |limit| {
+        let mut repair = Repair::begin(100, 50, Says { delivered: 1, lost: 98, cumulative: 0 });
+        let mut sent = vec![repair.send()];
+        for _ in 0..4 {
+            for _ in 0..sent[sent.len() - 1] {
+                let mut ack = repair.ack(one);
+                ack.limit = limit;
+                repair.prr.on_ack(&ack, &Path::new(MSS), &mut repair.window);
+            }
+            sent.push(repair.send());
+        }
+        sent
+    };
+    let paced = flight(SendLimit::Pacing);
+    assert!(paced.windows(2).all(|pair| pair[1] == 2 * pair[0]), "{paced:?}");
+    let other = flight(SendLimit::PeerWindow);
+    assert!(other.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{other:?}");
+}

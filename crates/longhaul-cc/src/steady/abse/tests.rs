@@ -70,20 +70,28 @@ fn acks_until_found(mut pncd: Pncd, filled: f64, ssthresh: f64, limited: bool) -
 /// Two round trips begin first, then more than a window counts: ACK 101 begins the second, 201 is the hundred and first.
 #[test]
 fn pncd_needs_a_window_above_the_bound() {
-    let pncd = Pncd::new(0.6);
+    let pncd = Pncd::new(PncdConfig::default());
     assert_eq!(acks_until_found(pncd, 99.2, 100.0, true), Some(201));
     // 0.6 * 98.5 + 0.4 * 100 = 99.1
     assert_eq!(acks_until_found(pncd, 99.0, 100.0, true), None);
     assert_eq!(acks_until_found(pncd, 79.2, 50.0, true), Some(201));
     assert_eq!(acks_until_found(pncd, 79.0, 50.0, true), None);
     assert_eq!(acks_until_found(pncd, 99.2, 100.0, false), None, "the application is the limit");
+    // Without slack 0.6 * 100 + 0.4 * 100; without quiet round trips the first ACK counts.
+    let strict = Pncd::new(PncdConfig { slack: 0.0, ..PncdConfig::default() });
+    assert_eq!(acks_until_found(strict, 99.9, 100.0, true), None);
+    assert_eq!(acks_until_found(strict, 100.1, 100.0, true), Some(201));
+    for (quiet_rounds, found) in [(0, 101), (1, 101), (3, 301), (9, 901)] {
+        let pncd = Pncd::new(PncdConfig { quiet_rounds, ..PncdConfig::default() });
+        assert_eq!(acks_until_found(pncd, 99.2, 100.0, true), Some(found), "{quiet_rounds}");
+    }
 }
 
 /// Over an idle path PNCD asks again and again; with a queue that holds the rate down, never.
 #[test]
 fn pncd_speaks_on_an_idle_path_only() {
     for (bottleneck, expected) in [(false, true), (true, false)] {
-        let law = Abse { pncd: Some(Pncd::new(0.6)), ..law() };
+        let law = Abse { pncd: Some(Pncd::new(PncdConfig::default())), ..law() };
         let mut flow = Rounds::new(law, MS100, 1000.0);
         flow.window.ssthresh = flow.window.cwnd;
         let mut found = 0;

@@ -2,17 +2,20 @@ use super::*;
 use crate::steady::rounds::Rounds;
 use crate::testing::MSS;
 
-/// W_inc(1) = 1 and its mean over c from 0 to 1 is 1: NewReno's, whatever the largest increase.
+/// W_inc(1) = 1 and its mean over c from 0 to 1 is 1: NewReno's, whatever the largest increase and however quickly it falls.
 #[test]
 fn the_increase_is_new_renos_at_full_congestion_and_on_average() {
-    assert!((EXP_ALPHA - (-ALPHA).exp()).abs() < 1e-18);
+    for alpha in [0.1, 1.0, ALPHA, 100.0] {
+        for most in [0.1, 1.0, 8.0, 100.0] {
+            assert!((increase(1.0, most, alpha) - 1.0).abs() < 1e-9 * most.max(1.0), "{most}, {alpha}");
+            let steps = 100_000;
+            let sum: f64 = (0..steps).map(|k| increase((f64::from(k) + 0.5) / f64::from(steps), most, alpha)).sum();
+            assert!((sum / f64::from(steps) - 1.0).abs() < 1e-5 * most.max(1.0), "{most}, {alpha}: {sum}");
+        }
+    }
     for most in [0.1, 1.0, 8.0, 100.0] {
-        assert!((increase(1.0, most) - 1.0).abs() < 1e-9 * most.max(1.0), "{most}");
-        let steps = 100_000;
-        let sum: f64 = (0..steps).map(|k| increase((f64::from(k) + 0.5) / f64::from(steps), most)).sum();
-        assert!((sum / f64::from(steps) - 1.0).abs() < 1e-5 * most.max(1.0), "{most}: {sum}");
         let idle = most + 1.0 - 0.2 * most;
-        assert!((increase(0.0, most) / idle - 1.0).abs() < 1e-3, "{most}");
+        assert!((increase(0.0, most, ALPHA) / idle - 1.0).abs() < 1e-3, "{most}");
     }
 }
 
@@ -70,4 +73,22 @@ fn probing_comes_and_goes() {
     assert_eq!(flow.law.probe, 0.0);
     let raised = flow.round();
     assert!((raised - 1.0).abs() < 0.01, "{raised}");
+}
+
+/// After the route has become 60 ms longer, which is more than the buffer's 15, the level is judged by the new one when the old
+/// round trip is forgotten: a loss without a queue costs nothing again.
+#[test]
+fn a_longer_route_is_no_congestion_for_ever() {
+    for (window, kept) in [(Span::MAX, 0.5), (Span::from_secs(10), 1.0)] {
+        let mut flow = flow();
+        flow.law.level = flow.law.level.with_rtt_min_window(window);
+        flow.rtt = Span::from_millis(193);
+        let until = flow.now + Span::from_secs(20);
+        while flow.now < until {
+            flow.ack();
+            flow.window.cwnd = 900.0 * MSS.as_f64();
+        }
+        let share = flow.lose();
+        assert!((share - kept).abs() < 0.001, "{window}: {share}");
+    }
 }

@@ -63,6 +63,8 @@ fn a_round_raises_by_the_regions_increase() {
 fn without_a_loss_it_rises_by_a_twentieth() {
     for (w, expected) in [(1000.0, 50.0), (100.0, 16.0), (10.0, 1.0)] {
         assert_eq!(BicConfig::default().increase(w, 0.0), expected, "{w}");
+        let slower = BicConfig { searchless: 50.0, ..BicConfig::default() };
+        assert_eq!(slower.increase(w, 0.0), if w == 1000.0 { 20.0 } else { expected }, "{w}: a fiftieth");
     }
     let mut flow = flow(1000.0, 500.0);
     assert!(flow.round() < 17.0);

@@ -162,3 +162,22 @@ fn the_average_spans_a_third_of_the_window() {
     small.sample(Span::from_millis(200), 2.0, 0.25);
     assert!((small.queueing() - 0.025).abs() < 1e-9);
 }
+
+/// After a timeout what is left of a long flight is repaired in the law's window: a hundred segments, one a round trip,
+/// would take as many.
+#[test]
+fn the_window_rises_while_a_timeout_is_repaired() {
+    let after = |episode| {
+        let mut law = Fast::new(FastConfig::default());
+        law.delay = Delay { base: 0.1, average: Some(0.1) };
+        let (mut window, path) = (Window::new(MSS.as_f64()), Path::new(MSS));
+        for round in 0..20 {
+            let mut ack = Ack::new(Time::ZERO + Span::from_millis(1000 + 100 * round));
+            (ack.cwnd_limited, ack.round_start, ack.episode) = (true, true, episode);
+            law.on_ack(&ack, Bytes(window.cwnd as u64), &path, &mut window);
+        }
+        window.cwnd / MSS.as_f64()
+    };
+    assert!(after(Episode::Rto) > 30.0, "{}", after(Episode::Rto));
+    assert!(after(Episode::In) <= 1.0, "fast recovery is not the law's");
+}

@@ -58,8 +58,10 @@ fn the_backoff_follows_the_queue() {
 /// A throughput that changed by more than a fifth: a half.
 #[test]
 fn a_changed_throughput_halves() {
-    for (share, halves) in [(1.0, false), (0.85, false), (0.7, true), (1.15, false), (1.3, true)] {
-        let mut flow = flow(HTcpConfig::default(), 100, 1000.0);
+    let usual = [(1.0, false), (0.85, false), (0.7, true), (1.15, false), (1.3, true)];
+    let wider = [(0.7, false), (0.5, true)];
+    for (rate_change, (share, halves)) in usual.map(|row| (0.2, row)).into_iter().chain(wider.map(|row| (0.4, row))) {
+        let mut flow = flow(HTcpConfig { rate_change, ..HTcpConfig::default() }, 100, 1000.0);
         flow.run(1.0);
         assert!((flow.lose() - 0.5).abs() < 1e-5, "nothing to compare with");
         flow.window.cwnd = share * 1000.0 * 1460.0;
@@ -72,14 +74,16 @@ fn a_changed_throughput_halves() {
 
 #[test]
 fn the_largest_round_trip_fades() {
-    let mut flow = flow(HTcpConfig::default(), 100, 100.0);
-    flow.run(0.2);
-    flow.rtt = Span::from_millis(200);
-    flow.run(0.5);
-    for n in 1..=10 {
-        flow.lose();
-        let expected = 0.1 + 0.1 * 0.95_f64.powi(n);
-        assert!((flow.law.rtt_max - expected).abs() < 1e-9, "{n}: {}", flow.law.rtt_max);
+    for memory in [0.95_f64, 0.5] {
+        let mut flow = flow(HTcpConfig { memory, ..HTcpConfig::default() }, 100, 100.0);
+        flow.run(0.2);
+        flow.rtt = Span::from_millis(200);
+        flow.run(0.5);
+        for n in 1..=10 {
+            flow.lose();
+            let expected = 0.1 + 0.1 * memory.powi(n);
+            assert!((flow.law.rtt_max - expected).abs() < 1e-9, "{n}: {}", flow.law.rtt_max);
+        }
     }
 }
 

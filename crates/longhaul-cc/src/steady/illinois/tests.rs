@@ -35,6 +35,16 @@ fn the_curves_have_their_end_points() {
         assert!((config.rise(delay, 1.0) - rise).abs() < 1e-9, "{delay}: {}", config.rise(delay, 1.0));
         assert!((config.decrease(delay, 1.0) - decrease).abs() < 1e-9, "{delay}: {}", config.decrease(delay, 1.0));
     }
+    let moved = IllinoisConfig { rise_part: 0.2, least_part: 0.3, most_part: 0.5, ..config };
+    for (delay, rise, decrease) in
+        [(0.2, 10.0, 0.125), (0.3, 8.0 / (0.8 + 0.1 * (10.0 / 0.3 - 1.0)), 0.125), (0.4, 0.0, 0.3125), (0.5, 0.0, 0.5)]
+    {
+        assert!(rise == 0.0 || (moved.rise(delay, 1.0) - rise).abs() < 1e-9, "{delay}: {}", moved.rise(delay, 1.0));
+        assert!((moved.decrease(delay, 1.0) - decrease).abs() < 1e-9, "{delay}: {}", moved.decrease(delay, 1.0));
+    }
+    assert!((moved.rise(1.0, 1.0) - 0.3).abs() < 1e-9);
+    let step = IllinoisConfig { least_part: 0.5, most_part: 0.5, ..config };
+    assert_eq!((step.decrease(0.5, 1.0), step.decrease(0.51, 1.0)), (0.125, 0.5));
     // No delay was ever seen.
     assert_eq!((config.rise(0.0, 0.0), config.decrease(0.0, 0.0)), (10.0, 0.125));
 }

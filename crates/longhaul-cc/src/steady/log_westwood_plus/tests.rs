@@ -1,11 +1,22 @@
+use longhaul_units::Span;
+
 use super::*;
+use crate::estimate::RoundRate;
 use crate::steady::rounds::Rounds;
+use crate::steady::westwood::Eligible;
 use crate::testing::MSS;
 
 /// A flow that lost at 1000 segments with as much in the queue as on the path: on with 500.
 fn after_a_loss() -> Rounds<LogWestwoodPlus> {
+    after_a_loss_of(law())
+}
+
+fn law() -> LogWestwoodPlus {
     let rate = RoundRate::new(Span::from_millis(50));
-    let law = LogWestwoodPlus::new(Westwood::new(Eligible::Plus(rate), 0.5), 2.0);
+    LogWestwoodPlus::new(Westwood::new(Eligible::Plus(rate), 0.5), 2.0)
+}
+
+fn after_a_loss_of(law: LogWestwoodPlus) -> Rounds<LogWestwoodPlus> {
     let mut flow = Rounds::new(law, Span::from_millis(100), 1000.0);
     flow.round();
     flow.rtt = Span::from_millis(200);
@@ -50,8 +61,40 @@ fn it_returns_in_tens_of_rounds() {
 
 #[test]
 fn before_a_loss_it_is_new_reno() {
-    let rate = RoundRate::new(Span::from_millis(50));
-    let law = LogWestwoodPlus::new(Westwood::new(Eligible::Plus(rate), 0.5), 2.0);
-    let mut flow = Rounds::new(law, Span::from_millis(100), 100.0);
+    let mut flow = Rounds::new(law(), Span::from_millis(100), 100.0);
     assert!((flow.round() - 1.0).abs() < 0.01);
+}
+
+/// 2, and half as much for each segment up: 1, 1/2, ... The gap of 500 segments is closed in a round trip, where a constant
+/// alpha takes more than eight. The least is 0.01, and a loss begins with 2 again.
+#[test]
+fn a_dynamic_alpha_halves_with_each_segment() {
+    let mut flow = after_a_loss_of(law().dynamic());
+    assert_eq!(flow.law.alpha.now, 2.0);
+    let start = flow.cwnd();
+    while flow.cwnd() < start + 7.99 {
+        let before = flow.cwnd();
+        flow.ack();
+        let expected = 2.0 * 0.5_f64.powf((flow.cwnd() - start).floor());
+        assert_eq!(flow.law.alpha.now, expected.max(0.01), "{before}");
+    }
+    let raised = flow.round();
+    assert!(flow.cwnd() > 999.0, "{raised}");
+    assert_eq!(flow.law.alpha.now, 0.01);
+    flow.lose();
+    assert_eq!(flow.law.alpha.now, 2.0);
+}
+
+/// ACKs for segments behind a hole double it, and hold it; with the hole closed it is 2 again. A constant one does not move.
+#[test]
+fn a_dynamic_alpha_doubles_with_disorder() {
+    for (law, expected) in [(law().dynamic(), [4.0, 8.0, 16.0, 2.0]), (law(), [2.0; 4])] {
+        let mut flow = after_a_loss_of(law);
+        for (cumulative, expected) in [0, 0, 0, 4].into_iter().zip(expected) {
+            let mut ack = Ack::new(flow.now);
+            (ack.cumulative, ack.delivered) = (MSS * cumulative, MSS);
+            flow.law.observe(&ack, &flow.path);
+            assert_eq!(flow.law.alpha.now, expected, "{cumulative}");
+        }
+    }
 }

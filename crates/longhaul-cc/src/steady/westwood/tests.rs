@@ -108,6 +108,45 @@ fn only_plus_forgets_the_least_round_trip_at_a_timeout() {
         let mut flow = flow(eligible, 100, 1.0);
         flow.time_out();
         let expected = if eligible.relearns() { 200 } else { 100 };
-        assert_eq!(flow.law.rtt_min, Some(Span::from_millis(expected)), "{eligible:?}");
+        assert_eq!(flow.law.rtt_min.get(), Some(Span::from_millis(expected)), "{eligible:?}");
+    }
+}
+
+/// The route becomes 100 ms longer, and no queue is there: what fills it is the window, once the old round trip is forgotten;
+/// with the connection's least round trip half of that, for ever.
+#[test]
+fn a_longer_route_is_found_when_the_window_has_passed() {
+    for (window, expected) in [(Span::MAX, 0.5), (Span::from_secs(10), 1.0)] {
+        for eligible in all() {
+            let mut flow = flow(eligible, 0, 1.0);
+            flow.law = flow.law.with_rtt_min_window(window);
+            flow.rtt = MS100;
+            flow.ack();
+            flow.rtt = MS100 * 2;
+            let until = flow.now + Span::from_secs(20);
+            while flow.now < until {
+                flow.ack();
+                flow.window.cwnd = 1000.0 * 1460.0;
+            }
+            let kept = flow.lose();
+            assert!((kept / expected - 1.0).abs() < 0.03, "{window}, {eligible:?}: {kept}");
+        }
+    }
+}
+
+/// With the smoothed round trip a single short sample is not the least.
+#[test]
+fn the_least_smoothed_round_trip_is_another() {
+    for (rtt, expected) in [(RttChoice::Latest, 50), (RttChoice::Smoothed, 100)] {
+        let mut law = Westwood::new(all()[3], 0.5).with_rtt(rtt);
+        let mut path = Path::new(crate::testing::MSS);
+        for ms in [100, 50, 110] {
+            let mut ack = Ack::new(longhaul_units::Time::ZERO);
+            let rtt = Span::from_millis(ms);
+            ack.rtt = Some(crate::RttSample { rtt, sent_at: longhaul_units::Time::ZERO });
+            (path.latest_rtt, path.srtt) = (Some(rtt), Some(MS100));
+            law.observe(&ack, &path);
+        }
+        assert_eq!(law.rtt_min.get(), Some(Span::from_millis(expected)), "{rtt:?}");
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::compose::Verdict;
+use crate::estimate::PairSample;
 use crate::steady::rounds::Rounds;
 use crate::testing::MSS;
 
@@ -41,7 +42,10 @@ fn the_policies_keep_what_the_table_says() {
 
 /// The same in a flow: estimates from ACKs, levels from losses.
 fn flow(policy: Policy) -> Rounds<WestwoodBbe> {
-    let config = WestwoodBbeConfig { policy, ..WestwoodBbeConfig::default() };
+    flow_of(WestwoodBbeConfig { policy, ..WestwoodBbeConfig::default() })
+}
+
+fn flow_of(config: WestwoodBbeConfig) -> Rounds<WestwoodBbe> {
     let mut flow = Rounds::new(WestwoodBbe::new(config), Span::from_millis(133), 900.0);
     flow.round();
     flow.rtt = Span::from_millis(148);
@@ -77,17 +81,22 @@ fn a_new_queue_shows_in_the_level_only() {
     }
 }
 
+/// Eighty round trips of so many milliseconds.
+fn keep_at(flow: &mut Rounds<WestwoodBbe>, rtt: u64) {
+    flow.rtt = Span::from_millis(rtt);
+    for _ in 0..80 {
+        flow.window.cwnd = 900.0 * MSS.as_f64();
+        flow.round();
+    }
+    flow.window.cwnd = 900.0 * MSS.as_f64();
+}
+
 /// Once the flow itself has kept the queue for long, RE has fallen, and with it what is left: the table in full.
 #[test]
 fn the_estimate_falls_to_the_achieved_rate_with_the_level() {
     for (rtt, _, interpolated, _) in KEPT {
         let mut flow = flow(Policy::Interpolate);
-        flow.rtt = Span::from_millis(rtt);
-        for _ in 0..80 {
-            flow.window.cwnd = 900.0 * MSS.as_f64();
-            flow.round();
-        }
-        flow.window.cwnd = 900.0 * MSS.as_f64();
+        keep_at(&mut flow, rtt);
         let kept = flow.lose();
         // BE is no more than the rate, too: E = 133 / RTT.
         let c = level(rtt);
@@ -117,4 +126,61 @@ fn marks_and_timeouts_halve() {
 #[test]
 fn a_round_raises_by_one_segment() {
     assert!((flow(Policy::Interpolate).round() - 1.0).abs() < 0.01);
+}
+
+/// With the capacity from pairs the estimate does not sink with the flow's own queue: the table itself, where BE alone leaves less.
+/// A peer that reports an endless capacity gains nothing.
+#[test]
+fn with_pairs_it_is_the_table() {
+    for (rtt, _, interpolated, _) in KEPT {
+        for capacity in [CapacitySource::Pairs, CapacitySource::Fused] {
+            for dispersion in [Span::from_nanos(144_800), Span::from_nanos(1)] {
+                let mut flow = flow_of(WestwoodBbeConfig { capacity, ..WestwoodBbeConfig::default() });
+                let first_delay = Span::from_millis(133);
+                let pair = PairSample { first_delay, dispersion, bytes: Bytes(1500), ..PairSample::default() };
+                flow.law.observe(&Ack { pair: Some(pair), ..Ack::new(flow.now) }, &flow.path);
+                keep_at(&mut flow, rtt);
+                let kept = flow.lose();
+                assert!((kept - interpolated).abs() < 0.01, "{rtt} ms, {capacity:?}: {kept}, not {interpolated}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_are_asked_for_only_where_they_are_used() {
+    for (capacity, asks) in [(CapacitySource::Be, false), (CapacitySource::Pairs, true), (CapacitySource::Fused, true)]
+    {
+        let needs = WestwoodBbe::new(WestwoodBbeConfig { capacity, ..WestwoodBbeConfig::default() }).needs();
+        assert_eq!((needs.preferred.pairs, needs.preferred.arrival_times), (asks, asks));
+        assert_eq!(needs.required, Needs::default().required);
+    }
+}
+
+/// A route of 80 Mb/s becomes one of 800: with `restart` the law asks for growth up to what pairs say that fills it, once. What
+/// is filled already is no reason.
+#[test]
+fn a_risen_capacity_begins_growth_again() {
+    for (restart, after, expected) in [(true, 14_480, 1), (false, 14_480, 0), (true, 144_800, 0)] {
+        let config = WestwoodBbeConfig { capacity: CapacitySource::Pairs, restart, ..WestwoodBbeConfig::default() };
+        let mut flow = flow_of(config);
+        let mut asked = 0;
+        for n in 0..2400_u64 {
+            flow.now += Span::from_millis(100);
+            flow.rtt = Span::from_millis(133);
+            let dispersion = Span::from_nanos(if n < 1200 { 144_800 } else { after });
+            let first_delay = Span::from_millis(133);
+            let second_delay = first_delay + dispersion;
+            let bytes = Bytes(1500);
+            let pair = PairSample { first_delay, second_delay, dispersion, bytes, ..PairSample::default() };
+            let ack = Ack { pair: Some(pair), ..Ack::new(flow.now) };
+            flow.law.observe(&ack, &flow.path);
+            if flow.law.on_ack(&ack, Bytes::ZERO, &flow.path, &mut flow.window) == SteadyStep::Grow {
+                asked += 1;
+                let rate = 1460.0 / 14.48e-6;
+                assert!((flow.window.ssthresh / (rate * 0.133) - 1.0).abs() < 0.01, "{}", flow.window.ssthresh);
+            }
+        }
+        assert_eq!(asked, expected, "{restart}, {after}");
+    }
 }

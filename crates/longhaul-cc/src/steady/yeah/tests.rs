@@ -103,3 +103,22 @@ fn draining_leaves_new_renos_window() {
     }
     assert_eq!(law.reno, 2.0, "fifty fast rounds: NewReno is gone");
 }
+
+/// Its constants are options: the rise, the least that a loss takes, and both counts of rounds.
+#[test]
+fn the_constants_are_options() {
+    let config = YeahConfig { rise: 0.02, delta: 0.3, rho: 5, zeta: 2, ..YeahConfig::default() };
+    let mut flow = Rounds::new(Yeah::new(config), BASE, 1000.0);
+    assert!((flow.round() / 20.0 - 1.0).abs() < 0.03);
+    let law = &mut flow.law;
+    for (backlog, slow_rounds, kept) in [(0.0, 0, 0.7), (120.0, 4, 0.6), (120.0, 5, 0.5)] {
+        (law.backlog, law.slow_rounds) = (backlog, slow_rounds);
+        assert!((law.keep(300.0) - kept).abs() < 1e-9, "{backlog}, {slow_rounds}");
+    }
+    law.fast_rounds = 0;
+    for expected in [9.0, 9.0, 2.0] {
+        law.reno = 9.0;
+        law.fast_round();
+        assert_eq!(law.reno, expected);
+    }
+}

@@ -112,7 +112,11 @@ impl Connection {
     pub(super) fn duplicate_detect(&mut self, ack: &AckOutcome) {
         let Some((index, record)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
         let partial = match self.loss.phase {
-            Phase::Recovery(point) => ack.una_advanced > 0 && self.snd.una < point,
+            // Of a segment that is acknowledged in parts the rest is on its way already.
+            Phase::Recovery(point) => {
+                let on_its_way = record.is_retransmitted() && record.tx > self.loss.episode_tx;
+                ack.una_advanced > 0 && self.snd.una < point && !on_its_way
+            }
             Phase::Timeout(_) => false,
             Phase::Open => self.loss.duplicates == DUP_THRESH,
         };

@@ -1,21 +1,29 @@
 //! Which episodes had no loss as their cause: Eifel (RFC 3522, RFC 4015), F-RTO (RFC 5682), D-SACK (RFC 2883).
+//!
+//! A peer that wants more than its share says that each retransmission was needless: it reports a duplicate, or echoes an
+//! older timestamp. Neither is believed without what it cannot write: that what was retransmitted was acknowledged before
+//! the retransmission can have been answered. F-RTO needs no such proof: its sign is the arrival of what was not sent again.
 
 use longhaul_cc::PathEvent;
 use longhaul_units::{Bytes, Time};
 
 use super::super::Connection;
-use super::{AckOutcome, Eifel, Frto, Phase, REO_WND_PERSIST, Undo};
+use super::{AckOutcome, Answers, Eifel, Frto, Phase, REO_WND_PERSIST, Undo};
 use crate::seq;
 
 impl Connection {
     /// Looks for proof that the episode's cause was no loss: before the controller hears of the ACK. Whether it was.
     pub(in crate::connection) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
         self.digest_dsack(ack);
+        self.loss.least_rtt = self.rtt.min();
         let Some(undo) = self.loss.undo else { return false };
-        let reported = undo.any && undo.retransmitted == 0;
+        let Answers { early, late } = undo.answers;
+        let reported = undo.any && undo.retransmitted == 0 && early >= undo.bytes && !late;
         // Eifel (RFC 3522): the first ACK of new data echoes a timestamp older than the first retransmission's.
         let original = ack.una_advanced > 0
-            && matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo));
+            && matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo))
+            && early > 0
+            && !late;
         let forward = undo.timeout && ack.proves_spurious;
         if ack.una_advanced > 0
             && let Some(Undo { eifel: eifel @ Eifel::Sent(_), .. }) = &mut self.loss.undo
@@ -69,10 +77,16 @@ impl Connection {
         }
     }
 
-    /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2).
+    /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2). What was
+    /// never sent again, or not so often, was duplicated by the network, if it was at all (RFC 3708, section 3).
     pub(super) fn digest_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
+        let Some(unreported) = self.loss.unreported.checked_sub(right - left) else { return };
+        if right > self.loss.retransmitted_to {
+            return;
+        }
+        self.loss.unreported = unreported;
         if !self.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right)) {
             self.widen_reordering();
         }

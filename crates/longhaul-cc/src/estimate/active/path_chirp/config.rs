@@ -83,7 +83,7 @@ impl PathChirpConfig {
         let ExcursionRule { fall, least, slope, misordered } = self.excursions;
         checks.within("excursions.fall", fall, (1.0, 100.0))?;
         count("excursions.least", least, (1.0, 1000.0))?;
-        checks.within("excursions.slope", slope, (0.0, 0.01))?;
+        checks.within("excursions.slope", slope, (0.0, 0.1))?;
         checks.within("excursions.misordered", misordered, (1.0, 100.0))?;
         self.limits.check(checks)
     }

@@ -21,11 +21,14 @@ pub fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Planned> 
 /// The constants of [`chirp_estimate`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExcursionRule {
-    /// An excursion ends where the delay is less than its maximum over this, both counted from its start: F, 1 to 100, 1.5.
+    /// An excursion ends where the delay is less than its maximum over this, both counted from its start: F, 1 to 100, 3.
+    /// The authors' module for ns-2 and their later tool STAB have 3, their tool pathChirp 2.3 has 1.5: then single packets of
+    /// others end the last excursion too often, and its start moves up.
     pub fall: f64,
     /// Shorter excursions do not count: L, 1 to 1000 packets, 5.
     pub least: u32,
-    /// What two clocks may drift apart in a second, in seconds: 0 to 0.01, 1e-4. A slower rise starts no excursion.
+    /// The least rise that starts an excursion, as a part of its gap: 0 to 0.1, 0.01. Less is the drift of two clocks, or how
+    /// late hosts are.
     pub slope: f64,
     /// The sender was interrupted where a gap is more than this many times the one before: 1 to 100, 2.
     pub misordered: f64,
@@ -33,7 +36,7 @@ pub struct ExcursionRule {
 
 impl Default for ExcursionRule {
     fn default() -> Self {
-        Self { fall: 1.5, least: 5, slope: 1e-4, misordered: 2.0 }
+        Self { fall: 3.0, least: 5, slope: 0.01, misordered: 2.0 }
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Procedure {
     /// `None` until the first train has shown a rate.
     search: Option<Search>,
     round_trip: Span,
+    /// What the first train took for a byte, in seconds.
+    per_byte: f64,
     /// The rate of the fleet under way, in bytes a second.
     rate: f64,
     streams: Vec<Stream>,
@@ -35,6 +37,7 @@ impl Procedure {
             tries: 0,
             search: None,
             round_trip: Span::ZERO,
+            per_byte: 0.0,
             rate: 0.0,
             streams: Vec::new(),
             repeats: 0,
@@ -82,6 +85,7 @@ impl Procedure {
         let round_trip = packets.iter().flatten().map(|packet| packet.rtt).min();
         let Some((rate, round_trip)) = bursts(packets, BACK_TO_BACK).rate.zip(round_trip) else { return };
         let most = self.most();
+        self.per_byte = 1.0 / rate;
         let rate = rate.min(most);
         (self.round_trip, self.rate, self.ended) = (round_trip, rate, false);
         let grey = (self.config.grey_resolution * rate).min(self.config.grey_most);
@@ -93,7 +97,11 @@ impl Procedure {
         let lost = packets.iter().filter(|packet| packet.is_none()).count();
         let none_arrived = lost == packets.len();
         let loss = if none_arrived { 0.0 } else { lost as f64 / packets.len() as f64 };
-        let trend = if none_arrived { Trend::Discarded } else { stream_trend(packets, gap, &self.config.stream) };
+        let trend = if none_arrived {
+            Trend::Discarded
+        } else {
+            stream_trend(packets, (gap, self.per_byte), &self.config.stream)
+        };
         self.streams.push(Stream { trend, loss });
         let complete = self.streams.len() >= self.config.streams as usize;
         if !complete && !loses(&self.streams, &self.config.fleet) {

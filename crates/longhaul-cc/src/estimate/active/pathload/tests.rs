@@ -25,7 +25,7 @@ fn stream(delays: impl IntoIterator<Item = u64>) -> Vec<Option<Arrived>> {
 }
 
 fn trend(packets: &[Option<Arrived>]) -> Trend {
-    stream_trend(packets, GAP, &StreamRule::default())
+    stream_trend(packets, (GAP, 0.0), &StreamRule::default())
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn the_last_of_a_burst_counts() {
         [(0, 300), (100, 300), (200, 300), (300, 400), (400, 500)].iter().filter_map(|at| packet(*at)).collect();
     let kept = last_of_bursts(&piece, Span::from_micros(1));
     assert_eq!(kept.iter().map(|p| p.sent_at.as_nanos() / 1000).collect::<Vec<_>>(), [200, 300, 400]);
-    assert_eq!(relative_delays(&kept), [0.0; 3]);
+    assert_eq!(relative_delays(&kept, 0.0), [0.0; 3]);
     assert_eq!(last_of_bursts(&piece, Span::ZERO).len(), 3, "at the same time is never apart");
 }
 
@@ -131,6 +131,23 @@ fn a_fast_clock_is_no_queue() {
     };
     assert_eq!(trend(&drifting(5)), Trend::NonIncreasing);
     assert_eq!(trend(&drifting(200)), Trend::Increasing);
+}
+
+/// At 20 Mb/s each byte takes 0.4 us: of packets each of which is a byte larger, the last takes 40 us longer.
+#[test]
+fn larger_packets_are_no_queue() {
+    let grow = |queue: u64| {
+        let mut packets = stream([50; 100]);
+        for (n, packet) in (0_u64..).zip(packets.iter_mut().flatten()) {
+            packet.size = Bytes(200 + n);
+            packet.arrived_at += Span::from_nanos(n * (400 + queue));
+        }
+        packets
+    };
+    let trend = |packets: &[Option<Arrived>], per_byte| stream_trend(packets, (GAP, per_byte), &StreamRule::default());
+    assert_eq!(trend(&grow(0), 0.0), Trend::Increasing);
+    assert_eq!(trend(&grow(0), 0.4e-6), Trend::NonIncreasing);
+    assert_eq!(trend(&grow(200), 0.4e-6), Trend::Increasing, "and a queue that grows");
 }
 
 #[test]
@@ -175,7 +192,7 @@ fn six_tenths_of_the_usable_streams_decide() {
 }
 
 #[test]
-fn one_high_loss_or_three_medium_ones_are_above() {
+fn one_high_loss_or_medium_ones_of_most_streams_are_above() {
     let rule = FleetRule::default();
     let with = |losses: &[f64]| {
         let mut streams =
@@ -185,9 +202,13 @@ fn one_high_loss_or_three_medium_ones_are_above() {
     };
     assert_eq!(with(&[0.15]), Verdict::Below, "fifteen of a hundred are not more than fifteen");
     assert_eq!(with(&[0.16]), Verdict::Above);
-    assert_eq!(with(&[0.04, 0.15]), Verdict::Below);
-    assert_eq!(with(&[0.04, 0.15, 0.03]), Verdict::Below);
-    assert_eq!(with(&[0.04, 0.15, 0.04]), Verdict::Above);
+    assert_eq!(with(&[0.04; 6]), Verdict::Below, "half of them");
+    assert_eq!(
+        with(&[0.04, 0.15, 0.04, 0.05, 0.04, 0.04, 0.03]),
+        Verdict::Below,
+        "three of a hundred are not more than three"
+    );
+    assert_eq!(with(&[0.04, 0.15, 0.04, 0.05, 0.04, 0.04, 0.04]), Verdict::Above);
 }
 
 #[test]

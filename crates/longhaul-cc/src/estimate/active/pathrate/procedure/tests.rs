@@ -230,6 +230,20 @@ fn a_phase_with_too_few_samples_does_not_converge() {
     assert!(!pathrate.estimate().converged);
 }
 
+/// Half of the pairs are ignored, which is not yet more than half.
+#[test]
+fn pairs_stay_pairs_while_half_of_them_count() {
+    let mut pathrate = session(one_size());
+    let sent = run(&mut pathrate, |number, train| {
+        let mut packets = busy(5e6)(number, train);
+        if (PAIRS..TRAINS).contains(&number) && (number - PAIRS) % 2 == 1 {
+            packets.iter_mut().flatten().for_each(|packet| packet.arrived_at = Time::ZERO);
+        }
+        packets
+    });
+    assert!(sent[PAIRS..TRAINS].iter().all(|(_, length, _)| *length == 2));
+}
+
 /// Six packets handed over together each 3 ms: 9000 bytes in 3 ms.
 fn handed_over(train: &Train) -> Vec<Option<Arrived>> {
     let at = |index: usize| Time::ZERO + Span::from_millis(3 * (index as u64 / 6));
@@ -246,6 +260,23 @@ fn under_interrupt_coalescence_only_long_trains_count() {
     assert_eq!(sent[BEFORE + 2].0.since(sent[BEFORE + 1].0), Span::from_millis(240));
     assert_eq!(capacity(&pathrate), [2_625_000, 3_000_000, 3_375_000], "a quarter of the median is less than 20 Mb/s");
     assert_eq!((pathrate.estimate().converged, pathrate.estimate().confidence), (true, 1.0));
+}
+
+/// Half of the long trains at 3 MB/s and half at 4.5: a standard deviation of 0.75 sqrt(40 / 39) MB/s around 3.75.
+#[test]
+fn the_spread_of_long_trains_is_what_is_not_sure() {
+    let mut pathrate = session(PathrateConfig::default());
+    run(&mut pathrate, |number, train| {
+        let mut packets = handed_over(train);
+        if number % 2 == 0 {
+            let faster = |at: Time| Time::ZERO + at.since(Time::ZERO) * 2 / 3;
+            packets.iter_mut().flatten().for_each(|packet| packet.arrived_at = faster(packet.arrived_at));
+        }
+        packets
+    });
+    let estimate = pathrate.estimate();
+    let expected = 1.0 - 0.75 * (40.0_f64 / 39.0).sqrt() / 3.75;
+    assert!((estimate.confidence - expected).abs() < 1e-6 && !estimate.converged, "{estimate:?}");
 }
 
 /// A path that goes away leaves what is known, without convergence.
@@ -299,4 +330,75 @@ fn options_out_of_range_are_named() {
     let config = PathrateConfig { load: 0.0, ..PathrateConfig::default() };
     assert_eq!(Pathrate::new(config).expect_err("no load at all").option, "load");
     assert!(Pathrate::new(PathrateConfig::default()).is_ok());
+}
+
+/// The ranges that the fields' documentation names.
+#[test]
+fn every_option_has_its_range() {
+    type Spoil = fn(&mut PathrateConfig);
+    let ranges: [(&str, f64, f64, Spoil); 31] = [
+        ("largest", 60.0, 65_536.0, |c| c.largest = Bytes(0)),
+        ("smallest", 60.0, 1500.0, |c| c.smallest = Bytes(0)),
+        ("exchanges", 2.0, 1000.0, |c| c.exchanges = u32::MAX),
+        ("spacing", 0.0, 60.0, |c| c.spacing = Span::MAX),
+        ("spacing_rtts", 0.0, 100.0, |c| c.spacing_rtts = -1.0),
+        ("load", 0.001, 1.0, |c| c.load = -1.0),
+        ("longest", 2.0, 1000.0, |c| c.longest = u32::MAX),
+        ("lossy_trains", 0.0, 1000.0, |c| c.lossy_trains = u32::MAX),
+        ("per_length", 1.0, 1000.0, |c| c.per_length = u32::MAX),
+        ("preliminary", 2.0, 1000.0, |c| c.preliminary = u32::MAX),
+        ("trim", 0.0, 1000.0, |c| c.trim = u32::MAX),
+        ("trim_above", 0.0, 10_000.0, |c| c.trim_above = u32::MAX),
+        ("quick", 0.0, 1.0, |c| c.quick = -1.0),
+        ("sizes", 1.0, 1000.0, |c| c.sizes = u32::MAX),
+        ("pairs", 10.0, 100_000.0, |c| c.pairs = u32::MAX),
+        ("ignored", 0.01, 1.0, |c| c.ignored = -1.0),
+        ("size_step", 0.0, 65_536.0, |c| c.size_step = Bytes(u64::MAX)),
+        ("trains", 1.0, 100_000.0, |c| c.trains = u32::MAX),
+        ("adr_trim", 0.0, 10_000.0, |c| c.adr_trim = u32::MAX),
+        ("adr_close", 0.0, 1.0, |c| c.adr_close = -1.0),
+        ("least_dispersion", 0.0, 1.0, |c| c.least_dispersion = Span::MAX),
+        ("max_rate", 1e3, 1e12, |c| c.max_rate = Rate::ZERO),
+        ("coalesced", 0.1, 1.0, |c| c.coalesced = -1.0),
+        ("coalesced_gap", 0.01, 0.9, |c| c.coalesced_gap = -1.0),
+        ("coalesced_trains", 1.0, 10_000.0, |c| c.coalesced_trains = u32::MAX),
+        ("bins.part", 0.01, 1.0, |c| c.bins.part = -1.0),
+        ("bins.narrow", 0.0, 1e9, |c| c.bins.narrow = -1.0),
+        ("bins.narrow_part", 0.01, 1.0, |c| c.bins.narrow_part = -1.0),
+        ("bins.flat", 1.0, 1e12, |c| c.bins.flat = -1.0),
+        ("bins.flat_part", 0.001, 1.0, |c| c.bins.flat_part = -1.0),
+        ("modes.noise", 0.0, 1.0, |c| c.modes.noise = -1.0),
+    ];
+    for (option, low, high, spoil) in ranges {
+        let mut config = PathrateConfig::default();
+        spoil(&mut config);
+        let error = Pathrate::new(config).expect_err(option);
+        assert_eq!((error.option, error.low, error.high), (option, low, high));
+    }
+}
+
+/// The first exchange, which may have had to look for the way, does not count: of the others nine tell 111 ms, which makes the
+/// spacing 139 ms. Trains of four take 130 ms, those of five 173.
+#[test]
+fn the_spacing_is_of_all_exchanges_but_the_first() {
+    let mut pathrate = session(one_size());
+    let sent = run(&mut pathrate, |number, train| {
+        let mut packets = at_rate(train, 1500.0 * 3.0 / 0.130);
+        let rtt = [Span::from_secs(1), Span::from_millis(200)].get(number).copied().unwrap_or(RTT);
+        packets.iter_mut().flatten().for_each(|packet| packet.rtt = rtt);
+        packets
+    });
+    let lengths: Vec<usize> = sent.iter().map(|(_, length, _)| *length).collect();
+    assert_eq!(lengths[10..20], [2, 3, 4, 5, 2, 3, 4, 2, 3, 4]);
+}
+
+/// A sample at the most that is believed is.
+#[test]
+fn what_is_too_fast_is_ignored_and_what_is_just_not_counts() {
+    let at = |max_rate| {
+        let mut pathrate = session(PathrateConfig { max_rate, ..one_size() });
+        run(&mut pathrate, |_, train| at_rate(train, 1e6));
+        pathrate.estimate().capacity.is_some()
+    };
+    assert!(at(Rate::from_bytes_per_sec(1_000_000)) && !at(Rate::from_bytes_per_sec(999_999)));
 }

@@ -64,6 +64,18 @@ fn a_bin_is_an_eighth_of_the_range() {
     assert_eq!(width(&[]), 0.0);
 }
 
+/// Of 101 values the eleventh is the 10th percentile and the 91st the 90th. A range of a ten-thousandth of the median is none; one
+/// of 1 Mb/s is not narrow.
+#[test]
+fn where_the_rules_for_bins_change() {
+    let steps = |middle: f64, step: f64| (-50..=50).map(|k| middle + step * f64::from(k)).collect::<Vec<_>>();
+    let width = |rates: &[f64]| bin_width(rates, &BinRule::default());
+    assert_eq!(width(&steps(1e8, 100_000.0)), 1e6, "an eighth of 8 MB/s");
+    assert_eq!(width(&steps(1e8, 124.0)), 2.5e6, "80 x 124 are under 10,000");
+    assert_eq!(width(&steps(1e8, 126.0)), 2520.0, "80 x 126 are more: a quarter of them");
+    assert_eq!(width(&steps(1e8, 1562.5)), 15_625.0, "80 x 1562.5 are 1 Mb/s: an eighth");
+}
+
 #[test]
 fn the_ends_are_trimmed_unless_nothing_would_be_left() {
     let rates = [9.0, 1.0, 5.0, 4.0, 100.0, 3.0];
@@ -117,6 +129,23 @@ fn a_bell_ends_where_bins_fill_up_again() {
     assert_eq!(modes(&mirrored, 4.0, &ModeRule::default())[1].value, 185.0);
 }
 
+/// A bell ends a bin beyond its last sample, and with more than the noise, not with as much.
+#[test]
+fn the_edges_of_a_bell() {
+    let rates = repeated(&[(100.0, 5), (104.0, 1), (108.0, 2)]);
+    let mirrored: Vec<f64> = rates.iter().map(|rate| 300.0 - rate).collect();
+    for rates in [rates, mirrored] {
+        assert_eq!(modes(&rates, 4.0, &ModeRule::default()).len(), 1, "{rates:?}");
+    }
+    let hill = repeated(&[(100.0, 10), (104.0, 10), (107.0, 5), (111.0, 5), (115.0, 6)]);
+    let mirrored: Vec<f64> = hill.iter().map(|rate| 300.0 - rate).collect();
+    for rates in [hill, mirrored] {
+        // Six are a fifth more than five.
+        let count = |noise| modes(&rates, 4.0, &ModeRule { noise, ..ModeRule::default() }).len();
+        assert_eq!((count(0.19), count(0.2)), (2, 1), "{rates:?}");
+    }
+}
+
 #[test]
 fn a_mode_needs_two_percent_and_two_samples() {
     let count = |groups: &[(f64, usize)]| modes(&repeated(groups), 10.0, &ModeRule::default()).len();
@@ -135,6 +164,7 @@ fn a_burst_brings_what_came_since_the_last() {
     assert_eq!(bursts(&arrivals(&regular), 0.25), Bursts { back_to_back: 0.0, rate: Some(1e6) });
     assert_eq!(bursts(&merged(&regular, &[1, 2, 3]), 0.25).back_to_back, 3.0 / 8.0);
     assert_eq!(bursts(&arrivals(&[4, 4, 4]), 0.25), Bursts { back_to_back: 1.0, rate: None });
+    assert_eq!(bursts(&arrivals(&[4]), 0.25), Bursts { back_to_back: 0.0, rate: None });
     assert_eq!(bursts(&[None], 0.25), Bursts { back_to_back: 0.0, rate: None });
 }
 

@@ -1,0 +1,285 @@
+//! A closed loop: a bottleneck with a queue in front of it, before which the controller's own window and pace decide what
+//! happens.
+
+use std::collections::VecDeque;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::World;
+use crate::conformance::judge::Happened;
+use crate::conformance::{Answer, Expect, Operation, Scenario};
+use crate::{ControllerFactory, Episode, Granted, PathEvent, RateSample, SegmentKind, SendLimit};
+
+/// The most pieces that a window leaves in: a large one leaves in larger pieces, each acknowledged by one ACK.
+const PIECES: u64 = 64;
+/// What passes after the last of everything was lost until the retransmission timer fires (RFC 6298, section 2.4).
+const RTO: Span = Span::from_secs(1);
+
+/// A path with one bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pipe {
+    /// Of the bottleneck.
+    pub rate: Rate,
+    /// The round trip without a queue.
+    pub rtt: Span,
+    /// What the queue holds; the rest is lost.
+    pub queue: Bytes,
+    /// Segment size.
+    pub mss: Bytes,
+    /// Resolution of the clock by which the controller is told the time.
+    pub resolution: Span,
+    /// The rate and the round trip of the second half, where they change.
+    pub later: Option<(Rate, Span)>,
+}
+
+impl Pipe {
+    /// A path with a queue of one bandwidth-delay product, segments of `mss` and an exact clock, that never changes.
+    #[must_use]
+    pub fn new(rate: Rate, rtt: Span, mss: Bytes) -> Self {
+        Self { rate, rtt, queue: rate.bytes_in(rtt), mss, resolution: Span::from_nanos(1), later: None }
+    }
+}
+
+/// What became of a bulk transfer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Filled {
+    /// What was delivered.
+    pub delivered: Bytes,
+    /// What was lost.
+    pub lost: Bytes,
+    /// The most that was in flight.
+    pub most_in_flight: Bytes,
+    /// The controller's answers, one for each event.
+    pub trace: Vec<Answer>,
+}
+
+/// Lets a controller of `factory` fill `pipe` for `time`; `None` if it refuses what a bare transport offers.
+///
+/// # Panics
+/// An invariant is broken.
+pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Expect) -> Option<Filled> {
+    let granted = Granted { segments: true, ..Granted::basic() };
+    let scenario = Scenario {
+        start: Time::from_nanos(7_000_000_000),
+        resolution: pipe.resolution,
+        mss: pipe.mss,
+        rtt: pipe.rtt,
+        granted,
+        handshake_lossy: false,
+        cap: Bytes(1 << 40),
+    };
+    let mut world = World::new(factory, &scenario, expect);
+    world.controller.on_granted(&granted, &world.path).ok()?;
+    world.line = Some(Line::new(pipe, world.now));
+    world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
+    let half = world.now + time / 2;
+    world.run_until(half);
+    if let (Some((rate, rtt)), Some(line)) = (pipe.later, &mut world.line) {
+        (line.rate, line.rtt) = (rate, rtt);
+        let sixteenths = u8::try_from(rtt.as_nanos() * 16 / pipe.rtt.as_nanos().max(1)).unwrap_or(u8::MAX);
+        world.step(Operation::Route { sixteenths }, &scenario);
+    }
+    world.run_until(half + time / 2);
+    let (delivered, lost) = (world.total_delivered, world.total_lost);
+    let most_in_flight = world.line.as_ref().map_or(Bytes::ZERO, |line| line.most_in_flight);
+    Some(Filled { delivered, lost, most_in_flight, trace: world.trace })
+}
+
+/// A piece on its way.
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    sent_at: Time,
+    /// When its acknowledgement comes, or would have come.
+    back_at: Time,
+    arrives: bool,
+    again: bool,
+    prior_delivered: Bytes,
+    delivered_at: Time,
+    first_sent_at: Time,
+    tx_in_flight: Bytes,
+    lost_before: Bytes,
+}
+
+/// The bottleneck, and what is in it.
+#[derive(Debug)]
+pub(super) struct Line {
+    rate: Rate,
+    rtt: Span,
+    queue: Bytes,
+    pieces: VecDeque<Piece>,
+    /// When the bottleneck has sent all that it has.
+    free_at: Time,
+    /// When the pacing rate allows the next piece.
+    send_at: Time,
+    delivered_at: Time,
+    first_sent_at: Time,
+    /// Lost, and not told so far; whether a retransmission is among it.
+    untold: Bytes,
+    untold_again: bool,
+    /// Lost, and not delivered so far.
+    holes: Bytes,
+    most_in_flight: Bytes,
+    /// The sample of the ACK that is told next.
+    pub(super) sample: Option<RateSample>,
+}
+
+impl Line {
+    fn new(pipe: &Pipe, now: Time) -> Self {
+        Self {
+            rate: pipe.rate,
+            rtt: pipe.rtt,
+            queue: pipe.queue,
+            pieces: VecDeque::new(),
+            free_at: now,
+            send_at: now,
+            delivered_at: now,
+            first_sent_at: now,
+            untold: Bytes::ZERO,
+            untold_again: false,
+            holes: Bytes::ZERO,
+            most_in_flight: Bytes::ZERO,
+            sample: None,
+        }
+    }
+
+    /// The delivery rate as a draft-cheng-iccrg-delivery-rate-estimation sample.
+    fn measure(&mut self, piece: &Piece, now: Time, delivered: Bytes, lost: Bytes) {
+        let interval = piece.sent_at.since(piece.first_sent_at).max(now.since(piece.delivered_at));
+        let mut sample = RateSample::new(delivered - piece.prior_delivered, interval.max(Span::from_nanos(1)));
+        (sample.prior_delivered, sample.tx_in_flight) = (piece.prior_delivered, piece.tx_in_flight);
+        sample.lost = lost - piece.lost_before;
+        (self.delivered_at, self.first_sent_at) = (now, piece.sent_at);
+        self.sample = Some(sample);
+    }
+}
+
+impl World {
+    /// A piece leaves into the bottleneck's queue, if there is a bottleneck.
+    pub(super) fn launch(&mut self, bytes: Bytes, kind: SegmentKind) {
+        let (now, in_flight) = (self.now, self.in_flight);
+        let Some(line) = &mut self.line else { return };
+        if line.pieces.is_empty() {
+            (line.delivered_at, line.first_sent_at) = (now, now);
+        }
+        let waits = line.rate.bytes_in(line.free_at.since(now));
+        let arrives = waits + bytes <= line.queue.max(bytes);
+        if arrives {
+            line.free_at = line.free_at.max(now) + line.rate.time_for(bytes);
+        }
+        let again = kind == SegmentKind::Retransmit;
+        line.most_in_flight = line.most_in_flight.max(in_flight);
+        line.pieces.push_back(Piece {
+            bytes,
+            sent_at: now,
+            back_at: line.free_at.max(now) + line.rtt,
+            arrives,
+            again,
+            prior_delivered: self.total_delivered,
+            delivered_at: line.delivered_at,
+            first_sent_at: line.first_sent_at,
+            tx_in_flight: in_flight,
+            lost_before: self.total_lost,
+        });
+    }
+
+    /// Sends and acknowledges until `end`.
+    fn run_until(&mut self, end: Time) {
+        loop {
+            self.send_paced();
+            let Some(line) = &self.line else { return };
+            let back = line.pieces.front().map(|piece| piece.back_at);
+            let next = match (back, self.may_send()) {
+                (Some(back), true) => back.min(line.send_at),
+                (Some(back), false) => back,
+                (None, true) => line.send_at,
+                // All that is in flight is lost, or nothing may leave: only the timer goes on.
+                (None, false) => self.now + RTO,
+            };
+            if next > end {
+                self.pass(end.since(self.now));
+                return;
+            }
+            self.pass(next.since(self.now));
+            if back.is_some_and(|back| back <= self.now) {
+                self.come_back();
+            } else if back.is_none() && !self.may_send() {
+                self.expire();
+            }
+        }
+    }
+
+    fn may_send(&self) -> bool {
+        self.controller.control().cwnd >= self.in_flight + self.path.mss
+    }
+
+    /// All that the window and the pace allow now.
+    fn send_paced(&mut self) {
+        self.limit = SendLimit::Pacing;
+        loop {
+            let control = self.controller.control();
+            if !self.may_send() {
+                (self.limit, self.limited) = (SendLimit::Cwnd, true);
+                return;
+            }
+            let (now, mss) = (self.now, self.path.mss);
+            let Some(line) = self.line.as_mut().filter(|line| line.send_at <= now) else { return };
+            let room = control.cwnd - self.in_flight;
+            let piece = (control.cwnd / PIECES).min(room).max(mss);
+            let piece = piece / mss.0 * mss.0;
+            if let Some(pace) = control.pace {
+                line.send_at = line.send_at.max(now) + pace.rate.time_for(piece);
+            }
+            self.sent_or_resent(piece);
+        }
+    }
+
+    /// The first piece comes back, or would have.
+    fn come_back(&mut self) {
+        let Some(line) = &mut self.line else { return };
+        let Some(piece) = line.pieces.pop_front() else { return };
+        if piece.again && piece.arrives {
+            line.holes -= piece.bytes;
+        }
+        if !piece.arrives {
+            line.untold += piece.bytes;
+            line.untold_again |= piece.again;
+            line.holes += if piece.again { Bytes::ZERO } else { piece.bytes };
+            return;
+        }
+        let lost = core::mem::take(&mut line.untold);
+        let again = core::mem::take(&mut line.untold_again);
+        let whole = line.holes == Bytes::ZERO;
+        let (delivered, lost_in_all) = (self.total_delivered + piece.bytes, self.total_lost + lost);
+        line.measure(&piece, self.now, delivered, lost_in_all);
+        self.sample_rtt(self.now.since(piece.sent_at));
+        let episode = self.next_episode(lost, again, whole);
+        self.episode = if episode == Episode::Exit { Episode::None } else { episode };
+        let cumulative = if whole { piece.bytes + self.sacked } else { Bytes::ZERO };
+        self.acknowledge(piece.bytes, cumulative, lost, episode, false);
+        if matches!(episode, Episode::Enter | Episode::Again) {
+            self.sent_or_resent(self.path.mss.min(self.lost));
+        }
+    }
+
+    fn next_episode(&self, lost: Bytes, again: bool, whole: bool) -> Episode {
+        match self.episode {
+            Episode::None | Episode::Exit if lost > Bytes::ZERO => Episode::Enter,
+            Episode::None | Episode::Exit => Episode::None,
+            _ if whole && lost == Bytes::ZERO => Episode::Exit,
+            Episode::Rto => Episode::Rto,
+            _ if again => Episode::Again,
+            _ => Episode::In,
+        }
+    }
+
+    /// The retransmission timer fires: nothing that was sent is still on its way.
+    fn expire(&mut self) {
+        if let Some(line) = &mut self.line {
+            (line.untold, line.untold_again) = (Bytes::ZERO, false);
+        }
+        self.timeout();
+    }
+}

@@ -1,0 +1,223 @@
+use longhaul_units::{Bytes, Span, Time};
+
+use super::*;
+use crate::compose::Stage;
+use crate::ledbat::gauge::Gauge;
+use crate::ledbat::{DelaySource, LedbatPlusPlus, LedbatStart};
+use crate::testing::MSS;
+use crate::{AckedSegment, Granted, Path, RttSample, TxId};
+
+/// Two hosts' clocks: the receiver's is ahead by so much, and fast by so many ppm.
+#[derive(Clone, Copy)]
+struct Clocks {
+    ahead: i64,
+    ppm: i64,
+}
+
+impl Clocks {
+    fn receivers(self, at: Time) -> Time {
+        let gained = at.as_nanos() as i128 * i128::from(self.ppm) / 1_000_000;
+        Time::from_nanos((at.as_nanos() as i128 + i128::from(self.ahead) + gained) as u64)
+    }
+}
+
+const AGREE: Clocks = Clocks { ahead: 0, ppm: 0 };
+
+fn ms(count: u64) -> Span {
+    Span::from_millis(count)
+}
+
+/// A path of 20 ms each way and the gauges that watch it.
+struct World {
+    clocks: Clocks,
+    now: Time,
+    gauge: Gauge,
+}
+
+impl World {
+    fn new(source: DelaySource, clocks: Clocks) -> Self {
+        // The clocks may be apart by hours either way.
+        Self { clocks, now: Time::ZERO + Span::from_secs(36_000), gauge: Gauge::of(source) }
+    }
+
+    /// An ACK `after` the one before, of a segment that waited so long on the way there, and its ACK on the way back.
+    fn ack(&mut self, after: Span, there: Span, back: Span) {
+        self.told(after, there, back, SegmentKind::Data, true);
+    }
+
+    fn told(&mut self, after: Span, there: Span, back: Span, kind: SegmentKind, reports: bool) {
+        self.now += after;
+        let rtt = ms(40) + there + back;
+        let sent_at = self.now - rtt;
+        let mut segment = AckedSegment::new(TxId(1), sent_at, MSS);
+        segment.kind = kind;
+        segment.arrival = reports.then(|| self.clocks.receivers(sent_at + ms(20) + there));
+        let segments = [segment];
+        let mut ack = Ack::new(self.now);
+        (ack.acked, ack.rtt) = (&segments, Some(RttSample { rtt, sent_at }));
+        self.gauge.observe(&ack);
+    }
+
+    /// Four of them.
+    fn acks(&mut self, there: Span, back: Span) {
+        for _ in 0..4 {
+            self.ack(ms(1), there, back);
+        }
+    }
+
+    fn queueing_ms(&self) -> f64 {
+        self.gauge.queueing() * 1e3
+    }
+}
+
+/// What waits on the way back counts in the round trip only; what waits on the way there in both, whatever the clocks' offset.
+#[test]
+fn the_way_back_does_not_count_one_way() {
+    for ahead in [0, 7_200_000_000_000, -7_200_000_000_000, 1] {
+        let rows = [(DelaySource::RoundTrip, 95.0), (DelaySource::OneWay, 15.0), (DelaySource::Auto, 15.0)];
+        for (source, expected) in rows {
+            let mut world = World::new(source, Clocks { ahead, ppm: 0 });
+            world.acks(Span::ZERO, Span::ZERO);
+            world.now += ms(1000);
+            world.acks(ms(15), ms(80));
+            assert!((world.queueing_ms() - expected).abs() < 1e-6, "{source:?}, {ahead}: {}", world.queueing_ms());
+        }
+    }
+}
+
+/// Without reports, and once they have ceased for a round trip, it is the round trip.
+#[test]
+fn without_reports_the_round_trip_counts() {
+    let mut world = World::new(DelaySource::Auto, AGREE);
+    world.told(ms(1), Span::ZERO, Span::ZERO, SegmentKind::Data, false);
+    world.told(ms(100), ms(10), ms(30), SegmentKind::Data, false);
+    assert!((world.queueing_ms() - 40.0).abs() < 1e-6, "{}", world.queueing_ms());
+    world.acks(Span::ZERO, Span::ZERO);
+    world.now += ms(1000);
+    world.acks(ms(10), ms(30));
+    assert!((world.queueing_ms() - 10.0).abs() < 1e-6, "{}", world.queueing_ms());
+    world.told(ms(79), ms(10), ms(30), SegmentKind::Data, false);
+    assert!((world.queueing_ms() - 10.0).abs() < 1e-6, "{}", world.queueing_ms());
+    world.told(ms(2), ms(10), ms(30), SegmentKind::Data, false);
+    assert!((world.queueing_ms() - 40.0).abs() < 1e-6, "{}", world.queueing_ms());
+}
+
+/// Which copy of a retransmitted segment arrived is not known: its time says nothing.
+#[test]
+fn retransmissions_do_not_count() {
+    let mut world = World::new(DelaySource::OneWay, AGREE);
+    world.acks(ms(30), Span::ZERO);
+    world.told(ms(100), Span::ZERO, Span::ZERO, SegmentKind::Retransmit, true);
+    world.now += ms(1000);
+    world.acks(ms(30), Span::ZERO);
+    // The round trip, which is never an ambiguous one, has been seen without the 30 ms; the way there has not.
+    assert!(world.queueing_ms() < 1e-6, "{}", world.queueing_ms());
+}
+
+/// The least of four, none of them older than a round trip.
+#[test]
+fn the_delay_now_is_the_least_of_four() {
+    let mut world = World::new(DelaySource::OneWay, AGREE);
+    world.acks(Span::ZERO, Span::ZERO);
+    world.now += ms(1000);
+    for there in [20, 50, 45, 60, 55] {
+        world.ack(ms(1), ms(there), ms(20));
+    }
+    assert!((world.queueing_ms() - 45.0).abs() < 1e-6, "{}", world.queueing_ms());
+    world.ack(ms(500), ms(70), ms(20));
+    assert!((world.queueing_ms() - 70.0).abs() < 1e-6, "{}", world.queueing_ms());
+}
+
+/// The receiver's clock steps forward by 10 s: no more than the round trip's delay is believed.
+#[test]
+fn the_round_trip_bounds_what_a_clock_may_say() {
+    let mut world = World::new(DelaySource::OneWay, AGREE);
+    world.acks(Span::ZERO, Span::ZERO);
+    world.clocks.ahead += 10_000_000_000;
+    world.now += ms(1000);
+    world.acks(ms(5), ms(3));
+    assert!((world.queueing_ms() - 8.0).abs() < 1e-6, "{}", world.queueing_ms());
+    world.clocks.ahead -= 20_000_000_000;
+    world.now += ms(1000);
+    world.acks(Span::ZERO, ms(40));
+    assert!(world.queueing_ms() < 1e-6, "{}", world.queueing_ms());
+    world.now += ms(1000);
+    world.acks(ms(30), ms(40));
+    assert!((world.queueing_ms() - 30.0).abs() < 1e-6, "{}", world.queueing_ms());
+}
+
+/// The largest error of the delay one way in the last of `minutes` minutes, in ms: a path whose queues are empty for a moment
+/// every 10 s, with 40 ms on the way back at other times.
+fn worst_error(ppm: i64, minutes: u64) -> f64 {
+    let mut world = World::new(DelaySource::OneWay, Clocks { ahead: 0, ppm });
+    let mut worst = 0.0_f64;
+    for second in 0..minutes * 60 {
+        let (there, back) = if second % 10 == 0 { (0, 0) } else { (second % 7, 40 + second % 5) };
+        world.now += ms(1000);
+        world.acks(ms(there), ms(back));
+        if second / 60 == minutes - 1 {
+            worst = worst.max((world.queueing_ms() - there as f64).abs());
+        }
+    }
+    worst
+}
+
+/// A clock that is fast by 100 ppm gains 6 ms a minute, 60 ms in the history of ten. What is left once the drift is known is
+/// what it gains in one; a clock that is slow needs no correction, and one that is not is not corrected.
+#[test]
+fn a_fast_clock_is_corrected_and_a_slow_one_needs_no_correction() {
+    for (ppm, within) in [(100, 6.2), (200, 12.4), (30, 2.0), (0, 1e-6), (-30, 0.5), (-100, 1.2)] {
+        let worst = worst_error(ppm, 25);
+        assert!(worst <= within, "{ppm} ppm: {worst} ms");
+    }
+}
+
+/// A queue on the way there that grows from minute to minute is none of the clocks' doing.
+#[test]
+fn a_growing_queue_is_no_drift() {
+    let mut world = World::new(DelaySource::OneWay, AGREE);
+    for second in 0..540 {
+        world.now += ms(1000);
+        world.acks(ms(second / 6), Span::ZERO);
+    }
+    assert!((world.queueing_ms() - 89.0).abs() < 1e-6, "{}", world.queueing_ms());
+}
+
+/// One minute whose round trip was another does not tell how fast a clock is, and fewer than three differences tell nothing.
+#[test]
+fn the_drift_is_the_median_of_three_at_least() {
+    let mut world = OneWay::default();
+    let mut drifts = Vec::new();
+    for minute in 0..8_u64 {
+        let at = Time::ZERO + Span::from_secs(60 * minute);
+        let late = if minute == 4 { ms(500) } else { Span::ZERO };
+        world.sample(at, at, at + ms(20) + ms(5) * minute + late, ms(40));
+        drifts.push(world.drift.as_millis());
+    }
+    assert_eq!(drifts, [0, 0, 0, 0, 5, 5, 5, 5]);
+    let mut wild = OneWay::default();
+    for minute in 0..8_u64 {
+        let at = Time::ZERO + Span::from_secs(60 * minute);
+        wild.sample(at, at, at + ms(20) + ms(1000) * minute, ms(40));
+    }
+    assert_eq!(wild.drift, MAX_DRIFT);
+}
+
+/// `one-way` cannot do without arrival times; `auto` can, and `rtt` does not ask.
+#[test]
+fn what_each_source_asks_for() {
+    let told = Granted { arrival_times: true, segments: true, ..Granted::basic() };
+    let path = Path::new(Bytes(1460));
+    for (source, asks, works) in
+        [(DelaySource::RoundTrip, false, true), (DelaySource::OneWay, true, false), (DelaySource::Auto, true, true)]
+    {
+        let law = LedbatPlusPlus::new(ms(60), 1.0, true).by(source);
+        let start = LedbatStart::new(2, ms(60), 0).by(source);
+        for mut stage in [Box::new(law) as Box<dyn Stage>, Box::new(start)] {
+            let needs = stage.needs();
+            assert_eq!(needs.required.arrival_times || needs.preferred.arrival_times, asks, "{source:?}");
+            assert_eq!(stage.on_granted(&Granted::basic(), &path).is_ok(), works, "{source:?}");
+            assert_eq!(stage.on_granted(&told, &path), Ok(()), "{source:?}");
+        }
+    }
+}

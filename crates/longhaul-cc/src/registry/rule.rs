@@ -1,0 +1,160 @@
+//! What options demand of each other, within an algorithm and between those of a composition.
+
+use core::fmt;
+
+use super::SpecError;
+use super::entry::{OptionKind, OptionSpec, Slot, Value};
+use super::spec::{Part, Spec};
+
+/// What an option demands beyond its own range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// It is no more than the product of these numbers of the same algorithm, where they have an effect.
+    AtMost(&'static [&'static str]),
+    /// It has an effect only while that option of the same algorithm has that value.
+    With(&'static str, Value),
+    /// It has an effect only while that option of the same algorithm has another value.
+    Without(&'static str, Value),
+    /// It may differ from its default only beside that algorithm in that slot: no other heeds it.
+    Beside(Slot, &'static str),
+    /// All algorithms of a composition that have the option have the same value.
+    Shared,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(others) => write!(f, "at most {}", others.join(" x ")),
+            Self::With(other, value) => write!(f, "only with {other}={value}"),
+            Self::Without(other, value) => write!(f, "not with {other}={value}"),
+            Self::Beside(slot, name) => write!(f, "only with {slot}={name}"),
+            Self::Shared => f.write_str("the same in all parts that have it"),
+        }
+    }
+}
+
+/// What does not fit an option.
+struct Clash {
+    beside: String,
+    fits: String,
+}
+
+impl Clash {
+    fn of(self, part: &Part, option: &OptionSpec, value: Value) -> SpecError {
+        let (name, option) = (part.entry.name.to_owned(), option.name.to_owned());
+        SpecError::Misfit { name, option, value: value.to_string(), beside: self.beside, fits: self.fits }
+    }
+}
+
+impl Part {
+    fn options(&self) -> impl Iterator<Item = (&'static OptionSpec, Value)> {
+        self.entry.options.iter().zip(self.values.iter().copied())
+    }
+
+    fn option(&self, name: &str) -> Option<(&'static OptionSpec, Value)> {
+        self.options().find(|(option, _)| option.name == name)
+    }
+
+    /// Whether its options fit each other. `given` says which of them were written: those must have an effect even where
+    /// they equal their defaults.
+    pub(super) fn check(&self, given: &[bool]) -> Result<(), SpecError> {
+        for (index, (option, value)) in self.options().enumerate() {
+            let written = given.get(index).is_some_and(|given| *given) || value != option.default_value();
+            let idle = self.without_effect(option).filter(|_| written);
+            if let Some(clash) = idle.or_else(|| self.above_bound(option, value)) {
+                return Err(clash.of(self, option, value));
+            }
+        }
+        Ok(())
+    }
+
+    /// What keeps `option` from having an effect.
+    fn without_effect(&self, option: &OptionSpec) -> Option<Clash> {
+        option.rules.iter().find_map(|rule| {
+            let (Rule::With(name, said) | Rule::Without(name, said)) = *rule else { return None };
+            let (other, value) = self.option(name)?;
+            let wanted = matches!(rule, Rule::With(..));
+            let fitting = if wanted { format!("{name}={said}") } else { others(other, said) };
+            let clash =
+                || Clash { beside: format!("`{name}={value}`"), fits: format!("it has an effect only with {fitting}") };
+            ((value == said) != wanted).then(clash)
+        })
+    }
+
+    fn above_bound(&self, option: &OptionSpec, value: Value) -> Option<Clash> {
+        if self.without_effect(option).is_some() {
+            return None;
+        }
+        option.rules.iter().find_map(|rule| {
+            let Rule::AtMost(names) = *rule else { return None };
+            let bounds: Vec<_> = names.iter().filter_map(|name| self.option(name)).collect();
+            if bounds.iter().any(|(other, _)| self.without_effect(other).is_some()) {
+                return None;
+            }
+            let bound: f64 = bounds.iter().map(|(_, value)| number(*value)).product();
+            let beside: Vec<_> = bounds.iter().map(|(other, value)| format!("`{}={value}`", other.name)).collect();
+            let raise: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            let fits = format!("at most {bound}, or a greater {}", raise.join(" or "));
+            (number(value) > bound).then(|| Clash { beside: beside.join(" and "), fits })
+        })
+    }
+}
+
+/// `option` with other values than `value`, in words.
+fn others(option: &OptionSpec, value: Value) -> String {
+    match option.kind {
+        OptionKind::Choice { names } => {
+            let others: Vec<_> = names.iter().copied().filter(|name| Value::Choice(name) != value).collect();
+            format!("{}={}", option.name, others.join(" or "))
+        }
+        _ => format!("{} other than {value}", option.name),
+    }
+}
+
+/// A number as such; that of a switch or a word bounds nothing.
+fn number(value: Value) -> f64 {
+    match value {
+        Value::Int(value) => value as f64,
+        Value::Float(value) => value,
+        Value::Flag(_) | Value::Choice(_) => f64::INFINITY,
+    }
+}
+
+impl Spec {
+    /// Whether its parts fit each other.
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        for part in &self.parts {
+            for (option, value) in part.options() {
+                // Where one of two is as it always is, the other is named.
+                if value == option.default_value() {
+                    continue;
+                }
+                let clash = option.rules.iter().find_map(|rule| match *rule {
+                    Rule::Beside(slot, name) => self.absent(slot, name),
+                    Rule::Shared => self.differing(part, option, value),
+                    _ => None,
+                });
+                if let Some(clash) = clash {
+                    return Err(clash.of(part, option, value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn absent(&self, slot: Slot, name: &str) -> Option<Clash> {
+        let there = self.part(slot).map_or("", |part| part.entry.name);
+        let fits = format!("it has an effect only with {slot}={name}");
+        (there != name).then(|| Clash { beside: format!("`{slot}={there}`"), fits })
+    }
+
+    fn differing(&self, part: &Part, option: &OptionSpec, value: Value) -> Option<Clash> {
+        let others = self.parts.iter().filter(|other| other.entry.slot != part.entry.slot);
+        others.filter_map(|other| Some((other, other.option(option.name)?.1))).find(|(_, theirs)| *theirs != value).map(
+            |(other, theirs)| Clash {
+                beside: format!("`{}={}({}={theirs})`", other.entry.slot, other.entry.name, option.name),
+                fits: "both have to have the same".to_owned(),
+            },
+        )
+    }
+}

@@ -1,0 +1,91 @@
+//! Where TCPW-BBE has the capacity from.
+
+use longhaul_units::{Rate, Span};
+
+use crate::estimate::{Bandwidth, FusedCapacity, FusedConfig, TcpProbe};
+use crate::{Ack, Demands, Needs, Path};
+
+/// What stands for the capacity in the eligible rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapacitySource {
+    /// BE: the ACKs alone.
+    Be,
+    /// TCPProbe's pairs, and BE before the first.
+    Pairs,
+    /// Both, as [`FusedCapacity`] has them.
+    Fused,
+}
+
+impl CapacitySource {
+    /// Pairs, and times of arrival, which make them accurate.
+    pub(super) fn needs(self) -> Needs {
+        let wanted = self != Self::Be;
+        Needs { preferred: Demands { pairs: wanted, arrival_times: wanted, ..Demands::default() }, ..Needs::default() }
+    }
+}
+
+/// The estimate of one flow.
+#[derive(Clone, Debug)]
+pub(super) enum Capacity {
+    Be(Bandwidth),
+    Pairs {
+        be: Bandwidth,
+        probe: Box<TcpProbe>,
+        /// The part of a packet that is payload.
+        payload: f64,
+    },
+    Fused(Box<FusedCapacity>),
+}
+
+impl Capacity {
+    /// BE has the time constant `tau`.
+    pub(super) fn new(source: CapacitySource, tau: Span) -> Self {
+        let be = Bandwidth::new(tau, true);
+        match source {
+            CapacitySource::Be => Self::Be(be),
+            CapacitySource::Pairs => Self::Pairs { be, probe: Box::default(), payload: 1.0 },
+            CapacitySource::Fused => {
+                Self::Fused(Box::new(FusedCapacity::new(FusedConfig { tau, ..FusedConfig::default() })))
+            }
+        }
+    }
+
+    pub(super) fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        match self {
+            Self::Be(be) => be.observe(ack, path.latest_rtt),
+            Self::Fused(fused) => fused.observe(ack, path),
+            Self::Pairs { be, probe, payload } => {
+                be.observe(ack, path.latest_rtt);
+                if let Some(pair) = ack.pair.filter(|pair| pair.bytes >= path.mss) {
+                    probe.on_pair(&pair, ack.rx_time.unwrap_or(ack.now));
+                    *payload = path.mss.as_f64() / pair.bytes.as_f64().max(1.0);
+                }
+            }
+        }
+    }
+
+    /// In payload bytes a second; zero before there is anything.
+    pub(super) fn rate(&self) -> f64 {
+        match self {
+            Self::Be(be) => be.rate(),
+            Self::Fused(fused) => fused.payload_rate(),
+            Self::Pairs { be, probe, payload } => {
+                let pairs = |rate: Rate| rate.as_bytes_per_sec() as f64 * payload;
+                probe.capacity().map_or(be.rate(), pairs)
+            }
+        }
+    }
+
+    /// How often pairs showed that it has risen.
+    pub(super) const fn rises(&self) -> u32 {
+        match self {
+            Self::Pairs { probe, .. } => probe.rises(),
+            Self::Be(_) | Self::Fused(_) => 0,
+        }
+    }
+
+    /// Whether a peer that lies about arrivals can make it as large as it likes.
+    pub(super) const fn is_hearsay(&self) -> bool {
+        !matches!(self, Self::Be(_))
+    }
+}

@@ -1,0 +1,167 @@
+//! A controller that somebody looks at.
+
+use core::fmt;
+use std::sync::Arc;
+
+use longhaul_units::Time;
+
+use crate::registry::Safety;
+use crate::{
+    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Granted, NeedError, Needs, Path,
+    PathEvent, Sent, Snapshot, Timeout,
+};
+
+/// What is called after each ACK that the controller has digested.
+type OnAck = dyn Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync;
+
+/// `congestion`, and `on_ack` after each ACK that it has digested, with what it then decides. `wants` is asked for besides what
+/// the controller itself prefers: an estimator that only looks on may need more of the transport than the law beside it.
+///
+/// The name and the [`Safety`] are those of `congestion`. `on_ack` is shared by all controllers that are built; what it keeps
+/// stands behind a lock, or in an atomic.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use longhaul_cc::{Congestion, Demands, watched};
+///
+/// let most = Arc::new(AtomicU64::new(0));
+/// let seen = Arc::clone(&most);
+/// let cubic: Congestion = "cubic".parse()?;
+/// let cubic = watched(cubic, Demands::default(), move |_, _, controller| {
+///     seen.fetch_max(controller.control().cwnd.0, Ordering::Relaxed);
+/// });
+/// assert_eq!(cubic.name(), "cubic");
+/// # Ok::<(), longhaul_cc::registry::SpecError>(())
+/// ```
+#[must_use]
+pub fn watched(
+    congestion: Congestion,
+    wants: Demands,
+    on_ack: impl Fn(&Ack<'_>, &Path, &dyn Controller) + Send + Sync + 'static,
+) -> Congestion {
+    Congestion::new(Watch { inner: congestion, wants, on_ack: Arc::new(on_ack) })
+}
+
+struct Watch {
+    inner: Congestion,
+    wants: Demands,
+    on_ack: Arc<OnAck>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.inner).finish()
+    }
+}
+
+impl ControllerFactory for Watch {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        let inner = self.inner.build(params);
+        Box::new(Watched { inner, wants: self.wants, on_ack: Arc::clone(&self.on_ack) })
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn safety(&self) -> Safety {
+        self.inner.safety()
+    }
+}
+
+struct Watched {
+    inner: Box<dyn Controller>,
+    wants: Demands,
+    on_ack: Arc<OnAck>,
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watched").field(&self.inner).finish()
+    }
+}
+
+impl Controller for Watched {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn needs(&self) -> Needs {
+        let needs = self.inner.needs();
+        Needs { preferred: needs.preferred.union(self.wants), ..needs }
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.inner.on_granted(granted, path)
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        self.inner.on_sent(event, path);
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        self.inner.on_ack(event, path);
+        (self.on_ack)(event, path, &*self.inner);
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.inner.on_timeout(event, path);
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        self.inner.on_event(event, path);
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        self.inner.on_tick(now, path);
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.inner.next_tick()
+    }
+
+    fn control(&self) -> Control {
+        self.inner.control()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use longhaul_units::{Bytes, Span};
+
+    use super::*;
+
+    /// A watched controller decides as the same one unwatched, and what looks on sees what it decided.
+    #[test]
+    fn it_is_the_controller_and_shows_it() {
+        let seen = Arc::new(AtomicU64::new(0));
+        let into = Arc::clone(&seen);
+        let plain: Congestion = "new-reno".parse().unwrap();
+        let watch = watched(plain.clone(), Demands { pairs: true, ..Demands::default() }, move |_, _, controller| {
+            into.store(controller.control().cwnd.0, Ordering::Relaxed);
+        });
+        assert_eq!((watch.name(), watch.safety()), (plain.name(), plain.safety()));
+        let mut both = [&plain, &watch].map(|congestion| congestion.build(&BuildParams::default()));
+        assert!(both[1].needs().preferred.pairs && !both[0].needs().preferred.pairs);
+        let (path, granted) = (Path::new(Bytes(1448)), Granted::basic());
+        for controller in &mut both {
+            controller.on_granted(&granted, &path).unwrap();
+            controller.on_event(&PathEvent::Established { now: Time::ZERO, granted }, &path);
+        }
+        for k in 1..50 {
+            let mut ack = Ack::new(Time::ZERO + Span::from_millis(10 * k));
+            (ack.cumulative, ack.delivered, ack.cwnd_limited) = (Bytes(1448), Bytes(1448), true);
+            both.iter_mut().for_each(|controller| controller.on_ack(&ack, &path));
+            assert_eq!(both[0].control(), both[1].control());
+            assert_eq!(seen.load(Ordering::Relaxed), both[0].control().cwnd.0);
+        }
+    }
+}

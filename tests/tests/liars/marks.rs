@@ -1,0 +1,199 @@
+//! Lies about congestion marks (RFC 3168), and what bounds them.
+//!
+//! A receiver that echoes more than it saw only costs, once in a round trip. One that echoes less cannot be told from a
+//! path without marks (RFC 3540 is historic): what bounds it is what the queue drops. A queue that marks and does not drop
+//! until it is full gives it what it gives a flow without ECN; one that turns to drops when marks do not help takes all
+//! advantage from it but that of the drops between.
+
+use longhaul_cc::{Ack, BuildParams, Congestion, Granted, PathEvent, RateSample, RttSample};
+use longhaul_units::{Bytes, Span, Time};
+use longhaul_wire::{Flags, Header};
+
+use crate::gains::{Contest, HONEST, Named, controllers};
+use crate::world::{Aqm, Data, Lie, Path};
+use crate::{CLASSIC_WARM, PLAIN, SHARED, but};
+
+/// What becomes of ECE.
+#[derive(Clone, Copy, Debug)]
+enum Mark {
+    /// Always set.
+    All,
+    /// Set and cleared by turns.
+    Alternate,
+    /// Set on a quarter of all.
+    Random,
+    /// Set for a round trip, then cleared for one.
+    Rounds,
+    /// The first that has it keeps it, and the rest do not, whether CWR has come or not.
+    Once,
+    /// Said at once when something is missing, lest it look like a loss.
+    Holes,
+    /// Cleared.
+    Never,
+}
+
+/// Echoes that are not what was marked, and heed no CWR.
+struct Marks {
+    mark: Mark,
+    random: u32,
+    turn: bool,
+    echoed: bool,
+    newest: Option<u32>,
+    hole: bool,
+}
+
+impl Lie for Marks {
+    fn hear(&mut self, data: &Data) {
+        self.hole |= self.newest.is_some_and(|newest| !data.late && data.seq != newest);
+        if !data.late {
+            self.newest = Some(data.end);
+        }
+    }
+
+    fn tell(&mut self, now: Time, mut ack: Header) -> Vec<(Span, Header)> {
+        self.random = self.random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.turn = !self.turn;
+        let was = std::mem::replace(&mut self.echoed, ack.flags.contains(Flags::ECE));
+        let says = match self.mark {
+            Mark::All => true,
+            Mark::Alternate => self.turn,
+            Mark::Random => self.random >> 24 < 64,
+            Mark::Rounds => (now.as_nanos() / 80_000_000).is_multiple_of(2),
+            Mark::Once => self.echoed && !was,
+            Mark::Holes => std::mem::take(&mut self.hole) || self.echoed,
+            Mark::Never => false,
+        };
+        let rest = Flags::from_bits_truncate(ack.flags.bits() & !Flags::ECE.bits());
+        ack.flags = if says { rest | Flags::ECE } else { rest };
+        vec![(Span::ZERO, ack)]
+    }
+}
+
+fn marks(mark: Mark) -> Box<dyn Lie> {
+    Box::new(Marks { mark, random: 1, turn: false, echoed: false, newest: None, hole: false })
+}
+
+/// Marks from half a bandwidth-delay product on, and drops from one and a half on.
+const MARKED: Path = Path { queue: 1.5, aqm: Aqm::Above(0.5), ..PLAIN };
+
+/// Echoes that are too few.
+const CONCEALED: [Named; 2] = [("never", || marks(Mark::Never)), ("once", || marks(Mark::Once))];
+
+/// Congestion that is echoed at random or without end, whatever CWR says.
+#[test]
+fn echoes_that_heed_no_cwr() {
+    Contest { path: MARKED, seeds: 1 }.judge(&[
+        ("all", || marks(Mark::All)),
+        ("by turns", || marks(Mark::Alternate)),
+        ("a quarter of all", || marks(Mark::Random)),
+        ("every second round trip", || marks(Mark::Rounds)),
+    ]);
+}
+
+/// A mark is not cheaper than the loss that it hides.
+#[test]
+fn marks_instead_of_losses() {
+    let path = Path { loss: 0.002, warm: 1, seconds: 10, ..PLAIN };
+    Contest { path, seeds: 4 }.judge(&[("at each hole", || marks(Mark::Holes))]);
+}
+
+/// What the queue that marks gives is what one gives that drops from there on: one answer a round trip, although the echo
+/// comes on each ACK until CWR is there.
+#[test]
+fn a_mark_costs_what_a_loss_costs() {
+    let (marked, dropped) = (MARKED, Path { ecn: false, ..PLAIN });
+    for name in controllers() {
+        let [marked, dropped] =
+            [marked, dropped].map(|path| Contest { path, seeds: 1 }.outcomes(name, HONEST)[0].goodput);
+        assert!(marked >= 0.9 * dropped, "{name}: {marked} for {dropped}");
+    }
+}
+
+/// Who conceals marks has what a flow without ECN has, alone and beside another: where that is dropped, so is this.
+#[test]
+fn marks_that_are_concealed() {
+    let judge = |path, names: &[&str], lies: &[Named]| {
+        Contest { path, seeds: 1 }.judge_by(Path { ecn: false, ..path }, names.iter().copied(), HONEST, lies);
+    };
+    judge(MARKED, &but(&["reno-classic"]).collect::<Vec<_>>(), &CONCEALED);
+    judge(Path { warm: CLASSIC_WARM, ..MARKED }, &["reno-classic"], &CONCEALED);
+    judge(Path { beside: Some("cubic"), ..MARKED }, &controllers().collect::<Vec<_>>(), &CONCEALED[..1]);
+}
+
+/// PIE would have dropped what it marks, and drops only a flow's packets that it would have to mark more than a tenth of.
+/// Alone that gains nothing, for the link is full. Beside another a concealer gains about half of what it would have without
+/// ECN, at most as much again: a bound on classic ECN itself (RFC 3540). New Reno without SACK is not judged: slow start loses
+/// much at once, and when that is repaired is by chance.
+#[test]
+fn marks_that_are_concealed_from_pie() {
+    let alone = Path { aqm: Aqm::Pie, rtt: 20, queue: 8.0, ..PLAIN };
+    let honest = Path { ecn: false, ..alone };
+    Contest { path: alone, seeds: 1 }.judge_by(honest, but(&["reno-classic"]), HONEST, &CONCEALED);
+    let shared = Path { aqm: Aqm::Pie, queue: 4.0, ..SHARED };
+    let goodput = |path, lie| {
+        let outcomes = Contest { path, seeds: 4 }.outcomes("cubic", lie);
+        outcomes.iter().map(|outcome| outcome.goodput).sum::<f64>()
+    };
+    let gain = goodput(shared, CONCEALED[0]) / goodput(Path { ecn: false, ..shared }, HONEST);
+    assert!((1.0..2.0).contains(&gain), "{gain}");
+}
+
+/// Round trips of 50 ACKs.
+const ROUND: u64 = 50;
+/// No mark comes before.
+const CALM: u64 = 6 * ROUND;
+
+/// Which of so many ACKs.
+type Which = (&'static str, fn(u64) -> bool);
+
+const BY_ROUND: Which = ("each round trip", |k| k % ROUND == 0);
+
+/// What a law hears when the transport lets everything through: it answers a mark once in a round trip, whatever else is
+/// marked in that, and none makes a window larger. Nor does it matter when round trips are said to begin.
+#[test]
+fn marks_without_measure() {
+    let marked: [Which; 3] = [("all", |_| true), ("by turns", |k| k % 2 == 0), ("in bursts", |k| k % ROUND < 20)];
+    let rounds: [Which; 4] = [BY_ROUND, ("all", |_| true), ("none", |_| false), ("now and then", |k| k % 7 == 3)];
+    for name in controllers() {
+        for rounds in rounds {
+            let [calm, once] = [|_: u64| false, BY_ROUND.1].map(|marks| window_after(name, marks, rounds.1));
+            for marked in marked {
+                let liar = window_after(name, marked.1, rounds.1);
+                let told =
+                    format!("{name}, rounds {}, marks {}: {liar} for {once}, {calm} without", rounds.0, marked.0);
+                assert!(liar <= calm.max(once) && liar <= 1.05 * once, "{told}");
+                assert!(liar >= 0.95 * once, "{told}");
+            }
+        }
+    }
+}
+
+/// The window in bytes after ten round trips, the last four with `marks`, where `rounds` begin round trips.
+fn window_after(name: &str, marks: fn(u64) -> bool, rounds: fn(u64) -> bool) -> f64 {
+    const RTT: Span = Span::from_millis(100);
+    const MSS: Bytes = Bytes(1448);
+    let mut path = longhaul_cc::Path::new(MSS);
+    (path.srtt, path.latest_rtt, path.min_rtt, path.handshake_rtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
+    let congestion: Congestion = name.parse().expect("a registered name");
+    let (mut controller, granted) = (congestion.build(&BuildParams::default()), Granted::basic());
+    controller.on_granted(&granted, &path).expect("nothing special is needed");
+    let mut now = Time::ZERO + Span::from_secs(1);
+    controller.on_event(&PathEvent::Established { now, granted }, &path);
+    let mut total = Bytes::ZERO;
+    for k in 0..CALM + 7 * ROUND / 2 {
+        now += RTT / ROUND;
+        let (bytes, flight) = (MSS * 2, MSS * 2 * ROUND);
+        total += bytes;
+        let mut ack = Ack::new(now);
+        (ack.cumulative, ack.delivered, ack.total_delivered) = (bytes, bytes, total);
+        (ack.prior_in_flight, ack.in_flight, ack.flight_size) = (flight, flight - bytes, flight);
+        (ack.cwnd_limited, ack.round_start) = (true, rounds(k));
+        ack.rtt = Some(RttSample { rtt: RTT, sent_at: now - RTT });
+        let mut rate = RateSample::new(flight, RTT);
+        (rate.tx_in_flight, rate.prior_delivered) = (flight, total.max(flight) - flight);
+        ack.rate = Some(rate);
+        ack.ecn.congestion = k >= CALM && marks(k);
+        controller.on_ack(&ack, &path);
+    }
+    controller.control().cwnd.as_f64()
+}

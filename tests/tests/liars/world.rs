@@ -1,0 +1,242 @@
+//! A path whose far end can lie: what the receiver says goes through a [`Lie`] before the sender hears it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use longhaul_link::source::Source;
+use longhaul_link::topology::{Duplex, dumbbell};
+use longhaul_link::{Discipline, Hook, Limit, LinkConfig, Loss, QueueConfig, Random, View};
+use longhaul_sim::{Packet, Parcel, Plan, Setup, Sim};
+use longhaul_tcp::Config;
+use longhaul_units::{Rate, Span, Time};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
+
+/// A data segment that reached the receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Data {
+    /// Its first sequence number.
+    pub(crate) seq: u32,
+    /// And the one behind it.
+    pub(crate) end: u32,
+    /// When it came.
+    pub(crate) at: Time,
+    /// Its TSval.
+    pub(crate) value: u32,
+    /// Whether something after it came before it.
+    pub(crate) late: bool,
+}
+
+/// What a receiver makes of its ACKs.
+pub(crate) trait Lie {
+    /// A data segment came.
+    fn hear(&mut self, data: &Data) {
+        let _ = data;
+    }
+
+    /// What is said in place of `ack`, in this order, each with how much later.
+    fn tell(&mut self, now: Time, ack: Header) -> Vec<(Span, Header)>;
+}
+
+/// The truth.
+pub(crate) struct Honest;
+
+impl Lie for Honest {
+    fn tell(&mut self, _now: Time, ack: Header) -> Vec<(Span, Header)> {
+        vec![(Span::ZERO, ack)]
+    }
+}
+
+/// Puts data segments before the liar.
+struct Ear {
+    lie: Rc<RefCell<Box<dyn Lie>>>,
+    highest: Option<u32>,
+}
+
+impl Hook<Parcel> for Ear {
+    fn offered(&mut self, now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        let Some(packet) = &packet.payload else { return };
+        let Ok((header, offset)) = CheshireCodec::parse(&packet.payload) else { return };
+        let len = (packet.payload_len() - offset) as u32;
+        let Some(stamp) = header.options.timestamps.filter(|_| len > 0) else { return };
+        let end = header.seq.wrapping_add(len);
+        let highest = self.highest.unwrap_or(header.seq);
+        let late = header.seq.wrapping_sub(highest).cast_signed() < 0;
+        if !late {
+            self.highest = Some(end);
+        }
+        self.lie.borrow_mut().hear(&Data { seq: header.seq, end, at: now, value: stamp.value, late });
+    }
+}
+
+/// Takes what the receiver says off the wire.
+struct Mouth(Rc<RefCell<Vec<Packet>>>);
+
+impl Hook<Parcel> for Mouth {
+    fn offered(&mut self, _now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        self.0.borrow_mut().extend(packet.payload.take().map(|packet| *packet));
+    }
+}
+
+/// What a queue does before it is full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Aqm {
+    /// Nothing.
+    None,
+    /// Marks what finds so many bandwidth-delay products waiting, if it is ECN-capable.
+    Above(f64),
+    /// PIE, which marks what it would else have dropped up to a probability of a tenth, and drops above (RFC 8033,
+    /// section 5.1).
+    Pie,
+}
+
+/// A bottleneck and who sends through it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// Mb/s.
+    pub(crate) mbit: u64,
+    /// There and back, milliseconds.
+    pub(crate) rtt: u64,
+    /// The queue in bandwidth-delay products.
+    pub(crate) queue: f64,
+    /// The part of packets lost by chance.
+    pub(crate) loss: f64,
+    /// An honest flow beside, by its controller.
+    pub(crate) beside: Option<&'static str>,
+    /// Seconds before anything is measured.
+    pub(crate) warm: u64,
+    /// Seconds that are measured.
+    pub(crate) seconds: u64,
+    /// Whether arrival times are reported, and flipped pairs sent.
+    pub(crate) times: bool,
+    /// What the queue does before it is full.
+    pub(crate) aqm: Aqm,
+    /// Whether the sender to the liar asks for ECN; who is beside always does.
+    pub(crate) ecn: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    /// What the liar's application read, Mb/s.
+    pub(crate) goodput: f64,
+    /// The part of what its sender sent that was a retransmission.
+    pub(crate) resent: f64,
+    /// Decreases that the sender took back.
+    pub(crate) undone: u64,
+    /// What its pairs told of the narrow link, Mb/s.
+    pub(crate) capacity: Option<f64>,
+}
+
+fn config(congestion: &str, times: bool, ecn: bool) -> Arc<Config> {
+    let mut config = Config::default();
+    (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
+    (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (16 << 20, 16 << 20, 16 << 20);
+    (config.arrival_times, config.probe_pairs, config.ecn) = (times, times, ecn);
+    config.congestion = congestion.parse().expect("a registered name");
+    Arc::new(config)
+}
+
+impl Path {
+    fn bottleneck(&self) -> LinkConfig {
+        let bdp = (self.mbit * self.rtt * 125) as f64;
+        let link = LinkConfig::new(Rate::from_bits_per_sec(self.mbit * 1_000_000), self.one_way());
+        let limit = Limit::Bytes((self.queue * bdp) as u64);
+        let link = link.queue(match self.aqm {
+            Aqm::None => limit.into(),
+            Aqm::Above(part) => {
+                QueueConfig::from(Discipline::DropTail { mark_above: Some((part * bdp) as u64) }).limit(limit)
+            }
+            Aqm::Pie => QueueConfig::from(Discipline::Pie(Default::default())).limit(limit).ecn(),
+        });
+        if self.loss > 0.0 { link.loss(Loss::Uniform(self.loss)) } else { link }
+    }
+
+    fn one_way(&self) -> Span {
+        Span::from_micros(self.rtt * 500)
+    }
+
+    /// A twentieth of the bottleneck, at random. Flows that are regular to the nanosecond lose by the phase they are in
+    /// (Floyd, Jacobson, On traffic phase effects in packet-switched gateways, 1992), which any change of timing moves.
+    fn add_cross_traffic(&self, sim: &mut Sim, from: usize, to: usize, seed: u64) {
+        let rate = Rate::from_bits_per_sec(self.mbit * 50_000);
+        let source = Source::poisson(Time::ZERO, rate, 500, Random::new(seed, 99));
+        sim.add_traffic(from, to, source, Time::ZERO + Span::from_secs(self.warm + self.seconds));
+    }
+
+    /// An endless transfer under `congestion` to a receiver that tells `lie`.
+    pub(crate) fn run(&self, congestion: &str, seed: u64, lie: Box<dyn Lie>) -> Outcome {
+        let flows = 1 + usize::from(self.beside.is_some());
+        // The last pair is for cross traffic.
+        let access = || (0..=flows).map(|_| Duplex::delay(Span::ZERO));
+        let back = LinkConfig::delay(self.one_way());
+        let net = dumbbell(Duplex { there: self.bottleneck(), back }, access(), access());
+        let (edges, liar) = (net.topology.edges(), net.right[0]);
+        let edge = |from_liar: bool| edges.iter().position(|e| if from_liar { e.from == liar } else { e.to == liar });
+        let (up, down) = (edge(true).expect("a link") as u32, edge(false).expect("a link") as u32);
+        let mut setup = Setup::new(seed, net.topology);
+        let ends = net.left.iter().zip(&net.right).take(flows);
+        let senders = [Some((congestion, self.ecn)), self.beside.map(|beside| (beside, true))];
+        for ((left, right), (congestion, ecn)) in ends.clone().zip(senders.into_iter().flatten()) {
+            for host in [left, right] {
+                setup.hosts[*host as usize].config = config(congestion, self.times, ecn);
+            }
+        }
+        let mut sim = Sim::new(setup);
+        let (lie, said) = (Rc::new(RefCell::new(lie)), Rc::new(RefCell::new(Vec::new())));
+        sim.set_hook(down, Ear { lie: Rc::clone(&lie), highest: None });
+        sim.set_hook(up, Mouth(Rc::clone(&said)));
+        let mut sessions = Vec::new();
+        for (left, right) in ends {
+            let plans = (Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+            // Not in step with each other.
+            let at = Time::ZERO + Span::from_millis(37 * (seed % 16) * u64::from(!sessions.is_empty()));
+            sessions.push(sim.open_at(at, *left as usize, *right as usize, plans.0, plans.1));
+        }
+        if self.beside.is_some() || self.times {
+            self.add_cross_traffic(&mut sim, net.left[flows] as usize, net.right[flows] as usize, seed);
+        }
+        let sender = net.left[0] as usize;
+        let (liar_sends, liar_reads) = sessions[0];
+        let mut warm = 0;
+        for (until, marks) in [(self.warm, true), (self.warm + self.seconds, false)] {
+            let end = Time::ZERO + Span::from_secs(until);
+            while sim.now() < end && sim.step().is_some() {
+                let packets: Vec<Packet> = said.borrow_mut().drain(..).collect();
+                for packet in packets {
+                    for (late, packet) in tell(&lie, sim.now(), packet) {
+                        sim.inject(self.one_way() + late, sender, packet);
+                    }
+                }
+            }
+            if marks {
+                warm = sim.find(liar_reads).map_or(0, |session| session.read);
+            }
+        }
+        let read = sim.session(liar_reads).read - warm;
+        let host = sim.host(sender);
+        let info = host.endpoint.connection(sim.session(liar_sends).id).map(|c| c.info(sim.now())).expect("open");
+        Outcome {
+            goodput: read as f64 * 8e-6 / self.seconds as f64,
+            resent: info.bytes_retransmitted as f64 / info.bytes_sent.max(1) as f64,
+            undone: info.spurious_recoveries,
+            capacity: info.pairs.and_then(|pairs| pairs.capacity).map(|rate| rate.as_bits_per_sec() as f64 * 1e-6),
+        }
+    }
+}
+
+/// The packets in place of `packet`.
+fn tell(lie: &RefCell<Box<dyn Lie>>, now: Time, packet: Packet) -> Vec<(Span, Packet)> {
+    let parsed = CheshireCodec::parse(&packet.payload).ok();
+    let Some((ack, _)) = parsed.filter(|(header, _)| !header.flags.intersects(Flags::SYN | Flags::FIN)) else {
+        return vec![(Span::ZERO, packet)];
+    };
+    let told = lie.borrow_mut().tell(now, ack);
+    let packets = told.into_iter().map(|(late, mut header)| {
+        header.fit();
+        let mut bytes = [0; 64];
+        let len = CheshireCodec::emit(&header, &mut bytes).expect("it fits");
+        (late, Packet { payload: bytes[..len].to_vec(), ..packet.clone() })
+    });
+    packets.collect()
+}
