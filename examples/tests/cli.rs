@@ -203,7 +203,7 @@ fn two_controllers_stand_side_by_side() {
     let pcap = ["--pcap", capture.to_str().unwrap()];
     let link = "--rate-down 100mbit --rate-up 1mbit --rtt 20ms --queue 1000p --loss-list-down 20";
     // One that is not for shared networks may run here.
-    let controllers = "new-reno,hybla-start+hybla";
+    let controllers = "new-reno,hybla";
     let (code, out, err) = quickstart(&[&["--link", link, "-C", controllers, &file][..], &pcap].concat());
     assert_eq!(code, Some(0), "{err}");
     let cells = |name: &str| -> Vec<String> {
@@ -254,7 +254,7 @@ fn quickstart_says_what_is_wrong() {
         assert!(err.contains(told), "{arguments:?}: {err}");
     }
     // Without a link the network is as shared as any.
-    let (code, _, err) = quickstart(&["--link", "none", "-C", "hybla-start+hybla", "/etc/passwd"]);
+    let (code, _, err) = quickstart(&["--link", "none", "-C", "hybla", "/etc/passwd"]);
     assert!(code == Some(1) && err.contains("hybla"), "{err}");
 }
 

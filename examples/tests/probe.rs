@@ -5,7 +5,9 @@
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 
+use longhaul::{TcpSocket, TcpStream};
 use longhaul_examples::files::TempDir;
 use longhaul_link::spec::LinkOptions;
 use longhaul_linkem::log::Logs;
@@ -16,7 +18,7 @@ use serde_json::Value;
 struct Receiver {
     child: Child,
     address: SocketAddr,
-    _out: TempDir,
+    out: TempDir,
 }
 
 impl Drop for Receiver {
@@ -42,7 +44,14 @@ impl Receiver {
                 break address.trim().parse().unwrap();
             }
         };
-        Self { child, address, _out: out }
+        // Nobody reads what it says later: it must not be kept waiting for that.
+        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(drop));
+        Self { child, address, out }
+    }
+
+    /// What lies in the directory that it puts files into.
+    fn received(&self) -> usize {
+        std::fs::read_dir(self.out.path()).unwrap().count()
     }
 }
 
@@ -84,6 +93,11 @@ fn capacity_and_round_trip_of_a_link_are_found() {
     assert!(report["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
     assert!(report["packets"].as_u64().unwrap() > found["packets"].as_u64().unwrap());
     assert_eq!(report["largest_packet"], 1500);
+    assert!(found["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
+    // On a busy machine too few pairs may be undisturbed for it to be confident.
+    let confident = found["confidence"].as_f64().unwrap() >= 0.5;
+    assert!(found["converged"] == false || confident, "{report}");
+    assert_eq!(found["converged_after_s"].is_null(), found["converged"] == false, "{report}");
     assert!(report["buffer_delay_us"].is_null(), "nothing was lost");
     assert!(String::from_utf8_lossy(&output.stderr).contains("capprobe: "), "progress");
 }
@@ -95,9 +109,86 @@ fn every_method_ends_when_its_time_is_up_and_reports_for_people() {
     let output = probe(&relay.local_addr().to_string(), &["--method", "all", "--time", "1"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
-    for line in ["capprobe: ", "pathrate: ", "pathload: ", "  capacity  ", "  base RTT  ", "  random loss  "] {
-        assert!(text.contains(line), "{line:?} in {text}");
+    for method in ["capprobe", "pathrate", "pathload", "pathchirp", "tcpprobe"] {
+        assert!(text.contains(&format!("{method}: ")), "{method} in {text}");
     }
+    for line in ["capacity", "available", "confidence", "base RTT", "buffer, delay", "buffer, bytes", "random loss"] {
+        assert!(text.matches(&format!("\n  {line} ")).count() >= 5, "{line:?} in {text}");
+    }
+}
+
+/// The link's 20 Mb/s and 60 kB, from a transfer that fills both. The receiver keeps nothing of it.
+#[test]
+fn a_transfer_to_a_plain_receiver_measures_the_link() {
+    let receiver = Receiver::start(&[]);
+    let relay = relay("--rate 20mbit --rtt 40ms --queue 60kB", receiver.address);
+    let output = probe(&relay.local_addr().to_string(), &["--method", "tcpprobe", "--json"]);
+    let report = json(&output);
+    let found = &report["methods"][0];
+    assert_eq!((&found["method"], &found["arrival_times"]), (&"tcpprobe".into(), &true.into()));
+    let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
+    assert!((5e6..80e6).contains(&capacity), "{report}");
+    assert!((1e6..20.5e6).contains(&found["delivery_bps"].as_f64().unwrap()), "{report}");
+    assert!(report["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
+    assert!(report["largest_packet"].is_null(), "no reflector was asked");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("tcpprobe: 1 s, "), "progress: {said}");
+    assert_eq!(receiver.received(), 0);
+}
+
+#[test]
+fn all_makes_do_with_a_receiver_that_does_not_reflect() {
+    let receiver = Receiver::start(&[]);
+    let output = probe(&receiver.address.to_string(), &["--method", "all", "--json", "--time", "2"]);
+    assert_eq!(json(&output)["methods"][0]["method"], "tcpprobe");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("speaks longhaul, but does not answer probes"), "{said}");
+}
+
+/// A peer without longhaul's own options; it reads until the end.
+fn plain_peer() -> SocketAddr {
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut socket = TcpSocket::new_v4().unwrap();
+            socket.config().extensions = false;
+            socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+            let listener = socket.listen(1).unwrap();
+            tell.send(listener.local_addr().unwrap()).unwrap();
+            let (mut stream, _): (TcpStream, _) = listener.accept().await.unwrap();
+            tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+        })
+    });
+    told.recv().unwrap()
+}
+
+#[test]
+fn a_peer_that_does_not_tell_when_segments_arrive_is_named() {
+    let relay = relay("--rate 20mbit --rtt 10ms", plain_peer());
+    let output = probe(&relay.local_addr().to_string(), &["--method", "tcpprobe", "--json", "--time", "4"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(" does not tell when segments arrive: "), "{said}");
+    let report = json(&output);
+    let found = &report["methods"][0];
+    assert_eq!((&found["arrival_times"], &found["converged"]), (&false.into(), &false.into()), "{report}");
+    assert!(found["confidence"].as_f64().unwrap() < 0.5, "{report}");
+}
+
+/// A time too short for any pair.
+#[test]
+fn what_has_learnt_nothing_fails_with_its_report() {
+    let receiver = Receiver::start(&["--reflect"]);
+    let relay = relay("--rate 20mbit --rtt 1500ms", receiver.address);
+    let output = probe(&relay.local_addr().to_string(), &["--json", "--time", "1"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["methods"][0]["capacity_bps"].is_null() && report["base_rtt_us"].is_number(), "{report}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.ends_with("probe: no method has found a rate: --time gives them longer, --method names another\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -111,11 +202,32 @@ fn a_path_that_drops_large_packets_is_measured_with_small_ones() {
 }
 
 #[test]
+fn a_transfer_over_a_path_that_drops_large_packets_is_made_of_small_ones() {
+    let receiver = Receiver::start(&[]);
+    let relay = relay("--rate 20mbit --rtt 10ms --mtu 600B", receiver.address);
+    let output = probe(&relay.local_addr().to_string(), &["--method", "tcpprobe", "--json", "--time", "3"]);
+    assert!(json(&output)["methods"][0]["capacity_bps"]["value"].is_number(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("takes a transfer, but nothing of it arrives: the path drops its packets"), "{said}");
+}
+
+#[test]
+fn a_path_that_drops_everything_of_a_transfer_is_said_to() {
+    let receiver = Receiver::start(&[]);
+    let relay = relay("--rate 20mbit --rtt 10ms --mtu 300B", receiver.address);
+    let address = relay.local_addr().to_string();
+    let said = complaint(&probe(&address, &["--method", "tcpprobe"]));
+    assert_eq!(said, format!("probe: {address} takes a transfer, but the path drops packets of 576 bytes"));
+}
+
+fn closed() -> String {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
+    closed.local_addr().unwrap().to_string()
+}
+
+#[test]
 fn a_host_where_nobody_listens_is_said_to_refuse() {
-    let address = {
-        let closed = UdpSocket::bind("127.0.0.1:0").unwrap();
-        closed.local_addr().unwrap().to_string()
-    };
+    let address = closed();
     let said = complaint(&probe(&address, &[]));
     assert_eq!(
         said,
@@ -130,6 +242,27 @@ fn a_host_that_says_nothing_is_given_up() {
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let said = complaint(&probe(&mute.local_addr().unwrap().to_string(), &["--json"]));
     assert!(said.contains("does not answer: is `receive --reflect` running there"), "{said}");
+}
+
+#[test]
+fn a_transfer_that_nobody_takes_ends_with_a_sentence() {
+    let address = closed();
+    let said = complaint(&probe(&address, &["--method", "tcpprobe"]));
+    let refused = "refuses: nothing there takes a transfer (start `receive --listen";
+    assert_eq!(said, format!("probe: {address} {refused} {address}` there)"));
+    let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = mute.local_addr().unwrap().to_string();
+    let said = complaint(&probe(&address, &["--method", "tcpprobe", "--json"]));
+    assert!(said.contains("does not answer: is `receive` running there"), "{said}");
+}
+
+#[test]
+fn all_says_why_the_first_method_failed_if_none_works() {
+    let address = closed();
+    let output = probe(&address, &["--method", "all"]);
+    let said = complaint(&output);
+    assert!(said.contains("refuses: no program has that UDP port"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("tcpprobe: "), "{output:?}");
 }
 
 #[test]

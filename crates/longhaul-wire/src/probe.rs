@@ -32,7 +32,8 @@ const COALESCED: u8 = 0x01;
 /// What a prober says in a packet, and hears again in the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// Drawn at random by the prober for one measurement: who has not seen its probes cannot answer them.
+    /// Drawn at random by the prober for one measurement: who has not seen its probes cannot answer them. The first
+    /// half may number packets instead ([`quoted_nonce`](Self::quoted_nonce)).
     pub nonce: u64,
     /// Which of the prober's trains the packet belongs to.
     pub train: u32,
@@ -73,12 +74,21 @@ impl Probe {
         Self::parse_quoted(datagram)
     }
 
-    /// Reads as much of a probe as an ICMP message may quote of it.
+    /// Reads a probe of which an ICMP message quotes at least [`PROBE_LEN`] bytes.
     #[must_use]
     pub fn parse_quoted(quote: &[u8]) -> Option<Self> {
         let header: &[u8; PROBE_LEN] = quote.first_chunk()?;
         let (kind, rest) = header.split_first()?;
         (*kind == PROBE).then(|| Self::parse_fields(rest)).flatten()
+    }
+
+    /// The first four bytes of the nonce, for which eight bytes of the probe are enough. A router need not quote even
+    /// those: RFC 792 asks for eight bytes behind the IP header, which are the header of UDP, while RFC 1812, section
+    /// 4.3.2.3, and RFC 4443, section 2.4, ask for as much as fits.
+    #[must_use]
+    pub fn quoted_nonce(quote: &[u8]) -> Option<u32> {
+        let &[kind, _, _, _, a, b, c, d] = quote.first_chunk::<8>()?;
+        (kind == PROBE).then(|| u32::from_be_bytes([a, b, c, d]))
     }
 
     /// The fields after the first byte.
@@ -178,6 +188,17 @@ mod tests {
         assert_eq!(Probe::parse(&datagram[..ANSWER_LEN - 1]), None);
         assert_eq!(Probe::parse_quoted(&datagram[..PROBE_LEN]), Some(PROBED));
         assert_eq!(Probe::parse_quoted(&datagram[..PROBE_LEN - 1]), None);
+    }
+
+    #[test]
+    fn eight_bytes_are_enough_for_half_of_the_nonce() {
+        let mut datagram = [0; ANSWER_LEN];
+        Probe { nonce: 0x0102_0304_a5a6_a7a8, ..PROBED }.emit(&mut datagram).unwrap();
+        assert_eq!(Probe::quoted_nonce(&datagram), Some(0x0102_0304));
+        assert_eq!(Probe::quoted_nonce(&datagram[..8]), Some(0x0102_0304));
+        assert_eq!(Probe::quoted_nonce(&datagram[..7]), None);
+        let answer = Answer { probe: PROBED, ..Answer::default() }.to_bytes();
+        assert_eq!(Probe::quoted_nonce(&answer), None);
     }
 
     /// The one is never taken for the other, and neither for a segment: nobody answers an answer.

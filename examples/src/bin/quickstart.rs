@@ -35,7 +35,7 @@ struct Args {
         value_parser = link::parse)]
     link: link::Choice,
     /// The controllers to compare, by name or composition; `list` prints what there is [default: cubic and
-    /// hybla-start+hybla; without a link, cubic]
+    /// hybla; without a link, cubic]
     #[arg(short = 'C', long, value_name = "SPEC,SPEC", value_parser = choices::parse)]
     congestion: Vec<Choices>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ struct Args {
 
 /// What is compared on a link of which nobody else has a share: the Internet's default, and the one that was best on the
 /// default link.
-const COMPARED: &str = "cubic,hybla-start+hybla";
+const COMPARED: &str = "cubic,hybla";
 
 #[tokio::main]
 async fn main() -> ExitCode {

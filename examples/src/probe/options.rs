@@ -4,27 +4,48 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
+use longhaul::cc::estimate::active::path_chirp::{PathChirp, PathChirpConfig};
 use longhaul::cc::estimate::active::pathload::{Pathload, PathloadConfig};
 use longhaul::cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
 use longhaul::cc::estimate::active::{CapProbeMethod, CapProbeOptions, Method};
 use longhaul::units::{Bytes, Span};
 
-/// Measures a path to `receive --reflect`: capacity, available bandwidth, round trip, buffer and loss.
+/// What `--help` ends with.
+const MORE: &str = "\
+tcpprobe needs a plain `receive` there, the other methods one with --reflect; `all` makes do with what there is. tcpprobe
+sends a file that it breaks off: the receiver keeps nothing of it, and says that it was interrupted.
+
+--json: \"address\"; \"largest_packet\" in bytes (null if tcpprobe was the only method); what all packets together say of
+the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bps\" (\"low\", \"value\", \"high\"),
+\"delivery_bps\" and \"arrival_times\" (tcpprobe's: what it delivered, and whether the peer told when), \"converged\",
+\"converged_after_s\", \"seconds\", \"confidence\" (0 to 1), and what its own packets say of the path; \"hops\" with
+--hops: \"queue_at\" (the TTL, null if nowhere), \"loaded\", \"hops\", each with \"ttl\", \"address\", \"sent\",
+\"answered\", \"base_rtt_us\", \"queueing_us\". The path is \"base_rtt_us\", \"queueing_us\", \"buffer_delay_us\",
+\"buffer_bytes\", \"random_loss\" (0 to 1), \"lost\", \"packets\", \"bytes\". null is unknown.
+
+The exit code is 0 if a method found a rate or --hops a hop.";
+
+/// Measures a path to `receive`: capacity, available bandwidth, round trip, buffer and loss.
 ///
-/// Rates count IP packets. Progress goes to standard error.
+/// Rates count IP packets. Progress goes to standard error. A method has converged if its own criterion is met and its
+/// confidence is a half or more.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "probe", version)]
+#[command(name = "probe", version, after_help = MORE)]
 pub struct Options {
-    /// The reflector: HOST:PORT
+    /// The receiver: HOST:PORT
     #[arg(value_name = "ADDR")]
     pub address: String,
     /// How to measure
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::CapProbe)]
     pub method: Choice,
+    /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after the
+    /// other methods, while something else loads the path (Linux)
+    #[arg(long)]
+    pub hops: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Seconds that a method may take; what it knows by then is reported
+    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub time: u32,
 }
@@ -41,12 +62,20 @@ pub enum Choice {
     /// Available bandwidth, from rates at which delay begins to grow
     #[value(name = "pathload")]
     Pathload,
+    /// Available bandwidth, from trains whose rate rises
+    #[value(name = "pathchirp")]
+    PathChirp,
+    /// Capacity, from pairs of segments of a transfer of a few seconds
+    #[value(name = "tcpprobe")]
+    TcpProbe,
     /// One after the other
     All,
 }
 
 impl Choice {
-    fn includes(self, one: Self) -> bool {
+    /// Whether `one` is to be done.
+    #[must_use]
+    pub fn includes(self, one: Self) -> bool {
         self == one || self == Self::All
     }
 }
@@ -69,7 +98,7 @@ impl Options {
         Span::from_secs(self.time.into())
     }
 
-    /// The methods, with packets of `largest` bytes (IP) at most.
+    /// The methods that need a reflector, with packets of `largest` bytes (IP) at most.
     ///
     /// # Errors
     /// If a method cannot work with such packets.
@@ -83,6 +112,9 @@ impl Options {
         }
         if self.method.includes(Choice::Pathload) {
             methods.push(Box::new(Pathload::new(pathload(largest))?));
+        }
+        if self.method.includes(Choice::PathChirp) {
+            methods.push(Box::new(PathChirp::new(path_chirp(largest))?));
         }
         Ok(methods)
     }
@@ -117,6 +149,11 @@ fn pathload(largest: u32) -> PathloadConfig {
     PathloadConfig { smallest: usual.smallest.min(bytes), largest: usual.largest.min(bytes), ..usual }
 }
 
+fn path_chirp(largest: u32) -> PathChirpConfig {
+    let usual = PathChirpConfig::default();
+    PathChirpConfig { size: usual.size.min(Bytes(largest.into())), ..usual }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,10 +161,10 @@ mod tests {
     #[test]
     fn every_method_takes_every_size_of_the_ladder() {
         for largest in [1500, 1280, 576, 128] {
-            let options = Options { address: String::new(), method: Choice::All, json: false, time: 1 };
+            let options = Options { address: String::new(), method: Choice::All, hops: false, json: false, time: 1 };
             let methods = options.methods(largest).unwrap();
             let names: Vec<_> = methods.iter().map(|method| method.name()).collect();
-            assert_eq!(names, ["capprobe", "pathrate", "pathload"]);
+            assert_eq!(names, ["capprobe", "pathrate", "pathload", "pathchirp"]);
         }
         assert_eq!(cap_probe(1500), CapProbeOptions::default());
         assert_eq!(cap_probe(576).sizes, (448, 576));

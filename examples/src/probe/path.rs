@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 
-use longhaul::cc::estimate::buffer;
-use longhaul::units::{Bytes, Rate, Span};
+use longhaul::cc::estimate::buffer::{self, BufferDelay};
+use longhaul::cc::{Ack, RttSample};
+use longhaul::units::{Bytes, Rate, Span, Time};
+use serde::Serialize;
 
 /// Packets kept: minutes of most methods.
 const KEPT: usize = 1 << 18;
-/// Fewer losses at a full queue do not show where it ends.
-const LEAST_LOSSES: usize = 3;
+/// Steps in which the longest queue is looked at.
+const STEPS: u64 = 100;
 /// A loss rate of a thousandth needs so many packets.
 const LEAST_PACKETS: u64 = 1000;
 /// Under this delay nothing queues: it is what clocks and schedulers do.
@@ -23,13 +25,6 @@ pub struct Path {
     packets: u64,
     bytes: u64,
     lost: u64,
-}
-
-/// Losses, by what the queue was like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Losses {
-    full: usize,
-    by_chance: usize,
 }
 
 impl Path {
@@ -77,11 +72,27 @@ impl Path {
         self.fates.iter().flatten().map(|rtt| *rtt - base).max()
     }
 
-    /// The delay of a full buffer. Known only if packets were lost when the queue was at its longest.
+    /// The delay of a full buffer. Known only if round trips before losses have a peak above the least one
+    /// ([`BufferDelay`]).
     #[must_use]
     pub fn buffer_delay(&self) -> Option<Span> {
         let most = self.most_queueing().filter(|most| *most > NOISE)?;
-        (self.losses(most).full >= LEAST_LOSSES).then_some(most)
+        let mut buffer = BufferDelay::new(most / STEPS);
+        let sample = |rtt| {
+            let mut ack = Ack::new(Time::ZERO);
+            ack.rtt = Some(RttSample { rtt, sent_at: Time::ZERO });
+            ack
+        };
+        // Where the queue never empties, the most frequent round trip is not that of an empty one: it is made so.
+        let idle = sample(self.base?);
+        (0..self.fates.len()).for_each(|_| buffer.on_ack(&idle));
+        for fate in &self.fates {
+            match fate {
+                Some(rtt) => buffer.on_ack(&sample(*rtt)),
+                None => buffer.on_loss(),
+            }
+        }
+        buffer.delay().filter(|delay| *delay > NOISE)
     }
 
     /// The buffer in bytes, if its delay and the capacity are known.
@@ -90,28 +101,93 @@ impl Path {
         Some(buffer::bytes(self.buffer_delay()?, capacity?))
     }
 
-    /// The part of all packets that was lost by chance: with the queue at less than half of its longest (Gerla et al.,
-    /// PFLDnet 2006, section 3.1, tells losses apart by the same delay). Known only from many packets.
+    /// The part of all packets that was lost by chance: with the queue at less than half of a full buffer, or of the
+    /// longest seen where that is unknown (Gerla et al., PFLDnet 2006, section 3.1, tells losses apart by the same delay).
+    /// Known only from many packets.
     #[must_use]
     pub fn random_loss(&self) -> Option<f64> {
-        let most = self.most_queueing()?;
-        (self.packets >= LEAST_PACKETS).then(|| self.losses(most).by_chance as f64 / self.fates.len().max(1) as f64)
+        let full = self.buffer_delay().or_else(|| self.most_queueing())?;
+        let all = self.fates.len().max(1) as f64;
+        (self.packets >= LEAST_PACKETS).then(|| self.lost_by_chance(full) as f64 / all)
     }
 
-    /// Each loss by the round trip of the last packet before it that was not lost.
-    fn losses(&self, most: Span) -> Losses {
+    /// Each loss is told apart by the round trip of the last packet before it that was not lost.
+    fn lost_by_chance(&self, full: Span) -> usize {
         let base = self.base.unwrap_or(Span::ZERO);
         let mut waited = Span::ZERO;
-        let mut losses = Losses::default();
+        let mut by_chance = 0;
         for fate in &self.fates {
             match fate {
                 Some(rtt) => waited = *rtt - base,
-                None if most > NOISE && waited * 2 >= most => losses.full += 1,
-                None => losses.by_chance += 1,
+                None => by_chance += usize::from(full <= NOISE || waited * 2 < full),
             }
         }
-        losses
+        by_chance
     }
+
+    /// All of it, with the buffer's bytes at `capacity`.
+    #[must_use]
+    pub fn facts(&self, capacity: Option<Rate>) -> Facts {
+        Facts {
+            base_rtt_us: self.base_rtt().map(micros),
+            queueing_us: self.most_queueing().map(micros),
+            buffer_delay_us: self.buffer_delay().map(micros),
+            buffer_bytes: self.buffer_bytes(capacity).map(|bytes| bytes.0),
+            random_loss: self.random_loss(),
+            lost: self.lost,
+            packets: self.packets,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// What is said of a path; of what is not known, `None`: `null` in JSON, "unknown" in text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    /// The least round trip.
+    pub base_rtt_us: Option<f64>,
+    /// The longest that a packet waited in queues.
+    pub queueing_us: Option<f64>,
+    /// The delay of a full buffer.
+    pub buffer_delay_us: Option<f64>,
+    /// Its bytes, at the capacity found.
+    pub buffer_bytes: Option<u64>,
+    /// The part of the packets that was lost by chance.
+    pub random_loss: Option<f64>,
+    /// Packets without an answer, or held lost.
+    pub lost: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes of IP packets sent.
+    pub bytes: u64,
+}
+
+impl Facts {
+    /// Both together; where only one can be right, these.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let of_both = |pick: fn(f64, f64) -> f64, a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => Some(pick(a, b)),
+            (a, b) => a.or(b),
+        };
+        let buffer = if self.buffer_delay_us.is_some() { self } else { other };
+        Self {
+            base_rtt_us: of_both(f64::min, self.base_rtt_us, other.base_rtt_us),
+            queueing_us: of_both(f64::max, self.queueing_us, other.queueing_us),
+            buffer_delay_us: buffer.buffer_delay_us,
+            buffer_bytes: buffer.buffer_bytes,
+            random_loss: self.random_loss.or(other.random_loss),
+            lost: self.lost + other.lost,
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// A time in microseconds, as reports have it.
+#[must_use]
+pub fn micros(span: Span) -> f64 {
+    span.as_nanos() as f64 / 1e3
 }
 
 #[cfg(test)]
@@ -139,11 +215,36 @@ mod tests {
         assert_eq!((path.lost(), path.spent()), (100, (1700, 2_550_000)));
     }
 
+    /// As a transfer makes it: between 20 and 40 ms are queued all the time.
+    #[test]
+    fn a_queue_that_never_empties_shows_all_of_its_buffer() {
+        let busy = || (60..=80).chain([65; 20]).chain([80]).map(Some).chain([None]);
+        let path = path([Some(40)].into_iter().chain((0..50).flat_map(|_| busy())));
+        assert_eq!(path.buffer_delay(), Some(Span::from_millis(40)));
+    }
+
     #[test]
     fn losses_without_a_queue_are_by_chance_and_show_no_buffer() {
         let path = path((0..2000).map(|i| (i % 100 != 99).then_some(40 + u64::from(i % 100 == 10) * 20)));
         assert_eq!(path.random_loss(), Some(0.01));
         assert_eq!(path.buffer_delay(), None);
+    }
+
+    #[test]
+    fn of_a_transfer_and_of_probes_each_says_what_it_knows_best() {
+        let of = |base, buffer: Option<f64>, loss, packets| Facts {
+            base_rtt_us: base,
+            buffer_delay_us: buffer,
+            buffer_bytes: buffer.map(|us| us as u64),
+            random_loss: loss,
+            packets,
+            ..Facts::default()
+        };
+        let transfer = of(Some(41.0), Some(15.0), None, 5);
+        let probes = of(Some(40.0), Some(3.0), Some(0.1), 7);
+        assert_eq!(transfer.and(&probes), of(Some(40.0), Some(15.0), Some(0.1), 12));
+        assert_eq!(transfer.and(&Facts::default()), transfer);
+        assert_eq!(Facts::default().and(&probes), probes);
     }
 
     #[test]

@@ -1,43 +1,28 @@
 //! Drives a method: its trains go out, and reports of them come back to it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::Result;
-use longhaul::cc::estimate::active::{Arrived, Estimate, Method, Next, Train, TrainReport};
+use longhaul::cc::estimate::active::{Arrived, Method, Next, Train, TrainReport, missing_from};
 use longhaul::units::{Bytes, Span, Time};
 use longhaul_wire::probe::Answer;
 
 use super::path::Path;
 use super::reach::Reached;
-use super::report::progress;
+use super::report::{Outcome, Watch};
 use super::socket::{Event, Sent, Socket};
 
-/// A train is waited for at least so long after its last packet ...
+/// A train that nobody answers is waited for at least so long after its last packet ...
 const PATIENCE: Span = Span::from_secs(1);
 /// ... and for so many round trips.
 const ROUND_TRIPS: u64 = 4;
-/// How often progress is shown.
-const SHOWN: Span = Span::from_secs(1);
 /// A method that wants to be polled at once is polled after this.
 const BREATH: Span = Span::from_micros(100);
+/// Where packets leave apart, sizes begin anew after so many: else the rate of a stream of 100 small packets would grow by a
+/// half from its first to its last, and a queue build up whose beginning says nothing of the mean.
+const STEPS: usize = 8;
 /// Where the reflector's clock is made to begin: room on both sides.
 const ORIGIN: u64 = 1 << 62;
-
-/// What a method found, and what it took.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The method.
-    pub method: &'static str,
-    /// What it knows.
-    pub estimate: Estimate,
-    /// How long it ran.
-    pub took: Duration,
-    /// Packets sent.
-    pub packets: u64,
-    /// Bytes of IP packets sent.
-    pub bytes: u64,
-}
 
 /// A train whose answers are waited for.
 #[derive(Debug)]
@@ -46,7 +31,18 @@ struct Pending {
     id: u32,
     sent: Vec<Sent>,
     arrived: Vec<Option<Arrived>>,
-    until: Time,
+    /// When its last packet left.
+    last: Time,
+    /// When its latest answer came, and the longest round trip of all.
+    answers: Option<(Time, Span)>,
+    patience: Span,
+}
+
+impl Pending {
+    /// When it is given up.
+    fn until(&self) -> Time {
+        missing_from(self.last, self.answers, self.patience)
+    }
 }
 
 /// A path that is measured, by one method after the other.
@@ -54,7 +50,10 @@ struct Pending {
 pub struct Prober {
     socket: Socket,
     largest: u32,
+    /// What all methods' packets say.
     path: Path,
+    /// What those of the present one say.
+    own: Path,
     /// By the numbers that answers carry.
     pending: BTreeMap<u32, Pending>,
     /// The reflector's first reading.
@@ -68,7 +67,7 @@ impl Prober {
         let mut path = Path::default();
         path.on_sent(reached.largest);
         path.on_fate(Some(reached.rtt));
-        Self { socket, largest: reached.largest, path, pending: BTreeMap::new(), epoch: None }
+        Self { socket, largest: reached.largest, path, own: Path::default(), pending: BTreeMap::new(), epoch: None }
     }
 
     /// What all methods' packets together say.
@@ -82,51 +81,45 @@ impl Prober {
     /// # Errors
     /// If the reflector goes away, or the system takes no more packets.
     pub fn measure(&mut self, method: &mut dyn Method, limit: Span) -> Result<Outcome> {
-        let (began, before) = (self.socket.now(), self.path.spent());
+        let began = self.socket.now();
         let ends = began + limit;
-        let mut show_at = began + SHOWN;
-        self.pending.clear();
+        let mut watch = Watch::new(method.name());
+        (self.own, self.pending) = (Path::default(), BTreeMap::new());
         loop {
             self.expire(method);
             let now = self.socket.now();
-            if now >= show_at {
-                show_at = now + SHOWN;
-                eprintln!("{}", progress(&self.outcome(method, began, before)));
-            }
+            let show_at = began + watch.follow(now.since(began), &method.estimate(), self.own.spent().0);
             match method.poll(now) {
                 _ if now >= ends => break,
                 Next::Send(train) => self.send(&train)?,
                 Next::Wait(until) => {
-                    let until = self.pending.values().map(|train| train.until).fold(until.min(ends), Time::min);
+                    let until = self.pending.values().map(Pending::until).fold(until.min(ends), Time::min);
                     self.wait(until.max(now + BREATH).min(show_at), method)?;
                 }
                 Next::Done => break,
             }
         }
-        Ok(self.outcome(method, began, before))
-    }
-
-    fn outcome(&self, method: &dyn Method, began: Time, before: (u64, u64)) -> Outcome {
-        let (packets, bytes) = self.path.spent();
-        Outcome {
-            method: method.name(),
-            estimate: method.estimate(),
-            took: Duration::from_nanos(self.socket.now().since(began).as_nanos()),
-            packets: packets - before.0,
-            bytes: bytes - before.1,
-        }
+        let (estimate, took) = (method.estimate(), self.socket.now().since(began));
+        watch.follow(took, &estimate, self.own.spent().0);
+        let path = self.own.facts(estimate.capacity.map(|range| range.value));
+        Ok(Outcome { converged_after: watch.converged_after(), ..Outcome::new(method.name(), estimate, took, path) })
     }
 
     fn send(&mut self, train: &Train) -> Result<()> {
         let wanted: Vec<_> = train.packets.iter().map(|planned| planned.size).collect();
-        let sizes = ascending(&wanted, self.socket.smallest(), self.largest);
+        let apart = train.packets.get(1).is_some_and(|second| !second.at.is_zero());
+        let sizes: Vec<_> = wanted
+            .chunks(if apart { STEPS } else { wanted.len().max(1) })
+            .flat_map(|wanted| ascending(wanted, self.socket.smallest(), self.largest))
+            .collect();
         let (number, sent) = self.socket.send(&train.packets, &sizes)?;
         for packet in &sent {
             self.path.on_sent(packet.size);
+            self.own.on_sent(packet.size);
         }
         let patience = PATIENCE.max(self.path.base_rtt().unwrap_or(Span::ZERO) * ROUND_TRIPS);
-        let until = self.socket.now() + patience;
-        self.pending.insert(number, Pending { id: train.id, arrived: vec![None; sent.len()], sent, until });
+        let (last, arrived) = (self.socket.now(), vec![None; sent.len()]);
+        self.pending.insert(number, Pending { id: train.id, arrived, sent, last, answers: None, patience });
         Ok(())
     }
 
@@ -137,7 +130,7 @@ impl Prober {
             match event {
                 Event::Answer(answer, at) => self.take(&answer, at, method),
                 Event::Refused => anyhow::bail!("the reflector has gone away"),
-                Event::Segment => {}
+                Event::Segment | Event::Returned(..) => {}
             }
             next = self.socket.receive(Time::ZERO)?;
         }
@@ -155,10 +148,12 @@ impl Prober {
             return;
         }
         let epoch = *self.epoch.get_or_insert(answer.arrived);
+        let rtt = at.since(sent.at);
+        train.answers = Some(train.answers.map_or((at, rtt), |(latest, longest)| (latest.max(at), longest.max(rtt))));
         *place = Some(Arrived {
             sent_at: sent.at,
             arrived_at: Time::from_nanos(ORIGIN.wrapping_add(answer.arrived.wrapping_sub(epoch))),
-            rtt: at.since(sent.at),
+            rtt,
             size: Bytes(sent.size.into()),
             coalesced: answer.coalesced,
         });
@@ -170,7 +165,7 @@ impl Prober {
     /// Gives up trains that were waited for long enough.
     fn expire(&mut self, method: &mut dyn Method) {
         let now = self.socket.now();
-        let over: Vec<_> = self.pending.iter().filter(|(_, train)| train.until <= now).map(|(n, _)| *n).collect();
+        let over: Vec<_> = self.pending.iter().filter(|(_, train)| train.until() <= now).map(|(n, _)| *n).collect();
         for number in over {
             self.report(number, method);
         }
@@ -179,7 +174,9 @@ impl Prober {
     fn report(&mut self, number: u32, method: &mut dyn Method) {
         let Some(train) = self.pending.remove(&number) else { return };
         for packet in &train.arrived {
-            self.path.on_fate(packet.map(|packet| packet.rtt));
+            let rtt = packet.map(|packet| packet.rtt);
+            self.path.on_fate(rtt);
+            self.own.on_fate(rtt);
         }
         method.on_report(self.socket.now(), &TrainReport { id: train.id, packets: train.arrived });
     }

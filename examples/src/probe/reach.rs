@@ -73,7 +73,7 @@ fn try_size(socket: &mut Socket, address: SocketAddr, size: u32, patience: Span)
                 Event::Answer(answer, at) if u32::from(answer.received) == socket.payload(size) => {
                     return Ok(Some(Span::from_nanos(at.as_nanos().saturating_sub(answer.probe.sent))));
                 }
-                Event::Answer(..) | Event::Segment => {}
+                Event::Answer(..) | Event::Segment | Event::Returned(..) => {}
                 Event::Refused => bail!(
                     "{address} refuses: no program has that UDP port (start `receive --reflect --listen {address}` there)"
                 ),

@@ -1,8 +1,9 @@
-//! Probe packets out at precise times, answers in from a thread that stamps them.
+//! Probe packets out at precise times, answers in from a thread of their own.
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use longhaul::cc::estimate::active::Planned;
 use longhaul::units::{Span, Time};
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 
-use crate::report::Stopwatch;
+use super::answers::{Clock, Ear, Io};
 
 /// A sleep may last longer by this much: the rest is spent awake.
 const AWAKE: Span = Span::from_micros(200);
@@ -19,10 +20,12 @@ const AWAKE: Span = Span::from_micros(200);
 const BUFFER: usize = 4 << 20;
 /// Answers that may wait here; a flood of them blocks the thread, and the kernel drops the rest.
 const WAITING: usize = 1 << 16;
-/// The largest that one call receives.
+/// The largest UDP payload.
 const LARGEST: usize = 1 << 16;
 /// What is between a UDP payload and its IP packet.
 const UDP_HEADER: u32 = 8;
+/// A send that only told of earlier packets is repeated so often.
+const REPEATS: u32 = 8;
 
 /// What arrived, and when.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,19 @@ pub enum Event {
     Refused,
     /// A TCP segment: longhaul is there.
     Segment,
+    /// A router or the host could not pass a packet on, or has nobody to give it to (ICMP).
+    Returned(Returned, Time),
+}
+
+/// A packet that came back, or what is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// Who returned it.
+    pub from: Option<IpAddr>,
+    /// Whether it had arrived.
+    pub arrived: bool,
+    /// The first half of its nonce, if so much of it is quoted.
+    pub nonce: Option<u32>,
 }
 
 /// A packet that left.
@@ -48,7 +64,10 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct Socket {
     io: UdpSocket,
-    clock: Stopwatch,
+    /// The same, with more to be said.
+    #[cfg(target_os = "linux")]
+    extended: Arc<Io>,
+    clock: Clock,
     nonce: u64,
     headers: u32,
     events: Receiver<Event>,
@@ -70,22 +89,36 @@ impl Socket {
         };
         let io = UdpSocket::bind(any).and_then(|io| io.connect(peer).map(|()| io));
         let io = io.with_context(|| format!("cannot send to {peer}"))?;
-        configure(&io)?;
+        // With a smaller one, answers get lost if they come in bursts.
+        let _ = socket2::SockRef::from(&io).set_recv_buffer_size(BUFFER);
+        let extended = Arc::new(extended(&io)?);
         let mut nonce = [0; 8];
         getrandom::fill(&mut nonce).context("no random number")?;
-        let clock = Stopwatch::start();
+        let (nonce, clock) = (u64::from_ne_bytes(nonce), Clock::start());
         let (sender, events) = mpsc::sync_channel(WAITING);
-        let (receiver, nonce) = (io.try_clone()?, u64::from_ne_bytes(nonce));
+        let ear = Ear { nonce: nonce_end(nonce), clock, events: sender };
+        let receiver = Arc::clone(&extended);
         // It lives as long as the program: a blocking receive cannot be told to end.
-        thread::Builder::new().name("answers".to_owned()).spawn(move || listen(&receiver, clock, nonce, &sender))?;
+        thread::Builder::new().name("answers".to_owned()).spawn(move || ear.listen(&receiver))?;
         let headers = UDP_HEADER + if peer.is_ipv4() { 20 } else { 40 };
-        Ok(Self { io, clock, nonce, headers, events, next_train: 0, buffer: vec![0; LARGEST], refused: false })
+        Ok(Self {
+            io,
+            #[cfg(target_os = "linux")]
+            extended,
+            clock,
+            nonce,
+            headers,
+            events,
+            next_train: 0,
+            buffer: vec![0; LARGEST],
+            refused: false,
+        })
     }
 
     /// The time since the socket was made.
     #[must_use]
     pub fn now(&self) -> Time {
-        now(self.clock)
+        self.clock.now()
     }
 
     /// Bytes of the smallest IP packet that is answered.
@@ -139,15 +172,45 @@ impl Socket {
         self.put(STRAY.len())
     }
 
+    /// Has routers and the host say what becomes of packets ([`Event::Returned`]).
+    ///
+    /// # Errors
+    /// A sentence, where the system cannot do that.
+    pub fn hear_routers(&self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        return self.extended.report_path_errors().context("the system does not pass on what routers say");
+        #[cfg(not(target_os = "linux"))]
+        anyhow::bail!("hops can be told apart on Linux only: elsewhere a program does not hear what routers say");
+    }
+
+    /// Sends a packet of `size` bytes that may pass `ttl` links. In its nonce is `number`, which comes back with whoever
+    /// stops it; when it left.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send).
+    pub fn send_as_far(&mut self, ttl: u8, number: u32, size: u32) -> io::Result<Time> {
+        #[cfg(target_os = "linux")]
+        self.extended.set_ttl(ttl)?;
+        let at = self.now();
+        let nonce = u64::from(number) << 32 | u64::from(nonce_end(self.nonce));
+        self.send_one(Probe { nonce, train: 0, index: ttl.into(), sent: at.as_nanos() }, size)?;
+        Ok(at)
+    }
+
+    /// Sends the beginning of the buffer. Where routers are listened to, what they say of earlier packets makes a send fail
+    /// that did nothing.
     fn put(&mut self, len: usize) -> io::Result<()> {
-        match self.io.send(self.buffer.get(..len).unwrap_or_default()) {
-            Ok(_) => Ok(()),
-            Err(error) if is_a_loss(&error) => {
-                self.refused |= error.kind() == ErrorKind::ConnectionRefused;
-                Ok(())
+        let datagram = self.buffer.get(..len).unwrap_or_default();
+        for _ in 0..REPEATS {
+            match self.io.send(datagram) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => self.refused = true,
+                Err(error) if error.kind() == ErrorKind::HostUnreachable => {}
+                Err(error) if is_a_loss(&error) => return Ok(()),
+                Err(error) => return Err(error),
             }
-            Err(error) => Err(error),
         }
+        Ok(())
     }
 
     /// Sleeps until shortly before `due`, and spends the rest awake; the time then.
@@ -182,55 +245,29 @@ impl Socket {
     }
 }
 
-/// The kernel's buffers, and no fragments where the system lets them be forbidden: they would hide what the path drops.
-fn configure(io: &UdpSocket) -> Result<()> {
+/// The half of the nonce that is the same in all packets of a socket: who has not seen one cannot answer.
+fn nonce_end(nonce: u64) -> u32 {
+    nonce as u32
+}
+
+/// No fragments, where the system lets them be forbidden: they would hide what the path drops. And answers one by one,
+/// each with its own time.
+fn extended(io: &UdpSocket) -> io::Result<Io> {
     #[cfg(target_os = "linux")]
     {
-        longhaul_sys::linux::UdpSocket::new(io.try_clone()?)?;
+        let extended = Io::new(io.try_clone()?)?;
+        // A system that does not merge need not be told.
+        let _ = extended.refuse_merged();
+        // Sends wait for room in the kernel.
         io.set_nonblocking(false)?;
+        Ok(extended)
     }
-    // With a smaller one, answers get lost if they come in bursts.
-    let _ = socket2::SockRef::from(io).set_recv_buffer_size(BUFFER);
-    Ok(())
-}
-
-/// Receives until nobody wants the events any more.
-fn listen(io: &UdpSocket, clock: Stopwatch, nonce: u64, events: &SyncSender<Event>) {
-    let mut buffer = vec![0; LARGEST];
-    loop {
-        let received = io.recv(&mut buffer);
-        let at = now(clock);
-        let datagrams = match received {
-            Ok(len) => buffer.get(..len).unwrap_or_default(),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                if events.send(Event::Refused).is_err() {
-                    return;
-                }
-                continue;
-            }
-            Err(error) if is_a_loss(&error) || error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        };
-        // Receive offload may have merged answers, all of which have the same length.
-        for datagram in datagrams.chunks(ANSWER_LEN) {
-            if read(datagram, nonce, at).is_some_and(|event| events.send(event).is_err()) {
-                return;
-            }
-        }
-    }
-}
-
-/// What a datagram from the reflector says; nothing if it is an answer to somebody else's probe.
-fn read(datagram: &[u8], nonce: u64, at: Time) -> Option<Event> {
-    if let Some(answer) = Answer::parse(datagram) {
-        return (answer.probe.nonce == nonce).then_some(Event::Answer(answer, at));
-    }
-    // A segment begins with its data offset, 5 to 15, in four bits.
-    datagram.first().is_some_and(|first| first >> 4 >= 5).then_some(Event::Segment)
+    #[cfg(not(target_os = "linux"))]
+    io.try_clone()
 }
 
 /// Errors that mean the loss of one packet, now or before.
-fn is_a_loss(error: &io::Error) -> bool {
+pub(super) fn is_a_loss(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     {
         use longhaul_sys::linux::ErrorClass;
@@ -238,8 +275,4 @@ fn is_a_loss(error: &io::Error) -> bool {
     }
     #[cfg(not(target_os = "linux"))]
     matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset | ErrorKind::HostUnreachable)
-}
-
-fn now(clock: Stopwatch) -> Time {
-    Time::from_nanos(u64::try_from(clock.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }

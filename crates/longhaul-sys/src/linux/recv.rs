@@ -139,7 +139,7 @@ impl UdpSocket {
     pub fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.metas.clear();
         let buffers = batch.buffers.iter_mut().map(RecvBuffer::writable);
-        let received = recvmmsg(self.as_fd(), buffers, &mut batch.slots)?;
+        let received = recvmmsg(self.as_fd(), 0, buffers, &mut batch.slots)?;
         batch.metas.extend(batch.slots.iter().take(received).map(meta));
         Ok(received)
     }
@@ -199,7 +199,7 @@ fn note(meta: &mut Meta, control: &Message<'_>) {
 }
 
 /// A `struct timespec` of 64-bit or, on 32-bit systems, 32-bit numbers.
-fn timespec(data: &[u8]) -> Option<Duration> {
+pub(super) fn timespec(data: &[u8]) -> Option<Duration> {
     let (seconds, nanos) = match data.len() {
         16 => (i64::from_ne_bytes(array(data, 0)), i64::from_ne_bytes(array(data, 8))),
         8 => (i32::from_ne_bytes(array(data, 0)).into(), i32::from_ne_bytes(array(data, 4)).into()),

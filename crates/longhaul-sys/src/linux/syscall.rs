@@ -107,9 +107,10 @@ pub(super) fn sendmmsg(fd: BorrowedFd<'_>, messages: &[OutMessage<'_>]) -> io::R
 }
 
 /// `recvmmsg(2)`, never blocking, of as many messages as there are buffers and slots, [`MAX_BATCH`] at most; how many
-/// arrived, at least one.
+/// arrived, at least one. `flags` may ask for another queue than that of datagrams.
 pub(super) fn recvmmsg<'a>(
     fd: BorrowedFd<'_>,
+    flags: c_int,
     buffers: impl Iterator<Item = &'a mut [u8]>,
     slots: &mut [InMessage],
 ) -> io::Result<usize> {
@@ -129,10 +130,11 @@ pub(super) fn recvmmsg<'a>(
         header.msg_hdr.msg_iovlen = 1;
         count += 1;
     }
+    let flags = flags | libc::MSG_DONTWAIT;
     let received = retry(|| {
         // SAFETY: the first `count` headers point, with the right lengths, into distinct slots, iovecs and buffers, all
         // exclusively borrowed until after the call; all are initialised bytes, which any write leaves valid.
-        unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _, ptr::null_mut()) }
+        unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, flags as _, ptr::null_mut()) }
     })? as usize;
     for (slot, header) in slots.iter_mut().zip(&headers).take(received) {
         slot.len = header.msg_len as usize;

@@ -1,0 +1,210 @@
+//! What routers and hosts say of datagrams that a socket sent (ICMP), and how far datagrams may go.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
+
+use super::addr::{RawAddr, array};
+use super::recv::timespec;
+use super::socket::UdpSocket;
+use super::syscall::{InMessage, recvmmsg, set_option};
+
+/// Bytes kept of what is quoted: more than anybody needs to know a datagram again.
+const QUOTED: usize = 128;
+/// Where the reporter's address is: behind the kernel's `struct sock_extended_err`.
+const OFFENDER: usize = size_of::<libc::sock_extended_err>();
+/// Time exceeded in transit: type and code in ICMP (RFC 792) and ICMPv6 (RFC 4443, section 3.3).
+const EXPIRED: [(u8, u8); 2] = [(11, 0), (3, 0)];
+/// Port unreachable, likewise (RFC 792; RFC 4443, section 3.1).
+const NO_PORT: [(u8, u8); 2] = [(3, 3), (1, 4)];
+
+/// What went wrong with a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathErrorKind {
+    /// Its TTL or hop limit came to zero there.
+    Expired,
+    /// It arrived, and nobody has the port.
+    NoPort,
+    /// Anything else, by its type and code in ICMP or, over IPv6, in ICMPv6.
+    Other(u8, u8),
+}
+
+/// A report of a datagram that this socket had sent. Anybody who can guess the ports can forge one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathError {
+    /// What is reported.
+    pub kind: PathErrorKind,
+    /// Who reports it.
+    pub from: Option<IpAddr>,
+    /// Where the datagram was to go.
+    pub destination: Option<SocketAddr>,
+    /// What is quoted of the datagram's UDP payload: its beginning, up to 128 bytes, and possibly nothing.
+    pub quoted: Vec<u8>,
+    /// When the report arrived, like [`Meta::timestamp`](super::Meta::timestamp).
+    pub timestamp: Option<Duration>,
+}
+
+impl UdpSocket {
+    /// Keeps what is reported of this socket's datagrams for [`recv_path_error`](Self::recv_path_error). From then on
+    /// any report makes the next send or receive call fail, which then did nothing else: repeat it.
+    ///
+    /// # Errors
+    /// When the system does not know how to.
+    pub fn report_path_errors(&self) -> io::Result<()> {
+        // Of an IPv6 socket the IPv4 option governs mapped peers.
+        set_option(self.as_fd(), IPPROTO_IP, libc::IP_RECVERR, 1)?;
+        if self.v6 { set_option(self.as_fd(), IPPROTO_IPV6, libc::IPV6_RECVERR, 1) } else { Ok(()) }
+    }
+
+    /// How many routers datagrams may pass, and one more: their TTL or hop limit, 1 to 255.
+    ///
+    /// # Errors
+    /// `InvalidInput` for zero.
+    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
+        set_option(self.as_fd(), IPPROTO_IP, libc::IP_TTL, ttl.into())?;
+        if !self.v6 {
+            return Ok(());
+        }
+        set_option(self.as_fd(), IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, ttl.into())
+    }
+
+    /// Has datagrams arrive one by one, each with its own time of arrival.
+    ///
+    /// # Errors
+    /// None where [`features`](Self::features) has `gro`; else there is nothing to be switched off.
+    pub fn refuse_merged(&self) -> io::Result<()> {
+        set_option(self.as_fd(), SOL_UDP, libc::UDP_GRO, 0)
+    }
+
+    /// The next report, oldest first; `None` if there is none.
+    ///
+    /// # Errors
+    /// The system's, none of which a valid socket is known to give.
+    pub fn recv_path_error(&self) -> io::Result<Option<PathError>> {
+        let mut slots = [InMessage::default()];
+        let mut quoted = vec![0; QUOTED];
+        loop {
+            let buffers = std::iter::once(quoted.as_mut_slice());
+            match recvmmsg(self.as_fd(), libc::MSG_ERRQUEUE, buffers, &mut slots) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            let [slot] = &slots;
+            quoted.truncate(slot.len);
+            if let Some(report) = read(slot, &quoted) {
+                return Ok(Some(report));
+            }
+            // The system's own word, such as that a datagram is larger than the interface's MTU.
+            quoted.resize(QUOTED, 0);
+        }
+    }
+}
+
+fn read(message: &InMessage, quoted: &[u8]) -> Option<PathError> {
+    let mut timestamp = None;
+    let mut error = None;
+    for control in message.control.messages() {
+        match (control.level, control.kind) {
+            (SOL_SOCKET, libc::SCM_TIMESTAMPNS) => timestamp = timespec(control.data),
+            (IPPROTO_IP, libc::IP_RECVERR) | (IPPROTO_IPV6, libc::IPV6_RECVERR) => error = reported(control.data),
+            _ => {}
+        }
+    }
+    let (kind, from) = error?;
+    Some(PathError { kind, from, destination: message.name.decode(), quoted: quoted.to_vec(), timestamp })
+}
+
+/// A `struct sock_extended_err` (error number, then origin, type and code, a byte each) and the reporter's address;
+/// `None` if it came from no network.
+fn reported(data: &[u8]) -> Option<(PathErrorKind, Option<IpAddr>)> {
+    let [origin, kind, code, _] = array(data, 4);
+    let family = match origin {
+        libc::SO_EE_ORIGIN_ICMP => 0,
+        libc::SO_EE_ORIGIN_ICMP6 => 1,
+        _ => return None,
+    };
+    let kind = match (kind, code) {
+        what if EXPIRED.get(family) == Some(&what) => PathErrorKind::Expired,
+        what if NO_PORT.get(family) == Some(&what) => PathErrorKind::NoPort,
+        (kind, code) => PathErrorKind::Other(kind, code),
+    };
+    let offender = data.get(OFFENDER..).unwrap_or_default();
+    let mut address = RawAddr::default();
+    let mut len = 0;
+    for (room, byte) in address.storage().iter_mut().zip(offender) {
+        *room = *byte;
+        len += 1;
+    }
+    address.set_len(len);
+    Some((kind, address.decode().map(|address| address.ip())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(origin: u8, kind: u8, code: u8, from: &str) -> Vec<u8> {
+        let mut data = vec![0; OFFENDER];
+        data[4..7].copy_from_slice(&[origin, kind, code]);
+        let from = RawAddr::encode(SocketAddr::new(from.parse().unwrap(), 0), from.contains(':'));
+        data.extend(from.as_bytes());
+        data
+    }
+
+    #[test]
+    fn types_and_codes_are_those_of_the_family() {
+        let read = |origin, kind, code| reported(&report(origin, kind, code, "192.0.2.1")).unwrap().0;
+        assert_eq!(read(libc::SO_EE_ORIGIN_ICMP, 11, 0), PathErrorKind::Expired);
+        assert_eq!(read(libc::SO_EE_ORIGIN_ICMP, 3, 3), PathErrorKind::NoPort);
+        assert_eq!(read(libc::SO_EE_ORIGIN_ICMP, 11, 1), PathErrorKind::Other(11, 1), "of a fragment");
+        assert_eq!(read(libc::SO_EE_ORIGIN_ICMP6, 3, 0), PathErrorKind::Expired);
+        assert_eq!(read(libc::SO_EE_ORIGIN_ICMP6, 1, 4), PathErrorKind::NoPort);
+        assert_eq!(read(libc::SO_EE_ORIGIN_ICMP6, 11, 0), PathErrorKind::Other(11, 0));
+        assert_eq!(reported(&report(libc::SO_EE_ORIGIN_LOCAL, 11, 0, "192.0.2.1")), None);
+    }
+
+    #[test]
+    fn the_reporter_is_read_or_unknown() {
+        for from in ["192.0.2.1", "2001:db8::1"] {
+            let (_, read) = reported(&report(libc::SO_EE_ORIGIN_ICMP, 11, 0, from)).unwrap();
+            assert_eq!(read, Some(from.parse().unwrap()));
+        }
+        let nobody = &report(libc::SO_EE_ORIGIN_ICMP, 11, 0, "192.0.2.1")[..OFFENDER];
+        assert_eq!(reported(nobody), Some((PathErrorKind::Expired, None)));
+        assert_eq!(reported(&[]), None);
+    }
+
+    /// Loopback is a network with ICMP of its own.
+    #[test]
+    fn a_closed_port_is_reported_with_what_was_sent() {
+        for local in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(bound) = std::net::UdpSocket::bind(local) else {
+                eprintln!("skipped: no {local} here");
+                continue;
+            };
+            let closed = std::net::UdpSocket::bind(local).unwrap().local_addr().unwrap();
+            bound.connect(closed).unwrap();
+            let socket = UdpSocket::new(bound).unwrap();
+            socket.report_path_errors().unwrap();
+            socket.set_ttl(7).unwrap();
+            assert!(socket.set_ttl(0).is_err());
+            assert_eq!(socket.recv_path_error().unwrap(), None);
+            let payload = [5; 300];
+            socket.io.send(&payload).unwrap();
+            let report = (0..2000).find_map(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                socket.recv_path_error().unwrap()
+            });
+            let report = report.unwrap();
+            assert_eq!((report.kind, report.from), (PathErrorKind::NoPort, Some(closed.ip())));
+            assert_eq!(report.destination, Some(closed));
+            assert_eq!(report.quoted, [5; QUOTED]);
+            assert!(report.timestamp.is_some());
+            assert_eq!(socket.recv_path_error().unwrap(), None);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `probe --hops` over routers: network namespaces joined by veth pairs. Skipped, with a sentence, where they are not
+//! permitted.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "an error fails the test")]
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::process::{self, Child, Command, Output, Stdio};
+
+use longhaul_examples::files::TempDir;
+use longhaul_sys::linux::{Link, NetNs};
+use serde_json::Value;
+
+/// The far end's address.
+const SERVER: &str = "10.97.3.2:7000";
+
+/// `user` - `first` - `second` - `server`, a link between each two: three hops.
+struct Route {
+    nodes: [NetNs; 4],
+}
+
+/// Whether a program did what it was told; what it said is shown if not.
+fn done(program: &str, arguments: &str) -> bool {
+    let output = Command::new(program).args(arguments.split_whitespace()).output();
+    let why = match output {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("skipped: {program} {arguments}: {why}");
+    false
+}
+
+fn namespace() -> Option<NetNs> {
+    match NetNs::anonymous() {
+        Ok(namespace) => Some(namespace),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            eprintln!("skipped: network namespaces are not permitted here");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl Route {
+    fn new() -> Option<Self> {
+        let route = Self { nodes: [namespace()?, namespace()?, namespace()?, namespace()?] };
+        for (net, pair) in (1..).zip(route.nodes.windows(2)) {
+            route.join(net, &pair[0], &pair[1])?;
+        }
+        let router = || {
+            // A report for each packet, not one a second.
+            for (name, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0"), ("icmp_ratemask", "0")] {
+                std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
+            }
+        };
+        route.nodes[1].run(router).unwrap();
+        route.nodes[2].run(router).unwrap();
+        let ways = [(0, "default", 1, 2), (1, "10.97.3.0/24", 2, 2), (2, "10.97.1.0/24", 2, 1), (3, "default", 3, 1)];
+        let routed = ways.iter().all(|(node, to, net, host)| {
+            let command = format!("route add {to} via 10.97.{net}.{host}");
+            route.nodes[*node].run(|| done("ip", &command)).unwrap()
+        });
+        routed.then_some(route)
+    }
+
+    /// The near end is 10.97.NET.1, the far end 10.97.NET.2.
+    fn join(&self, net: u8, near: &NetNs, far: &NetNs) -> Option<()> {
+        let far_file = far.run(|| File::open("/proc/thread-self/ns/net")).unwrap().unwrap();
+        // `ip` takes a namespace by path.
+        let there = format!("/proc/{}/fd/{}", process::id(), far_file.as_raw_fd());
+        let add = format!("link add out{net} type veth peer name in{net} netns {there}");
+        near.run(|| done("ip", &add)).unwrap().then_some(())?;
+        for (node, name, host) in [(near, "out", 1), (far, "in", 2)] {
+            node.run(|| {
+                let link = Link::new(&format!("{name}{net}")).unwrap();
+                link.set_address(Ipv4Addr::new(10, 97, net, host), 24).unwrap();
+                link.set_up().unwrap();
+            })
+            .unwrap();
+        }
+        Some(())
+    }
+
+    fn probe(&self, options: &str) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_probe"));
+        command.arg(SERVER).args(options.split_whitespace());
+        self.nodes[0].run(|| command.output()).unwrap().unwrap()
+    }
+}
+
+/// A receiver at the far end. It ends when dropped.
+struct Receiver {
+    child: Child,
+    _out: TempDir,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Receiver {
+    fn start(route: &Route) -> Self {
+        let out = TempDir::create().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
+        command.args(["--reflect", "--listen", SERVER, "--out"]).arg(out.path());
+        command.env_remove("QLOGFILE").env_remove("QLOGDIR").stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = route.nodes[3].run(|| command.spawn()).unwrap().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut lines = stderr.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("listening on ")), "the receiver ended");
+        // Nobody reads what it says later: it must not be kept waiting for that.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, _out: out }
+    }
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn addresses(report: &Value) -> Vec<&str> {
+    report["hops"]["hops"].as_array().unwrap().iter().map(|hop| hop["address"].as_str().unwrap_or("silent")).collect()
+}
+
+fn queueing(report: &Value) -> Vec<f64> {
+    let hops = report["hops"]["hops"].as_array().unwrap();
+    hops.iter().map(|hop| hop["queueing_us"].as_f64().unwrap()).collect()
+}
+
+/// 8 Mb/s from the first router on, with a buffer of 40 ms. The transfer of tcpprobe fills it.
+#[test]
+fn the_hop_behind_the_bottleneck_is_named() {
+    let Some(route) = Route::new() else { return };
+    let slow = "qdisc add dev out2 root tbf rate 8mbit burst 3000 limit 40000";
+    if !route.nodes[1].run(|| done("tc", slow)).unwrap() {
+        return;
+    }
+    let _receiver = Receiver::start(&route);
+
+    // Without load nothing queues.
+    let idle = json(&route.probe("--hops --json --time 3"));
+    assert_eq!(addresses(&idle), ["10.97.1.2", "10.97.2.2", "10.97.3.2"]);
+    assert_eq!((&idle["hops"]["loaded"], &idle["hops"]["queue_at"]), (&Value::Bool(false), &Value::Null), "{idle}");
+
+    let report = json(&route.probe("--method tcpprobe --hops --json"));
+    assert_eq!(report["hops"]["queue_at"], 2, "{report}");
+    assert_eq!(report["hops"]["loaded"], true);
+    let queueing = queueing(&report);
+    assert!(queueing[0] < queueing[1] && queueing[1] > 2000.0, "{report}");
+    assert_eq!(report["methods"][0]["method"], "tcpprobe");
+    let capacity = report["methods"][0]["capacity_bps"]["value"].as_f64().unwrap();
+    assert!((4e6..16e6).contains(&capacity), "{report}");
+
+    let text = String::from_utf8(route.probe("--method tcpprobe --hops --time 4").stdout).unwrap();
+    assert!(text.contains("  packets queue on the way to hop 2 (10.97.2.2): "), "{text}");
+}
+
+/// The hops are found although nobody has the port.
+#[test]
+fn hops_need_no_reflector() {
+    let Some(route) = Route::new() else { return };
+    let output = route.probe("--hops --json --time 2");
+    let report = json(&output);
+    assert_eq!(addresses(&report), ["10.97.1.2", "10.97.2.2", "10.97.3.2"]);
+    assert!(report["methods"].as_array().unwrap().is_empty());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("probe: 10.97.3.2:7000 refuses: "), "{said}");
+}
