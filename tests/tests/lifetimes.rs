@@ -263,6 +263,7 @@ fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
     for (from, size) in [(0, 1_300), (0, 1_232), (2, 1_300), (2, 1_240)] {
         let mut link = delay(10);
         link.rate = Rate::from_bits_per_sec(5_000_000).into();
+        let mut link = link.queue(Limit::Bytes(50_000));
         link.mtu = Some(Mtu { from: at(Span::from_secs(from)), size: size + IPV4_AND_UDP });
         let mut sim = Sim::new(setup(link, |_| {}));
         let mut watch = Watch::new(&mut sim, MIN_RTO);

@@ -2,9 +2,6 @@
 //! does not know.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-#[path = "probing/world.rs"]
-mod world;
-
 #[path = "probing/cap_probe.rs"]
 mod cap_probe;
 

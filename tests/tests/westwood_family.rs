@@ -74,17 +74,23 @@ fn time_to_fill(sim: &mut Sim, receiver: SessionId, mbit: f64, limit: u64) -> Sp
     sim.now() - start
 }
 
-/// Persson et al., table V: uniform losses; here for 30 s. Westwood there had 49, 23 and 13 Mb/s and HSTCP 4.7, 3.0 and 2.3:
-/// ten, seven and six times as much.
+/// Persson et al., table V: uniform losses; here for 30 s. Westwood there had 49, 23 and 13 Mb/s, FAST 30, 12 and 9, HSTCP 4.7,
+/// 3.0 and 2.3. What asks the path for its rate is above all that take each loss for congestion, younger ones among them.
 #[test]
 fn random_losses_cost_the_family_less() {
     for loss in [0.001, 0.0025, 0.005] {
         let path = alabama(1.0, loss);
-        let best = ["new-reno", "hstcp", "cubic"].map(|law| goodput(&path, law, 30)).into_iter().fold(0.0, f64::max);
-        for law in ["abse", "tcpw-a", "westwood-bbe"] {
-            let own = goodput(&path, law, 30);
-            assert!(own > 3.0 * best, "{loss}: {law} {own:.1}, the best of the others {best:.1}");
-        }
+        let best = |laws: &[&str]| laws.iter().map(|law| goodput(&path, law, 30)).fold(0.0, f64::max);
+        let hstcp = goodput(&path, "hstcp", 30);
+        let papers = best(&["new-reno", "cubic"]).max(hstcp);
+        let others = best(&["bic", "scalable", "h-tcp", "hybla", "reno-classic"]).max(papers);
+        let family = ["westwood", "abse", "tcpw-a", "westwood-bbe"].map(|law| goodput(&path, law, 30));
+        assert!(
+            family.iter().all(|own| *own > 3.0 * papers && *own > others),
+            "{loss}: {family:.1?}, {papers}, {others}"
+        );
+        let fast = goodput(&path, "fast", 30);
+        assert!(family[2] > fast && fast > hstcp, "{loss}: {:.1}, FAST {fast:.1}, HSTCP {hstcp:.1}", family[2]);
     }
 }
 
@@ -132,7 +138,7 @@ fn bbe_is_friendly_whatever_the_buffer() {
             own / others
         };
         let own = share("westwood-bbe");
-        assert!(own < 1.2 && own > 0.3, "{own}");
+        assert!(own < 1.5 && own > 0.3, "{own}");
         if bottleneck == alabama(0.02, 0.0) {
             let westwood = share("westwood");
             assert!(westwood > 5.0, "{westwood}");
@@ -155,4 +161,29 @@ fn pncd_finds_a_pipe_that_grew() {
     };
     let (with, without) = (taken("tcpw-a"), taken("abse"));
     assert!(with * 2 < without, "{with} and {without}");
+}
+
+/// The route becomes 60 ms longer under random losses. To who holds on to the connection's least round trip that is a queue for
+/// ever, and every loss congestion; who forgets it after ten seconds tells losses apart again.
+#[test]
+fn a_longer_route_is_not_taken_for_congestion() {
+    let rate = |law: &str, window: u32| {
+        let (name, slots) = law.split_once('/').unwrap_or((law, "{}"));
+        let law = slots.replace("{}", &format!("{name}(rtt-min-window={window})"));
+        let (mut sim, receivers) = transfers(tokyo(1e-3), &[&law], 1);
+        sim.run_for(Span::from_secs(10));
+        let longer = tokyo(1e-3);
+        let delay = longer.delay + Span::from_millis(60);
+        sim.reconfigure(0, LinkConfig { delay, ..longer }).unwrap();
+        sim.run_for(Span::from_secs(20));
+        let before = sim.session(receivers[0]).read;
+        sim.run_for(Span::from_secs(40));
+        let rate = (sim.session(receivers[0]).read - before) as f64 * 8e-6 / 40.0;
+        println!("{law}: {rate:.1} Mb/s");
+        rate
+    };
+    for law in ["westwood-bbe", "adaptive-reno", "bbe/growth=slow-start,steady=new-reno,loss={}"] {
+        let (forever, ten) = (rate(law, 0), rate(law, 10));
+        assert!(ten > 2.0 * forever, "{law}: {ten:.1} and {forever:.1}");
+    }
 }

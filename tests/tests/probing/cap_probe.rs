@@ -3,9 +3,8 @@
 use longhaul_cc::estimate::active::{CapProbeMethod, CapProbeOptions, Method};
 use longhaul_link::source::Source;
 use longhaul_link::{Limit, LinkConfig, Loss, Random};
+use longhaul_sim::probing::{ProbedPath, Probing, ReceiverClock};
 use longhaul_units::{Rate, Span, Time};
-
-use super::world::{Clock, Run, World};
 
 const NARROW: f64 = 80.0;
 
@@ -14,9 +13,9 @@ fn mbit(mbit: f64) -> Rate {
 }
 
 /// A fast link, the narrow one, and another one that is three times as fast.
-fn path() -> World {
+fn path() -> ProbedPath {
     let hop = |rate, delay| LinkConfig::new(mbit(rate), Span::from_millis(delay));
-    World::new([hop(1000.0, 1), hop(NARROW, 60), hop(3.0 * NARROW, 5)], Span::from_millis(66))
+    ProbedPath::new([hop(1000.0, 1), hop(NARROW, 60), hop(3.0 * NARROW, 5)], Span::from_millis(66)).unwrap()
 }
 
 fn poisson(load: f64, rate: f64, size: u32, seed: u64) -> Source {
@@ -24,7 +23,7 @@ fn poisson(load: f64, rate: f64, size: u32, seed: u64) -> Source {
 }
 
 /// From 5 s on, for ten minutes at most.
-fn measure(name: &str, world: &mut World, options: CapProbeOptions) -> Run {
+fn measure(name: &str, world: &mut ProbedPath, options: CapProbeOptions) -> Probing {
     let mut method = CapProbeMethod::new(options).unwrap();
     let run = world.run(&mut method, Time::from_nanos(5_000_000_000), Time::from_nanos(605_000_000_000));
     println!(
@@ -40,13 +39,13 @@ fn measure(name: &str, world: &mut World, options: CapProbeOptions) -> Run {
 }
 
 /// How far from the truth, as a part of it.
-fn error(run: &Run) -> f64 {
+fn error(run: &Probing) -> f64 {
     let range = run.estimate.capacity.unwrap();
     assert!(range.low <= range.value && range.value <= range.high, "{range:?}");
     range.value.as_bits_per_sec() as f64 / (NARROW * 1e6) - 1.0
 }
 
-fn finds(run: &Run, within: f64) {
+fn finds(run: &Probing, within: f64) {
     assert!(run.done && run.estimate.converged, "{run:?}");
     assert!(error(run).abs() <= within, "{:.3}", error(run));
     assert!(run.estimate.confidence > 0.8, "{run:?}");
@@ -97,10 +96,10 @@ fn a_saturated_link_is_not_taken_for_measured() {
     }
 }
 
-fn saturated(access: f64, cross: Source) -> World {
+fn saturated(access: f64, cross: Source) -> ProbedPath {
     let narrow = LinkConfig::new(mbit(NARROW), Span::from_millis(60)).queue(Limit::Bytes(150_000));
     let access = LinkConfig::new(mbit(access), Span::from_millis(1));
-    World::new([access, narrow], Span::from_millis(66)).cross(1, 1, cross)
+    ProbedPath::new([access, narrow], Span::from_millis(66)).unwrap().cross(1, 1, cross)
 }
 
 /// A clock that ticks each 100 us sees pairs 0, 100 or 200 us apart: longer trains make up for it.
@@ -112,7 +111,7 @@ fn coarse_clocks_of_the_receiver() {
             if load > 0.0 {
                 world = world.cross(1, 1, poisson(load, NARROW, 500, seed));
             }
-            world.clock = Clock { tick: Span::from_micros(tick), ..Clock::default() };
+            world.clock = ReceiverClock { tick: Span::from_micros(tick), ..ReceiverClock::default() };
             let name = format!("a tick of {tick} us, load {load}, seed {seed}");
             let options = CapProbeOptions { seed, ..CapProbeOptions::default() };
             finds(&measure(&name, &mut world, options), if load > 0.0 { 0.10 } else { 0.05 });
@@ -128,7 +127,7 @@ fn clocks_that_drift() {
             if load > 0.0 {
                 world = world.cross(1, 1, poisson(load, NARROW, 500, 3));
             }
-            world.clock = Clock { skew_ppm, ..Clock::default() };
+            world.clock = ReceiverClock { skew_ppm, ..ReceiverClock::default() };
             finds(&measure(&format!("{skew_ppm} ppm, load {load}"), &mut world, CapProbeOptions::default()), 0.10);
         }
     }
@@ -138,7 +137,7 @@ fn clocks_that_drift() {
 #[test]
 fn a_dead_path_ends_it() {
     let hop = LinkConfig::new(mbit(NARROW), Span::from_millis(60)).loss(Loss::Uniform(1.0));
-    let run = measure("dead", &mut World::new([hop], Span::from_millis(66)), CapProbeOptions::default());
+    let run = measure("dead", &mut ProbedPath::new([hop], Span::from_millis(66)).unwrap(), CapProbeOptions::default());
     assert!(run.done && !run.estimate.converged, "{run:?}");
     assert_eq!((run.estimate.capacity, run.estimate.confidence), (None, 0.0));
     assert!(run.took < Span::from_secs(10), "{run:?}");
@@ -148,7 +147,10 @@ fn a_dead_path_ends_it() {
 #[test]
 fn losses_only_take_longer() {
     let hop = LinkConfig::new(mbit(NARROW), Span::from_millis(60)).loss(Loss::Uniform(0.1));
-    finds(&measure("loss", &mut World::new([hop], Span::from_millis(66)), CapProbeOptions::default()), 0.05);
+    finds(
+        &measure("loss", &mut ProbedPath::new([hop], Span::from_millis(66)).unwrap(), CapProbeOptions::default()),
+        0.05,
+    );
 }
 
 /// Receivers that merge what arrives within 300 us hide every pair, but not the ends of a long train.

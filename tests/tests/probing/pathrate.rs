@@ -3,9 +3,8 @@
 use longhaul_cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
 use longhaul_link::source::Source;
 use longhaul_link::{LinkConfig, Loss, Random};
+use longhaul_sim::probing::{ProbedPath, Probing};
 use longhaul_units::{Rate, Span, Time};
-
-use crate::world::{Run, World};
 
 const HOUR: Time = Time::from_nanos(3_600_000_000_000);
 const START: Time = Time::from_nanos(1_000_000_000);
@@ -15,23 +14,23 @@ fn mbit(rate: u64) -> Rate {
 }
 
 /// An 80 Mb/s link between one of 100 Mb/s and one of 1 Gb/s, round trip 133 ms.
-fn path() -> World {
+fn path() -> ProbedPath {
     let hop = |rate: u64, millis: u64| LinkConfig::new(mbit(rate), Span::from_millis(millis));
-    World::new([hop(100, 10), hop(80, 46), hop(1000, 10)], Span::from_millis(67))
+    ProbedPath::new([hop(100, 10), hop(80, 46), hop(1000, 10)], Span::from_millis(67)).unwrap()
 }
 
 /// The mean load on the narrow link, in packets of a size, Poisson.
-fn busy(load: Rate, size: u32, seed: u64) -> World {
+fn busy(load: Rate, size: u32, seed: u64) -> ProbedPath {
     path().cross(1, 1, Source::poisson(Time::ZERO, load, size, Random::new(seed, 7)))
 }
 
-fn measure(world: &mut World) -> Run {
+fn measure(world: &mut ProbedPath) -> Probing {
     let mut pathrate = Pathrate::new(PathrateConfig::default()).unwrap();
     world.run(&mut pathrate, START, HOUR)
 }
 
 /// Low end, value and high end of the capacity in Mb/s.
-fn found(run: &Run) -> [f64; 3] {
+fn found(run: &Probing) -> [f64; 3] {
     let range = run.estimate.capacity.unwrap();
     [range.low, range.value, range.high].map(|rate| rate.as_bits_per_sec() as f64 / 1e6)
 }
@@ -70,7 +69,7 @@ fn half_a_link_of_cross_traffic_does_not_hide_its_capacity() {
 fn a_short_path_is_loaded_by_a_tenth() {
     let hop = |rate: u64| LinkConfig::new(mbit(rate), Span::from_micros(100));
     let cross = Source::poisson(Time::ZERO, mbit(4), 1500, Random::new(1, 7));
-    let run = measure(&mut World::new([hop(10), hop(8)], Span::from_micros(200)).cross(1, 1, cross));
+    let run = measure(&mut ProbedPath::new([hop(10), hop(8)], Span::from_micros(200)).unwrap().cross(1, 1, cross));
     let [_, value, _] = found(&run);
     assert!((7.2..8.8).contains(&value), "{value} Mb/s");
     let load = run.bytes as f64 * 8e-6 / run.took.as_secs_f64();
@@ -80,7 +79,7 @@ fn a_short_path_is_loaded_by_a_tenth() {
 #[test]
 fn a_dead_path_ends_it_without_an_answer() {
     let dead = LinkConfig::new(mbit(80), Span::from_millis(66)).loss(Loss::Uniform(1.0));
-    let run = measure(&mut World::new([dead], Span::from_millis(67)));
+    let run = measure(&mut ProbedPath::new([dead], Span::from_millis(67)).unwrap());
     assert!(run.done && !run.estimate.converged);
     assert_eq!((run.estimate.capacity, run.trains), (None, 10));
 }
