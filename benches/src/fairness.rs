@@ -31,8 +31,8 @@ const SECONDS: u64 = 60;
 const COMMAND: &str = "cargo bench --bench fairness -- --write";
 /// Harm to CUBIC beyond which a controller is unsafe: the other has less than a fifth of what it has alone.
 const MOST_HARM: f64 = 0.8;
-/// Queues from which on harm counts, in bandwidth-delay products: in shorter ones CUBIC itself leaves much unused.
-const LEAST_QUEUE: f64 = 1.0;
+/// What CUBIC alone has to fill of the link for harm to count: where it leaves much unused, others take what it left.
+const LEAST_USE: f64 = 0.9;
 /// Jain's index below which flows of one kind are uneven: that of two of which one has everything, and of ten of which
 /// five have.
 const LEAST_JAIN: f64 = 0.5;
@@ -59,6 +59,8 @@ struct Row {
     /// Mb/s of the ten together.
     together_mbps: f64,
     beside: Vec<Beside>,
+    /// Whether CUBIC fills the link when it is alone.
+    is_judged: bool,
 }
 
 /// One flow of the controller and one of a neighbour's.
@@ -85,10 +87,10 @@ enum Verdict {
 }
 
 impl Row {
-    /// The first that holds of: unsafe, where the queue is long enough to judge; uneven; yields.
+    /// The first that holds of: unsafe, where it is judged; uneven; yields.
     fn verdict(&self) -> Verdict {
         let beside_cubic = self.beside.first();
-        if self.queue_bdp >= LEAST_QUEUE && beside_cubic.is_some_and(|beside| beside.harm > MOST_HARM) {
+        if self.is_judged && beside_cubic.is_some_and(|beside| beside.harm > MOST_HARM) {
             Verdict::Unsafe
         } else if self.jain_2.min(self.jain_10) < LEAST_JAIN {
             Verdict::Uneven
@@ -156,6 +158,9 @@ fn row(queue_bdp: f64, subject: &Subject, neighbours_alone: &[f64], span: Span) 
         jain_10: jain(&ten),
         together_mbps: sum(&ten),
         beside: beside.collect::<Result<_>>()?,
+        is_judged: neighbours_alone
+            .first()
+            .is_some_and(|cubic| *cubic >= LEAST_USE * RATE.as_bits_per_sec() as f64 * 1e-6),
     })
 }
 
@@ -240,14 +245,26 @@ mod tests {
         let beside = vec![Beside { neighbour: "cubic", share, harm }];
         let (alone_mbps, together_mbps, queue_p50_ms) = (48.0, 48.0, 1.0);
         let controller = "toy".to_owned();
-        Row { queue_bdp, controller, is_shared: true, alone_mbps, queue_p50_ms, jain_2, jain_10, together_mbps, beside }
+        let is_judged = queue_bdp > 0.1;
+        Row {
+            queue_bdp,
+            controller,
+            is_shared: true,
+            alone_mbps,
+            queue_p50_ms,
+            jain_2,
+            jain_10,
+            together_mbps,
+            beside,
+            is_judged,
+        }
     }
 
     #[test]
     fn the_rule_and_its_borders() {
         assert_eq!(measured(1.0, [0.9; 2], [0.8, 0.8]).verdict(), Verdict::Fair);
         assert_eq!(measured(1.0, [0.9; 2], [0.8, 0.81]).verdict(), Verdict::Unsafe);
-        assert_eq!(measured(0.25, [0.9; 2], [0.9, 0.9]).verdict(), Verdict::Fair);
+        assert_eq!(measured(0.05, [0.9; 2], [0.9, 0.9]).verdict(), Verdict::Fair);
         assert_eq!(measured(4.0, [0.9, 0.49], [0.9, 0.9]).verdict(), Verdict::Unsafe);
         assert_eq!(measured(4.0, [0.9, 0.49], [0.05, 0.0]).verdict(), Verdict::Uneven);
         assert_eq!(measured(4.0, [0.5, 0.5], [0.09, 0.1]).verdict(), Verdict::Yields);

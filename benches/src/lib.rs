@@ -5,10 +5,13 @@
 //! side in a process of its own on a single-threaded tokio runtime. Linux only: elsewhere the library is empty.
 #![cfg(target_os = "linux")]
 
+pub mod acks;
 pub(crate) mod behind;
 pub mod bulk;
 pub mod contest;
+pub mod costs;
 pub mod emulated;
+pub mod estimates;
 pub mod fairness;
 mod generated;
 pub mod kernel;

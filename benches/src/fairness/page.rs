@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{COMMAND, LEAST_JAIN, LEAST_QUEUE, LEAST_SHARE, MOST_HARM, QUEUES, Row, Verdict};
+use super::{COMMAND, LEAST_JAIN, LEAST_SHARE, LEAST_USE, MOST_HARM, QUEUES, Row, Verdict};
 use crate::generated::{Page, docs, table};
 
 /// The page, as it shall be.
@@ -23,8 +23,8 @@ fn introduction() -> String {
          **harm** what the other has less than alone, as a part of that (two of one kind do each other a harm of about 0.5).\n\n\
          ## The rule\n\n\
          The first that holds:\n\n\
-         * **unsafe**: with a queue of {LEAST_QUEUE} bandwidth-delay product or more, its harm to one CUBIC flow is above {MOST_HARM}: the\n  \
-         other has less than a fifth of what it has alone. Shorter queues don't count: CUBIC itself cannot fill a link behind them.\n\
+         * **unsafe**: with any of the queues its harm to one CUBIC flow is above {MOST_HARM}: the other has less than a fifth of what it has\n  \
+         alone. A queue behind which CUBIC alone does not fill {LEAST_USE} of the link does not count: others may take what it leaves.\n\
          * **uneven**: Jain's index of two or of ten is below {LEAST_JAIN}. This harms nobody but its own kind.\n\
          * **yields**: its share beside CUBIC is below {LEAST_SHARE}.\n\
          * **fair**: none of these.\n\n\
@@ -43,7 +43,7 @@ fn judged(rows: &[Row]) -> String {
         let verdicts: BTreeSet<_> = own.iter().map(|row| row.verdict().word()).filter(|word| *word != "fair").collect();
         let words = verdicts.iter().copied().collect::<Vec<_>>().join(", ");
         let is_unsafe = own.iter().any(|row| row.verdict() == Verdict::Unsafe);
-        let judged = own.iter().filter(|row| row.queue_bdp >= LEAST_QUEUE);
+        let judged = own.iter().filter(|row| row.is_judged);
         let harm = judged.filter_map(|row| row.beside.first()).map(|beside| beside.harm).fold(0.0, f64::max);
         lines.push(vec![
             format!("`{}`", row.controller),

@@ -11,10 +11,16 @@ const SAME: f64 = 0.03;
 const PART: f64 = 0.97;
 /// where fewer than so many percent of the kernel's packets find the queue full.
 const FEW: f64 = 2.0;
+/// Mb/s of the link that the order is of.
+const OC3: u32 = 155;
 /// Laws that ask the path for its rate, and laws that take every loss for congestion.
 const ASKING: [&str; 3] = ["westwood", "abse", "westwood-bbe"];
 const LOSS_BASED: [&str; 9] =
-    ["tcp-cubic", "cubic", "new-reno", "reno-classic", "hstcp", "bic", "scalable", "h-tcp", "hybla-start+hybla"];
+    ["tcp-cubic", "cubic", "new-reno", "reno-classic", "hstcp", "bic", "scalable", "h-tcp", "hybla"];
+
+/// The order on a link of that rate with these losses (Persson, Marcondes, Sanadidi, Gerla, TCP Westwood experiments over
+/// large bandwidth-delay product networks, Table V).
+const ORDER: [&str; 3] = ["tcpw-a", "fast", "hstcp"];
 
 /// The section about it. What was not measured is not judged; what failed is no "yes".
 pub(super) fn section(rows: &[Row]) -> String {
@@ -38,6 +44,11 @@ pub(super) fn section(rows: &[Row]) -> String {
             if let Some(ratio) = goodput(name).map(|goodput| goodput / best) {
                 text += &line(&format!("`{name}` above every loss-based law"), ratio > 1.0, ratio);
             }
+        }
+        let is_measured = mbps == OC3 && loss_percent > 0.0;
+        if let [Some(first), Some(second), Some(third)] = ORDER.map(|name| goodput(name).filter(|_| is_measured)) {
+            let holds = first > second && second > third;
+            text += &line("in the order `tcpw-a`, `fast`, `hstcp`, first over last", holds, first / third);
         }
     }
     text
