@@ -58,7 +58,7 @@ impl Transport {
 pub struct Rival {
     /// What carries the data.
     pub transport: Transport,
-    /// By its name in the kernel, or in longhaul's registry; not there for [`CUBIC`].
+    /// By its name in the kernel, or in longhaul's registry; not there for CUBIC.
     pub congestion: Option<String>,
 }
 

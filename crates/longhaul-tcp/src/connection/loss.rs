@@ -14,6 +14,8 @@ use crate::scoreboard::{Record, Scoreboard};
 mod detect;
 mod spurious;
 
+use spurious::{Eifel, Frto, Undo};
+
 /// RFC 5681, section 3.2: three duplicates.
 const DUP_THRESH: u32 = 3;
 /// RFC 8985, section 6.2: recoveries after which an enlarged reordering window shrinks again.
@@ -72,54 +74,6 @@ pub(super) struct Rack {
 pub(super) struct TailProbe {
     end: u64,
     retransmission: bool,
-}
-
-/// What it takes to notice that an episode was spurious.
-#[derive(Clone, Copy, Debug, Default)]
-struct Undo {
-    /// SND.UNA when the episode began.
-    marker: u64,
-    /// Bytes retransmitted since, less those the peer reported as duplicates.
-    retransmitted: u64,
-    /// Bytes retransmitted since.
-    bytes: u64,
-    any: bool,
-    eifel: Eifel,
-    timeout: bool,
-    answers: Answers,
-}
-
-/// How soon what was retransmitted in an episode turned out to have arrived. An answer that comes before the least round
-/// trip after the retransmission is the original's (RFC 8985, section 6.2, step 2): the one sign of a spurious
-/// retransmission that a peer cannot give by writing other numbers into its ACKs.
-#[derive(Clone, Copy, Debug, Default)]
-struct Answers {
-    /// Bytes whose answer came so soon.
-    early: u64,
-    /// An answer came that may be the retransmission's.
-    late: bool,
-}
-
-/// The Eifel detection (RFC 3522): one ACK of an episode can tell.
-#[derive(Clone, Copy, Debug, Default)]
-enum Eifel {
-    /// Nothing was retransmitted yet.
-    #[default]
-    Unsent,
-    /// The TSval of the first retransmission; new data was not acknowledged since.
-    Sent(u32),
-    /// The first ACK of new data since has come. What it or later ones echo may be any retransmission.
-    Over,
-}
-
-/// F-RTO (RFC 5682): what was sent before the timeout and is acknowledged without retransmission shows that the
-/// timeout was spurious.
-#[derive(Clone, Copy, Debug)]
-struct Frto {
-    /// Transmissions up to this one were sent before the timeout.
-    before: TxId,
-    /// SND.UNA has advanced once since.
-    second_step: bool,
 }
 
 #[derive(Debug)]

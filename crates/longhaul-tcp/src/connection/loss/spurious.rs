@@ -4,12 +4,60 @@
 //! older timestamp. Neither is believed without what it cannot write: that what was retransmitted was acknowledged before
 //! the retransmission can have been answered. F-RTO needs no such proof: its sign is the arrival of what was not sent again.
 
-use longhaul_cc::PathEvent;
+use longhaul_cc::{PathEvent, TxId};
 use longhaul_units::{Bytes, Time};
 
 use super::super::Connection;
-use super::{AckOutcome, Answers, Eifel, Frto, Phase, REO_WND_PERSIST, Undo};
+use super::{AckOutcome, Phase, REO_WND_PERSIST};
 use crate::seq;
+
+/// What it takes to notice that an episode was spurious.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Undo {
+    /// SND.UNA when the episode began.
+    pub(super) marker: u64,
+    /// Bytes retransmitted since, less those the peer reported as duplicates.
+    pub(super) retransmitted: u64,
+    /// Bytes retransmitted since.
+    pub(super) bytes: u64,
+    pub(super) any: bool,
+    pub(super) eifel: Eifel,
+    pub(super) timeout: bool,
+    pub(super) answers: Answers,
+}
+
+/// How soon what was retransmitted in an episode turned out to have arrived. An answer that comes before the least round
+/// trip after the retransmission is the original's (RFC 8985, section 6.2, step 2): the one sign of a spurious
+/// retransmission that a peer cannot give by writing other numbers into its ACKs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    /// Bytes whose answer came so soon.
+    pub(super) early: u64,
+    /// An answer came that may be the retransmission's.
+    pub(super) late: bool,
+}
+
+/// The Eifel detection (RFC 3522): one ACK of an episode can tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Eifel {
+    /// Nothing was retransmitted yet.
+    #[default]
+    Unsent,
+    /// The TSval of the first retransmission; new data was not acknowledged since.
+    Sent(u32),
+    /// The first ACK of new data since has come. What it or later ones echo may be any retransmission.
+    Over,
+}
+
+/// F-RTO (RFC 5682): what was sent before the timeout and is acknowledged without retransmission shows that the
+/// timeout was spurious.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frto {
+    /// Transmissions up to this one were sent before the timeout.
+    pub(super) before: TxId,
+    /// SND.UNA has advanced once since.
+    pub(super) second_step: bool,
+}
 
 impl Connection {
     /// Looks for proof that the episode's cause was no loss: before the controller hears of the ACK. Whether it was.
