@@ -31,7 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
         ECN_BETA,
     ],
     tested: &["fast", "slow-start+fast", "fast(tuning=on,gamma=1,interval=0,ecn-beta=0.8)"],
-    safety: Safety::Shared,
+    safety: Safety::Private,
     make: Make::Steady(|values| {
         Box::new(Fast::new(FastConfig {
             alpha: values.float("alpha"),

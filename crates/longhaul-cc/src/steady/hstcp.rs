@@ -31,7 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
         ECN_BETA,
     ],
     tested: &["hstcp", "hstcp(low-window=2,high-decrease=0.5,ecn-beta=0.8)"],
-    safety: Safety::Shared,
+    safety: Safety::Private,
     make: Make::Steady(|values| {
         Box::new(Hstcp::new(HstcpConfig {
             low_window: values.float("low-window"),
