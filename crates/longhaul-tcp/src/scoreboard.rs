@@ -12,6 +12,7 @@ use longhaul_units::Time;
 
 mod bits;
 mod list;
+mod resegment;
 #[cfg(test)]
 mod tests;
 
@@ -517,74 +518,6 @@ impl Scoreboard {
     /// The segment in flight that was sent first.
     pub(crate) fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then(|| self.widen(self.oldest))
-    }
-
-    /// Splits every segment in flight longer than `mss` (the path MTU shrank). O(n), and rare.
-    pub(crate) fn resegment(&mut self, mss: u16) {
-        let mss = mss.max(1);
-        if (self.head..self.tail).all(|i| self.record(i).len <= mss) {
-            return;
-        }
-        let old: Vec<Record> = (self.head..self.tail).map(|i| *self.record(i)).collect();
-        let mut fresh = Self {
-            bursts: std::mem::take(&mut self.bursts),
-            first_burst: self.first_burst,
-            next_tx: self.next_tx,
-            ..Self::new()
-        };
-        for burst in &mut fresh.bursts {
-            burst.live = 0;
-        }
-        let mut pieces = Vec::new();
-        for record in old {
-            let mut left = record;
-            while left.len > mss {
-                pieces.push(Record { len: mss, flags: left.flags & !(FIN | PROBE), ..left });
-                left.start += u64::from(mss);
-                left.len -= mss;
-            }
-            left.flags &= !PROBE;
-            pieces.push(left);
-        }
-        let mut by_time: Vec<usize> = (0..pieces.len()).collect();
-        by_time.sort_by_key(|i| pieces[*i].tx);
-        for piece in &pieces {
-            fresh.restore(*piece);
-        }
-        for i in by_time {
-            if fresh.record(i as u64).counts_in_flight() {
-                fresh.link_newest(i as u64);
-            }
-        }
-        *self = fresh;
-    }
-
-    /// Appends a record as it is, list left out.
-    fn restore(&mut self, mut record: Record) {
-        if self.len() == self.ring.len() {
-            self.grow();
-        }
-        record.flags &= !LINKED;
-        (record.prev, record.next) = (NIL, NIL);
-        let index = self.tail;
-        self.tail += 1;
-        let slot = self.slot(index);
-        self.ring[slot] = record;
-        let bytes = record.sequence_len();
-        if record.is_sacked() {
-            self.sacked.set(index);
-            self.sacked_bytes += bytes;
-            self.sacked_top = index + 1;
-        } else if record.is_lost() {
-            self.lost.set(index);
-            self.lost_bytes += bytes;
-        } else {
-            self.in_flight += bytes;
-        }
-        let at = record.burst.wrapping_sub(self.first_burst) as usize;
-        if let Some(burst) = self.bursts.get_mut(at) {
-            burst.live += 1;
-        }
     }
 
     fn grow(&mut self) {
