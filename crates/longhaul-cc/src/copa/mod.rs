@@ -30,6 +30,10 @@ const PACE_GAIN: f64 = 2.0;
 /// which a tenth of the usual swing is much.
 const BATCH_SPAN: Span = Span::from_micros(250);
 
+/// The part of the window by which it moves in a round trip at most. With the authors' 1 the window still doubles in the
+/// round trip before the queue that it made is seen.
+const STEP: f64 = 0.05;
+
 /// What asks for nothing in the default mode.
 const COMPETING: &[Rule] = &[Rule::With("competitive", Value::Flag(true))];
 
@@ -47,6 +51,7 @@ pub(crate) static ENTRY: Entry = Entry {
         OptionSpec::float("nearly", 0.0, 1.0, NEARLY, "part of its swing up to which a queue is nearly empty")
             .ruled(COMPETING),
         OptionSpec::int("steady", 1, 1000, STEADY_ROUNDS as u64, "round trips one way before the velocity doubles"),
+        OptionSpec::float("step", 0.001, 1.0, STEP, "part of the window that it moves by in a round trip at most"),
         OptionSpec::int(
             "rtt-min-window",
             1,
@@ -61,7 +66,7 @@ pub(crate) static ENTRY: Entry = Entry {
         "copa",
         "copa(competitive=off)",
         "copa(delta=0.04,iw=2)",
-        "copa(patience=1,nearly=0,steady=1,rtt-min-window=1,pace=1)",
+        "copa(patience=1,nearly=0,steady=1,step=1,rtt-min-window=1,pace=1)",
     ],
     safety: Safety::Shared,
     make: Make::Whole(|values, params| {
@@ -71,6 +76,7 @@ pub(crate) static ENTRY: Entry = Entry {
             patience: values.small("patience"),
             nearly: values.float("nearly"),
             steady_rounds: values.small("steady"),
+            step: values.float("step"),
             rtt_min_window: Span::from_secs(values.int("rtt-min-window")),
             pace_gain: values.float("pace"),
             initial_segments: values.small("iw"),
@@ -92,6 +98,8 @@ pub struct CopaConfig {
     pub nearly: f64,
     /// Round trips in one direction before the velocity doubles, 1 or more.
     pub steady_rounds: u32,
+    /// The part of the window, 0 to 1, by which the velocity moves it in a round trip at most. Velocity 1 is always allowed.
+    pub step: f64,
     /// How long a round trip may be RTTmin.
     pub rtt_min_window: Span,
     /// The pacing rate over `cwnd / RTTstanding`, 1 or more.
@@ -108,6 +116,7 @@ impl Default for CopaConfig {
             patience: PATIENCE,
             nearly: NEARLY,
             steady_rounds: STEADY_ROUNDS,
+            step: STEP,
             rtt_min_window: LONG,
             pace_gain: PACE_GAIN,
             initial_segments: initial_window::DEFAULT_SEGMENTS,
@@ -189,10 +198,11 @@ impl Copa {
         self.competition.reset();
     }
 
-    /// Section 2.1: v / (delta W) segments for each one that arrives, up or down, a whole one at most.
+    /// Section 2.1: v / (delta W) segments for each one that arrives, up or down, a whole one at most; the velocity is no more
+    /// than moves the window by the configured part of it in a round trip.
     fn step(&mut self, up: bool, delivered: f64) -> f64 {
         let delta = self.delta();
-        let velocity = self.velocity.towards(up, self.cwnd, delta * self.cwnd / self.mss.as_f64());
+        let velocity = self.velocity.towards(up, self.cwnd, self.config.step * delta * self.cwnd / self.mss.as_f64());
         (velocity * self.mss.as_f64() / (delta * self.cwnd) * delivered).min(delivered)
     }
 
@@ -227,6 +237,7 @@ impl Controller for Copa {
             int("patience", own.patience.into(), default.patience.into()),
             float("nearly", own.nearly, default.nearly),
             int("steady", own.steady_rounds.into(), default.steady_rounds.into()),
+            float("step", own.step, default.step),
             int("rtt-min-window", own.rtt_min_window.as_millis() / 1000, default.rtt_min_window.as_millis() / 1000),
             float("pace", own.pace_gain, default.pace_gain),
             int("iw", own.initial_segments.into(), default.initial_segments.into()),

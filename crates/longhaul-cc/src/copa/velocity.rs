@@ -36,8 +36,7 @@ impl Velocity {
         }
     }
 
-    /// The velocity for a step, up or down, from a window of `cwnd`, which may not exceed `most`: with that the window
-    /// already doubles each round trip (the authors' code).
+    /// The velocity for a step, up or down, from a window of `cwnd`, which may not exceed `most`.
     ///
     /// A step against the direction of a velocity above 1 begins anew at 1: what was gathered on the way there would
     /// carry the window as far to the other side before the round ends (Meta's mvfst).
