@@ -175,9 +175,7 @@ fn compete(queue: u64, flows: &[&str], span: Span) -> Result<(Vec<f64>, f64)> {
     for (node, flow) in net.left.iter().zip(flows) {
         let congestion: Congestion = flow.parse().with_context(|| format!("making {flow}"))?;
         let host = setup.hosts.get_mut(*node as usize).context("the dumbbell has no such host")?;
-        let mut config = longhaul_tcp::Config::clone(&host.config);
-        config.congestion = congestion;
-        host.config = Arc::new(config);
+        Arc::make_mut(&mut host.config).congestion = congestion;
     }
     let mut sim = Sim::new(setup);
     let pairs = net.left.iter().zip(&net.right);

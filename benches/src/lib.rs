@@ -27,5 +27,4 @@ pub mod stats;
 mod subjects;
 pub mod transport;
 pub mod udp;
-pub mod veth;
 pub mod worker;

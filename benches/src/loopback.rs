@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result};
-use longhaul_sys::linux::NetNs;
+use longhaul_sys::linux::{NetNs, VethPair};
 use serde::{Deserialize, Serialize};
 
 use crate::bulk;
@@ -14,7 +14,6 @@ use crate::report::{setting, write_json};
 use crate::stats::Spread;
 use crate::transport::{Connector, Listener, Transport, kernel_congestion};
 use crate::udp::{self, Udp};
-use crate::veth::VethPair;
 use crate::worker::{self, Workers};
 
 /// Who competes.
@@ -138,7 +137,7 @@ async fn work(job: Job) -> Result<()> {
 impl Bench {
     /// `None`, and a line that says why, where no veth pair can be made.
     fn compete_over_veth(&self) -> Result<Option<Rows>> {
-        let pair = match VethPair::new() {
+        let pair = match VethPair::new().context("making a veth pair (root may)") {
             Ok(pair) => pair,
             Err(error) => {
                 println!("\nveth: not measured: {error:#}");

@@ -1,54 +1,41 @@
 //! `send` and `receive` as their users run them: two processes. And `quickstart`, which is both.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
+mod common;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use longhaul_examples::files::TempDir;
 use serde_json::Value;
 
+use common::{Process, complaint, listening, receive};
+
 struct Receiver {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
+    process: Process,
     address: String,
 }
 
 impl Receiver {
     fn start(out: &Path, options: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
-        command.args(["--listen", "127.0.0.1:0", "--once", "--out"]).arg(out).args(options);
-        command.env_remove("QLOGFILE").env_remove("QLOGDIR");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let address = loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "the receiver ended");
-            if let Some(address) = line.strip_prefix("listening on ") {
-                break address.trim().to_owned();
-            }
-        };
-        Self { child, stderr, address }
+        let mut command = receive("127.0.0.1:0", out, options);
+        let (process, address) = listening(command.arg("--once").stdout(Stdio::piped()).spawn().unwrap());
+        Self { process, address }
     }
 
     /// Its exit code, standard output and standard error, when it has ended.
     fn end(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.stderr.read_to_string(&mut err).unwrap();
-        (self.child.wait().unwrap().code(), out, err)
+        self.process.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        self.process.said.read_to_string(&mut err).unwrap();
+        (self.process.child.wait().unwrap().code(), out, err)
     }
 }
 
 fn send(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_send")).args(arguments).output().unwrap()
-}
-
-/// The last line of standard error of a program that failed.
-fn complaint(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
 }
 
 struct Scene {
@@ -281,7 +268,7 @@ fn kill_one(victim_sends: bool) {
         assert!(scene.names().is_empty());
         sender.wait().unwrap();
     } else {
-        receiver.child.kill().unwrap();
+        receiver.process.child.kill().unwrap();
         let complaint = complaint(&sender.wait_with_output().unwrap());
         assert!(complaint.starts_with("send: sending file failed after "), "{complaint}");
         assert!(complaint.ends_with("connection timed out"), "{complaint}");

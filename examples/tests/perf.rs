@@ -1,24 +1,18 @@
 //! `perf` as its users run it: a server and its clients, over loopback.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+mod common;
+
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use common::{Process, complaint};
+
 /// A server. It ends when dropped.
 struct Server {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
+    process: Process,
     port: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn perf(arguments: &[&str]) -> Command {
@@ -31,22 +25,10 @@ impl Server {
     fn start(options: &[&str]) -> Self {
         let mut command = perf(&["-s", "-p", "0"]);
         let mut child = command.args(options).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut server = Self { child, stdout, port: String::new() };
-        let line = server.wait_for("Server listening on ");
-        server.port = line.split_whitespace().nth(3).unwrap().to_owned();
-        server
-    }
-
-    /// Its next line that begins so.
-    fn wait_for(&mut self, beginning: &str) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the server ended before {beginning:?}");
-            if line.starts_with(beginning) {
-                return line;
-            }
-        }
+        let stdout = child.stdout.take().unwrap();
+        let mut process = Process::new(child, stdout);
+        let port = process.wait_for("Server listening on ").split_whitespace().next().unwrap().to_owned();
+        Self { process, port }
     }
 
     fn client(&self, options: &str) -> Command {
@@ -57,7 +39,7 @@ impl Server {
 
     /// Its exit code, when it has ended.
     fn end(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.process.child.wait().unwrap().code()
     }
 }
 
@@ -307,27 +289,21 @@ fn text_has_iperf3s_lines() {
     }
 }
 
-/// The last line of standard error of a program that failed with this code.
-fn complaint(output: &Output, code: i32) -> String {
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
-    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
-}
-
 #[test]
 fn failures_say_why() {
     // A port that was just free.
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let refused = perf(&["-c", "127.0.0.1", "-p", &free]).output().unwrap();
-    assert_eq!(complaint(&refused, 1), "perf: error - unable to connect to server: connection refused");
+    assert_eq!(complaint(&refused), "perf: error - unable to connect to server: connection refused");
     let refused = perf(&["-c", "127.0.0.1", "-p", &free, "-J"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(at(&json(&refused), "error"), "unable to connect to server: connection refused");
     assert!(at(&json(&refused), "intervals").as_array().unwrap().is_empty());
     assert!(at(&json(&refused), "end").as_object().unwrap().is_empty());
     let unknown = perf(&["-c", "no.such.host.invalid"]).output().unwrap();
-    assert!(complaint(&unknown, 1).contains("unable to resolve \"no.such.host.invalid\""));
+    assert!(complaint(&unknown).contains("unable to resolve \"no.such.host.invalid\""));
     let family = perf(&["-c", "127.0.0.1", "-6"]).output().unwrap();
-    assert!(complaint(&family, 1).contains("no address of the family"));
+    assert!(complaint(&family).contains("no address of the family"));
     let controller = perf(&["-c", "127.0.0.1", "-C", "nonsense"]).output().unwrap();
     assert_eq!(controller.status.code(), Some(2));
     let said = String::from_utf8_lossy(&controller.stderr).into_owned();
@@ -347,7 +323,7 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     let client = "-R -n 100K -C scalable --allow-unsafe-congestion";
     let server = Server::start(&["-1"]);
     let refused = server.client(client).output().unwrap();
-    assert!(complaint(&refused, 1).contains("`scalable` is not safe on a network shared with others"), "{refused:?}");
+    assert!(complaint(&refused).contains("`scalable` is not safe on a network shared with others"), "{refused:?}");
     assert_eq!(server.end(), Some(1));
     let server = Server::start(&["-1", "--allow-unsafe-congestion"]);
     let output = server.client(client).args(["-J"]).output().unwrap();
@@ -372,11 +348,11 @@ fn each_stream_has_a_capture() {
 fn one_test_at_a_time() {
     let mut server = Server::start(&[]);
     let mut first = server.client("-t 60 -b 1M").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    server.wait_for("Accepted connection");
+    server.process.wait_for("Accepted connection");
     let second = server.client("-t 1").output().unwrap();
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_eq!(complaint(&second, 1), "perf: error - the server is busy running a test. try again later");
+    assert_eq!(complaint(&second), "perf: error - the server is busy running a test. try again later");
 }
 
 /// Writes `bytes` to a server and reads what it says until it has enough.

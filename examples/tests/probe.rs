@@ -2,9 +2,10 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
-use std::io::{BufRead, BufReader};
+mod common;
+
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::thread;
 
 use longhaul::{TcpSocket, TcpStream};
@@ -14,39 +15,21 @@ use longhaul_linkem::log::Logs;
 use longhaul_linkem::relay::{Options, Running};
 use serde_json::Value;
 
+use common::{Process, json, listening, receive};
+
 /// A receiver. It ends when dropped.
 struct Receiver {
-    child: Child,
+    _process: Process,
     address: SocketAddr,
     out: TempDir,
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Receiver {
     fn start(options: &[&str]) -> Self {
         let out = TempDir::create().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
-        command.args(["--listen", "127.0.0.1:0", "--out"]).arg(out.path()).args(options);
-        command.env_remove("QLOGFILE").env_remove("QLOGDIR");
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let address = loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "the receiver ended");
-            if let Some(address) = line.strip_prefix("listening on ") {
-                break address.trim().parse().unwrap();
-            }
-        };
-        // Nobody reads what it says later: it must not be kept waiting for that.
-        thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(drop));
-        Self { child, address, out }
+        let (mut process, address) = listening(receive("127.0.0.1:0", out.path(), options).spawn().unwrap());
+        process.ignore();
+        Self { _process: process, address: address.parse().unwrap(), out }
     }
 
     /// What lies in the directory that it puts files into.
@@ -74,16 +57,10 @@ fn relay(link: &str, to: SocketAddr) -> Running {
     Running::start(&Options::new((to.ip(), 0).into(), to), &path, Logs::default()).unwrap()
 }
 
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// What a program that failed said last.
+/// What a program that failed said last, which has no report.
 fn complaint(output: &Output) -> String {
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(output.stdout.is_empty());
-    String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned()
+    common::complaint(output)
 }
 
 /// The relay's link is 20 Mb/s. On a machine that is busy, packets are late by milliseconds: the bounds are wide.
@@ -136,11 +113,27 @@ fn a_transfer_to_a_plain_receiver_measures_the_link() {
     let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
     assert!((5e6..80e6).contains(&capacity), "{report}");
     assert!((1e6..20.5e6).contains(&found["delivery_bps"].as_f64().unwrap()), "{report}");
+    // 60 kB, of which 20 Mb/s take 24 ms; in bins of a part of that, and with what a busy host adds.
+    let delay = report["buffer_delay_us"].as_f64().unwrap_or_default();
+    assert!((16_000.0..40_000.0).contains(&delay), "{report}");
+    let bytes = found["buffer_bytes"].as_f64().unwrap_or_default() / capacity * 20e6;
+    assert!((40e3..100e3).contains(&bytes), "{report}");
     assert!(report["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
     assert!(report["largest_packet"].is_null(), "no reflector was asked");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("tcpprobe: 1 s, "), "progress: {said}");
     receiver.keeps_nothing();
+}
+
+/// Three in a hundred are lost on the way there without a queue.
+#[test]
+fn random_loss_is_told_by_its_share() {
+    let receiver = Receiver::start(&["--reflect"]);
+    let relay = relay("--rate 100mbit --rtt 10ms --loss-up 3%", receiver.address);
+    let output = probe(&relay.local_addr().to_string(), &["--method", "pathchirp", "--json", "--time", "8"]);
+    let report = json(&output);
+    let loss = report["random_loss"].as_f64().unwrap_or_default();
+    assert!((0.015..0.05).contains(&loss), "{report}");
 }
 
 #[test]

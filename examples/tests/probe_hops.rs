@@ -3,20 +3,23 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+mod common;
+
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::os::fd::AsRawFd;
-use std::process::{self, Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use longhaul_examples::files::TempDir;
-use longhaul_sys::linux::{Link, NetNs};
+use longhaul_sys::linux::{NetNs, veth};
 use serde_json::Value;
+
+use common::{Process, json, listening, receive};
 
 /// The far end's address.
 const SERVER: &str = "10.97.3.2:7000";
 
-/// `user` - `first` - `second` - `server`, a link between each two: three hops.
+/// `user` - `first` - `second` - `server`, a link between each two: three hops. The near end of the link NET is 10.97.NET.1,
+/// the far end 10.97.NET.2.
 struct Route {
     nodes: [NetNs; 4],
 }
@@ -36,7 +39,7 @@ fn done(program: &str, arguments: &str) -> bool {
 fn namespace() -> Option<NetNs> {
     match NetNs::anonymous() {
         Ok(namespace) => Some(namespace),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             eprintln!("skipped: network namespaces are not permitted here");
             None
         }
@@ -48,7 +51,13 @@ impl Route {
     fn new() -> Option<Self> {
         let route = Self { nodes: [namespace()?, namespace()?, namespace()?, namespace()?] };
         for (net, pair) in (1..).zip(route.nodes.windows(2)) {
-            route.join(net, &pair[0], &pair[1])?;
+            let [near, far] = [1, 2].map(|host| Ipv4Addr::new(10, 97, net, host));
+            let (out, into) = (format!("out{net}"), format!("in{net}"));
+            if let Err(error) = veth::join((&pair[0], &out, near), (&pair[1], &into, far)) {
+                assert!(veth::is_impossible(&error), "{error}");
+                eprintln!("skipped: {error}");
+                return None;
+            }
         }
         let router = || {
             // A report for each packet, not one a second.
@@ -66,24 +75,6 @@ impl Route {
         routed.then_some(route)
     }
 
-    /// The near end is 10.97.NET.1, the far end 10.97.NET.2.
-    fn join(&self, net: u8, near: &NetNs, far: &NetNs) -> Option<()> {
-        let far_file = far.run(|| File::open("/proc/thread-self/ns/net")).unwrap().unwrap();
-        // `ip` takes a namespace by path.
-        let there = format!("/proc/{}/fd/{}", process::id(), far_file.as_raw_fd());
-        let add = format!("link add out{net} type veth peer name in{net} netns {there}");
-        near.run(|| done("ip", &add)).unwrap().then_some(())?;
-        for (node, name, host) in [(near, "out", 1), (far, "in", 2)] {
-            node.run(|| {
-                let link = Link::new(&format!("{name}{net}")).unwrap();
-                link.set_address(Ipv4Addr::new(10, 97, net, host), 24).unwrap();
-                link.set_up().unwrap();
-            })
-            .unwrap();
-        }
-        Some(())
-    }
-
     fn probe(&self, options: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_probe"));
         command.arg(SERVER).args(options.split_whitespace());
@@ -93,37 +84,18 @@ impl Route {
 
 /// A receiver at the far end. It ends when dropped.
 struct Receiver {
-    child: Child,
+    _process: Process,
     _out: TempDir,
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Receiver {
     fn start(route: &Route) -> Self {
         let out = TempDir::create().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_receive"));
-        command.args(["--reflect", "--listen", SERVER, "--out"]).arg(out.path());
-        command.env_remove("QLOGFILE").env_remove("QLOGDIR").stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = route.nodes[3].run(|| command.spawn()).unwrap().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut lines = stderr.lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.starts_with("listening on ")), "the receiver ended");
-        // Nobody reads what it says later: it must not be kept waiting for that.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, _out: out }
+        let mut command = receive(SERVER, out.path(), &["--reflect"]);
+        let (mut process, _) = listening(route.nodes[3].run(|| command.spawn()).unwrap().unwrap());
+        process.ignore();
+        Self { _process: process, _out: out }
     }
-}
-
-fn json(output: &Output) -> Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn addresses(report: &Value) -> Vec<&str> {

@@ -31,9 +31,7 @@ fn run(links: Duplex, seconds: u64, change: impl Fn(&mut Config), receiver: impl
         config.congestion = "vegas".parse().unwrap();
         change(config);
     });
-    let mut of_receiver = Config::clone(&setup.hosts[1].config);
-    receiver(&mut of_receiver);
-    setup.hosts[1].config = Arc::new(of_receiver);
+    receiver(Arc::make_mut(&mut setup.hosts[1].config));
     let mut sim = Sim::new(setup);
     let (sender, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
     sim.run_for(Span::from_secs(seconds));

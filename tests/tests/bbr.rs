@@ -66,30 +66,32 @@ impl Run {
     }
 }
 
-/// Goodput over a minute, start included, as a part of what Linux's BBR has; the least for all rows.
-fn least_part(congestion: &str) -> f64 {
-    let mut least = f64::MAX;
+/// Goodput over a minute, start included, as a part of what Linux's BBR has; the least and the most of all rows.
+fn parts(congestion: &str) -> (f64, f64) {
+    let (mut least, mut most) = (f64::MAX, 0.0_f64);
     for row in ROWS {
         let mut run = Run::new(congestion, row);
         let goodput = run.goodput(RUN);
         let info = run.info();
         let again = info.bytes_retransmitted as f64 / info.bytes_sent as f64;
         println!("{congestion} {row:?}: {goodput:.1} Mb/s, {:.2} % sent again", again * 100.0);
-        least = least.min(goodput / row.4);
+        let part = goodput / row.4;
+        (least, most) = (least.min(part), most.max(part));
     }
-    least
+    (least, most)
 }
 
+/// Within 3 %, and what rounding 16.75 to 16.8 can hide.
 #[test]
 fn version_1_gets_through_what_linux_gets_through() {
-    let least = least_part("bbr1");
-    assert!(least > 0.965, "{least:.3} of Linux's");
+    let (least, most) = parts("bbr1");
+    assert!(least >= 0.967 && most <= 1.033, "{least:.3} to {most:.3} of Linux's");
 }
 
 #[test]
 fn version_3_gets_through_what_version_1_does() {
-    let least = least_part("bbr");
-    assert!(least > 0.97, "{least:.3} of Linux's version 1");
+    let (least, _) = parts("bbr");
+    assert!(least >= 0.97, "{least:.3} of Linux's version 1");
 }
 
 /// Version 3 keeps less than Linux's version 1 wastes on a shallow queue: it learns what the path takes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim};
+use longhaul_sim::{Plan, Setup, Sim, unlimited};
 use longhaul_tcp::Config;
 use longhaul_units::{Rate, Span, Time};
 
@@ -13,8 +13,7 @@ const MBIT: u64 = 1_000_000;
 
 fn config(congestion: &str) -> Arc<Config> {
     let mut config = Config::default();
-    (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
-    (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (64 << 20, 64 << 20, 64 << 20);
+    unlimited(&mut config);
     config.congestion = congestion.parse().unwrap();
     Arc::new(config)
 }

@@ -12,3 +12,6 @@ mod pathrate;
 mod path_chirp;
 #[path = "probing/pathload.rs"]
 mod pathload;
+
+#[path = "probing/noise.rs"]
+mod noise;

@@ -4,11 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsRawFd;
-use std::process::{self, Command};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use longhaul::cc::{
@@ -17,66 +13,20 @@ use longhaul::cc::{
 };
 use longhaul::units::Bytes;
 use longhaul::{Config, TcpListener, TcpPairs, TcpStream};
-use longhaul_sys::linux::{Link, NetNs};
+use longhaul_sys::linux::{NetNs, VethPair, veth};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
-const NEAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 1);
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 97, 0, 2);
-
-fn skipped<T>(why: &str) -> Option<T> {
-    eprintln!("skipped: {why}");
-    None
-}
-
-fn namespace() -> Option<NetNs> {
-    match NetNs::anonymous() {
-        Ok(namespace) => Some(namespace),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => skipped("network namespaces are for root"),
+/// A pair whose far end merges what it can.
+fn merging_pair() -> Option<VethPair> {
+    match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
+        Ok(pair) => Some(pair),
+        Err(error) if veth::is_impossible(&error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Whether a program did what it was told; what it said is shown if not.
-fn done(program: &str, arguments: &[&str]) -> bool {
-    let output = Command::new(program).args(arguments).output();
-    let why = match output {
-        Ok(output) if output.status.success() => return true,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    eprintln!("skipped: {program} {}: {why}", arguments.join(" "));
-    false
-}
-
-/// Has the receiver's kernel wait a millisecond for what may be merged, as what is in the ring of a network card does under
-/// load. `sysfs` shows the devices of the namespace that mounts it.
-const HOLD: &str = "mount -t sysfs none /sys && echo 1000000 > /sys/class/net/far/gro_flush_timeout";
-
-/// Two namespaces joined like by a plain network card: the sender's kernel cuts batches into packets, the receiver's merges
-/// them again.
-fn veth() -> Option<[NetNs; 2]> {
-    let (near, far) = (namespace()?, namespace()?);
-    // `ip` takes a namespace by path.
-    let far_file = far.run(|| File::open("/proc/thread-self/ns/net")).unwrap().unwrap();
-    let far_path = format!("/proc/{}/fd/{}", process::id(), far_file.as_raw_fd());
-    let made =
-        |namespace: &NetNs, program: &str, arguments: &[&str]| namespace.run(|| done(program, arguments)).unwrap();
-    if !made(&near, "ip", &["link", "add", "near", "type", "veth", "peer", "name", "far", "netns", &far_path]) {
-        return None;
-    }
-    for (namespace, name, address) in [(&near, "near", NEAR), (&far, "far", FAR)] {
-        let configure = || {
-            let link = Link::new(name).unwrap();
-            link.set_address(address, 24).unwrap();
-            link.set_up().unwrap();
-            done("ethtool", &["-K", name, "tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"])
-        };
-        if !namespace.run(configure).unwrap() {
-            return None;
-        }
-    }
-    made(&far, "unshare", &["--mount", "sh", "-c", HOLD]).then_some([near, far])
 }
 
 /// What was told of arrivals.
@@ -184,11 +134,11 @@ fn within<R: Send>(namespace: &NetNs, future: impl Future<Output = R> + Send) ->
 }
 
 /// What a transfer of so many bytes from one namespace to the other told of pairs, and of all segments.
-fn transfer([near, far]: &[NetNs; 2], bytes: usize) -> (TcpPairs, Tally) {
+fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally) {
     let (told, address) = oneshot::channel::<SocketAddr>();
     let tally = Arc::new(Mutex::new(Tally::default()));
     let receive = async {
-        let listener = TcpListener::bind_with((FAR, 0).into(), Config::default()).await.unwrap();
+        let listener = TcpListener::bind_with((VethPair::FAR_ADDR, 0).into(), Config::default()).await.unwrap();
         told.send(listener.local_addr().unwrap()).unwrap();
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut buffer = vec![0; 1 << 16];
@@ -215,10 +165,10 @@ fn transfer([near, far]: &[NetNs; 2], bytes: usize) -> (TcpPairs, Tally) {
 /// or behind it. One report of a batch does not displace those of a pair.
 #[test]
 fn receive_offload_merges_segments_but_no_pair() {
-    let Some(namespaces) = veth() else { return };
+    let Some(pair) = merging_pair() else { return };
     let (mut measured, mut segments, mut merged, mut of_pairs) = (0, 0, 0, 0);
     for _ in 0..5 {
-        let (pairs, tally) = transfer(&namespaces, 50_000_000);
+        let (pairs, tally) = transfer(&pair, 50_000_000);
         println!("{pairs:?} {tally:?}", tally = Tally { pairs: HashSet::new(), ..tally });
         assert_eq!((pairs.coalesced, tally.merged_of_pairs), (0, 0), "{pairs:?}");
         measured += pairs.measured;

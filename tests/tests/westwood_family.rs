@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig, Loss};
-use longhaul_sim::{Plan, SessionId, Setup, Sim};
-use longhaul_tcp::Config;
+use longhaul_sim::{Plan, SessionId, Setup, Sim, unlimited};
 use longhaul_units::{Rate, Span};
 
 /// The bottleneck, with a queue of a part of its bandwidth-delay product.
@@ -32,15 +31,9 @@ fn transfers(bottleneck: LinkConfig, laws: &[&str], seed: u64) -> (Sim, Vec<Sess
     let back = LinkConfig::delay(bottleneck.delay);
     let access = || laws.iter().map(|_| Duplex::delay(Span::from_micros(10)));
     let net = dumbbell(Duplex { there: bottleneck, back }, access(), access());
-    let mut setup = Setup::new(seed, net.topology).configure(|config| {
-        (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
-        (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (64 << 20, 64 << 20, 64 << 20);
-    });
+    let mut setup = Setup::new(seed, net.topology).configure(unlimited);
     for (node, law) in net.left.iter().zip(laws) {
-        let host = &mut setup.hosts[*node as usize];
-        let mut config = Config::clone(&host.config);
-        config.congestion = law.parse().unwrap();
-        host.config = Arc::new(config);
+        Arc::make_mut(&mut setup.hosts[*node as usize].config).congestion = law.parse().unwrap();
     }
     let mut sim = Sim::new(setup);
     let pairs = net.left.iter().zip(&net.right);
@@ -92,6 +85,19 @@ fn random_losses_cost_the_family_less() {
         let fast = goodput(&path, "fast", 30);
         assert!(family[2] > fast && fast > hstcp, "{loss}: {:.1}, FAST {fast:.1}, HSTCP {hstcp:.1}", family[2]);
     }
+}
+
+/// A path that loses nothing by chance: slow start's overflow is no reason to leave it, as the estimates have seen its rate by then.
+#[test]
+fn the_first_overflow_leaves_the_path_full() {
+    let path = alabama(1.0, 0.0);
+    let reno = goodput(&path, "new-reno", 30);
+    for law in ["westwood", "westwood-re", "westwood-crb", "adaptive-reno"] {
+        let own = goodput(&path, law, 30);
+        assert!(own > 0.99 * reno, "{law} {own:.1}, NewReno {reno:.1}");
+    }
+    let published = goodput(&path, "westwood(from=zero)", 30);
+    assert!(published < 0.9 * reno, "{published:.1}");
 }
 
 /// Gerla et al., figure 8: on the Tokyo path, which loses 0.005 %, BBE alone had 1.7 times NewReno's throughput. The classifier

@@ -41,6 +41,19 @@ impl Sender {
         Self { controller, path, now, rtt: Span::from_millis(100), in_flight, delivered }
     }
 
+    /// A sender in congestion avoidance after a first loss, with its window full.
+    pub(crate) fn after_a_loss(spec: &str) -> Self {
+        let mut sender = Self::new(spec);
+        sender.fill();
+        for _ in 0..4 {
+            sender.round();
+        }
+        sender.lose();
+        sender.repair();
+        sender.fill();
+        sender
+    }
+
     pub(crate) fn control(&self) -> Control {
         self.controller.control()
     }

@@ -56,9 +56,10 @@ pub use config::{
 pub use histogram::Histogram;
 pub use hook::{Hook, Router, View};
 pub use link::Link;
+pub use longhaul_wire::Ecn;
 pub use network::{Delivery, Network, NetworkError, Schedule};
 pub use overhead::Overhead;
-pub use packet::{Ecn, Packet, Payload, dscp};
+pub use packet::{Packet, Payload, dscp};
 pub use queue::{Classes, CoDelConfig, Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig, Threshold};
 pub use random::Random;
 pub use stats::{Cause, ClassStats, LinkStats, MAX_CLASSES, Occupancy};

@@ -2,10 +2,11 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use crate::Ecn;
 use crate::config::LinkConfig;
 use crate::hook::{Hook, View};
 use crate::medium::{Medium, STREAMS};
-use crate::packet::{Ecn, Packet, Payload};
+use crate::packet::{Packet, Payload};
 use crate::policer::TokenBucket;
 use crate::queue::{Queue, Sink};
 use crate::random::Random;

@@ -1,50 +1,7 @@
 //! What a link carries.
 
 use longhaul_units::Time;
-
-/// The ECN field of an IP header (RFC 3168, section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Ecn {
-    /// Not ECN-capable.
-    #[default]
-    NotEct,
-    /// ECT(0): classic ECN.
-    Ect0,
-    /// ECT(1): L4S (RFC 9331).
-    Ect1,
-    /// Congestion experienced.
-    Ce,
-}
-
-impl Ecn {
-    /// From the two low bits of the TOS or traffic class.
-    #[must_use]
-    pub const fn from_bits(bits: u8) -> Self {
-        match bits & 3 {
-            0 => Self::NotEct,
-            1 => Self::Ect1,
-            2 => Self::Ect0,
-            _ => Self::Ce,
-        }
-    }
-
-    /// The two low bits of the TOS or traffic class.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        match self {
-            Self::NotEct => 0,
-            Self::Ect1 => 1,
-            Self::Ect0 => 2,
-            Self::Ce => 3,
-        }
-    }
-
-    /// Whether a queue may mark instead of drop.
-    #[must_use]
-    pub const fn is_capable(self) -> bool {
-        !matches!(self, Self::NotEct)
-    }
-}
+use longhaul_wire::Ecn;
 
 /// DiffServ codepoints.
 pub mod dscp {
@@ -156,18 +113,5 @@ impl<T> Packet<T> {
     #[must_use]
     pub fn dscp(self, dscp: u8) -> Self {
         Self { dscp: dscp & 63, ..self }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ecn_bits_are_those_of_rfc_3168() {
-        for (bits, ecn) in [(0, Ecn::NotEct), (1, Ecn::Ect1), (2, Ecn::Ect0), (3, Ecn::Ce)] {
-            assert_eq!((Ecn::from_bits(bits | 0xb8), ecn.bits()), (ecn, bits));
-        }
-        assert!(Ecn::Ect0.is_capable() && Ecn::Ect1.is_capable() && !Ecn::NotEct.is_capable());
     }
 }

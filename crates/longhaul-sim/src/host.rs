@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointEvent, SegmentMeta, Tuple};
+use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointEvent, SegmentMeta, Tuple};
 use longhaul_units::{Span, Time};
 
 use crate::packet::Packet;
@@ -277,14 +277,11 @@ impl Host {
         let clock = self.clock(now);
         let Desk { batch, spare } = desk;
         while let Some(to) = self.endpoint.poll_transmit(clock, batch, MAX_SEGMENTS) {
-            let (from, ecn, dscp) = (self.source(&to.tuple), Ecn::from(batch.ecn), batch.dscp);
+            let (from, ecn, dscp) = (self.source(&to.tuple), batch.ecn, batch.dscp);
             let session = to.connection.and_then(|id| self.session_of(id));
             let flow = session.map_or(0, |session| session.flow);
             let is_zeros = session.is_some_and(|session| session.plan.content == Content::Zeros);
-            let mut headers = batch.headers.as_slice();
-            for segment in &batch.segments {
-                let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
-                headers = rest;
+            for (segment, header) in batch.parts() {
                 let zeros = if is_zeros { u32::from(segment.payload_len) } else { 0 };
                 let packet = Packet { from, to: to.tuple.remote, ecn, dscp, payload: Vec::new(), zeros };
                 let mut packet = Desk::packet(spare, packet);

@@ -72,6 +72,6 @@ pub use qlog::Qlog;
 pub use queue::Queue;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;
-pub use setup::{HostSetup, Setup, SetupError};
+pub use setup::{HostSetup, Setup, SetupError, unlimited};
 pub use sim::{LinkHook, SessionId, Sim, Step, Traffic, TrafficId, WorkloadId, exchange_of};
 pub use tap::{Sighting, Tap, TraceHash};

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use longhaul_link::Payload;
-use longhaul_tcp::Ecn;
+use longhaul_wire::Ecn;
 
 /// Bytes of a UDP header (RFC 768).
 pub const UDP_HEADER: usize = 8;
@@ -52,18 +52,8 @@ impl Packet {
 
     /// For a network that takes it to `node`.
     pub(crate) fn addressed(self: Box<Self>, node: u32, flow: u32) -> longhaul_link::Packet<Parcel> {
-        let (ecn, dscp) = (longhaul_link::Ecn::from_bits(ecn_bits(self.ecn)), self.dscp);
+        let (ecn, dscp) = (self.ecn, self.dscp);
         longhaul_link::Packet::new(self.wire_len() as u32, Some(self)).to(node).flow(flow).ecn(ecn).dscp(dscp)
-    }
-}
-
-/// The two low bits of the TOS or traffic class (RFC 3168, section 5).
-pub(crate) const fn ecn_bits(ecn: Ecn) -> u8 {
-    match ecn {
-        Ecn::NotEct => 0,
-        Ecn::Ect1 => 1,
-        Ecn::Ect0 => 2,
-        Ecn::Ce => 3,
     }
 }
 

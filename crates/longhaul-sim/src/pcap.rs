@@ -3,18 +3,11 @@
 use std::io::{self, Write};
 
 use longhaul_units::Time;
+use longhaul_wire::pcap;
 use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
-use crate::packet::{Packet, ecn_bits};
+use crate::packet::Packet;
 use crate::tap::{Sighting, Tap};
-
-/// Classic pcap with nanoseconds, and version 2.4 (draft-ietf-opsawg-pcap).
-const MAGIC: u32 = 0xa1b2_3c4d;
-const VERSION: [u16; 2] = [2, 4];
-/// What tcpdump writes for "whole packets".
-const SNAPLEN: u32 = 262_144;
-/// LINKTYPE_RAW: an IPv4 or IPv6 header comes first.
-const LINKTYPE: u32 = 101;
 
 /// A [`Tap`] that writes what one host, or each of them, sends and receives, as the TCP segments that the datagrams stand
 /// for: any tool reads them as plain TCP. Time 0 is the epoch. Cross traffic is not written.
@@ -46,14 +39,7 @@ impl<W: Write> Pcap<W> {
     }
 
     fn begin(host: Option<usize>, mut out: W) -> io::Result<Self> {
-        out.write_all(&MAGIC.to_le_bytes())?;
-        for half in VERSION {
-            out.write_all(&half.to_le_bytes())?;
-        }
-        // Time zone and accuracy: unused.
-        out.write_all(&[0; 8])?;
-        out.write_all(&SNAPLEN.to_le_bytes())?;
-        out.write_all(&LINKTYPE.to_le_bytes())?;
+        out.write_all(&pcap::file_header())?;
         Ok(Self { out, host, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })
     }
 
@@ -70,7 +56,7 @@ impl<W: Write> Pcap<W> {
 
     fn record(&mut self, now: Time, packet: &Packet) -> io::Result<()> {
         self.identification = self.identification.wrapping_add(1);
-        let tos = packet.dscp << 2 | ecn_bits(packet.ecn);
+        let tos = packet.dscp << 2 | packet.ecn.bits();
         self.datagram.clear();
         self.datagram.extend_from_slice(&packet.payload);
         self.datagram.resize(packet.payload_len(), 0);
@@ -80,11 +66,7 @@ impl<W: Write> Pcap<W> {
         let Ok(len) = tcp_from_udp(&self.datagram, packet.from, packet.to, ip, &mut self.packet) else {
             return Ok(());
         };
-        // The format has 32 bits for seconds: 136 years.
-        let (seconds, nanos) = ((now.as_nanos() / 1_000_000_000) as u32, (now.as_nanos() % 1_000_000_000) as u32);
-        for field in [seconds, nanos, len as u32, len as u32] {
-            self.out.write_all(&field.to_le_bytes())?;
-        }
+        self.out.write_all(&pcap::packet_header(now.as_nanos().into(), len as u32))?;
         self.out.write_all(self.packet.get(..len).unwrap_or_default())
     }
 }

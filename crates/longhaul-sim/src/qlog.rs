@@ -10,7 +10,7 @@ use longhaul_qlog::{Log, Sequence, Start};
 use longhaul_tcp::{Connection, ConnectionError};
 use longhaul_units::Time;
 
-use crate::packet::{Packet, ecn_bits};
+use crate::packet::Packet;
 use crate::sim::SessionId;
 use crate::tap::{Sighting, Tap};
 
@@ -75,7 +75,7 @@ impl<W: Write> Watcher for Watch<W> {
 
     fn see(&mut self, now: Time, is_sent: bool, packet: &Packet) {
         let Some(log) = &mut self.log else { return };
-        let (len, ecn) = (packet.payload_len(), ecn_bits(packet.ecn));
+        let (len, ecn) = (packet.payload_len(), packet.ecn.bits());
         match is_sent {
             true => log.sent(now, &packet.payload, len, ecn),
             false => log.received(now, &packet.payload, len, ecn),

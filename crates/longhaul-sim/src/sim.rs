@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use longhaul_link::{ConfigError, Hook, Link, LinkConfig, Network, Schedule};
-use longhaul_tcp::Ecn;
 use longhaul_units::{Span, Time};
 
 use crate::host::{Desk, Host};
@@ -351,7 +350,7 @@ impl Sim {
         match delivery.packet.payload.take() {
             Some(mut packet) => {
                 // With the mark it got on the way.
-                packet.ecn = Ecn::from_bits(delivery.packet.ecn.bits());
+                packet.ecn = delivery.packet.ecn;
                 self.arrive(node, delivery.at, &packet);
                 self.desk.recycle(packet);
             }

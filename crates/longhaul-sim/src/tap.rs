@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use longhaul_units::Time;
 
-use crate::packet::{Packet, ecn_bits};
+use crate::packet::Packet;
 
 /// Where a packet was seen. Hosts are named by their nodes. What becomes of a packet on the way a
 /// [hook](crate::Sim::set_hook) of a link knows.
@@ -69,7 +69,7 @@ impl Tap for TraceHash {
             Sighting::Received(host) => (2, host),
         };
         self.add(now.as_nanos());
-        self.add((host as u64) << 32 | kind << 16 | u64::from(packet.dscp) << 8 | u64::from(ecn_bits(packet.ecn)));
+        self.add((host as u64) << 32 | kind << 16 | u64::from(packet.dscp) << 8 | u64::from(packet.ecn.bits()));
         self.add(packet.payload_len() as u64);
         // It was seen when it was sent: eight bytes tell which it is.
         let hashed = if kind == 2 { 8 } else { HASHED };

@@ -54,9 +54,7 @@ fn setup(link: LinkConfig, at: usize, change: impl Fn(&mut Config)) -> Setup {
         (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
         (config.recv_buffer, config.recv_buffer_max) = (1 << 20, 1 << 20);
     });
-    let mut config = Config::clone(&setup.hosts[at].config);
-    change(&mut config);
-    setup.hosts[at].config = Arc::new(config);
+    change(Arc::make_mut(&mut setup.hosts[at].config));
     setup
 }
 

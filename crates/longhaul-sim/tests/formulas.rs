@@ -5,15 +5,13 @@ use std::rc::Rc;
 
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss, Random};
-use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
 use longhaul_tcp::Config;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
 
-/// Segments of 1448 bytes from the first one on, and windows that never limit.
 fn plain(config: &mut Config, congestion: &str) {
-    (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
-    (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (64 << 20, 64 << 20, 64 << 20);
+    unlimited(config);
     config.congestion = congestion.parse().expect("a registered name");
 }
 

@@ -1,7 +1,7 @@
 //! What a connection gains from an earlier one to the same host (RFC 9040), at a bottleneck with a queue that overflows.
 
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim};
+use longhaul_sim::{Plan, Setup, Sim, unlimited};
 use longhaul_tcp::{Info, PathCache};
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -28,8 +28,7 @@ impl Bottleneck {
     fn setup(self, congestion: &str, cached: bool) -> Setup {
         let link = LinkConfig::new(self.rate, self.rtt / 2);
         let mut setup = Setup::symmetric(1, link.queue(Limit::Bytes(self.bdp().0))).configure(|config| {
-            (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
-            (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (64 << 20, 64 << 20, 64 << 20);
+            unlimited(config);
             config.congestion = congestion.parse().expect("a registered name");
             config.path_cache = cached.then(PathCache::default);
         });

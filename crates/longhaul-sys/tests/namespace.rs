@@ -2,20 +2,19 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
-use std::io::{self, IoSlice};
+use std::io::{ErrorKind, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsRawFd;
 use std::process::{self, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
-use longhaul_sys::linux::{ErrorClass, Link, NetNs, RecvBatch, Transmit, Tun, UdpSocket};
+use longhaul_sys::linux::{ErrorClass, NetNs, RecvBatch, Transmit, Tun, UdpSocket, VethPair, veth};
 use longhaul_sys::pool::RecvPool;
 
 fn namespace() -> Option<NetNs> {
     match NetNs::anonymous() {
         Ok(namespace) => Some(namespace),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             eprintln!("skipped: network namespaces are not permitted here");
             None
         }
@@ -42,7 +41,7 @@ fn send(socket: &UdpSocket, destination: &str, len: usize) -> Result<(), ErrorCl
 fn read(tun: &Tun, packet: &mut [u8]) -> usize {
     for _ in 0..2000 {
         match tun.read(packet) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
             result => return result.unwrap(),
         }
     }
@@ -79,9 +78,9 @@ fn named_namespaces_are_found_again() {
     NetNs::delete(&name).unwrap();
     assert_eq!(inode(&opened.unwrap()), inode(&created));
     assert_ne!(inode(&created), inode(&NetNs::current().unwrap()));
-    assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert!(NetNs::open(&name).is_err());
-    assert_eq!(NetNs::create("../x").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    assert_eq!(NetNs::create("../x").unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
 #[test]
@@ -131,49 +130,16 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     assert_eq!((message.meta.tos, message.data().len()), (Some(0x2e << 2 | 1), 1372));
 }
 
-const NEAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
-
-/// Whether a program did what it was told; what it said is shown if not.
-fn done(program: &str, arguments: &[&str]) -> bool {
-    let output = Command::new(program).args(arguments).output();
-    let why = match output {
-        Ok(output) if output.status.success() => return true,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    eprintln!("skipped: {program} {}: {why}", arguments.join(" "));
-    false
-}
-
-/// Has the receiver's kernel wait a millisecond for what may be merged: packets of two calls then meet, as they do in the
-/// ring of a network card under load. `sysfs` shows the devices of the namespace that mounts it.
-const HOLD: &str = "mount -t sysfs none /sys && echo 1000000 > /sys/class/net/far/gro_flush_timeout";
-
-/// Two namespaces joined by a veth pair like a plain network card: the sender's kernel cuts batches into packets, the
-/// receiver's merges them again.
-fn veth() -> Option<[NetNs; 2]> {
-    let (near, far) = (namespace()?, namespace()?);
-    // `ip` takes a namespace by path.
-    let far_file = far.run(|| std::fs::File::open("/proc/thread-self/ns/net")).unwrap().unwrap();
-    let far_path = format!("/proc/{}/fd/{}", process::id(), far_file.as_raw_fd());
-    let made = |namespace: &NetNs, arguments: &[&str]| namespace.run(|| done("ip", arguments)).unwrap();
-    if !made(&near, &["link", "add", "near", "type", "veth", "peer", "name", "far", "netns", &far_path]) {
-        return None;
-    }
-    for (namespace, name, address) in [(&near, "near", NEAR), (&far, "far", FAR)] {
-        let configure = || {
-            let link = Link::new(name).unwrap();
-            link.set_address(address, 24).unwrap();
-            link.set_up().unwrap();
-            done("ethtool", &["-K", name, "tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"])
-        };
-        if !namespace.run(configure).unwrap() {
-            return None;
+/// A pair whose far end merges what it can.
+fn merging_pair() -> Option<VethPair> {
+    match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
+        Ok(pair) => Some(pair),
+        Err(error) if veth::is_impossible(&error) => {
+            eprintln!("skipped: {error}");
+            None
         }
+        Err(error) => panic!("{error}"),
     }
-    let held = far.run(|| done("unshare", &["--mount", "sh", "-c", HOLD])).unwrap();
-    held.then_some([near, far])
 }
 
 /// Sends datagrams of these lengths back to back; the lengths of what arrives, message by message.
@@ -193,7 +159,7 @@ fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<V
         }
         match receiver.recv(&mut batch) {
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(Duration::from_millis(1)),
             Err(error) => panic!("{error}"),
         }
         for message in batch.messages() {
@@ -212,9 +178,9 @@ fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<V
 #[test]
 fn a_longer_datagram_is_not_merged_with_the_one_before() {
     const LENGTH: usize = 1200;
-    let Some([near, far]) = veth() else { return };
-    let sender = near.run(|| bind(&format!("{NEAR}:0"))).unwrap();
-    let receiver = far.run(|| bind(&format!("{FAR}:0"))).unwrap();
+    let Some(pair) = merging_pair() else { return };
+    let sender = pair.near.run(|| bind(&format!("{}:0", VethPair::NEAR_ADDR))).unwrap();
+    let receiver = pair.far.run(|| bind(&format!("{}:0", VethPair::FAR_ADDR))).unwrap();
     let mut merged = 0;
     for _ in 0..50 {
         assert_eq!(cross(&sender, &receiver, [LENGTH - 1, LENGTH]), [[LENGTH - 1], [LENGTH]]);

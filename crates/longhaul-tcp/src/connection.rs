@@ -53,7 +53,7 @@ mod trouble;
 mod user_timeout;
 
 pub use app::Blocked;
-pub use input::{Ecn, Payload, SegmentMeta};
+pub use input::{Payload, SegmentMeta};
 pub use output::{Batch, SegmentRef};
 
 use arrivals::ArrivalTimes;

@@ -194,10 +194,7 @@ impl Pair {
             let batch = &self.batch;
             let buffer = uncounted(|| {
                 let mut buffer = Vec::new();
-                let mut headers = batch.headers.as_slice();
-                for segment in &batch.segments {
-                    let (header, rest) = headers.split_at(usize::from(segment.header_len));
-                    headers = rest;
+                for (segment, header) in batch.parts() {
                     buffer.extend_from_slice(header);
                     if let Some(id) = destination.connection {
                         self.ends[from].payload(id, segment, |part| buffer.extend_from_slice(part));

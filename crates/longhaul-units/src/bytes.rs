@@ -2,7 +2,9 @@
 
 use core::fmt;
 use core::iter::Sum;
-use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use core::ops::Add;
+
+use crate::operators::{display_as_debug, saturating_operators};
 
 /// A number of bytes: a window, data in flight, a length.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,46 +41,8 @@ impl Bytes {
     }
 }
 
-impl Add for Bytes {
-    type Output = Self;
-    fn add(self, rhs: Self) -> Self {
-        Self(self.0.saturating_add(rhs.0))
-    }
-}
-
-impl AddAssign for Bytes {
-    fn add_assign(&mut self, rhs: Self) {
-        *self = *self + rhs;
-    }
-}
-
-impl Sub for Bytes {
-    type Output = Self;
-    fn sub(self, rhs: Self) -> Self {
-        Self(self.0.saturating_sub(rhs.0))
-    }
-}
-
-impl SubAssign for Bytes {
-    fn sub_assign(&mut self, rhs: Self) {
-        *self = *self - rhs;
-    }
-}
-
-impl Mul<u64> for Bytes {
-    type Output = Self;
-    fn mul(self, rhs: u64) -> Self {
-        Self(self.0.saturating_mul(rhs))
-    }
-}
-
-/// Division by zero gives [`Bytes::MAX`].
-impl Div<u64> for Bytes {
-    type Output = Self;
-    fn div(self, rhs: u64) -> Self {
-        self.0.checked_div(rhs).map_or(Self::MAX, Self)
-    }
-}
+saturating_operators!(Bytes);
+display_as_debug!(Bytes);
 
 impl Sum for Bytes {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
@@ -107,12 +71,6 @@ impl From<u16> for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} B", self.0)
-    }
-}
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -16,6 +16,7 @@
 
 mod bytes;
 pub mod math;
+mod operators;
 mod rate;
 mod time;
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::operators::display_as_debug;
 use crate::{Bytes, Span};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
@@ -81,15 +82,11 @@ impl Rate {
     }
 }
 
+display_as_debug!(Rate);
+
 impl fmt::Debug for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} Mbit/s", self.0 as f64 * 8.0 / 1e6)
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Points in time and the spans between them, in integer nanoseconds.
 
 use core::fmt;
-use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
+
+use crate::operators::{display_as_debug, saturating_operators};
 
 /// A point in time: nanoseconds since an epoch that the caller chose (the driver's start, the simulation's zero).
 ///
@@ -145,46 +147,9 @@ impl Sub for Time {
     }
 }
 
-impl Add for Span {
-    type Output = Self;
-    fn add(self, rhs: Self) -> Self {
-        Self(self.0.saturating_add(rhs.0))
-    }
-}
-
-impl AddAssign for Span {
-    fn add_assign(&mut self, rhs: Self) {
-        *self = *self + rhs;
-    }
-}
-
-impl Sub for Span {
-    type Output = Self;
-    fn sub(self, rhs: Self) -> Self {
-        Self(self.0.saturating_sub(rhs.0))
-    }
-}
-
-impl SubAssign for Span {
-    fn sub_assign(&mut self, rhs: Self) {
-        *self = *self - rhs;
-    }
-}
-
-impl Mul<u64> for Span {
-    type Output = Self;
-    fn mul(self, rhs: u64) -> Self {
-        Self(self.0.saturating_mul(rhs))
-    }
-}
-
-/// Division by zero gives [`Span::MAX`].
-impl Div<u64> for Span {
-    type Output = Self;
-    fn div(self, rhs: u64) -> Self {
-        self.0.checked_div(rhs).map_or(Self::MAX, Self)
-    }
-}
+saturating_operators!(Span);
+display_as_debug!(Span);
+display_as_debug!(Time);
 
 impl From<Duration> for Span {
     fn from(value: Duration) -> Self {
@@ -204,21 +169,9 @@ impl fmt::Debug for Span {
     }
 }
 
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
 impl fmt::Debug for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "t+{:?}", Span(self.0))
-    }
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -3,8 +3,8 @@
 //! A datagram's payload is a TCP header without ports, checksum and urgent pointer (draft-cheshire-tcp-over-udp-00),
 //! its options, and data. [`CheshireCodec`] reads and writes it; [`Options`] are the options of RFC 9293, RFC 7323,
 //! RFC 2018 and RFC 5482 plus four experimental ones under RFC 6994; [`shim`] turns datagrams into the segments that a
-//! kernel, a capture file or Wireshark understands, and back; [`probe`] has the datagrams beside the segments that
-//! measure a path. `docs/wire.md` has every byte and the test vectors.
+//! kernel, a capture file or Wireshark understands, and back; [`pcap`] is what such a file has around them; [`probe`] has
+//! the datagrams beside the segments that measure a path. `docs/wire.md` has every byte and the test vectors.
 //!
 //! Nothing here allocates, and nothing here panics, whatever the bytes are.
 //!
@@ -37,17 +37,20 @@
 
 mod arrivals;
 mod codec;
+mod ecn;
 mod error;
 mod flags;
 mod header;
 pub mod network;
 mod options;
+pub mod pcap;
 pub mod probe;
 mod sack;
 pub mod shim;
 
 pub use arrivals::{Arrival, Arrivals};
 pub use codec::{CheshireCodec, Codec};
+pub use ecn::Ecn;
 pub use error::{EmitError, ParseError};
 pub use flags::Flags;
 pub use header::{Header, Segment};

@@ -11,17 +11,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use longhaul_units::{Span, Time};
+use longhaul_wire::pcap;
 use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
 use crate::io::{Incoming, Io, Outgoing};
 
-/// Classic pcap with nanoseconds, and version 2.4 (draft-ietf-opsawg-pcap).
-const MAGIC: u32 = 0xa1b2_3c4d;
-const VERSION: [u16; 2] = [2, 4];
-/// What tcpdump writes for "whole packets".
-const SNAPLEN: u32 = 262_144;
-/// LINKTYPE_RAW: an IPv4 or IPv6 header comes first.
-const LINKTYPE: u32 = 101;
 /// File writes are gathered up to this size.
 const BUFFER: usize = 256 << 10;
 /// A sent segment waits for received ones that are older but were not read yet: for so long, and so many bytes of
@@ -55,14 +49,7 @@ impl Capture {
     /// Starts a capture in a new file, replacing one of that name.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
-        out.write_all(&MAGIC.to_le_bytes())?;
-        for half in VERSION {
-            out.write_all(&half.to_le_bytes())?;
-        }
-        // Time zone and accuracy: unused.
-        out.write_all(&[0; 8])?;
-        out.write_all(&SNAPLEN.to_le_bytes())?;
-        out.write_all(&LINKTYPE.to_le_bytes())?;
+        out.write_all(&pcap::file_header())?;
         out.flush()?;
         let (now, wall) = Io::clocks();
         Ok(Self {
@@ -168,16 +155,8 @@ impl Capture {
     fn record(&mut self, at: Time, packet: &[u8]) {
         self.written_at = self.written_at.max(at);
         let wall = self.epoch.saturating_add(u128::from(self.written_at.as_nanos()));
-        // The format has 32 bits: they last until 2106.
-        let seconds = (wall / 1_000_000_000) as u32;
-        let nanos = (wall % 1_000_000_000) as u32;
-        let len = packet.len() as u32;
-        let mut header = [0; 16];
-        for (field, value) in header.chunks_exact_mut(4).zip([seconds, nanos, len, len]) {
-            field.copy_from_slice(&value.to_le_bytes());
-        }
         self.attempt(|out| {
-            out.write_all(&header)?;
+            out.write_all(&pcap::packet_header(wall, packet.len() as u32))?;
             out.write_all(packet)
         });
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use longhaul_units::{Span, Time};
 
 use crate::io::{Fault, Io, IoReceiver};
-use crate::shared::{Shared, Turn};
+use crate::shared::{Shared, State, Turn};
 
 /// Receive calls of one turn.
 const RECEIVES_A_TURN: usize = 16;
@@ -128,9 +128,7 @@ impl Drop for Driver {
         // The runtime is going down, or all is over: nobody must wait for ever.
         let mut state = self.shared.lock();
         state.abandon(&self.shared, Io::now());
-        let wakers = state.take_wakers();
-        drop(state);
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        State::wake(state);
     }
 }
 

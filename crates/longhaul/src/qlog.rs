@@ -97,10 +97,10 @@ impl Qlogs {
     }
 
     /// A batch has left.
-    pub(crate) fn sent(&mut self, now: Time, destination: &Destination, batch: &Batch, ecn: u8) {
+    pub(crate) fn sent(&mut self, now: Time, destination: &Destination, batch: &Batch) {
         let Some(id) = destination.connection else { return };
         if let Some(qlog) = self.list.iter_mut().find(|qlog| qlog.id == id) {
-            qlog.sent(now, batch, ecn);
+            qlog.sent(now, batch);
         }
     }
 
@@ -143,12 +143,9 @@ impl Qlog {
         Self { id, tuple, log: Log::new(start, Records::to(path)), flushed_at }
     }
 
-    fn sent(&mut self, now: Time, batch: &Batch, ecn: u8) {
-        let mut headers = batch.headers.as_slice();
-        for segment in &batch.segments {
-            let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
-            headers = rest;
-            self.log.sent(now, header, header.len() + usize::from(segment.payload_len), ecn);
+    fn sent(&mut self, now: Time, batch: &Batch) {
+        for (segment, header) in batch.parts() {
+            self.log.sent(now, header, header.len() + usize::from(segment.payload_len), batch.ecn.bits());
         }
     }
 

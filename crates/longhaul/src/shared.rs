@@ -152,18 +152,14 @@ impl Shared {
             state.wake_driver();
         }
         state.finish();
-        let wake = state.take_wakers();
-        drop(state);
-        wake.into_iter().for_each(Waker::wake);
+        State::wake(state);
     }
 
     /// Ends a call after which more is likely to follow at once: the driver sends, once the caller has yielded.
     pub(crate) fn settle_later(&self, mut state: MutexGuard<'_, State>) {
         state.wake_driver();
         state.finish();
-        let wake = state.take_wakers();
-        drop(state);
-        wake.into_iter().for_each(Waker::wake);
+        State::wake(state);
     }
 
     /// Between whom a datagram passes, as the endpoint's table has it.
@@ -281,7 +277,7 @@ impl State {
         let tuple = destination.tuple;
         let mut outgoing = Outgoing {
             destination: tuple.remote,
-            tos: (if batch.dscp == 0 { self.dscp } else { batch.dscp }) << 2 | ecn_bits(batch.ecn),
+            tos: (if batch.dscp == 0 { self.dscp } else { batch.dscp }) << 2 | batch.ecn.bits(),
             src_ip: (!tuple.local.is_unspecified()).then_some(tuple.local),
             segment_size: several.then_some(batch.segment_size as u16),
             slices: &slices.list,
@@ -298,7 +294,7 @@ impl State {
             capture.sent(now, shared.local, &outgoing);
         }
         if !self.qlogs.is_empty() {
-            self.qlogs.sent(now, destination, &self.batch, ecn_bits(self.batch.ecn));
+            self.qlogs.sent(now, destination, &self.batch);
         }
         Ok(())
     }
@@ -438,25 +434,21 @@ impl State {
         self.wake.extend(waiters.into_wakers());
     }
 
+    /// Releases the lock, then wakes those who wait for what has changed.
+    pub(crate) fn wake(mut state: MutexGuard<'_, Self>) {
+        let wakers = state.take_wakers();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.wake)
     }
 }
 
-fn ecn_bits(mark: longhaul_cc::EcnMark) -> u8 {
-    match mark {
-        longhaul_cc::EcnMark::NotEct => 0,
-        longhaul_cc::EcnMark::Ect1 => 1,
-        longhaul_cc::EcnMark::Ect0 => 2,
-    }
-}
-
 /// The datagrams of a batch one after the other, for sockets that take one slice.
 fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out: &mut Vec<u8>) {
-    let mut headers = batch.headers.as_slice();
-    for segment in &batch.segments {
-        let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
-        headers = rest;
+    for (segment, header) in batch.parts() {
         out.extend_from_slice(header);
         if let Some(id) = destination.connection {
             endpoint.payload(id, segment, |part| out.extend_from_slice(part));

@@ -12,6 +12,7 @@ use longhaul_tcp::{Config, Endpoint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
+use self::split::{address_methods, async_write};
 use crate::driver::Driver;
 use crate::handle::Handle;
 use crate::info::TcpInfo;
@@ -123,21 +124,7 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// The peer's address.
-    ///
-    /// # Errors
-    /// None; a `Result` as tokio has it.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.handle.peer)
-    }
-
-    /// Our address.
-    ///
-    /// # Errors
-    /// None; a `Result` as tokio has it.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.handle.local)
-    }
+    address_methods!(handle);
 
     /// A snapshot of the connection. It costs about a microsecond.
     ///
@@ -232,29 +219,7 @@ impl AsyncRead for TcpStream {
 }
 
 impl AsyncWrite for TcpStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.handle.poll_write(cx, data)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        data: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.handle.poll_write_vectored(cx, data)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.handle.end_stream())
-    }
+    async_write!(handle);
 }
 
 pub(crate) fn poll_read(handle: &Handle, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

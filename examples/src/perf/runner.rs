@@ -9,7 +9,7 @@ use longhaul::TcpStream;
 use tokio::io::AsyncWrite;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
 use super::meter::{Meter, Reader};
@@ -95,26 +95,10 @@ pub async fn run<F: FnMut(&Interval)>(
             stream_task(stream, Arc::clone(meter), timing.clone(), params, (done.clone(), place), number, stopped);
         tasks.spawn(task);
     }
-    let mut ends = vec![None; sends.len()];
-    let mut senders = sends.iter().filter(|&&sends| sends).count();
-    while ends.contains(&None) {
-        tokio::select! {
-            biased;
-            Some((number, at)) = stops.recv() => {
-                ends.get_mut(number).map(|end| end.replace(at));
-                senders = senders.saturating_sub(sends.get(number).copied().unwrap_or_default().into());
-                if senders == 0 && sends.get(number) == Some(&true) {
-                    half.tell_done(control).await?;
-                }
-            }
-            Some(ended) = tasks.join_next() => ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?,
-            () = half.next_tick() => half.tick(),
-        }
-    }
-    let ends: Vec<f64> = ends.into_iter().flatten().collect();
+    let ends = half.until_all_stopped(&mut tasks, &mut stops, control).await?;
     half.last_interval(ends.iter().copied().fold(0.0, f64::max));
     while let Some(ended) = tasks.join_next().await {
-        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+        passed_on(ended)?;
     }
     let cpu = half.usage.read().since(&first_usage);
     // A test that ended before anything counted has no length.
@@ -122,6 +106,11 @@ pub async fn run<F: FnMut(&Interval)>(
     let results = half.readers.iter().zip(&half.meters).zip(ends);
     let streams = results.map(|((reader, meter), end)| reader.result(meter, (end - base).max(0.0))).collect();
     Ok(Results { streams, cpu, ..Results::default() })
+}
+
+/// What a task returned; a panic in it goes on here.
+fn passed_on(ended: Result<Result<()>, JoinError>) -> Result<()> {
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
 }
 
 /// The task of a stream, with its `number`. It borrows nothing of `params`.
@@ -150,6 +139,33 @@ fn stream_task(
 }
 
 impl<F: FnMut(&Interval)> Half<'_, F> {
+    /// Ticks until every stream has told of its stop; when each did, in seconds after the start.
+    async fn until_all_stopped(
+        &mut self,
+        tasks: &mut JoinSet<Result<()>>,
+        stops: &mut mpsc::UnboundedReceiver<(usize, f64)>,
+        control: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<Vec<f64>> {
+        let mut ends = vec![None; self.sends.len()];
+        let mut senders = self.sends.iter().filter(|&&sends| sends).count();
+        while ends.contains(&None) {
+            tokio::select! {
+                biased;
+                Some((number, at)) = stops.recv() => {
+                    ends.get_mut(number).map(|end| end.replace(at));
+                    let sends = self.sends.get(number) == Some(&true);
+                    senders = senders.saturating_sub(sends.into());
+                    if senders == 0 && sends {
+                        self.tell_done(control).await?;
+                    }
+                }
+                Some(ended) = tasks.join_next() => passed_on(ended)?,
+                () = self.next_tick() => self.tick(),
+            }
+        }
+        Ok(ends.into_iter().flatten().collect())
+    }
+
     /// What the connections did before, such as to wait, does not count.
     fn note_start(&mut self, streams: &[Stream]) {
         for ((stream, reader), meter) in streams.iter().zip(&mut self.readers).zip(&self.meters) {

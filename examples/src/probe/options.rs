@@ -10,6 +10,11 @@ use longhaul::cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
 use longhaul::cc::estimate::active::{CapProbeMethod, CapProbeOptions, Method};
 use longhaul::units::{Bytes, Span};
 
+/// Seconds that a method may take, if nothing is said.
+const USUAL_SECS: u32 = 60;
+/// The same of Pathrate, whose trains of a loaded path alone take more than four minutes.
+const PATHRATE_SECS: u32 = 300;
+
 /// What `--help` ends with.
 const MORE: &str = "\
 tcpprobe needs a plain `receive` there, the other methods one with --reflect; `all` makes do with what there is. tcpprobe
@@ -45,9 +50,9 @@ pub struct Options {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub time: u32,
+    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most [default: 60, pathrate 300]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time: Option<u32>,
 }
 
 /// What `--method` says.
@@ -92,10 +97,11 @@ impl Options {
         addresses.next().with_context(|| format!("{address} has no address"))
     }
 
-    /// How long a method may take.
+    /// How long the method of that name may take.
     #[must_use]
-    pub fn time(&self) -> Span {
-        Span::from_secs(self.time.into())
+    pub fn time(&self, method: &str) -> Span {
+        let usual = if method == "pathrate" { PATHRATE_SECS } else { USUAL_SECS };
+        Span::from_secs(self.time.unwrap_or(usual).into())
     }
 
     /// The methods that need a reflector, with packets of `largest` bytes (IP) at most.
@@ -161,7 +167,8 @@ mod tests {
     #[test]
     fn every_method_takes_every_size_of_the_ladder() {
         for largest in [1500, 1280, 576, 128] {
-            let options = Options { address: String::new(), method: Choice::All, hops: false, json: false, time: 1 };
+            let options =
+                Options { address: String::new(), method: Choice::All, hops: false, json: false, time: Some(1) };
             let methods = options.methods(largest).unwrap();
             let names: Vec<_> = methods.iter().map(|method| method.name()).collect();
             assert_eq!(names, ["capprobe", "pathrate", "pathload", "pathchirp"]);

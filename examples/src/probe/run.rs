@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Result<()> {
         transferred(options, address, &mut findings, all);
     } else if options.hops {
         let scan = Scanner::discover(address).and_then(|mut scanner| {
-            scanner.sample(hops::BUSY.min(options.time()), || false)?;
+            scanner.sample(hops::BUSY.min(options.time("hops")), || false)?;
             scanner.finish(false)
         });
         keep_hops(scan, &mut findings);
@@ -72,7 +72,8 @@ fn reflected(options: &Options, address: SocketAddr, findings: &mut Findings) ->
     findings.largest = Some(reached.largest);
     let mut prober = Prober::new(socket, &reached);
     for mut method in options.methods(reached.largest)? {
-        findings.outcomes.push(prober.measure(method.as_mut(), options.time())?);
+        let limit = options.time(method.name());
+        findings.outcomes.push(prober.measure(method.as_mut(), limit)?);
     }
     findings.path = Some(prober.path().clone());
     Ok(())
@@ -80,7 +81,7 @@ fn reflected(options: &Options, address: SocketAddr, findings: &mut Findings) ->
 
 /// tcpprobe, and what its load does to the hops if that is asked.
 fn transferred(options: &Options, address: SocketAddr, findings: &mut Findings, others: bool) {
-    let plan = Transfer { address, limit: options.time(), whole: options.hops, largest: findings.largest };
+    let plan = Transfer { address, limit: options.time("tcpprobe"), whole: options.hops, largest: findings.largest };
     let outcome = if options.hops {
         let (outcome, hops) = with_hops(plan);
         keep_hops(hops, findings);

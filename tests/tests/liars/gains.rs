@@ -118,6 +118,6 @@ fn ratio(liar: &[Outcome], truth: &[Outcome]) -> (f64, f64) {
 }
 
 /// The mean of something over runs.
-fn mean(outcomes: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
+pub(crate) fn mean(outcomes: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
     outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64
 }

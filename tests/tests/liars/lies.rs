@@ -15,19 +15,24 @@ fn before(first: SackBlock, blocks: &SackBlocks) -> SackBlocks {
     std::iter::once(first).chain(blocks.iter().copied()).collect()
 }
 
-/// Each advance, of the cumulative acknowledgment or of the newest SACK block, in a hundred steps (Savage et al., TCP
+/// Each advance, of the cumulative acknowledgment or of the newest SACK block, in many steps (Savage et al., TCP
 /// congestion control with a misbehaving receiver, CCR 29(5), 1999).
-#[derive(Default)]
 pub(crate) struct Split {
+    parts: u32,
     acked: Option<u32>,
     block: SackBlock,
 }
 
-/// Parts of an ACK.
-const PARTS: u32 = 100;
+impl Split {
+    /// In `parts` steps.
+    pub(crate) fn new(parts: u32) -> Self {
+        Self { parts, acked: None, block: SackBlock::default() }
+    }
 
-fn part(from: u32, to: u32, k: u32) -> u32 {
-    from.wrapping_add((u64::from(to.wrapping_sub(from)) * u64::from(k) / u64::from(PARTS)) as u32)
+    /// Where the `k`th part of what is between ends.
+    fn part(&self, from: u32, to: u32, k: u32) -> u32 {
+        from.wrapping_add((u64::from(to.wrapping_sub(from)) * u64::from(k) / u64::from(self.parts)) as u32)
+    }
 }
 
 impl Lie for Split {
@@ -36,10 +41,10 @@ impl Lie for Split {
         let mut parts = Vec::new();
         let newest = ack.options.sack.as_slice().first().copied();
         if after(ack.ack, from) {
-            for k in 1..=PARTS {
+            for k in 1..=self.parts {
                 let mut step = ack.clone();
-                step.ack = part(from, ack.ack, k);
-                if k < PARTS {
+                step.ack = self.part(from, ack.ack, k);
+                if k < self.parts {
                     step.options.sack = SackBlocks::EMPTY;
                 }
                 parts.push((Span::ZERO, step));
@@ -48,9 +53,9 @@ impl Lie for Split {
         } else if let Some(block) = newest.filter(|block| after(block.left, ack.ack)) {
             let same = block.left == self.block.left && after(block.right, self.block.right);
             let from = if same { self.block.right } else { block.left };
-            for k in 1..=PARTS {
+            for k in 1..=self.parts {
                 let mut step = ack.clone();
-                let right = part(from, block.right, k);
+                let right = self.part(from, block.right, k);
                 let rest = ack.options.sack.iter().skip(1).copied();
                 step.options.sack = std::iter::once(SackBlock { right, ..block }).chain(rest).collect();
                 parts.push((Span::ZERO, step));
@@ -60,6 +65,31 @@ impl Lie for Split {
         }
         self.block = newest.unwrap_or_default();
         parts
+    }
+}
+
+/// What is acknowledged at once drips in: each segment for itself, so much later than the one before, until so much waits.
+pub(crate) struct Drip {
+    apart: Span,
+    split: Split,
+    until: Time,
+}
+
+impl Drip {
+    /// Two segments make an ACK.
+    pub(crate) fn new(apart: Span) -> Self {
+        Self { apart, split: Split::new(2), until: Time::ZERO }
+    }
+}
+
+impl Lie for Drip {
+    fn tell(&mut self, now: Time, ack: Header) -> Vec<(Span, Header)> {
+        let mut told = self.split.tell(now, ack);
+        for (late, _) in &mut told {
+            self.until = now.max(self.until + self.apart).min(now + self.apart * 4);
+            *late = self.until.since(now);
+        }
+        told
     }
 }
 

@@ -120,6 +120,8 @@ pub(crate) struct Path {
 pub(crate) struct Outcome {
     /// What the liar's application read, Mb/s.
     pub(crate) goodput: f64,
+    /// What who is beside read, Mb/s.
+    pub(crate) beside: f64,
     /// The part of what its sender sent that was a retransmission.
     pub(crate) resent: f64,
     /// Decreases that the sender took back.
@@ -198,7 +200,11 @@ impl Path {
         }
         let sender = net.left[0] as usize;
         let (liar_sends, liar_reads) = sessions[0];
-        let mut warm = 0;
+        let read = |sim: &Sim| {
+            let of = |reader| sim.find(reader).map_or(0, |session| session.read);
+            (of(liar_reads), sessions.get(1).map_or(0, |(_, reader)| of(*reader)))
+        };
+        let mut warm = (0, 0);
         for (until, marks) in [(self.warm, true), (self.warm + self.seconds, false)] {
             let end = Time::ZERO + Span::from_secs(until);
             while sim.now() < end && sim.step().is_some() {
@@ -210,14 +216,16 @@ impl Path {
                 }
             }
             if marks {
-                warm = sim.find(liar_reads).map_or(0, |session| session.read);
+                warm = read(&sim);
             }
         }
-        let read = sim.session(liar_reads).read - warm;
+        let all = read(&sim);
+        let goodput = |read: u64| read as f64 * 8e-6 / self.seconds as f64;
         let host = sim.host(sender);
         let info = host.endpoint.connection(sim.session(liar_sends).id).map(|c| c.info(sim.now())).expect("open");
         Outcome {
-            goodput: read as f64 * 8e-6 / self.seconds as f64,
+            goodput: goodput(all.0 - warm.0),
+            beside: goodput(all.1 - warm.1),
             resent: info.bytes_retransmitted as f64 / info.bytes_sent.max(1) as f64,
             undone: info.spurious_recoveries,
             capacity: info.pairs.and_then(|pairs| pairs.capacity).map(|rate| rate.as_bits_per_sec() as f64 * 1e-6),

@@ -6,6 +6,8 @@ use longhaul_link::{Limit, LinkConfig, Loss, Random};
 use longhaul_sim::probing::{ProbedPath, Probing, ReceiverClock};
 use longhaul_units::{Rate, Span, Time};
 
+use crate::noise::{Noise, Noisy};
+
 const fn mbit(rate: u64) -> Rate {
     Rate::from_bits_per_sec(rate * 1_000_000)
 }
@@ -69,6 +71,27 @@ fn losses_and_jitter_are_no_traffic() {
             let run = world.run(&mut method, Time::ZERO, Time::from_nanos(200_000_000_000));
             assert_near(&run, 20, within);
             assert!(run.took < Span::from_secs(20), "{:?}", run.took);
+        }
+    }
+}
+
+/// Hosts that are late by tens of microseconds, or hear of arrivals together: an idle link of 20 Mb/s that loses one packet
+/// in a hundred is in the range, and the value within a quarter of it.
+#[test]
+fn hosts_that_are_late_are_no_traffic() {
+    let micros = Span::from_micros;
+    let late = [(0, 60), (20, 60), (0, 200)].map(|(least, most)| Noise::Late(micros(least), micros(most)));
+    for noise in late.into_iter().chain([50, 100, 200].map(|tick| Noise::Coalesced(micros(tick)))) {
+        for seed in 1..=6 {
+            let narrow = LinkConfig::new(mbit(20), Span::from_millis(20)).queue(Limit::Bytes(60_000));
+            let hops = [narrow.loss(Loss::Uniform(0.01))];
+            let mut world = ProbedPath::seeded(hops, Span::from_millis(20), seed).unwrap();
+            let mut method = Noisy::new(PathChirp::new(PathChirpConfig::default()).unwrap(), noise, seed);
+            let run = world.run(&mut method, Time::ZERO, Time::from_nanos(200_000_000_000));
+            assert_near(&run, 20, 0.25);
+            let range = run.estimate.available.unwrap();
+            assert!(range.low <= mbit(20) && range.high >= mbit(20), "{noise:?}, seed {seed}: {range:?}");
+            assert!(run.estimate.confidence < 0.8, "{noise:?}, seed {seed}: {run:?}");
         }
     }
 }

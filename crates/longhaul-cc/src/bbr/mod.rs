@@ -12,6 +12,7 @@ mod aggregation;
 mod app_limit;
 mod full_pipe;
 mod pacing;
+mod probe_rtt;
 mod random;
 mod repair;
 mod rounds;
@@ -25,7 +26,9 @@ mod world;
 pub use v1::BbrV1;
 pub use v3::Bbr;
 
-use longhaul_units::Span;
+use longhaul_units::{Bytes, Span};
+
+use crate::{SegmentKind, SendLimit, Sent};
 
 /// How long ProbeRTT holds little in flight, at least: long enough for flows that share a bottleneck to overlap.
 const PROBE_RTT_DURATION: Span = Span::from_millis(200);
@@ -33,3 +36,14 @@ const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
 /// The least window, in segments, that keeps a path going whose receiver acknowledges every second segment.
 const MIN_PIPE_SEGMENTS: f64 = 4.0;
+
+/// Whether data leaves after a time without any to send; `limit` is what the sender was limited by.
+fn restarts_from_idle(event: &Sent, limit: SendLimit) -> bool {
+    let idle = event.in_flight_before == Bytes::ZERO && event.kind == SegmentKind::Data;
+    idle && matches!(limit, SendLimit::App | SendLimit::SendBuffer)
+}
+
+/// What is in flight once a segment has left; `before` as known from the last event.
+fn in_flight_after(event: &Sent, before: Bytes) -> Bytes {
+    if event.kind == SegmentKind::Probe { before } else { event.in_flight_before + event.bytes }
+}

@@ -12,6 +12,11 @@ use crate::{
 
 pub(super) const MSS: Bytes = Bytes(1000);
 
+/// Whether `value` differs from `expected` by no more than `part` of that.
+pub(super) fn near(value: f64, expected: f64, part: f64) -> bool {
+    (value - expected).abs() <= expected * part
+}
+
 struct Packet {
     tx: TxId,
     sent_at: Time,

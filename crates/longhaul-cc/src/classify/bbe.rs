@@ -90,7 +90,10 @@ mod tests {
             let mut ack = Ack::new(Time::ZERO);
             ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
             ack.flight_size = segments(900);
-            classifier.observe(&ack, &path);
+            // The least of the last eight counts.
+            for _ in 0..8 {
+                classifier.observe(&ack, &path);
+            }
             if lost {
                 severity = classifier.classify(&Loss { signal: Signal::Loss, ack: &ack }, &path).severity;
             }

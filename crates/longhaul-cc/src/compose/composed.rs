@@ -254,6 +254,9 @@ impl Composed {
     }
 
     fn after_steady(&mut self, step: SteadyStep, now: Time, path: &Path) {
+        if step == SteadyStep::Stay {
+            return;
+        }
         self.bound();
         match step {
             SteadyStep::Stay => {}

@@ -5,19 +5,6 @@ use longhaul_units::{Bytes, Span};
 use crate::testing::{MSS, Sender, segments};
 use crate::{BuildParams, Congestion, Detection, EcnMark, Episode, Granted, PathEvent, SegmentKind};
 
-/// A sender in congestion avoidance after a first loss, with its window full.
-fn after_a_loss(spec: &str) -> Sender {
-    let mut sender = Sender::new(spec);
-    sender.fill();
-    for _ in 0..4 {
-        sender.round();
-    }
-    sender.lose();
-    sender.repair();
-    sender.fill();
-    sender
-}
-
 #[test]
 fn a_loss_lowers_once_and_growth_resumes_linearly() {
     let mut sender = Sender::new("new-reno");
@@ -44,7 +31,7 @@ fn a_loss_lowers_once_and_growth_resumes_linearly() {
 /// RFC 5681, section 4.3: a lost retransmission is a second indication.
 #[test]
 fn a_lost_retransmission_lowers_again() {
-    let mut sender = after_a_loss("new-reno");
+    let mut sender = Sender::after_a_loss("new-reno");
     sender.lose();
     assert_eq!(sender.ssthresh(), segments(40));
     let mut again = sender.acked(1);
@@ -59,7 +46,7 @@ fn a_lost_retransmission_lowers_again() {
 /// RFC 5681, equation 4 and the text after it.
 #[test]
 fn only_the_first_timeout_of_a_run_lowers_the_threshold() {
-    let mut sender = after_a_loss("new-reno");
+    let mut sender = Sender::after_a_loss("new-reno");
     sender.time_out(1);
     assert_eq!((sender.cwnd(), sender.ssthresh()), (segments(1), segments(40)));
     sender.send(SegmentKind::Retransmit);
@@ -83,7 +70,7 @@ fn only_the_first_timeout_of_a_run_lowers_the_threshold() {
 /// RFC 3168, section 6.1.2: marks lower as losses do, once for a window of data, and losses in it are not answered again.
 #[test]
 fn a_mark_lowers_once_and_losses_among_the_same_data_do_not() {
-    let mut sender = after_a_loss("new-reno");
+    let mut sender = Sender::after_a_loss("new-reno");
     sender.mark();
     assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(40), "cwr"));
     sender.mark();
@@ -99,7 +86,7 @@ fn a_mark_lowers_once_and_losses_among_the_same_data_do_not() {
 /// RFC 9438, section 4.6: marks go down to one segment, where losses stop at two.
 #[test]
 fn marks_reduce_to_one_segment() {
-    let mut sender = after_a_loss("cubic");
+    let mut sender = Sender::after_a_loss("cubic");
     for _ in 0..20 {
         sender.mark();
         sender.repair();
@@ -116,7 +103,7 @@ fn marks_reduce_to_one_segment() {
 #[test]
 fn nothing_grows_while_the_window_does_not_limit() {
     for spec in ["cubic", "new-reno", "reno-classic"] {
-        for mut sender in [Sender::new(spec), after_a_loss(spec)] {
+        for mut sender in [Sender::new(spec), Sender::after_a_loss(spec)] {
             let before = sender.cwnd();
             for _ in 0..100 {
                 sender.send(SegmentKind::Data);
@@ -133,7 +120,7 @@ fn nothing_grows_while_the_window_does_not_limit() {
 /// RFC 5681, section 4.1: slow start from the restart window up to the threshold.
 #[test]
 fn idleness_leaves_the_restart_window() {
-    let mut sender = after_a_loss("cubic");
+    let mut sender = Sender::after_a_loss("cubic");
     let ssthresh = sender.ssthresh();
     sender.ack(sender.in_flight.0 / MSS.0);
     sender.event(&PathEvent::IdleRestart { now: sender.now, idle: Span::from_secs(9) });
@@ -148,7 +135,7 @@ fn idleness_leaves_the_restart_window() {
 
 #[test]
 fn a_window_below_the_restart_window_survives_idleness() {
-    let mut sender = after_a_loss("new-reno");
+    let mut sender = Sender::after_a_loss("new-reno");
     for _ in 0..4 {
         sender.lose();
         sender.repair();
@@ -186,8 +173,8 @@ fn a_loss_in_the_initial_flight_makes_restarts_conservative() {
 fn undo_returns_window_threshold_phase_and_law() {
     for spec in ["cubic", "new-reno", "new-reno+rfc6675", "reno-classic"] {
         for timeout in [false, true] {
-            let mut sender = after_a_loss(spec);
-            let mut other = after_a_loss(spec);
+            let mut sender = Sender::after_a_loss(spec);
+            let mut other = Sender::after_a_loss(spec);
             for sender in [&mut sender, &mut other] {
                 for _ in 0..3 {
                     sender.round();
@@ -228,7 +215,7 @@ fn undo_of_the_first_loss_returns_to_slow_start() {
 /// RFC 9438, section 4.9.2: a window that has grown beyond by itself stays.
 #[test]
 fn undo_does_not_lower_a_window_that_has_recovered() {
-    let mut sender = after_a_loss("new-reno");
+    let mut sender = Sender::after_a_loss("new-reno");
     sender.lose();
     sender.repair();
     sender.fill();
@@ -243,7 +230,7 @@ fn undo_does_not_lower_a_window_that_has_recovered() {
 
 #[test]
 fn undo_of_another_kind_or_after_a_mark_does_nothing() {
-    let mut sender = after_a_loss("new-reno");
+    let mut sender = Sender::after_a_loss("new-reno");
     sender.lose();
     sender.event(&PathEvent::Spurious { now: sender.now, timeout: true, in_flight: sender.in_flight });
     assert_eq!(sender.ssthresh(), segments(40));

@@ -3,8 +3,12 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::round_rate::Sampler;
+use crate::{Ack, Episode};
 
 /// RE in bytes/s: what was delivered over a round trip, sampled once a round trip into a moving average.
+///
+/// Until [`settle`](Self::settle) is called, at the first sign of congestion, the estimate is the last sample: an average over ten
+/// round trips is slower than a slow start.
 ///
 /// ACK compression within a round trip does not show. In congestion it is cwnd / RTT, what the flow achieves, where
 /// [`Bandwidth`](super::Bandwidth) is closer to what the path could carry. (Wang, Valla, Sanadidi, Ng, Gerla,
@@ -15,20 +19,36 @@ pub struct AchievedRate {
     keep: f64,
     sampler: Sampler,
     estimate: Option<f64>,
+    /// Whether it still is the last sample.
+    rises: bool,
 }
 
 impl AchievedRate {
     /// An estimate that keeps `keep` (0 to 1) of its old value at each sample; 0.9 is what implementations use.
     #[must_use]
     pub const fn new(keep: f64) -> Self {
-        Self { keep, sampler: Sampler::new(Span::ZERO), estimate: None }
+        Self { keep, sampler: Sampler::new(Span::ZERO), estimate: None, rises: true }
     }
 
     /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
     pub fn on_ack(&mut self, now: Time, delivered: Bytes, rtt: Option<Span>) {
         if let Some(sample) = self.sampler.on_ack(now, delivered, rtt) {
-            self.estimate = Some(self.estimate.map_or(sample, |old| self.keep * old + (1.0 - self.keep) * sample));
+            let keep = if self.rises { 0.0 } else { self.keep };
+            self.estimate = Some(self.estimate.map_or(sample, |old| keep * old + (1.0 - keep) * sample));
         }
+    }
+
+    /// What an ACK says, under a round trip of `rtt`; a loss or a mark settles the estimate.
+    pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
+        self.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt);
+        if ack.episode == Episode::Enter || ack.ecn.congestion {
+            self.settle();
+        }
+    }
+
+    /// From now on the estimate is an average.
+    pub const fn settle(&mut self) {
+        self.rises = false;
     }
 
     /// The estimate in bytes/s; zero before there is one.
@@ -76,12 +96,31 @@ mod tests {
     fn a_step_is_followed_by_a_tenth_a_round_trip() {
         let mut re = AchievedRate::new(0.9);
         re.on_ack(at(0), Bytes(1), Some(RTT));
-        re.on_ack(at(100), Bytes(100_000), Some(RTT));
+        re.on_ack(at(50), Bytes(10), Some(RTT));
+        re.on_ack(at(100), Bytes(99_990), Some(RTT));
+        re.settle();
         for n in 1..=20 {
             re.on_ack(at(100 + 100 * n), Bytes(200_000), Some(RTT));
             let expected = 2e6 - 1e6 * 0.9_f64.powi(n as i32);
             assert!((re.rate() / expected - 1.0).abs() < 1e-9, "{n}: {}, not {expected}", re.rate());
         }
+    }
+
+    /// Until congestion shows it is the last round trip's rate, however fast that changes; then nine tenths of it stay.
+    #[test]
+    fn it_rises_with_a_slow_start() {
+        let mut re = AchievedRate::new(0.9);
+        for round in 0..8 {
+            let mut ack = Ack::new(at(100 * round));
+            ack.delivered = Bytes(1000 << round);
+            re.observe(&ack, Some(RTT));
+        }
+        assert!((re.rate() / 1.28e6 - 1.0).abs() < 1e-9, "{}", re.rate());
+        let mut ack = Ack::new(at(800));
+        (ack.delivered, ack.episode) = (Bytes(128_000), Episode::Enter);
+        re.observe(&ack, Some(RTT));
+        re.on_ack(at(900), Bytes(28_000), Some(RTT));
+        assert!((re.rate() / (0.9 * 1.28e6 + 0.1 * 0.28e6) - 1.0).abs() < 1e-9, "{}", re.rate());
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use longhaul_units::{Bytes, Span, Time, math};
 
 use super::WindowedMax;
-use crate::Ack;
+use crate::{Ack, Episode};
 
 /// Time constants for which delivery-rate samples bound the estimate: what is older weighs less than e^-3, a twentieth.
 const CEILING: u64 = 3;
+
+/// A part of tau / 2 that is no span to measure a rate over: 10 ms of the usual second, as in ns-2.
+const LEAST_REST: f64 = 0.02;
 
 /// BE in bytes/s.
 ///
@@ -42,11 +45,26 @@ pub struct Bandwidth {
     sample: f64,
     estimate: f64,
     seed: Seed,
-    /// The largest of the latest delivery-rate samples.
+    /// Whether it still is the largest of the latest delivery-rate samples.
+    rises: bool,
+    /// The largest of the latest rounds' delivery-rate samples, and of this round's.
     ceiling: WindowedMax,
+    round: f64,
 }
 
-/// The first estimate: without one the filter starts from zero and needs several `tau` to be of use.
+/// Where the filter starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BandwidthStart {
+    /// From zero, as published: it needs several `tau` to be of use.
+    Zero,
+    /// From the rate of the first round trip.
+    Round,
+    /// From the largest of the latest delivery-rate samples when congestion first shows. A filter is slower than a slow
+    /// start, and the first loss would leave the window that was there some `tau` before.
+    Rise,
+}
+
+/// The rate of the first round trip.
 #[derive(Clone, Copy, Debug)]
 enum Seed {
     /// Bytes delivered since the first ACK, and when that was.
@@ -58,15 +76,24 @@ enum Seed {
 }
 
 impl Bandwidth {
-    /// An estimate with the time constant `tau` (at least 1 us). With `seeded` the rate of the first round trip is the
-    /// first estimate; else it is zero, as published.
+    /// An estimate with the time constant `tau` (at least 1 us).
     #[must_use]
-    pub fn new(tau: Span, seeded: bool) -> Self {
-        let seed = if seeded { Seed::Collecting { since: None, bytes: 0.0 } } else { Seed::Done };
+    pub fn new(tau: Span, start: BandwidthStart) -> Self {
+        let seed =
+            if start == BandwidthStart::Zero { Seed::Done } else { Seed::Collecting { since: None, bytes: 0.0 } };
         let tau = tau.max(Span::from_micros(1));
-        let ceiling = WindowedMax::new(tau.as_nanos().saturating_mul(CEILING));
-        let tau = tau.as_nanos() as f64;
-        Self { tau, last: None, sent: None, pending: 0.0, sample: 0.0, estimate: 0.0, seed, ceiling }
+        Self {
+            tau: tau.as_nanos() as f64,
+            last: None,
+            sent: None,
+            pending: 0.0,
+            sample: 0.0,
+            estimate: 0.0,
+            seed,
+            rises: start == BandwidthStart::Rise,
+            ceiling: WindowedMax::new(tau.as_nanos().saturating_mul(CEILING)),
+            round: 0.0,
+        }
     }
 
     /// An ACK of `now` said that `delivered` bytes arrived, under a round trip of `rtt`.
@@ -77,12 +104,21 @@ impl Bandwidth {
     /// What an ACK says, under a round trip of `rtt`: the same, and when and how fast its data had left.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
-        if let Some(sample) = ack.rate {
-            self.ceiling.update(now.as_nanos(), sample.rate.as_bytes_per_sec() as f64);
+        if ack.round_start && self.round > 0.0 {
+            self.ceiling.update(now.as_nanos(), self.round);
+            self.round = 0.0;
+        }
+        if let Some(sample) = &ack.rate {
+            self.round = self.round.max(sample.rate.as_bytes_per_sec() as f64);
         }
         self.on_ack_of(sent_at, now, ack.delivered, rtt);
-        if let Some(ceiling) = self.ceiling.get() {
-            self.estimate = self.estimate.min(ceiling);
+        let largest = self.ceiling.get().unwrap_or(0.0).max(self.round);
+        if largest > 0.0 {
+            self.estimate = self.estimate.min(largest);
+        }
+        if self.rises {
+            (self.estimate, self.sample) = (self.estimate.max(largest), self.sample.max(largest));
+            self.rises = ack.episode != Episode::Enter && !ack.ecn.congestion;
         }
     }
 
@@ -127,12 +163,14 @@ impl Bandwidth {
         // The first pairs the last real sample with a zero, the others two zeros.
         self.filter(0.0, step);
         self.estimate *= math::pow(0.6, count - 1.0);
-        (gap - count * step).max(f64::MIN_POSITIVE).max(gap * 1e-6)
+        let rest = gap - count * step;
+        if rest < LEAST_REST * step { step } else { rest }
     }
 
     fn filter(&mut self, sample: f64, gap: f64) {
-        let next = (2.0 * self.tau - gap) * self.estimate + gap * (sample + self.sample);
-        let next = next / (2.0 * self.tau + gap);
+        // The sample is the result of a division: this one does not wait for it.
+        let part = 1.0 / (2.0 * self.tau + gap);
+        let next = part * (2.0 * self.tau - gap) * self.estimate + part * gap * (sample + self.sample);
         (self.estimate, self.sample) = (next.max(0.0), sample);
     }
 

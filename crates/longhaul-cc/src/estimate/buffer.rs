@@ -238,6 +238,10 @@ mod tests {
         losses.on_ack(&ack(133_000), 900.0);
         for n in 0..4000 {
             let mut event = ack(if n % 4 == 0 { 148_000 } else { 133_000 });
+            // The level's round trip is the least of the last eight.
+            for _ in 1..8 {
+                losses.on_ack(&event, 900.0);
+            }
             (event.delivered, event.newly_lost, event.episode) = (Bytes(99_000), Bytes(1000), Episode::Enter);
             losses.on_ack(&event, 900.0);
         }

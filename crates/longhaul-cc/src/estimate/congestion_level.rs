@@ -15,8 +15,14 @@ const RANDOM: f64 = 0.5;
 /// So many losses in a row that look random mean that the buffer has shrunk, or that the route is another.
 const PATIENCE: u32 = 20;
 
+/// So many samples, of which the least is the round trip now: what waits for a processor, in a radio or for other packets
+/// of its own burst delays single packets, and a queue all of them.
+const RECENT: usize = 8;
+
 /// The congestion level `c = (RTT - RTTmin) / (RTTcong - RTTmin)`, 0 to 1, where RTTcong is the moving average of the round
 /// trips just before losses (Shimonishi, Sanadidi, Gerla; quoted by Gerla et al., PFLDnet 2006).
+///
+/// RTT is the least of the last eight samples, as a single one says more of a host's scheduling than of a queue.
 ///
 /// Losses that look random don't lower RTTcong. After twenty of them in a row it moves towards the largest of theirs.
 ///
@@ -26,8 +32,9 @@ const PATIENCE: u32 = 20;
 pub struct CongestionLevel {
     keep: f64,
     least: WindowedMin,
-    /// Seconds.
-    latest: f64,
+    recent: [Span; RECENT],
+    /// Which of them comes next.
+    next: usize,
     congested: Option<f64>,
     random: u32,
     random_max: f64,
@@ -38,7 +45,7 @@ impl CongestionLevel {
     #[must_use]
     pub const fn new(keep: f64) -> Self {
         let least = WindowedMin::new(Span::MAX);
-        Self { keep, least, latest: 0.0, congested: None, random: 0, random_max: 0.0 }
+        Self { keep, least, recent: [Span::MAX; RECENT], next: 0, congested: None, random: 0, random_max: 0.0 }
     }
 
     /// The same with an RTTmin that is the least of the last `window`.
@@ -51,13 +58,25 @@ impl CongestionLevel {
     /// An ACK came.
     pub fn on_ack(&mut self, ack: &Ack<'_>) {
         if let Some(sample) = ack.rtt {
-            self.latest = sample.rtt.as_secs_f64();
-            let before = self.least();
-            let least = self.least.update(ack.now, sample.rtt).as_secs_f64();
-            if before.is_some_and(|before| least - before >= noise(before)) {
+            self.recent[self.next % RECENT] = sample.rtt;
+            self.next = (self.next + 1) % RECENT;
+            let before = self.least.get();
+            let least = self.least.update(ack.now, sample.rtt);
+            if before.is_some_and(|before| least > before && is_another_route(before, least)) {
                 (self.congested, self.random, self.random_max) = (None, 0, 0.0);
             }
         }
+    }
+
+    /// The least round trip of the window, if there was one.
+    #[must_use]
+    pub fn rtt_min(&self) -> Option<Span> {
+        self.least.get()
+    }
+
+    /// The round trip now in seconds; only after a sample.
+    fn latest(&self) -> f64 {
+        self.recent.into_iter().min().unwrap_or(Span::ZERO).as_secs_f64()
     }
 
     /// RTTmin in seconds.
@@ -65,9 +84,9 @@ impl CongestionLevel {
         self.least.get().map(Span::as_secs_f64)
     }
 
-    /// A loss was found: the last sample is that just before it. Ask for the level first.
+    /// A loss was found: the last samples are those just before it. Ask for the level first.
     pub fn on_loss(&mut self) {
-        let (Some(least), sample) = (self.least(), self.latest) else {
+        let (Some(least), sample) = (self.least(), self.latest()) else {
             return;
         };
         let Some(gap) = self.gap() else {
@@ -100,12 +119,19 @@ impl CongestionLevel {
         let Some(least) = self.least() else {
             return 1.0;
         };
+        let latest = self.latest();
         match self.gap() {
-            Some(gap) => ((self.latest - least) / gap).clamp(0.0, 1.0),
-            None if segments * (self.latest - least) < BACKLOG * self.latest => 0.0,
+            Some(gap) => ((latest - least) / gap).clamp(0.0, 1.0),
+            None if segments * (latest - least) < BACKLOG * latest => 0.0,
             None => 1.0,
         }
     }
+}
+
+/// Whether a least round trip that rose from `before` to `least` rose by more than noise.
+fn is_another_route(before: Span, least: Span) -> bool {
+    let before = before.as_secs_f64();
+    least.as_secs_f64() - before >= noise(before)
 }
 
 /// The difference between two round trips that is noise where the least is `least`, all in seconds.
@@ -128,7 +154,9 @@ mod tests {
     fn feed_at(level: &mut CongestionLevel, secs: u64, ms: u64) {
         let mut ack = Ack::new(Time::ZERO + Span::from_secs(secs));
         ack.rtt = Some(RttSample { rtt: Span::from_millis(ms), sent_at: Time::ZERO });
-        level.on_ack(&ack);
+        for _ in 0..RECENT {
+            level.on_ack(&ack);
+        }
     }
 
     /// 133 ms and 148 ms at losses: the path of Gerla et al., PFLDnet 2006.
@@ -138,6 +166,21 @@ mod tests {
         feed(&mut level, 148);
         level.on_loss();
         level
+    }
+
+    /// Seven samples of a full queue among which one without it, and the reverse: a queue delays all packets.
+    #[test]
+    fn a_late_sample_is_no_queue() {
+        let mut level = known();
+        feed(&mut level, 133);
+        let mut ack = Ack::new(Time::ZERO);
+        ack.rtt = Some(RttSample { rtt: Span::from_millis(148), sent_at: Time::ZERO });
+        for _ in 1..RECENT {
+            level.on_ack(&ack);
+            assert_eq!(level.level(900.0), 0.0);
+        }
+        level.on_ack(&ack);
+        assert_eq!(level.level(900.0), 1.0);
     }
 
     #[test]

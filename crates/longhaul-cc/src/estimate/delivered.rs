@@ -18,102 +18,116 @@ struct Knot {
     sent: Option<Time>,
 }
 
-/// A window that ends with the newest ACK.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// A window that ends with the newest ACK. All are multiples of `unit`: a rate needs only the ratio of two, and so one
+/// division.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
     /// Bytes delivered in it.
     pub(crate) bytes: f64,
-    /// As much of it as is known, seconds.
-    pub(crate) secs: f64,
-    /// How long the sender had taken for these bytes, seconds; zero if that is not known.
+    /// As much of it as is known, nanoseconds.
+    pub(crate) nanos: f64,
+    /// How long the sender had taken for these bytes, nanoseconds; zero if that is not known.
     pub(crate) sent: f64,
+    pub(crate) unit: f64,
 }
+
+impl Part {
+    const NONE: Self = Self { bytes: 0.0, nanos: 0.0, sent: 0.0, unit: 1.0 };
+}
+
+/// Where a window began when it was last asked for: those of the same kind move little from one ACK to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor(u64);
 
 /// The count as a curve, straight between ACKs. ACKs closer to each other than a least width share a line, so that the
 /// memory is bounded; the count at its ends is exact.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
     knots: [Knot; KNOTS],
-    /// Where the oldest is, and how many there are.
-    first: usize,
-    len: usize,
+    /// Numbers of the oldest and of the next point, counted from the first ever.
+    first: u64,
+    end: u64,
 }
 
 impl Delivered {
     pub(crate) const fn new() -> Self {
-        Self { knots: [Knot { at: Time::ZERO, total: 0, sent: None }; KNOTS], first: 0, len: 0 }
+        Self { knots: [Knot { at: Time::ZERO, total: 0, sent: None }; KNOTS], first: 0, end: 0 }
     }
 
-    /// The `index`-th point from the oldest on.
-    const fn knot(&self, index: usize) -> Knot {
-        self.knots[(self.first + index) % KNOTS]
+    /// The point of that number.
+    const fn knot(&self, number: u64) -> &Knot {
+        &self.knots[(number % KNOTS as u64) as usize]
     }
 
     /// `delivered` bytes arrived by `now`, of which the newest had left at `sent`. Lines shorter than `width` are
     /// prolonged.
     pub(crate) fn record(&mut self, now: Time, sent: Option<Time>, delivered: Bytes, width: Span) {
-        if self.len == 0 {
+        if self.end == 0 {
             self.push(Knot { at: now, total: delivered.0, sent });
             return;
         }
-        let newest = self.knot(self.len - 1);
+        let newest = self.knot(self.end - 1);
         let total = newest.total.wrapping_add(delivered.0);
         let next = Knot { at: now.max(newest.at), total, sent: sent.max(newest.sent) };
-        let short = self.len > 1 && newest.at.since(self.knot(self.len - 2).at) < width;
+        let short = self.end - self.first > 1 && newest.at.since(self.knot(self.end - 2).at) < width;
         if short || next.at == newest.at {
-            self.knots[(self.first + self.len - 1) % KNOTS] = next;
-        } else {
-            self.push(next);
+            self.end -= 1;
         }
+        self.push(next);
     }
 
-    fn push(&mut self, knot: Knot) {
-        self.knots[(self.first + self.len) % KNOTS] = knot;
-        if self.len < KNOTS {
-            self.len += 1;
-        } else {
-            self.first = (self.first + 1) % KNOTS;
+    const fn push(&mut self, knot: Knot) {
+        self.knots[(self.end % KNOTS as u64) as usize] = knot;
+        self.end += 1;
+        if self.end - self.first > KNOTS as u64 {
+            self.first += 1;
         }
     }
 
     /// What was delivered in the last `span` before the newest ACK, of which only that is known which came after the first
     /// ACK and the oldest point.
-    pub(crate) fn over(&self, span: Span) -> Part {
-        if self.len == 0 {
-            return Part::default();
+    pub(crate) fn over(&self, span: Span, cursor: &mut Cursor) -> Part {
+        if self.end == 0 {
+            return Part::NONE;
         }
-        let newest = self.knot(self.len - 1);
+        let newest = self.knot(self.end - 1);
         let begin = newest.at - span;
-        let since = |knot: Knot| newest.total.wrapping_sub(knot.total) as f64;
-        let sent = |knot: Knot| knot.sent.zip(newest.sent).map_or(0.0, |(from, to)| to.since(from).as_secs_f64());
-        let after = self.first_after(begin);
-        if after == 0 {
-            let oldest = self.knot(0);
-            return Part { bytes: since(oldest), secs: newest.at.since(oldest.at).as_secs_f64(), sent: sent(oldest) };
+        let since = |knot: &Knot| newest.total.wrapping_sub(knot.total) as f64;
+        let sent = |knot: &Knot| match (knot.sent, newest.sent) {
+            (Some(from), Some(to)) => to.since(from).as_nanos() as f64,
+            _ => 0.0,
+        };
+        let after = self.first_after(begin, cursor);
+        if after == self.first {
+            let oldest = self.knot(after);
+            return Part { bytes: since(oldest), nanos: nanos(oldest.at, newest.at), sent: sent(oldest), unit: 1.0 };
         }
-        if after == self.len {
-            return Part::default();
+        if after == self.end {
+            return Part::NONE;
         }
         let (left, right) = (self.knot(after - 1), self.knot(after));
-        let line = right.at.since(left.at).as_secs_f64();
-        let inside = right.at.since(begin).as_secs_f64() / line;
-        let part = |of: &dyn Fn(Knot) -> f64| of(right) + (of(left) - of(right)) * inside;
-        Part { bytes: part(&since), secs: newest.at.since(begin).as_secs_f64(), sent: part(&sent) }
+        let (unit, inside) = (nanos(left.at, right.at), nanos(begin, right.at));
+        let part = |left: f64, right: f64| right * unit + (left - right) * inside;
+        let bytes = part(since(left), since(right));
+        Part { bytes, nanos: nanos(begin, newest.at) * unit, sent: part(sent(left), sent(right)), unit }
     }
 
-    /// How many points are at `time` or before.
-    const fn first_after(&self, time: Time) -> usize {
-        let (mut low, mut high) = (0, self.len);
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            if self.knot(middle).at.as_nanos() <= time.as_nanos() {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+    /// The first point after `time`.
+    fn first_after(&self, time: Time, cursor: &mut Cursor) -> u64 {
+        let mut number = cursor.0.clamp(self.first, self.end);
+        while number < self.end && self.knot(number).at <= time {
+            number += 1;
         }
-        low
+        while number > self.first && self.knot(number - 1).at > time {
+            number -= 1;
+        }
+        cursor.0 = number;
+        number
     }
+}
+
+fn nanos(from: Time, to: Time) -> f64 {
+    to.since(from).as_nanos() as f64
 }
 
 #[cfg(test)]
@@ -145,16 +159,21 @@ mod tests {
             span in 1_u64..128,
         ) {
             let mut delivered = Delivered::new();
-            let mut all = vec![(0, 1000)];
+            let (mut all, mut cursor) = (vec![(0, 1000)], Cursor::default());
             delivered.record(at(0), None, Bytes(1000), Span::ZERO);
             for (gap, bytes) in acks {
                 let now = all.last().map_or(0, |ack: &(u64, u64)| ack.0) + gap;
                 all.push((now, bytes));
                 delivered.record(at(now), None, Bytes(bytes), Span::ZERO);
-                let Part { bytes, secs, .. } = delivered.over(Span::from_micros(span));
+                let part = delivered.over(Span::from_micros(span), &mut cursor);
                 let (expected, known) = naive(&all, span);
+                let bytes = part.bytes / part.unit;
                 prop_assert!((bytes - expected).abs() < 1e-6 * expected.max(1.0), "{} {}", bytes, expected);
-                prop_assert!((secs - known).abs() < 1e-9);
+                prop_assert!((part.nanos / part.unit * 1e-9 - known).abs() < 1e-9);
+                // Where a search begins is not where it ends.
+                for start in [0, cursor.0 / 2, u64::MAX] {
+                    prop_assert_eq!(delivered.over(Span::from_micros(span), &mut Cursor(start)), part);
+                }
             }
         }
 
@@ -173,11 +192,12 @@ mod tests {
                 all.push((now, bytes));
                 delivered.record(at(now), None, Bytes(bytes), width);
             }
-            let Part { bytes, secs, .. } = delivered.over(Span::from_micros(span));
+            let part = delivered.over(Span::from_micros(span), &mut Cursor::default());
+            let (bytes, nanos) = (part.bytes / part.unit, part.nanos / part.unit);
             let count = |after: u64| all.iter().filter(|ack| ack.0 > after).map(|ack| ack.1).sum::<u64>() as f64;
             let edge = 2 * (10 + 1000 / RESOLUTION);
             let begin = now.saturating_sub(span);
-            prop_assert!((secs - span as f64 * 1e-6).abs() < 1e-9);
+            prop_assert!((nanos - span as f64 * 1e3).abs() < 1.0);
             prop_assert!(bytes <= count(begin.saturating_sub(edge)) && bytes >= count(begin + edge), "{}", bytes);
         }
     }
@@ -186,16 +206,16 @@ mod tests {
     fn nothing_is_known_before_the_first_ack() {
         let mut delivered = Delivered::new();
         let over = |delivered: &Delivered| {
-            let part = delivered.over(Span::from_secs(1));
-            (part.bytes, part.secs)
+            let part = delivered.over(Span::from_secs(1), &mut Cursor::default());
+            (part.bytes / part.unit, part.nanos / part.unit)
         };
         assert_eq!(over(&delivered), (0.0, 0.0));
         delivered.record(at(0), None, Bytes(5000), Span::ZERO);
         assert_eq!(over(&delivered), (0.0, 0.0));
         delivered.record(at(1000), None, Bytes(500), Span::ZERO);
-        assert_eq!(over(&delivered), (500.0, 0.001));
+        assert_eq!(over(&delivered), (500.0, 1e6));
         delivered.record(at(500), None, Bytes(100), Span::ZERO);
-        assert_eq!(over(&delivered), (600.0, 0.001), "time that goes back stands still");
+        assert_eq!(over(&delivered), (600.0, 1e6), "time that goes back stands still");
     }
 
     /// Sent 2 ms apart and acknowledged in bunches of four, a microsecond apart: over any window the bytes were sent at their
@@ -207,11 +227,11 @@ mod tests {
             delivered.record(at(k / 4 * 8000 + k % 4), Some(at(2000 * k)), Bytes(1000), Span::ZERO);
         }
         for span in [1, 3, 100, 8000, 20_000, 100_000] {
-            let part = delivered.over(Span::from_micros(span));
-            assert!((part.bytes / part.sent / 5e5 - 1.0).abs() < 1e-9, "{span}: {part:?}");
+            let part = delivered.over(Span::from_micros(span), &mut Cursor::default());
+            assert!((part.bytes / part.sent / 5e-4 - 1.0).abs() < 1e-9, "{span}: {part:?}");
         }
         delivered.record(at(300_000), None, Bytes(1000), Span::ZERO);
         delivered.record(at(300_001), Some(at(7)), Bytes(1000), Span::ZERO);
-        assert_eq!(delivered.over(Span::from_micros(1)).sent, 0.0);
+        assert_eq!(delivered.over(Span::from_micros(1), &mut Cursor::default()).sent, 0.0);
     }
 }

@@ -3,11 +3,14 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::WindowedMin;
-use super::delivered::{Delivered, Part, RESOLUTION};
+use super::delivered::{Cursor, Delivered, Part, RESOLUTION};
 use crate::Ack;
 
 /// The most values of U that the largest is taken from.
 pub const MOST_RECENT: usize = 32;
+
+/// Bytes/s below which nothing has changed but the last digits.
+const LEAST_CHANGE: f64 = 1e-9;
 
 /// The constants of [`EligibleRate`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,9 +67,14 @@ impl Default for EligibleRateConfig {
 #[derive(Clone, Debug)]
 pub struct EligibleRate {
     config: EligibleRateConfig,
+    /// The least window, nanoseconds.
+    floor: f64,
     delivered: Delivered,
+    /// Where the last round trip began, and the last window.
+    cursors: [Cursor; 2],
     rtt_min: WindowedMin,
     throughput: Option<f64>,
+    /// Nanoseconds.
     window: f64,
     sample: Option<f64>,
     changes: Changes,
@@ -79,7 +87,9 @@ impl EligibleRate {
     pub fn new(config: EligibleRateConfig) -> Self {
         Self {
             config,
+            floor: config.floor.as_nanos() as f64,
             delivered: Delivered::new(),
+            cursors: [Cursor::default(); 2],
             rtt_min: WindowedMin::new(config.rtt_min_window),
             throughput: None,
             window: 0.0,
@@ -108,20 +118,21 @@ impl EligibleRate {
         let Some(rtt) = rtt.filter(|rtt| !rtt.is_zero()) else {
             return;
         };
-        let secs = rtt.as_secs_f64();
-        let rtt_min = self.rtt_min.update(now, rtt).as_secs_f64();
-        let Some(achieved) = self.rate_over(rtt) else {
+        let round = rtt.as_nanos() as f64;
+        let rtt_min = self.rtt_min.update(now, rtt).as_nanos() as f64;
+        let Some(achieved) = self.rate_over(rtt, 0) else {
             return;
         };
         let keep = self.config.epsilon;
         let throughput = self.throughput.map_or(achieved, |old| keep * old + (1.0 - keep) * achieved);
         self.throughput = Some(throughput);
         let cwnd = in_flight.max(delivered).as_f64();
-        let share = secs * delivered.as_f64() / cwnd;
-        let least = share.max(self.config.floor.as_secs_f64()).min(secs);
-        self.window = (secs * (cwnd - throughput * rtt_min) / cwnd).clamp(least, secs);
-        if let Some(sample) = self.rate_over(Span::from_secs_f64(self.window)) {
-            self.filter(sample, share, secs);
+        let per_byte = round / cwnd;
+        let share = per_byte * delivered.as_f64();
+        let least = share.max(self.floor).min(round);
+        self.window = (round - per_byte * throughput * rtt_min * 1e-9).clamp(least, round);
+        if let Some(sample) = self.rate_over(Span::from_nanos(self.window as u64), 1) {
+            self.filter(sample, share, round);
         }
     }
 
@@ -139,8 +150,8 @@ impl EligibleRate {
 
     /// The window of the last sample, seconds.
     #[must_use]
-    pub const fn window(&self) -> f64 {
-        self.window
+    pub fn window(&self) -> f64 {
+        self.window * 1e-9
     }
 
     /// The last sample in bytes/s; zero before there is one.
@@ -157,15 +168,17 @@ impl EligibleRate {
     }
 
     /// The rate in the last `span`, or in as much of it as is known, and no more than it was sent at.
-    fn rate_over(&self, span: Span) -> Option<f64> {
-        let Part { bytes, secs, sent } = self.delivered.over(span);
-        let secs = secs.max(self.config.floor.as_secs_f64().min(span.as_secs_f64())).max(sent);
-        (bytes > 0.0 && secs > 0.0).then(|| bytes / secs)
+    fn rate_over(&mut self, span: Span, which: usize) -> Option<f64> {
+        let Part { bytes, nanos, sent, unit } = self.delivered.over(span, &mut self.cursors[which]);
+        let nanos = nanos.max(unit * self.floor.min(span.as_nanos() as f64)).max(sent);
+        (bytes > 0.0 && nanos > 0.0).then(|| 1e9 * bytes / nanos)
     }
 
     fn filter(&mut self, sample: f64, share: f64, rtt: f64) {
         let change = self.sample.map_or(0.0, |before| (sample - before).abs());
-        let tau = rtt * (1.0 + self.config.n * self.changes.add(change, self.config.beta));
+        let (average, largest) = self.changes.add(change, self.config.beta);
+        // Both times the largest change, for one division.
+        let (tau, share) = (rtt * (largest + self.config.n * average), share * largest);
         let keep = ((2.0 * tau - share) / (2.0 * tau + share)).clamp(0.0, 1.0);
         self.estimate = Some(self.estimate.map_or(sample, |old| keep * old + (1.0 - keep) * sample));
         self.sample = Some(sample);
@@ -188,8 +201,8 @@ impl Changes {
         Self { average: 0.0, latest: [0.0; MOST_RECENT], largest: 0.0, next: 0, count: count.clamp(1, MOST_RECENT) }
     }
 
-    /// Averages `change`; returns U over the largest of the latest, 0 if nothing changed.
-    fn add(&mut self, change: f64, beta: f64) -> f64 {
+    /// Averages `change`; returns U and the largest of the latest, 0 and 1 if nothing changed.
+    fn add(&mut self, change: f64, beta: f64) -> (f64, f64) {
         self.average = beta * self.average + (1.0 - beta) * change;
         let forgotten = self.latest.get_mut(self.next).map_or(0.0, |slot| core::mem::replace(slot, self.average));
         self.next = if self.next + 1 < self.count { self.next + 1 } else { 0 };
@@ -198,7 +211,7 @@ impl Changes {
         } else if forgotten >= self.largest {
             self.largest = self.latest.iter().take(self.count).fold(0.0, |a: f64, b| a.max(*b));
         }
-        if self.largest > 0.0 { self.average / self.largest } else { 0.0 }
+        if self.largest > LEAST_CHANGE { (self.average, self.largest) } else { (0.0, 1.0) }
     }
 }
 

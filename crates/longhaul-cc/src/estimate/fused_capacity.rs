@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::active::RateRange;
 use super::packet_pair::PairSample;
 use super::round_rate::Sampler;
-use super::{Bandwidth, WindowedMax, WindowedMin};
+use super::{Bandwidth, BandwidthStart, WindowedMax, WindowedMin};
 use crate::{Ack, Episode, Path};
 
 mod pairs;
@@ -123,7 +123,7 @@ impl FusedCapacity {
     pub fn new(config: FusedConfig) -> Self {
         Self {
             config,
-            be: Bandwidth::new(config.tau, true),
+            be: Bandwidth::new(config.tau, BandwidthStart::Rise),
             delivered: Sampler::new(Span::ZERO),
             floor: WindowedMax::new(0),
             least: WindowedMin::new(config.window),

@@ -21,7 +21,7 @@ pub mod tcp_probe;
 pub mod windowed;
 
 pub use achieved_rate::AchievedRate;
-pub use bandwidth::Bandwidth;
+pub use bandwidth::{Bandwidth, BandwidthStart};
 pub use buffer::{BufferDelay, LossRate};
 pub use cap_probe::{CapProbe, CapProbeConfig, CapProbeEstimate};
 pub use congestion_level::CongestionLevel;

@@ -4,6 +4,9 @@ use longhaul_units::Span;
 
 use crate::Ack;
 
+/// Fewer samples say too little of a round (Linux, `tcp_vegas.c`, `tcp_veno.c` and `tcp_yeah.c`).
+const ENOUGH: u32 = 3;
+
 /// The samples of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundStat {
@@ -87,6 +90,12 @@ impl RoundRtt {
     #[must_use]
     pub const fn last(&self) -> Option<RoundStat> {
         self.last
+    }
+
+    /// The same, if there were three or more: fewer may all be of delayed acknowledgements.
+    #[must_use]
+    pub fn last_of_enough(&self) -> Option<RoundStat> {
+        self.last.filter(|round| round.count >= ENOUGH)
     }
 
     /// The samples of the running round so far.

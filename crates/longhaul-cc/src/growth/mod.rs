@@ -10,6 +10,7 @@ pub mod slow_start;
 pub mod vegas_start;
 
 pub use ack_limit::AckLimit;
+pub(crate) use ack_limit::L_OPTION;
 pub use astart::Astart;
 pub use fast_start::FastStart;
 pub use hybla_start::HyblaStart;

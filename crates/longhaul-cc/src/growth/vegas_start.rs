@@ -9,9 +9,6 @@ use crate::estimate::RoundRtt;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path, initial_window};
 
-/// Fewer samples in a round say too little (Linux).
-const LEAST_SAMPLES: u32 = 3;
-
 /// Vegas' slow start in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "vegas-start",
@@ -50,7 +47,7 @@ impl VegasStart {
 
     /// If the queue is long enough: the window that the path takes without one, and a segment.
     fn end(&self, window: &Window, mss: f64) -> Option<f64> {
-        let round = self.rounds.last().filter(|round| round.count >= LEAST_SAMPLES)?;
+        let round = self.rounds.last_of_enough()?;
         let backlog = self.rounds.backlog(window.cwnd, round.min);
         (backlog > self.gamma * mss).then(|| (window.cwnd - backlog + mss).min(window.cwnd))
     }

@@ -84,6 +84,11 @@ impl Gauge {
         one_way.queueing(now).map_or(both, |there| there.as_secs_f64().min(both))
     }
 
+    /// What the gain follows from.
+    pub(super) fn base(&self) -> Option<Span> {
+        self.round_trips.base()
+    }
+
     /// As [`Delays::gain`]: by the round trip whatever counts, as what it stands for is how many of them there are.
     pub(super) fn gain(&self, target: Span) -> f64 {
         self.round_trips.gain(target)

@@ -64,6 +64,8 @@ pub struct LedbatPlusPlus {
     decrease: f64,
     slowdowns: bool,
     delays: Gauge,
+    /// The gain of the base delay beside it, which seldom changes.
+    gain: (Option<Span>, f64),
     slowdown: Slowdown,
 }
 
@@ -72,7 +74,7 @@ impl LedbatPlusPlus {
     /// and slows down now and then if `slowdowns`.
     #[must_use]
     pub const fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
-        Self { target, decrease, slowdowns, delays: Gauge::new(), slowdown: Slowdown::Never }
+        Self { target, decrease, slowdowns, delays: Gauge::new(), gain: (None, 1.0), slowdown: Slowdown::Never }
     }
 
     /// The same law by another delay than the round trip; before the first ACK.
@@ -83,14 +85,18 @@ impl LedbatPlusPlus {
     }
 
     /// Segments more, or less, in a round trip at a window of `segments`.
-    fn change(&self, segments: f64) -> f64 {
-        let gain = self.delays.gain(self.target);
+    fn change(&mut self, segments: f64) -> f64 {
+        let base = self.delays.base();
+        if self.gain.0 != base {
+            self.gain = (base, self.delays.gain(self.target));
+        }
+        let (_, gain) = self.gain;
         let excess = self.delays.queueing() / self.target.as_secs_f64() - 1.0;
         if excess < 0.0 { gain } else { (gain - self.decrease * segments * excess).max(-segments / 2.0) }
     }
 
     /// Moves the window by an ACK's part of the round trip's change.
-    fn adjust(&self, ack: &Ack<'_>, grow: Bytes, mss: f64, window: &mut Window) {
+    fn adjust(&mut self, ack: &Ack<'_>, grow: Bytes, mss: f64, window: &mut Window) {
         let change = self.change(window.cwnd / mss) * mss;
         let counted = if change > 0.0 { grow } else { ack.delivered };
         window.cwnd += change * (counted.as_f64() / window.cwnd).min(1.0);

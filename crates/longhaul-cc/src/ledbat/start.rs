@@ -5,14 +5,12 @@ use longhaul_units::{Bytes, Span};
 use super::gauge::{DELAY, Gauge};
 use super::{DelaySource, TARGET, target};
 use crate::compose::{Growth, GrowthStep, Stage, Window};
-use crate::growth::AckLimit;
+use crate::growth::{AckLimit, L_OPTION};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Detection, Granted, NeedError, Needs, Path, initial_window};
+use crate::{Ack, Needs, Path, initial_window};
 
 /// RFC 6817, section 2.5: INIT_CWND.
 const INITIAL_SEGMENTS: u64 = 2;
-/// Segments that one ACK counts for at most when nothing is paced (RFC 3465, section 2.2).
-const UNPACED_LIMIT: u32 = 2;
 /// The part of the target at which the first slow start ends (draft, section 4.3).
 const EXIT: f64 = 0.75;
 
@@ -22,12 +20,7 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Growth,
     summary: "slow start by LEDBAT++'s gain, until the queueing delay is 45 ms",
     reference: "draft-irtf-iccrg-ledbat-plus-plus-06, section 4.3",
-    options: &[
-        OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"),
-        TARGET,
-        OptionSpec::int("l", 0, 1000, 0, "segments an ACK may count for; 0: no limit if paced, 2 if not"),
-        DELAY,
-    ],
+    options: &[OptionSpec::int("iw", 1, 10, INITIAL_SEGMENTS, "initial window in segments"), TARGET, L_OPTION, DELAY],
     tested: &["ledbat-plus-plus", "ledbat-start(iw=10,l=1)+cubic", "ledbat-start(delay=auto)+new-reno"],
     safety: Safety::Shared,
     make: Make::Growth(|values| {
@@ -51,7 +44,7 @@ impl LedbatStart {
     /// another.
     #[must_use]
     pub const fn new(initial_segments: u32, target: Span, segments_per_ack: u32) -> Self {
-        let limit = AckLimit::new(segments_per_ack, UNPACED_LIMIT);
+        let limit = AckLimit::rfc3465(segments_per_ack);
         Self { initial_segments, target, limit, delays: Gauge::new() }
     }
 
@@ -68,14 +61,8 @@ impl Stage for LedbatStart {
         self.delays.needs()
     }
 
-    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.limit.on_granted(granted);
-        let missing = self.needs().required.missing(granted);
-        missing.map_or(Ok(()), |need| Err(NeedError { controller: self.phase().to_owned(), need }))
-    }
-
-    fn on_detection(&mut self, detection: Detection) {
-        self.limit.on_detection(detection);
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
     }
 
     fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {

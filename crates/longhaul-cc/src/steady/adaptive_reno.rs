@@ -6,7 +6,7 @@ use super::ECN_BETA;
 use super::westwood::rtt_min_window;
 use super::westwood_bbe::RTT_MIN_WINDOW;
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::{Bandwidth, CongestionLevel};
+use crate::estimate::{Bandwidth, BandwidthStart, CongestionLevel};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
@@ -30,7 +30,7 @@ pub(crate) static ENTRY: Entry = Entry {
     tested: &["adaptive-reno", "adaptive-reno(per-segment=0.1,keep=0,tau=10,ecn-beta=0.8,alpha=1,rtt-min-window=1)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let capacity = Bandwidth::new(Span::from_millis(values.int("tau")), true);
+        let capacity = Bandwidth::new(Span::from_millis(values.int("tau")), BandwidthStart::Rise);
         let level = CongestionLevel::new(values.float("keep")).with_rtt_min_window(rtt_min_window(values));
         Box::new(AdaptiveReno::new(capacity, level, values.float("per-segment")).with_alpha(values.float("alpha")))
     }),

@@ -125,12 +125,12 @@ impl Steady for LogWestwoodPlus {
     }
 
     fn on_ack(&mut self, _ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
-        let (mss, before) = (path.mss.as_f64(), window.cwnd);
-        let gap = (self.w_max - before) / mss;
+        let (per_byte, before) = (1.0 / path.mss.as_f64(), window.cwnd);
+        let gap = (self.w_max - before) * per_byte;
         // No more than slow start.
-        let rise = (gap / self.alpha.now).max(1.0).min(before / mss);
+        let rise = (gap / self.alpha.now).max(1.0).min(before * per_byte);
         additive(window, rise, grow, path.mss);
-        self.alpha.on_growth((window.cwnd - before) / mss);
+        self.alpha.on_growth((window.cwnd - before) * per_byte);
         SteadyStep::Stay
     }
 

@@ -8,8 +8,6 @@ use crate::estimate::RoundRtt;
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
 use crate::{Ack, Path};
 
-/// Fewer samples in a round say too little: then the law is NewReno's (Linux).
-const LEAST_SAMPLES: u32 = 3;
 /// What is kept at a loss: NewReno's half.
 const BETA: f64 = 0.5;
 
@@ -48,9 +46,9 @@ impl Vegas {
         Self { alpha, beta, rounds: RoundRtt::new(), rise: 1.0 }
     }
 
-    /// Decides on the round that begins, by the samples of the last.
+    /// Decides on the round that begins, by the samples of the last; after too few the law is NewReno's (Linux).
     fn judge(&mut self, path: &Path, window: &mut Window) {
-        let Some(round) = self.rounds.last().filter(|round| round.count >= LEAST_SAMPLES) else {
+        let Some(round) = self.rounds.last_of_enough() else {
             self.rise = 1.0;
             return;
         };

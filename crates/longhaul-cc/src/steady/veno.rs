@@ -11,8 +11,6 @@ use crate::{Ack, Path};
 
 /// Segments up a round trip with a backlog: one every second round trip.
 const CONGESTED: f64 = 0.5;
-/// Fewer samples in a round say too little (Linux); then the law is NewReno's.
-pub(super) const LEAST_SAMPLES: u32 = 3;
 /// What is kept at a loss; the loss classifier `veno` makes that 0.8 for losses by chance.
 const BETA: f64 = 0.5;
 
@@ -44,8 +42,9 @@ impl Veno {
         Self { limit, rounds: RoundRtt::new(), alpha: 1.0 }
     }
 
+    /// Decides on the round that begins, by the samples of the last; after too few the law is NewReno's (Linux).
     fn judge(&mut self, segments: f64) {
-        let round = self.rounds.last().filter(|round| round.count >= LEAST_SAMPLES);
+        let round = self.rounds.last_of_enough();
         let backlog = round.map_or(0.0, |round| self.rounds.backlog(segments, round.min));
         self.alpha = if backlog < self.limit { 1.0 } else { CONGESTED };
     }

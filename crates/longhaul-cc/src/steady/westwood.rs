@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span};
 
 use super::additive;
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::{AchievedRate, Bandwidth, RoundRate, WindowedMin, round_rate};
+use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RoundRate, WindowedMin, round_rate};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
 use crate::{Ack, Path};
 
@@ -22,7 +22,11 @@ pub(super) const RTT: OptionSpec =
 pub(crate) const RTT_MIN_WINDOW: OptionSpec =
     OptionSpec::int("rtt-min-window", 0, 3600, 0, "seconds that a round trip may be the least; 0: for ever");
 const TAU: OptionSpec = OptionSpec::int("tau", 1, 60_000, 1000, "time constant of the bandwidth filter, ms");
-const SEED: OptionSpec = OptionSpec::flag("seed", true, "start the filter from the first round trip's rate");
+const START: OptionSpec = OptionSpec::choice(
+    "from",
+    &["rise", "round", "zero"],
+    "where the bandwidth filter starts: slow start's last rate, its first round trip's, or zero",
+);
 const KEEP: OptionSpec = OptionSpec::float("keep", 0.0, 0.99, 0.9, "part of the rate estimate kept a round trip");
 
 /// Westwood with the filtered bandwidth, in the registry.
@@ -31,8 +35,8 @@ pub(crate) static ENTRY: Entry = Entry {
     slot: Slot::Steady,
     summary: "NewReno up; at a loss down to the bandwidth estimate BE times the least round trip",
     reference: "Casetti, Gerla, Mascolo, Sanadidi, Wang, TCP Westwood, MobiCom 2001",
-    options: &[TAU, SEED, RTT_MIN_WINDOW, ECN_BETA],
-    tested: &["westwood", "westwood(tau=50,seed=off,rtt-min-window=1)"],
+    options: &[TAU, START, RTT_MIN_WINDOW, ECN_BETA],
+    tested: &["westwood", "westwood(tau=50,from=zero,rtt-min-window=1)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| Box::new(westwood(Eligible::Bandwidth(bandwidth(values)), values))),
 };
@@ -60,7 +64,7 @@ pub(crate) static CRB: Entry = Entry {
     reference: "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
     options: &[
         TAU,
-        SEED,
+        START,
         KEEP,
         OptionSpec::float(
             "theta",
@@ -114,7 +118,12 @@ pub(crate) fn rtt_min_window(values: &Values<'_>) -> Span {
 }
 
 fn bandwidth(values: &Values<'_>) -> Bandwidth {
-    Bandwidth::new(Span::from_millis(values.int("tau")), values.flag("seed"))
+    let start = match values.choice("from") {
+        "zero" => BandwidthStart::Zero,
+        "round" => BandwidthStart::Round,
+        _ => BandwidthStart::Rise,
+    };
+    Bandwidth::new(Span::from_millis(values.int("tau")), start)
 }
 
 /// Which rate a loss leaves a window for.
@@ -139,15 +148,14 @@ pub enum Eligible {
 
 impl Eligible {
     fn on_ack(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
-        let now = ack.rx_time.unwrap_or(ack.now);
         match self {
             Self::Bandwidth(be) => be.observe(ack, rtt),
-            Self::Achieved(re) => re.on_ack(now, ack.delivered, rtt),
+            Self::Achieved(re) => re.observe(ack, rtt),
             Self::Combined { be, re, .. } => {
                 be.observe(ack, rtt);
-                re.on_ack(now, ack.delivered, rtt);
+                re.observe(ack, rtt);
             }
-            Self::Plus(rate) => rate.on_ack(now, ack.delivered, rtt),
+            Self::Plus(rate) => rate.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt),
         }
     }
 

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span, math};
 use super::additive;
 use super::westwood::{ECN_BETA, rtt_min_window};
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
-use crate::estimate::{AchievedRate, CongestionLevel, WindowedMin};
+use crate::estimate::{AchievedRate, CongestionLevel};
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
 use crate::{Ack, Needs, Path};
 
@@ -186,7 +186,6 @@ pub struct WestwoodBbe {
     /// Rises of the capacity that are answered.
     rises: u32,
     re: AchievedRate,
-    rtt_min: WindowedMin,
 }
 
 impl WestwoodBbe {
@@ -199,7 +198,6 @@ impl WestwoodBbe {
             capacity: Capacity::new(config.capacity, config.tau),
             rises: 0,
             re: AchievedRate::new(config.keep_re),
-            rtt_min: WindowedMin::new(config.rtt_min_window),
         }
     }
 
@@ -207,7 +205,7 @@ impl WestwoodBbe {
     ///
     /// Pairs are measured by what the peer reports. No more of them counts than fills the window, which no law leaves more of.
     fn fills(&self, c: f64, cwnd: f64) -> Option<f64> {
-        let rtt_min = self.rtt_min.get()?.as_secs_f64();
+        let rtt_min = self.level.rtt_min()?.as_secs_f64();
         let capacity = self.capacity.rate();
         let capacity = if self.capacity.is_hearsay() { capacity.min(cwnd / rtt_min) } else { capacity };
         let rate = eligible(capacity, self.re.rate(), c, self.config.delta);
@@ -233,13 +231,9 @@ impl Stage for WestwoodBbe {
     }
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
-        let now = ack.rx_time.unwrap_or(ack.now);
-        if let Some(sample) = ack.rtt {
-            self.rtt_min.update(ack.now, sample.rtt);
-        }
         self.level.on_ack(ack);
         self.capacity.observe(ack, path);
-        self.re.on_ack(now, ack.delivered, path.latest_rtt);
+        self.re.observe(ack, path.latest_rtt);
     }
 
     fn phase(&self) -> &'static str {
@@ -256,7 +250,7 @@ impl Steady for WestwoodBbe {
             return SteadyStep::Stay;
         }
         self.rises = self.capacity.rises();
-        let fills = self.capacity.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64);
+        let fills = self.capacity.rate() * self.level.rtt_min().map_or(0.0, Span::as_secs_f64);
         if fills <= window.cwnd {
             return SteadyStep::Stay;
         }

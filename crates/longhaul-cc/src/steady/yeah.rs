@@ -8,8 +8,6 @@ use crate::estimate::RoundRtt;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{Ack, Path};
 
-/// Fewer samples in a round say too little (Linux).
-const LEAST_SAMPLES: u32 = 3;
 /// The most that a loss takes.
 const MOST_CUT: f64 = 0.5;
 /// The floor under the window that draining respects, to begin with, segments.
@@ -99,12 +97,9 @@ impl Yeah {
 
     /// Decides on the round that begins, by the least sample of the last; returns the window to go on with, segments.
     fn judge(&mut self, w: f64) -> f64 {
-        let (Some(round), Some(base)) = (self.rounds.last(), self.rounds.base()) else {
+        let (Some(round), Some(base)) = (self.rounds.last_of_enough(), self.rounds.base()) else {
             return w;
         };
-        if round.count < LEAST_SAMPLES {
-            return w;
-        }
         self.backlog = self.rounds.backlog(w, round.min);
         let late = round.min.as_secs_f64() - base.as_secs_f64() > self.config.delay * base.as_secs_f64();
         if self.backlog <= self.config.queue && !late {

@@ -80,6 +80,8 @@ pub struct Udt {
     /// The rate before the last decrease.
     before: f64,
     updated: Option<Time>,
+    /// Bytes that arrived and no update has counted.
+    arrived: f64,
     /// A loss since the last update.
     lost: bool,
     /// Since the last update something else than the application stopped the sender.
@@ -115,6 +117,7 @@ impl Udt {
             rate: LEAST_RATE,
             before: f64::INFINITY,
             updated: None,
+            arrived: 0.0,
             lost: false,
             limited: false,
             grown: 0.0,
@@ -175,6 +178,21 @@ impl Udt {
             let span = path.srtt.unwrap_or(Span::ZERO) + SYN;
             self.rate = arriving.unwrap_or(self.window / span.as_secs_f64()).max(LEAST_RATE);
         }
+    }
+
+    /// Whether an update is due: one each SYN in which a train arrived. UDT's receiver, which would say so, is not there, and
+    /// how many ACKs a train makes, and when they come, is for the peer to choose: it must not choose how often the rate
+    /// rises. An update that comes late does not put off the next.
+    fn is_due(&mut self, ack: &Ack<'_>) -> bool {
+        let train = (self.mss * TRAIN).as_f64();
+        self.arrived = (self.arrived + ack.delivered.as_f64()).min(2.0 * train);
+        let updated = *self.updated.get_or_insert(ack.now);
+        let due = ack.now.since(updated) >= SYN && self.arrived >= train && ack.delivered > Bytes::ZERO;
+        if due {
+            self.arrived -= train;
+            self.updated = Some((updated + SYN).max(ack.now - SYN));
+        }
+        due
     }
 
     /// An update, SYN after the last one.
@@ -281,9 +299,7 @@ impl Controller for Udt {
         if event.newly_lost > Bytes::ZERO {
             self.on_loss(event, path);
         }
-        let updated = *self.updated.get_or_insert(event.now);
-        if event.delivered > Bytes::ZERO && event.now.since(updated) >= SYN {
-            self.updated = Some(event.now);
+        if self.is_due(event) {
             self.update(path);
         }
         self.bound();

@@ -96,7 +96,7 @@ fn at_rate(rate: f64, capacity: f64) -> (Udt, Path) {
 
 fn ack_at(ms: u64) -> Ack<'static> {
     let mut ack = Ack::new(Time::from_nanos(2_000_000_000) + Span::from_millis(ms));
-    (ack.delivered, ack.limit, ack.cwnd_limited) = (MSS, SendLimit::Pacing, true);
+    (ack.delivered, ack.limit, ack.cwnd_limited) = (MSS * TRAIN, SendLimit::Pacing, true);
     ack
 }
 
@@ -122,6 +122,40 @@ fn the_rate_rises_once_a_syn_and_only_while_it_is_used() {
         udt.on_ack(&ack, &path);
     }
     assert_eq!(udt.rate, before);
+}
+
+/// How often the rate rose in 3 s in which a train arrived every `apart` ms, answered by ACKs for `part` bytes each, as many
+/// ms after it came as `held` says.
+fn rises(apart: u64, part: Bytes, held: impl Fn(u64) -> u64) -> f64 {
+    let (mut udt, path) = at_rate(6.25e6, 12.5e6);
+    let parts = (MSS * TRAIN).0 / part.0;
+    let mut at: Vec<u64> = (0..3_000).step_by(apart as usize).flat_map(|ms| (0..parts).map(move |_| ms)).collect();
+    at.iter_mut().zip(0..).for_each(|(ms, number)| *ms += held(*ms + number % parts));
+    at.sort_unstable();
+    for ms in at {
+        let mut ack = ack_at(ms);
+        ack.delivered = part;
+        udt.on_ack(&ack, &path);
+    }
+    (udt.rate - 6.25e6) / 15_000.0
+}
+
+/// How often the rate rises is for the time and what arrives to say, not for whoever chooses how many ACKs that makes and
+/// when they come.
+#[test]
+fn acks_do_not_choose_how_often_the_rate_rises() {
+    let segment = MSS;
+    for apart in [1, 6, 40, 60] {
+        let often = 3_000.0 / apart.max(10) as f64;
+        let close = |found: f64, what: &str| {
+            assert!((found - often).abs() < 3.0, "{what}, trains {apart} ms apart: {found}, not {often}");
+        };
+        close(rises(apart, segment * TRAIN, |_| 0), "one");
+        close(rises(apart, segment * 2, |_| 0), "two at once");
+        close(rises(apart, segment, |ms| ms % apart * 10), "four, 10 ms apart");
+        close(rises(apart, segment, |ms| ms.next_multiple_of(12) - ms), "every 12 ms");
+        close(rises(apart, Bytes(100), |ms| ms % apart), "split");
+    }
 }
 
 fn lose(udt: &mut Udt, path: &Path, ms: u64, tx: u64) {

@@ -5,7 +5,8 @@ use longhaul_units::{Span, Time};
 use super::config::{DualPi2Config, Limit};
 use super::fifo::Fifo;
 use super::{Sink, Verdict};
-use crate::packet::{Ecn, Packet};
+use crate::Ecn;
+use crate::packet::Packet;
 use crate::stats::Cause;
 
 /// Class number of the Classic queue.

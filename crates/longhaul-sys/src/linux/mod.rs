@@ -16,6 +16,7 @@ mod socket;
 mod syscall;
 mod timer;
 mod tun;
+pub mod veth;
 
 pub use clock::{clock_pair, monotonic_now, process_cpu_time, realtime_now, thread_cpu_time};
 pub use errno::ErrorClass;
@@ -30,3 +31,4 @@ pub use send::{MAX_GSO_SEGMENTS, MAX_SEND_BATCH, MAX_SLICES, Transmit};
 pub use socket::UdpSocket;
 pub use timer::Timer;
 pub use tun::Tun;
+pub use veth::VethPair;

@@ -11,7 +11,8 @@ use std::thread;
 use super::link::Link;
 use super::syscall::{bind_mount, set_network, unmount, unshare_network};
 
-const OWN: &str = "/proc/thread-self/ns/net";
+/// The namespace of the thread that opens it.
+pub(super) const OWN: &str = "/proc/thread-self/ns/net";
 /// Where `ip netns` looks.
 const NAMED: &str = "/run/netns";
 

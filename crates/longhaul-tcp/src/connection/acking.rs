@@ -65,6 +65,18 @@ struct Before {
     flight_size: u64,
 }
 
+impl Before {
+    /// What the controller is told of the ACK in any case.
+    fn event(self, now: Time, meta: &SegmentMeta) -> Ack<'static> {
+        let mut event = Ack::new(now);
+        event.rx_time = meta.rx_time;
+        event.coalesced = meta.coalesced;
+        event.prior_in_flight = Bytes(self.in_flight);
+        event.flight_size = Bytes(self.flight_size);
+        event
+    }
+}
+
 impl Connection {
     /// Processes the acknowledgment, window and SACK of an acceptable segment (RFC 9293, section 3.10.7.4, fifth).
     pub(super) fn process_ack(
@@ -94,12 +106,7 @@ impl Connection {
         let outcome = AckOutcome {
             una_advanced,
             newly_sacked: delivered.saturating_sub(una_advanced),
-            duplicate: ack == self.snd.una
-                && una_advanced == 0
-                && len == 0
-                && !window_changed
-                && before.flight_size > 0
-                && !self.snd.persist.in_flight,
+            duplicate: una_advanced == 0 && len == 0 && !window_changed && self.repeats_una(ack, before),
             dsack,
             echo: header.options.timestamps.map(|t| t.echo),
             proves_spurious: delivery.proves_spurious,
@@ -124,18 +131,12 @@ impl Connection {
         }
         let spurious = self.check_spurious(now, &outcome);
         let (newly_lost, episode) = self.detect_losses(at, &outcome);
-        let mut event = Ack::new(now);
-        event.rx_time = meta.rx_time;
-        event.coalesced = meta.coalesced;
+        let mut event = before.event(now, meta);
         event.cumulative = Bytes(una_advanced);
         event.delivered = Bytes(delivered);
         event.newly_lost = Bytes(newly_lost);
-        event.rtt = rtt;
-        event.rate = rate;
+        (event.rtt, event.rate, event.pair) = (rtt, rate, pair);
         event.ecn = self.take_congestion_echo(header);
-        event.prior_in_flight = Bytes(before.in_flight);
-        event.flight_size = Bytes(before.flight_size);
-        event.pair = pair;
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
         self.tell_ack(event);
         if una_advanced > 0 {
@@ -144,6 +145,12 @@ impl Connection {
             self.arm_retransmission(now);
         }
         self.after_window_change(now, window_changed);
+    }
+
+    /// Whether `ack` says again what is acknowledged, of more that is in flight (RFC 5681, section 2), and answers no probe
+    /// of a closed window.
+    fn repeats_una(&self, ack: u64, before: Before) -> bool {
+        ack == self.snd.una && before.flight_size > 0 && !self.snd.persist.in_flight
     }
 
     /// Fills in what every ACK event carries and calls the controller.

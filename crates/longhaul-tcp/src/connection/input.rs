@@ -2,9 +2,8 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use bytes::Bytes;
-use longhaul_cc::EcnMark;
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Flags, Header, SackBlock};
+use longhaul_wire::{Ecn, Flags, Header, SackBlock};
 
 use super::handshake::reset_for;
 use super::timers::Timer;
@@ -34,43 +33,6 @@ pub struct SegmentMeta {
     pub ecn: Ecn,
     /// The TTL it arrived with, if the socket tells.
     pub ttl: Option<u8>,
-}
-
-/// The ECN field of a packet (RFC 3168, section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecn {
-    /// Not ECN-capable.
-    #[default]
-    NotEct,
-    /// ECT(0).
-    Ect0,
-    /// ECT(1).
-    Ect1,
-    /// Congestion experienced.
-    Ce,
-}
-
-impl Ecn {
-    /// From the two low bits of the TOS or traffic class.
-    #[must_use]
-    pub const fn from_bits(bits: u8) -> Self {
-        match bits & 3 {
-            0 => Self::NotEct,
-            1 => Self::Ect1,
-            2 => Self::Ect0,
-            _ => Self::Ce,
-        }
-    }
-}
-
-impl From<EcnMark> for Ecn {
-    fn from(mark: EcnMark) -> Self {
-        match mark {
-            EcnMark::NotEct => Self::NotEct,
-            EcnMark::Ect0 => Self::Ect0,
-            EcnMark::Ect1 => Self::Ect1,
-        }
-    }
 }
 
 /// The payload of a segment: bytes, and the shared buffer they lie in, if there is one to keep a reference to.

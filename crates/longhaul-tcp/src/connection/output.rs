@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, Timestamps};
 
 use super::timers::Timer;
 use super::{Connection, Event, State};
@@ -29,7 +29,7 @@ pub struct Batch {
     /// UDP payload of every segment but the last, which may be shorter.
     pub segment_size: usize,
     /// The ECN codepoint of all of them.
-    pub ecn: EcnMark,
+    pub ecn: Ecn,
     /// Their DiffServ codepoint.
     pub dscp: u8,
     /// UDP payload of all of them together.
@@ -61,13 +61,23 @@ impl Batch {
         self.headers.clear();
         self.segments.clear();
         (self.segment_size, self.len, self.dscp) = (0, 0, 0);
-        self.ecn = EcnMark::NotEct;
+        self.ecn = Ecn::NotEct;
     }
 
     /// Whether there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// Each segment with the bytes of its header.
+    pub fn parts(&self) -> impl Iterator<Item = (&SegmentRef, &[u8])> {
+        let mut headers = self.headers.as_slice();
+        self.segments.iter().map(move |segment| {
+            let (header, rest) = headers.split_at(usize::from(segment.header_len).min(headers.len()));
+            headers = rest;
+            (segment, header)
+        })
     }
 
     /// Whether a segment of `size` bytes of UDP payload may still join.
@@ -341,7 +351,7 @@ impl Connection {
     fn transmit_again(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
         let Some(record) = self.snd.board.get(index).copied() else { return Step::Last };
         // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
-        if !fill.admits(record.len, EcnMark::NotEct) {
+        if !fill.admits(record.len, Ecn::NotEct) {
             return Step::Last;
         }
         let before = self.pipe();
@@ -356,15 +366,23 @@ impl Connection {
         Step::Sent(u64::from(record.len))
     }
 
+    /// The ECN field of new data.
+    pub(super) const fn ecn(&self) -> Ecn {
+        match self.control.ecn {
+            EcnMark::Ect0 if self.negotiated.ecn => Ecn::Ect0,
+            EcnMark::Ect1 if self.negotiated.ecn => Ecn::Ect1,
+            _ => Ecn::NotEct,
+        }
+    }
+
     /// Sends new data.
     fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> Step {
         let next = match self.next_segment(fill.now, room) {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
-        let mark = if self.negotiated.ecn { self.control.ecn } else { EcnMark::NotEct };
         // A probe for a larger path MTU leaves alone: it is longer than the segments of any batch.
-        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, mark) {
+        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, self.ecn()) {
             return Step::Last;
         }
         let start = self.snd.nxt.max(1);
@@ -500,11 +518,11 @@ struct NextSegment {
 }
 
 impl Fill<'_> {
-    pub(super) fn admits(&mut self, payload: u16, mark: EcnMark) -> bool {
+    pub(super) fn admits(&mut self, payload: u16, ecn: Ecn) -> bool {
         if self.batch.is_empty() {
-            self.batch.ecn = mark;
+            self.batch.ecn = ecn;
         }
-        self.batch.ecn == mark && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
+        self.batch.ecn == ecn && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
     }
 
     pub(super) fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {

@@ -11,9 +11,9 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::estimate::{PairSample, TcpProbe};
-use longhaul_cc::{EcnMark, SegmentKind, SendLimit};
+use longhaul_cc::{SegmentKind, SendLimit};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::Flags;
+use longhaul_wire::{Ecn, Flags};
 
 use super::arrivals::{Report, Reports, apart, of_segment};
 use super::output::{Batch, Fill, Step};
@@ -54,7 +54,7 @@ pub(super) struct Pairs {
 struct Second {
     start: u64,
     len: u16,
-    ecn: EcnMark,
+    ecn: Ecn,
 }
 
 /// A pair on its way.
@@ -230,7 +230,6 @@ impl Connection {
             return None;
         }
         let [separator, first, second] = SHORTER.map(|bytes| self.mss().saturating_sub(bytes).max(1));
-        let ecn = if self.negotiated.ecn { self.control.ecn } else { EcnMark::NotEct };
         if self.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt)) {
             if !fill.batch.is_empty() {
                 return Some(Step::Last);
@@ -239,10 +238,10 @@ impl Connection {
                 // What is in flight makes room soon.
                 return (self.pipe() > 0).then_some(Step::Stop(SendLimit::Cwnd));
             }
-            self.transmit_first(fill, ecn, first, second);
+            self.transmit_first(fill, first, second);
         } else if room < u64::from(separator) {
             return None;
-        } else if fill.admits(separator, ecn) {
+        } else if fill.admits(separator, self.ecn()) {
             self.transmit_separator(fill, separator);
         }
         Some(Step::Last)
@@ -264,7 +263,8 @@ impl Connection {
     }
 
     /// Sends the first of a pair, which lies second in the stream.
-    fn transmit_first(&mut self, fill: &mut Fill<'_>, ecn: EcnMark, first: u16, second: u16) {
+    fn transmit_first(&mut self, fill: &mut Fill<'_>, first: u16, second: u16) {
+        let ecn = self.ecn();
         let start = self.snd.nxt.max(1);
         let middle = start + u64::from(second);
         let before = self.pipe();

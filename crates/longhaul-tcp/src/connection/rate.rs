@@ -72,3 +72,95 @@ impl RateSampler {
         Some(sample)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Span = Span::from_millis(100);
+    const SEGMENT: u64 = 1000;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(1000 + millis)
+    }
+
+    /// Segments that leave at the milliseconds `sent` and are acknowledged one by one at `acked`, in order: the samples.
+    fn samples(sent: &[u64], acked: &[u64]) -> Vec<Option<RateSample>> {
+        let mut sampler = RateSampler::new(at(0));
+        let (mut bursts, mut results) = (Vec::new(), Vec::new());
+        let mut moments: Vec<_> = sent.iter().map(|millis| (*millis, true)).collect();
+        moments.extend(acked.iter().map(|millis| (*millis, false)));
+        // What arrives at an instant is processed before what leaves.
+        moments.sort();
+        for (millis, is_send) in moments {
+            if is_send {
+                let idle = bursts.len() == results.len();
+                bursts.push(sampler.snapshot(at(millis), idle, 0));
+            } else {
+                sampler.on_delivered(SEGMENT, at(millis));
+                let burst = &bursts[results.len()];
+                results.push(sampler.sample(burst, Some(RTT)));
+            }
+        }
+        results
+    }
+
+    /// A segment each 10 ms: 100 kB/s, once a round trip is full of them.
+    #[test]
+    fn a_steady_flow_is_measured_exactly() {
+        let sent: Vec<_> = (0..60).map(|k| 10 * k).collect();
+        let acked: Vec<_> = sent.iter().map(|millis| millis + 100).collect();
+        for sample in &samples(&sent, &acked)[20..] {
+            let sample = sample.expect("a round trip long");
+            assert_eq!((sample.rate.as_bytes_per_sec(), sample.interval), (100_000, RTT));
+        }
+    }
+
+    /// Their ACKs wait and come at once: no sample is above the rate of sending, which those of single ACKs would be tenfold.
+    #[test]
+    fn compressed_acks_are_bounded_by_the_time_to_send() {
+        let sent: Vec<_> = (0..200).map(|k| 10 * k).collect();
+        let acked: Vec<_> = sent.iter().map(|millis| 100 * (millis / 100) + 200).collect();
+        let found = samples(&sent, &acked);
+        let rates: Vec<_> = found[60..].iter().flatten().map(|sample| sample.rate.as_bytes_per_sec()).collect();
+        assert!(rates.len() > 100 && rates.iter().all(|rate| (50_000..=100_000).contains(rate)), "{rates:?}");
+    }
+
+    /// A flight sent at once arrives at the link's rate: once no sample reaches back to it, it is the ACKs' time that counts.
+    #[test]
+    fn a_burst_is_measured_by_its_acks() {
+        let sent: Vec<_> = (0..20).map(|_| 0).chain((0..40).map(|k| 100 + 10 * k)).collect();
+        let acked: Vec<_> = (0..60).map(|k| 100 + 10 * k).collect();
+        let found = samples(&sent, &acked);
+        let last = found[59].expect("long enough");
+        assert_eq!(last.rate.as_bytes_per_sec(), 100_000);
+    }
+
+    /// An interval under the least round trip is no sample: a retransmission's, acknowledged by the original.
+    #[test]
+    fn too_short_an_interval_is_none() {
+        let mut sampler = RateSampler::new(at(0));
+        let burst = sampler.snapshot(at(0), true, 0);
+        sampler.on_delivered(SEGMENT, at(40));
+        assert_eq!(sampler.sample(&burst, Some(RTT)), None);
+        assert!(sampler.sample(&burst, None).is_some());
+    }
+
+    /// What leaves while the application is the limit is marked, until as much as was then in flight is delivered.
+    #[test]
+    fn an_idle_application_is_told_apart() {
+        let mut sampler = RateSampler::new(at(0));
+        let first = sampler.snapshot(at(0), true, 0);
+        sampler.on_app_limited(SEGMENT);
+        let second = sampler.snapshot(at(10), false, 0);
+        sampler.on_delivered(SEGMENT, at(100));
+        let third = sampler.snapshot(at(100), false, 0);
+        sampler.on_delivered(SEGMENT, at(110));
+        let fourth = sampler.snapshot(at(110), false, 0);
+        assert_eq!(
+            [first, second, third, fourth].map(|burst| burst.app_limited),
+            [false, true, true, false],
+            "the limit lasts until more than what was in flight is delivered"
+        );
+    }
+}

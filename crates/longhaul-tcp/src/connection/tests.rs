@@ -49,11 +49,8 @@ impl Net {
         let mut batch = Batch::default();
         for from in 0..2 {
             while let Some(to) = self.ends[from].poll_transmit(self.now, &mut batch, 64) {
-                let mut at = 0;
-                for segment in &batch.segments {
-                    let end = at + usize::from(segment.header_len);
-                    let mut datagram = batch.headers[at..end].to_vec();
-                    at = end;
+                for (segment, header) in batch.parts() {
+                    let mut datagram = header.to_vec();
                     if let Some(id) = to.connection {
                         self.ends[from].payload(id, segment, |part| datagram.extend_from_slice(part));
                     }

@@ -42,12 +42,7 @@ fn sent(endpoint: &mut Endpoint, now: Time) -> Vec<Header> {
     let mut batch = Batch::default();
     let mut headers = Vec::new();
     while endpoint.poll_transmit(now, &mut batch, 64).is_some() {
-        let mut rest = batch.headers.as_slice();
-        for segment in &batch.segments {
-            let (header, later) = rest.split_at(usize::from(segment.header_len));
-            headers.push(CheshireCodec::parse(header).unwrap().0);
-            rest = later;
-        }
+        headers.extend(batch.parts().map(|(_, header)| CheshireCodec::parse(header).unwrap().0));
     }
     headers
 }

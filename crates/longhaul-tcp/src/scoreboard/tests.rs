@@ -70,20 +70,31 @@ fn a_flipped_pair_left_second_first() {
     assert_eq!((board.oldest_sent(), board.in_flight()), (Some(head + 1), 100));
 }
 
-/// The slow and obvious scoreboard.
-#[derive(Default)]
-struct Model(Vec<(u64, u64, bool, bool)>);
+/// A segment of the slow and obvious scoreboard.
+struct Segment {
+    start: u64,
+    len: u64,
+    sacked: bool,
+    lost: bool,
+}
 
-impl Model {
-    fn in_flight(&self) -> u64 {
-        self.0.iter().filter(|s| !s.2 && !s.3).map(|s| s.1).sum()
+impl Segment {
+    fn end(&self) -> u64 {
+        self.start + self.len
     }
-    fn sacked(&self) -> u64 {
-        self.0.iter().filter(|s| s.2).map(|s| s.1).sum()
+
+    fn is_in_flight(&self) -> bool {
+        !self.sacked && !self.lost
     }
-    fn lost(&self) -> u64 {
-        self.0.iter().filter(|s| s.3).map(|s| s.1).sum()
-    }
+}
+
+/// The scoreboard and the slow and obvious one, of the same stream.
+struct Twins {
+    board: Scoreboard,
+    model: Vec<Segment>,
+    una: u64,
+    nxt: u64,
+    now: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -109,95 +120,112 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+impl Twins {
+    fn new() -> Self {
+        Self { board: Scoreboard::new(), model: Vec::new(), una: 1, nxt: 1, now: Time::ZERO }
+    }
+
+    fn bytes(&self, which: impl Fn(&Segment) -> bool) -> u64 {
+        self.model.iter().filter(|segment| which(segment)).map(|segment| segment.len).sum()
+    }
+
+    fn apply(&mut self, op: Op) -> Result<(), TestCaseError> {
+        self.now += Span::from_micros(10);
+        match op {
+            Op::Push(len) => {
+                self.board.begin_burst(Burst::new(self.now));
+                self.board.push(self.nxt, len, false, false);
+                let len = u64::from(len);
+                self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false });
+                self.nxt += len;
+            }
+            Op::Sack(from, len) => self.sack(self.una + from, (self.una + from + len).min(self.nxt))?,
+            Op::Ack(by) => self.acknowledge((self.una + by).min(self.nxt)),
+            Op::Lose(nth) => {
+                let index = self.board.head_index() + nth;
+                if self.board.get(index).is_some() {
+                    self.board.mark_lost(index);
+                    let segment = &mut self.model[nth as usize];
+                    segment.lost = !segment.sacked;
+                }
+            }
+            Op::Retransmit => self.retransmit()?,
+            Op::Forgive => {
+                self.board.forgive();
+                self.model.iter_mut().for_each(|segment| segment.lost = false);
+            }
+            Op::Renege => {
+                self.board.renege();
+                self.model.iter_mut().for_each(|segment| segment.sacked = false);
+            }
+        }
+        Ok(())
+    }
+
+    fn sack(&mut self, left: u64, right: u64) -> Result<(), TestCaseError> {
+        let before = self.bytes(|segment| segment.sacked);
+        for segment in self.model.iter_mut().filter(|segment| segment.start >= left && segment.end() <= right) {
+            (segment.sacked, segment.lost) = (true, false);
+        }
+        let mut told = 0;
+        let bytes = self.board.sack(left, right, |record, _| told += record.sequence_len());
+        prop_assert_eq!(bytes, self.bytes(|segment| segment.sacked) - before);
+        prop_assert_eq!(bytes, told);
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, una: u64) {
+        self.una = una;
+        self.board.acknowledge(una, |_, _| {});
+        self.model.retain(|segment| segment.end() > una);
+        for segment in &mut self.model {
+            let cut = una.saturating_sub(segment.start);
+            segment.start += cut;
+            segment.len -= cut;
+        }
+    }
+
+    fn retransmit(&mut self) -> Result<(), TestCaseError> {
+        let first = self.model.iter().position(|segment| segment.lost);
+        let index = first.map(|place| place as u64 + self.board.head_index());
+        prop_assert_eq!(self.board.next_lost(), index);
+        if let Some((place, index)) = first.zip(index) {
+            self.board.begin_burst(Burst::new(self.now));
+            self.board.retransmit(index);
+            self.model[place].lost = false;
+        }
+        Ok(())
+    }
+
+    fn agree(&self) -> Result<(), TestCaseError> {
+        let (board, model) = (&self.board, &self.model);
+        prop_assert_eq!(board.in_flight(), self.bytes(Segment::is_in_flight));
+        prop_assert_eq!(board.sacked_bytes(), self.bytes(|segment| segment.sacked));
+        prop_assert_eq!(board.lost_bytes(), self.bytes(|segment| segment.lost));
+        let index = |place: usize| board.head_index() + place as u64;
+        let unsacked = model.iter().rposition(|segment| !segment.sacked);
+        prop_assert_eq!(board.last_unsacked_below(u64::MAX), unsacked.map(index));
+        let top = model.iter().rposition(|segment| segment.sacked);
+        prop_assert_eq!(board.last_sacked_below(u64::MAX), top.map(index));
+        for offset in [0, self.una, self.una + (self.nxt - self.una) / 2, self.nxt] {
+            let mut below = model.iter().take(top.unwrap_or(0));
+            let doubtful = below.position(|segment| segment.is_in_flight() && segment.start >= offset);
+            prop_assert_eq!(board.next_in_doubt(offset), doubtful.map(index));
+        }
+        let next = |at: &u64| Some(board.record(*at).next).filter(|next| *next != NIL).map(|next| board.widen(next));
+        let linked = std::iter::successors(board.oldest_sent(), next).count();
+        prop_assert_eq!(linked, model.iter().filter(|segment| segment.is_in_flight()).count());
+        Ok(())
+    }
+}
+
 proptest! {
     #[test]
     fn agrees_with_the_naive_model(ops in prop::collection::vec(op(), 1..300)) {
-        let mut board = Scoreboard::new();
-        let mut model = Model::default();
-        let (mut una, mut nxt, mut now) = (1u64, 1u64, Time::ZERO);
+        let mut twins = Twins::new();
         for op in ops {
-            now += Span::from_micros(10);
-            match op {
-                Op::Push(len) => {
-                    board.begin_burst(Burst::new(now));
-                    board.push(nxt, len, false, false);
-                    model.0.push((nxt, u64::from(len), false, false));
-                    nxt += u64::from(len);
-                }
-                Op::Sack(from, len) => {
-                    let (left, right) = (una + from, (una + from + len).min(nxt));
-                    let before = model.sacked();
-                    for s in &mut model.0 {
-                        if s.0 >= left && s.0 + s.1 <= right {
-                            (s.2, s.3) = (true, false);
-                        }
-                    }
-                    let mut told = 0;
-                    let bytes = board.sack(left, right, |r, _| told += r.sequence_len());
-                    prop_assert_eq!(bytes, model.sacked() - before);
-                    prop_assert_eq!(bytes, told);
-                }
-                Op::Ack(by) => {
-                    una = (una + by).min(nxt);
-                    board.acknowledge(una, |_, _| {});
-                    model.0.retain_mut(|s| {
-                        if s.0 + s.1 <= una {
-                            return false;
-                        }
-                        let cut = una.saturating_sub(s.0);
-                        s.0 += cut;
-                        s.1 -= cut;
-                        true
-                    });
-                }
-                Op::Lose(nth) => {
-                    let index = board.head_index() + nth;
-                    if board.get(index).is_some() {
-                        board.mark_lost(index);
-                        let s = &mut model.0[nth as usize];
-                        s.3 = !s.2;
-                    }
-                }
-                Op::Retransmit => {
-                    let want = model.0.iter().position(|s| s.3).map(|p| p as u64 + board.head_index());
-                    prop_assert_eq!(board.next_lost(), want);
-                    if let Some(index) = want {
-                        board.begin_burst(Burst::new(now));
-                        board.retransmit(index);
-                        model.0[(index - board.head_index()) as usize].3 = false;
-                    }
-                }
-                Op::Forgive => {
-                    board.forgive();
-                    model.0.iter_mut().for_each(|s| s.3 = false);
-                }
-                Op::Renege => {
-                    board.renege();
-                    model.0.iter_mut().for_each(|s| s.2 = false);
-                }
-            }
-            prop_assert_eq!(board.in_flight(), model.in_flight());
-            prop_assert_eq!(board.sacked_bytes(), model.sacked());
-            prop_assert_eq!(board.lost_bytes(), model.lost());
-            let base = board.head_index();
-            let unsacked = model.0.iter().rposition(|s| !s.2).map(|p| base + p as u64);
-            prop_assert_eq!(board.last_unsacked_below(u64::MAX), unsacked);
-            let top = model.0.iter().rposition(|s| s.2);
-            prop_assert_eq!(board.last_sacked_below(u64::MAX), top.map(|p| base + p as u64));
-            for offset in [0, una, una + (nxt - una) / 2, nxt] {
-                let doubtful = |(p, s): (usize, &(u64, u64, bool, bool))| {
-                    (top.is_some_and(|top| p < top) && !s.2 && !s.3 && s.0 >= offset).then_some(base + p as u64)
-                };
-                prop_assert_eq!(board.next_in_doubt(offset), model.0.iter().enumerate().find_map(doubtful));
-            }
-            let mut linked = 0;
-            let mut at = board.oldest_sent();
-            while let Some(index) = at {
-                linked += 1;
-                let next = board.record(index).next;
-                at = (next != NIL).then(|| board.widen(next));
-            }
-            prop_assert_eq!(linked, model.0.iter().filter(|s| !s.2 && !s.3).count());
+            twins.apply(op)?;
+            twins.agree()?;
         }
     }
 }

@@ -59,12 +59,9 @@ fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<(Tuple, Header, usize)> {
     let mut batch = Batch::default();
     let mut sent = Vec::new();
     while let Some(to) = endpoint.poll_transmit(now, &mut batch, 64) {
-        let mut at = 0;
-        for segment in &batch.segments {
-            let end = at + usize::from(segment.header_len);
-            let (header, _) = CheshireCodec::parse(&batch.headers[at..end]).expect("we send what we can read");
+        for (segment, header) in batch.parts() {
+            let (header, _) = CheshireCodec::parse(header).expect("we send what we can read");
             sent.push((to.tuple, header, usize::from(segment.header_len) + usize::from(segment.payload_len)));
-            at = end;
         }
         assert!(sent.len() < 100_000, "no end of sending");
     }

@@ -123,15 +123,15 @@ macro_rules! write_methods {
     };
 }
 
-/// Addresses, of either half.
+/// Addresses, of a stream or either half, by the path to the handle.
 macro_rules! address_methods {
-    ($stream:tt) => {
+    ($($handle:tt).+) => {
         /// The peer's address.
         ///
         /// # Errors
         /// None; a `Result` as tokio has it.
         pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-            Ok(self.$stream.handle.peer)
+            Ok(self.$($handle).+.peer)
         }
 
         /// Our address.
@@ -139,16 +139,16 @@ macro_rules! address_methods {
         /// # Errors
         /// None; a `Result` as tokio has it.
         pub fn local_addr(&self) -> io::Result<SocketAddr> {
-            Ok(self.$stream.handle.local)
+            Ok(self.$($handle).+.local)
         }
     };
 }
 
-/// `AsyncWrite` of a writing half.
+/// `AsyncWrite` of a stream or a writing half, by the path to the handle.
 macro_rules! async_write {
-    ($stream:tt) => {
+    ($($handle:tt).+) => {
         fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-            self.$stream.handle.poll_write(cx, data)
+            self.$($handle).+.poll_write(cx, data)
         }
 
         fn poll_write_vectored(
@@ -156,7 +156,7 @@ macro_rules! async_write {
             cx: &mut Context<'_>,
             data: &[IoSlice<'_>],
         ) -> Poll<io::Result<usize>> {
-            self.$stream.handle.poll_write_vectored(cx, data)
+            self.$($handle).+.poll_write_vectored(cx, data)
         }
 
         fn is_write_vectored(&self) -> bool {
@@ -168,7 +168,7 @@ macro_rules! async_write {
         }
 
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(self.$stream.handle.end_stream())
+            Poll::Ready(self.$($handle).+.end_stream())
         }
     };
 }
@@ -177,12 +177,12 @@ pub(super) use {address_methods, async_write, read_methods, write_methods};
 
 impl ReadHalf<'_> {
     read_methods!(0);
-    address_methods!(0);
+    address_methods!(0.handle);
 }
 
 impl WriteHalf<'_> {
     write_methods!(0);
-    address_methods!(0);
+    address_methods!(0.handle);
 }
 
 impl AsRef<TcpStream> for ReadHalf<'_> {
@@ -204,5 +204,5 @@ impl AsyncRead for ReadHalf<'_> {
 }
 
 impl AsyncWrite for WriteHalf<'_> {
-    async_write!(0);
+    async_write!(0.handle);
 }

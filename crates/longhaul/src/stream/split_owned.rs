@@ -66,7 +66,7 @@ impl OwnedReadHalf {
     }
 
     read_methods!(stream);
-    address_methods!(stream);
+    address_methods!(stream.handle);
 }
 
 impl OwnedWriteHalf {
@@ -84,7 +84,7 @@ impl OwnedWriteHalf {
     }
 
     write_methods!(stream);
-    address_methods!(stream);
+    address_methods!(stream.handle);
 }
 
 impl Drop for OwnedWriteHalf {
@@ -115,5 +115,5 @@ impl AsyncRead for OwnedReadHalf {
 }
 
 impl AsyncWrite for OwnedWriteHalf {
-    async_write!(stream);
+    async_write!(stream.handle);
 }

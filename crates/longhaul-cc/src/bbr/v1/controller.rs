@@ -6,11 +6,10 @@ use super::super::aggregation::Aggregation;
 use super::super::full_pipe::FullPipe;
 use super::super::repair::{Phase, Turn};
 use super::super::sample::Sample;
+use super::super::{in_flight_after, restarts_from_idle};
 use super::policer::Policer;
 use super::{BbrV1, Mode};
-use crate::{
-    Ack, Control, Controller, Needs, Path, PathEvent, SegmentKind, SendLimit, Sent, Snapshot, Timeout, initial_window,
-};
+use crate::{Ack, Control, Controller, Needs, Path, PathEvent, Sent, Snapshot, Timeout, initial_window};
 
 impl BbrV1 {
     /// Data leaves after a time without any to send: at exactly the bandwidth, to fill the pipe without a queue.
@@ -59,13 +58,10 @@ impl Controller for BbrV1 {
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
         self.mss = path.mss;
-        let idle = event.in_flight_before == Bytes::ZERO && event.kind == SegmentKind::Data;
-        if idle && matches!(self.limit, SendLimit::App | SendLimit::SendBuffer) {
+        if restarts_from_idle(event, self.limit) {
             self.restart_from_idle(event);
         }
-        if event.kind != SegmentKind::Probe {
-            self.in_flight = event.in_flight_before + event.bytes;
-        }
+        self.in_flight = in_flight_after(event, self.in_flight);
     }
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {

@@ -2,8 +2,9 @@
 
 use longhaul_units::{Span, Time};
 
+use super::super::MIN_RTT_WINDOW;
+use super::super::probe_rtt::Hold;
 use super::super::sample::Sample;
-use super::super::{MIN_RTT_WINDOW, PROBE_RTT_DURATION};
 use super::{BbrV1, Mode};
 
 /// State of both.
@@ -11,13 +12,12 @@ use super::{BbrV1, Mode};
 pub(super) struct ProbeRtt {
     min_rtt: Option<Span>,
     min_rtt_at: Time,
-    done_at: Option<Time>,
-    round_done: bool,
+    hold: Hold,
 }
 
 impl ProbeRtt {
-    pub(super) const fn new(now: Time, min_rtt: Option<Span>) -> Self {
-        Self { min_rtt, min_rtt_at: now, done_at: None, round_done: false }
+    pub(super) fn new(now: Time, min_rtt: Option<Span>) -> Self {
+        Self { min_rtt, min_rtt_at: now, hold: Hold::default() }
     }
 
     pub(super) const fn min_rtt(&self) -> Option<Span> {
@@ -35,7 +35,7 @@ impl BbrV1 {
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
             self.save_cwnd();
-            self.probe_rtt.done_at = None;
+            self.probe_rtt.hold = Hold::default();
         }
         if self.mode == Mode::ProbeRtt {
             self.hold_probe_rtt(sample);
@@ -45,24 +45,16 @@ impl BbrV1 {
         }
     }
 
-    /// Little in flight for 200 ms and a round, whichever is longer.
     fn hold_probe_rtt(&mut self, sample: &Sample) {
         // Samples of these rounds say nothing of the bandwidth.
         self.app_limit.mark(sample.total_delivered, self.in_flight);
-        if self.probe_rtt.done_at.is_some() {
-            self.probe_rtt.round_done |= self.rounds.start;
-            if self.probe_rtt.round_done {
-                self.check_probe_rtt_done(sample);
-            }
-        } else if sample.in_flight <= self.min_pipe() {
-            self.probe_rtt.done_at = Some(sample.now + PROBE_RTT_DURATION);
-            self.probe_rtt.round_done = false;
-            self.rounds.restart(sample.total_delivered);
+        if self.probe_rtt.hold.on_ack(sample, self.min_pipe(), &mut self.rounds) {
+            self.check_probe_rtt_done(sample);
         }
     }
 
     pub(super) fn check_probe_rtt_done(&mut self, sample: &Sample) {
-        if self.probe_rtt.done_at.is_none_or(|at| sample.now <= at) {
+        if !self.probe_rtt.hold.is_over(sample.now) {
             return;
         }
         self.probe_rtt.min_rtt_at = sample.now;

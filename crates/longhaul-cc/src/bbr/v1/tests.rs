@@ -1,15 +1,11 @@
 use longhaul_units::{Bytes, Span};
 
-use super::super::world::{MSS, World};
+use super::super::world::{MSS, World, near};
 use super::cycle::GAINS;
 
 /// 10 MB/s (80 Mb/s), 50 ms: 500 segments in flight. The queue holds `queues` times as many.
 fn world(queues: f64) -> World {
     World::new("bbr1", 10e6, Span::from_millis(50), Bytes::from_f64(queues * 500_000.0))
-}
-
-fn near(value: f64, expected: f64, part: f64) -> bool {
-    (value - expected).abs() <= expected * part
 }
 
 #[test]

@@ -5,10 +5,11 @@ use longhaul_units::Bytes;
 use super::super::aggregation::Aggregation;
 use super::super::repair::Turn;
 use super::super::sample::Sample;
+use super::super::{in_flight_after, restarts_from_idle};
 use super::{Bbr, State};
 use crate::{
-    Ack, Control, Controller, Detection, Granted, NeedError, Needs, Path, PathEvent, SegmentKind, SendLimit, Sent,
-    Snapshot, Timeout, initial_window,
+    Ack, Control, Controller, Detection, Granted, NeedError, Needs, Path, PathEvent, Sent, Snapshot, Timeout,
+    initial_window,
 };
 
 impl Bbr {
@@ -56,13 +57,10 @@ impl Controller for Bbr {
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
         self.mss = path.mss;
-        let idle = event.in_flight_before == Bytes::ZERO && event.kind == SegmentKind::Data;
-        if idle && matches!(self.limit, SendLimit::App | SendLimit::SendBuffer) {
+        if restarts_from_idle(event, self.limit) {
             self.restart_from_idle(event);
         }
-        if event.kind != SegmentKind::Probe {
-            self.in_flight = event.in_flight_before + event.bytes;
-        }
+        self.in_flight = in_flight_after(event, self.in_flight);
     }
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {

@@ -2,8 +2,9 @@
 
 use longhaul_units::{Span, Time};
 
+use super::super::MIN_RTT_WINDOW;
+use super::super::probe_rtt::Hold;
 use super::super::sample::Sample;
-use super::super::{MIN_RTT_WINDOW, PROBE_RTT_DURATION};
 use super::cycle::AckPhase;
 use super::{Bbr, State};
 
@@ -20,22 +21,13 @@ pub(super) struct ProbeRtt {
     min_delay: Span,
     min_delay_at: Time,
     expired: bool,
-    done_at: Option<Time>,
-    round_done: bool,
+    hold: Hold,
 }
 
 impl ProbeRtt {
     pub(super) fn new(now: Time, rtt: Option<Span>) -> Self {
         let rtt = rtt.unwrap_or(Span::MAX);
-        Self {
-            min_rtt: rtt,
-            min_rtt_at: now,
-            min_delay: rtt,
-            min_delay_at: now,
-            expired: false,
-            done_at: None,
-            round_done: false,
-        }
+        Self { min_rtt: rtt, min_rtt_at: now, min_delay: rtt, min_delay_at: now, expired: false, hold: Hold::default() }
     }
 
     pub(super) const fn min_rtt(&self) -> Span {
@@ -64,7 +56,7 @@ impl Bbr {
         if self.state != State::ProbeRtt && self.probe_rtt.expired && !self.idle_restart {
             self.save_cwnd(self.repair.phase != Default::default());
             self.state = State::ProbeRtt;
-            self.probe_rtt.done_at = None;
+            self.probe_rtt.hold = Hold::default();
             self.cycle.ack_phase = AckPhase::Stopping;
             self.start_round(sample.total_delivered);
         }
@@ -79,21 +71,14 @@ impl Bbr {
     /// `BBRHandleProbeRTT`.
     fn hold_probe_rtt(&mut self, sample: &Sample) {
         self.app_limit.mark(sample.total_delivered, self.in_flight);
-        if self.probe_rtt.done_at.is_some() {
-            self.probe_rtt.round_done |= self.rounds.start;
-            if self.probe_rtt.round_done {
-                self.check_probe_rtt_done(sample.now);
-            }
-        } else if sample.in_flight <= self.probe_rtt_cwnd() {
-            self.probe_rtt.done_at = Some(sample.now + PROBE_RTT_DURATION);
-            self.probe_rtt.round_done = false;
-            self.start_round(sample.total_delivered);
+        if self.probe_rtt.hold.on_ack(sample, self.probe_rtt_cwnd(), &mut self.rounds) {
+            self.check_probe_rtt_done(sample.now);
         }
     }
 
     /// `BBRCheckProbeRTTDone`.
     pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
-        if self.probe_rtt.done_at.is_none_or(|at| now <= at) {
+        if !self.probe_rtt.hold.is_over(now) {
             return;
         }
         self.probe_rtt.min_delay_at = now;

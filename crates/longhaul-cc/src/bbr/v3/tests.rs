@@ -1,6 +1,6 @@
 use longhaul_units::{Bytes, Span, Time};
 
-use super::super::world::{MSS, World};
+use super::super::world::{MSS, World, near};
 use super::congestion::inflight_at_loss;
 use super::*;
 
@@ -17,10 +17,6 @@ fn stays(world: &World, phase: &str) -> Vec<f64> {
 /// When each stay in `phase` began, seconds.
 fn beginnings(world: &World, phase: &str) -> Vec<f64> {
     world.steps.iter().filter(|step| step.phase == phase).map(|step| step.at).collect()
-}
-
-fn near(value: f64, expected: f64, part: f64) -> bool {
-    (value - expected).abs() <= expected * part
 }
 
 #[test]

@@ -17,7 +17,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 pub use cap_probe::{CapProbeMethod, CapProbeOptions};
 
 pub use options::InvalidOption;
-pub use turns::Limits;
+pub use turns::{Limits, Turns};
 
 /// Packets that belong together: a pair, a train, a stream or a chirp.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use longhaul_units::{Span, Time};
 
 use super::options::{Checks, InvalidOption};
-use super::{Arrived, Next, Planned, Train, TrainReport};
+use super::{Arrived, Estimate, Method, Next, Planned, Train, TrainReport};
 
 /// When a session gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,18 @@ impl Limits {
 
 /// A train that a session wants, and how long the path rests after its last packet.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) packets: Vec<Planned>,
-    pub(super) rest: Span,
+pub struct Plan {
+    /// The packets.
+    pub packets: Vec<Planned>,
+    /// From when the last packet leaves until the next train may.
+    pub rest: Span,
 }
 
 /// What a method decides, one train after the other.
-pub(super) trait Session {
+pub trait Session {
+    /// The method's name.
+    const NAME: &'static str;
+
     /// The next train; `None` ends the session. Called again only after [`Session::learn`].
     fn plan(&mut self) -> Option<Plan>;
 
@@ -47,11 +52,15 @@ pub(super) trait Session {
 
     /// The session ends before its time: from now on only the estimate is asked for.
     fn stop(&mut self);
+
+    /// What is known so far.
+    fn estimate(&self) -> Estimate;
 }
 
-/// Sends the trains of a [`Session`] one by one and ends it when nobody answers or time is up.
+/// A method that sends its trains one by one, and ends when nobody answers or time is up.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub struct Turns<S> {
+    session: S,
     limits: Limits,
     next_id: u32,
     out: Option<Out>,
@@ -68,36 +77,10 @@ struct Out {
     until: Time,
 }
 
-impl Turns {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self { limits, next_id: 0, out: None, ready_at: Time::ZERO, ends_at: None, unanswered: 0, finished: false }
-    }
-
-    /// See [`super::Method::poll`].
-    pub(super) fn poll(&mut self, now: Time, session: &mut impl Session) -> Next {
-        let ends_at = *self.ends_at.get_or_insert(now + self.limits.time);
-        if !self.finished && now >= ends_at {
-            self.finish(session);
-        }
-        if let Some(out) = self.out.filter(|out| now >= out.until) {
-            self.settle(&vec![None; out.packets], session);
-        }
-        if self.finished {
-            return Next::Done;
-        }
-        if let Some(out) = self.out {
-            return Next::Wait(out.until.min(ends_at));
-        }
-        if now < self.ready_at {
-            return Next::Wait(self.ready_at.min(ends_at));
-        }
-        match session.plan() {
-            Some(plan) => Next::Send(self.send(now, plan)),
-            None => {
-                self.finished = true;
-                Next::Done
-            }
-        }
+impl<S: Session> Turns<S> {
+    pub(super) fn of(session: S, limits: Limits) -> Self {
+        let (ready_at, ends_at) = (Time::ZERO, None);
+        Self { session, limits, next_id: 0, out: None, ready_at, ends_at, unanswered: 0, finished: false }
     }
 
     fn send(&mut self, now: Time, plan: Plan) -> Train {
@@ -109,30 +92,65 @@ impl Turns {
         Train { id, packets: plan.packets }
     }
 
-    /// See [`super::Method::on_report`].
-    pub(super) fn on_report(&mut self, report: &TrainReport, session: &mut impl Session) {
-        let Some(out) = self.out.filter(|out| out.id == report.id && !self.finished) else { return };
-        let mut packets = report.packets.clone();
-        packets.resize(out.packets, None);
-        self.settle(&packets, session);
-    }
-
-    fn settle(&mut self, packets: &[Option<Arrived>], session: &mut impl Session) {
+    fn settle(&mut self, packets: &[Option<Arrived>]) {
         self.out = None;
         if self.finished {
             return;
         }
-        session.learn(packets);
+        self.session.learn(packets);
         let answered = packets.iter().any(Option::is_some);
         self.unanswered = if answered { 0 } else { self.unanswered.saturating_add(1) };
         if self.unanswered >= self.limits.unanswered {
-            self.finish(session);
+            self.finish();
         }
     }
 
-    fn finish(&mut self, session: &mut impl Session) {
+    fn finish(&mut self) {
         self.finished = true;
-        session.stop();
+        self.session.stop();
+    }
+}
+
+impl<S: Session> Method for Turns<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn poll(&mut self, now: Time) -> Next {
+        let ends_at = *self.ends_at.get_or_insert(now + self.limits.time);
+        if !self.finished && now >= ends_at {
+            self.finish();
+        }
+        if let Some(out) = self.out.filter(|out| now >= out.until) {
+            self.settle(&vec![None; out.packets]);
+        }
+        if self.finished {
+            return Next::Done;
+        }
+        if let Some(out) = self.out {
+            return Next::Wait(out.until.min(ends_at));
+        }
+        if now < self.ready_at {
+            return Next::Wait(self.ready_at.min(ends_at));
+        }
+        match self.session.plan() {
+            Some(plan) => Next::Send(self.send(now, plan)),
+            None => {
+                self.finished = true;
+                Next::Done
+            }
+        }
+    }
+
+    fn on_report(&mut self, _now: Time, report: &TrainReport) {
+        let Some(out) = self.out.filter(|out| out.id == report.id && !self.finished) else { return };
+        let mut packets = report.packets.clone();
+        packets.resize(out.packets, None);
+        self.settle(&packets);
+    }
+
+    fn estimate(&self) -> Estimate {
+        self.session.estimate()
     }
 }
 
@@ -150,6 +168,8 @@ mod tests {
     }
 
     impl Session for Pairs {
+        const NAME: &'static str = "pairs";
+
         fn plan(&mut self) -> Option<Plan> {
             let packets = Train::regular(0, 2, Bytes(100), Span::from_millis(2)).packets;
             Some(Plan { packets, rest: Span::from_millis(10) })
@@ -162,7 +182,18 @@ mod tests {
         fn stop(&mut self) {
             self.stopped = true;
         }
+
+        fn estimate(&self) -> Estimate {
+            Estimate::default()
+        }
     }
+
+    fn pairs(limits: Limits) -> Turns<Pairs> {
+        Turns::of(Pairs::default(), limits)
+    }
+
+    /// Nothing depends on when a report comes.
+    const NOW: Time = Time::ZERO;
 
     fn at(millis: u64) -> Time {
         Time::ZERO + Span::from_millis(millis)
@@ -180,52 +211,52 @@ mod tests {
 
     #[test]
     fn a_train_leaves_when_the_last_is_answered_and_the_path_has_rested() {
-        let (mut turns, mut pairs) = (Turns::new(Limits::default()), Pairs::default());
-        let Next::Send(first) = turns.poll(at(0), &mut pairs) else { panic!("nothing to wait for") };
-        assert_eq!(turns.poll(at(1), &mut pairs), Next::Wait(at(5002)), "patience of five seconds");
-        turns.on_report(&TrainReport { id: first.id + 1, packets: vec![arrived(); 2] }, &mut pairs);
-        assert!(pairs.learnt.is_empty(), "another's number");
-        turns.on_report(&TrainReport { id: first.id, packets: vec![arrived(); 2] }, &mut pairs);
-        assert_eq!(turns.poll(at(4), &mut pairs), Next::Wait(at(12)), "ten milliseconds after the last packet");
-        let Next::Send(second) = turns.poll(at(12), &mut pairs) else { panic!("it has rested") };
+        let mut turns = pairs(Limits::default());
+        let Next::Send(first) = turns.poll(at(0)) else { panic!("nothing to wait for") };
+        assert_eq!(turns.poll(at(1)), Next::Wait(at(5002)), "patience of five seconds");
+        turns.on_report(NOW, &TrainReport { id: first.id + 1, packets: vec![arrived(); 2] });
+        assert!(turns.session.learnt.is_empty(), "another's number");
+        turns.on_report(NOW, &TrainReport { id: first.id, packets: vec![arrived(); 2] });
+        assert_eq!(turns.poll(at(4)), Next::Wait(at(12)), "ten milliseconds after the last packet");
+        let Next::Send(second) = turns.poll(at(12)) else { panic!("it has rested") };
         assert_ne!(first.id, second.id);
-        turns.on_report(&TrainReport { id: first.id, packets: vec![arrived(); 2] }, &mut pairs);
-        assert_eq!(pairs.learnt, [2], "a second report of the first is ignored");
+        turns.on_report(NOW, &TrainReport { id: first.id, packets: vec![arrived(); 2] });
+        assert_eq!(turns.session.learnt, [2], "a second report of the first is ignored");
     }
 
     #[test]
     fn a_report_of_the_wrong_length_is_cut_and_filled() {
-        let (mut turns, mut pairs) = (Turns::new(Limits::default()), Pairs::default());
+        let mut turns = pairs(Limits::default());
         for (id, packets) in [(0, vec![arrived(); 7]), (1, vec![arrived(); 1])] {
-            assert!(matches!(turns.poll(at(100 * u64::from(id)), &mut pairs), Next::Send(_)));
-            turns.on_report(&TrainReport { id, packets }, &mut pairs);
+            assert!(matches!(turns.poll(at(100 * u64::from(id))), Next::Send(_)));
+            turns.on_report(NOW, &TrainReport { id, packets });
         }
-        assert_eq!(pairs.learnt, [2, 1]);
+        assert_eq!(turns.session.learnt, [2, 1]);
     }
 
     #[test]
     fn a_path_without_answers_ends_it_after_ten_trains() {
-        let (mut turns, mut pairs) = (Turns::new(Limits::default()), Pairs::default());
+        let mut turns = pairs(Limits::default());
         let (mut now, mut sent) = (at(0), 0);
         loop {
-            match turns.poll(now, &mut pairs) {
+            match turns.poll(now) {
                 Next::Send(_) => sent += 1,
                 Next::Wait(until) => now = until,
                 Next::Done => break,
             }
         }
-        assert_eq!((sent, pairs.stopped), (10, true));
-        assert_eq!(turns.poll(now, &mut pairs), Next::Done);
+        assert_eq!((sent, turns.session.stopped), (10, true));
+        assert_eq!(turns.poll(now), Next::Done);
     }
 
     #[test]
     fn it_ends_when_its_time_is_up() {
         let limits = Limits { time: Span::from_secs(1), ..Limits::default() };
-        let (mut turns, mut pairs) = (Turns::new(limits), Pairs::default());
-        assert!(matches!(turns.poll(at(0), &mut pairs), Next::Send(_)));
-        assert_eq!(turns.poll(at(1), &mut pairs), Next::Wait(at(1000)), "its end comes before the patience's");
-        assert_eq!(turns.poll(at(1000), &mut pairs), Next::Done);
-        turns.on_report(&TrainReport { id: 0, packets: vec![arrived(); 2] }, &mut pairs);
-        assert!(pairs.learnt.is_empty() && pairs.stopped);
+        let mut turns = pairs(limits);
+        assert!(matches!(turns.poll(at(0)), Next::Send(_)));
+        assert_eq!(turns.poll(at(1)), Next::Wait(at(1000)), "its end comes before the patience's");
+        assert_eq!(turns.poll(at(1000)), Next::Done);
+        turns.on_report(NOW, &TrainReport { id: 0, packets: vec![arrived(); 2] });
+        assert!(turns.session.learnt.is_empty() && turns.session.stopped);
     }
 }

@@ -14,7 +14,7 @@ fn close(value: f64, expected: f64) {
 /// With ACKs a tenth of tau apart the coefficients are 19/21 and 1/21.
 #[test]
 fn the_coefficients_are_nineteen_and_one_of_twenty_one() {
-    let mut be = Bandwidth::new(TAU, false);
+    let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
     be.on_ack(at(0.0), Bytes(1000), None);
     let mut expected = 0.0;
     let mut before = 0.0;
@@ -31,7 +31,7 @@ fn the_coefficients_are_nineteen_and_one_of_twenty_one() {
 #[test]
 fn a_step_is_followed_with_the_time_constant() {
     for spacing in [0.001, 0.01, 0.05] {
-        let mut be = Bandwidth::new(TAU, false);
+        let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
         let count = (3.0 / spacing) as u32;
         for k in 0..=count {
             be.on_ack(at(spacing * f64::from(k)), Bytes((1e7 * spacing) as u64), None);
@@ -45,7 +45,7 @@ fn a_step_is_followed_with_the_time_constant() {
 /// left, half of tau.
 #[test]
 fn silence_inserts_samples_of_zero() {
-    let mut be = Bandwidth::new(TAU, false);
+    let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
     be.on_ack(at(0.0), Bytes(1000), None);
     be.on_ack(at(0.1), Bytes(1000), None);
     let start = 1e4 / 21.0;
@@ -56,7 +56,7 @@ fn silence_inserts_samples_of_zero() {
 
 #[test]
 fn a_gap_of_weeks_takes_no_loop_and_forgets_everything() {
-    let mut be = Bandwidth::new(Span::from_micros(1), false);
+    let mut be = Bandwidth::new(Span::from_micros(1), BandwidthStart::Zero);
     be.on_ack(at(0.0), Bytes(1000), None);
     be.on_ack(at(0.1), Bytes(1 << 40), None);
     be.on_ack(at(2e6), Bytes(1), None);
@@ -65,7 +65,7 @@ fn a_gap_of_weeks_takes_no_loop_and_forgets_everything() {
 
 #[test]
 fn acks_of_one_instant_count_as_one() {
-    let (mut one, mut split) = (Bandwidth::new(TAU, true), Bandwidth::new(TAU, true));
+    let (mut one, mut split) = (Bandwidth::new(TAU, BandwidthStart::Round), Bandwidth::new(TAU, BandwidthStart::Round));
     for k in 0..50 {
         let now = at(0.01 * f64::from(k));
         one.on_ack(now, Bytes(3000), Some(Span::from_millis(100)));
@@ -83,7 +83,8 @@ fn acks_of_one_instant_count_as_one() {
 #[test]
 fn the_first_round_trip_seeds_it() {
     let rtt = Some(Span::from_millis(100));
-    let (mut seeded, mut published) = (Bandwidth::new(TAU, true), Bandwidth::new(TAU, false));
+    let (mut seeded, mut published) =
+        (Bandwidth::new(TAU, BandwidthStart::Round), Bandwidth::new(TAU, BandwidthStart::Zero));
     for k in 0..=10 {
         for be in [&mut seeded, &mut published] {
             be.on_ack(at(0.01 * f64::from(k)), Bytes(10_000), rtt);
@@ -97,7 +98,7 @@ fn the_first_round_trip_seeds_it() {
 /// The known fault: ACKs that arrive back to back after a pause of less than tau / 2 are taken for a faster path.
 #[test]
 fn compressed_acks_raise_it() {
-    let mut be = Bandwidth::new(Span::from_millis(100), true);
+    let mut be = Bandwidth::new(Span::from_millis(100), BandwidthStart::Round);
     let rtt = Some(Span::from_millis(100));
     for k in 0..100 {
         be.on_ack(at(0.01 * f64::from(k)), Bytes(10_000), rtt);
@@ -108,4 +109,100 @@ fn compressed_acks_raise_it() {
         be.on_ack(at(1.03 + 1e-5 * f64::from(k)), Bytes(10_000), rtt);
     }
     assert!(be.rate() > 1.1e6, "{}", be.rate());
+}
+
+/// An ACK at `arrives` for `bytes` that had left at `sent`; both seconds.
+fn told(arrives: f64, sent: f64, bytes: u64) -> Ack<'static> {
+    let mut ack = Ack::new(at(arrives));
+    ack.delivered = Bytes(bytes);
+    ack.rtt = Some(crate::RttSample { rtt: at(arrives).since(at(sent)), sent_at: at(sent) });
+    ack
+}
+
+/// Sent as they are acknowledged, a tenth of tau apart: what is known of the sending changes nothing.
+#[test]
+fn the_coefficients_are_the_same_where_sending_is_known() {
+    let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
+    be.observe(&told(1.0, 0.9, 1000), None);
+    let (mut expected, mut before) = (0.0, 0.0);
+    for (k, bytes) in [1000, 3000, 500, 8000].into_iter().enumerate() {
+        let arrives = 1.0 + 0.1 * (k + 1) as f64;
+        be.observe(&told(arrives, arrives - 0.1, bytes), None);
+        let sample = bytes as f64 / 0.1;
+        expected = 19.0 / 21.0 * expected + (sample + before) / 21.0;
+        before = sample;
+        close(be.rate(), expected);
+    }
+}
+
+/// Sent evenly, acknowledged in bunches: no sample is above the rate of sending, and so is no average.
+#[test]
+fn compression_is_bounded_by_the_rate_of_sending() {
+    let (mut known, mut blind) = (Bandwidth::new(TAU, BandwidthStart::Zero), Bandwidth::new(TAU, BandwidthStart::Zero));
+    for k in 0..1000_u32 {
+        let sent = 0.01 * f64::from(k);
+        let arrives = 0.1 + 0.04 * f64::from(k / 4) + 1e-4 * f64::from(k % 4);
+        known.observe(&told(arrives, sent, 10_000), None);
+        blind.on_ack(at(arrives), Bytes(10_000), None);
+    }
+    assert!(known.rate() <= 1e6 * 1.001 && known.rate() > 0.5e6, "{}", known.rate());
+    assert!(blind.rate() > 10e6, "{}", blind.rate());
+}
+
+/// An average is no more than the largest of what it is the average of: delivery-rate samples span a round trip each.
+#[test]
+fn no_estimate_is_above_the_delivery_rate_samples() {
+    let mut be = Bandwidth::new(TAU, BandwidthStart::Round);
+    for k in 0..500 {
+        let arrives = 0.01 * f64::from(k);
+        let mut ack = told(arrives, arrives - 0.1, 20_000);
+        ack.round_start = k % 10 == 0;
+        ack.rate = Some(crate::RateSample::new(Bytes(120_000), Span::from_millis(100)));
+        be.observe(&ack, Some(Span::from_millis(100)));
+    }
+    close(be.rate(), 1.2e6);
+}
+
+/// A slow start over round trips of 50 ms that a loss ends after 0.5 s: the filter of one second has not seen half of its last
+/// rate, and where the estimate rises with it, it has. Afterwards it is the filter.
+#[test]
+fn the_first_loss_finds_the_last_rate() {
+    let run = |start| {
+        let mut be = Bandwidth::new(TAU, start);
+        for round in 0..10_u32 {
+            let bytes = 1000 << round;
+            for k in 0..10_u32 {
+                let arrives = 0.05 * f64::from(round) + 0.005 * f64::from(k);
+                let mut ack = told(arrives, arrives - 0.05, bytes / 10);
+                ack.round_start = k == 0;
+                ack.rate = Some(crate::RateSample::new(Bytes(bytes), Span::from_millis(50)));
+                if (round, k) == (9, 9) {
+                    ack.episode = Episode::Enter;
+                }
+                be.observe(&ack, Some(Span::from_millis(50)));
+            }
+        }
+        be
+    };
+    let last = 512_000.0 / 0.05;
+    assert!(run(BandwidthStart::Zero).rate() < 0.2 * last && run(BandwidthStart::Round).rate() < 0.2 * last);
+    let mut be = run(BandwidthStart::Rise);
+    close(be.rate(), last);
+    for k in 0..20_u32 {
+        let arrives = 0.5 + 0.005 * f64::from(k);
+        be.observe(&told(arrives, arrives - 0.05, 12_800), None);
+    }
+    // A tenth of a second at a quarter of the rate.
+    let expected = last * (0.25 + 0.75 * (-0.1_f64).exp());
+    assert!((be.rate() / expected - 1.0).abs() < 0.02, "{}, not {expected}", be.rate());
+}
+
+/// What is left of a silence after its samples of zero is a span to measure over, or half of tau.
+#[test]
+fn a_remainder_of_microseconds_is_no_span() {
+    let mut be = Bandwidth::new(TAU, BandwidthStart::Zero);
+    be.on_ack(at(0.0), Bytes(1000), None);
+    be.on_ack(at(0.5) + Span::from_micros(1), Bytes(1000), None);
+    be.on_ack(at(0.6), Bytes(1000), None);
+    assert!(be.rate() <= 1000.0 / 0.1, "{}", be.rate());
 }

@@ -21,7 +21,7 @@ fn the_increase_is_new_renos_at_full_congestion_and_on_average() {
 
 /// 133 ms without a queue and 148 ms at losses, 80 Mb/s: the path of Gerla et al., PFLDnet 2006.
 fn flow() -> Rounds<AdaptiveReno> {
-    let capacity = Bandwidth::new(Span::from_secs(1), true);
+    let capacity = Bandwidth::new(Span::from_secs(1), BandwidthStart::Round);
     let law = AdaptiveReno::new(capacity, CongestionLevel::new(0.85), 10.0);
     let mut flow = Rounds::new(law, Span::from_millis(133), 900.0);
     flow.round();

@@ -44,14 +44,7 @@ fn the_gain_is_bounded() {
 /// In a whole controller the window rises by more than what is acknowledged.
 #[test]
 fn a_sender_rises_by_rho_squared() {
-    let mut sender = Sender::new("slow-start+hybla");
-    sender.fill();
-    for _ in 0..4 {
-        sender.round();
-    }
-    sender.lose();
-    sender.repair();
-    sender.fill();
+    let mut sender = Sender::after_a_loss("slow-start+hybla");
     let before = sender.cwnd();
     sender.round();
     let raised = (sender.cwnd() - before).segments(MSS);

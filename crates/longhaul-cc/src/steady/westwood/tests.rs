@@ -5,7 +5,7 @@ use crate::steady::rounds::Rounds;
 const MS100: Span = Span::from_millis(100);
 
 fn be() -> Bandwidth {
-    Bandwidth::new(Span::from_secs(1), true)
+    Bandwidth::new(Span::from_secs(1), BandwidthStart::Round)
 }
 
 fn all() -> [Eligible; 4] {
@@ -93,7 +93,7 @@ fn crb_chooses_by_the_queue() {
         let Eligible::Combined { be, re, theta } = flow.law.eligible else { unreachable!() };
         let ratio = 1460e3 / (re.rate() * 0.1);
         assert!((ratio - cwnd_over_achieved).abs() < 0.02, "{ratio}");
-        let doubled = Eligible::Combined { be: Bandwidth::new(Span::from_secs(1), true), re, theta };
+        let doubled = Eligible::Combined { be: Bandwidth::new(Span::from_secs(1), BandwidthStart::Round), re, theta };
         let chosen = doubled.window(1460e3, 0.1);
         // A BE of zero shows which of the two was taken.
         assert_eq!(chosen > 0.0, ratio > 1.4, "{queue} ms");

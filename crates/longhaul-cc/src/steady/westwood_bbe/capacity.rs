@@ -2,7 +2,7 @@
 
 use longhaul_units::{Rate, Span};
 
-use crate::estimate::{Bandwidth, FusedCapacity, FusedConfig, TcpProbe};
+use crate::estimate::{Bandwidth, BandwidthStart, FusedCapacity, FusedConfig, TcpProbe};
 use crate::{Ack, Demands, Needs, Path};
 
 /// What stands for the capacity in the eligible rate.
@@ -40,7 +40,7 @@ pub(super) enum Capacity {
 impl Capacity {
     /// BE has the time constant `tau`.
     pub(super) fn new(source: CapacitySource, tau: Span) -> Self {
-        let be = Bandwidth::new(tau, true);
+        let be = Bandwidth::new(tau, BandwidthStart::Rise);
         match source {
             CapacitySource::Be => Self::Be(be),
             CapacitySource::Pairs => Self::Pairs { be, probe: Box::default(), payload: 1.0 },

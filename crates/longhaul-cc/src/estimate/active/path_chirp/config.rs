@@ -80,10 +80,11 @@ impl PathChirpConfig {
         count("least", self.least, (2.0, 10_000.0))?;
         checks.within("half_width", self.half_width, (0.001, 1.0))?;
         count("chirps", self.chirps, (1.0, 100_000.0))?;
-        let ExcursionRule { fall, least, slope, misordered } = self.excursions;
+        let ExcursionRule { fall, least, slope, noise, misordered } = self.excursions;
         checks.within("excursions.fall", fall, (1.0, 100.0))?;
         count("excursions.least", least, (1.0, 1000.0))?;
         checks.within("excursions.slope", slope, (0.0, 0.1))?;
+        checks.within("excursions.noise", noise, (0.0, 10.0))?;
         checks.within("excursions.misordered", misordered, (1.0, 100.0))?;
         self.limits.check(checks)
     }

@@ -2,6 +2,7 @@
 
 use longhaul_units::{Bytes, Span};
 
+use super::super::statistics::median;
 use super::super::{Arrived, Planned};
 
 /// Packets of `size` with gaps that shrink by `spread` each, for rates from `low` to at least `high` in bytes a second.
@@ -30,13 +31,15 @@ pub struct ExcursionRule {
     /// The least rise that starts an excursion, as a part of its gap: 0 to 0.1, 0.01. Less is the drift of two clocks, or how
     /// late hosts are.
     pub slope: f64,
+    /// An excursion lower than so many times the noise of its chirp ([`noise`]) may be noise, too: 0 to 10, 1.5.
+    pub noise: f64,
     /// The sender was interrupted where a gap is more than this many times the one before: 1 to 100, 2.
     pub misordered: f64,
 }
 
 impl Default for ExcursionRule {
     fn default() -> Self {
-        Self { fall: 3.0, least: 5, slope: 0.01, misordered: 2.0 }
+        Self { fall: 3.0, least: 5, slope: 0.01, noise: 1.5, misordered: 2.0 }
     }
 }
 
@@ -77,13 +80,21 @@ pub fn gaps(packets: &[Option<Arrived>], rule: &ExcursionRule) -> Option<Vec<Gap
     Some(gaps)
 }
 
+/// By how much delays change from packet to packet where rates are low, in seconds: the median over the first half of the
+/// gaps. Of noise that comes evenly from a range, that is 0.29 of the range.
+#[must_use]
+pub fn noise(gaps: &[Gap]) -> f64 {
+    let first = gaps.get(..gaps.len() / 2).unwrap_or_default();
+    median(&first.iter().map(|gap| gap.rise.abs()).collect::<Vec<_>>()).unwrap_or(0.0)
+}
+
 /// The available bandwidth by one chirp, in bytes a second: the mean over its gaps, weighted with their length, of what each
-/// says.
+/// says. Delays less than `least` seconds above its start end an excursion in any case.
 ///
 /// In an excursion that ends and is long enough, a gap with a rise says its own rate. All others say the rate at the start of
 /// the excursion that does not end or, without one, the last gap's.
 #[must_use]
-pub fn chirp_estimate(gaps: &[Gap], rule: &ExcursionRule) -> Option<f64> {
+pub fn chirp_estimate(gaps: &[Gap], least: f64, rule: &ExcursionRule) -> Option<f64> {
     let mut waits = vec![0.0];
     for gap in gaps {
         waits.push(waits.last().unwrap_or(&0.0) + gap.rise);
@@ -96,7 +107,7 @@ pub fn chirp_estimate(gaps: &[Gap], rule: &ExcursionRule) -> Option<f64> {
             start += 1;
             continue;
         }
-        let Some(end) = end_of_excursion(&waits, start, rule.fall) else {
+        let Some(end) = end_of_excursion(&waits, start, least, rule.fall) else {
             turn = gap.rate;
             break;
         };
@@ -113,12 +124,12 @@ pub fn chirp_estimate(gaps: &[Gap], rule: &ExcursionRule) -> Option<f64> {
 }
 
 /// The packet at which the excursion that starts at `start` is over.
-fn end_of_excursion(waits: &[f64], start: usize, fall: f64) -> Option<usize> {
+fn end_of_excursion(waits: &[f64], start: usize, least: f64, fall: f64) -> Option<usize> {
     let origin = waits.get(start)?;
     let mut most = 0.0_f64;
     for (at, wait) in waits.iter().enumerate().skip(start + 1) {
         most = most.max(wait - origin);
-        if wait - origin < most / fall {
+        if wait - origin < (most / fall).max(least) {
             return Some(at);
         }
     }

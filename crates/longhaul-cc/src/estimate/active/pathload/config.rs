@@ -33,6 +33,8 @@ pub struct PathloadConfig {
     pub grey_resolution: f64,
     /// ... but at most so many bytes a second: 1 to 1e12, 1.5e6 (12 Mb/s).
     pub grey_most: f64,
+    /// So many fleets must have found an end of the range: 1 to 10, 2.
+    pub verdicts: u32,
     /// A fleet without enough usable streams is sent again so often, then its rate is grey: 0 to 100, 3.
     pub repeats: u32,
     /// So many fleets end the session: 1 to 1000, 60.
@@ -60,6 +62,7 @@ impl Default for PathloadConfig {
             resolution: 0.02,
             grey_resolution: 0.05,
             grey_most: 1.5e6,
+            verdicts: 2,
             repeats: 3,
             fleets: 60,
             stream: StreamRule::default(),
@@ -86,6 +89,7 @@ impl PathloadConfig {
         checks.within("resolution", self.resolution, (0.001, 1.0))?;
         checks.within("grey_resolution", self.grey_resolution, (0.001, 1.0))?;
         checks.within("grey_most", self.grey_most, (1.0, 1e12))?;
+        count("verdicts", self.verdicts, (1.0, 10.0))?;
         count("repeats", self.repeats, (0.0, 100.0))?;
         count("fleets", self.fleets, (1.0, 1000.0))?;
         self.check_stream(checks)?;
@@ -94,7 +98,18 @@ impl PathloadConfig {
     }
 
     fn check_stream(&self, checks: Checks) -> Result<(), InvalidOption> {
-        let StreamRule { pct, pdt, least_points, split_gaps, split_more, least_arrival, slope, .. } = self.stream;
+        let StreamRule {
+            pct,
+            pdt,
+            least_points,
+            split_gaps,
+            split_more,
+            least_arrival,
+            coalesced,
+            slope,
+            least_rise,
+            ..
+        } = self.stream;
         for (name, band) in [("stream.pct", pct), ("stream.pdt", pdt)] {
             checks.within(name, band.high, (0.0, 1.0))?;
             checks.within(name, band.low, (0.0, band.high))?;
@@ -103,14 +118,17 @@ impl PathloadConfig {
         checks.within("stream.split_gaps", split_gaps, (1.0, 1000.0))?;
         checks.within("stream.split_more", split_more.as_secs_f64(), (0.0, 1.0))?;
         checks.within("stream.least_arrival", least_arrival.as_secs_f64(), (0.0, 0.01))?;
-        checks.within("stream.slope", slope, (0.0, 0.01))
+        checks.within("stream.coalesced", coalesced, (0.0, 1.0))?;
+        checks.within("stream.slope", slope, (0.0, 0.01))?;
+        checks.within("stream.least_rise", least_rise.as_secs_f64(), (0.0, 0.01))
     }
 
     fn check_fleet(&self, checks: Checks) -> Result<(), InvalidOption> {
-        let FleetRule { agree, usable, medium_loss, high_loss, medium_streams } = self.fleet;
+        let FleetRule { agree, usable, medium_loss, high_loss, high_streams, medium_streams } = self.fleet;
         checks.within("fleet.agree", agree, (0.5, 1.0))?;
         checks.within("fleet.usable", usable, (0.0, 1.0))?;
         checks.within("fleet.high_loss", high_loss, (0.0, 1.0))?;
+        checks.within("fleet.high_streams", f64::from(high_streams), (1.0, 100.0))?;
         checks.within("fleet.medium_loss", medium_loss, (0.0, high_loss))?;
         checks.within("fleet.medium_streams", f64::from(medium_streams), (1.0, 100.0))
     }

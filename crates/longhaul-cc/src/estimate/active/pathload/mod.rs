@@ -7,14 +7,11 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 
-use longhaul_units::Time;
-
 pub use config::PathloadConfig;
 use procedure::Procedure;
 
 use super::options::InvalidOption;
 use super::turns::Turns;
-use super::{Estimate, Method, Next, TrainReport};
 
 /// Measures available bandwidth by self-loading periodic streams (M. Jain, C. Dovrolis, End-to-end available bandwidth:
 /// measurement methodology, dynamics, and relation with TCP throughput, IEEE/ACM Transactions on Networking 11(4), 2003;
@@ -24,14 +21,11 @@ use super::{Estimate, Method, Next, TrainReport};
 /// streams at one rate vote on whether it is above; a bisection narrows the range. Rates at which the streams disagree are
 /// grey: there the available bandwidth itself comes and goes, and the reported range holds them.
 ///
-/// A fleet is 1200 packets, at rates over 16 Mb/s within 1.2 s unless the round trip is longer than 90 ms; eight to ten
+/// A fleet is 1200 packets, at rates over 16 Mb/s within 1.2 s unless the round trip is longer than 90 ms; ten to fifteen
 /// fleets are the rule. Over all, streams are a tenth of the time. The confidence is one less the width of the range as a
-/// part of its upper end; where streams of the highest rate build no queue, all ends are that rate and it is 0.
-#[derive(Clone, Debug)]
-pub struct Pathload {
-    turns: Turns,
-    procedure: Procedure,
-}
+/// part of its upper end, times the part of their fleets that stands for its ends; where streams of the highest rate build no
+/// queue, all ends are that rate and it is 0.
+pub type Pathload = Turns<Procedure>;
 
 impl Pathload {
     /// A session with `config`.
@@ -41,24 +35,6 @@ impl Pathload {
     /// An option is out of its range.
     pub fn new(config: PathloadConfig) -> Result<Self, InvalidOption> {
         config.check()?;
-        Ok(Self { turns: Turns::new(config.limits), procedure: Procedure::new(config) })
-    }
-}
-
-impl Method for Pathload {
-    fn name(&self) -> &'static str {
-        "pathload"
-    }
-
-    fn poll(&mut self, now: Time) -> Next {
-        self.turns.poll(now, &mut self.procedure)
-    }
-
-    fn on_report(&mut self, _now: Time, report: &TrainReport) {
-        self.turns.on_report(report, &mut self.procedure);
-    }
-
-    fn estimate(&self) -> Estimate {
-        self.procedure.estimate()
+        Ok(Self::of(Procedure::new(config), config.limits))
     }
 }

@@ -6,14 +6,15 @@ use super::super::pathrate::rules::bursts;
 use super::super::turns::{Plan, Session};
 use super::super::{Arrived, Estimate, RateRange, Train};
 use super::config::PathloadConfig;
-use super::rules::{Stream, Trend, Verdict, fleet_verdict, loses, stream_trend};
+use super::rules::{Stream, Trend, Verdict, aborts, fleet_verdict, stream_trend};
 use super::search::Search;
 
 /// Gaps of the first train under this part of the mean are back to back, as in Pathrate.
 const BACK_TO_BACK: f64 = 0.25;
 
+/// What is known of the path, and what is to be sent next.
 #[derive(Clone, Debug)]
-pub(super) struct Procedure {
+pub struct Procedure {
     config: PathloadConfig,
     /// First trains that were answered or lost.
     tries: u32,
@@ -46,26 +47,6 @@ impl Procedure {
         }
     }
 
-    pub(super) fn estimate(&self) -> Estimate {
-        let Some(search) = self.search else { return Estimate::default() };
-        match search.high {
-            Some(high) => {
-                let (from, to) = search.grey.unwrap_or((search.low, high));
-                Estimate {
-                    available: Some(range((search.low, f64::midpoint(from, to), high))),
-                    converged: search.converged(),
-                    confidence: (search.low / high).clamp(0.0, 1.0),
-                    ..Estimate::default()
-                }
-            }
-            None if search.low > 0.0 => {
-                let available = Some(range((search.low, search.low, search.low)));
-                Estimate { available, ..Estimate::default() }
-            }
-            None => Estimate::default(),
-        }
-    }
-
     /// Size and gap of packets at a rate: the usual gap if a packet of the right size for it is allowed, or else that of the
     /// nearest size.
     fn shape(&self, rate: f64) -> (Bytes, Span) {
@@ -89,10 +70,12 @@ impl Procedure {
         let rate = rate.min(most);
         (self.round_trip, self.rate, self.ended) = (round_trip, rate, false);
         let grey = (self.config.grey_resolution * rate).min(self.config.grey_most);
-        self.search = Some(Search::new(self.config.resolution * rate, grey, most));
+        let mut search = Search::new(self.config.resolution * rate, grey, most);
+        search.verdicts = self.config.verdicts;
+        self.search = Some(search);
     }
 
-    fn learn_stream(&mut self, packets: &[Option<Arrived>], mut search: Search) {
+    fn learn_stream(&mut self, packets: &[Option<Arrived>]) {
         let (_, gap) = self.shape(self.rate);
         let lost = packets.iter().filter(|packet| packet.is_none()).count();
         let none_arrived = lost == packets.len();
@@ -104,25 +87,24 @@ impl Procedure {
         };
         self.streams.push(Stream { trend, loss });
         let complete = self.streams.len() >= self.config.streams as usize;
-        if !complete && !loses(&self.streams, &self.config.fleet) {
+        if !complete && !aborts(&self.streams, &self.config.fleet) {
             return;
         }
-        let mut verdict = fleet_verdict(&self.streams, &self.config.fleet);
+        let (verdict, share) = fleet_verdict(&self.streams, &self.config.fleet);
         self.streams.clear();
         self.fleets = self.fleets.saturating_add(1);
         if verdict == Verdict::Again && self.repeats < self.config.repeats {
             self.repeats += 1;
         } else {
-            verdict = if verdict == Verdict::Again { Verdict::Grey } else { verdict };
             self.repeats = 0;
-            search.learn(self.rate, verdict);
-            self.search = Some(search);
-            self.go_on(&search);
+            self.go_on(if verdict == Verdict::Again { Verdict::Grey } else { verdict }, share);
         }
         self.ended |= self.fleets >= self.config.fleets;
     }
 
-    fn go_on(&mut self, search: &Search) {
+    fn go_on(&mut self, verdict: Verdict, share: f64) {
+        let Some(search) = &mut self.search else { return };
+        search.learn(self.rate, verdict, share);
         let least = self.config.smallest.as_f64() / self.config.most_gap.as_secs_f64();
         match search.next().filter(|rate| *rate >= least) {
             Some(rate) => self.rate = rate,
@@ -132,6 +114,8 @@ impl Procedure {
 }
 
 impl Session for Procedure {
+    const NAME: &'static str = "pathload";
+
     fn plan(&mut self) -> Option<Plan> {
         if self.ended {
             return None;
@@ -148,14 +132,33 @@ impl Session for Procedure {
     }
 
     fn learn(&mut self, packets: &[Option<Arrived>]) {
-        match self.search {
-            None => self.learn_first(packets),
-            Some(search) => self.learn_stream(packets, search),
+        if self.search.is_none() {
+            self.learn_first(packets);
+        } else {
+            self.learn_stream(packets);
         }
     }
 
     fn stop(&mut self) {
         self.ended = true;
+    }
+
+    fn estimate(&self) -> Estimate {
+        let Some(search) = &self.search else { return Estimate::default() };
+        let low = search.low();
+        match search.high() {
+            Some(high) => {
+                let (from, to) = search.grey.unwrap_or((low, high));
+                Estimate {
+                    available: Some(range((low, f64::midpoint(from, to), high))),
+                    converged: search.converged(),
+                    confidence: (low / high * search.support()).clamp(0.0, 1.0),
+                    ..Estimate::default()
+                }
+            }
+            None if low > 0.0 => Estimate { available: Some(range((low, low, low))), ..Estimate::default() },
+            None => Estimate::default(),
+        }
     }
 }
 

@@ -32,11 +32,19 @@ pub struct StreamRule {
     pub split_gaps: f64,
     /// ... and also longer than the planned gap and so much: 0 to 1 s, 1 ms.
     pub split_more: Span,
-    /// The receiver was interrupted where packets arrive closer together; the last of them counts: 0 to 10 ms, 1 us.
+    /// The receiver was interrupted where packets arrive closer together, or by a quarter of their gap where that is less; the
+    /// last of them counts: 0 to 10 ms, 7 us (the tool's).
     pub least_arrival: Span,
+    /// With a larger part of the arrivals within a quarter of the gap, interrupts are coalesced, and all packets so close are
+    /// a burst: 0 to 1, 0.6 (the tool's).
+    pub coalesced: f64,
     /// The least rise, as a part of the stream's length: 0 to 0.01, 1e-3. Less is the drift of clocks, or a slow beat with
     /// periodic traffic; a rate that is too high by the resolution makes more.
     pub slope: f64,
+    /// A smaller rise (or fall) may be what hosts do, which are late by tens of microseconds, and not at random: the first
+    /// packets of a stream find a processor that sleeps or one that waits for them. Nothing is said then: 0 to 10 ms, 100 us,
+    /// what a stream of 100 packets, one each 100 us, builds up at 1 % too much.
+    pub least_rise: Span,
 }
 
 impl Default for StreamRule {
@@ -49,8 +57,10 @@ impl Default for StreamRule {
             least_points: 5,
             split_gaps: 2.0,
             split_more: Span::from_millis(1),
-            least_arrival: Span::from_micros(1),
+            least_arrival: Span::from_micros(7),
+            coalesced: 0.6,
             slope: 1e-3,
+            least_rise: Span::from_micros(100),
         }
     }
 }
@@ -62,6 +72,8 @@ pub enum Trend {
     Increasing,
     /// They do not.
     NonIncreasing,
+    /// They fall as clearly as others rise. No queue that a stream builds does that: others do, or the hosts.
+    Decreasing,
     /// The two measures disagree, or neither says anything.
     Ambiguous,
     /// There are too few of them.
@@ -94,17 +106,27 @@ fn longer(one: Vec<Arrived>, other: Vec<Arrived>) -> Vec<Arrived> {
     if other.len() > one.len() { other } else { one }
 }
 
-/// Of packets that arrive closer together than `least` (or at the same time) the last.
+/// Of packets that arrive closer together than `least` (or at the same time) the last. The very last is the last of those
+/// that come together only if nothing after it does, which nobody knows: with `whole` it counts all the same.
 #[must_use]
-pub fn last_of_bursts(piece: &[Arrived], least: Span) -> Vec<Arrived> {
+pub fn last_of_bursts(piece: &[Arrived], least: Span, whole: bool) -> Vec<Arrived> {
     let nexts = piece.iter().skip(1).map(Some).chain([None]);
     let apart = |packet: &Arrived, next: Option<&Arrived>| {
-        next.is_none_or(|next| {
+        next.map_or(whole, |next| {
             let gap = next.arrived_at.since(packet.arrived_at);
             !gap.is_zero() && gap >= least
         })
     };
     piece.iter().zip(nexts).filter(|(packet, next)| apart(packet, *next)).map(|(packet, _)| *packet).collect()
+}
+
+/// Whether interrupts are coalesced: most packets arrive within a quarter of the gap after the one before, which is what
+/// Pathrate holds for back to back.
+fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
+    let close = piece
+        .windows(2)
+        .filter(|pair| matches!(pair, [before, packet] if packet.arrived_at.since(before.arrived_at) < gap / 4));
+    close.count() as f64 > rule.coalesced * piece.len().saturating_sub(1) as f64
 }
 
 /// One-way delays in seconds, less that of the first packet, and less what a packet that is larger takes longer for at
@@ -169,7 +191,13 @@ pub fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
 /// one.
 #[must_use]
 pub fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, f64), rule: &StreamRule) -> Trend {
-    let piece = last_of_bursts(&longest_piece(packets, gap, rule), rule.least_arrival);
+    let piece = longest_piece(packets, gap, rule);
+    // The last of a burst has waited for up to a gap, and for how long changes slowly: a beat of two periods.
+    let (piece, unclear) = if is_coalesced(&piece, gap, rule) {
+        (last_of_bursts(&piece, gap / 4, false), rule.least_rise + gap)
+    } else {
+        (last_of_bursts(&piece, rule.least_arrival.min(gap / 4), true), rule.least_rise)
+    };
     let delays = relative_delays(&piece, per_byte);
     let least = rule.least_points as usize;
     if delays.len() < least {
@@ -181,28 +209,43 @@ pub fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, f64), r
     if rise > 0.0 && rise < rule.slope * lasted.as_secs_f64() {
         return Trend::NonIncreasing;
     }
-    judge(pct(&points, rule.pct_over_points), pdt(&points), rule)
+    let clear = rise.abs() >= unclear.as_secs_f64();
+    match judge(pct(&points, rule.pct_over_points), pdt(&points), rule) {
+        Trend::Increasing if !clear => Trend::Ambiguous,
+        Trend::NonIncreasing if clear && falls(&points, rule) => Trend::Decreasing,
+        trend => trend,
+    }
+}
+
+/// Whether points fall as they would have to rise for [`Trend::Increasing`].
+fn falls(points: &[f64], rule: &StreamRule) -> bool {
+    let mirrored: Vec<f64> = points.iter().map(|point| -point).collect();
+    judge(pct(&mirrored, rule.pct_over_points), pdt(&mirrored), rule) == Trend::Increasing
 }
 
 /// The constants of [`fleet_verdict`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FleetRule {
-    /// The part of the usable streams that decides: 0.5 to 1, 0.6 (the tool's; 0.7 was published).
+    /// The part of the usable streams that decides: 0.5 to 1, 0.6 (the tool's; 0.7 was published). For a rate to be above,
+    /// it is what those that rise are more than those that fall.
     pub agree: f64,
     /// The least part of all streams that must be usable: 0 to 1, 0.5.
     pub usable: f64,
     /// A loss over this is medium: 0 to `high_loss`, 0.03.
     pub medium_loss: f64,
-    /// A loss over this is high, and one such stream decides: 0 to 1, 0.15.
+    /// A loss over this is high, and one such stream decides, if its delays do not deny that a queue grows: 0 to 1, 0.15 ...
     pub high_loss: f64,
-    /// So many streams with a medium loss decide: 1 to 100, 7, more than half of a fleet. Over a path that loses two packets
-    /// in a hundred at random, one stream in seven has a medium loss, and three of a fleet's twelve do now and then.
+    /// ... else so many: 1 to 100, 3 (one by the tool, whatever the delays are).
+    pub high_streams: u32,
+    /// So many streams with a medium loss decide, unless more do not rise than do: 1 to 100, 7, more than half of a fleet (half
+    /// by the tool, whatever the delays are). Of streams over a path that loses four packets in a hundred at random, most have
+    /// a medium loss, at every rate.
     pub medium_streams: u32,
 }
 
 impl Default for FleetRule {
     fn default() -> Self {
-        Self { agree: 0.6, usable: 0.5, medium_loss: 0.03, high_loss: 0.15, medium_streams: 7 }
+        Self { agree: 0.6, usable: 0.5, medium_loss: 0.03, high_loss: 0.15, high_streams: 3, medium_streams: 7 }
     }
 }
 
@@ -228,28 +271,37 @@ pub enum Verdict {
     Again,
 }
 
-/// Whether losses alone show that the rate is too high.
+/// Whether streams have lost so much that the fleet need not go on.
 #[must_use]
-pub fn loses(streams: &[Stream], rule: &FleetRule) -> bool {
-    let medium = streams.iter().filter(|stream| stream.loss > rule.medium_loss).count();
-    streams.iter().any(|stream| stream.loss > rule.high_loss) || medium >= rule.medium_streams as usize
+pub fn aborts(streams: &[Stream], rule: &FleetRule) -> bool {
+    let lossy = streams.iter().filter(|stream| stream.loss > rule.high_loss);
+    let grows = |stream: &Stream| !matches!(stream.trend, Trend::NonIncreasing | Trend::Decreasing);
+    lossy.clone().any(grows) || lossy.count() >= rule.high_streams as usize
 }
 
-/// What a whole fleet says.
+/// What a whole fleet says, and which part of its streams, 0 to 1, said so.
 #[must_use]
-pub fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> Verdict {
-    if loses(streams, rule) {
-        return Verdict::Above;
-    }
+pub fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> (Verdict, f64) {
     let with = |trend: Trend| streams.iter().filter(|stream| stream.trend == trend).count() as f64;
-    let usable = streams.len() as f64 - with(Trend::Discarded);
-    if usable < rule.usable * streams.len() as f64 || usable == 0.0 {
-        Verdict::Again
-    } else if with(Trend::Increasing) >= rule.agree * usable {
-        Verdict::Above
-    } else if with(Trend::NonIncreasing) >= rule.agree * usable {
-        Verdict::Below
+    let all = streams.len() as f64;
+    let (up, down) = (with(Trend::Increasing), with(Trend::Decreasing));
+    let level = with(Trend::NonIncreasing) + down;
+    let usable = all - with(Trend::Discarded);
+    let losing = |more: f64| streams.iter().filter(|stream| stream.loss > more).count();
+    let lossy = losing(rule.medium_loss);
+    // A queue that overflows has grown before. Where most streams find none that grows, packets are lost by chance.
+    let overflows = lossy >= rule.medium_streams as usize && level <= up;
+    if overflows {
+        (Verdict::Above, lossy as f64 / all)
+    } else if aborts(streams, rule) {
+        (Verdict::Above, (losing(rule.high_loss) as f64).max(up) / all)
+    } else if usable < rule.usable * all || usable == 0.0 {
+        (Verdict::Again, 0.0)
+    } else if up - down >= rule.agree * usable {
+        (Verdict::Above, (up - down) / all)
+    } else if level >= rule.agree * usable {
+        (Verdict::Below, level / all)
     } else {
-        Verdict::Grey
+        (Verdict::Grey, 1.0 - up.max(level) / all)
     }
 }

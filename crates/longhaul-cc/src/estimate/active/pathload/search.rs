@@ -1,9 +1,21 @@
 //! Pathload's search: the next rate after each verdict, and when it ends.
 
+use super::super::statistics::mean;
 use super::rules::Verdict;
 
-/// The range of rates in bytes a second, and the grey rates in it.
+/// A verdict that bounds the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
+struct Bound {
+    rate: f64,
+    /// The part of the fleet that said so.
+    share: f64,
+}
+
+/// The range of rates in bytes a second, and the grey rates in it.
+///
+/// An end of the range must be found `verdicts` times before the search is over: a bisection never comes back to a rate, so
+/// that one fleet which is misled, by what the hosts do while it is under way, would be the end of a narrow range that is wrong.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Search {
     /// The resolution of the range.
     pub resolution: f64,
@@ -11,32 +23,49 @@ pub struct Search {
     pub grey_resolution: f64,
     /// The highest rate that can be sent.
     pub most: f64,
-    /// The highest rate known to be below what is available; 0 while there is none.
-    pub low: f64,
-    /// The lowest rate known to be above.
-    pub high: Option<f64>,
+    /// So many verdicts make an end.
+    pub verdicts: u32,
     /// The lowest and the highest grey rate.
     pub grey: Option<(f64, f64)>,
+    /// Rates that were found to be below what is available, and above.
+    below: Vec<Bound>,
+    above: Vec<Bound>,
 }
 
 impl Search {
-    /// Nothing is known yet.
+    /// Nothing is known yet. One verdict makes an end.
     #[must_use]
     pub fn new(resolution: f64, grey_resolution: f64, most: f64) -> Self {
-        Self { resolution, grey_resolution, most, low: 0.0, high: None, grey: None }
+        Self { resolution, grey_resolution, most, verdicts: 1, grey: None, below: Vec::new(), above: Vec::new() }
     }
 
-    /// A fleet of `rate` has spoken. Older verdicts that contradict it are forgotten: traffic has changed.
-    pub fn learn(&mut self, rate: f64, verdict: Verdict) {
+    /// The highest rate known to be below what is available; 0 while there is none.
+    #[must_use]
+    pub fn low(&self) -> f64 {
+        self.below.iter().map(|bound| bound.rate).fold(0.0, f64::max)
+    }
+
+    /// The lowest rate known to be above.
+    #[must_use]
+    pub fn high(&self) -> Option<f64> {
+        self.above.iter().map(|bound| bound.rate).min_by(f64::total_cmp)
+    }
+
+    /// A fleet of `rate` has spoken, and `share` of it has said that. Older verdicts that contradict it are forgotten: traffic
+    /// has changed, or they were wrong.
+    pub fn learn(&mut self, rate: f64, verdict: Verdict, share: f64) {
+        if verdict == Verdict::Again {
+            return;
+        }
+        self.below.retain(|bound| bound.rate < rate || (bound.rate == rate && verdict == Verdict::Below));
+        self.above.retain(|bound| bound.rate > rate || (bound.rate == rate && verdict == Verdict::Above));
         match verdict {
             Verdict::Above => {
-                self.high = Some(rate);
-                self.low = if self.low < rate { self.low } else { 0.0 };
+                self.above.push(Bound { rate, share });
                 self.grey = self.grey.filter(|(low, _)| *low < rate).map(|(low, high)| (low, high.min(rate)));
             }
             Verdict::Below => {
-                self.low = rate;
-                self.high = self.high.filter(|high| *high > rate);
+                self.below.push(Bound { rate, share });
                 self.grey = self.grey.filter(|(_, high)| *high > rate).map(|(low, high)| (low.max(rate), high));
             }
             Verdict::Grey => {
@@ -47,30 +76,54 @@ impl Search {
         }
     }
 
-    /// Whether the range, or what is left of it beside the grey rates, is small enough.
+    /// The part of their fleets, 0 to 1, that stands for the end of the range for which fewer streams do.
+    #[must_use]
+    pub fn support(&self) -> f64 {
+        let of = |bounds: &[Bound], end: f64| {
+            let shares: Vec<f64> = bounds.iter().filter(|bound| bound.rate == end).map(|bound| bound.share).collect();
+            mean(&shares).unwrap_or(0.0)
+        };
+        self.high().map_or(0.0, |high| of(&self.above, high)).min(of(&self.below, self.low()))
+    }
+
+    /// Whether the range, or what is left of it beside the grey rates, is small enough, and both its ends are sure.
     #[must_use]
     pub fn converged(&self) -> bool {
-        let Some(high) = self.high else { return false };
+        self.is_narrow() && self.unsure().is_none()
+    }
+
+    fn is_narrow(&self) -> bool {
+        let (low, Some(high)) = (self.low(), self.high()) else { return false };
         let done_beside = |(grey_low, grey_high): (f64, f64)| {
-            high - grey_high <= self.grey_resolution && grey_low - self.low <= self.grey_resolution
+            high - grey_high <= self.grey_resolution && grey_low - low <= self.grey_resolution
         };
-        high - self.low <= self.resolution || self.grey.is_some_and(done_beside)
+        high - low <= self.resolution || self.grey.is_some_and(done_beside)
+    }
+
+    /// An end of the range that too few fleets stand for: the upper one first, since from there it may go on upwards.
+    fn unsure(&self) -> Option<f64> {
+        let few = |bounds: &[Bound], end: f64| {
+            (bounds.iter().filter(|bound| bound.rate == end).count() as u64) < u64::from(self.verdicts)
+        };
+        let high = self.high().filter(|high| few(&self.above, *high));
+        high.or_else(|| Some(self.low()).filter(|low| *low > 0.0 && few(&self.below, *low)))
     }
 
     /// The next rate; `None` when the range is small enough, or when even the highest rate is not above.
     #[must_use]
     pub fn next(&self) -> Option<f64> {
-        let Some(high) = self.high else {
-            let reached = self.grey.map_or(self.low, |(_, grey)| grey.max(self.low));
+        let low = self.low();
+        let Some(high) = self.high() else {
+            let reached = self.grey.map_or(low, |(_, grey)| grey.max(low));
             return (reached < self.most).then(|| (reached * 2.0).min(self.most));
         };
-        if self.converged() {
-            return None;
+        if self.is_narrow() {
+            return self.unsure();
         }
         let (low, high) = match self.grey {
-            Some((grey_low, grey_high)) if grey_low - self.low > high - grey_high => (self.low, grey_low),
+            Some((grey_low, grey_high)) if grey_low - low > high - grey_high => (low, grey_low),
             Some((_, grey_high)) => (grey_high, high),
-            None => (self.low, high),
+            None => (low, high),
         };
         Some(f64::midpoint(low, high))
     }

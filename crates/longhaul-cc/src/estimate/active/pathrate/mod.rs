@@ -4,14 +4,11 @@ mod config;
 mod procedure;
 pub mod rules;
 
-use longhaul_units::Time;
-
 pub use config::PathrateConfig;
 use procedure::Procedure;
 
 use super::options::InvalidOption;
 use super::turns::Turns;
-use super::{Estimate, Method, Next, TrainReport};
 
 /// Measures capacity as Pathrate 2.4.1 does (C. Dovrolis, P. Ramanathan, D. Moore, Packet-dispersion techniques and a
 /// capacity-estimation methodology, IEEE/ACM Transactions on Networking 12(6), 2004; constants as in the tool's receiver).
@@ -26,11 +23,7 @@ use super::{Estimate, Method, Next, TrainReport};
 /// ([`PathrateConfig::load`]). It has converged if each phase got all the samples that it wants and a mode was found. The
 /// estimate's confidence is one less the variation of the preliminary trains, or the part of Phase I's samples in the chosen
 /// bin.
-#[derive(Clone, Debug)]
-pub struct Pathrate {
-    turns: Turns,
-    procedure: Procedure,
-}
+pub type Pathrate = Turns<Procedure>;
 
 impl Pathrate {
     /// A session with `config`.
@@ -40,24 +33,6 @@ impl Pathrate {
     /// An option is out of its range.
     pub fn new(config: PathrateConfig) -> Result<Self, InvalidOption> {
         config.check()?;
-        Ok(Self { turns: Turns::new(config.limits), procedure: Procedure::new(config) })
-    }
-}
-
-impl Method for Pathrate {
-    fn name(&self) -> &'static str {
-        "pathrate"
-    }
-
-    fn poll(&mut self, now: Time) -> Next {
-        self.turns.poll(now, &mut self.procedure)
-    }
-
-    fn on_report(&mut self, _now: Time, report: &TrainReport) {
-        self.turns.on_report(report, &mut self.procedure);
-    }
-
-    fn estimate(&self) -> Estimate {
-        self.procedure.estimate()
+        Ok(Self::of(Procedure::new(config), config.limits))
     }
 }

@@ -28,8 +28,9 @@ enum Stage {
     Done,
 }
 
+/// What is known of the path, and what is to be sent next.
 #[derive(Clone, Debug)]
-pub(super) struct Procedure {
+pub struct Procedure {
     config: PathrateConfig,
     stage: Stage,
     /// Trains of this stage that were answered or lost.
@@ -78,13 +79,6 @@ impl Procedure {
             trains: Vec::new(),
             result: None,
         }
-    }
-
-    pub(super) fn estimate(&self) -> Estimate {
-        self.result.unwrap_or_else(|| {
-            let capacity = mean(&self.preliminary).map(|mean| self.bin(mean));
-            Estimate { capacity, ..Estimate::default() }
-        })
     }
 
     fn enter(&mut self, stage: Stage) {
@@ -292,6 +286,8 @@ impl Procedure {
 }
 
 impl Session for Procedure {
+    const NAME: &'static str = "pathrate";
+
     fn plan(&mut self) -> Option<Plan> {
         let largest = self.config.largest;
         Some(match self.stage {
@@ -327,6 +323,13 @@ impl Session for Procedure {
             Stage::Coalesced => self.conclude_coalesced(),
             _ => self.enter(Stage::Done),
         }
+    }
+
+    fn estimate(&self) -> Estimate {
+        self.result.unwrap_or_else(|| {
+            let capacity = mean(&self.preliminary).map(|mean| self.bin(mean));
+            Estimate { capacity, ..Estimate::default() }
+        })
     }
 }
 

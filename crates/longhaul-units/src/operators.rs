@@ -1,0 +1,60 @@
+//! What the quantities have in common: counts of 64 bits that saturate, and one way to be shown.
+
+/// Sums, differences, multiples and parts of a count of 64 bits, which stay in its range.
+macro_rules! saturating_operators {
+    ($quantity:ty) => {
+        impl core::ops::Add for $quantity {
+            type Output = Self;
+            fn add(self, rhs: Self) -> Self {
+                Self(self.0.saturating_add(rhs.0))
+            }
+        }
+
+        impl core::ops::AddAssign for $quantity {
+            fn add_assign(&mut self, rhs: Self) {
+                *self = *self + rhs;
+            }
+        }
+
+        impl core::ops::Sub for $quantity {
+            type Output = Self;
+            fn sub(self, rhs: Self) -> Self {
+                Self(self.0.saturating_sub(rhs.0))
+            }
+        }
+
+        impl core::ops::SubAssign for $quantity {
+            fn sub_assign(&mut self, rhs: Self) {
+                *self = *self - rhs;
+            }
+        }
+
+        impl core::ops::Mul<u64> for $quantity {
+            type Output = Self;
+            fn mul(self, rhs: u64) -> Self {
+                Self(self.0.saturating_mul(rhs))
+            }
+        }
+
+        /// Division by zero gives the maximum.
+        impl core::ops::Div<u64> for $quantity {
+            type Output = Self;
+            fn div(self, rhs: u64) -> Self {
+                self.0.checked_div(rhs).map_or(Self::MAX, Self)
+            }
+        }
+    };
+}
+
+/// Shows a quantity to users as in logs: with its unit.
+macro_rules! display_as_debug {
+    ($quantity:ty) => {
+        impl core::fmt::Display for $quantity {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Debug::fmt(self, f)
+            }
+        }
+    };
+}
+
+pub(crate) use {display_as_debug, saturating_operators};
