@@ -27,12 +27,14 @@ const SECONDS: u64 = 30;
 enum Special {
     Nothing,
     Bunches,
+    SeldomAcks,
     SlowBack,
     HalfTaken,
 }
 
-const SCENARIOS: [(&str, Special); 4] = [
+const SCENARIOS: [(&str, Special); 5] = [
     ("an idle way back", Special::Nothing),
+    ("an ACK for 16 segments", Special::SeldomAcks),
     ("ACKs handed over every 20 ms", Special::Bunches),
     ("a way back of 500 kb/s", Special::SlowBack),
     ("half of the link taken, at random times", Special::HalfTaken),
@@ -101,12 +103,15 @@ fn transfer(special: Special, congestion: Congestion, extensions: bool) -> Resul
     match special {
         Special::Bunches => back.rate = LinkRate::Trace(Arc::new(Trace::parse(&"20\n".repeat(100))?)),
         Special::SlowBack => back = LinkConfig::new(Rate::from_bits_per_sec(500_000), DELAY),
-        Special::Nothing | Special::HalfTaken => {}
+        Special::Nothing | Special::SeldomAcks | Special::HalfTaken => {}
     }
     let access = || (0..2).map(|_| Duplex::symmetric(LinkConfig::new(mbit(1000), Span::from_micros(10))));
     let net = dumbbell(Duplex { there, back }, access(), access());
     let mut sim = Sim::new(Setup::new(1, net.topology).configure(|config| {
         (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
+        if special == Special::SeldomAcks {
+            config.ack_every = 16;
+        }
         (config.congestion, config.extensions) = (congestion.clone(), extensions);
     }));
     let hosts = |side: &[u32]| side.iter().map(|node| *node as usize).collect::<Vec<_>>();

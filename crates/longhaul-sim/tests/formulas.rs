@@ -290,7 +290,7 @@ fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
 /// with the cube of the time, a fifth more or so, as long distances gain more than short ones lose. So the yardstick is
 /// the law itself as its RFC writes it, played with random losses round by round.
 fn random_losses_leave(congestion: &str, law: impl Fn() -> Box<dyn Naive>) {
-    for (p, losses) in [(1e-3, 600.0), (3e-4, 400.0)] {
+    for (p, losses) in [(1e-3, 600.0), (3e-4, 400.0), (1e-4, 300.0)] {
         let (found, expected) = (random_window(congestion, p, losses), naive_window(&mut *law(), p, 50_000));
         println!("{congestion} at {p}: {found:.1} for {expected:.1}");
         assert!((found / expected - 1.0).abs() < 0.10, "{congestion} at {p}: {found}, not {expected}");

@@ -21,6 +21,10 @@ pub(crate) static ENTRY: Entry = Entry {
 pub struct AllCongestion;
 
 impl Stage for AllCongestion {
+    fn observes(&self) -> bool {
+        false
+    }
+
     fn phase(&self) -> &'static str {
         "classification"
     }

@@ -90,6 +90,8 @@ pub struct Composed {
     steady: Box<dyn Steady>,
     classifier: Box<dyn LossClassifier>,
     recovery: Box<dyn Recovery>,
+    /// Which of the five observe every ACK.
+    observers: [bool; 5],
     window: Window,
     phase: Phase,
     reason: Reason,
@@ -113,8 +115,11 @@ impl Composed {
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
         let Stages { name, launch, growth, steady, classifier, recovery } = stages;
+        let observers =
+            [launch.observes(), growth.observes(), steady.observes(), classifier.observes(), recovery.observes()];
         Self {
             name,
+            observers,
             launch,
             growth,
             steady,

@@ -50,6 +50,12 @@ pub trait Stage: Debug + Send {
         let _ = (ack, path);
     }
 
+    /// Whether [`observe`](Self::observe) does anything. A stage that says no is not asked to: a call for each ACK is a tenth of
+    /// what a plain law costs.
+    fn observes(&self) -> bool {
+        true
+    }
+
     /// A segment left.
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         let _ = (sent, path);

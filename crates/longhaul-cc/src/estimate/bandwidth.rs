@@ -1,6 +1,6 @@
 //! TCP Westwood's bandwidth estimate BE: the rate of every ACK, low-pass filtered.
 
-use longhaul_units::{Bytes, Span, Time, math};
+use longhaul_units::{Bytes, Rate, Span, Time, math};
 
 use super::WindowedMax;
 use crate::{Ack, Episode};
@@ -47,9 +47,10 @@ pub struct Bandwidth {
     seed: Seed,
     /// Whether it still is the largest of the latest delivery-rate samples.
     rises: bool,
-    /// The largest of the latest rounds' delivery-rate samples, and of this round's.
+    /// The largest of the latest rounds' delivery-rate samples, of this round's, and of all of these.
     ceiling: WindowedMax,
-    round: f64,
+    round: Rate,
+    largest: f64,
 }
 
 /// Where the filter starts.
@@ -92,7 +93,8 @@ impl Bandwidth {
             seed,
             rises: start == BandwidthStart::Rise,
             ceiling: WindowedMax::new(tau.as_nanos().saturating_mul(CEILING)),
-            round: 0.0,
+            round: Rate::ZERO,
+            largest: 0.0,
         }
     }
 
@@ -104,20 +106,22 @@ impl Bandwidth {
     /// What an ACK says, under a round trip of `rtt`: the same, and when and how fast its data had left.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
-        if ack.round_start && self.round > 0.0 {
-            self.ceiling.update(now.as_nanos(), self.round);
-            self.round = 0.0;
+        if ack.round_start && self.round > Rate::ZERO {
+            self.largest = self.ceiling.update(now.as_nanos(), self.round.as_bytes_per_sec() as f64);
+            self.round = Rate::ZERO;
         }
-        if let Some(sample) = &ack.rate {
-            self.round = self.round.max(sample.rate.as_bytes_per_sec() as f64);
+        if let Some(sample) = &ack.rate
+            && sample.rate > self.round
+        {
+            self.round = sample.rate;
+            self.largest = self.largest.max(self.round.as_bytes_per_sec() as f64);
         }
         self.on_ack_of(sent_at, now, ack.delivered, rtt);
-        let largest = self.ceiling.get().unwrap_or(0.0).max(self.round);
-        if largest > 0.0 {
-            self.estimate = self.estimate.min(largest);
+        if self.largest > 0.0 {
+            self.estimate = self.estimate.min(self.largest);
         }
         if self.rises {
-            (self.estimate, self.sample) = (self.estimate.max(largest), self.sample.max(largest));
+            (self.estimate, self.sample) = (self.estimate.max(self.largest), self.sample.max(self.largest));
             self.rises = ack.episode != Episode::Enter && !ack.ecn.congestion;
         }
     }

@@ -8,12 +8,13 @@ use super::packet_pair::PairSample;
 /// What a [`CapProbe`] asks of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapProbeConfig {
-    /// So many samples before anything counts as converged. 40 in the published procedure.
+    /// So many samples before anything counts as converged; at least 1. 40 in the published procedure.
     pub least: u32,
-    /// What a single delay may be wrong by: the coarser clock's resolution. Two readings are in each sum.
+    /// What a single delay may be wrong by: the coarser clock's resolution, 0 for one without error. Two readings are in each
+    /// sum.
     pub clock: Span,
-    /// So much of the dispersion may the least sum exceed the sum of the least delays by. It bounds the error of the
-    /// estimate: 0.05 is 5 %.
+    /// So much of the dispersion may the least sum exceed the sum of the least delays by, 0 to 0.5. It bounds the error of
+    /// the estimate: 0.05 is 5 %.
     pub share: f64,
     /// A minimum is forgotten when it is older than this, or up to half as old: what a route has become shows after that
     /// long.

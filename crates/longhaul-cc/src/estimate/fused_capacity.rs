@@ -34,9 +34,9 @@ pub struct FusedConfig {
     pub clock: Span,
     /// Dispersions agree that differ by no more than this part, 0 to 0.5, and two readings; 0.05.
     pub share: f64,
-    /// Converged when pairs agree with the best that weigh so much, and half as much as all that were seen; 6.
+    /// Converged when pairs agree with the best that weigh so much, and half as much as all that were seen, above 0; 6.
     pub sure: f64,
-    /// Converged with a weight of 3, too, once so many pairs were seen; 40, as CapProbe.
+    /// Converged with a weight of 3, too, once so many pairs were seen, at least 1; 40, as CapProbe.
     pub least: u32,
     /// Pairs and least round trips are forgotten when they are older; 120 s.
     pub window: Span,

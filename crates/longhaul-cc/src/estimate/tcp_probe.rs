@@ -9,11 +9,11 @@ use super::packet_pair::PairSample;
 /// What a [`TcpProbe`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpProbeConfig {
-    /// The least time between two pairs.
+    /// The least time between two pairs; zero is as often as there is data.
     pub gap: Span,
     /// What it asks of pairs.
     pub pairs: CapProbeConfig,
-    /// By how much a new estimate must exceed the last converged one to count as a rise of the capacity: 0.25 is a quarter.
+    /// By how much a new estimate must exceed the last converged one to count as a rise of the capacity, above 0: 0.25 is a quarter.
     pub rise: f64,
 }
 

@@ -45,6 +45,10 @@ impl LimitedSlowStart {
 }
 
 impl Stage for LimitedSlowStart {
+    fn observes(&self) -> bool {
+        false
+    }
+
     fn ack_limit(&mut self) -> Option<&mut AckLimit> {
         self.start.ack_limit()
     }

@@ -23,6 +23,10 @@ pub(crate) static ENTRY: Entry = Entry {
 pub struct NoLaunch;
 
 impl Stage for NoLaunch {
+    fn observes(&self) -> bool {
+        false
+    }
+
     fn phase(&self) -> &'static str {
         "handshake"
     }

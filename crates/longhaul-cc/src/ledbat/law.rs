@@ -61,6 +61,8 @@ enum Slowdown {
 #[derive(Clone, Debug)]
 pub struct LedbatPlusPlus {
     target: Span,
+    /// Targets in a second.
+    per_second: f64,
     decrease: f64,
     slowdowns: bool,
     delays: Gauge,
@@ -73,8 +75,17 @@ impl LedbatPlusPlus {
     /// The law that aims at a queueing delay of `target`, weighs what is above by `decrease` (the draft's Constant),
     /// and slows down now and then if `slowdowns`.
     #[must_use]
-    pub const fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
-        Self { target, decrease, slowdowns, delays: Gauge::new(), gain: (None, 1.0), slowdown: Slowdown::Never }
+    pub fn new(target: Span, decrease: f64, slowdowns: bool) -> Self {
+        let per_second = 1.0 / target.as_secs_f64();
+        Self {
+            target,
+            per_second,
+            decrease,
+            slowdowns,
+            delays: Gauge::new(),
+            gain: (None, 1.0),
+            slowdown: Slowdown::Never,
+        }
     }
 
     /// The same law by another delay than the round trip; before the first ACK.
@@ -91,7 +102,7 @@ impl LedbatPlusPlus {
             self.gain = (base, self.delays.gain(self.target));
         }
         let (_, gain) = self.gain;
-        let excess = self.delays.queueing() / self.target.as_secs_f64() - 1.0;
+        let excess = self.delays.queueing() * self.per_second - 1.0;
         if excess < 0.0 { gain } else { (gain - self.decrease * segments * excess).max(-segments / 2.0) }
     }
 

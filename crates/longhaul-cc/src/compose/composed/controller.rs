@@ -45,8 +45,11 @@ impl Controller for Composed {
 
     fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
         self.mss = path.mss;
-        for stage in self.stages_mut() {
-            stage.observe(event, path);
+        let observers = self.observers;
+        for (stage, observes) in self.stages_mut().into_iter().zip(observers) {
+            if observes {
+                stage.observe(event, path);
+            }
         }
         let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
         match (event.episode, self.repair) {
