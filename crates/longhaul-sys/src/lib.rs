@@ -2,7 +2,8 @@
 //!
 //! * [`clock`]: mapping the kernel's receive stamps onto the monotonic clock (pure arithmetic, every platform).
 //! * [`pool`]: receive buffers that become [`bytes::Bytes`] without a copy (every platform).
-//! * `linux`: UDP sockets with control messages and batches, timerfd, CPU clocks, TUN devices and network namespaces.
+//! * `linux`: UDP sockets with control messages and batches, timerfd, CPU clocks, TUN devices, network
+//!   namespaces, and pairs of virtual cards between them.
 //!
 //! All unsafe code of longhaul is in one file, `linux/syscall.rs`, whose functions are safe to call; control messages,
 //! socket addresses and interface requests are encoded and decoded as plain bytes.

@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use super::round_rate::Sampler;
-use crate::{Ack, Episode};
+use crate::Ack;
 
 /// RE in bytes/s: what was delivered over a round trip, sampled once a round trip into a moving average.
 ///
@@ -38,12 +38,9 @@ impl AchievedRate {
         }
     }
 
-    /// What an ACK says, under a round trip of `rtt`; a loss or a mark settles the estimate.
+    /// What an ACK says, under a round trip of `rtt`.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         self.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt);
-        if ack.episode == Episode::Enter || ack.ecn.congestion {
-            self.settle();
-        }
     }
 
     /// From now on the estimate is an average.
@@ -116,9 +113,8 @@ mod tests {
             re.observe(&ack, Some(RTT));
         }
         assert!((re.rate() / 1.28e6 - 1.0).abs() < 1e-9, "{}", re.rate());
-        let mut ack = Ack::new(at(800));
-        (ack.delivered, ack.episode) = (Bytes(128_000), Episode::Enter);
-        re.observe(&ack, Some(RTT));
+        re.on_ack(at(800), Bytes(128_000), Some(RTT));
+        re.settle();
         re.on_ack(at(900), Bytes(28_000), Some(RTT));
         assert!((re.rate() / (0.9 * 1.28e6 + 0.1 * 0.28e6) - 1.0).abs() < 1e-9, "{}", re.rate());
     }

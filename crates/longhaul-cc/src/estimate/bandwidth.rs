@@ -3,7 +3,7 @@
 use longhaul_units::{Bytes, Rate, Span, Time, math};
 
 use super::WindowedMax;
-use crate::{Ack, Episode};
+use crate::Ack;
 
 /// Time constants for which delivery-rate samples bound the estimate: what is older weighs less than e^-3, a twentieth.
 const CEILING: u64 = 3;
@@ -60,7 +60,7 @@ pub enum BandwidthStart {
     Zero,
     /// From the rate of the first round trip.
     Round,
-    /// From the largest of the latest delivery-rate samples when congestion first shows. A filter is slower than a slow
+    /// From the largest of the latest delivery-rate samples when it is told to [settle](Bandwidth::settle), at the first congestion. A filter is slower than a slow
     /// start, and the first loss would leave the window that was there some `tau` before.
     Rise,
 }
@@ -122,7 +122,6 @@ impl Bandwidth {
         }
         if self.rises {
             (self.estimate, self.sample) = (self.estimate.max(self.largest), self.sample.max(self.largest));
-            self.rises = ack.episode != Episode::Enter && !ack.ecn.congestion;
         }
     }
 
@@ -149,6 +148,11 @@ impl Bandwidth {
             self.filter(1e9 * self.pending / rest.max(sent.unwrap_or(0.0)), rest);
             self.pending = 0.0;
         }
+    }
+
+    /// Congestion has shown: from now on the estimate is the filter's, wherever it started.
+    pub const fn settle(&mut self) {
+        self.rises = false;
     }
 
     /// The estimate in bytes/s; zero before there is one.

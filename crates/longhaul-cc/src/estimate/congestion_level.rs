@@ -64,6 +64,7 @@ impl CongestionLevel {
             let least = self.least.update(ack.now, sample.rtt);
             if before.is_some_and(|before| least > before && is_another_route(before, least)) {
                 (self.congested, self.random, self.random_max) = (None, 0, 0.0);
+                self.recent = [sample.rtt; RECENT];
             }
         }
     }

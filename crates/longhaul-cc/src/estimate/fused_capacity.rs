@@ -142,6 +142,9 @@ impl FusedCapacity {
             self.on_rtt(sample.rtt, now);
         }
         self.be.observe(ack, path.latest_rtt);
+        if ack.episode == Episode::Enter || ack.ecn.congestion {
+            self.be.settle();
+        }
         if ack.episode == Episode::None {
             self.on_delivered(ack.delivered, now);
         } else {

@@ -113,6 +113,7 @@ impl Steady for AdaptiveReno {
         if cause.signal == Signal::Loss {
             self.level.on_loss();
         }
+        self.capacity.settle();
         self.probe = 0.0;
         Target::multiplicative(cause, 1.0 / (1.0 + c), path.mss)
     }

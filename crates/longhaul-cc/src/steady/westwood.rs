@@ -27,6 +27,11 @@ const START: OptionSpec = OptionSpec::choice(
     &["rise", "round", "zero"],
     "where the bandwidth filter starts: slow start's last rate, its first round trip's, or zero",
 );
+const RISES: OptionSpec = OptionSpec::choice(
+    "from",
+    &["rise", "round"],
+    "where the average starts: slow start's last rate or its first round trip's",
+);
 const KEEP: OptionSpec = OptionSpec::float("keep", 0.0, 0.99, 0.9, "part of the rate estimate kept a round trip");
 
 /// Westwood with the filtered bandwidth, in the registry.
@@ -47,11 +52,11 @@ pub(crate) static RE: Entry = Entry {
     slot: Slot::Steady,
     summary: "Westwood with the rate achieved over a round trip, which ACK compression does not raise",
     reference: "Wang, Valla, Sanadidi, Ng, Gerla, Efficiency/Friendliness Tradeoffs in TCP Westwood, ISCC 2002",
-    options: &[KEEP, RTT_MIN_WINDOW, ECN_BETA],
-    tested: &["westwood-re", "westwood-re(keep=0)"],
+    options: &[KEEP, RISES, RTT_MIN_WINDOW, ECN_BETA],
+    tested: &["westwood-re", "westwood-re(keep=0)", "westwood-re(from=round)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let re = AchievedRate::new(values.float("keep"));
+        let re = achieved(values);
         Box::new(westwood(Eligible::Achieved(re), values))
     }),
 };
@@ -76,10 +81,10 @@ pub(crate) static CRB: Entry = Entry {
         RTT_MIN_WINDOW,
         ECN_BETA,
     ],
-    tested: &["westwood-crb", "westwood-crb(theta=1)"],
+    tested: &["westwood-crb", "westwood-crb(theta=1,from=zero)"],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
-        let (be, re) = (bandwidth(values), AchievedRate::new(values.float("keep")));
+        let (be, re) = (bandwidth(values), achieved(values));
         let estimate = Eligible::Combined { be, re, theta: values.float("theta") };
         Box::new(westwood(estimate, values))
     }),
@@ -115,6 +120,14 @@ pub(crate) fn rtt_min_window(values: &Values<'_>) -> Span {
         0 => Span::MAX,
         secs => Span::from_secs(secs),
     }
+}
+
+fn achieved(values: &Values<'_>) -> AchievedRate {
+    let mut re = AchievedRate::new(values.float("keep"));
+    if values.choice("from") != "rise" {
+        re.settle();
+    }
+    re
 }
 
 fn bandwidth(values: &Values<'_>) -> Bandwidth {
@@ -156,6 +169,19 @@ impl Eligible {
                 re.observe(ack, rtt);
             }
             Self::Plus(rate) => rate.on_ack(ack.rx_time.unwrap_or(ack.now), ack.delivered, rtt),
+        }
+    }
+
+    /// Congestion has shown.
+    const fn settle(&mut self) {
+        match self {
+            Self::Bandwidth(be) => be.settle(),
+            Self::Achieved(re) => re.settle(),
+            Self::Combined { be, re, .. } => {
+                be.settle();
+                re.settle();
+            }
+            Self::Plus(_) => {}
         }
     }
 
@@ -272,6 +298,7 @@ impl Steady for Westwood {
     }
 
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        self.eligible.settle();
         let target = Target::floored(self.target(cause), cause.signal, path.mss);
         Target { cwnd: target.cwnd.min(cause.cwnd), ..target }
     }

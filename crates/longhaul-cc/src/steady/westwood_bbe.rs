@@ -266,6 +266,8 @@ impl Steady for WestwoodBbe {
         if cause.signal == Signal::Loss {
             self.level.on_loss();
         }
+        self.capacity.settle();
+        self.re.settle();
         let target = Target::floored(self.target(cause, c), cause.signal, path.mss);
         Target { cwnd: target.cwnd.min(cause.cwnd), ..target }
     }

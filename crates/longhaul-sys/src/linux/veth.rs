@@ -44,7 +44,7 @@ pub fn join(near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether it is for lack of permission or of a program that no pair was made.
+/// Whether it may be for lack of permission or of a program that no pair was made: so is a program that fails.
 #[must_use]
 pub fn is_impossible(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::Unsupported)

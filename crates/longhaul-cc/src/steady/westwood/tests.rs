@@ -150,3 +150,24 @@ fn the_least_smoothed_round_trip_is_another() {
         assert_eq!(law.rtt_min.get(), Some(Span::from_millis(expected)), "{rtt:?}");
     }
 }
+
+/// The first decrease ends what rises with slow start; a decrease that is undone brings back the law of before, in which it goes on.
+#[test]
+fn an_undone_decrease_leaves_the_start_as_it_was() {
+    let be = Bandwidth::new(Span::from_secs(1), BandwidthStart::Rise);
+    let mut flow = Rounds::new(Westwood::new(Eligible::Bandwidth(be), 0.5), MS100, 1000.0);
+    let rate = |segments: f64| Some(crate::RateSample::new(Bytes::from_f64(segments * 1460.0), MS100));
+    let told = |law: &mut Westwood, segments: f64, now: longhaul_units::Time| {
+        let mut ack = Ack::new(now);
+        (ack.rate, ack.delivered) = (rate(segments), Bytes(1460));
+        law.eligible.on_ack(&ack, Some(MS100));
+        law.eligible.window(f64::INFINITY, MS100.as_secs_f64()) / 1460.0
+    };
+    flow.run(0.2);
+    let saved = flow.law.clone();
+    flow.lose();
+    let (mut undone, mut after) = (saved, flow.law.clone());
+    let later = flow.now + MS100;
+    assert!((told(&mut undone, 4000.0, later) / 4000.0 - 1.0).abs() < 1e-9);
+    assert!(told(&mut after, 4000.0, later) < 1500.0);
+}

@@ -64,6 +64,14 @@ impl Capacity {
         }
     }
 
+    /// Congestion has shown.
+    pub(super) const fn settle(&mut self) {
+        match self {
+            Self::Be(be) | Self::Pairs { be, .. } => be.settle(),
+            Self::Fused(_) => {}
+        }
+    }
+
     /// In payload bytes a second; zero before there is anything.
     pub(super) fn rate(&self) -> f64 {
         match self {
