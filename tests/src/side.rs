@@ -230,7 +230,7 @@ impl Side {
             self.stamp =
                 if (stamp.value.wrapping_sub(self.stamp) as i32) > 0 || before == 0 { stamp.value } else { self.stamp };
         }
-        if self.arrived.reach(0) > before && before > 0 && !payload.is_empty() {
+        if self.arrived.reach(0) > before && before > 0 && !payload.is_empty() && self.newest.is_some() {
             self.owes_ack_since.get_or_insert(now);
         }
         if header.flags.contains(Flags::ACK) {
