@@ -17,6 +17,9 @@ const FAR: &str = "far";
 /// A plain card's: no segmentation offload, but receive offload.
 const OFFLOADS: [&str; 8] = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
 
+/// What programs say of a kernel that does not let them, or cannot.
+const REFUSALS: [&str; 4] = ["not permitted", "not supported", "Unknown device type", "ermission denied"];
+
 /// `sysfs` shows the devices of the namespace that mounts it.
 const HOLD: &str = "mount -t sysfs none /sys && echo 1000000 > /sys/class/net/far/gro_flush_timeout";
 
@@ -26,7 +29,7 @@ pub type VethEnd<'a> = (&'a NetNs, &'a str, Ipv4Addr);
 /// Joins two namespaces by a veth pair, and switches both ends on. Needs root and `ip`.
 ///
 /// # Errors
-/// The system's; `NotFound` without `ip`, `Unsupported` with what it said if it failed.
+/// The system's; `NotFound` without `ip`; with what it said if it failed, `Unsupported` where the kernel refused, else `Other`.
 pub fn join(near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
     // `ip` takes a namespace by path: that of an open file is as good as a name, and needs no removal.
     let there = far.0.run(|| File::open(OWN))??;
@@ -44,7 +47,7 @@ pub fn join(near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether it may be for lack of permission or of a program that no pair was made: so is a program that fails.
+/// Whether it is for lack of permission, of a program or of the kernel's support that no pair was made, and not for a fault.
 #[must_use]
 pub fn is_impossible(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
@@ -75,8 +78,8 @@ impl VethPair {
     /// Makes the pair. Needs root, `ip` and `ethtool`.
     ///
     /// # Errors
-    /// The system's: `PermissionDenied` where namespaces are not permitted, `NotFound` without one of the programs,
-    /// `Unsupported` with what it said if one failed.
+    /// The system's: `PermissionDenied` where namespaces are not permitted, `NotFound` without one of the programs;
+    /// with what it said if one failed, `Unsupported` where the kernel refused, else `Other`.
     pub fn new() -> io::Result<Self> {
         let pair = Self { near: NetNs::anonymous()?, far: NetNs::anonymous()? };
         join((&pair.near, NEAR, Self::NEAR_ADDR), (&pair.far, FAR, Self::FAR_ADDR))?;
@@ -100,7 +103,11 @@ fn run(program: &str, arguments: &[&str]) -> io::Result<()> {
     let failed = |kind, why: &str| io::Error::new(kind, format!("{program} {}: {why}", arguments.join(" ")));
     match Command::new(program).args(arguments).output() {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(failed(io::ErrorKind::Unsupported, String::from_utf8_lossy(&output.stderr).trim())),
+        Ok(output) => {
+            let why = String::from_utf8_lossy(&output.stderr);
+            let refused = REFUSALS.iter().any(|refusal| why.contains(refusal));
+            Err(failed(if refused { io::ErrorKind::Unsupported } else { io::ErrorKind::Other }, why.trim()))
+        }
         Err(error) => Err(failed(error.kind(), &error.to_string())),
     }
 }
