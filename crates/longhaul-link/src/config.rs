@@ -6,6 +6,7 @@ use longhaul_units::{Rate, Span, Time};
 
 use crate::overhead::Overhead;
 use crate::queue::QueueConfig;
+use crate::router::RouterConfig;
 use crate::trace::Trace;
 
 /// How fast a link transmits.
@@ -177,6 +178,9 @@ pub struct LinkConfig {
     pub mtu: Option<Mtu>,
     /// Whether the sender is a router, which takes one from the TTL of each packet.
     pub is_hop: bool,
+    /// Who answers what segments ask of routers. Such a link is a hop in any case, so that a receiver counts one hop for each
+    /// stamp.
+    pub router: Option<RouterConfig>,
 }
 
 impl LinkConfig {
@@ -220,6 +224,17 @@ impl LinkConfig {
     #[must_use]
     pub fn overhead(self, overhead: Overhead) -> Self {
         Self { overhead, ..self }
+    }
+
+    /// The same with a router at its output that answers.
+    #[must_use]
+    pub fn router(self, router: RouterConfig) -> Self {
+        Self { router: Some(router), ..self }
+    }
+
+    /// Whether it takes one from the TTL: as the output of a router, or with a router of its own.
+    pub(crate) fn takes_ttl(&self) -> bool {
+        self.is_hop || self.router.is_some()
     }
 
     /// The same as the output of a router.

@@ -96,17 +96,17 @@ impl<T, H: Hook<T> + ?Sized> Hook<T> for Box<H> {
     }
 }
 
-/// A router that edits the request in the network-feedback option of segments, if there is one, by a function of the
-/// time, the link, the packet's size and the request. The function counts the router in
-/// [`Forward::stamps`](longhaul_wire::network::Forward::stamps).
+/// A router of one's own, beside those of [`RouterConfig`](crate::RouterConfig): it edits the request in the
+/// network-feedback option of segments, if there is one, by a function of the time, the link, the packet's size and the
+/// request. The function counts the router in [`Forward::stamps`](longhaul_wire::network::Forward::stamps).
 #[derive(Debug)]
 pub struct Router<F>(pub F);
 
 impl<T: Payload, F: FnMut(Time, &View, u32, &mut Forward)> Hook<T> for Router<F> {
     fn egress(&mut self, now: Time, _ends: Time, packet: &mut Packet<T>, view: &View) {
         let size = packet.size;
-        if let Some(bytes) = packet.payload.bytes_mut() {
-            edit_forward(bytes, |forward| (self.0)(now, view, size, forward));
-        }
+        packet
+            .payload
+            .edit_datagram(&mut |datagram| edit_forward(datagram, |forward| (self.0)(now, view, size, forward)));
     }
 }

@@ -6,7 +6,7 @@
 //! the times that come out are those of the model, to the nanosecond, however late a driver calls. Nothing here reads
 //! a clock or the system's random numbers, and nothing allocates for a packet once the queues have grown.
 //!
-//! [`source`] makes cross traffic, [`scenario`] has links with names, and [`spec`] reads links from a command line.
+//! [`router`]s at the outputs answer what segments ask of them. [`source`] makes cross traffic, [`scenario`] has links with names, and [`spec`] reads links from a command line.
 //! `docs/link.md` describes the model: the stages in their order, and what is exact and what is random.
 //!
 //! ```
@@ -41,6 +41,7 @@ mod packet;
 mod policer;
 mod queue;
 mod random;
+pub mod router;
 pub mod scenario;
 pub mod source;
 pub mod spec;
@@ -62,6 +63,7 @@ pub use overhead::Overhead;
 pub use packet::{Packet, Payload, dscp};
 pub use queue::{Classes, CoDelConfig, Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig, Threshold};
 pub use random::Random;
+pub use router::{RouterConfig, RouterStats};
 pub use stats::{Cause, ClassStats, LinkStats, MAX_CLASSES, Occupancy};
 pub use trace::{OPPORTUNITY, TUN_PREFIX, Trace, TraceError};
 pub use validate::ConfigError;

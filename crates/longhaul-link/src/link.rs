@@ -5,11 +5,12 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use crate::Ecn;
 use crate::config::LinkConfig;
 use crate::hook::{Hook, View};
-use crate::medium::{Medium, STREAMS};
+use crate::medium::{Medium, ROUTER_STREAM, STREAMS};
 use crate::packet::{Packet, Payload};
 use crate::policer::TokenBucket;
 use crate::queue::{Queue, Sink};
 use crate::random::Random;
+use crate::router::{OutputRouter, RouterConfig, RouterStats};
 use crate::stats::{Cause, LinkStats};
 use crate::transmit::Transmitter;
 use crate::validate::ConfigError;
@@ -27,6 +28,8 @@ pub struct Link<T, H = ()> {
     transmitter: Transmitter,
     medium: Medium<T>,
     hook: H,
+    /// Most links have none.
+    router: Option<Box<OutputRouter>>,
     stats: LinkStats,
     is_hop: bool,
     /// Apart from what every packet needs: thousands of links share a cache.
@@ -63,8 +66,9 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             transmitter: Transmitter::new(&config),
             medium: Medium::new(&config, seed, stream),
             hook,
+            router: router(config.router.as_ref(), seed, stream),
             stats: LinkStats::default(),
-            is_hop: config.is_hop,
+            is_hop: config.takes_ttl(),
             config: Box::new(config),
             seed,
             number,
@@ -87,6 +91,10 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             self.stats.dropped(class, cause);
             self.hook.dropped(now, &packet, cause);
             return false;
+        }
+        if let Some(router) = &mut self.router {
+            router.turn(now, &view);
+            router.arrives(now, &view, self.transmitter.on_link(packet.size), &mut packet);
         }
         if self.queue.is_empty() && self.transmitter.is_unlimited() {
             // No discipline drops or marks what need not wait.
@@ -132,6 +140,12 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         &self.config
     }
 
+    /// What the router at its output did, if there is one.
+    #[must_use]
+    pub fn router_stats(&self) -> Option<&RouterStats> {
+        self.router.as_deref().map(OutputRouter::stats)
+    }
+
     /// Packets and bytes that wait for transmission.
     #[must_use]
     pub fn backlog(&self) -> (u64, u64) {
@@ -162,7 +176,8 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     }
 
     /// Makes it another link from `now` on, but for its queue, which stays as it was configured. What is being sent or
-    /// under way arrives as it would have; faults draw from their first numbers again.
+    /// under way arrives as it would have; faults draw from their first numbers again. A router that stays the same keeps
+    /// what it knows.
     ///
     /// # Errors
     /// If there can be no such link. It stays as it was then.
@@ -172,7 +187,10 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         self.transmitter.reconfigure(now, &config);
         self.medium.configure(&config, self.seed, self.number.wrapping_mul(STREAMS));
         self.policer = config.policer.map(TokenBucket::new);
-        self.is_hop = config.is_hop;
+        self.is_hop = config.takes_ttl();
+        if self.config.router != config.router {
+            self.router = router(config.router.as_ref(), self.seed, self.number.wrapping_mul(STREAMS));
+        }
         self.queue.set_typical(typical(&config, now));
         *self.config = LinkConfig { queue: core::mem::take(&mut self.config.queue), ..config };
         self.transmit(now, now);
@@ -214,6 +232,10 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
 
     fn begin(&mut self, start: Time) {
         self.follow_rate(start);
+        if self.router.is_some() {
+            let view = self.view(start);
+            self.router.iter_mut().for_each(|router| router.turn(start, &view));
+        }
         let mut watch = Watch { now: start, stats: &mut self.stats, hook: &mut self.hook };
         let packet = self.queue.dequeue(start, &mut watch);
         self.stats.queue_changed(start, self.queue.len(), self.queue.bytes());
@@ -226,6 +248,9 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     fn send(&mut self, start: Time, class: u8, mut packet: Packet<T>) {
         let sent = self.transmitter.send(start, packet.size, packet.enqueued < start);
         let view = self.view(start);
+        if let Some(router) = &mut self.router {
+            router.departs((start, sent), &view, self.transmitter.on_link(packet.size), &mut packet);
+        }
         self.hook.egress(start, sent, &mut packet, &view);
         match self.medium.pass(sent, self.transmitter.on_link(packet.size), packet) {
             Ok(passage) => {
@@ -255,6 +280,11 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     fn view(&self, at: Time) -> View {
         View { rate: self.rate_at(at), packets: self.queue.len(), bytes: self.queue.bytes() }
     }
+}
+
+/// The router at the output of a link whose random sequences begin with `stream`.
+fn router(config: Option<&RouterConfig>, seed: u64, stream: u64) -> Option<Box<OutputRouter>> {
+    config.map(|config| Box::new(OutputRouter::new(config, Random::new(seed, stream + ROUTER_STREAM))))
 }
 
 /// How long a packet of 1500 bytes takes: RED's clock while a queue is idle.

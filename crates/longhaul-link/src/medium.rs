@@ -12,6 +12,9 @@ use crate::stats::Cause;
 /// Number of the first random sequence of this module among those of a link.
 const FIRST_STREAM: u64 = 1;
 
+/// Number of the sequence of a link's router, after those of this module.
+pub(crate) const ROUTER_STREAM: u64 = 7;
+
 /// How many random sequences a link has.
 pub(crate) const STREAMS: u64 = 8;
 

@@ -15,9 +15,15 @@ pub mod dscp {
 ///
 /// `Clone` is asked for because links duplicate packets.
 pub trait Payload: Clone {
-    /// The bytes that a bit error may hit and a router may edit: the UDP payload. `None` if there are none, as in
-    /// cross traffic that is only a size.
+    /// The bytes that a bit error may hit: the UDP payload, or more. `None` if there are none, as in cross traffic that is
+    /// only a size.
     fn bytes_mut(&mut self) -> Option<&mut [u8]>;
+
+    /// Lets `edit` read and change the UDP payload, and returns what it does: whether there is something else now, so that
+    /// a checksum over it has to be made right. Without a UDP payload `edit` is not called.
+    fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
+        self.bytes_mut().is_some_and(edit)
+    }
 }
 
 impl Payload for () {
@@ -43,11 +49,19 @@ impl<P: Payload> Payload for Box<P> {
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.as_mut().bytes_mut()
     }
+
+    fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
+        self.as_mut().edit_datagram(edit)
+    }
 }
 
 impl<P: Payload> Payload for Option<P> {
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.as_mut()?.bytes_mut()
+    }
+
+    fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
+        self.as_mut().is_some_and(|payload| payload.edit_datagram(edit))
     }
 }
 

@@ -5,6 +5,7 @@
 //! wins. Faults are values whose text says what is wrong and what to write instead.
 
 mod error;
+mod router;
 mod side;
 pub mod value;
 
@@ -48,6 +49,11 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("outage", "TIME,TIME[,hold]", "from a time for a time lose everything, or hold it; may be repeated"),
     ("step", "TIME,RATE,RTT", "from a time on another rate and RTT, either may be -; may be repeated"),
     ("mtu", "SIZE[,TIME]", "larger IP packets vanish, from a time on"),
+    (
+        "router",
+        "NAME[(OPTION=VALUE,...)]",
+        "answer what segments ask of routers: quick-start, rcp, xcp or none; rcp(gamma=0.95,beta=1)",
+    ),
     ("scenario", "NAME", "start from a named link, which the other options change"),
     ("seed", "N", "what decides everything random (1)"),
 ];

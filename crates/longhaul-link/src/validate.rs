@@ -1,9 +1,12 @@
 //! Links that cannot be.
 
+use core::ops::RangeInclusive;
+
 use longhaul_units::{Rate, Span, Time};
 
 use crate::config::{LinkConfig, LinkRate, Loss, Reordering};
 use crate::queue::{Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig};
+use crate::router::RouterConfig;
 
 /// The least burst of a policer in bytes: the largest packet of most networks, which would never pass otherwise.
 const LEAST_BURST: u64 = 1500;
@@ -80,6 +83,30 @@ pub enum ConfigError {
         /// Its end.
         until: Time,
     },
+    /// A number beyond its bounds.
+    #[error("the {what} is {value}; it has to be from {least} to {most}")]
+    OutOfRange {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        value: f64,
+        /// The least it may be.
+        least: f64,
+        /// The most it may be.
+        most: f64,
+    },
+    /// A time beyond its bounds.
+    #[error("the {what} is {value:?}; it has to be from {least:?} to {most:?}")]
+    TimeOutOfRange {
+        /// Which.
+        what: &'static str,
+        /// What it is.
+        value: Span,
+        /// The least it may be.
+        least: Span,
+        /// The most it may be.
+        most: Span,
+    },
     /// Two options that exclude each other.
     #[error("{one} and {other} exclude each other; leave one of them out")]
     Contradiction {
@@ -109,6 +136,7 @@ impl LinkConfig {
         share("share of corruption that is not seen", self.corruption.unseen)?;
         share("share of duplicates", self.duplication)?;
         self.reordering.map_or(Ok(()), |reordering| reordering.validate())?;
+        self.router.as_ref().map_or(Ok(()), RouterConfig::validate)?;
         self.validate_times()
     }
 
@@ -256,6 +284,20 @@ fn up_to(what: &'static str, value: f64, most: f64) -> Result<(), ConfigError> {
 
 fn positive(what: &'static str, span: Span) -> Result<(), ConfigError> {
     if span.is_zero() { Err(ConfigError::NotPositive { what }) } else { Ok(()) }
+}
+
+pub(crate) fn range(what: &'static str, value: f64, allowed: RangeInclusive<f64>) -> Result<(), ConfigError> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::OutOfRange { what, value, least: *allowed.start(), most: *allowed.end() })
+}
+
+pub(crate) fn span_range(what: &'static str, value: Span, allowed: RangeInclusive<Span>) -> Result<(), ConfigError> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::TimeOutOfRange { what, value, least: *allowed.start(), most: *allowed.end() })
 }
 
 fn gain(what: &'static str, value: f64) -> Result<(), ConfigError> {

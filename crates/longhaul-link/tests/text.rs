@@ -8,7 +8,7 @@ use proptest::prelude::*;
 proptest! {
     #[test]
     fn options_of_any_text(
-        options in prop::collection::vec((0..OPTIONS.len(), 0..3usize, "[-0-9a-zA-Z.,%]{0,12}|[0-9]{1,4}(ms|s|mbit|kB|p|bdp|%)(,[0-9]{1,3}(ms|s|mbit|kB|%)?){0,2}"), 0..8),
+        options in prop::collection::vec((0..OPTIONS.len(), 0..3usize, "[-0-9a-zA-Z.,%]{0,12}|(quick-start|rcp|xcp)\\(((alpha|gamma|slots|interval|rtt-max)=[0-9]{1,3}(ms|%|)?,?){0,3}\\)|[0-9]{1,4}(ms|s|mbit|kB|p|bdp|%)(,[0-9]{1,3}(ms|s|mbit|kB|%)?){0,2}"), 0..8),
     ) {
         let mut link = LinkOptions::new();
         for (option, direction, value) in &options {

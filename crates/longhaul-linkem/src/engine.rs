@@ -1,7 +1,7 @@
 //! Both directions of a link on the monotonic clock.
 
 use longhaul_link::spec::{Direction, Path};
-use longhaul_link::{Histogram, Link, LinkConfig, LinkStats, Packet, Payload};
+use longhaul_link::{Histogram, Link, LinkConfig, LinkStats, Packet, Payload, RouterStats};
 use longhaul_sys::linux::monotonic_now;
 use longhaul_units::{Span, Time};
 
@@ -88,6 +88,14 @@ impl<T: Payload> Engine<T> {
             Direction::Up => up.stats(),
             Direction::Down => down.stats(),
         }
+    }
+
+    /// What the router of a direction did, if there is one.
+    #[must_use]
+    pub fn router_stats(&self, direction: Direction) -> Option<&RouterStats> {
+        let [up, down] = &self.links;
+        let link = if direction == Direction::Up { up } else { down };
+        link.router_stats()
     }
 
     /// Packets of a direction that wait or are under way.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use longhaul_link::spec::Direction;
-use longhaul_link::{Cause, Payload};
+use longhaul_link::{Cause, Payload, RouterStats};
 use longhaul_units::Span;
 
 use crate::engine::{DIRECTIONS, Engine, readable};
@@ -43,6 +43,10 @@ fn one_way<T: Payload>(text: &mut String, engine: &Engine<T>, direction: Directi
     let others = [("marked", all.marked), ("duplicated", stats.duplicated), ("reordered", stats.reordered)];
     for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
         writeln!(text, "  {what} {count}")?;
+    }
+    if let Some(router) = engine.router_stats(direction) {
+        let RouterStats { answered, lowered, denied, passed } = router;
+        writeln!(text, "  router answered {answered}, lowered {lowered}, denied {denied}, passed {passed}")?;
     }
     let [p50, p99] = [0.5, 0.99].map(|q| readable(all.sojourn.quantile(q)));
     let max = readable(all.sojourn.max());

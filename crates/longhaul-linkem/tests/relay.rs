@@ -13,7 +13,11 @@ use longhaul_link::spec::Direction::{Down, Up};
 use longhaul_link::{Cause, Link, Packet};
 use longhaul_linkem::log::{LogFiles, Logs};
 use longhaul_linkem::relay::{Options, Running};
+use longhaul_sys::linux::RecvBatch;
+use longhaul_sys::pool::RecvPool;
 use longhaul_units::Time;
+use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
+use longhaul_wire::{CheshireCodec, Codec, Header, NetworkOption, Segment};
 
 /// An UDP and IPv4 header.
 const HEADERS: u64 = 28;
@@ -203,6 +207,63 @@ fn a_relay_is_a_hop() {
         assert_eq!(all.dropped(Cause::TtlExpired), 1);
         let headers = if addr.contains(':') { 48 } else { HEADERS };
         assert_eq!(all.offered_bytes, 5 * (4 + headers));
+    }
+}
+
+/// A segment with a request in its options, sent with this TTL, as it arrives over a relay, with its TTL.
+fn passed(options: &str, request: Request) -> (Forward, u8) {
+    let mut header = Header::default();
+    header.options.network =
+        Some(NetworkOption { forward: Some(Forward { ttl: 64, stamps: 0, request }), feedback: None });
+    let mut datagram = vec![0; 1200];
+    CheshireCodec::emit(&header, &mut datagram).unwrap();
+    let (client, server) = (std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), socket("127.0.0.1"));
+    client.set_ttl(64).unwrap();
+    let relay = relay(options, server.local_addr().unwrap());
+    client.send_to(&datagram, relay.local_addr()).unwrap();
+    let mut batch = RecvBatch::new(&RecvPool::new(32, 0), 32);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while server.recv(&mut batch).is_err() {
+        assert!(Instant::now() < deadline, "nothing came");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let message = batch.messages().next().unwrap();
+    let ttl = message.meta.ttl.unwrap();
+    let received = message.datagrams().next().unwrap();
+    let segment = Segment::parse::<CheshireCodec>(received).unwrap();
+    assert_eq!(segment.payload, &datagram[datagram.len() - segment.payload.len()..], "the payload is as it was");
+    relay.stop().unwrap();
+    (segment.header.options.network.unwrap().forward.unwrap(), ttl)
+}
+
+#[test]
+fn a_router_stamps_what_passes_the_relay_and_a_relay_without_one_denies() {
+    let nonce = QuickStartNonce::new(0x1357_9bdf);
+    let throughput = WireRate::default();
+    let requests = [
+        ("quick-start", Request::QuickStart { rate: QuickStartRate::from_code(11), nonce }),
+        ("rcp(gamma=0.95)", Request::Rcp { rate: WireRate::UNLIMITED, rtt_micros: 0 }),
+        ("xcp", Request::Xcp { throughput, rtt_micros: 0, delta: WireDelta::new(7) }),
+    ];
+    for (number, (router, request)) in requests.into_iter().enumerate() {
+        let (forward, ttl) = passed(&format!("--rate 20mbit --delay 1ms --router {router}"), request);
+        assert_eq!((forward.stamps, forward.ttl, ttl), (1, 64, 63));
+        match forward.feedback(Some(ttl)).unwrap() {
+            // 85 % of 20 Mb/s: 10.24 Mb/s.
+            Feedback::QuickStart { rate, nonce: left } => {
+                assert!(number == 0 && rate.code() == 8 && nonce.approves(rate, left));
+            }
+            // 5 % of 20 Mb/s.
+            Feedback::Rcp { rate } => assert!(number == 1 && rate.rate().as_bytes_per_sec() == 125_000),
+            Feedback::Xcp { delta } => assert!(number == 2 && delta.bytes_per_sec() == 0),
+            denied => panic!("{router}: {denied:?}"),
+        }
+        let (other, _) = requests[(number + 1) % 3];
+        for options in ["--rate 20mbit".to_owned(), format!("--rate 20mbit --router {other}")] {
+            let (forward, ttl) = passed(&options, request);
+            assert_eq!((forward.request, forward.stamps, ttl), (request, 0, 63), "{options}");
+            assert_eq!(forward.feedback(Some(ttl)), Some(Feedback::Denied));
+        }
     }
 }
 

@@ -165,8 +165,8 @@ impl Host {
         None
     }
 
-    /// Receives at `now` what arrived `at` some time before, if the host slept. Whether it was for this host.
-    pub(crate) fn receive(&mut self, now: Time, at: Time, packet: &Packet) -> bool {
+    /// Receives at `now` what arrived `at` some time before, if the host slept, with this TTL. Whether it was for this host.
+    pub(crate) fn receive(&mut self, now: Time, at: Time, ttl: u8, packet: &Packet) -> bool {
         if packet.to.ip() != self.address.ip() {
             return false;
         }
@@ -174,6 +174,7 @@ impl Host {
         let mut segment = SegmentMeta::default();
         segment.ecn = packet.ecn;
         segment.rx_time = Some(self.clock(at));
+        segment.ttl = Some(ttl);
         let mut meta = DatagramMeta::new(packet.from, packet.payload_len());
         meta.tuple = self.tuple_from(distance, packet.from);
         meta.segment = segment;

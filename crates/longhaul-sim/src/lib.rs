@@ -64,7 +64,7 @@ mod sim;
 mod tap;
 
 pub use host::Host;
-pub use packet::{Packet, Parcel, UDP_HEADER, ip_header};
+pub use packet::{Packet, Parcel, TTL, UDP_HEADER, ip_header};
 pub use pattern::Pattern;
 pub use pcap::Pcap;
 pub use plan::{Begin, Close, Content, OnOff, Plan, Turn};

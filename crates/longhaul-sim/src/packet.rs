@@ -5,6 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use longhaul_link::Payload;
 use longhaul_wire::Ecn;
 
+/// The TTL or hop limit that packets leave hosts with, of which each router takes one: what IANA recommends (RFC 1700).
+pub const TTL: u8 = 64;
+
 /// Bytes of a UDP header (RFC 768).
 pub const UDP_HEADER: usize = 8;
 
@@ -53,7 +56,8 @@ impl Packet {
     /// For a network that takes it to `node`.
     pub(crate) fn addressed(self: Box<Self>, node: u32, flow: u32) -> longhaul_link::Packet<Parcel> {
         let (ecn, dscp) = (self.ecn, self.dscp);
-        longhaul_link::Packet::new(self.wire_len() as u32, Some(self)).to(node).flow(flow).ecn(ecn).dscp(dscp)
+        let packet = longhaul_link::Packet::new(self.wire_len() as u32, Some(self));
+        longhaul_link::Packet { ttl: TTL, ..packet }.to(node).flow(flow).ecn(ecn).dscp(dscp)
     }
 }
 

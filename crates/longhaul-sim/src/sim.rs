@@ -7,7 +7,7 @@ use longhaul_link::{ConfigError, Hook, Link, LinkConfig, Network, Schedule};
 use longhaul_units::{Span, Time};
 
 use crate::host::{Desk, Host};
-use crate::packet::{Packet, Parcel};
+use crate::packet::{Packet, Parcel, TTL};
 use crate::qlog::Qlogs;
 use crate::queue::Queue;
 use crate::series::Recorder;
@@ -351,7 +351,7 @@ impl Sim {
             Some(mut packet) => {
                 // With the mark it got on the way.
                 packet.ecn = delivery.packet.ecn;
-                self.arrive(node, delivery.at, &packet);
+                self.arrive(node, delivery.at, delivery.packet.ttl, &packet);
                 self.desk.recycle(packet);
             }
             None => self.take_traffic(&delivery),
@@ -359,10 +359,10 @@ impl Sim {
         Step::Packet(node)
     }
 
-    fn arrive(&mut self, node: usize, at: Time, packet: &Packet) {
+    fn arrive(&mut self, node: usize, at: Time, ttl: u8, packet: &Packet) {
         self.see(Sighting::Received(node), packet);
         let Some(&place) = self.places.get(node).filter(|place| **place != ROUTER) else { return };
-        if self.hosts[place as usize].receive(self.now, at, packet) {
+        if self.hosts[place as usize].receive(self.now, at, ttl, packet) {
             self.settle_place(place);
         }
     }
@@ -370,7 +370,7 @@ impl Sim {
     fn happen(&mut self, at: Time, event: Event) -> Step {
         match event {
             Event::Arrival(node, packet) => {
-                self.arrive(node, at, &packet);
+                self.arrive(node, at, TTL, &packet);
                 Step::Packet(node)
             }
             Event::Open(opening) => Step::Opened(self.open_planned(*opening)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use longhaul_units::{Rate, Span, Time};
 
+use super::router::router;
 use super::value::{self, ValueError};
 use super::{Direction, SpecError};
 use crate::config::{
@@ -11,6 +12,7 @@ use crate::config::{
 };
 use crate::overhead::Overhead;
 use crate::queue::{Classes, Discipline, Limit, Threshold};
+use crate::router::RouterConfig;
 use crate::trace::Trace;
 
 /// For so long a packet is held back at most, unless something else is said.
@@ -40,6 +42,7 @@ pub(super) struct Side {
     overhead: Said<Overhead>,
     policer: Said<Policer>,
     mtu: Said<Mtu>,
+    router: Said<Option<RouterConfig>>,
     outages: Vec<Outage>,
     steps: Vec<Step>,
 }
@@ -81,6 +84,7 @@ impl Side {
             "overhead" => say(&mut self.overhead, name, overhead(text).map_err(wrong)?),
             "policer" => say(&mut self.policer, name, policer(text).map_err(wrong)?),
             "mtu" => say(&mut self.mtu, name, mtu(text).map_err(wrong)?),
+            "router" => say(&mut self.router, name, router(text).map_err(wrong)?),
             "outage" => {
                 self.outages.push(outage(text).map_err(wrong)?);
                 Ok(())
@@ -109,6 +113,7 @@ impl Side {
             overhead: self.overhead.or_else(|| other.overhead.clone()),
             policer: self.policer.or_else(|| other.policer.clone()),
             mtu: self.mtu.or_else(|| other.mtu.clone()),
+            router: self.router.or_else(|| other.router.clone()),
             outages: if self.outages.is_empty() { other.outages.clone() } else { self.outages },
             steps: if self.steps.is_empty() { other.steps.clone() } else { self.steps },
         }
@@ -139,6 +144,7 @@ impl Side {
         put(&mut link.corruption, &self.corruption);
         put(&mut link.jitter, &self.jitter);
         put(&mut link.overhead, &self.overhead);
+        put(&mut link.router, &self.router);
         link.reordering = self.reordering.as_ref().map(|(_, said)| *said).or(link.reordering);
         link.policer = self.policer.as_ref().map(|(_, said)| *said).or(link.policer);
         link.mtu = self.mtu.as_ref().map(|(_, said)| *said).or(link.mtu);

@@ -187,3 +187,44 @@ fn reading_stops_at_the_first_foreign_argument() {
     assert_eq!((LinkOptions::takes_value("ecn-up"), LinkOptions::takes_value("rate-down")), (Some(false), Some(true)));
     assert_eq!(LinkOptions::takes_value("listen"), None);
 }
+
+#[test]
+fn routers_are_for_directions_and_within_their_ranges() {
+    use crate::router::{QuickStartConfig, RcpConfig, RouterConfig, XcpConfig};
+
+    let routers = |line: &str| {
+        let link = build(line).unwrap().link;
+        (link.there.router, link.back.router)
+    };
+    let (rcp, xcp) = (RouterConfig::Rcp(RcpConfig::default()), RouterConfig::Xcp(XcpConfig::default()));
+    assert_eq!(routers("--rate 1mbit"), (None, None));
+    assert_eq!(routers("--router rcp --router-down none"), (Some(rcp.clone()), None));
+    assert_eq!(routers("--router-up xcp --router rcp"), (Some(xcp), Some(rcp)));
+    let quick_start = QuickStartConfig { threshold: 0.5, ..QuickStartConfig::default() };
+    let quick_start = Some(RouterConfig::QuickStart(quick_start));
+    assert_eq!(routers("--scenario geo --router quick-start(threshold=50%)"), (quick_start.clone(), quick_start));
+    assert_eq!(told("--router-up rcp(gamma=2)"), "up: the RCP gamma is 2; it has to be from 0.01 to 1");
+    assert_eq!(told("--router-down xcp(rtt-max=0)"), "down: the longest XCP RTT is 0ns; it has to be from 1ms to 60s");
+    for (router, wrong) in [
+        ("quick-start", &["slot=999us", "slot=61s", "slots=0", "slots=1001", "interval=0", "intervals=0"][..]),
+        ("rcp", &["alpha=0", "alpha=11", "beta=-1", "beta=11", "gamma=0", "interval=9us", "interval=2s"]),
+        ("rcp", &["first-rtt=0", "first-rtt=1001s", "least=-1", "least=101", "rtt-max=0", "rtt-max=1001s"]),
+        ("xcp", &["alpha=0", "alpha=1.1", "beta=-0.1", "beta=1.1", "first-interval=0", "first-interval=61s"]),
+        ("xcp", &["least-interval=99us", "least-interval=2s", "least-queue-interval=99us", "rtt-max=61s"]),
+    ] {
+        for wrong in wrong {
+            let told = told(&format!("--router {router}({wrong})"));
+            assert!(told.starts_with("up: the ") && told.contains("; it has to be from "), "{wrong}: {told}");
+        }
+    }
+    for (router, right) in [
+        ("quick-start", "threshold=0,slot=1ms,slots=1,interval=1ms,intervals=1"),
+        ("quick-start", "threshold=1,slot=60s,slots=1000,interval=60s,intervals=1000"),
+        ("rcp", "alpha=0.001,beta=0,gamma=0.01,interval=10us,first-rate=0,first-rtt=1us,least=0,rtt-max=1us"),
+        ("rcp", "alpha=10,beta=10,gamma=1,interval=1s,first-rate=1,first-rtt=1000s,least=100,rtt-max=1000s"),
+        ("xcp", "alpha=0.001,beta=0,shuffle=0,first-interval=1ms,least-interval=100us,least-queue-interval=100us"),
+        ("xcp", "alpha=1,beta=1,shuffle=1,first-interval=60s,least-interval=1s,least-queue-interval=1s,rtt-max=60s"),
+    ] {
+        assert_eq!(told(&format!("--router {router}({right})")), "nothing");
+    }
+}

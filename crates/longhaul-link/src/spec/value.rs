@@ -165,6 +165,18 @@ pub fn share(text: &str) -> Result<f64, ValueError> {
     Ok(value)
 }
 
+/// A plain number.
+///
+/// # Errors
+/// If it is none, or infinite.
+pub fn number(text: &str) -> Result<f64, ValueError> {
+    const EXAMPLE: &str = "write it as 0.4 or 2";
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err(ValueError::NotANumber { text: text.into(), what: "number", example: EXAMPLE }),
+    }
+}
+
 /// A whole number.
 ///
 /// # Errors

@@ -4,6 +4,9 @@ use longhaul_link::{Ecn, Packet, Payload};
 
 const V4_HEADER: usize = 20;
 const V6_HEADER: usize = 40;
+const UDP_HEADER: usize = 8;
+/// UDP's number among the protocols of IP.
+const UDP: u8 = 17;
 
 /// An IP packet with its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +27,27 @@ impl IpPacket {
         Some(Packet { ttl, ..packet.dscp(tos >> 2).ecn(Ecn::from_bits(tos)) })
     }
 
-    /// The bytes of a packet that comes from a link, with the mark that a queue may have set.
+    /// The bytes of a packet that comes from a link, with the mark that a queue may have set, and the TTL that a hop may have
+    /// taken from.
     pub(super) fn write(packet: Packet<Self>) -> Vec<u8> {
-        let (ecn, Self(mut bytes)) = (packet.ecn, packet.payload);
-        mark(&mut bytes, ecn);
+        let (ecn, ttl, Self(mut bytes)) = (packet.ecn, packet.ttl, packet.payload);
+        mark(&mut bytes, ecn, ttl);
         bytes
+    }
+
+    /// The two bytes of the checksum, and the payload, of an UDP datagram that is not a fragment, without what may follow it.
+    fn udp(&mut self) -> Option<([&mut u8; 2], &mut [u8])> {
+        let header = match self.0.as_slice() {
+            // Neither more fragments nor an offset.
+            [first, _, _, _, _, _, flags, 0, _, UDP, ..] if first >> 4 == 4 && flags & 0x3f == 0 => {
+                usize::from(first & 0xf) * 4
+            }
+            [first, _, _, _, _, _, UDP, ..] if first >> 4 == 6 => V6_HEADER,
+            _ => return None,
+        };
+        let [_, _, _, _, len_high, len_low, high, low, payload @ ..] = self.0.get_mut(header..)? else { return None };
+        let len = usize::from(u16::from_be_bytes([*len_high, *len_low])).checked_sub(UDP_HEADER)?;
+        Some(([high, low], payload.get_mut(..len)?))
     }
 }
 
@@ -40,6 +59,22 @@ impl Payload for IpPacket {
             _ => V6_HEADER,
         };
         self.0.get_mut(header..)
+    }
+
+    /// The UDP payload, if it is all there; UDP's checksum is adjusted, so that one that was wrong stays wrong.
+    fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
+        let Some(([high, low], payload)) = self.udp() else { return false };
+        let before = words(payload);
+        if !edit(payload) {
+            return false;
+        }
+        let checksum = u16::from_be_bytes([*high, *low]);
+        // Zero is none (RFC 768), and IPv6 allows that to tunnels (RFC 6935).
+        if checksum != 0 {
+            let adjusted = adjust(checksum, before, words(payload));
+            [*high, *low] = if adjusted == 0 { u16::MAX } else { adjusted }.to_be_bytes();
+        }
+        true
     }
 }
 
@@ -55,22 +90,38 @@ fn is_listener_report(bytes: &[u8]) -> bool {
     first >> 4 == 6 && after(0) == Some(ICMPV6) && after(8).is_some_and(|kind| REPORTS.contains(&kind))
 }
 
-/// Sets the ECN field, and IPv4's checksum to what it is then (RFC 1624, equation 3).
-fn mark(bytes: &mut [u8], ecn: Ecn) {
+/// Sets the ECN field and the TTL, and IPv4's checksum to what it is then.
+fn mark(bytes: &mut [u8], ecn: Ecn, ttl: u8) {
     match bytes {
-        [first, tos, _, _, _, _, _, _, _, _, high, low, ..] if *first >> 4 == 4 => {
-            let word = |first: u8, tos: u8| u32::from(u16::from_be_bytes([first, tos]));
-            let marked = *tos & !3 | ecn.bits();
-            let old = !word(*first, *tos) & 0xffff;
-            let sum = (!word(*high, *low) & 0xffff) + old + word(*first, marked);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            [*high, *low] = (!(sum as u16)).to_be_bytes();
-            *tos = marked;
+        [first, tos, _, _, _, _, _, _, old_ttl, protocol, high, low, ..] if *first >> 4 == 4 => {
+            let before = words(&[*first, *tos, *old_ttl, *protocol]);
+            (*tos, *old_ttl) = (*tos & !3 | ecn.bits(), ttl);
+            let after = words(&[*first, *tos, *old_ttl, *protocol]);
+            [*high, *low] = adjust(u16::from_be_bytes([*high, *low]), before, after).to_be_bytes();
         }
-        [_, second, ..] => *second = *second & !0x30 | ecn.bits() << 4,
+        [_, second, _, _, _, _, _, hop_limit, ..] => {
+            *second = *second & !0x30 | ecn.bits() << 4;
+            *hop_limit = ttl;
+        }
         _ => {}
     }
+}
+
+/// The ones' complement sum of the words of these bytes, which are an IP packet's at most (RFC 1071).
+fn words(bytes: &[u8]) -> u16 {
+    let (pairs, last) = bytes.as_chunks();
+    let last = last.first().map_or(0, |last| u32::from(*last) << 8);
+    fold(pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum::<u32>() + last)
+}
+
+/// A checksum over words that summed up to `before`, and now to `after` (RFC 1624, equation 3).
+fn adjust(checksum: u16, before: u16, after: u16) -> u16 {
+    !fold(u32::from(!checksum) + u32::from(!before) + u32::from(after))
+}
+
+fn fold(sum: u32) -> u16 {
+    let once = (sum & 0xffff) + (sum >> 16);
+    ((once & 0xffff) + (once >> 16)) as u16
 }
 
 #[cfg(test)]
@@ -99,6 +150,125 @@ mod tests {
             bare[10..12].fill(0);
             let right = sum(&bare).to_be_bytes();
             assert_eq!(marked[10..12], right, "{number}");
+        }
+    }
+
+    /// A datagram's checksum, by the pseudo header, the UDP header and the payload (RFC 768; RFC 8200, section 8.1).
+    fn udp_sum(packet: &[u8]) -> u16 {
+        let (header, addresses) = if packet[0] >> 4 == 4 { (20, 12..20) } else { (40, 8..40) };
+        let udp = &packet[header..];
+        let mut all = packet[addresses].to_vec();
+        all.extend([0, 17]);
+        all.extend(&udp[4..6]);
+        all.extend(&udp[..6]);
+        all.extend([0, 0]);
+        all.extend(&udp[8..]);
+        all.resize(all.len().next_multiple_of(2), 0);
+        match sum(&all) {
+            0 => u16::MAX,
+            sum => sum,
+        }
+    }
+
+    /// A datagram of this payload with the right checksums.
+    fn udp(is_v6: bool, payload: &[u8]) -> Vec<u8> {
+        let len = 8 + payload.len() as u8;
+        let mut packet = if is_v6 {
+            let mut header = vec![0x60, 0, 0, 0, 0, len, 17, 64];
+            header.extend(1..=32);
+            header
+        } else {
+            vec![0x45, 0, 0, 20 + len, 0, 7, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]
+        };
+        if !is_v6 {
+            let checksum = sum(&packet);
+            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        let header = packet.len();
+        packet.extend([0x1b, 0x58, 0x1b, 0x59, 0, len, 0, 0]);
+        packet.extend(payload);
+        let checksum = udp_sum(&packet);
+        packet[header + 6..header + 8].copy_from_slice(&checksum.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn a_router_edits_the_payload_and_the_checksum_holds() {
+        for (is_v6, len) in [(false, 40), (false, 41), (true, 40), (true, 41)] {
+            for number in 0..=u8::MAX {
+                let payload: Vec<u8> = (0..len).map(|place: u8| place.wrapping_mul(number)).collect();
+                let sent = udp(is_v6, &payload);
+                let mut packet = IpPacket::read(&sent).unwrap();
+                assert!(packet.payload.edit_datagram(&mut |datagram| {
+                    assert_eq!(datagram, payload);
+                    datagram[usize::from(number) % datagram.len()] = number;
+                    *datagram.last_mut().unwrap() ^= 0xff;
+                    true
+                }));
+                packet.ttl -= 1;
+                let bytes = IpPacket::write(packet);
+                let header = if is_v6 { 40 } else { 20 };
+                assert_eq!(bytes[header + 6..header + 8], udp_sum(&bytes).to_be_bytes(), "{is_v6} {len} {number}");
+                assert_ne!(bytes[header + 8..], sent[header + 8..]);
+                assert_eq!(bytes[if is_v6 { 7 } else { 8 }], 63);
+                assert!(is_v6 || sum(&bytes[..20]) == 0, "the header's checksum, with the new TTL");
+            }
+        }
+    }
+
+    #[test]
+    fn a_checksum_that_comes_to_zero_is_all_ones() {
+        let sent = IpPacket::read(&udp(false, &[7; 40])).unwrap();
+        let mut ones = 0;
+        for word in 0..=u16::MAX {
+            let mut packet = sent.clone();
+            packet.payload.edit_datagram(&mut |datagram| {
+                datagram[..2].copy_from_slice(&word.to_be_bytes());
+                true
+            });
+            let bytes = IpPacket::write(packet);
+            assert_eq!(bytes[26..28], udp_sum(&bytes).to_be_bytes(), "{word}");
+            ones += u32::from(bytes[26..28] == [0xff, 0xff]);
+        }
+        assert!(ones > 0);
+    }
+
+    #[test]
+    fn what_is_no_whole_datagram_is_not_edited() {
+        let (v4, v6) = (udp(false, &[7; 40]), udp(true, &[7; 40]));
+        let edits = |bytes: &[u8]| {
+            let mut called = false;
+            let edited = IpPacket::read(bytes).unwrap().payload.edit_datagram(&mut |_| {
+                called = true;
+                true
+            });
+            assert_eq!(edited, called);
+            called
+        };
+        assert!(edits(&v4) && edits(&v6));
+        // TCP; a first fragment, one behind, a length beyond the end, below that of the header; no UDP header.
+        for (place, value) in [(9, 6), (6, 0x20), (6, 1), (7, 1), (25, 49), (25, 7)] {
+            let mut other = v4.clone();
+            other[place] = value;
+            assert!(!edits(&other), "{place}");
+        }
+        assert!(!edits(&v4[..27]) && !edits(&v6[..47]));
+        let mut fragment = v6.clone();
+        fragment[6] = 44;
+        assert!(!edits(&fragment));
+        // Without a checksum there is none to adjust; one that is wrong stays so; who changes nothing has nothing adjusted.
+        for (checksum, changes) in [([0, 0], true), ([1, 2], true), ([1, 2], false)] {
+            let mut sent = v4.clone();
+            sent[26..28].copy_from_slice(&checksum);
+            let mut packet = IpPacket::read(&sent).unwrap();
+            let changed = packet.payload.edit_datagram(&mut |datagram| {
+                datagram[0] = if changes { 9 } else { datagram[0] };
+                changes
+            });
+            assert_eq!(changed, changes);
+            let bytes = IpPacket::write(packet);
+            assert_eq!(bytes[26..28] == checksum, checksum == [0, 0] || !changes);
+            assert!(bytes[26..28] != udp_sum(&bytes).to_be_bytes());
         }
     }
 

@@ -1,0 +1,168 @@
+//! Quick-Start's router (RFC 4782): peak utilisation and the "target" algorithm of its appendix D.
+
+use std::collections::VecDeque;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_wire::network::{Forward, QuickStartNonce, QuickStartRate, Request};
+
+use super::Answer;
+use crate::hook::View;
+use crate::random::Random;
+use crate::validate::{ConfigError, range, span_range};
+
+/// What a router of Quick-Start grants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuickStartConfig {
+    /// Up to this part of the link's rate, load and grants together, rates are granted; 0 to 1, 0.85 (the value in the
+    /// ns-2 code of the authors of RFC 4782, which names none).
+    pub threshold: f64,
+    /// How long each measurement of the load takes; 1 ms to 60 s, 150 ms (RFC 4782, appendix D: S).
+    pub slot: Span,
+    /// Of so many measurements the highest counts; 1 to 1000, 5 (RFC 4782, appendix D: N, there 3 to 20; 5 in ns-2).
+    pub slots: u32,
+    /// Grants are added up over intervals of this length; 1 ms to 60 s, 150 ms (RFC 4782, appendix D).
+    pub interval: Span,
+    /// Over so many intervals, the present one included, grants count as load to come; 1 to 1000, 2 (RFC 4782, section 8.2
+    /// and appendix D).
+    pub intervals: u32,
+}
+
+impl Default for QuickStartConfig {
+    fn default() -> Self {
+        Self { threshold: 0.85, slot: Span::from_millis(150), slots: 5, interval: Span::from_millis(150), intervals: 2 }
+    }
+}
+
+impl QuickStartConfig {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let length = Span::from_millis(1)..=Span::from_secs(60);
+        range("Quick-Start router's threshold", self.threshold, 0.0..=1.0)?;
+        span_range("Quick-Start router's slot", self.slot, length.clone())?;
+        range("number of the Quick-Start router's slots", f64::from(self.slots), 1.0..=1000.0)?;
+        span_range("Quick-Start router's interval", self.interval, length)?;
+        range("number of the Quick-Start router's intervals", f64::from(self.intervals), 1.0..=1000.0)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct QuickStart {
+    config: QuickStartConfig,
+    random: Random,
+    /// Bytes sent in each slot.
+    sent: Slots,
+    /// Bytes a second granted in each interval.
+    granted: Slots,
+    /// What is being sent: from when, until when, how many bytes.
+    sending: Option<(Time, Time, u64)>,
+}
+
+impl QuickStart {
+    pub(super) fn new(config: QuickStartConfig, random: Random) -> Self {
+        Self {
+            config,
+            random,
+            sent: Slots::new(config.slot, config.slots),
+            granted: Slots::new(config.interval, config.intervals),
+            sending: None,
+        }
+    }
+
+    /// Bytes are sent from `now` until `ends`. Those before have been.
+    pub(super) fn sends(&mut self, now: Time, ends: Time, bytes: u64) {
+        if let Some((from, until, bytes)) = self.sending.replace((now, ends, bytes)) {
+            self.sent.spread(from, until, bytes);
+        }
+    }
+
+    /// Grants, lowers or denies a request.
+    pub(super) fn answer(&mut self, now: Time, view: &View, forward: &mut Forward) -> Answer {
+        let Request::QuickStart { rate: asked, nonce } = forward.request else { return Answer::Passed };
+        if asked == QuickStartRate::ZERO {
+            return Answer::Passed;
+        }
+        let granted = asked.min(QuickStartRate::at_most(self.room(now, view)));
+        self.granted.add(self.granted.slot(now), granted.rate().as_bytes_per_sec());
+        if granted == QuickStartRate::ZERO {
+            // Rate, nonce and TTL are zeroed (RFC 4782, section 3.3).
+            (forward.ttl, forward.stamps) = (0, 0);
+            forward.request = Request::QuickStart { rate: granted, nonce: QuickStartNonce::default() };
+            return Answer::Denied;
+        }
+        if granted == asked {
+            return Answer::Granted;
+        }
+        // Two random bits for every step (RFC 4782, section 3.4); those that stay take none.
+        let nonce = nonce.lowered(asked, granted, self.random.bits() as u32);
+        forward.request = Request::QuickStart { rate: granted, nonce };
+        Answer::Lowered
+    }
+
+    /// What may be granted: the threshold without the highest load of late and what was granted of late.
+    fn room(&self, now: Time, view: &View) -> Rate {
+        let Some(rate) = view.rate else { return Rate::MAX };
+        // Of the slot at present nobody knows yet what it will have been.
+        let load = self.sent.before(self.sent.slot(now)).max().unwrap_or(0);
+        let load = Rate::from_bytes_over(Bytes(load), self.config.slot).as_bytes_per_sec();
+        let interval = self.granted.slot(now);
+        let granted = self.granted.before(interval.saturating_add(1)).fold(0, u64::saturating_add);
+        let target = rate.mul_f64(self.config.threshold).as_bytes_per_sec();
+        Rate::from_bytes_per_sec(target.saturating_sub(load).saturating_sub(granted))
+    }
+}
+
+/// Sums over times of equal length, of which only the latest are kept.
+#[derive(Debug)]
+struct Slots {
+    length: Span,
+    kept: u64,
+    /// Number and sum of each slot that has one, the latest last.
+    sums: VecDeque<(u64, u64)>,
+}
+
+impl Slots {
+    fn new(length: Span, kept: u32) -> Self {
+        Self { length, kept: u64::from(kept), sums: VecDeque::new() }
+    }
+
+    /// The number of the slot at a time.
+    fn slot(&self, at: Time) -> u64 {
+        at.as_nanos().checked_div(self.length.as_nanos()).unwrap_or(0)
+    }
+
+    /// Adds to a slot, which is no earlier than any before.
+    fn add(&mut self, slot: u64, amount: u64) {
+        match self.sums.back_mut() {
+            Some((last, sum)) if *last == slot => *sum = sum.saturating_add(amount),
+            _ => self.sums.push_back((slot, amount)),
+        }
+        // One more than asked for: the last one may not be over.
+        while self.sums.front().is_some_and(|(first, _)| first.saturating_add(self.kept) < slot) {
+            self.sums.pop_front();
+        }
+    }
+
+    /// Spreads an amount evenly over the slots between two times.
+    fn spread(&mut self, from: Time, until: Time, amount: u64) {
+        let last = self.slot(until);
+        let earliest = self.slot(from).max(last.saturating_sub(self.kept));
+        let whole = (until - from).as_nanos();
+        let by = |at: Time| {
+            let part = u128::from(amount) * u128::from(at.min(until).since(from).as_nanos());
+            part.checked_div(u128::from(whole)).map_or(amount, |part| part as u64)
+        };
+        for slot in earliest..=last {
+            let begin = Time::from_nanos(slot.saturating_mul(self.length.as_nanos()));
+            let before = if begin <= from { 0 } else { by(begin) };
+            self.add(slot, by(begin + self.length).saturating_sub(before));
+        }
+    }
+
+    /// The sums of the slots before this one that are kept.
+    fn before(&self, slot: u64) -> impl Iterator<Item = u64> {
+        let first = slot.saturating_sub(self.kept);
+        self.sums.iter().filter(move |(number, _)| (first..slot).contains(number)).map(|(_, sum)| *sum)
+    }
+}
+
+#[cfg(test)]
+mod tests;

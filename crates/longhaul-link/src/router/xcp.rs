@@ -1,0 +1,246 @@
+//! XCP's router: efficiency and fairness controller (D. Katabi, M. Handley, C. Rohrs, Congestion control for high
+//! bandwidth-delay product networks, SIGCOMM 2002), with throughputs in place of windows as in the ns-2 code.
+
+use longhaul_units::{Span, Time};
+use longhaul_wire::network::{Forward, Request, WireDelta};
+
+use super::{Answer, rtt};
+use crate::hook::View;
+use crate::validate::{ConfigError, range, span_range};
+
+/// How a router of XCP divides its link. Defaults without another source are those of the ns-2 code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct XcpConfig {
+    /// Gain of the spare rate; 0.001 to 1, 0.4 (SIGCOMM 2002, section 3.5.1).
+    pub alpha: f64,
+    /// Gain of the queue; 0 to 1, 0.226 (SIGCOMM 2002, section 3.5.1).
+    pub beta: f64,
+    /// The part of the traffic that is taken from all and given to all alike in each interval; 0 to 1, 0.1 (SIGCOMM 2002,
+    /// section 3.5.2).
+    pub shuffle: f64,
+    /// The control interval until an RTT is heard of, after which it is the mean RTT; 1 ms to 60 s, 50 ms.
+    pub first_interval: Span,
+    /// The least control interval; 100 us to 1 s, 1 ms.
+    pub least_interval: Span,
+    /// The least time over which the least queue is taken; 100 us to 1 s, 2 ms.
+    pub least_queue_interval: Span,
+    /// A longer RTT counts as this one; 1 ms to 60 s, 1 s.
+    pub rtt_max: Span,
+}
+
+impl Default for XcpConfig {
+    fn default() -> Self {
+        Self {
+            alpha: 0.4,
+            beta: 0.226,
+            shuffle: 0.1,
+            first_interval: Span::from_millis(50),
+            least_interval: Span::from_millis(1),
+            least_queue_interval: Span::from_millis(2),
+            rtt_max: Span::from_secs(1),
+        }
+    }
+}
+
+impl XcpConfig {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        let least = Span::from_micros(100)..=Span::from_secs(1);
+        let long = Span::from_millis(1)..=Span::from_secs(60);
+        range("XCP alpha", self.alpha, 0.001..=1.0)?;
+        range("XCP beta", self.beta, 0.0..=1.0)?;
+        range("part that XCP shuffles", self.shuffle, 0.0..=1.0)?;
+        span_range("first XCP interval", self.first_interval, long.clone())?;
+        span_range("least XCP interval", self.least_interval, least.clone())?;
+        span_range("least XCP interval of the queue", self.least_queue_interval, least)?;
+        span_range("longest XCP RTT", self.rtt_max, long)
+    }
+}
+
+/// Rates and feedback are bytes a second, times seconds.
+#[derive(Debug)]
+pub(super) struct Xcp {
+    config: XcpConfig,
+    clock: Option<Clock>,
+    /// The mean RTT of the last interval.
+    rtt: f64,
+    /// Of this interval: bytes that came, the sums of X (the time between two packets of a sender) and of X times RTT.
+    bytes: f64,
+    gaps: f64,
+    gaps_rtt: f64,
+    /// What is still to be given and taken in this interval,
+    give: f64,
+    take: f64,
+    /// for each second of X, and for each byte.
+    per_gap: f64,
+    per_byte: f64,
+    /// The least queue of the last interval of the queue, and of this one.
+    queue: f64,
+    least_queue: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    interval: Span,
+    ends: Time,
+    queue_interval: Span,
+    queue_ends: Time,
+}
+
+impl Xcp {
+    pub(super) fn new(config: XcpConfig) -> Self {
+        Self {
+            config,
+            clock: None,
+            rtt: config.first_interval.as_secs_f64(),
+            bytes: 0.0,
+            gaps: 0.0,
+            gaps_rtt: 0.0,
+            give: 0.0,
+            take: 0.0,
+            per_gap: 0.0,
+            per_byte: 0.0,
+            queue: 0.0,
+            least_queue: 0.0,
+        }
+    }
+
+    /// Ends the intervals that end by `now`.
+    pub(super) fn turn(&mut self, now: Time, view: &View) {
+        let Some(rate) = view.rate else { return };
+        let (capacity, queue) = (rate.as_bytes_per_sec().max(1) as f64, view.bytes as f64);
+        let mut clock = self.clock.unwrap_or_else(|| Clock::new(self.config.first_interval, now));
+        self.least_queue = self.least_queue.min(queue);
+        while clock.next().is_some_and(|due| due <= now) {
+            if self.is_at_rest(queue) {
+                clock.skip(now);
+            }
+            if clock.queue_ends <= clock.ends {
+                (self.queue, self.least_queue) = (self.least_queue, queue);
+                clock.queue_interval = self.queue_interval(capacity, queue);
+                clock.queue_ends += clock.queue_interval;
+            } else {
+                self.divide(clock.interval.as_secs_f64(), capacity);
+                clock.interval = Span::from_secs_f64(self.rtt).max(self.config.least_interval);
+                clock.ends += clock.interval;
+            }
+        }
+        self.clock = Some(clock);
+    }
+
+    /// A packet comes to the queue.
+    pub(super) fn arrives(&mut self, bytes: u64, request: Option<Request>) {
+        if self.clock.is_none() {
+            return;
+        }
+        self.bytes += bytes as f64;
+        if let Some((gap, rtt)) = self.gap(bytes, request) {
+            self.gaps += gap;
+            self.gaps_rtt += gap * rtt;
+        }
+    }
+
+    /// Gives a sender its part, or takes it.
+    pub(super) fn answer(&mut self, view: &View, bytes: u64, forward: &mut Forward) -> Answer {
+        let gap = self.gap(bytes, Some(forward.request)).map(|(gap, _)| gap);
+        let Request::Xcp { delta, .. } = &mut forward.request else { return Answer::Passed };
+        let asked = delta.bytes_per_sec();
+        let granted = match gap {
+            _ if view.rate.is_none() || self.clock.is_none() => asked,
+            // Who has no RTT can do nothing with more.
+            None => asked.min(0),
+            // What is less than a byte a second stays with the router.
+            Some(gap) => asked.min(self.feedback(gap, bytes as f64, asked as f64).floor() as i64),
+        };
+        if granted >= asked {
+            return Answer::Granted;
+        }
+        *delta = WireDelta::new(granted);
+        Answer::Lowered
+    }
+
+    /// What a packet gets of what there is to be given and taken, `asked` at most. It is debited.
+    fn feedback(&mut self, gap: f64, bytes: f64, asked: f64) -> f64 {
+        let mut gives = self.give.min(self.per_gap * gap);
+        let mut takes = self.take.min(self.per_byte * bytes);
+        let feedback = gives - takes;
+        let granted = feedback.min(asked);
+        if asked < feedback {
+            // A router before this one gives less: it counts as taken here, and others may have it.
+            takes = self.take.min(takes + (feedback - asked));
+            gives = asked + takes;
+        }
+        self.give = (self.give - gives.max(0.0)).max(0.0);
+        self.take = (self.take - takes).max(0.0);
+        if self.give == 0.0 {
+            self.per_gap = 0.0;
+        }
+        if self.take == 0.0 {
+            self.per_byte = 0.0;
+        }
+        granted
+    }
+
+    /// Ends a control interval: what the next one gives and takes.
+    fn divide(&mut self, length: f64, capacity: f64) {
+        let load = self.bytes / length;
+        let is_known = self.gaps > 0.0;
+        self.rtt = if is_known { self.gaps_rtt / self.gaps } else { self.config.first_interval.as_secs_f64() };
+        let XcpConfig { alpha, beta, shuffle, .. } = self.config;
+        let (give, take) = if self.bytes > 0.0 {
+            let change = alpha * (capacity - load) - beta * self.queue / self.rtt;
+            let shuffled = (shuffle * load - change.abs()).max(0.0);
+            (change.max(0.0) + shuffled, (-change).max(0.0) + shuffled)
+        } else {
+            (0.0, 0.0)
+        };
+        (self.give, self.take) = (give, take);
+        self.per_gap = if is_known { give / self.gaps } else { 0.0 };
+        self.per_byte = if self.bytes > 0.0 { take / self.bytes } else { 0.0 };
+        (self.bytes, self.gaps, self.gaps_rtt) = (0.0, 0.0, 0.0);
+    }
+
+    fn queue_interval(&self, capacity: f64, queue: f64) -> Span {
+        let half = (self.rtt - queue / capacity) / 2.0;
+        Span::from_secs_f64(half.max(0.0)).max(self.config.least_queue_interval)
+    }
+
+    /// X, the time between two packets of a packet's sender, and its RTT; `None` if it has no RTT, or asks nothing of XCP.
+    fn gap(&self, bytes: u64, request: Option<Request>) -> Option<(f64, f64)> {
+        let Some(Request::Xcp { throughput, rtt_micros, .. }) = request else { return None };
+        let rtt = rtt(rtt_micros, self.config.rtt_max)?;
+        let throughput = throughput.rate().as_bytes_per_sec() as f64;
+        // A window is a packet at least: nobody gets more by claiming less.
+        Some(((bytes as f64 / throughput).min(rtt), rtt))
+    }
+
+    /// Whether further intervals change nothing before a packet comes.
+    fn is_at_rest(&self, queue: f64) -> bool {
+        let is_silent = self.bytes == 0.0 && self.gaps == 0.0 && self.give == 0.0 && self.take == 0.0;
+        is_silent
+            && self.rtt == self.config.first_interval.as_secs_f64()
+            && self.queue == queue
+            && self.least_queue == queue
+    }
+}
+
+impl Clock {
+    fn new(first_interval: Span, now: Time) -> Self {
+        let ends = now + first_interval;
+        Self { interval: first_interval, ends, queue_interval: first_interval, queue_ends: ends }
+    }
+
+    /// When an interval ends next; `None` if time ends before.
+    fn next(&self) -> Option<Time> {
+        Some(self.ends.min(self.queue_ends)).filter(|due| *due < Time::MAX)
+    }
+
+    /// Skips the whole intervals until `now`.
+    fn skip(&mut self, now: Time) {
+        for (ends, interval) in [(&mut self.ends, self.interval), (&mut self.queue_ends, self.queue_interval)] {
+            *ends += interval * (now.since(*ends).as_nanos() / interval.as_nanos().max(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

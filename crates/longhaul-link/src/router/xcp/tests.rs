@@ -1,0 +1,197 @@
+use longhaul_units::Rate;
+use longhaul_wire::network::WireRate;
+use proptest::prelude::*;
+
+use super::*;
+use crate::hook::View;
+
+/// 1 MB/s; with `queue` bytes waiting.
+fn view(queue: u64) -> View {
+    View { rate: Some(Rate::from_bytes_per_sec(1_000_000)), packets: 0, bytes: queue }
+}
+
+fn millis(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+fn ask(throughput: u64, rtt_millis: u32, delta: i64) -> Request {
+    let throughput = WireRate::new(Rate::from_bytes_per_sec(throughput));
+    Request::Xcp { throughput, rtt_micros: rtt_millis * 1000, delta: WireDelta::new(delta) }
+}
+
+fn answer(xcp: &mut Xcp, bytes: u64, request: Request) -> i64 {
+    let mut forward = Forward { ttl: 64, stamps: 0, request };
+    xcp.answer(&view(0), bytes, &mut forward);
+    let Request::Xcp { delta, .. } = forward.request else { panic!("another kind") };
+    delta.bytes_per_sec()
+}
+
+/// A router that has seen, in its first 50 ms, so many packets of 1000 bytes from senders of 100 kB/s at 100 ms: X is
+/// 10 ms each.
+fn after(packets: usize, queue: u64) -> Xcp {
+    let mut xcp = Xcp::new(XcpConfig::default());
+    xcp.turn(millis(0), &view(queue));
+    (0..packets).for_each(|_| xcp.arrives(1000, Some(ask(100_000, 100, 0))));
+    // The least queue is that of the last interval, in which it was the same all the time.
+    xcp.turn(millis(1), &view(queue));
+    (xcp.queue, xcp.least_queue) = (queue as f64, queue as f64);
+    xcp.turn(millis(50), &view(queue));
+    xcp
+}
+
+const MORE: i64 = 1 << 40;
+
+/// By hand: y = 10,000 B / 50 ms; phi = 0.4 x 800,000; nothing is shuffled, as 0.1 y is less. Each of ten packets gets a
+/// tenth, and the eleventh nothing.
+#[test]
+fn spare_rate_is_given_by_the_senders_intervals() {
+    let mut xcp = after(10, 0);
+    assert!((xcp.rtt - 0.1).abs() < 1e-12 && (xcp.give - 320_000.0).abs() < 1e-6 && xcp.take == 0.0, "{xcp:?}");
+    for _ in 0..10 {
+        assert!((31_999..=32_000).contains(&answer(&mut xcp, 1000, ask(100_000, 100, MORE))));
+    }
+    assert!(xcp.give < 1.0, "{}", xcp.give);
+    assert!(answer(&mut xcp, 1000, ask(100_000, 100, MORE)) < 1);
+}
+
+/// By hand: y = 1.2 MB/s, phi = -80,000, shuffled 0.1 y - 80,000 = 40,000: 40,000 are given, 666.7 a packet, and 120,000 are
+/// taken, 2 a byte.
+#[test]
+fn too_much_is_taken_by_bytes_and_a_tenth_is_shuffled() {
+    let mut xcp = after(60, 0);
+    let near = |value: f64, expected: f64| (value - expected).abs() < 1e-6;
+    assert!(near(xcp.give, 40_000.0) && near(xcp.take, 120_000.0), "{xcp:?}");
+    let sum: i64 = (0..60).map(|_| answer(&mut xcp, 1000, ask(100_000, 100, MORE))).sum();
+    assert!((-80_060..=-80_000).contains(&sum), "{sum}");
+    // Who is twice as fast gives as much for each byte, and gets half for each packet.
+    let mut xcp = after(60, 0);
+    assert_eq!(answer(&mut xcp, 1000, ask(200_000, 100, MORE)), -1667);
+    assert_eq!(answer(&mut xcp, 500, ask(100_000, 100, MORE)), -667);
+}
+
+/// By hand: 0.226 x 9,000 / 0.1 = 20,340 less than without a queue.
+#[test]
+fn a_standing_queue_is_drained() {
+    let xcp = after(10, 9_000);
+    assert!((xcp.give - (320_000.0 - 20_340.0)).abs() < 1e-6, "{}", xcp.give);
+}
+
+#[test]
+fn what_an_earlier_router_refused_is_there_for_others() {
+    let mut xcp = after(10, 0);
+    assert_eq!(answer(&mut xcp, 1000, ask(100_000, 100, 12_000)), 12_000);
+    assert_eq!(xcp.give, 308_000.0);
+    // Where something is to be taken, who was told less than that pays for others.
+    let mut xcp = after(60, 0);
+    assert_eq!(answer(&mut xcp, 1000, ask(100_000, 100, -50_000)), -50_000);
+    assert!((xcp.take - (120_000.0 - 2_000.0 - (50_000.0 - 4_000.0 / 3.0))).abs() < 1e-6, "{}", xcp.take);
+    assert!((xcp.give - (40_000.0 - 2_000.0 / 3.0)).abs() < 1e-6, "{}", xcp.give);
+}
+
+#[test]
+fn who_has_no_rtt_gets_nothing_and_small_claims_are_a_packet_an_rtt() {
+    let mut xcp = after(10, 0);
+    assert_eq!(answer(&mut xcp, 1000, ask(100_000, 0, MORE)), 0);
+    assert_eq!(answer(&mut xcp, 1000, ask(100_000, 0, -5)), -5);
+    // X is the RTT at most: 100 ms, ten times the others', half of the 20 packets' of which 0.4 x 600,000 is for.
+    for throughput in [0, 1, 9_999, 10_000] {
+        let given = answer(&mut after(20, 0), 1000, ask(throughput, 100, MORE));
+        assert!((119_999..=120_000).contains(&given), "{given}");
+    }
+    // An RTT above 1 s counts as one.
+    let mut xcp = Xcp::new(XcpConfig::default());
+    xcp.turn(millis(0), &view(0));
+    xcp.arrives(1000, Some(ask(1000, 4_000_000, 0)));
+    xcp.turn(millis(50), &view(0));
+    assert_eq!(xcp.rtt, 1.0);
+}
+
+#[test]
+fn intervals_are_mean_rtts() {
+    let mut xcp = Xcp::new(XcpConfig::default());
+    xcp.turn(millis(0), &view(0));
+    // X of 10 ms at 100 ms, of 30 ms at 300 ms: (1 + 9) / 40 s.
+    xcp.arrives(1000, Some(ask(100_000, 100, 0)));
+    xcp.arrives(3000, Some(ask(100_000, 300, 0)));
+    xcp.arrives(9000, None);
+    xcp.turn(millis(50), &view(0));
+    assert!((xcp.rtt - 0.25).abs() < 1e-12);
+    let clock = xcp.clock.unwrap();
+    assert!(millis(300) - clock.ends <= Span::from_nanos(1) && clock.ends <= millis(300), "{:?}", clock.ends);
+    // Without a word of an RTT it is that of the beginning again.
+    xcp.turn(millis(300), &view(0));
+    assert_eq!(xcp.clock.unwrap().interval, Span::from_millis(50));
+}
+
+#[test]
+fn the_queue_is_the_least_of_half_an_rtt() {
+    let mut xcp = Xcp::new(XcpConfig::default());
+    xcp.turn(millis(0), &view(0));
+    xcp.turn(millis(50), &view(8_000));
+    // The interval of the queue was as long; the next is (50 ms - 8 ms) / 2.
+    assert_eq!((xcp.queue, xcp.clock.unwrap().queue_ends), (0.0, millis(71)));
+    for (at, queue) in [(51, 7_000), (60, 3_000), (70, 9_000)] {
+        xcp.turn(millis(at), &view(queue));
+    }
+    xcp.turn(millis(71), &view(9_000));
+    assert_eq!(xcp.queue, 3_000.0);
+}
+
+#[test]
+fn silence_to_the_end_of_time_is_no_work() {
+    let mut xcp = after(10, 0);
+    xcp.turn(millis(1_000_000_000_000), &view(0));
+    assert_eq!((xcp.give, xcp.take), (0.0, 0.0));
+    assert!(xcp.clock.unwrap().ends > millis(1_000_000_000_000));
+    xcp.turn(Time::MAX, &view(1 << 40));
+}
+
+#[test]
+fn what_is_no_question_of_xcp_passes() {
+    let mut xcp = after(10, 0);
+    let before = Forward { ttl: 9, stamps: 3, request: Request::Rcp { rate: WireRate::UNLIMITED, rtt_micros: 1 } };
+    let mut forward = before;
+    assert_eq!(xcp.answer(&view(0), 1000, &mut forward), Answer::Passed);
+    assert_eq!(forward, before);
+    // Without a rate there is room for all.
+    let unlimited = View { rate: None, packets: 0, bytes: 0 };
+    let request = ask(1, 1, 1 << 50);
+    let mut forward = Forward { request, ..before };
+    assert_eq!(Xcp::new(XcpConfig::default()).answer(&unlimited, 1000, &mut forward), Answer::Granted);
+    assert_eq!(forward.request, request);
+}
+
+proptest! {
+    #[test]
+    fn feedback_is_never_above_the_question_and_residues_never_negative(
+        capacity in prop_oneof![1..u64::MAX, 1..100_000_000u64],
+        packets in prop::collection::vec(
+            (
+                prop_oneof![0..20_000_000u64, any::<u64>()],
+                0..70_000u64,
+                prop_oneof![any::<u32>(), 0..2_000_000u32],
+                prop_oneof![any::<u32>(), 0..10_000_000u32],
+                any::<u32>(),
+                prop_oneof![any::<u64>(), 0..100_000u64],
+            ),
+            1..80,
+        ),
+    ) {
+        let mut xcp = Xcp::new(XcpConfig::default());
+        let mut now = Time::ZERO;
+        for (pause, bytes, rtt_micros, throughput, delta, queue) in packets {
+            now += Span::from_nanos(pause);
+            let view = View { rate: Some(Rate::from_bytes_per_sec(capacity)), packets: 0, bytes: queue };
+            xcp.turn(now, &view);
+            let (throughput, delta) = (WireRate::from_bits(throughput), WireDelta::from_bits(delta));
+            let request = Request::Xcp { throughput, rtt_micros, delta };
+            xcp.arrives(bytes, Some(request));
+            let told = answer(&mut xcp, bytes, request);
+            prop_assert!(told <= delta.bytes_per_sec(), "{} of {}", told, delta.bytes_per_sec());
+            for residue in [xcp.give, xcp.take, xcp.per_gap, xcp.per_byte, xcp.queue, xcp.least_queue, xcp.gaps] {
+                prop_assert!(residue >= 0.0 && residue.is_finite(), "{:?}", xcp);
+            }
+            prop_assert!(xcp.rtt > 0.0 && xcp.rtt <= 1.0);
+        }
+    }
+}
