@@ -23,13 +23,15 @@ pub struct Control {
     /// Stamped on every segment sent from now on and handed back in [`AckedSegment`](crate::AckedSegment): how a
     /// stage knows its own segments again.
     pub tag: u16,
+    /// The DiffServ codepoint that data segments carry; zero leaves the choice to the application.
+    pub dscp: u8,
 }
 
 impl Control {
     /// The plain answer of a window-based controller: a window, nothing else.
     #[must_use]
     pub const fn window(cwnd: Bytes) -> Self {
-        Self { cwnd, pace: None, probe: None, ecn: EcnMark::NotEct, header: None, tag: 0 }
+        Self { cwnd, pace: None, probe: None, ecn: EcnMark::NotEct, header: None, tag: 0, dscp: 0 }
     }
 }
 
@@ -61,10 +63,10 @@ pub enum EcnMark {
 pub enum ProbeKind {
     /// A copy of the last segment sent.
     Dummy,
-    /// A copy of a segment that is not yet acknowledged.
+    /// A copy of a segment that is not yet acknowledged, chosen at random.
     Outstanding,
-    /// Data that the receiver lacks, sent ahead of the window.
-    Nil,
+    /// A copy of the highest segment not yet acknowledged that was not copied under this plan, from the last one down.
+    Backwards,
 }
 
 /// Probes that a controller wants sent at low priority, from a budget apart from the window.
@@ -88,10 +90,8 @@ pub struct ProbePlan {
 pub enum NetworkHeader {
     /// Quick-Start rate request (RFC 4782, section 3.1).
     QuickStart {
-        /// The rate asked for.
+        /// The rate asked for. The transport draws the nonce, and checks it.
         rate: Rate,
-        /// The nonce's first value.
-        nonce: u32,
     },
     /// RCP: the rate wanted and the sender's RTT.
     Rcp {

@@ -29,6 +29,12 @@ pub struct Demands {
     pub pacing: bool,
     /// Arrival times of data segments at the receiver.
     pub arrival_times: bool,
+    /// The whole of the peer's receive window from the handshake on, where it would tell of 64 KiB at most: for who fills more in the
+    /// first round trip. Nobody is told whether it is granted: [`Path::peer_window`](crate::Path::peer_window) is what there is.
+    pub whole_window: bool,
+    /// What earlier connections to the host came to, in [`BuildParams::saved_path`](crate::BuildParams::saved_path). One connection
+    /// at a time has it. As with the window, nobody is told whether there is any.
+    pub saved_path: bool,
     /// Pairs of data segments that leave back to back in flipped order, to measure the narrow link (TCPProbe).
     pub pairs: bool,
     /// Acknowledgements closer than the receiver's usual cadence.
@@ -65,6 +71,8 @@ impl Demands {
             probes: self.probes || other.probes,
             pacing: self.pacing || other.pacing,
             arrival_times: self.arrival_times || other.arrival_times,
+            whole_window: self.whole_window || other.whole_window,
+            saved_path: self.saved_path || other.saved_path,
             pairs: self.pairs || other.pairs,
             ack_cadence: self.ack_cadence.max(other.ack_cadence),
             network_header: self.network_header.or(other.network_header),

@@ -1,6 +1,6 @@
 //! What a controller is built from.
 
-use longhaul_units::Bytes;
+use longhaul_units::{Bytes, Rate, Span};
 
 /// The transport's part of a controller's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +14,26 @@ pub struct BuildParams {
     /// (RFC 9040, section 6.1). `None` is RFC 5681's "arbitrarily high". It never raises the initial window; below that
     /// there is no slow start. Controllers without a threshold (BBR, Copa, UDT) ignore it.
     pub initial_ssthresh: Option<Bytes>,
+    /// What an earlier connection to the same host came to, for launches that begin there
+    /// ([`Demands::saved_path`](crate::Demands::saved_path)).
+    pub saved_path: Option<SavedPath>,
+}
+
+/// What a connection came to, kept for a later one over the same path (RFC 9959: saved congestion control parameters).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedPath {
+    /// The most bytes that were acknowledged in one round trip, whatever part of that was queueing (RFC 9959, section 3.1).
+    pub window: Bytes,
+    /// The greatest delivery rate.
+    pub rate: Rate,
+    /// The least round trip.
+    pub rtt: Span,
 }
 
 impl Default for BuildParams {
     /// 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC 7323's
     /// window scale can advertise. Nothing is known of the path.
     fn default() -> Self {
-        Self { mss: Bytes(536), max_cwnd: Bytes(1 << 40), initial_ssthresh: None }
+        Self { mss: Bytes(536), max_cwnd: Bytes(1 << 40), initial_ssthresh: None, saved_path: None }
     }
 }

@@ -45,6 +45,12 @@ pub struct Config {
     /// PFLDnet 2006, section 2.3), at most one a round trip, even if the congestion controller has no use for it. Needs a
     /// peer that speaks SACK, and is the better for arrival times.
     pub probe_pairs: bool,
+    /// Whether the routers of the path answer network feedback: Quick-Start, RCP and XCP ask nothing without it. Those of the
+    /// internet do not (`docs/wire.md`, "Network feedback").
+    pub routers_answer: bool,
+    /// The TTL or hop limit that segments leave with, as the socket has it: receivers count the routers by it that did not
+    /// answer.
+    pub ttl: u8,
     /// Whether to negotiate ECN (RFC 3168).
     pub ecn: bool,
     /// Probe an idle peer after this long (RFC 9293, section 3.8.4); `None` never does.
@@ -122,6 +128,8 @@ impl Default for Config {
             extensions: true,
             arrival_times: false,
             probe_pairs: false,
+            routers_answer: false,
+            ttl: 64,
             ecn: true,
             keep_alive: None,
             user_timeout: None,

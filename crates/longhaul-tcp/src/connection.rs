@@ -20,7 +20,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, Path, SendLimit};
+use longhaul_cc::{
+    AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, Path, SavedPath, SendLimit,
+};
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::Header;
 
@@ -34,14 +36,17 @@ use crate::timestamps::TimestampClock;
 mod acking;
 mod app;
 mod arrivals;
+mod ecn_check;
 mod handshake;
 mod input;
 mod loss;
+mod network;
 mod output;
 mod pairs;
 mod path_memory;
 mod persist;
 mod pmtu;
+mod probes;
 mod rate;
 mod receiver;
 mod reporting;
@@ -57,11 +62,14 @@ pub use input::{Payload, SegmentMeta};
 pub use output::{Batch, SegmentRef};
 
 use arrivals::ArrivalTimes;
+use ecn_check::EcnCheck;
 use handshake::Handshake;
 pub(crate) use handshake::reset_for;
 use loss::Loss;
+use network::Network;
 use pairs::Pairs;
 use pmtu::Pmtu;
+use probes::Probes;
 use rate::RateSampler;
 use receiver::Receiver;
 use sender::Sender;
@@ -81,6 +89,12 @@ pub(crate) struct Negotiated {
     pub(crate) timestamps: bool,
     pub(crate) ecn: bool,
     pub(crate) microseconds: bool,
+    /// Whether ACKs name the segment that drew them.
+    pub(crate) probe_echo: bool,
+    /// Whether segments may carry network feedback.
+    pub(crate) network: bool,
+    /// Whether the window of our SYN-ACK is scaled.
+    pub(crate) scaled_window: bool,
 }
 
 /// How scarce the endpoint's memory is.
@@ -131,6 +145,7 @@ pub struct Connection {
     rtt: RttEstimator,
     loss: Loss,
     rate: RateSampler,
+    ecn_check: EcnCheck,
     controller: Box<dyn Controller>,
     control: Control,
     pacer: Pacer,
@@ -149,6 +164,9 @@ pub struct Connection {
     limit_since: Time,
     /// The threshold while the window was the limit, for later connections.
     kept_ssthresh: Option<Bytes>,
+    /// What an earlier connection had come to, if this one began with it; and the greatest delivery rate since the last loss.
+    recalled: Option<SavedPath>,
+    best_rate: Rate,
     last_heard: Time,
     keep_alive_probes: u32,
     trouble: Trouble,
@@ -164,6 +182,10 @@ pub struct Connection {
     arrivals: Option<Box<ArrivalTimes>>,
     /// If flipped pairs are sent.
     pairs: Option<Box<Pairs>>,
+    /// If the controller probes.
+    probes: Option<Box<Probes>>,
+    /// What routers were asked and said.
+    network: Box<Network>,
 }
 
 /// The segments that the next ACK event tells of; reused from ACK to ACK.
@@ -211,6 +233,7 @@ impl Connection {
             rtt: RttEstimator::new(config.min_rto),
             loss: Loss::new(),
             rate: RateSampler::new(now),
+            ecn_check: EcnCheck::default(),
             controller,
             control,
             pacer: Pacer::new(now),
@@ -226,6 +249,8 @@ impl Connection {
             limit: SendLimit::App,
             limit_since: now,
             kept_ssthresh: None,
+            recalled: None,
+            best_rate: Rate::ZERO,
             last_heard: now,
             keep_alive_probes: 0,
             trouble: Trouble::default(),
@@ -236,6 +261,8 @@ impl Connection {
             segments: None,
             arrivals: None,
             pairs: None,
+            probes: None,
+            network: Box::default(),
             config,
         }
     }
@@ -282,8 +309,14 @@ impl Connection {
 
     /// Payload bytes of a full segment now (SMSS).
     pub(crate) fn mss(&self) -> u16 {
-        let options = if self.negotiated.timestamps { 12 } else { 0 };
+        let options = self.data_options();
         self.pmtu.mss(options).min(self.snd.peer_mss.saturating_sub(options))
+    }
+
+    /// Bytes of options on each data segment.
+    fn data_options(&self) -> u16 {
+        let timestamps = if self.negotiated.timestamps { 12 } else { 0 };
+        timestamps + self.network.data_options()
     }
 
     fn path(&self) -> Path {
@@ -314,6 +347,7 @@ impl Connection {
             None => (ceiling != Rate::MAX).then_some(Pace { rate: ceiling, quantum: None }),
         };
         self.pacer.set(self.now, pace, mss);
+        self.follow_probe_plan();
     }
 
     /// The transport's own pace: twice the window a round trip in slow start, so that it may double; 1.2 times beyond.

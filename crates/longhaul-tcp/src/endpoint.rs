@@ -42,7 +42,7 @@ mod time_wait;
 use keys::Keys;
 pub use keys::Tuple;
 pub(crate) use keys::socket_secret;
-pub use path_cache::{PathCache, PathCacheConfig, PathMetrics};
+pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetrics};
 use reflect::Reflector;
 use stray::Buckets;
 use table::Table;
@@ -267,7 +267,8 @@ impl Endpoint {
         let previous = self.time_wait.remove(&tuple);
         let iss = self.initial_sequence(&tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&tuple), now);
-        let connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
+        let mut connection = Connection::connect(config, iss, clock, now, tuple.is_ipv6());
+        connection.draw_nonces_from(self.keys.nonces(&tuple, now));
         let id = self.insert(tuple, connection, false);
         self.settle(id.slot);
         Some(id)

@@ -92,6 +92,10 @@ pub struct Info {
     pub arrival_times: bool,
     /// What flipped pairs told of the path, if they are sent.
     pub pairs: Option<PairInfo>,
+    /// What routers were asked and said, if the controller asks them.
+    pub network: Option<NetworkInfo>,
+    /// What became of probes at low priority, if the controller sends them.
+    pub probes: Option<ProbeInfo>,
     /// Bytes the peer acknowledged.
     pub bytes_acked: u64,
     /// Payload bytes sent, retransmissions included.
@@ -130,6 +134,11 @@ pub struct Info {
     pub paws_dropped: u64,
     /// Segments received with CE.
     pub ce_in: u64,
+    /// Segments that left with CE to see it echoed, where losses made it doubtful that the peer echoes marks (RFC 3168,
+    /// section 20.2).
+    pub echoes_asked: u64,
+    /// Those of them that arrived and were not echoed. From two on segments are not ECN-capable.
+    pub echoes_missing: u64,
     /// What the host last said against the path.
     pub host_error: Option<HostError>,
     /// How often it said something against it.
@@ -167,4 +176,34 @@ pub struct PairInfo {
     pub dropped: u64,
     /// The newest that was measured.
     pub latest: Option<PairSample>,
+}
+
+/// What became of a connection's low-priority probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProbeInfo {
+    /// Probes sent, and their payload bytes, which no other counter has.
+    pub sent: u64,
+    /// Payload bytes of them.
+    pub bytes_sent: u64,
+    /// Probes that the peer answered.
+    pub acked: u64,
+    /// Probes without an answer for a retransmission timeout.
+    pub lost: u64,
+    /// Answers to probes that were not sent.
+    pub refused: u64,
+}
+
+/// What became of a connection's requests to routers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NetworkInfo {
+    /// Requests sent.
+    pub requests: u64,
+    /// Answers that grant something.
+    pub granted: u64,
+    /// Denials: some router did not stamp the request, or refused it, or there was no answer.
+    pub denied: u64,
+    /// Answers that were forged, replayed, or not asked for.
+    pub refused: u64,
 }

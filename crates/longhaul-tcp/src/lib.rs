@@ -23,10 +23,10 @@ mod timestamps;
 pub use config::{Config, EndpointConfig, KeepAlive, MIN_KEEP_ALIVE};
 pub use connection::{Batch, Blocked, Connection, Event, Payload, SegmentMeta, SegmentRef};
 pub use endpoint::{
-    ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats, PathCache, PathCacheConfig, PathMetrics,
-    Tuple,
+    ConnId, DatagramMeta, Destination, Endpoint, EndpointEvent, EndpointStats, LoadError, LoadReason, PathCache,
+    PathCacheConfig, PathMetrics, Tuple,
 };
 pub use error::{ConnectionError, HostError};
-pub use info::{Info, PairInfo};
+pub use info::{Info, NetworkInfo, PairInfo, ProbeInfo};
 pub use longhaul_wire::Ecn;
 pub use state::State;

@@ -44,6 +44,7 @@ const RETRANSMITTED: u8 = 8;
 const PROBE: u8 = 16;
 const LINKED: u8 = 32;
 const FLIPPED: u8 = 64;
+const COPIED: u8 = 128;
 
 impl Record {
     /// The offset after the segment, FIN included.
@@ -81,6 +82,11 @@ impl Record {
     /// Whether the sender let the segment behind it leave first: to arrive late is then no reordering.
     pub(crate) fn is_flipped(&self) -> bool {
         self.flags & FLIPPED != 0
+    }
+
+    /// Whether a probe copied it: what is delivered may be the copy.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.flags & COPIED != 0
     }
 
     /// What the newest transmission was.
@@ -320,6 +326,13 @@ impl Scoreboard {
         (earlier, later)
     }
 
+    /// Notes that a probe copies a segment.
+    pub(crate) fn note_copy(&mut self, index: u64) {
+        if self.get(index).is_some() {
+            self.record_mut(index).flags |= COPIED;
+        }
+    }
+
     /// Notes that a lost (or, for a tail loss probe, any) segment was just retransmitted in the current burst.
     pub(crate) fn retransmit(&mut self, index: u64) -> TxId {
         let record = *self.record(index);
@@ -434,7 +447,7 @@ impl Scoreboard {
     }
 
     /// The first index whose record starts at or after `offset`.
-    fn index_at_or_after(&self, offset: u64) -> u64 {
+    pub(crate) fn index_at_or_after(&self, offset: u64) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
         while low < high {
             let middle = low + (high - low) / 2;

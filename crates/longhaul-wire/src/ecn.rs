@@ -51,8 +51,9 @@ mod tests {
     #[test]
     fn bits_are_those_of_rfc_3168() {
         for (bits, ecn) in [(0, Ecn::NotEct), (1, Ecn::Ect1), (2, Ecn::Ect0), (3, Ecn::Ce)] {
-            assert_eq!((Ecn::from_bits(bits | 0xb8), ecn.bits()), (ecn, bits));
+            assert_eq!((Ecn::from_bits(bits | 0xfc), ecn.bits()), (ecn, bits));
         }
-        assert!(Ecn::Ect0.is_capable() && Ecn::Ect1.is_capable() && !Ecn::NotEct.is_capable());
+        assert!([Ecn::Ect0, Ecn::Ect1, Ecn::Ce].into_iter().all(Ecn::is_capable) && !Ecn::NotEct.is_capable());
+        assert_eq!(Ecn::default(), Ecn::NotEct);
     }
 }

@@ -42,6 +42,8 @@ pub struct ExId(pub u16);
 impl ExId {
     /// `LT`: timestamps tick in microseconds.
     pub const MICROSECOND_TIMESTAMPS: Self = Self(0x4c54);
+    /// `LW`: the window of a SYN-ACK is scaled.
+    pub const SCALED_WINDOW: Self = Self(0x4c57);
     /// `LA`: arrival times.
     pub const ARRIVALS: Self = Self(0x4c41);
     /// `LP`: probe echo.
@@ -75,6 +77,9 @@ pub struct Options {
     pub user_timeout: Option<UserTimeout>,
     /// Timestamps may tick in microseconds after the SYN; SYN only. Experimental, [`ExId::MICROSECOND_TIMESTAMPS`].
     pub microsecond_timestamps: bool,
+    /// On a SYN, that the window of the SYN-ACK may be scaled; on a SYN-ACK, that it is. SYN only. Experimental,
+    /// [`ExId::SCALED_WINDOW`].
+    pub scaled_window: bool,
     /// Arrival times may be sent; SYN only. Experimental, [`ExId::ARRIVALS`].
     pub arrival_permitted: bool,
     /// When data segments arrived; not on a SYN. Experimental, [`ExId::ARRIVALS`].
@@ -155,6 +160,7 @@ impl Options {
         sack: SackBlocks::EMPTY,
         user_timeout: None,
         microsecond_timestamps: false,
+        scaled_window: false,
         arrival_permitted: false,
         arrivals: Arrivals::EMPTY,
         probe_permitted: false,
@@ -173,6 +179,7 @@ impl Options {
             | !self.sack.is_empty()
             | self.user_timeout.is_some()
             | self.microsecond_timestamps
+            | self.scaled_window
             | self.arrival_permitted
             | !self.arrivals.is_empty()
             | self.probe_permitted
@@ -205,7 +212,7 @@ impl Options {
     }
 
     /// Length of each option: packed, and with its usual padding in front.
-    fn lengths(&self) -> [(usize, usize); 12] {
+    fn lengths(&self) -> [(usize, usize); 13] {
         let when = |present: bool, packed: usize, aligned: usize| {
             if present { (packed, aligned) } else { (0, 0) }
         };
@@ -225,6 +232,7 @@ impl Options {
             same(arrivals > 0, arrivals.saturating_add(4)),
             same(self.user_timeout.is_some(), 4),
             same(self.microsecond_timestamps, 4),
+            same(self.scaled_window, 4),
             same(self.arrival_permitted, 4),
             same(self.probe_permitted, 4),
         ]
@@ -233,8 +241,8 @@ impl Options {
     /// Makes the options fit into 40 bytes and their place, dropping what ranks lowest; returns whether everything
     /// could stay.
     ///
-    /// On a SYN: the standard options (MSS, SACK-permitted, timestamps, window scale), network feedback, microsecond
-    /// timestamps, arrival times, probe echo, user timeout. Elsewhere: timestamps, the D-SACK block if the first block
+    /// On a SYN: the standard options (MSS, SACK-permitted, timestamps, window scale), network feedback, scaled window,
+    /// microsecond timestamps, arrival times, probe echo, user timeout. Elsewhere: timestamps, the D-SACK block if the first block
     /// is one with respect to `ack`, the first SACK block, probe echo, network feedback, arrival times, user timeout,
     /// further SACK blocks. Of network feedback the answer to the peer outranks the own request. Of arrival times the
     /// oldest stay.
@@ -257,6 +265,7 @@ impl Options {
             | self.window_scale.is_some()
             | self.sack_permitted
             | self.microsecond_timestamps
+            | self.scaled_window
             | self.arrival_permitted
             | self.probe_permitted
             | self.network_permitted;
@@ -273,6 +282,7 @@ impl Options {
             ..Self::NONE
         };
         fitted.add_network(self.network);
+        fitted.add(|fitted| fitted.scaled_window = self.scaled_window);
         fitted.add(|fitted| fitted.microsecond_timestamps = self.microsecond_timestamps);
         fitted.add(|fitted| fitted.arrival_permitted = self.arrival_permitted);
         fitted.add(|fitted| fitted.probe_permitted = self.probe_permitted);

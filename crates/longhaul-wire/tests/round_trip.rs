@@ -78,7 +78,7 @@ fn options() -> impl Strategy<Value = Options> {
         of(any::<u16>()).prop_map(|bits| bits.and_then(UserTimeout::from_bits)),
     );
     let experimental = (
-        any::<[bool; 4]>(),
+        any::<[bool; 5]>(),
         prop_oneof![Just(Arrivals::EMPTY), arrivals()],
         of(any::<u32>().prop_map(|value| ProbeEcho { value })),
         prop_oneof![Just(None), network()],
@@ -86,7 +86,7 @@ fn options() -> impl Strategy<Value = Options> {
     (standard, experimental).prop_map(|(standard, experimental)| {
         let (mss, window_scale, sack_permitted, timestamps, sack, user_timeout) = standard;
         let (permitted, arrivals, probe_echo, network) = experimental;
-        let [microsecond_timestamps, arrival_permitted, probe_permitted, network_permitted] = permitted;
+        let [scaled_window, microsecond_timestamps, arrival_permitted, probe_permitted, network_permitted] = permitted;
         Options {
             mss,
             window_scale,
@@ -94,6 +94,7 @@ fn options() -> impl Strategy<Value = Options> {
             timestamps,
             sack: sack.into_iter().collect(),
             user_timeout,
+            scaled_window,
             microsecond_timestamps,
             arrival_permitted,
             arrivals,

@@ -47,6 +47,7 @@ fn describe_options(options: &Options) -> String {
     words.extend((!arrivals.is_empty()).then(|| format!("arrivals={}", arrivals.join(","))));
     words.extend(options.user_timeout.map(|timeout| format!("user-timeout={}s", timeout.span().as_millis() / 1000)));
     for (is, word) in [
+        (options.scaled_window, "scaled-window"),
         (options.microsecond_timestamps, "microsecond-timestamps"),
         (options.arrival_permitted, "arrivals-permitted"),
         (options.probe_permitted, "probes-permitted"),

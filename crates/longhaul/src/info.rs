@@ -1,6 +1,6 @@
 //! What a connection tells of itself.
 
-use longhaul_tcp::{HostError, Info, PairInfo};
+use longhaul_tcp::{HostError, Info, NetworkInfo, PairInfo, ProbeInfo};
 use longhaul_units::Span;
 use serde::Serialize;
 
@@ -102,6 +102,10 @@ pub struct TcpInfo {
     pub unread_bytes: u64,
     /// Segments received with the ECN mark "congestion experienced".
     pub received_ce: u64,
+    /// Segments sent with that mark to see whether the peer echoes it, where losses made that doubtful (RFC 3168, section 20.2).
+    pub echoes_asked: u64,
+    /// Those of them that arrived and were not echoed. From two on segments are not ECN-capable.
+    pub echoes_missing: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Tail loss probes (RFC 8985).
@@ -130,6 +134,10 @@ pub struct TcpInfo {
     pub arrival_times: bool,
     /// What flipped pairs told of the path, if they are sent.
     pub pairs: Option<TcpPairs>,
+    /// What became of low-priority probes, if the controller sends them.
+    pub probes: Option<TcpProbes>,
+    /// What routers were asked and said, if the controller asks them.
+    pub network: Option<TcpNetwork>,
     /// What limited the sender, for how long each.
     pub limited_by: LimitedBy,
     /// Seconds since the connection began.
@@ -258,6 +266,50 @@ impl TcpPairs {
     }
 }
 
+/// What became of low-priority probes: copies of data beside the window (TCP-Peach, TCP-Swift and their kin).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TcpProbes {
+    /// Probes sent. They count in `segs_out` and in nothing else of what was sent.
+    pub sent: u64,
+    /// Payload bytes of them.
+    pub bytes_sent: u64,
+    /// Probes that the peer answered.
+    pub acked: u64,
+    /// Probes without an answer for a retransmission timeout. That is no loss, and no sign of congestion.
+    pub lost: u64,
+    /// Answers to probes that were not sent.
+    pub refused: u64,
+}
+
+impl TcpProbes {
+    fn new(info: ProbeInfo) -> Self {
+        let ProbeInfo { sent, bytes_sent, acked, lost, refused, .. } = info;
+        Self { sent, bytes_sent, acked, lost, refused }
+    }
+}
+
+/// What became of requests to routers (Quick-Start, RCP, XCP: `longhaul_tcp::Config::routers_answer`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TcpNetwork {
+    /// Requests sent.
+    pub requests: u64,
+    /// Answers that grant something.
+    pub granted: u64,
+    /// Denials, no answer to a SYN included.
+    pub denied: u64,
+    /// Answers that were forged, replayed, or not asked for.
+    pub refused: u64,
+}
+
+impl TcpNetwork {
+    fn new(info: NetworkInfo) -> Self {
+        let NetworkInfo { requests, granted, denied, refused, .. } = info;
+        Self { requests, granted, denied, refused }
+    }
+}
+
 impl SocketInfo {
     pub(crate) fn new(stats: SocketStats, buffers: Buffers) -> Self {
         Self {
@@ -322,6 +374,8 @@ impl TcpInfo {
             rcv_refused_bytes: info.bytes_refused,
             unread_bytes: info.unread.0,
             received_ce: info.ce_in,
+            echoes_asked: info.echoes_asked,
+            echoes_missing: info.echoes_missing,
             timeouts: info.timeouts,
             tail_probes: info.tail_probes,
             recoveries: info.recoveries,
@@ -335,6 +389,8 @@ impl TcpInfo {
             peer_user_timeout: info.peer_user_timeout.map(Span::as_micros),
             arrival_times: info.arrival_times,
             pairs: info.pairs.map(TcpPairs::new),
+            probes: info.probes.map(TcpProbes::new),
+            network: info.network.map(TcpNetwork::new),
             limited_by,
             age: info.age.as_secs_f64(),
             memory: info.memory as u64,

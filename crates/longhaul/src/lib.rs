@@ -25,7 +25,7 @@ mod socket;
 mod stream;
 mod waiters;
 
-pub use info::{LimitedBy, SocketInfo, TcpInfo, TcpOptions, TcpPairs};
+pub use info::{LimitedBy, SocketInfo, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes};
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;
 pub use longhaul_tcp::{Config, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
 use super::arrivals::{Reports, of_segment};
@@ -27,6 +27,8 @@ struct Delivery {
     retransmitted: Option<Time>,
     mtu_probe: bool,
     proves_spurious: bool,
+    /// The segment that asks for an echo is among them; whether it was sent just once.
+    asked: Option<bool>,
     pair: PairDelivery,
 }
 
@@ -42,12 +44,15 @@ impl Delivery {
         }
     }
 
-    fn note(&mut self, record: &Record, burst: &Burst) {
+    /// `copy` says that it may have been a probe's copy that was delivered.
+    fn note(&mut self, record: &Record, burst: &Burst, copy: bool) {
         let key = (burst.sent_at, record.end());
         if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
             self.newest = Some((*record, *burst));
         }
-        if !record.is_retransmitted() {
+        if copy {
+            // Neither's time is known.
+        } else if !record.is_retransmitted() {
             self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
             self.newest_clean = self.newest_clean.max(Some(burst.sent_at));
         } else {
@@ -101,12 +106,24 @@ impl Connection {
         let mut delivery = Delivery::default();
         delivery.pair = self.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
+        if let Some(once) = delivery.asked {
+            self.ecn_check.on_delivered(once);
+        }
         let pair = self.digest_pair(at, meta, delivery.pair, &reports);
         let dsack = self.find_dsack(header, ack);
+        let answer = self.take_probe_answer(now, header, dsack);
+        if answer.filled(delivered) {
+            self.loss.on_probe_repair();
+        }
+        let dsack = dsack.filter(|_| !answer.owns_dsack);
         let outcome = AckOutcome {
             una_advanced,
             newly_sacked: delivered.saturating_sub(una_advanced),
-            duplicate: una_advanced == 0 && len == 0 && !window_changed && self.repeats_una(ack, before),
+            duplicate: una_advanced == 0
+                && len == 0
+                && !window_changed
+                && !answer.arrived
+                && self.repeats_una(ack, before),
             dsack,
             echo: header.options.timestamps.map(|t| t.echo),
             proves_spurious: delivery.proves_spurious,
@@ -115,6 +132,7 @@ impl Connection {
             && una_advanced == 0
             && !outcome.duplicate
             && dsack.is_none()
+            && !answer.arrived
             && !header.flags.contains(Flags::ECE)
         {
             self.after_window_change(now, window_changed);
@@ -136,6 +154,13 @@ impl Connection {
         event.delivered = Bytes(delivered);
         event.newly_lost = Bytes(newly_lost);
         (event.rtt, event.rate, event.pair) = (rtt, rate, pair);
+        if episode == Episode::Enter {
+            // What the path carried before it overflowed was more than it holds.
+            (self.best_rate, self.loss.best_round) = (Rate::ZERO, 0);
+        }
+        if let Some(rate) = &event.rate {
+            self.note_rate(rate);
+        }
         event.ecn = self.take_congestion_echo(header);
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
         self.tell_ack(event);
@@ -154,13 +179,15 @@ impl Connection {
     }
 
     /// Fills in what every ACK event carries and calls the controller.
-    fn tell_ack(&mut self, event: Ack<'static>) {
+    pub(super) fn tell_ack(&mut self, event: Ack<'static>) {
         let mut segments = self.segments.take();
         let mut event: Ack<'_> = event;
         if let Some(segments) = &segments {
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
+        event.network = self.take_heard();
         event.total_delivered = Bytes(self.rate.delivered);
+        event.probe = self.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
         event.in_flight = Bytes(self.pipe());
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
@@ -172,6 +199,7 @@ impl Connection {
         event.cwnd_limited = limited || self.loss.was_cwnd_limited;
         event.round_start = self.advance_round(event.rate.map(|rate| rate.prior_delivered.0));
         if event.round_start {
+            self.ecn_check.on_round();
             (self.loss.was_cwnd_limited, self.loss.cwnd_limited) = (limited, false);
         }
         let path = self.path();
@@ -205,16 +233,25 @@ impl Connection {
         delivery: &mut Delivery,
     ) -> u64 {
         let echo = header.options.timestamps.map(|t| t.echo);
-        let (clock, min_rtt) = (self.clock, self.rtt.min());
+        let (clock, min_rtt, asked_at) = (self.clock, self.rtt.min(), self.ecn_check.asked_at());
         let (loss, segments) = (&mut self.loss, &mut self.segments);
         let mut on_delivered = |record: &Record, burst: &Burst| {
-            // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's.
+            // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's. Above a hole the
+            // echo is of what came before the hole (RFC 7323, section 4.3), and says nothing of what is reported there.
             let early = min_rtt.is_some_and(|min| at - burst.sent_at < min);
-            let older = echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
-            let ambiguous = record.is_retransmitted() && (early || older);
-            loss.on_delivered(record, burst.sent_at, at, ambiguous);
+            let in_order = record.end() <= ack;
+            let older = in_order && echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
+            let copy = record.is_copied() && echo != Some(clock.value(burst.sent_at));
+            let ambiguous = copy || (record.is_retransmitted() && (early || older));
+            // A mark of ours overtakes what left before it where marked packets have a queue of their own (RFC 9331,
+            // section 5.1).
+            let asked = asked_at == Some(record.start);
+            if asked {
+                delivery.asked = Some(!record.is_retransmitted() && !record.is_copied());
+            }
+            loss.on_delivered(record, burst.sent_at, at, ambiguous || asked);
             delivery.proves_spurious |= loss.proves_spurious(record);
-            delivery.note(record, burst);
+            delivery.note(record, burst, copy);
             if let Some(segments) = segments {
                 let mut segment = AckedSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
                 segment.kind = record.kind();
@@ -343,14 +380,20 @@ impl Connection {
     }
 
     /// Classic ECN: one response a round trip, answered by CWR (RFC 3168, section 6.1.2). That travels behind what had been
-    /// sent when the mark was answered, so the ACK of just that still has the old echo.
+    /// sent when the mark was answered, so the ACK of just that still has the old echo. An echo of our own mark is ended
+    /// by CWR as well, but is no congestion; a mark of the network that it hides for a round trip is the price.
     fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {
         let mut delta = EcnDelta::default();
-        if !self.negotiated.ecn || !header.flags.contains(Flags::ECE) || self.snd.una <= self.snd.ece_answered_until {
+        let echo = self.negotiated.ecn && header.flags.contains(Flags::ECE);
+        let is_ours = self.ecn_check.on_ack(self.snd.una, echo);
+        if !echo || self.snd.una <= self.snd.ece_answered_until {
             return delta;
         }
         self.snd.ece_answered_until = self.snd.nxt;
         self.snd.cwr_due = true;
+        if is_ours {
+            return delta;
+        }
         self.loss.congestion_seen = true;
         delta.congestion = true;
         delta

@@ -356,8 +356,8 @@ impl Connection {
             }
             Timer::Probe => self.on_probe_timeout(now),
             Timer::Reorder => self.on_reorder_timeout(now),
-            // The send loop runs after every call: the pacer's time having come is enough.
-            Timer::Pace => {}
+            // The send loop runs after every call: that their time has come is enough.
+            Timer::Pace | Timer::Copy => {}
             Timer::Rest => self.rest(),
             Timer::Ack => self.rcv.ack_due = true,
             Timer::Persist => {

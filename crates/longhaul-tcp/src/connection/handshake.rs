@@ -7,6 +7,7 @@ use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::output::Batch;
+use super::probes::{self, Probes};
 use super::sender::MIN_PEER_MSS;
 use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
@@ -57,11 +58,13 @@ impl Connection {
         now: Time,
         ipv6: bool,
         syn: &Header,
+        meta: &SegmentMeta,
     ) -> Self {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
         conn.enter(State::Listen);
         conn.enter(State::SynReceived);
         conn.take_syn(now, syn);
+        conn.take_network(meta, syn);
         let longer = syn.options.mss.is_none();
         conn.begin_handshake(now, Some(if longer { LONGER_SYN_ACK_RETRIES } else { SYN_ACK_RETRIES }));
         conn
@@ -77,7 +80,7 @@ impl Connection {
         ipv6: bool,
         syn: &Header,
     ) -> Self {
-        let mut conn = Self::accept(config, iss, clock, now, ipv6, syn);
+        let mut conn = Self::accept(config, iss, clock, now, ipv6, syn, &SegmentMeta::default());
         if let Some(handshake) = &mut conn.handshake {
             handshake.due = false;
             // No RTT sample: when the SYN-ACK left is forgotten.
@@ -101,7 +104,17 @@ impl Connection {
         handshake.due = false;
         handshake.sent_at = now;
         let retries = handshake.retries;
-        let header = if self.state == State::SynSent { self.syn(now, retries) } else { self.syn_ack(now) };
+        let mut header = if self.state == State::SynSent { self.syn(now, retries) } else { self.syn_ack(now) };
+        match self.state {
+            State::SynSent => self.add_network_to_syn(&mut header, retries == 0),
+            _ => self.add_network_to_syn_ack(&mut header, retries == 0),
+        }
+        header.fit();
+        if self.negotiated.scaled_window && !header.options.scaled_window {
+            // There was no room to say so.
+            self.negotiated.scaled_window = false;
+            header.window = self.syn_window();
+        }
         batch.push(&header, 0, 0);
         self.stats.segments_out += 1;
         true
@@ -118,7 +131,9 @@ impl Connection {
         options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
         options.timestamps = self.config.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: 0 });
         options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
+        options.scaled_window = self.asks_for_whole_window();
         options.arrival_permitted = self.config.extensions && self.wants_arrivals();
+        options.probe_permitted = self.offers_probe_echo();
         options.user_timeout = self.user_timeout_advice();
         header
     }
@@ -140,7 +155,9 @@ impl Connection {
         options.timestamps =
             negotiated.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
         options.microsecond_timestamps = negotiated.microseconds;
+        options.scaled_window = negotiated.scaled_window;
         options.arrival_permitted = self.arrivals.is_some();
+        options.probe_permitted = negotiated.probe_echo;
         // Not unasked: an answer to an unproved address is no longer than what it answers.
         options.user_timeout = self.user_timeout_advice().filter(|_| self.user_timeout.remote().is_some());
         self.rcv.acknowledged();
@@ -159,16 +176,29 @@ impl Connection {
             || preferred.pairs
     }
 
-    /// The window in a SYN is never scaled (RFC 7323, section 2.2).
+    /// Whether to ask the peer to name what it answers. That costs it an ACK for each segment out of order, so only who probes
+    /// asks.
+    fn offers_probe_echo(&self) -> bool {
+        self.config.extensions && self.config.timestamps && self.config.sack && probes::wants(&self.controller.needs())
+    }
+
+    /// Whether the SYN-ACK's window is to be scaled, so that more than 64 KiB may leave in the first round trip.
+    fn asks_for_whole_window(&self) -> bool {
+        let needs = self.controller.needs();
+        let wants = needs.required.whole_window || needs.preferred.whole_window;
+        wants && self.config.extensions && self.config.window_scaling
+    }
+
+    /// The window in a SYN is never scaled (RFC 7323, section 2.2); that in a SYN-ACK is if the peer asked for it.
     fn syn_window(&self) -> u16 {
-        self.rcv.capacity.min(u64::from(u16::MAX)) as u16
+        let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
+        (self.rcv.capacity >> shift).min(u64::from(u16::MAX)) as u16
     }
 
     /// Takes the peer's SYN: sequence number, options, window.
     pub(super) fn take_syn(&mut self, now: Time, syn: &Header) {
         self.irs = syn.seq;
         self.rcv.data = crate::reassembly::Reassembly::new(1);
-        self.rcv.edge = 1 + u64::from(self.syn_window());
         let options = &syn.options;
         let config = &self.config;
         let scaling = config.window_scaling && options.window_scale.is_some();
@@ -182,7 +212,17 @@ impl Connection {
             timestamps,
             ecn: config.ecn && ecn_setup(syn.flags),
             microseconds,
+            probe_echo: timestamps && config.extensions && options.probe_permitted,
+            network: config.extensions && options.network_permitted,
+            scaled_window: config.extensions && scaling && options.scaled_window,
         };
+        let answers = self.state == State::SynSent && syn.flags.contains(Flags::ACK);
+        let scaled = self.negotiated.scaled_window && answers && self.asks_for_whole_window();
+        // Of both who open at once neither has a SYN-ACK whose window could be scaled.
+        self.negotiated.scaled_window &= self.state == State::SynReceived;
+        let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
+        self.rcv.edge = 1 + (u64::from(self.syn_window()) << shift);
+        self.negotiated.probe_echo &= self.state != State::SynSent || self.offers_probe_echo();
         // A peer that asks is answered; one that answers without being asked is not believed.
         let arrivals = config.extensions && options.arrival_permitted;
         let asked = self.state != State::SynSent || self.wants_arrivals();
@@ -201,7 +241,7 @@ impl Connection {
         }
         self.take_user_timeout(syn.options.user_timeout);
         self.snd.peer_mss = options.mss.unwrap_or(self.pmtu.default_peer_mss()).max(MIN_PEER_MSS);
-        self.snd.window = u64::from(syn.window);
+        self.snd.window = u64::from(syn.window) << if scaled { self.negotiated.send_shift } else { 0 };
         self.snd.max_window = self.snd.window;
         self.snd.wl1 = 0;
         self.snd.wl2 = 0;
@@ -227,6 +267,7 @@ impl Connection {
             return;
         }
         self.take_syn(now, header);
+        self.take_network(meta, header);
         self.last_heard = now;
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
@@ -288,6 +329,10 @@ impl Connection {
         let wanted = self.config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
         granted.pairs = wanted && self.negotiated.sack;
         self.pairs = granted.pairs.then(Box::default);
+        self.network.settle(self.network.kind().filter(|_| self.negotiated.network));
+        granted.network_header = self.network.kind();
+        granted.probes = probes::wants(&needs) && self.negotiated.sack && self.negotiated.timestamps;
+        self.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
@@ -302,6 +347,7 @@ impl Connection {
         let path = self.path();
         self.controller.on_event(&PathEvent::Established { now, granted }, &path);
         self.refresh_control();
+        self.tell_network(now);
     }
 
     /// The SYN timer fired.

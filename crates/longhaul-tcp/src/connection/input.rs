@@ -142,12 +142,14 @@ impl Connection {
         if !segment.has(Flags::ACK) {
             return;
         }
+        self.take_network(meta, segment.header);
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
         self.remember_timestamp(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.heard_from_peer(now);
         self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
         self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
+        self.tell_unheard(now);
         self.pmtu.note_episodes(self.stats.recoveries);
         self.after_ack(now);
         if self.state == State::Closed {
@@ -240,6 +242,7 @@ impl Connection {
         if duplicate {
             self.rcv.dsack = Some((segment.start as u64, end as u64));
             add(&mut self.stats.duplicate_bytes_in, segment.payload.len() as u64);
+            self.name_segment(segment);
             self.queue_ack(now);
         } else if !segment.payload.is_empty() || segment.has(Flags::FIN) {
             self.queue_ack(now);
@@ -406,7 +409,17 @@ impl Connection {
         if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
             self.rcv.round_trip(self.clock.age(now, stamp.echo));
         }
+        if !plain {
+            self.name_segment(segment);
+        }
         self.schedule_ack(now, part.len(), plain);
+    }
+
+    /// The ACK that this segment draws at once names it, if the peer wants that (`docs/wire.md`, "Probe echo").
+    fn name_segment(&mut self, segment: &Arrival<'_>) {
+        if self.negotiated.probe_echo {
+            self.rcv.probe_echo = segment.header.options.timestamps.map(|stamp| stamp.value);
+        }
     }
 
     /// Under hard memory pressure only a little in-order data is taken; the rest is as good as lost on the way.
@@ -437,7 +450,11 @@ impl Connection {
         self.rcv.ack_due = true;
         // A duplicate needs an ACK of its own to be reported; without SACK every ACK is a duplicate that counts;
         // three blocks are all that one ACK can name.
-        if self.rcv.dsack.is_some() || !self.negotiated.sack || self.rcv.unacked_out_of_order >= 3 {
+        if self.rcv.dsack.is_some()
+            || self.rcv.probe_echo.is_some()
+            || !self.negotiated.sack
+            || self.rcv.unacked_out_of_order >= 3
+        {
             self.queue_ack(now);
         }
     }

@@ -121,6 +121,8 @@ pub(super) struct Loss {
     round_end: u64,
     /// What had been delivered at its start, bytes.
     round_delivered: u64,
+    /// The most that was delivered in a round since the last loss, bytes.
+    pub(super) best_round: u64,
     pub(super) congestion_seen: bool,
     pub(super) handshake_rtt: Option<Span>,
     pub(super) handshake_lossy: bool,
@@ -158,6 +160,7 @@ impl Loss {
             last_mss: Bytes::ZERO,
             round_end: 0,
             round_delivered: u64::MAX,
+            best_round: 0,
             congestion_seen: false,
             handshake_rtt: None,
             handshake_lossy: false,
@@ -177,6 +180,17 @@ impl Loss {
     /// Whether something beside lost and new data is to be sent.
     pub(super) fn wants_to_send(&self) -> bool {
         self.probe.is_some() || (self.detection == Detection::Sack && self.is_repairing())
+    }
+
+    /// The end of what was ever retransmitted.
+    pub(super) fn retransmitted_to(&self) -> u64 {
+        self.retransmitted_to
+    }
+
+    /// A probe brought what was lost: to the controller that is a loss, as one that a tail loss probe repairs is (RFC 8985,
+    /// section 7.4).
+    pub(super) fn on_probe_repair(&mut self) {
+        self.tail_repaired |= !self.is_repairing();
     }
 
     /// Room that new segments have whatever the window says.
@@ -250,12 +264,14 @@ impl Loss {
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
         if record.end() > self.rack.fack {
             self.rack.fack = record.end();
-        } else if !record.is_retransmitted() && !record.is_flipped() {
+        } else if !record.is_retransmitted() && !record.is_flipped() && !record.is_copied() {
             self.rack.reordering_seen = true;
         }
         if let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) {
             match self.least_rtt {
-                Some(least) if at - sent_at < least => undo.answers.early += record.sequence_len(),
+                Some(least) if at - sent_at < least && !record.is_copied() => {
+                    undo.answers.early += record.sequence_len()
+                }
                 _ => undo.answers.late = true,
             }
         }
@@ -270,7 +286,7 @@ impl Loss {
 
     /// Whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
     pub(super) fn proves_spurious(&self, record: &Record) -> bool {
-        self.frto.is_some_and(|f| !record.is_retransmitted() && record.tx <= f.before)
+        self.frto.is_some_and(|f| !record.is_retransmitted() && !record.is_copied() && record.tx <= f.before)
     }
 }
 
@@ -344,6 +360,9 @@ impl Connection {
         let is_clear = self.loss.retransmitted_to <= self.snd.una;
         let is_first = self.loss.phase == Phase::Open && is_clear;
         let may_undo = timeout || is_first;
+        if self.loss.phase == Phase::Open {
+            self.ecn_check.on_episode();
+        }
         let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
         self.loss.undo = may_undo.then(|| Undo { marker: self.snd.una, timeout, eifel, ..Undo::default() });
         self.loss.phase = phase;
@@ -573,6 +592,8 @@ impl Connection {
         if self.snd.una < self.loss.round_end && !is_later {
             return false;
         }
+        let delivered = self.rate.delivered.saturating_sub(self.loss.round_delivered);
+        self.loss.best_round = self.loss.best_round.max(delivered);
         (self.loss.round_end, self.loss.round_delivered) = (self.snd.nxt, self.rate.delivered);
         true
     }

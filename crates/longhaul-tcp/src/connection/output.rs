@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, ProbeEcho, Timestamps};
 
 use super::timers::Timer;
 use super::{Connection, Event, State};
@@ -140,6 +140,7 @@ impl Connection {
             || self.transmit_queued_acks(batch, max_segments)
             || self.transmit_handshake(now, batch)
             || self.transmit_data(now, batch, max_segments)
+            || self.transmit_probe(now, batch)
             || self.transmit_ack(now, batch)
     }
 
@@ -161,8 +162,7 @@ impl Connection {
 
     /// What segments of new data are going to be like.
     pub(super) fn layout(&self) -> Layout {
-        let options = if self.negotiated.timestamps { 12 } else { 0 };
-        Layout { header: CheshireCodec::HEADER_LEN as u16 + options, payload: self.mss().max(1) }
+        Layout { header: CheshireCodec::HEADER_LEN as u16 + self.data_options(), payload: self.mss().max(1) }
     }
 
     fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
@@ -192,6 +192,11 @@ impl Connection {
         let flags = Flags::ACK | self.echo_flag();
         let mut header = self.header(now, flags, self.snd.nxt);
         self.add_sack(&mut header);
+        header.options.probe_echo = self.rcv.probe_echo.take().map(|value| ProbeEcho { value });
+        self.add_network_to_ack(&mut header);
+        if header.options.probe_echo.is_some() || header.options.network.is_some() {
+            header.fit();
+        }
         self.add_arrivals(&mut header);
         self.timers.stop(Timer::Ack);
         self.rcv.acknowledged();
@@ -289,7 +294,9 @@ impl Connection {
         let snapshot = self.rate.snapshot(now, idle, self.control.tag);
         self.snd.board.begin_burst(snapshot);
         let flags = Flags::ACK | self.echo_flag();
-        let template = self.header(now, flags, self.snd.nxt);
+        let mut template = self.header(now, flags, self.snd.nxt);
+        self.add_network_to_data(&mut template);
+        batch.dscp = self.control.dscp;
         let options = CheshireCodec::header_len(&template.options);
         let mut fill = Fill { now, template, header_len: options, batch, max_segments, budget, plain: false };
         loop {
@@ -303,6 +310,8 @@ impl Connection {
             let room = self.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
             let step = match self.next_retransmission(room) {
                 Some(index) => self.transmit_again(&mut fill, index),
+                // What is lost waits for the window, and nothing else does.
+                None if self.snd.board.lost_bytes() > 0 && self.snd.unsent() == 0 => Step::Stop(SendLimit::Cwnd),
                 None => match self.transmit_pair(&mut fill, room) {
                     Some(step) => step,
                     None => self.transmit_new(&mut fill, room),
@@ -369,9 +378,10 @@ impl Connection {
     /// The ECN field of new data.
     pub(super) const fn ecn(&self) -> Ecn {
         match self.control.ecn {
-            EcnMark::Ect0 if self.negotiated.ecn => Ecn::Ect0,
-            EcnMark::Ect1 if self.negotiated.ecn => Ecn::Ect1,
-            _ => Ecn::NotEct,
+            _ if !self.negotiated.ecn || self.ecn_check.has_failed() => Ecn::NotEct,
+            EcnMark::Ect0 => Ecn::Ect0,
+            EcnMark::Ect1 => Ecn::Ect1,
+            EcnMark::NotEct => Ecn::NotEct,
         }
     }
 
@@ -381,8 +391,9 @@ impl Connection {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
+        let ecn = self.next_ecn(next.len, next.mtu_probe);
         // A probe for a larger path MTU leaves alone: it is longer than the segments of any batch.
-        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, self.ecn()) {
+        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, ecn) {
             return Step::Last;
         }
         let start = self.snd.nxt.max(1);
@@ -392,6 +403,7 @@ impl Connection {
         let tx = self.snd.board.push(start, next.len, fin, next.mtu_probe);
         self.snd.nxt = end + u64::from(fin);
         self.snd.fin_sent |= fin;
+        self.note_ecn(ecn, start, end);
         if next.mtu_probe {
             self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
         }
@@ -435,7 +447,7 @@ impl Connection {
         if room < len {
             return Err(SendLimit::Cwnd);
         }
-        let options = if self.negotiated.timestamps { 12 } else { 0 };
+        let options = self.data_options();
         if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss) {
             // Enough must follow the probe for its loss to show at once.
             let enough = unsent >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);

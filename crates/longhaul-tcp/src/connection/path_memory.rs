@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use longhaul_cc::SendLimit;
+use longhaul_cc::{RateSample, SavedPath, SendLimit, initial_window};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::loss::Phase;
@@ -28,10 +28,17 @@ impl Connection {
     /// Begins with what is known of the path to `remote`; to be called before the first segment leaves.
     pub(crate) fn recall(&mut self, now: Time, remote: IpAddr) {
         let Some(cache) = &self.config.path_cache else { return };
-        let Some(known) = cache.find(now, remote, &self.config.congestion.name()) else { return };
-        if known.ssthresh.is_some() {
+        let name = self.config.congestion.name();
+        let Some(known) = cache.find(now, remote, &name) else { return };
+        let needs = self.controller.needs();
+        if needs.required.saved_path || needs.preferred.saved_path {
+            self.recalled = cache.take_saved(now, remote, &name);
+        }
+        if known.ssthresh.is_some() || self.recalled.is_some() {
             let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
-            params.initial_ssthresh = known.ssthresh;
+            // A launch that knows what the path carried is not to be stopped by where it was lost last.
+            params.initial_ssthresh = known.ssthresh.filter(|_| self.recalled.is_none());
+            params.saved_path = self.recalled;
             self.controller = self.config.congestion.build(&params);
             self.control = self.controller.control();
         }
@@ -54,11 +61,34 @@ impl Connection {
             let now = self.settled_ssthresh().filter(|_| is_window(self.limit));
             metrics.ssthresh = now.or(self.kept_ssthresh);
         }
+        if self.rtt.backoff() == 0 {
+            metrics.saved = self.saved_path();
+        }
         // While the timer backs off, nobody knows how long the round trip is now.
         if self.rtt.samples() >= ENOUGH_SAMPLES && self.rtt.backoff() == 0 {
             (metrics.srtt, metrics.rttvar) = (self.rtt.srtt(), self.rtt.rttvar());
         }
         metrics
+    }
+
+    /// A delivery-rate sample that the application did not limit: the greatest since the last loss is the path's.
+    pub(super) fn note_rate(&mut self, rate: &RateSample) {
+        if self.config.path_cache.is_some() && !rate.app_limited {
+            self.best_rate = self.best_rate.max(rate.rate);
+        }
+    }
+
+    /// What the path delivered, if it was enough to be worth a jump (RFC 9959, section 3.1: four initial windows): this connection's
+    /// own finding, else what it began with, unless something was lost.
+    fn saved_path(&self) -> Option<SavedPath> {
+        let (rtt, window, rate) = (self.rtt.min()?, Bytes(self.loss.best_round), self.best_rate);
+        let enough = initial_window::rfc6928(Bytes::from(self.mss()), initial_window::DEFAULT_SEGMENTS) * 4;
+        let found = (window >= enough).then_some(SavedPath { window, rate, rtt });
+        let before = self.recalled.filter(|_| self.stats.recoveries == 0);
+        match (found, before) {
+            (Some(found), Some(before)) => Some(if found.window >= before.window { found } else { before }),
+            (found, before) => found.or(before),
+        }
     }
 
     /// Something else than the window is about to become the limit: what is lost from then on meets the connection with

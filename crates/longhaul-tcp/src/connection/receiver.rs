@@ -8,7 +8,7 @@ use crate::reassembly::Reassembly;
 
 /// Segments at the start of a connection that are acknowledged two by two (or as `ack_every` says) whatever the batch:
 /// the sender's slow start, its RTT samples and its dispersion measurements live on them.
-const CLOSE_ACKS: u32 = 128;
+pub(super) const CLOSE_ACKS: u32 = 128;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -34,6 +34,10 @@ pub(super) struct Receiver {
     pub(super) close_acks: u32,
     /// A duplicate to report (RFC 2883).
     pub(super) dsack: Option<(u64, u64)>,
+    /// The TSval of the segment that draws the next ACK, if that is to be named.
+    pub(super) probe_echo: Option<u32>,
+    /// What routers said to the peer's newest request, not yet told.
+    pub(super) network_answer: Option<longhaul_wire::network::Feedback>,
     /// Out-of-order segments since the last acknowledgement.
     pub(super) unacked_out_of_order: u32,
     /// CE was received and not yet answered by CWR (RFC 3168, section 6.1.3).
@@ -67,6 +71,8 @@ impl Receiver {
             unacked: 0,
             close_acks: CLOSE_ACKS,
             dsack: None,
+            probe_echo: None,
+            network_answer: None,
             unacked_out_of_order: 0,
             echo_congestion: false,
             closed: false,
@@ -90,7 +96,8 @@ impl Receiver {
 
     /// Whether SACK blocks or a duplicate wait to be reported, which data segments do not carry.
     pub(super) fn has_more_to_say(&self) -> bool {
-        self.ack_due && (self.data.out_of_order() > 0 || self.dsack.is_some())
+        let news = self.network_answer.is_some();
+        news || self.ack_due && (self.data.out_of_order() > 0 || self.dsack.is_some() || self.probe_echo.is_some())
     }
 
     /// Forgets what an acknowledgement that leaves now has said.

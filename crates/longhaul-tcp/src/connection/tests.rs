@@ -7,11 +7,13 @@ use std::sync::Arc;
 use longhaul_cc::SendLimit;
 use longhaul_units::{Span, Time};
 
-use crate::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig, Event, Info, State, Tuple};
+use crate::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, State, Tuple};
 
+mod ecn_check;
 mod pairs;
 mod path_memory;
 mod pmtu;
+mod probes;
 mod reordering;
 mod reuse;
 mod trouble;
@@ -23,21 +25,29 @@ const B: ([u8; 4], u16) = ([10, 0, 0, 2], 2000);
 /// Whether the packet of this number, from this end, of these bytes is lost.
 type Lose = dyn FnMut(u64, usize, &[u8]) -> bool;
 
+/// What becomes of a datagram from this end and of its ECN field; `None` is that it is lost.
+type Tamper = dyn FnMut(usize, Ecn, &mut [u8]) -> Option<Ecn>;
+
 /// A link of fixed delay without a rate, which loses what `lose` says.
 struct Net {
     now: Time,
     delay: Span,
     ends: [Endpoint; 2],
-    flying: VecDeque<(Time, usize, Vec<u8>)>,
+    flying: VecDeque<(Time, usize, Ecn, Vec<u8>)>,
     sent: u64,
     lose: Box<Lose>,
+    tamper: Box<Tamper>,
+    /// By how much marked datagrams overtake the others.
+    lead: Span,
 }
 
 impl Net {
     fn new(delay: Span) -> Self {
         let end = |seed| Endpoint::new(EndpointConfig::new([seed; 32]), Time::ZERO);
         let ends = [end(1), end(2)];
-        Self { now: Time::ZERO, delay, ends, flying: VecDeque::new(), sent: 0, lose: Box::new(|_, _, _| false) }
+        let (lose, tamper) =
+            (Box::new(|_: u64, _: usize, _: &[u8]| false), Box::new(|_: usize, ecn, _: &mut [u8]| Some(ecn)));
+        Self { now: Time::ZERO, delay, ends, flying: VecDeque::new(), sent: 0, lose, tamper, lead: Span::ZERO }
     }
 
     fn tuple(to: usize) -> Tuple {
@@ -55,8 +65,12 @@ impl Net {
                         self.ends[from].payload(id, segment, |part| datagram.extend_from_slice(part));
                     }
                     self.sent += 1;
-                    if !(self.lose)(self.sent, from, &datagram) {
-                        self.flying.push_back((self.now + self.delay, 1 - from, datagram));
+                    let ecn = (self.tamper)(from, batch.ecn, &mut datagram);
+                    if let Some(ecn) = ecn.filter(|_| !(self.lose)(self.sent, from, &datagram)) {
+                        let lead = if ecn == Ecn::Ce { self.lead } else { Span::ZERO };
+                        let at = self.now + (self.delay - lead);
+                        let place = self.flying.partition_point(|flying| flying.0 <= at);
+                        self.flying.insert(place, (at, 1 - from, ecn, datagram));
                     }
                 }
             }
@@ -71,9 +85,10 @@ impl Net {
         let Some(next) = next else { return false };
         self.now = self.now.max(next);
         while self.flying.front().is_some_and(|f| f.0 <= self.now) {
-            let (_, to, datagram) = self.flying.pop_front().unwrap();
+            let (_, to, ecn, datagram) = self.flying.pop_front().unwrap();
             let mut meta = DatagramMeta::new(Self::tuple(1 - to).remote, datagram.len());
             meta.tuple = Self::tuple(1 - to);
+            meta.segment.ecn = ecn;
             self.ends[to].handle_datagram(self.now, &meta, &datagram, None);
         }
         for end in &mut self.ends {

@@ -27,10 +27,12 @@ pub(super) enum Timer {
     Tick,
     /// Nothing was sent for a while: buffers kept for the next burst are given back.
     Rest,
+    /// The next probe of the controller's plan.
+    Copy,
 }
 
 impl Timer {
-    pub(super) const COUNT: usize = 11;
+    pub(super) const COUNT: usize = 12;
     const ALL: [Self; Self::COUNT] = [
         Self::Rto,
         Self::Probe,
@@ -43,6 +45,7 @@ impl Timer {
         Self::Linger,
         Self::Tick,
         Self::Rest,
+        Self::Copy,
     ];
 }
 

@@ -49,6 +49,7 @@ enum Domain {
     Bucket,
     Socket,
     ProbeClock,
+    Nonce,
 }
 
 impl Keys {
@@ -91,6 +92,11 @@ impl Keys {
     /// Where the clock begins that a prober is told of, in nanoseconds: up to 36 years, so that it does not wrap.
     pub(super) fn probe_clock_origin(&self, tuple: &Tuple) -> u64 {
         self.hash(Domain::ProbeClock, tuple) >> 4
+    }
+
+    /// What a connection draws its Quick-Start nonces from.
+    pub(super) fn nonces(&self, tuple: &Tuple, now: Time) -> u64 {
+        self.hash(Domain::Nonce, (tuple, now.as_nanos()))
     }
 
     /// One of many buckets, which one nobody outside can tell.

@@ -96,7 +96,8 @@ impl Endpoint {
         let config = Arc::clone(&listener.config);
         let iss = self.initial_sequence(&meta.tuple, now, previous);
         let clock = TimestampClock::new(self.keys.timestamp_offset(&meta.tuple), now);
-        let connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn);
+        let mut connection = Connection::accept(config, iss, clock, now, meta.tuple.is_ipv6(), syn, &meta.segment);
+        connection.draw_nonces_from(self.keys.nonces(&meta.tuple, now));
         let id = self.insert(meta.tuple, connection, true);
         self.settle(id.slot);
     }

@@ -5,10 +5,14 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use longhaul_cc::SavedPath;
 use longhaul_units::{Bytes, Span, Time};
 
 #[cfg(test)]
 mod tests;
+mod text;
+
+pub use text::{LoadError, LoadReason};
 
 /// Settings of a [`PathCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub struct PathMetrics {
     pub srtt: Option<Span>,
     /// Its variation; means nothing without `srtt`.
     pub rttvar: Span,
+    /// What the path delivered in a round trip: Careful Resume and Fast Start begin there (RFC 9959).
+    pub saved: Option<SavedPath>,
 }
 
 /// A memory of paths, for [`Config::path_cache`](crate::Config::path_cache). Clones are the same memory: whoever is given
@@ -51,6 +57,9 @@ pub struct PathMetrics {
 ///   then, and the window or its pace had been the limit for 16 round trips and three quarters of its time. Short
 ///   connections, and long ones that send by fits and starts, leave none: what they lose says little of the path (RFC
 ///   9040, section 8). The mean of old and new is kept;
+/// * the window that the path's greatest delivery rate fills in its least round trip, and that round trip, for launches that
+///   begin there. A connection that begins there takes it away, so that no two jump at once (RFC 9959, section 3.1), and leaves
+///   what it found itself, or the same again if nothing of its own was lost;
 /// * SRTT and RTTVAR, if there were 8 samples. A longer one replaces the old at once, a shorter one counts an eighth.
 ///
 /// A new connection begins with the threshold, so that its first slow start ends there; its initial window is no
@@ -82,6 +91,7 @@ struct Entries {
 struct Entry {
     ssthresh: Option<Learnt<Bytes>>,
     rtt: Option<Learnt<Rtt>>,
+    saved: Option<Learnt<SavedPath>>,
     turn: u64,
 }
 
@@ -89,6 +99,8 @@ struct Entry {
 struct Learnt<T> {
     value: T,
     at: Time,
+    /// How old it was then: what another process learnt may be older than this one's clock.
+    age: Span,
 }
 
 /// SRTT and RTTVAR.
@@ -112,8 +124,24 @@ impl PathCache {
         let entry = *self.lock().by_key.get(&key(remote, congestion))?;
         let rtt = self.fresh(now, entry.rtt);
         let ssthresh = self.fresh(now, entry.ssthresh);
-        let known = ssthresh.is_some() || rtt.is_some();
-        known.then(|| PathMetrics { ssthresh, srtt: rtt.map(|r| r.srtt), rttvar: rtt.map_or(Span::ZERO, |r| r.rttvar) })
+        let saved = self.fresh(now, entry.saved);
+        let known = ssthresh.is_some() || rtt.is_some() || saved.is_some();
+        let rttvar = rtt.map_or(Span::ZERO, |r| r.rttvar);
+        known.then(|| PathMetrics { ssthresh, srtt: rtt.map(|r| r.srtt), rttvar, saved })
+    }
+
+    /// Takes away what a connection may begin with: nobody else has it until that connection leaves word again.
+    pub(crate) fn take_saved(&self, now: Time, remote: IpAddr, congestion: &str) -> Option<SavedPath> {
+        let mut entries = self.lock();
+        let entry = entries.by_key.get_mut(&key(remote, congestion))?;
+        let saved = entry.saved.take();
+        self.fresh(now, saved)
+    }
+
+    /// Notes at `now` what is known of the path to `remote` under the congestion control of this name, as a connection does at its
+    /// end: for who knows the path already.
+    pub fn seed(&self, now: Time, remote: IpAddr, congestion: &str, metrics: &PathMetrics) {
+        self.learn(now, remote, congestion, metrics);
     }
 
     /// Entries, those that are too old included.
@@ -155,6 +183,7 @@ impl PathCache {
             Entry {
                 ssthresh: self.merge(now, old.ssthresh, new.ssthresh, mean),
                 rtt: self.merge(now, old.rtt, rtt, Rtt::after),
+                saved: self.merge(now, old.saved, new.saved, |_, new| new),
                 turn: 0,
             },
         );
@@ -169,11 +198,11 @@ impl PathCache {
     ) -> Option<Learnt<T>> {
         let Some(new) = new else { return old };
         let value = self.fresh(now, old).map_or(new, |old| merge(old, new));
-        Some(Learnt { value, at: now })
+        Some(Learnt { value, at: now, age: Span::ZERO })
     }
 
     fn fresh<T: Copy>(&self, now: Time, learnt: Option<Learnt<T>>) -> Option<T> {
-        learnt.filter(|learnt| now - learnt.at <= self.0.config.max_age).map(|learnt| learnt.value)
+        learnt.filter(|learnt| now - learnt.at + learnt.age <= self.0.config.max_age).map(|learnt| learnt.value)
     }
 
     /// A panic elsewhere while the lock was held can have cost an entry and nothing more.

@@ -87,6 +87,7 @@ fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
         writer.put(&[kind::USER_TIMEOUT, 4, high, low])?;
     }
     let permitted = [
+        (options.scaled_window, ExId::SCALED_WINDOW),
         (options.microsecond_timestamps, ExId::MICROSECOND_TIMESTAMPS),
         (options.arrival_permitted, ExId::ARRIVALS),
         (options.probe_permitted, ExId::PROBES),

@@ -79,6 +79,7 @@ fn parse_experiment(body: &[u8], syn: bool, options: &mut Options) {
     };
     match (ExId(u16::from_be_bytes(exid)), syn) {
         (ExId::MICROSECOND_TIMESTAMPS, true) => options.microsecond_timestamps |= body.is_empty(),
+        (ExId::SCALED_WINDOW, true) => options.scaled_window |= body.is_empty(),
         (ExId::ARRIVALS, true) => options.arrival_permitted |= body.is_empty(),
         (ExId::PROBES, true) => options.probe_permitted |= body.is_empty(),
         (ExId::ARRIVALS, false) if options.arrivals.is_empty() => {

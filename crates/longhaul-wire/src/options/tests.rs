@@ -55,18 +55,20 @@ fn size() {
 fn syn_budget() {
     let mut options = syn();
     assert_eq!(bytes(&options).len(), 20);
-    for (step, expected) in [24, 28, 32, 36].into_iter().enumerate() {
+    for (step, expected) in [24, 28, 32, 36, 40].into_iter().enumerate() {
         match step {
             0 => options.microsecond_timestamps = true,
             1 => options.arrival_permitted = true,
             2 => options.probe_permitted = true,
-            _ => options.network_permitted = true,
+            3 => options.network_permitted = true,
+            _ => options.scaled_window = true,
         }
         assert_eq!(bytes(&options).len(), expected);
     }
-    options.user_timeout = UserTimeout::from_bits(30);
-    assert_eq!(bytes(&options).len(), 40);
     assert!(options.fit(Flags::SYN, 0));
+    options.user_timeout = UserTimeout::from_bits(30);
+    assert!(!options.fit(Flags::SYN, 0));
+    assert_eq!((options.user_timeout, options.scaled_window), (None, true));
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 
+use longhaul_units::Rate;
+
 use super::*;
 
 const LAW: &str = "new-reno";
@@ -140,5 +142,75 @@ proptest! {
             }
             list = latest.to_vec();
         }
+    }
+}
+
+fn saved(bytes: u64) -> PathMetrics {
+    let saved =
+        SavedPath { window: Bytes(bytes), rate: Rate::from_bytes_per_sec(bytes * 2), rtt: Span::from_millis(500) };
+    PathMetrics { saved: Some(saved), ..PathMetrics::default() }
+}
+
+/// What is written is read, as old as it was: by a process whose clock has just begun, too.
+#[test]
+fn a_memory_outlives_its_process() {
+    let first = cache(10, 100);
+    first.learn(at(1000), host(1), LAW, &saved(100_000));
+    first.learn(at(1050), host(1), LAW, &rtt(40, 5));
+    first.learn(at(1060), host(2), "careful-resume", &threshold(7));
+    let text = first.save(at(1070));
+    let next = cache(10, 100);
+    assert_eq!(next.load(at(1), &text), Ok(2));
+    assert_eq!(next.find(at(1), host(1), LAW), first.find(at(1070), host(1), LAW));
+    assert_eq!(next.find(at(1), host(2), "careful-resume"), Some(threshold(7)));
+    // Thirty seconds later the saved path is a hundred seconds old, and then too old.
+    assert_eq!(next.find(at(31), host(1), LAW).and_then(|metrics| metrics.saved), saved(100_000).saved);
+    assert_eq!(next.find(at(32), host(1), LAW).and_then(|metrics| metrics.saved), None);
+    assert_eq!(next.save(at(1)), text);
+}
+
+/// A path is one connection's at a time.
+#[test]
+fn a_saved_path_is_taken_away() {
+    let cache = cache(10, 100);
+    cache.seed(at(0), host(1), LAW, &saved(100_000));
+    assert_eq!(cache.take_saved(at(50), host(1), LAW), saved(100_000).saved);
+    assert_eq!(cache.take_saved(at(50), host(1), LAW), None);
+    cache.seed(at(0), host(1), LAW, &saved(100_000));
+    assert_eq!(cache.take_saved(at(101), host(1), LAW), None, "too old");
+}
+
+/// Damaged text says where, and nothing of it is taken.
+#[test]
+fn damaged_text_is_refused() {
+    let good = "192.0.2.1 cubic 5,1000 - 5,1000,2000,500000";
+    let cases = [
+        (String::new(), 1, LoadReason::Head),
+        ("longhaul paths 2\n".to_owned(), 1, LoadReason::Head),
+        (format!("longhaul paths 1\n{good}\nhost cubic - - -\n"), 3, LoadReason::Address),
+        ("longhaul paths 1\n192.0.2.1 cubik - - -\n".to_owned(), 2, LoadReason::Congestion),
+        ("longhaul paths 1\n192.0.2.1\n".to_owned(), 2, LoadReason::Congestion),
+        ("longhaul paths 1\n192.0.2.1 cubic - -\n".to_owned(), 2, LoadReason::Numbers),
+        ("longhaul paths 1\n192.0.2.1 cubic 5 - -\n".to_owned(), 2, LoadReason::Numbers),
+        ("longhaul paths 1\n192.0.2.1 cubic 5,-1 - -\n".to_owned(), 2, LoadReason::Numbers),
+        (format!("longhaul paths 1\n{good} more\n"), 2, LoadReason::Numbers),
+        (format!("longhaul paths 1\n192.0.2.1 cubic 5,{} - -\n", "9".repeat(30)), 2, LoadReason::Numbers),
+    ];
+    for (text, line, reason) in cases {
+        let cache = cache(10, 100);
+        assert_eq!(cache.load(at(1), &text), Err(LoadError { line, reason }), "{text:?}");
+        assert!(cache.is_empty(), "{text:?}");
+    }
+    assert_eq!(cache(10, 100).load(at(1), &format!("longhaul paths 1\n\n{good}\n")), Ok(1));
+}
+
+proptest! {
+    #[test]
+    fn no_text_does_more_than_fill_the_memory(text in ".{0,200}", lines in 0..50_u32) {
+        let cache = cache(4, 100);
+        let many: String = (0..lines).map(|k| format!("10.0.0.{k} cubic 1,{k} - -\n")).collect();
+        let _ = cache.load(at(1), &format!("longhaul paths 1\n{many}"));
+        let _ = cache.load(at(1), &format!("longhaul paths 1\n{text}"));
+        prop_assert!(cache.len() <= 4);
     }
 }

@@ -1,0 +1,285 @@
+//! Network feedback: what the controller asks of routers, what they answered, and what this side answers its peer (Quick-Start,
+//! RFC 4782; RCP; XCP; `docs/wire.md`, "Network feedback").
+//!
+//! Everything fails closed. Nothing is asked unless the application vouches for its routers and the peer permits the option; an
+//! answer that was not asked for, or says more than was asked, or fails the nonce, is a denial; so is none.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use longhaul_cc::{Ack, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
+use longhaul_units::{Rate, Time};
+use longhaul_wire::network::{
+    Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
+};
+use longhaul_wire::{Flags, Header};
+
+use super::{Connection, SegmentMeta};
+use crate::info::{NetworkInfo, add};
+use crate::state::State;
+
+/// Options that each data segment carries beside timestamps, padded.
+const RCP_OPTION: u16 = 16;
+const XCP_OPTION: u16 = 20;
+
+/// What a connection asked routers, and heard.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Network {
+    /// Nonces are drawn from this (RFC 4782, section 3.4).
+    seed: u64,
+    /// What our SYN asks for, before anything is granted; then what is in force.
+    kind: Option<NetworkHeaderKind>,
+    /// A Quick-Start request without an answer yet.
+    asked: Option<(QuickStartRate, QuickStartNonce)>,
+    /// A report that is due: what was approved, under the nonce of the request.
+    report: Option<(QuickStartRate, QuickStartNonce)>,
+    /// The largest change that XCP requests asked for.
+    wanted: i64,
+    /// What the controller has yet to hear.
+    heard: Option<NetworkFeedback>,
+    info: NetworkInfo,
+}
+
+/// The header that a controller's algorithms want routers to fill in.
+fn wanted(needs: &Needs) -> Option<NetworkHeaderKind> {
+    needs.required.network_header.or(needs.preferred.network_header)
+}
+
+fn kind_of(header: &NetworkHeader) -> NetworkHeaderKind {
+    match header {
+        NetworkHeader::QuickStart { .. } => NetworkHeaderKind::QuickStart,
+        NetworkHeader::Rcp { .. } => NetworkHeaderKind::Rcp,
+        _ => NetworkHeaderKind::Xcp,
+    }
+}
+
+fn micros(span: longhaul_units::Span) -> u32 {
+    u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
+}
+
+impl Network {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    pub(super) fn info(&self) -> Option<NetworkInfo> {
+        let used = self.kind.is_some() || self.info != NetworkInfo::default();
+        used.then_some(self.info)
+    }
+
+    /// What the handshake made of the wish.
+    pub(super) fn settle(&mut self, kind: Option<NetworkHeaderKind>) {
+        self.kind = kind;
+        if kind.is_none() {
+            (self.asked, self.heard, self.report) = (None, None, None);
+        }
+    }
+
+    /// What is in force.
+    pub(super) fn kind(&self) -> Option<NetworkHeaderKind> {
+        self.kind
+    }
+
+    /// Bytes of options that data segments carry for it.
+    pub(super) fn data_options(&self) -> u16 {
+        match self.kind {
+            Some(NetworkHeaderKind::Rcp) => RCP_OPTION,
+            Some(NetworkHeaderKind::Xcp) => XCP_OPTION,
+            _ => 0,
+        }
+    }
+
+    /// A Quick-Start request of this rate, which is noted.
+    fn ask(&mut self, rate: Rate) -> Request {
+        let rate = QuickStartRate::at_least(rate);
+        // SplitMix64's output function (Steele, Lea, Flood, OOPSLA 2014): one request, one nonce.
+        let mut bits = self.seed.wrapping_add(self.info.requests.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let nonce = QuickStartNonce::new((bits >> 32) as u32);
+        self.asked = Some((rate, nonce));
+        add(&mut self.info.requests, 1);
+        Request::QuickStart { rate, nonce }
+    }
+
+    /// The request that a segment with data, or a SYN, carries.
+    fn request(&mut self, header: &NetworkHeader, ttl: u8) -> Forward {
+        let request = match *header {
+            NetworkHeader::QuickStart { rate } => self.ask(rate),
+            NetworkHeader::Rcp { rate, rtt } => {
+                add(&mut self.info.requests, 1);
+                Request::Rcp { rate: WireRate::new(rate), rtt_micros: micros(rtt) }
+            }
+            NetworkHeader::Xcp { throughput, rtt, delta } => {
+                add(&mut self.info.requests, 1);
+                self.wanted = self.wanted.max(delta);
+                let (throughput, delta) = (WireRate::new(throughput), WireDelta::new(delta));
+                Request::Xcp { throughput, rtt_micros: micros(rtt), delta }
+            }
+            _ => Request::Rcp { rate: WireRate::UNLIMITED, rtt_micros: 0 },
+        };
+        Forward { ttl, stamps: 0, request }
+    }
+
+    /// Checks an answer; what is left of it for the controller.
+    fn check(&mut self, feedback: &Feedback) -> Option<NetworkFeedback> {
+        match (*feedback, self.kind?) {
+            (Feedback::Denied, NetworkHeaderKind::QuickStart) if self.asked.is_none() => None,
+            (Feedback::Denied, _) => Some(NetworkFeedback::Denied),
+            (Feedback::QuickStart { rate, nonce }, NetworkHeaderKind::QuickStart) => {
+                self.check_quick_start(rate, nonce)
+            }
+            (Feedback::Rcp { rate: WireRate::UNLIMITED }, NetworkHeaderKind::Rcp) => Some(NetworkFeedback::Denied),
+            (Feedback::Rcp { rate }, NetworkHeaderKind::Rcp) => Some(NetworkFeedback::Rcp(rate.rate())),
+            (Feedback::Xcp { delta }, NetworkHeaderKind::Xcp) => {
+                let delta = delta.bytes_per_sec();
+                // An ACK may bring the sum of what several segments were given (`docs/wire.md`).
+                if delta > self.wanted.saturating_mul(i64::from(super::receiver::CLOSE_ACKS)) {
+                    add(&mut self.info.refused, 1);
+                    return Some(NetworkFeedback::Denied);
+                }
+                Some(NetworkFeedback::Xcp(delta))
+            }
+            _ => {
+                add(&mut self.info.refused, 1);
+                None
+            }
+        }
+    }
+
+    /// RFC 4782, section 4.4: the rate is at most what was asked for, and the nonce proves that it came down honestly.
+    fn check_quick_start(&mut self, rate: QuickStartRate, nonce: QuickStartNonce) -> Option<NetworkFeedback> {
+        let Some((asked, drawn)) = self.asked else {
+            add(&mut self.info.refused, 1);
+            return None;
+        };
+        let honest = rate <= asked && drawn.approves(rate, nonce);
+        if !honest {
+            add(&mut self.info.refused, 1);
+        }
+        let approved = if honest { rate } else { QuickStartRate::ZERO };
+        (self.asked, self.report) = (None, Some((approved, drawn)));
+        if approved == QuickStartRate::ZERO {
+            return Some(NetworkFeedback::Denied);
+        }
+        Some(NetworkFeedback::QuickStart(approved.rate()))
+    }
+}
+
+/// What the peer is to hear of its requests since the last answer: the newest one's, unless one was denied; of XCP's, which each
+/// bring a change, the sum.
+pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
+    match (old, new) {
+        (Some(Feedback::Denied), _) => Feedback::Denied,
+        (Some(Feedback::Xcp { delta: old }), Feedback::Xcp { delta: new }) => {
+            Feedback::Xcp { delta: WireDelta::new(old.bytes_per_sec().saturating_add(new.bytes_per_sec())) }
+        }
+        (_, new) => new,
+    }
+}
+
+impl Connection {
+    /// Nonces are drawn from `seed`, which nobody else can know; to be called before the first segment leaves.
+    pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
+        *self.network = Network::new(seed);
+    }
+
+    /// What our SYN says: permission for the option, and the request that rides on it.
+    pub(super) fn add_network_to_syn(&mut self, header: &mut Header, first: bool) {
+        let vouched = self.config.extensions && self.config.routers_answer;
+        self.network.kind = wanted(&self.controller.needs()).filter(|_| vouched);
+        header.options.network_permitted = self.network.kind.is_some();
+        // RFC 4782, section 4.7: a SYN that was lost goes again without.
+        let asked = self.control.header.filter(|header| first && self.network.kind == Some(kind_of(header)));
+        let forward = asked.map(|header| self.network.request(&header, self.config.ttl));
+        if !first {
+            self.network.asked = None;
+        }
+        header.options.network = forward.map(|forward| NetworkOption { forward: Some(forward), feedback: None });
+    }
+
+    /// What our SYN-ACK says: the answer to the SYN's request, and a request of ours if the SYN was as long.
+    pub(super) fn add_network_to_syn_ack(&mut self, header: &mut Header, first: bool) {
+        if !self.negotiated.network {
+            return;
+        }
+        let feedback = self.rcv.network_answer;
+        if feedback.is_some() {
+            self.add_network_to_syn(header, first);
+        }
+        header.options.network_permitted = true;
+        let forward = header.options.network.and_then(|network| network.forward);
+        header.options.network =
+            (forward.is_some() || feedback.is_some()).then_some(NetworkOption { forward, feedback });
+    }
+
+    /// Takes the option of an acceptable segment: answers what the peer asked, hears what routers said.
+    pub(super) fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
+        if self.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
+            // Our SYN-ACK has said it.
+            self.rcv.network_answer = None;
+        }
+        let Some(option) = header.options.network else { return };
+        if !self.negotiated.network {
+            return;
+        }
+        if let Some(answer) = option.forward.and_then(|forward| forward.feedback(meta.ttl)) {
+            self.rcv.network_answer = Some(merge(self.rcv.network_answer, answer));
+        }
+        if let Some(feedback) = option.feedback
+            && let Some(heard) = self.network.check(&feedback)
+        {
+            if heard == NetworkFeedback::Denied {
+                add(&mut self.network.info.denied, 1);
+            } else {
+                add(&mut self.network.info.granted, 1);
+            }
+            self.network.heard = Some(heard);
+        }
+    }
+
+    /// What routers answered since the controller was told last.
+    pub(super) fn take_heard(&mut self) -> Option<NetworkFeedback> {
+        self.network.heard.take()
+    }
+
+    /// The handshake is over: the controller hears what routers made of the request on it; no answer is a denial.
+    pub(super) fn tell_network(&mut self, now: Time) {
+        if self.network.kind.is_none() || self.network.info.requests == 0 {
+            return;
+        }
+        if self.network.heard.is_none() {
+            self.network.asked = None;
+            add(&mut self.network.info.denied, 1);
+            self.network.heard = Some(NetworkFeedback::Denied);
+        }
+        self.tell_unheard(now);
+    }
+
+    /// Tells the controller of an answer that came with a segment which told it nothing else.
+    pub(super) fn tell_unheard(&mut self, now: Time) {
+        if self.network.heard.is_some() {
+            self.tell_ack(Ack::new(now));
+        }
+        if let Some((rate, nonce)) = self.network.report.take() {
+            let request = Request::QuickStartReport { rate, nonce };
+            let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
+            let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.nxt);
+            header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
+            self.ack_queue.push_back(header);
+        }
+    }
+
+    /// The request that every data segment carries under RCP and XCP.
+    pub(super) fn add_network_to_data(&mut self, header: &mut Header) {
+        let each = matches!(self.network.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
+        let asked = self.control.header.filter(|header| each && self.network.kind == Some(kind_of(header)));
+        let Some(asked) = asked else { return };
+        let forward = self.network.request(&asked, self.config.ttl);
+        header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
+    }
+
+    /// The answer to the peer's request, on a pure ACK.
+    pub(super) fn add_network_to_ack(&mut self, header: &mut Header) {
+        let feedback = self.rcv.network_answer.take();
+        header.options.network = feedback.map(|feedback| NetworkOption { forward: None, feedback: Some(feedback) });
+    }
+}

@@ -1,0 +1,276 @@
+//! Probes beside the window: copies of data on its way, at low priority, whose answers tell how much more the path carries
+//! (TCP-Peach's dummy segments, Peach+'s NIL segments, TCP-Swift's outstanding segments).
+//!
+//! A probe is a retransmission to the peer and nothing to our scoreboard: it is not in flight, is never held lost, and what it
+//! reports as a duplicate is no sign of reordering or of a needless retransmission. What it fills, though, was lost, and whether an
+//! answer is the copy's or the original's cannot always be told: of a segment that has a copy on its way, no RTT sample is taken,
+//! RACK learns nothing and no decrease is undone, unless the echoed timestamp names the original.
+//!
+//! Between our own peers each answer names its probe by the timestamp that it carried (`docs/wire.md`, "Probe echo"); other peers
+//! report duplicates (RFC 2883), and one that may be a retransmission's as well is nobody's.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use std::collections::VecDeque;
+
+use longhaul_cc::{Needs, ProbeKind, ProbePlan, ProbeReport, SegmentKind, TxId};
+use longhaul_units::{Span, Time};
+use longhaul_wire::{Ecn, Flags, Header};
+
+use super::Connection;
+use super::output::Batch;
+use super::timers::Timer;
+use crate::info::{ProbeInfo, add};
+use crate::scoreboard::{Record, Scoreboard};
+use crate::seq;
+
+/// Probes on their way whose answers are awaited; of more than that the oldest are given up.
+const REMEMBERED: usize = 4096;
+/// Gaps that a probe may be late without the next one being later for it.
+const LATE: u64 = 4;
+/// Random segments that are looked at for one to be copied.
+const DRAWS: u32 = 8;
+
+/// What a connection that probes knows of its probes.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    /// Whether the peer names what it answers.
+    echoed: bool,
+    flight: VecDeque<Copied>,
+    /// The plan in force, how many of it have left, and when the next may.
+    plan: Option<ProbePlan>,
+    sent: u32,
+    next_at: Time,
+    /// Below this offset the plan has copied everything once, from the top down.
+    backwards: Option<u64>,
+    random: u64,
+    last_value: Option<u32>,
+    report: ProbeReport,
+    info: ProbeInfo,
+}
+
+/// A probe on its way.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    /// Its TSval.
+    value: u32,
+    start: u64,
+    end: u64,
+    sent_at: Time,
+}
+
+/// Whether a controller has a use for probes.
+pub(super) fn wants(needs: &Needs) -> bool {
+    needs.required.probes || needs.preferred.probes
+}
+
+impl Probes {
+    pub(super) fn new(echoed: bool) -> Self {
+        Self { echoed, random: 0x9e37_79b9_7f4a_7c15, ..Self::default() }
+    }
+
+    pub(super) fn info(&self) -> ProbeInfo {
+        self.info
+    }
+
+    /// What became of probes since the last call.
+    pub(super) fn take_report(&mut self) -> ProbeReport {
+        std::mem::take(&mut self.report)
+    }
+
+    /// Follows the controller's plan. A new one begins a gap from now.
+    fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
+        let anew = plan.is_some_and(|new| self.plan.is_none_or(|old| old.id != new.id));
+        if anew {
+            (self.sent, self.backwards) = (0, None);
+            self.next_at = now + plan.map_or(Span::ZERO, |plan| plan.gap);
+        }
+        self.plan = plan;
+    }
+
+    /// The plan, if it still has probes to send.
+    fn open_plan(&self) -> Option<ProbePlan> {
+        self.plan.filter(|plan| self.sent < plan.segments)
+    }
+
+    /// The segment to copy next.
+    fn choose(&mut self, plan: &ProbePlan, board: &Scoreboard) -> Option<u64> {
+        plan.prefer.into_iter().flatten().find_map(|kind| match kind {
+            ProbeKind::Dummy => board.last_unsacked_below(u64::MAX),
+            ProbeKind::Outstanding => self.draw(board),
+            ProbeKind::Backwards => self.next_backwards(board),
+        })
+    }
+
+    /// A segment at random among those that the peer lacks.
+    fn draw(&mut self, board: &Scoreboard) -> Option<u64> {
+        let len = board.len() as u64;
+        let drawn = (0..DRAWS).find_map(|_| {
+            // Knuth's linear congruence (The Art of Computer Programming, 3.3.4, line 26): it need not be unforeseeable.
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let index = board.head_index() + (self.random >> 33).checked_rem(len)?;
+            board.get(index).is_some_and(|record| !record.is_sacked()).then_some(index)
+        });
+        drawn.or_else(|| board.last_unsacked_below(u64::MAX))
+    }
+
+    /// The highest segment that was not copied yet.
+    fn next_backwards(&self, board: &Scoreboard) -> Option<u64> {
+        let below = self.backwards.map_or(u64::MAX, |offset| board.index_at_or_after(offset));
+        board.last_unsacked_below(below)
+    }
+
+    fn on_sent(&mut self, copied: Copied, gap: Span) {
+        self.sent += 1;
+        // One that left late does not delay the others, though a host that slept for long does not make up for it all at once.
+        self.next_at = (self.next_at + gap).max(copied.sent_at - gap * LATE);
+        self.backwards = Some(copied.start);
+        self.last_value = Some(copied.value);
+        if self.flight.len() >= REMEMBERED {
+            self.flight.pop_front();
+            self.count_lost(1);
+        }
+        self.flight.push_back(copied);
+        add(&mut self.info.sent, 1);
+        add(&mut self.info.bytes_sent, copied.end - copied.start);
+    }
+
+    fn count_lost(&mut self, probes: u32) {
+        self.report.lost = self.report.lost.saturating_add(probes);
+        add(&mut self.info.lost, u64::from(probes));
+    }
+
+    /// The probe with this timestamp has arrived.
+    fn take_by_value(&mut self, value: u32) -> Option<Copied> {
+        let index = self.flight.iter().position(|copied| copied.value == value)?;
+        self.flight.remove(index)
+    }
+
+    /// The oldest probe that is a copy of what this range holds.
+    fn take_by_range(&mut self, left: u64, right: u64) -> Option<Copied> {
+        let index = self.flight.iter().position(|copied| copied.start <= left && right <= copied.end)?;
+        self.flight.remove(index)
+    }
+
+    fn on_answered(&mut self) {
+        self.report.acked = self.report.acked.saturating_add(1);
+        add(&mut self.info.acked, 1);
+    }
+
+    /// Gives up what left before `deadline`.
+    fn expire(&mut self, deadline: Time) {
+        while self.flight.front().is_some_and(|copied| copied.sent_at < deadline) {
+            self.flight.pop_front();
+            self.count_lost(1);
+        }
+    }
+}
+
+/// Whether an ACK answers a probe, and what of its report of a duplicate others may believe.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProbeAnswer {
+    /// A probe arrived.
+    pub(super) arrived: bool,
+    /// The ACK's D-SACK is the probe's, or may be.
+    pub(super) owns_dsack: bool,
+    /// The range that the probe copied.
+    copied: Option<(u64, u64)>,
+}
+
+impl ProbeAnswer {
+    /// Whether the copy brought what it held, if so many bytes were new to the peer.
+    pub(super) fn filled(&self, delivered: u64) -> bool {
+        self.arrived && !self.owns_dsack && self.copied.is_some_and(|(start, end)| delivered >= end - start)
+    }
+}
+
+impl Connection {
+    /// Reads the controller's plan.
+    pub(super) fn follow_probe_plan(&mut self) {
+        let (now, plan) = (self.now, self.control.probe);
+        let Some(probes) = &mut self.probes else { return };
+        probes.follow(now, plan);
+        if probes.open_plan().is_none() {
+            self.timers.stop(Timer::Copy);
+        }
+    }
+
+    /// Sends the next probe, if one is due. None goes to a peer of which no round trip is known.
+    pub(super) fn transmit_probe(&mut self, now: Time, batch: &mut Batch) -> bool {
+        let (mss, edge) = (self.mss(), self.snd.window_edge());
+        let known = self.rtt.srtt().is_some();
+        let value = self.clock.value(now);
+        // Each has a timestamp that no other segment has, where those are fine enough.
+        let taken = self.snd.last_sent.is_some_and(|at| self.clock.value(at) == value);
+        let Some(probes) = self.probes.as_deref_mut().filter(|_| known) else { return false };
+        let Some(plan) = probes.open_plan() else { return false };
+        let taken = probes.echoed && (taken || probes.last_value == Some(value));
+        let at = if taken { probes.next_at.max(now + self.clock.tick()) } else { probes.next_at };
+        let chosen = probes.choose(&plan, &self.snd.board);
+        let record = chosen.and_then(|index| Some((index, *self.snd.board.get(index)?)));
+        // What a window that has shrunk no longer admits says nothing.
+        let fits =
+            |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
+        let Some((index, record)) = record.filter(|(_, record)| fits(record)) else {
+            // What is sent next brings it back here.
+            self.timers.stop(Timer::Copy);
+            return false;
+        };
+        if now < at {
+            self.timers.arm(Timer::Copy, at);
+            return false;
+        }
+        probes.on_sent(
+            Copied { value, start: record.start, end: record.start + u64::from(record.len), sent_at: now },
+            plan.gap,
+        );
+        self.push_copy(now, batch, &plan, index, &record);
+        true
+    }
+
+    fn push_copy(&mut self, now: Time, batch: &mut Batch, plan: &ProbePlan, index: u64, record: &Record) {
+        self.snd.board.note_copy(index);
+        let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
+        let mut header = self.header(now, Flags::ACK | Flags::PSH | fin | self.echo_flag(), record.start);
+        header.seq = seq::to_wire(self.iss, record.start);
+        batch.dscp = plan.dscp;
+        // A mark would be echoed as if the window had met it; a queue that drops the probe says the same.
+        batch.ecn = Ecn::NotEct;
+        batch.push(&header, record.start, record.len);
+        self.stats.segments_out += 1;
+        let before = self.pipe();
+        self.report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
+        // The plan may have been for one more than there are.
+        self.refresh_control();
+    }
+
+    /// Whether this ACK answers a probe.
+    pub(super) fn take_probe_answer(&mut self, now: Time, header: &Header, dsack: Option<(u64, u64)>) -> ProbeAnswer {
+        let patience = self.rtt.rto();
+        let retransmitted_to = self.loss.retransmitted_to();
+        let Some(probes) = self.probes.as_deref_mut() else { return ProbeAnswer::default() };
+        probes.expire(now - patience);
+        if probes.echoed {
+            let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
+            let Some(copied) = probes.take_by_value(echo.value) else {
+                if seq::later(echo.value, self.clock.value(now)) {
+                    add(&mut probes.info.refused, 1);
+                }
+                return ProbeAnswer::default();
+            };
+            probes.on_answered();
+            let copied = Some((copied.start, copied.end));
+            return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
+        }
+        let Some((left, right)) = dsack else { return ProbeAnswer::default() };
+        let ambiguous = left < retransmitted_to;
+        if ambiguous {
+            let owns_dsack = probes.flight.iter().any(|copied| copied.start < right && left < copied.end);
+            return ProbeAnswer { owns_dsack, ..ProbeAnswer::default() };
+        }
+        let Some(copied) = probes.take_by_range(left, right) else {
+            return ProbeAnswer::default();
+        };
+        probes.on_answered();
+        ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
+    }
+}

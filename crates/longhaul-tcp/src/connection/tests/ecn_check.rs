@@ -1,0 +1,182 @@
+//! Asking for an echo of a mark (RFC 3168, section 20.2).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use longhaul_wire::{CheshireCodec, Codec, Flags};
+
+use super::super::ecn_check::EcnCheck;
+use super::*;
+
+/// What was seen on the way.
+#[derive(Default)]
+struct Seen {
+    /// New data from one end: its ECN field, and whether it says that the window is reduced.
+    data: Vec<(Ecn, bool)>,
+    /// ACKs from the other, and whether they echo.
+    echoes: Vec<bool>,
+}
+
+/// What becomes of new data, of so many before it, and of what the other end sends: its ECN field and its flags.
+type Path = fn(usize, Ecn) -> Option<Ecn>;
+
+const CLEAR: Path = |_, ecn| Some(ecn);
+/// A loss, which is repaired soon.
+const SUSPECT: Path = |before, ecn| (before != 400).then_some(ecn);
+
+/// A transfer of 8 MB over `path`, where the receiver tells `echo` of what it would echo.
+fn transfer(lead: u64, path: Path, echo: fn(bool) -> bool) -> (Info, Seen) {
+    let mut net = Net::new(Span::from_millis(50));
+    net.lead = Span::from_millis(lead);
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let kept = Rc::clone(&seen);
+    let mut highest = 0;
+    net.tamper = Box::new(move |from, ecn, datagram| {
+        let (mut header, offset) = CheshireCodec::parse(datagram).unwrap();
+        if header.flags.contains(Flags::SYN) {
+            return Some(ecn);
+        }
+        let mut seen = seen.borrow_mut();
+        if from == 1 {
+            let says = echo(header.flags.contains(Flags::ECE));
+            seen.echoes.push(says);
+            let rest = Flags::from_bits_truncate(header.flags.bits() & !Flags::ECE.bits());
+            header.flags = if says { rest | Flags::ECE } else { rest };
+            CheshireCodec::emit(&header, datagram).unwrap();
+        } else if datagram.len() > offset && (highest == 0 || header.seq.wrapping_sub(highest).cast_signed() > 0) {
+            highest = header.seq;
+            let before = seen.data.len();
+            seen.data.push((ecn, header.flags.contains(Flags::CWR)));
+            return path(before, ecn);
+        }
+        Some(ecn)
+    });
+    let config = Config { recv_buffer: 1 << 20, recv_buffer_max: 1 << 20, ..Config::default() };
+    let ids = net.connect(config);
+    let info = net.transfer(ids, 8_000_000, Span::from_secs(100));
+    drop(net);
+    (info, Rc::into_inner(kept).unwrap().into_inner())
+}
+
+fn asked(info: &Info) -> (u64, u64) {
+    (info.echoes_asked, info.echoes_missing)
+}
+
+#[test]
+fn an_honest_peer_is_asked_once_and_passes() {
+    let (info, seen) = transfer(0, SUSPECT, |echo| echo);
+    assert_eq!((info.recoveries, info.timeouts, asked(&info)), (1, 0, (1, 0)));
+    let at = seen.data.iter().position(|data| data.0 == Ecn::Ce).unwrap();
+    assert!(at > 400, "{at}: after the loss");
+    assert!(seen.data.iter().enumerate().all(|(k, data)| data.0 == Ecn::Ect0 || k == at));
+    // The echo ends, for CWR comes: one of them.
+    let cwr: Vec<usize> = (0..seen.data.len()).filter(|k| seen.data[*k].1).collect();
+    assert!(cwr.len() == 1 && cwr[0] > at, "{cwr:?}, {at}");
+    assert!(seen.echoes.contains(&true) && !seen.echoes.last().unwrap());
+    // It is no congestion: the rest is as if nobody had been asked.
+    let (last, _) = transfer(0, |before, ecn| SUSPECT(before, ecn).map(|_| Ecn::NotEct), |echo| echo);
+    assert_eq!(info.ssthresh, last.ssthresh);
+}
+
+#[test]
+fn a_short_transfer_without_loss_asks_nothing() {
+    let (info, _) = transfer(0, CLEAR, |_| false);
+    assert_eq!((info.recoveries, asked(&info)), (0, (0, 0)));
+}
+
+/// Whoever conceals marks, the receiver or the network, has them for two questions.
+#[test]
+fn two_missing_echoes_end_it() {
+    const BLEACHED: Path = |before, ecn| SUSPECT(before, if ecn == Ecn::Ce { Ecn::Ect0 } else { ecn });
+    for (path, echo) in [(SUSPECT, (|_| false) as fn(bool) -> bool), (BLEACHED, |echo| echo)] {
+        let (info, seen) = transfer(0, path, echo);
+        assert_eq!((info.recoveries, asked(&info)), (1, (2, 2)));
+        let last = seen.data.iter().rposition(|data| data.0 == Ecn::Ce).unwrap();
+        let incapable = seen.data.iter().position(|data| data.0 == Ecn::NotEct).unwrap();
+        assert!(incapable > last && seen.data[incapable..].iter().all(|data| data.0 == Ecn::NotEct));
+        assert_eq!(info.bytes_retransmitted, 1448);
+    }
+}
+
+#[test]
+fn a_question_that_is_lost_has_no_answer() {
+    const LOST: Path = |before, ecn| SUSPECT(before, ecn).filter(|ecn| *ecn != Ecn::Ce || before > 3000);
+    let (info, seen) = transfer(0, LOST, |echo| echo);
+    let marked = seen.data.iter().filter(|data| data.0 == Ecn::Ce).count() as u64;
+    assert!(marked > 1 && asked(&info) == (marked, 0), "{marked}, {:?}", asked(&info));
+    assert_eq!(seen.data.last().unwrap().0, Ecn::Ect0);
+}
+
+/// A queue for marked packets of its own (RFC 9331, section 5.1): what is overtaken is not lost.
+#[test]
+fn a_question_that_overtakes_loses_nothing() {
+    let (info, _) = transfer(45, SUSPECT, |echo| echo);
+    assert_eq!((info.recoveries, info.bytes_lost, asked(&info)), (1, 1448, (1, 0)));
+}
+
+/// A peer under suspicion that is asked for an echo of the segment from 10 to 20.
+fn asking() -> EcnCheck {
+    let mut check = EcnCheck::default();
+    assert!(!check.is_due());
+    check.on_episode();
+    assert!(check.is_due());
+    check.on_sent(10, 20);
+    assert!(!check.is_due() && check.asked_at() == Some(10));
+    check
+}
+
+#[test]
+fn an_echo_before_the_question_arrives_is_the_networks() {
+    let mut check = asking();
+    assert!(!check.on_ack(10, true), "congestion");
+    assert!(!check.on_ack(20, false));
+    assert_eq!((check.counts(), check.is_due()), ((1, 0), true), "no verdict");
+    // SACKed, it is our own.
+    check.on_sent(30, 40);
+    check.on_delivered(true);
+    assert!(check.on_ack(20, true));
+    assert!(!check.is_due());
+}
+
+/// What loses nothing is asked after fifty round trips.
+#[test]
+fn quiet_is_a_ground_as_well() {
+    let mut check = EcnCheck::default();
+    for _ in 0..50 {
+        assert!(!check.is_due());
+        check.on_round();
+    }
+    assert!(check.is_due());
+}
+
+#[test]
+fn what_was_sent_twice_answers_nothing() {
+    let mut check = asking();
+    check.on_delivered(false);
+    assert!(!check.on_ack(20, false) && check.counts() == (1, 0));
+    assert!(check.is_due());
+}
+
+/// Who echoes now and then is suspected by what it loses all the same, and fails by what it conceals.
+#[test]
+fn echoes_do_not_undo_what_is_missing() {
+    let mut check = asking();
+    assert!(!check.on_ack(20, false) && check.is_due() && !check.has_failed());
+    check.on_sent(30, 40);
+    assert!(check.on_ack(40, true));
+    for patience in [2, 4, 8, 16, 24, 24] {
+        for _ in 0..patience {
+            assert!(!check.is_due());
+            check.on_episode();
+            assert!(!check.on_ack(40, true));
+        }
+        assert!(check.is_due());
+        check.on_sent(50, 60);
+        assert!(check.on_ack(60, true));
+    }
+    for _ in 0..24 {
+        check.on_episode();
+    }
+    check.on_sent(70, 80);
+    assert!(!check.on_ack(80, false) && check.has_failed());
+}

@@ -1,0 +1,378 @@
+//! Low-priority probes: what they leave alone, and what an answer that is none is worth.
+
+use std::collections::HashSet;
+
+use longhaul_cc::{
+    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Needs, Path, ProbeKind, ProbePlan, Snapshot,
+    Timeout, registry::Safety,
+};
+use longhaul_units::Bytes;
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, SackBlock, SackBlocks};
+
+use super::*;
+use crate::ProbeInfo;
+
+const DELAY: Span = Span::from_millis(50);
+const RTT: Span = Span::from_millis(100);
+const MSS: u64 = 1448;
+
+fn config(congestion: &str, extensions: bool) -> Config {
+    let mut config = Config { extensions, base_plpmtu: 1472, recv_buffer: 1 << 20, ..Config::default() };
+    config.congestion = congestion.parse().unwrap();
+    config
+}
+
+/// What is seen of a segment of data from end 0: whether it was seen before.
+fn again(seen: &mut HashSet<u32>, datagram: &[u8]) -> Option<bool> {
+    let (header, offset) = CheshireCodec::parse(datagram).unwrap();
+    (datagram.len() > offset + 100).then(|| !seen.insert(header.seq))
+}
+
+fn info(net: &Net, id: ConnId) -> Info {
+    net.ends[0].connection(id).unwrap().info(net.now)
+}
+
+/// Writes without end for so many round trips from now on, and watches.
+fn run(net: &mut Net, (a, b): (ConnId, ConnId), round_trips: u64, mut watch: impl FnMut(&Info)) -> Info {
+    let end = net.now + RTT * round_trips;
+    net.run_until(RTT * round_trips * 2, |net| {
+        net.ends[0].drive(net.now, a, |c| while c.write(&[7; 64 << 10]).is_ok() {});
+        net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
+        net.pump();
+        watch(&info(net, a));
+        net.now >= end
+    });
+    info(net, a)
+}
+
+fn probes(info: &Info) -> ProbeInfo {
+    info.probes.unwrap()
+}
+
+fn damage(info: &Info) -> [u64; 6] {
+    let Info { recoveries, spurious_recoveries, segments_retransmitted, bytes_lost, timeouts, dsacks, .. } = *info;
+    [recoveries, spurious_recoveries, segments_retransmitted, bytes_lost, timeouts, dsacks]
+}
+
+/// Resolution 22 of TCP-Swift's figures: probes never entered the pipe, and the ACKs that they draw take nothing from it.
+#[test]
+fn r22_probes_are_not_in_flight_and_their_acks_take_nothing_from_it() {
+    for extensions in [true, false] {
+        let mut net = Net::new(DELAY);
+        let ids = net.connect(config("speedy-start+new-reno", extensions));
+        let mut least = u64::MAX;
+        run(&mut net, ids, 1, |info| assert!(info.in_flight.0 <= info.cwnd.0.max(MSS), "{info:?}"));
+        let info = run(&mut net, ids, 3, |info| least = least.min(info.in_flight.0));
+        assert_eq!((probes(&info).sent, probes(&info).acked), (63, 63), "{extensions}");
+        assert_eq!((info.in_flight.0, damage(&info)), (64 * MSS, [0; 6]), "{extensions}: {info:?}");
+        assert!(least >= MSS, "{extensions}: {least}");
+    }
+}
+
+/// All probes are dropped: that is no loss, and no retransmission.
+#[test]
+fn probes_never_count_as_loss() {
+    for extensions in [true, false] {
+        for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift"] {
+            let mut net = Net::new(DELAY);
+            let ids = net.connect(config(congestion, extensions));
+            let mut seen = HashSet::new();
+            net.lose = Box::new(move |_, from, datagram| from == 0 && again(&mut seen, datagram) == Some(true));
+            let info = run(&mut net, ids, 30, |_| ());
+            let ProbeInfo { sent, acked, lost, .. } = probes(&info);
+            assert_eq!((sent, acked, lost, damage(&info)), (63, 0, 63, [0; 6]), "{congestion} {extensions}");
+            assert!((20 * MSS..40 * MSS).contains(&info.cwnd.0), "a segment a round trip: {info:?}");
+        }
+    }
+}
+
+/// Karn: an answer to the copy gives no sample of the original's round trip. The first copy arrives a sixty-fourth of a round trip behind
+/// the lost original; of what is sampled nothing is longer than the path, and nothing shorter.
+#[test]
+fn a_copied_segment_gives_no_sample() {
+    for extensions in [true, false] {
+        let mut net = Net::new(DELAY);
+        let ids = net.connect(config("speedy-start+new-reno", extensions));
+        let (mut seen, mut count) = (HashSet::new(), 0);
+        net.lose = Box::new(move |_, from, datagram| {
+            let fresh = from == 0 && again(&mut seen, datagram) == Some(false);
+            count += u64::from(fresh);
+            fresh && count == 1
+        });
+        let mut longest = Span::ZERO;
+        let info = run(&mut net, ids, 3, |info| longest = longest.max(info.latest_rtt.unwrap_or_default()));
+        assert_eq!((info.min_rtt, longest), (Some(RTT), RTT), "{extensions}");
+        assert!(info.segments_retransmitted == 0 && probes(&info).acked > 0, "the copy was the repair: {info:?}");
+    }
+}
+
+/// What probes report as duplicates undoes no decrease and is no duplicate of ours; the loss of one segment stays one loss.
+#[test]
+fn duplicates_of_probes_undo_nothing() {
+    for extensions in [true, false] {
+        for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift", "speedy-start+cubic+speedy-recovery"] {
+            let mut net = Net::new(DELAY);
+            let ids = net.connect(config(congestion, extensions));
+            let (mut seen, mut count) = (HashSet::new(), 0);
+            net.lose = Box::new(move |_, from, datagram| {
+                let fresh = from == 0 && again(&mut seen, datagram) == Some(false);
+                count += u64::from(fresh);
+                fresh && count == 200
+            });
+            let info = run(&mut net, ids, 15, |_| ());
+            assert_eq!((info.recoveries, info.spurious_recoveries, info.timeouts), (1, 0, 0), "{congestion} {info:?}");
+            let [_, _, retransmitted, lost, _, dsacks] = damage(&info);
+            assert!(retransmitted <= 1 && lost <= MSS && dsacks == 0, "{congestion} {extensions}: {info:?}");
+            assert!(probes(&info).sent > 63 + 30, "{congestion} probed: {:?}", probes(&info));
+            assert!(info.cwnd.0 >= 58 * MSS, "{congestion} {extensions}: chance is seen: {info:?}");
+        }
+    }
+}
+
+/// A start's plan that a loss ends leaves the recovery a budget of its own.
+#[test]
+fn a_loss_in_the_start_begins_a_plan_of_its_own() {
+    let mut net = Net::new(DELAY);
+    let ids = net.connect(config("tcp-swift", true));
+    let (mut seen, mut copies, mut count) = (HashSet::new(), 0, 0);
+    net.lose = Box::new(move |_, from, datagram| match again(&mut seen, datagram).filter(|_| from == 0) {
+        // Every third probe of the start is dropped, so that it waits for answers when the loss is found.
+        Some(true) => {
+            copies += 1;
+            copies < 64 && copies % 3 == 0
+        }
+        Some(false) => {
+            count += 1;
+            count == 2
+        }
+        None => false,
+    });
+    let mut phases = Vec::new();
+    let info = run(&mut net, ids, 6, |info| {
+        if phases.last().is_none_or(|(phase, _)| *phase != info.phase) {
+            phases.push((info.phase, probes(info).sent));
+        }
+    });
+    let recovery = phases.iter().position(|(phase, _)| *phase == "recovery").unwrap_or_else(|| panic!("{phases:?}"));
+    assert_eq!((phases[recovery - 1].0, phases[recovery].1), ("speedy-start", 63), "{phases:?}");
+    assert!(probes(&info).sent > phases[recovery].1, "{phases:?} {:?}", probes(&info));
+}
+
+/// Rewrites what the peer sends.
+fn lying(net: &mut Net, mut lie: impl FnMut(&mut Header) + 'static) {
+    net.tamper = Box::new(move |from, ecn, datagram| {
+        if from == 1 {
+            let (mut header, _) = CheshireCodec::parse(datagram).unwrap();
+            if !header.flags.contains(Flags::SYN) {
+                lie(&mut header);
+                CheshireCodec::emit(&header, datagram).unwrap();
+            }
+        }
+        Some(ecn)
+    });
+}
+
+/// A peer that acknowledges probes which were not sent gains nothing: timestamps to come are refused and counted, others name no probe.
+#[test]
+fn a_peer_that_acknowledges_probes_not_sent_gains_nothing() {
+    for (ahead, refused) in [(1 << 20, true), (1_u32 << 20, true), (0_u32.wrapping_sub(3), false)] {
+        let mut net = Net::new(DELAY);
+        let ids = net.connect(config("speedy-start+new-reno", true));
+        lying(&mut net, move |header| {
+            if let Some(echo) = &mut header.options.probe_echo {
+                echo.value = echo.value.wrapping_add(ahead);
+            }
+        });
+        let info = run(&mut net, ids, 2, |info| assert!(info.cwnd.0 <= 2 * MSS, "{info:?}"));
+        let probes = probes(&info);
+        assert_eq!((probes.acked, probes.refused > 40), (0, refused), "{probes:?}");
+        assert_eq!(damage(&info)[..5], [0; 5]);
+    }
+}
+
+/// One who answers one probe again and again has answered one.
+#[test]
+fn an_answer_counts_once() {
+    let mut net = Net::new(DELAY);
+    let ids = net.connect(config("speedy-start+new-reno", true));
+    let mut first = None;
+    lying(&mut net, move |header| {
+        if let Some(echo) = &mut header.options.probe_echo {
+            echo.value = *first.get_or_insert(echo.value);
+        }
+    });
+    let info = run(&mut net, ids, 2, |_| ());
+    assert_eq!((probes(&info).acked, info.cwnd.0 <= 3 * MSS), (1, true), "{info:?}");
+}
+
+/// The same of a peer without the option: a D-SACK of what was not copied answers nothing.
+#[test]
+fn a_duplicate_of_what_was_not_copied_answers_nothing() {
+    let mut net = Net::new(DELAY);
+    let ids = net.connect(config("speedy-start+new-reno", false));
+    lying(&mut net, |header| {
+        let blocks: Vec<_> = header.options.sack.iter().copied().collect();
+        header.options.sack = SackBlocks::EMPTY;
+        for SackBlock { left, right } in blocks {
+            header.options.sack.push(SackBlock { left: left.wrapping_sub(7), right: right.wrapping_sub(7) });
+        }
+    });
+    let info = run(&mut net, ids, 2, |_| ());
+    assert_eq!((probes(&info).acked, info.cwnd.0 <= 2 * MSS), (0, true), "{info:?}");
+}
+
+/// All probes are dropped and so is the ACK of the segment that they copy. It is retransmitted for nothing, and the duplicate that the
+/// peer reports might be a probe's: it answers none.
+#[test]
+fn the_duplicate_of_a_retransmission_answers_no_probe() {
+    let mut net = Net::new(DELAY);
+    let ids = net.connect(config("speedy-start(timeout=slow-start)+new-reno", false));
+    let (mut seen, mut copies, mut acks) = (HashSet::new(), 0, 0);
+    net.lose = Box::new(move |_, from, datagram| {
+        acks += u64::from(from == 1);
+        copies += u64::from(from == 0 && again(&mut seen, datagram) == Some(true));
+        if from == 0 { (1..=63).contains(&copies) && datagram.len() > 1000 } else { acks == 1 }
+    });
+    let info = run(&mut net, ids, 4, |_| ());
+    assert_eq!((probes(&info).sent, probes(&info).acked), (63, 0), "{info:?}");
+    let twice = net.ends[1].connection(ids.1).unwrap().info(net.now).duplicate_bytes_in;
+    assert_eq!((info.segments_retransmitted, twice), (1, MSS), "{info:?}");
+}
+
+/// A window that shrinks while probes leave: copies of what it no longer admits stay back, nothing is lost, and the rest arrives once it
+/// opens again.
+#[test]
+fn a_window_that_shrinks_while_probing_is_survived() {
+    for extensions in [true, false] {
+        for window in [0_u64, 3, 20] {
+            let mut net = Net::new(DELAY);
+            let ids = net.connect(config("tcp-swift", extensions));
+            let mut acks = 0;
+            lying(&mut net, move |header| {
+                acks += 1;
+                if (10..64).contains(&acks) {
+                    header.window = header.window.min(((window * MSS) >> 10) as u16);
+                }
+            });
+            let info = run(&mut net, ids, 200, |info| {
+                assert!(info.in_flight.0 <= info.cwnd.0.max(info.peer_window.0) + MSS, "{info:?}");
+            });
+            assert_eq!((info.recoveries, info.bytes_lost, probes(&info).refused), (0, 0, 0), "{window}: {info:?}");
+            assert!(info.bytes_acked > 20 * 20 * MSS, "{window} {extensions}: {info:?}");
+        }
+    }
+}
+
+/// A controller that asks for probes from the first moment on.
+#[derive(Clone, Copy, Debug)]
+struct Greedy {
+    segments: u32,
+    prefer: ProbeKind,
+    gap: Span,
+}
+
+impl ControllerFactory for Greedy {
+    fn build(&self, _: &BuildParams) -> Box<dyn Controller> {
+        Box::new(*self)
+    }
+    fn name(&self) -> String {
+        "greedy".to_owned()
+    }
+    fn safety(&self) -> Safety {
+        Safety::Private
+    }
+}
+
+impl Controller for Greedy {
+    fn name(&self) -> String {
+        "greedy".to_owned()
+    }
+    fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        needs.preferred.probes = true;
+        needs
+    }
+    fn on_ack(&mut self, _: &Ack<'_>, _: &Path) {}
+    fn on_timeout(&mut self, _: &Timeout, _: &Path) {}
+    fn control(&self) -> Control {
+        let prefer = [Some(self.prefer), None, None];
+        let plan = ProbePlan { prefer, segments: self.segments, gap: self.gap, dscp: 1, id: 1 };
+        let mut control = Control::window(Bytes(10 * MSS));
+        control.probe = Some(plan);
+        control
+    }
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { phase: "greedy", ssthresh: None, bandwidth: None }
+    }
+}
+
+/// Whatever a plan prefers, no more leave than it has, and none before there is something to copy.
+#[test]
+fn probes_never_exceed_their_budget() {
+    for extensions in [true, false] {
+        for prefer in [ProbeKind::Dummy, ProbeKind::Outstanding, ProbeKind::Backwards] {
+            for segments in [0, 1, 7, 100] {
+                let mut config = config("cubic", extensions);
+                config.congestion = Congestion::new(Greedy { segments, prefer, gap: Span::ZERO });
+                let mut net = Net::new(DELAY);
+                let ids = net.connect(config);
+                let most = u64::from(segments);
+                let info = run(&mut net, ids, 12, |info| assert!(probes(info).sent <= most, "{info:?}"));
+                // Backwards, each segment is copied once: there may be no more of them.
+                let all = if prefer == ProbeKind::Backwards { probes(&info).sent } else { most };
+                assert_eq!((probes(&info).sent, probes(&info).acked), (all, all), "{prefer:?} {extensions}");
+                assert!(all > 0 || segments == 0);
+                assert_eq!(damage(&info), [0; 6], "{prefer:?} {extensions}");
+            }
+        }
+    }
+}
+
+/// The SYN-ACK is lost, and so no round trip known to who sent it twice: its probes wait for the first ACK of data.
+#[test]
+fn no_probe_goes_to_a_peer_of_which_no_round_trip_is_known() {
+    let mut net = Net::new(DELAY);
+    let mut config = config("cubic", true);
+    config.congestion = Congestion::new(Greedy { segments: 50, prefer: ProbeKind::Outstanding, gap: Span::ZERO });
+    let mut lost = false;
+    net.lose = Box::new(move |_, from, _| from == 1 && !std::mem::replace(&mut lost, true));
+    let (a, b) = net.connect(config);
+    let mut known = false;
+    let end = net.now + RTT * 5;
+    net.run_until(RTT * 10, |net| {
+        net.ends[1].drive(net.now, b, |c| while c.write(&[7; 64 << 10]).is_ok() {});
+        net.ends[0].drive(net.now, a, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
+        net.pump();
+        let info = net.ends[1].connection(b).unwrap().info(net.now);
+        if info.srtt.is_none() {
+            assert_eq!(info.probes.map(|probes| probes.sent), Some(0));
+        }
+        known |= info.srtt.is_none() && info.bytes_sent > 0;
+        net.now >= end
+    });
+    assert!(known, "data left before a round trip was known");
+    assert_eq!(net.ends[1].connection(b).unwrap().info(net.now).probes.map(|probes| probes.sent), Some(50));
+}
+
+/// A host that sleeps makes up for a few probes at once and for no more; those that follow keep their times.
+#[test]
+fn a_late_host_sends_no_burst_of_probes() {
+    let mut net = Net::new(DELAY);
+    let mut config = config("cubic", false);
+    let gap = Span::from_millis(1);
+    config.congestion = Congestion::new(Greedy { segments: 60, prefer: ProbeKind::Outstanding, gap });
+    let (a, _) = net.connect(config);
+    net.ends[0].drive(net.now, a, |c| c.write(&[7; 14_000]));
+    net.run_until(RTT, |net| probes(&info(net, a)).sent >= 10);
+    // The one whose time it is, and of those before it four and the first.
+    for (slept, left) in [(1, 1), (3, 3), (20, 6)] {
+        let before = probes(&info(&net, a)).sent;
+        net.now += gap * slept;
+        net.ends[0].handle_timeout(net.now);
+        net.pump();
+        assert_eq!(probes(&info(&net, a)).sent - before, left, "{slept}");
+    }
+    let (before, from) = (probes(&info(&net, a)).sent, net.now);
+    net.run_until(RTT, |net| probes(&info(net, a)).sent == before + 10);
+    assert_eq!(net.now - from, gap * 10);
+}

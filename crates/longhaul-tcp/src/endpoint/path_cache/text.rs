@@ -1,0 +1,142 @@
+//! A memory of paths as text, so that it can outlive its process.
+//!
+//! One line an entry, oldest first, words with a blank between them: address, congestion control, then for each of threshold, round trip
+//! and saved path either `-` or its age in milliseconds and its numbers, with commas between them. Ages, because a clock that begins with
+//! the process means nothing to the next one.
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use longhaul_cc::SavedPath;
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::{Entry, Learnt, PathCache, Rtt, key};
+
+/// The first line: what this is, and which version.
+const HEAD: &str = "longhaul paths 1";
+/// A name of congestion control is no longer.
+const MAX_NAME: usize = 1024;
+
+/// Text that is no memory of paths.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct LoadError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: LoadReason,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadReason {
+    /// The first line is another one.
+    #[error("this is no memory of paths: it begins with `{HEAD}`")]
+    Head,
+    /// Not an address.
+    #[error("the first word is no IP address")]
+    Address,
+    /// No congestion control of that name.
+    #[error("the second word names no congestion control")]
+    Congestion,
+    /// A number is missing, or too many, or none at all.
+    #[error(
+        "three words follow, each `-` or an age in ms and what was learnt: ssthresh; srtt,rttvar in us; window,rate,rtt"
+    )]
+    Numbers,
+}
+
+impl PathCache {
+    /// All that is known at `now`, as text.
+    #[must_use]
+    pub fn save(&self, now: Time) -> String {
+        let mut text = format!("{HEAD}\n");
+        let entries = self.lock();
+        for name in entries.by_turn.values() {
+            let Some(entry) = entries.by_key.get(name) else { continue };
+            let ssthresh = word(now, entry.ssthresh, |ssthresh| vec![ssthresh.0]);
+            let rtt = word(now, entry.rtt, |rtt| vec![micros(rtt.srtt), micros(rtt.rttvar)]);
+            let saved =
+                word(now, entry.saved, |saved| vec![saved.window.0, saved.rate.as_bytes_per_sec(), micros(saved.rtt)]);
+            // A write to a string does not fail.
+            let _ = writeln!(text, "{} {} {ssthresh} {rtt} {saved}", name.0, name.1);
+        }
+        text
+    }
+
+    /// Adds what [`save`](Self::save) wrote, as of `now`, to what is known; what is known already of a path gives way. Nothing of a
+    /// damaged text is taken. How many entries it had.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn load(&self, now: Time, text: &str) -> Result<usize, LoadError> {
+        let mut lines = text.lines().zip(1..);
+        if lines.next().is_none_or(|(head, _)| head.trim_end() != HEAD) {
+            return Err(LoadError { line: 1, reason: LoadReason::Head });
+        }
+        let parsed: Result<Vec<_>, LoadError> = lines
+            .filter(|(line, _)| !line.trim().is_empty())
+            .map(|(text, line)| parse(now, text).map_err(|reason| LoadError { line, reason }))
+            .collect();
+        let parsed = parsed?;
+        let (count, entries) = (parsed.len(), &mut *self.lock());
+        for (name, entry) in parsed {
+            entries.remove(&name);
+            entries.make_room(self.0.config.capacity);
+            entries.insert(name, entry);
+        }
+        Ok(count)
+    }
+}
+
+fn micros(span: Span) -> u64 {
+    span.as_nanos() / 1_000
+}
+
+fn word<T: Copy>(now: Time, learnt: Option<Learnt<T>>, numbers: impl Fn(T) -> Vec<u64>) -> String {
+    let Some(learnt) = learnt else { return "-".to_owned() };
+    let age = (now - learnt.at + learnt.age).as_millis();
+    numbers(learnt.value).into_iter().fold(age.to_string(), |text, number| format!("{text},{number}"))
+}
+
+fn parse(now: Time, line: &str) -> Result<((IpAddr, String), Entry), LoadReason> {
+    let mut words = line.split_ascii_whitespace();
+    let address = words.next().and_then(|word| word.parse().ok()).ok_or(LoadReason::Address)?;
+    let name = words.next().filter(|name| name.len() <= MAX_NAME).ok_or(LoadReason::Congestion)?;
+    longhaul_cc::Congestion::from_str(name).map_err(|_| LoadReason::Congestion)?;
+    let mut next = || words.next().ok_or(LoadReason::Numbers);
+    let ssthresh = learnt(now, next()?, |[bytes]| Bytes(bytes))?;
+    let rtt = learnt(now, next()?, |[srtt, rttvar]| Rtt { srtt: span(srtt), rttvar: span(rttvar) })?;
+    let saved = learnt(now, next()?, |[window, rate, rtt]| SavedPath {
+        window: Bytes(window),
+        rate: Rate::from_bytes_per_sec(rate),
+        rtt: span(rtt),
+    })?;
+    if words.next().is_some() {
+        return Err(LoadReason::Numbers);
+    }
+    Ok((key(address, name), Entry { ssthresh, rtt, saved, turn: 0 }))
+}
+
+fn span(micros: u64) -> Span {
+    Span::from_micros(micros.min(u64::MAX / 1_000))
+}
+
+fn learnt<T, const N: usize>(
+    now: Time,
+    word: &str,
+    make: impl FnOnce([u64; N]) -> T,
+) -> Result<Option<Learnt<T>>, LoadReason> {
+    if word == "-" {
+        return Ok(None);
+    }
+    let numbers: Result<Vec<u64>, _> = word.split(',').map(str::parse).collect();
+    let numbers = numbers.map_err(|_| LoadReason::Numbers)?;
+    let (age, rest) = numbers.split_first().ok_or(LoadReason::Numbers)?;
+    let values = <[u64; N]>::try_from(rest).map_err(|_| LoadReason::Numbers)?;
+    let age = Span::from_millis((*age).min(u64::MAX / 1_000_000));
+    Ok(Some(Learnt { value: make(values), at: now, age }))
+}
