@@ -3,8 +3,10 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use longhaul_cc::{BuildParams, Congestion, NetworkHeaderKind};
+use longhaul_link::router::{QuickStartConfig, RcpConfig, XcpConfig};
 use longhaul_link::topology::{Duplex, Topology};
-use longhaul_link::{LinkConfig, NetworkError};
+use longhaul_link::{LinkConfig, LinkRate, NetworkError, RouterConfig};
 use longhaul_tcp::{Config, EndpointConfig};
 use longhaul_units::Span;
 
@@ -128,6 +130,29 @@ impl Setup {
             last = Some((before, after));
         }
         self
+    }
+
+    /// The same under this congestion control at every host; if that asks routers, with such at all links that have a rate, for
+    /// which the application vouches.
+    #[must_use]
+    pub fn under(mut self, congestion: &Congestion) -> Self {
+        let needs = congestion.build(&BuildParams::default()).needs();
+        let header = needs.required.network_header.or(needs.preferred.network_header);
+        let router = header.and_then(|header| match header {
+            NetworkHeaderKind::QuickStart => Some(RouterConfig::QuickStart(QuickStartConfig::default())),
+            NetworkHeaderKind::Rcp => Some(RouterConfig::Rcp(RcpConfig::default())),
+            NetworkHeaderKind::Xcp => Some(RouterConfig::Xcp(XcpConfig::default())),
+            _ => None,
+        });
+        let mut number = 0;
+        while let Some(link) = self.topology.link_mut(number).filter(|_| router.is_some()) {
+            link.router = router.clone().filter(|_| link.rate != LinkRate::Unlimited);
+            number += 1;
+        }
+        self.configure(|config| {
+            config.congestion = congestion.clone();
+            config.routers_answer = router.is_some();
+        })
     }
 
     /// The same, over IPv6: the hosts keep their ports and get addresses from the prefix for documentation (RFC 3849).

@@ -114,7 +114,10 @@ impl Composed {
     /// A controller before its handshake, made of `stages`.
     #[must_use]
     pub fn new(stages: Stages, params: &BuildParams) -> Self {
-        let Stages { name, launch, growth, steady, classifier, recovery } = stages;
+        let Stages { name, mut launch, growth, steady, classifier, recovery } = stages;
+        if let Some(saved) = params.saved_path {
+            launch.recall(saved);
+        }
         let observers =
             [launch.observes(), growth.observes(), steady.observes(), classifier.observes(), recovery.observes()];
         Self {
@@ -173,7 +176,8 @@ impl Composed {
 
     /// The window as it is, or as it will be when the running episode ends.
     fn settled(&self) -> f64 {
-        self.repair.map_or(self.window.cwnd, |repair| repair.target)
+        let running = self.repair.filter(|repair| repair.kind != RepairKind::Afterwards);
+        running.map_or(self.window.cwnd, |repair| repair.target)
     }
 
     fn set_detection(&mut self, detection: Detection) {
@@ -241,6 +245,9 @@ impl Composed {
         let grow = self.growable(ack);
         let ceiling = self.window.cwnd + grow.as_f64() * self.active().gain();
         if self.phase == Phase::Growth {
+            if let Some(ssthresh) = self.launch.threshold(path).filter(|_| self.reason == Reason::NoLoss) {
+                self.window.ssthresh = ssthresh.min(self.initial_ssthresh);
+            }
             let step = self.growth.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
             self.after_growth(step, ack.now, path);

@@ -9,7 +9,7 @@ use super::{
     Target, Verdict, Window,
 };
 use crate::growth::AckLimit;
-use crate::{Ack, Detection, Granted, NeedError, Needs, Path, Sent};
+use crate::{Ack, Detection, Granted, NeedError, Needs, Path, SavedPath, Sent};
 
 /// What all stages have in common. Every method has a default: a stage writes only what it needs.
 pub trait Stage: Debug + Send {
@@ -102,6 +102,25 @@ pub trait Launch: Stage {
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         let _ = (now, path, window);
         LaunchStep::Stay
+    }
+
+    /// The threshold that growth should lead up to, in bytes: asked at each ACK while growth holds the window that this launch
+    /// handed over, until the first loss, mark, timeout or idleness.
+    fn threshold(&mut self, path: &Path) -> Option<f64> {
+        let _ = path;
+        None
+    }
+
+    /// The threshold after a timeout that ends this launch, in bytes, if the law is not to judge by the window that the launch had
+    /// opened.
+    fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
+        let _ = path;
+        None
+    }
+
+    /// What an earlier connection to the host came to; told before the handshake, if there is anything.
+    fn recall(&mut self, saved: SavedPath) {
+        let _ = saved;
     }
 
     /// Another stage takes the window: a loss, a timeout, or idleness ended the launch.

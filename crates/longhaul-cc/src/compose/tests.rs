@@ -1,4 +1,5 @@
 mod stages;
+mod threshold;
 
 use longhaul_units::{Bytes, Span};
 

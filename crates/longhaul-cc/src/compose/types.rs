@@ -48,6 +48,8 @@ pub struct Overlay {
     pub header: Option<NetworkHeader>,
     /// The stamp on segments sent from now on.
     pub tag: u16,
+    /// The DiffServ codepoint of segments sent from now on.
+    pub dscp: u8,
 }
 
 /// Why a launch is asked to open the window.

@@ -13,12 +13,15 @@ fn spec(text: &str) -> Spec {
 }
 
 /// What is expected of a composition. Westwood's laws lower their threshold to an estimate, which may be above the window,
-/// and Adaptive Reno keeps it all where there is no queue; Hybla's raise the window by more than what is delivered.
+/// and Adaptive Reno keeps it all where there is no queue; Hybla's, SUSS and Rapid Start raise the window by more than what is
+/// delivered, and a launch by an estimate.
 /// Whole controllers have no answer to losses, or one of their own.
 fn expected(text: &str) -> Expect {
     let spec = spec(text);
     let is = |slot, name: &str| spec.part(slot).is_some_and(|part| part.entry().name.contains(name));
+    let launches = spec.part(Slot::Launch).is_some_and(|part| part.entry().name != "none");
     let earns_window = !is(Slot::Steady, "hybla") && !is(Slot::Growth, "hybla") && spec.part(Slot::Whole).is_none();
+    let earns_window = earns_window && !launches && !is(Slot::Growth, "suss") && !is(Slot::Growth, "rapid-start");
     let keeps = is(Slot::Steady, "westwood") || is(Slot::Steady, "adaptive-reno");
     let keeps = keeps || is(Slot::Steady, "abse") || is(Slot::Loss, "bbe");
     Expect { answers_loss: earns_window && !keeps, earns_window }

@@ -27,7 +27,7 @@ pub(super) struct ProbeToy {
 impl ProbeToy {
     fn new(params: &BuildParams) -> Self {
         let plan = ProbePlan {
-            prefer: [Some(ProbeKind::Dummy), Some(ProbeKind::Outstanding), Some(ProbeKind::Nil)],
+            prefer: [Some(ProbeKind::Dummy), Some(ProbeKind::Outstanding), Some(ProbeKind::Backwards)],
             segments: 4,
             gap: Span::from_micros(10),
             dscp: 1,
@@ -104,6 +104,8 @@ impl Controller for ProbeToy {
 
     fn needs(&self) -> Needs {
         let preferred = Demands {
+            whole_window: false,
+            saved_path: false,
             ecn: EcnMark::Ect1,
             probes: true,
             pacing: true,
@@ -228,6 +230,7 @@ impl Controller for ProbeToy {
             ecn: self.ecn,
             header: None,
             tag: (self.plan.id % 1000) as u16,
+            dscp: 0,
         }
     }
 
@@ -292,7 +295,7 @@ impl Controller for HeaderToy {
     fn control(&self) -> Control {
         let (rate, rtt) = (self.rate, self.rtt);
         let header = match self.kind {
-            NetworkHeaderKind::QuickStart => NetworkHeader::QuickStart { rate: Rate::MAX, nonce: 7 },
+            NetworkHeaderKind::QuickStart => NetworkHeader::QuickStart { rate: Rate::MAX },
             NetworkHeaderKind::Rcp => NetworkHeader::Rcp { rate, rtt },
             NetworkHeaderKind::Xcp => NetworkHeader::Xcp { throughput: rate, rtt, delta: 1 },
         };

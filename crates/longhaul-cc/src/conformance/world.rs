@@ -15,6 +15,9 @@ use crate::{
     Snapshot, Timeout, TxId,
 };
 
+/// What routers answer at first, kB/s.
+const FIRST_FEEDBACK: u64 = 1_000;
+
 /// A controller's answer after an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -44,6 +47,7 @@ pub fn play(
         return Vec::new();
     }
     world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
+    world.hear_of_handshake();
     for operation in operations {
         world.step(*operation, scenario);
     }
@@ -84,7 +88,8 @@ struct World {
     /// A mark was reported in this round.
     marked: bool,
     probes: u32,
-    feedback: Option<u16>,
+    /// What routers answer, kB/s.
+    feedback: Option<u64>,
     /// What is on its way, if this is a closed loop.
     line: Option<Line>,
 }
@@ -123,7 +128,7 @@ impl World {
             round_end: Bytes::ZERO,
             marked: false,
             probes: 0,
-            feedback: None,
+            feedback: scenario.granted.network_header.map(|_| FIRST_FEEDBACK),
             line: None,
         }
     }
@@ -215,7 +220,7 @@ impl World {
                 self.path.queued = self.path.mss * u64::from(queued);
             }
             Operation::Probe => self.probe(),
-            Operation::Feedback { rate } => self.feedback = Some(rate),
+            Operation::Feedback { rate } => self.feedback = Some(rate.into()),
         }
     }
 
@@ -319,7 +324,7 @@ impl World {
         self.marked |= ack.ecn.congestion;
         ack.probe = ProbeReport { acked: self.probes / 2, lost: self.probes % 2 };
         self.probes = 0;
-        ack.network = self.feedback.take().and_then(|rate| self.answer_header(rate));
+        ack.network = self.hear(delivered);
         let sent_at = now - self.path.latest_rtt.unwrap_or(self.rtt);
         let mut acked = AckedSegment::new(TxId(self.next_tx), sent_at, delivered);
         acked.arrival = Some(now);
@@ -351,13 +356,30 @@ impl World {
         rate
     }
 
-    fn answer_header(&self, rate: u16) -> Option<NetworkFeedback> {
-        let bytes = Rate::from_bytes_per_sec(u64::from(rate) * 1000);
+    /// The answer to what the handshake asked, before anything else.
+    fn hear_of_handshake(&mut self) {
+        let mut ack = Ack::new(self.clock());
+        ack.network = self.feedback.and_then(|rate| self.answer_header(rate));
+        if ack.network.is_some() {
+            self.tell(&Happened::Acked(&ack), |controller, path| controller.on_ack(&ack, path));
+        }
+    }
+
+    /// Where each segment asks routers, each ACK of data answers; else one does.
+    fn hear(&mut self, delivered: Bytes) -> Option<NetworkFeedback> {
+        let header = self.controller.control().header?;
+        let each = matches!(header, NetworkHeader::Rcp { .. } | NetworkHeader::Xcp { .. });
+        let rate = if each { self.feedback.filter(|_| delivered > Bytes::ZERO) } else { self.feedback.take() };
+        rate.and_then(|rate| self.answer_header(rate))
+    }
+
+    fn answer_header(&self, rate: u64) -> Option<NetworkFeedback> {
+        let bytes = Rate::from_bytes_per_sec(rate * 1000);
         Some(match self.controller.control().header? {
             _ if rate == 0 => NetworkFeedback::Denied,
-            NetworkHeader::QuickStart { rate, .. } => NetworkFeedback::QuickStart(bytes.min(rate)),
+            NetworkHeader::QuickStart { rate } => NetworkFeedback::QuickStart(bytes.min(rate)),
             NetworkHeader::Rcp { .. } => NetworkFeedback::Rcp(bytes),
-            NetworkHeader::Xcp { .. } => NetworkFeedback::Xcp(i64::from(rate) - 30_000),
+            NetworkHeader::Xcp { .. } => NetworkFeedback::Xcp(rate as i64 - 30_000),
         })
     }
 

@@ -1,5 +1,27 @@
 //! Launches: how a window opens at once.
 
+pub mod cached_start;
+pub mod careful_resume;
+mod first_flight;
+pub mod halfback;
+pub mod initial_burst;
+pub mod jump_start;
 pub mod none;
+pub mod paced_start;
+pub mod pacing_only;
+pub mod probing_start;
+pub mod quick_start;
+pub mod swift_start;
 
+pub use cached_start::CachedStart;
+pub use careful_resume::{CarefulResume, CarefulResumeConfig};
+pub use halfback::{Halfback, HalfbackConfig};
+pub use initial_burst::InitialBurst;
+pub use jump_start::{JumpStart, JumpStartConfig};
 pub use none::NoLaunch;
+pub use paced_start::{PacedStart, PacedStartConfig};
+pub use pacing_only::{PacingOnly, Pattern};
+pub use probing_start::{ProbingStart, ProbingStartConfig};
+pub use quick_start::QuickStart;
+pub use swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
+pub use swift_start::{SwiftStart, SwiftStartConfig};

@@ -1,6 +1,6 @@
 //! From text to [`Spec`].
 
-use super::entry::{Entry, OptionSpec, Slot};
+use super::entry::{Entry, OptionSpec, Profile, Slot};
 use super::spec::{Part, Spec};
 use super::{Registry, SpecError};
 
@@ -41,9 +41,12 @@ impl Registry {
     fn parse_short(&self, text: &str) -> Result<Spec, SpecError> {
         let mut base = None;
         let mut chosen = Chosen::default();
-        for item in split(text, '+')? {
+        let items = split(text, '+')?;
+        let names: Vec<_> = items.iter().filter_map(|item| name_and_options(item).ok()).map(|(name, _)| name).collect();
+        for item in items {
             let (name, options) = name_and_options(item)?;
-            let Some(profile) = self.profiles.iter().find(|profile| profile.name == name) else {
+            let profile = self.profiles.iter().find(|profile| profile.name == name);
+            let Some(profile) = profile.filter(|_| !self.is_launch_beside_profile(name, &names)) else {
                 chosen.add(with_options(self.entry_of_short_name(name)?, options)?)?;
                 continue;
             };
@@ -55,6 +58,14 @@ impl Registry {
             }
         }
         chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
+    }
+
+    /// Whether `name`, of `names`, is a launch with a profile of its own that stands beside another profile: then the launch
+    /// is meant.
+    fn is_launch_beside_profile(&self, name: &str, names: &[&str]) -> bool {
+        let is_launch = self.of_slot(Slot::Launch).any(|entry| entry.name == name);
+        let others = |profile: &Profile| profile.name != name && names.contains(&profile.name);
+        is_launch && self.profiles.iter().any(others)
     }
 
     /// The one algorithm of that name, whatever its slot.

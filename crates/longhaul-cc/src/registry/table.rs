@@ -4,12 +4,26 @@ use core::fmt;
 
 use super::entry::{Entry, Profile, Safety, Slot};
 use super::spec::{Part, Spec};
-use crate::{bbr, classify, copa, growth, launch, ledbat, recovery, steady, udt};
+use crate::{bbr, classify, copa, growth, launch, ledbat, rcp, recovery, steady, udt, xcp};
 
 /// The algorithms of this crate: one line each.
 pub(super) static BUILT_IN: Registry = Registry {
     entries: &[
         &launch::none::ENTRY,
+        &launch::swift_start::ENTRY,
+        &launch::swift_start::hardened::ENTRY,
+        &launch::swift_start::bbn::ENTRY,
+        &launch::pacing_only::ENTRY,
+        &launch::probing_start::SUDDEN_START,
+        &launch::probing_start::PEACH_JUMP_START,
+        &launch::probing_start::SPEEDY_START,
+        &launch::quick_start::ENTRY,
+        &launch::jump_start::ENTRY,
+        &launch::halfback::ENTRY,
+        &launch::paced_start::ENTRY,
+        &launch::initial_burst::ENTRY,
+        &launch::careful_resume::ENTRY,
+        &launch::cached_start::ENTRY,
         &growth::hystart_pp::ENTRY,
         &growth::slow_start::ENTRY,
         &growth::limited_slow_start::ENTRY,
@@ -18,6 +32,10 @@ pub(super) static BUILT_IN: Registry = Registry {
         &growth::fast_start::ENTRY,
         &growth::astart::ENTRY,
         &growth::astart::AGILE,
+        &growth::hystart::ENTRY,
+        &growth::suss::ENTRY,
+        &growth::search::ENTRY,
+        &growth::rapid_start::ENTRY,
         &ledbat::START,
         &steady::cubic::ENTRY,
         &steady::new_reno::ENTRY,
@@ -45,11 +63,18 @@ pub(super) static BUILT_IN: Registry = Registry {
         &classify::bbe::ENTRY,
         &recovery::prr::ENTRY,
         &recovery::rfc6675::ENTRY,
+        &recovery::probing::RAPID,
+        &recovery::probing::QUICK,
+        &recovery::probing::SPEEDY,
+        &recovery::probing::SPEEDY_PAPER,
         &recovery::new_reno::ENTRY,
+        &recovery::rapid_start_recovery::ENTRY,
         &bbr::v3::ENTRY,
         &bbr::v1::ENTRY,
         &copa::ENTRY,
         &udt::ENTRY,
+        &rcp::ENTRY,
+        &xcp::ENTRY,
     ],
     profiles: &[
         Profile {
@@ -185,6 +210,24 @@ pub(super) static BUILT_IN: Registry = Registry {
             reference: "Jin, Wei, Low, Infocom 2004",
         },
         Profile {
+            name: "tcp-peach",
+            spec: "launch=sudden-start,growth=slow-start,steady=new-reno,recovery=rapid-recovery",
+            summary: "for satellites: dummy segments tell chance from congestion",
+            reference: "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001",
+        },
+        Profile {
+            name: "tcp-peach-plus",
+            spec: "launch=peach-jump-start,growth=slow-start,steady=new-reno,recovery=quick-recovery",
+            summary: "TCP-Peach with probes that may repair",
+            reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002",
+        },
+        Profile {
+            name: "tcp-swift",
+            spec: "launch=speedy-start,growth=slow-start,steady=new-reno,recovery=speedy-recovery",
+            summary: "TCP-Peach+ with a window that returns faster where probes show chance",
+            reference: "Leung, Yeung, ISCC 2004",
+        },
+        Profile {
             name: "bbr",
             spec: "whole=bbr",
             summary: "a model of the path in place of a window law, bounded by the loss it causes",
@@ -213,6 +256,12 @@ pub(super) static BUILT_IN: Registry = Registry {
             spec: "whole=udt",
             summary: "UDT's rate control, for networks of one's own",
             reference: "draft-gg-udt-03",
+        },
+        Profile {
+            name: "quick-start",
+            spec: "launch=quick-start,growth=limited-slow-start,steady=new-reno,recovery=prr",
+            summary: "a first flight that routers approve, then NewReno",
+            reference: "RFC 4782, RFC 3742",
         },
     ],
 };

@@ -124,6 +124,28 @@ fn the_rate_rises_once_a_syn_and_only_while_it_is_used() {
     assert_eq!(udt.rate, before);
 }
 
+/// By how many steps of the flow above the rate rose after ACKs at these times, in ms, for so many bytes.
+fn steps(acks: impl IntoIterator<Item = (u64, Bytes)>) -> f64 {
+    let (mut udt, path) = at_rate(6.25e6, 12.5e6);
+    for (ms, delivered) in acks {
+        let mut ack = ack_at(ms);
+        (ack.delivered, ack.limit) = (delivered, SendLimit::Cwnd);
+        udt.on_ack(&ack, &path);
+    }
+    ((udt.rate - 6.25e6) / 15_000.0).round()
+}
+
+/// What came at once, or while nobody told, is good for one update that is late and one that is due, and no more.
+#[test]
+fn updates_are_not_saved_up() {
+    let train = MSS * TRAIN;
+    let trickle = (1..20).map(|n| (n * 10, Bytes(1)));
+    assert_eq!(steps([(0, train * 10)].into_iter().chain(trickle)), 2.0);
+    // The first a second late, the next one 10 ms after it would have been due, then one each 10 ms.
+    assert_eq!(steps([(0, train)].into_iter().chain((1000..=1020).map(|ms| (ms, train)))), 4.0);
+    assert_eq!(steps([(0, train * 2), (10, Bytes::ZERO)]), 0.0, "nothing arrived");
+}
+
 /// How often the rate rose in 3 s in which a train arrived every `apart` ms, answered by ACKs for `part` bytes each, as many
 /// ms after it came as `held` says.
 fn rises(apart: u64, part: Bytes, held: impl Fn(u64) -> u64) -> f64 {

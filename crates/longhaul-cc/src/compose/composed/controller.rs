@@ -68,12 +68,14 @@ impl Controller for Composed {
         self.mss = path.mss;
         self.restart.on_loss(Bytes::ZERO);
         if event.nth <= 1 {
+            let own = (self.phase == Phase::Launch).then(|| self.launch.threshold_after_timeout(path)).flatten();
             if self.phase == Phase::Launch {
                 self.launch.abort();
                 self.phase = Phase::Growth;
             }
             self.checkpoint(true);
             self.reduce(event.now, Signal::Timeout, event.flight_size, Verdict::CONGESTION, path);
+            self.window.ssthresh = own.unwrap_or(self.window.ssthresh);
         }
         self.interrupt();
         self.marked_until = None;
@@ -139,6 +141,7 @@ impl Controller for Composed {
             ecn: self.ecn,
             header: overlay.header,
             tag: overlay.tag,
+            dscp: overlay.dscp,
         }
     }
 

@@ -28,7 +28,7 @@ impl Scribe {
 
 impl Stage for Scribe {
     fn overlay(&self) -> Overlay {
-        let header = NetworkHeader::QuickStart { rate: longhaul_units::Rate::MAX, nonce: 1 };
+        let header = NetworkHeader::QuickStart { rate: longhaul_units::Rate::MAX };
         Overlay { header: Some(header), tag: 9, ..Overlay::default() }
     }
 

@@ -8,7 +8,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::World;
 use crate::conformance::judge::Happened;
 use crate::conformance::{Answer, Expect, Operation, Scenario};
-use crate::{ControllerFactory, Episode, Granted, PathEvent, RateSample, SegmentKind, SendLimit};
+use crate::{BuildParams, ControllerFactory, Episode, Granted, PathEvent, RateSample, SegmentKind, SendLimit};
 
 /// The most pieces that a window leaves in: a large one leaves in larger pieces, each acknowledged by one ACK.
 const PIECES: u64 = 64;
@@ -60,7 +60,8 @@ pub struct Filled {
 /// # Panics
 /// An invariant is broken.
 pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Expect) -> Option<Filled> {
-    let granted = Granted { segments: true, ..Granted::basic() };
+    let network_header = factory.build(&BuildParams::default()).needs().required.network_header;
+    let granted = Granted { segments: true, network_header, ..Granted::basic() };
     let scenario = Scenario {
         start: Time::from_nanos(7_000_000_000),
         resolution: pipe.resolution,
@@ -74,6 +75,8 @@ pub fn fill(factory: &dyn ControllerFactory, pipe: &Pipe, time: Span, expect: Ex
     world.controller.on_granted(&granted, &world.path).ok()?;
     world.line = Some(Line::new(pipe, world.now));
     world.event(&PathEvent::Established { now: world.clock(), granted }, &Happened::Established);
+    world.feedback = network_header.map(|_| pipe.rate.as_bytes_per_sec() / 1000);
+    world.hear_of_handshake();
     let half = world.now + time / 2;
     world.run_until(half);
     if let (Some((rate, rtt)), Some(line)) = (pipe.later, &mut world.line) {

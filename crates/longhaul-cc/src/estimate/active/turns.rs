@@ -250,6 +250,24 @@ mod tests {
     }
 
     #[test]
+    fn trains_that_are_lost_between_others_do_not_end_it() {
+        let mut turns = pairs(Limits::default());
+        let (mut now, mut sent) = (at(0), 0);
+        while sent < 40 {
+            match turns.poll(now) {
+                Next::Send(train) => {
+                    sent += 1;
+                    if sent % 2 == 0 {
+                        turns.on_report(NOW, &TrainReport { id: train.id, packets: vec![arrived(); 2] });
+                    }
+                }
+                Next::Wait(until) => now = until,
+                Next::Done => panic!("after {sent} trains, of which every second was answered"),
+            }
+        }
+    }
+
+    #[test]
     fn it_ends_when_its_time_is_up() {
         let limits = Limits { time: Span::from_secs(1), ..Limits::default() };
         let mut turns = pairs(limits);
@@ -258,5 +276,11 @@ mod tests {
         assert_eq!(turns.poll(at(1000)), Next::Done);
         turns.on_report(NOW, &TrainReport { id: 0, packets: vec![arrived(); 2] });
         assert!(turns.session.learnt.is_empty() && turns.session.stopped);
+        let mut resting = pairs(limits);
+        for now in [0, 995] {
+            let Next::Send(train) = resting.poll(at(now)) else { panic!("it has rested") };
+            resting.on_report(NOW, &TrainReport { id: train.id, packets: vec![arrived(); 2] });
+        }
+        assert_eq!(resting.poll(at(996)), Next::Wait(at(1000)), "its end comes before the rest's");
     }
 }

@@ -218,6 +218,10 @@ const STARTS: &[(&str, f64)] = &[
     ("astart", 2.0), // below what is estimated, which the first ACK does not tell; above it is linear
     ("agile-probing", 2.0),
     ("ledbat-start", 1.5), // GAIN = 1 / ceil(120 ms / 100 ms)
+    ("hystart", 2.0),      // Linux: until a train or a round trip is long
+    ("suss", 2.0),         // by ACKs; twice as much again is paced after them
+    ("search", 2.0),
+    ("rapid-start", 3.0), // draft-kazuho-ccwg-rapid-start, section 3.2
 ];
 
 #[test]

@@ -59,6 +59,8 @@ fn what_noise_begins_is_over_while_it_is_low() {
     assert_eq!(chirp_estimate(&gaps, 0.0, &rule), Some(10.0));
     assert_eq!(chirp_estimate(&gaps, rule.noise * noise(&gaps), &rule), Some(50.0));
     assert_eq!(noise(&[]), 0.0);
+    let louder = made([10.0, 20.0, 30.0, 40.0], &[0.0, 1.0, 2.0, 12.0, 22.0]);
+    assert_eq!(noise(&louder), 1.0, "the second half is the queue's");
 }
 
 #[test]
@@ -90,6 +92,10 @@ fn gaps_beside_lost_and_merged_packets_are_joined() {
     let few = [packets[0], None, None, packets[3], packets[4]];
     assert_eq!(gaps(&few, &RULE), None);
     assert_eq!(gaps(&packets[..1], &RULE), None);
+    assert_eq!(gaps(&packets[..2], &RULE), None);
+    assert!(gaps(&packets[1..3], &RULE).is_none() && gaps(&packets[1..5], &RULE).is_some(), "half of four are enough");
+    let lost = [packet(0, 0, false), packet(100, 100, false), None, None, packet(400, 400, false)];
+    assert!(gaps(&lost, &RULE).is_some(), "three gaps of 100 ms are no interruption");
 }
 
 #[test]
@@ -145,6 +151,42 @@ fn an_ideal_path_is_found_within_a_step() {
     assert_eq!(trains.len(), 25, "five to find the range and twenty that count");
     // From a fifth to three times: 1.2^15 > 15, so 16 gaps.
     assert_eq!(trains.last().unwrap().packets.len(), 17);
+}
+
+/// Trains and rests together are at most a twentieth of what is found, which is 6 MB/s at most; no rest is longer than asked.
+#[test]
+fn chirps_take_a_twentieth_of_what_is_there() {
+    let rate = |config| {
+        let (trains, took) = run(&mut PathChirp::new(config).unwrap(), |_| true);
+        trains.iter().flat_map(|train| &train.packets).map(|packet| packet.size.as_f64()).sum::<f64>()
+            / took.since(Time::ZERO).as_secs_f64()
+    };
+    let config = PathChirpConfig::default();
+    let found = rate(config);
+    assert!((0.025 * 5e6..0.05 * 6e6).contains(&found), "{found}");
+    let hasty = rate(PathChirpConfig { most_rest: Span::from_millis(1), ..config });
+    assert!(hasty > 2.0 * found, "{hasty}");
+}
+
+/// Chirps of which a single packet arrives say nothing, and so many end the session.
+#[test]
+fn so_many_chirps_end_the_session() {
+    let mut method = PathChirp::new(PathChirpConfig { chirps: 30, ..PathChirpConfig::default() }).unwrap();
+    let (mut now, mut trains) = (Time::from_nanos(1), 0);
+    loop {
+        match method.poll(now) {
+            Next::Send(train) => {
+                trains += 1;
+                let mut report = fluid(&train);
+                report.packets.truncate(1);
+                method.on_report(now, &report);
+            }
+            Next::Wait(until) => now = until,
+            Next::Done => break,
+        }
+        assert!(trains <= 30);
+    }
+    assert_eq!((trains, method.estimate().available), (30, None));
 }
 
 #[test]

@@ -88,6 +88,8 @@ fn the_longest_piece_between_interruptions_speaks() {
     let mut packets: Vec<_> = sent.map(|at| packet((at, at))).to_vec();
     let piece = longest_piece(&packets, GAP, &StreamRule::default());
     assert_eq!(piece.iter().map(|p| p.sent_at.as_nanos() / 1000).collect::<Vec<_>>(), [1400, 1500, 1600, 1700]);
+    let equal = [0, 100, 1400, 1500].map(|at| packet((at, at)));
+    assert_eq!(longest_piece(&equal, GAP, &StreamRule::default())[0].sent_at, Time::ZERO, "the first of two");
     // A lost packet is no interruption, and does not hide one.
     packets[5] = None;
     assert_eq!(longest_piece(&packets, GAP, &StreamRule::default()).len(), 3);
@@ -105,6 +107,9 @@ fn the_last_of_a_burst_counts() {
     let kept = last_of_bursts(&piece, Span::from_micros(7), true);
     assert_eq!(kept.iter().map(|p| p.sent_at.as_nanos() / 1000).collect::<Vec<_>>(), [200, 300, 400]);
     assert_eq!(relative_delays(&kept, 0.0), [0.0; 3]);
+    let apart = |arrived| [(0, 300), (100, arrived)].iter().filter_map(|at| packet(*at)).collect::<Vec<_>>();
+    let count = |arrived| last_of_bursts(&apart(arrived), Span::from_micros(7), true).len();
+    assert_eq!((count(306), count(307)), (1, 2), "just so far apart");
     assert_eq!(last_of_bursts(&piece, Span::ZERO, true).len(), 3, "at the same time is never apart");
     assert_eq!(last_of_bursts(&piece, Span::ZERO, false).len(), 2, "the last of all may be the first of a burst");
 }
@@ -115,6 +120,9 @@ fn a_stream_says_whether_its_delays_rise() {
     assert_eq!(trend(&stream([50; 100])), Trend::NonIncreasing);
     // A queue that builds up for half of the stream and goes away: half of the steps, and no way.
     assert_eq!(trend(&stream((0..100).map(|n| 500 - 10 * 50_u64.abs_diff(n)))), Trend::NonIncreasing);
+    // Of ten groups all rise but the last, which falls to under the first: the measures contradict each other.
+    let falls_back = (0..100).map(|n| if n < 90 { 50 + n / 10 } else { 48 });
+    assert_eq!(trend(&stream(falls_back)), Trend::Ambiguous);
     assert_eq!(trend(&stream((0..4).map(|n| 50 + 2 * n))), Trend::Discarded);
     assert_eq!(trend(&[None; 100]), Trend::Discarded);
     assert_eq!(trend(&stream((0..5).map(|n| 50 + 50 * n))), Trend::Increasing, "five points");
@@ -251,6 +259,10 @@ fn one_high_loss_is_above_where_a_queue_may_be() {
     assert_eq!(lossy(&[0.16], (1, 11)), Verdict::Above);
     assert_eq!(lossy(&[0.16; 2], (0, 12)), Verdict::Below, "no queue grows: lost by chance");
     assert_eq!(lossy(&[0.16; 3], (0, 12)), Verdict::Above, "or by a policer, which has none");
+    let mut streams =
+        votes([(Trend::Increasing, 6), (Trend::NonIncreasing, 0), (Trend::Ambiguous, 6), (Trend::Discarded, 0)]);
+    streams[0].loss = 0.16;
+    assert_eq!(fleet_verdict(&streams, &FleetRule::default()), (Verdict::Above, 0.5), "those that rise say so, too");
 }
 
 /// Of a queue that overflows early, delays rise and then stand still: unclear.
@@ -425,6 +437,45 @@ fn nobody_answers() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
     let (_, trains) = run(&mut method, |_, _| None);
     assert_eq!((trains, method.estimate().available), (10, None));
+}
+
+/// A train's only packet shows no rate. So it goes on for ten trains, as if nobody answered.
+#[test]
+fn first_trains_that_show_no_rate() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (_, trains) = run(&mut method, |_, train| Some(first_only(train)));
+    assert_eq!((trains, method.estimate().available), (10, None));
+}
+
+fn first_only(train: &Train) -> TrainReport {
+    let mut report = fluid(train);
+    report.packets.iter_mut().skip(1).for_each(|packet| *packet = None);
+    report
+}
+
+/// Each rate of which the streams say nothing is asked again, and is then in the grey range.
+#[test]
+fn unusable_fleets_are_repeated() {
+    let config = PathloadConfig::default();
+    let fleet = FleetRule { medium_loss: 1.0, high_loss: 1.0, ..config.fleet };
+    let mut method = Pathload::new(PathloadConfig { fleet, ..config }).unwrap();
+    let mut shapes = Vec::new();
+    run(&mut method, |n, train| {
+        if n > 0 {
+            shapes.push((train.packets[0].size, train.packets[1].at));
+        }
+        Some(if n == 0 { fluid(train) } else { first_only(train) })
+    });
+    let asked: Vec<usize> = shapes.chunk_by(|before, shape| before == shape).map(<[_]>::len).collect();
+    let times = (config.repeats as usize + 1) * config.streams as usize;
+    assert!(asked.len() > 1 && asked.iter().all(|streams| *streams == times), "{asked:?}");
+}
+
+#[test]
+fn so_many_fleets_end_the_session() {
+    let mut method = Pathload::new(PathloadConfig { fleets: 2, ..PathloadConfig::default() }).unwrap();
+    let (_, trains) = run(&mut method, |_, train| Some(fluid(train)));
+    assert_eq!((trains, method.estimate().converged), (25, false));
 }
 
 /// What a path that died has not said is no sign of congestion.

@@ -1,0 +1,280 @@
+//! HyStart as Linux's CUBIC has it (Ha, Rhee): slow start that ends when ACK trains or round trips become long.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::ack_limit::{AckLimit, L_OPTION};
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot};
+use crate::{Ack, Granted, NeedError, Path, initial_window};
+
+/// The share of the least round trip by which a round's has to exceed it: an eighth (Linux, `tcp_cubic.c`,
+/// `hystart_update`).
+const DELAY_DIVISOR: u64 = 8;
+/// The most that a sender's own batches may delay its ACKs (Linux, `hystart_ack_delay`).
+const MAX_ACK_DELAY: Span = Span::from_millis(1);
+/// What leaves at once where segments are offloaded in batches, bytes, times the four batches that Linux allows for
+/// (`hystart_ack_delay`; `gso_max_size`).
+const BATCHES: Bytes = Bytes(4 * 65_536);
+/// Windows a round trip at which Linux paces slow start (`tcp_pacing_ss_ratio`), and this transport by itself.
+const PACING_GAIN: f64 = 2.0;
+
+/// HyStart in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "hystart",
+    slot: Slot::Growth,
+    summary: "slow start that ends when the train of ACKs or the round trip becomes long, at the window it has reached",
+    reference: "Ha, Rhee, Taming the elephants: new TCP slow start, Computer Networks 55(9), 2011; Linux",
+    options: &[
+        IW_OPTION,
+        L_OPTION,
+        OptionSpec::choice("detect", &["both", "ack-train", "delay"], "what ends it"),
+        OptionSpec::int("low-window", 2, 1000, 16, "segments in the window below which nothing is looked at"),
+        OptionSpec::int("ack-delta", 1, 1000, 2, "greatest gap between two ACKs of a train, ms"),
+        OptionSpec::int("min-delay", 1, 1000, 4, "least increase of the round trip that counts, ms")
+            .ruled(&[Rule::AtMost(&["max-delay"])]),
+        OptionSpec::int("max-delay", 1, 1000, 16, "greatest increase that is waited for, ms"),
+        OptionSpec::int("samples", 1, 100, 8, "round-trip samples of a round before the first that is compared"),
+    ],
+    tested: &["hystart+cubic", "hystart+new-reno", "hystart(detect=delay,low-window=2,samples=1,l=1)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        let detect = values.choice("detect");
+        Box::new(HyStart::new(HyStartConfig {
+            initial_segments: values.small("iw"),
+            segments_per_ack: values.small("l"),
+            train: detect != "delay",
+            delay: detect != "ack-train",
+            low_window: values.small("low-window"),
+            ack_delta: Span::from_millis(values.int("ack-delta")),
+            min_delay: Span::from_millis(values.int("min-delay")),
+            max_delay: Span::from_millis(values.int("max-delay")),
+            samples: values.small("samples"),
+        }))
+    }),
+};
+
+/// The constants of Linux's `tcp_cubic.c`, and the initial window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HyStartConfig {
+    /// Initial window in segments (RFC 6928).
+    pub initial_segments: u32,
+    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+    pub segments_per_ack: u32,
+    /// Whether long ACK trains end it.
+    pub train: bool,
+    /// Whether long round trips end it.
+    pub delay: bool,
+    /// `hystart_low_window`, segments.
+    pub low_window: u32,
+    /// `hystart_ack_delta_us`.
+    pub ack_delta: Span,
+    /// `HYSTART_DELAY_MIN`.
+    pub min_delay: Span,
+    /// `HYSTART_DELAY_MAX`.
+    pub max_delay: Span,
+    /// `HYSTART_MIN_SAMPLES`.
+    pub samples: u32,
+}
+
+impl Default for HyStartConfig {
+    fn default() -> Self {
+        Self {
+            initial_segments: initial_window::DEFAULT_SEGMENTS,
+            segments_per_ack: 0,
+            train: true,
+            delay: true,
+            low_window: 16,
+            ack_delta: Span::from_millis(2),
+            min_delay: Span::from_millis(4),
+            max_delay: Span::from_millis(16),
+            samples: 8,
+        }
+    }
+}
+
+/// A round as HyStart counts them: until everything is acknowledged that was in flight when it began, and a byte more.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Bytes delivered in total above which the next round begins.
+    end: Bytes,
+    start: Time,
+    /// The last ACK of the train that began with the round.
+    last_ack: Time,
+    min: Option<Span>,
+    samples: u32,
+}
+
+/// The two detectors, which look at one round trip after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Detector {
+    config: HyStartConfig,
+    /// Whether rounds are told apart below the window from which on it watches, too.
+    always: bool,
+    round: Option<Round>,
+    /// The least round trip since it began.
+    least: Option<Span>,
+}
+
+impl Detector {
+    pub(super) const fn new(config: HyStartConfig) -> Self {
+        Self { config, always: false, round: None, least: None }
+    }
+
+    /// One with Linux's constants whose rounds are those of a connection from its first ACK on, as SUSS's patch has it.
+    pub(super) fn from_the_first_ack() -> Self {
+        Self { always: true, ..Self::new(HyStartConfig::default()) }
+    }
+
+    /// Takes in an ACK that gave the sample `rtt`; `wide` says whether the window is large enough to be watched.
+    pub(super) fn observe(&mut self, ack: &Ack<'_>, rtt: Span, wide: bool) {
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+        if !wide && !self.always {
+            return;
+        }
+        if self.round.is_none_or(|round| ack.total_delivered > round.end) {
+            let now = arrival(ack);
+            let end = ack.total_delivered + ack.in_flight;
+            self.round = Some(Round { end, start: now, last_ack: now, min: None, samples: 0 });
+        }
+        if let Some(round) = self.round.as_mut().filter(|_| wide) {
+            round.min = Some(round.min.map_or(rtt, |min| min.min(rtt)));
+        }
+    }
+
+    /// Whether a window of `cwnd` bytes is large enough to be watched.
+    pub(super) fn is_wide(&self, cwnd: f64, mss: Bytes) -> bool {
+        cwnd >= f64::from(self.config.low_window) * mss.as_f64()
+    }
+
+    /// The least round trip seen.
+    pub(super) const fn least(&self) -> Option<Span> {
+        self.least
+    }
+
+    /// The least round trip of this round.
+    pub(super) fn round_least(&self) -> Option<Span> {
+        self.round.and_then(|round| round.min)
+    }
+
+    /// How long this round's train is, if this ACK belongs to it.
+    pub(super) fn train(&mut self, ack: &Ack<'_>) -> Option<Span> {
+        let (now, delta) = (arrival(ack), self.config.ack_delta);
+        let round = self.round.as_mut()?;
+        if now.since(round.last_ack) > delta {
+            return None;
+        }
+        round.last_ack = now;
+        Some(now.since(round.start))
+    }
+
+    /// Whether the round trips of this round are longer than the path alone makes them. The first samples of a round only
+    /// count: [`HyStartConfig::samples`] of them come before the first that is compared.
+    pub(super) fn delayed(&mut self) -> bool {
+        let (Some(round), Some(least)) = (&mut self.round, self.least) else {
+            return false;
+        };
+        if round.samples < self.config.samples {
+            round.samples += 1;
+            return false;
+        }
+        let threshold = (least / DELAY_DIVISOR).min(self.config.max_delay).max(self.config.min_delay);
+        round.min.is_some_and(|min| min > least + threshold)
+    }
+
+    /// How long a train may be: as long as the least round trip and the sender's own batching, of which it is half where
+    /// the sender doesn't pace.
+    fn longest_train(&self, cwnd: f64, paced: bool) -> Option<Span> {
+        let longest = self.least? + ack_delay(cwnd, self.least?);
+        Some(if paced { longest } else { longest / 2 })
+    }
+
+    /// Whether slow start is to end at this ACK of a window of `cwnd` bytes.
+    pub(super) fn ends(&mut self, ack: &Ack<'_>, cwnd: f64, paced: bool) -> bool {
+        let long = self.config.train
+            && self.train(ack).is_some_and(|train| self.longest_train(cwnd, paced).is_some_and(|most| train > most));
+        let delayed = self.config.delay && self.delayed();
+        long || delayed
+    }
+}
+
+/// When an ACK came, for distances between ACKs.
+pub(super) fn arrival(ack: &Ack<'_>) -> Time {
+    ack.rx_time.unwrap_or(ack.now)
+}
+
+/// The allowance for segments that the sender itself sends in batches: four batches at the pace of slow start, a
+/// millisecond at most.
+pub(super) fn ack_delay(cwnd: f64, rtt: Span) -> Span {
+    let pace = Rate::from_bytes_over(Bytes::from_f64(cwnd * PACING_GAIN), rtt);
+    if pace == Rate::ZERO { Span::ZERO } else { pace.time_for(BATCHES).min(MAX_ACK_DELAY) }
+}
+
+/// HyStart: slow start under two detectors. Once one of them has ended it, it is plain slow start until a timeout.
+#[derive(Clone, Debug)]
+pub struct HyStart {
+    config: HyStartConfig,
+    limit: AckLimit,
+    detector: Detector,
+    paced: bool,
+    found: bool,
+}
+
+impl HyStart {
+    /// HyStart with `config`.
+    #[must_use]
+    pub const fn new(config: HyStartConfig) -> Self {
+        let limit = AckLimit::rfc3465(config.segments_per_ack);
+        Self { config, limit, detector: Detector::new(config), paced: true, found: false }
+    }
+}
+
+impl Stage for HyStart {
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
+    }
+
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        self.paced = granted.pacing;
+        Ok(())
+    }
+
+    fn phase(&self) -> &'static str {
+        "slow-start"
+    }
+}
+
+impl Growth for HyStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, reason: Reason, _path: &Path, _window: &Window) {
+        if matches!(reason, Reason::NoLoss | Reason::Timeout) {
+            self.detector = Detector::new(self.config);
+            self.found = false;
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        let watched = if self.found { None } else { ack.rtt };
+        if let Some(sample) = watched {
+            let wide = self.detector.is_wide(window.cwnd, path.mss);
+            self.detector.observe(ack, sample.rtt, wide);
+            if wide && self.detector.ends(ack, window.cwnd, self.paced) {
+                self.found = true;
+                window.ssthresh = window.cwnd;
+                return GrowthStep::Done;
+            }
+        }
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+#[cfg(test)]
+mod tests;

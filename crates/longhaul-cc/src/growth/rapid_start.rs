@@ -1,0 +1,176 @@
+//! Rapid Start (Oku): the window triples while there is no queue.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::ack_limit::{AckLimit, L_OPTION};
+use super::slow_start::raise;
+use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Pace, Path, initial_window};
+
+/// Bytes by which the window rises for each byte acknowledged while there is no queue: two make three windows of one
+/// (draft-kazuho-ccwg-rapid-start, section 3.2).
+const TRIPLES: f64 = 2.0;
+/// The queueing delay that is no queue yet (draft-kazuho-ccwg-rapid-start, section 3.2).
+const SLACK: Span = Span::from_millis(4);
+/// The draft's least round trip times 1.10.
+const DRAFT_FACTOR: f64 = 1.10;
+/// quicly's least round trip times 35/32 (`quicly_cc_rapid_start_use_3x`).
+const QUICLY_FACTOR: f64 = 35.0 / 32.0;
+/// Pieces of a round trip whose minima are kept (quicly).
+const PIECES: usize = 4;
+
+/// Rapid Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "rapid-start",
+    slot: Slot::Growth,
+    summary: "triples the window each round trip until a queue builds up, then doubles it; best with rapid-start-recovery",
+    reference: "draft-kazuho-ccwg-rapid-start; quicly",
+    options: &[
+        OptionSpec::int("iw", 1, 20, 10, "initial window in segments, paced over a whole round trip"),
+        L_OPTION,
+        OptionSpec::choice(
+            "threshold",
+            &["draft", "quicly"],
+            "round trip that shows a queue: the lesser of min+4 ms and 1.10 min, or the greater of min+4 ms and 35/32 min",
+        ),
+    ],
+    tested: &[
+        "rapid-start+cubic",
+        "rapid-start+cubic+rapid-start-recovery",
+        "rapid-start(iw=20,threshold=quicly,l=1)+new-reno",
+    ],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        let quicly = values.choice("threshold") == "quicly";
+        Box::new(RapidStart::new(values.small("iw"), values.small("l"), quicly))
+    }),
+};
+
+/// The least round trip of the last one: minima over pieces of a quarter of the path's least.
+#[derive(Clone, Copy, Debug, Default)]
+struct Floor {
+    /// The newest first.
+    pieces: [Option<Span>; PIECES],
+    /// When the newest piece ends.
+    until: Option<Time>,
+}
+
+impl Floor {
+    fn sample(&mut self, now: Time, rtt: Span, least: Span) {
+        let piece = (least / PIECES as u64).max(Span::from_nanos(1));
+        let until = *self.until.get_or_insert(now + piece);
+        if now >= until {
+            let passed = now.since(until).as_nanos() / piece.as_nanos() + 1;
+            let moved = usize::try_from(passed).unwrap_or(usize::MAX).min(PIECES);
+            self.pieces.rotate_right(moved);
+            self.pieces.iter_mut().take(moved).for_each(|piece| *piece = None);
+            self.until = Some(until + piece * passed);
+        }
+        if let Some(newest) = self.pieces.first_mut() {
+            *newest = Some(newest.map_or(rtt, |min| min.min(rtt)));
+        }
+    }
+
+    fn value(&self) -> Option<Span> {
+        self.pieces.iter().flatten().min().copied()
+    }
+}
+
+/// Rapid Start. It triples only before the first congestion; afterwards it is slow start up to its threshold.
+#[derive(Clone, Debug)]
+pub struct RapidStart {
+    initial_segments: u32,
+    quicly: bool,
+    limit: AckLimit,
+    floor: Floor,
+    /// Whether there was no congestion yet.
+    rapid: bool,
+    pace: Option<Pace>,
+}
+
+impl RapidStart {
+    /// From `initial_segments` segments (the draft allows twice RFC 6928's ten, as it paces them over a whole round trip).
+    /// One ACK counts for at most `segments_per_ack` segments; zero means no limit over a paced transport and two over
+    /// another. `quicly` takes that implementation's threshold in place of the draft's.
+    #[must_use]
+    pub const fn new(initial_segments: u32, segments_per_ack: u32, quicly: bool) -> Self {
+        let limit = AckLimit::rfc3465(segments_per_ack);
+        let floor = Floor { pieces: [None; PIECES], until: None };
+        Self { initial_segments, quicly, limit, floor, rapid: true, pace: None }
+    }
+
+    /// The longest round trip that shows no queue.
+    fn threshold(&self, least: Span) -> Span {
+        if self.quicly {
+            (least + SLACK).max(least.mul_f64(QUICLY_FACTOR))
+        } else {
+            (least + SLACK).min(least.mul_f64(DRAFT_FACTOR))
+        }
+    }
+
+    /// Whether the round trips of the last one show no queue.
+    fn triples(&self, path: &Path) -> bool {
+        let (Some(floor), Some(least)) = (self.floor.value(), path.min_rtt) else {
+            return false;
+        };
+        self.rapid && floor <= self.threshold(least)
+    }
+
+    /// The window `gain` times a round trip.
+    fn pace(gain: f64, window: &Window, path: &Path) -> Option<Pace> {
+        let rtt = path.srtt.or(path.handshake_rtt).filter(|rtt| !rtt.is_zero())?;
+        let rate = Rate::from_bytes_over(Bytes::from_f64(window.cwnd), rtt).mul_f64(gain);
+        (rate > Rate::ZERO).then_some(Pace { rate, quantum: None })
+    }
+}
+
+impl Stage for RapidStart {
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
+    }
+
+    fn gain(&self) -> f64 {
+        TRIPLES
+    }
+
+    fn overlay(&self) -> Overlay {
+        Overlay { pace: self.pace, ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.rapid { "rapid-start" } else { "slow-start" }
+    }
+}
+
+impl Growth for RapidStart {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.initial_segments)
+    }
+
+    /// The first flight is paced over the whole round trip.
+    fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
+        self.rapid = reason == Reason::NoLoss;
+        self.floor = Floor::default();
+        self.pace = if self.rapid { Self::pace(1.0, window, path) } else { None };
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        let bytes = self.limit.apply(grow, ack, path);
+        if let (true, Some(sample), Some(least)) = (self.rapid, ack.rtt, path.min_rtt) {
+            self.floor.sample(ack.now, sample.rtt, least);
+        }
+        let triples = self.triples(path);
+        let step = raise(window, if triples { TRIPLES * bytes } else { bytes });
+        // A window that triples in a round trip needs a pace of three, so as not to be held back by it.
+        self.pace = if triples { Self::pace(1.0 + TRIPLES, window, path) } else { None };
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests;

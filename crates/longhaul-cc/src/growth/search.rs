@@ -1,0 +1,225 @@
+//! SEARCH (Chung, Kachooei, Li, Claypool): slow start that ends when deliveries no longer keep up with what was sent.
+
+mod bins;
+
+use longhaul_units::{Bytes, Span, Time};
+
+pub use self::bins::Rule;
+use self::bins::{BINS, Bins, norm};
+use super::ack_limit::{AckLimit, L_OPTION};
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Reason, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path, SegmentKind, Sent, initial_window};
+
+/// `THRESH` of draft-chung-ccwg-search-09.
+const THRESH_SENT: f64 = 0.26;
+/// `THRESH` of SEARCH 3.0 (draft-chung-ietf-ccwg-00).
+const THRESH_DELIVERED: f64 = 0.35;
+/// How much of what arrives a drain takes off the window: half, so that one segment leaves for two that arrive.
+const DRAIN: f64 = 0.5;
+
+/// SEARCH in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "search",
+    slot: Slot::Growth,
+    summary: "slow start that ends when less arrives than was sent a round trip before, over 3.5 round trips",
+    reference: "draft-chung-ccwg-search-09; Kachooei, Chung, Li, Claypool, WoWMoM 2024",
+    options: &[
+        IW_OPTION,
+        L_OPTION,
+        OptionSpec::choice(
+            "rule",
+            &["sent", "delivered"],
+            "what deliveries are compared with: what was sent a round trip before (draft 09), or twice what was delivered then (3.0)",
+        ),
+        OptionSpec::int("thresh", 0, 90, 0, "shortfall in per cent that ends it; 0: 26, or 35 with rule=delivered"),
+        OptionSpec::float("window", 1.0, 10.0, 3.5, "round trips over which bytes are counted, in ten bins"),
+        OptionSpec::choice(
+            "exit",
+            &["drain", "plain", "roll-back"],
+            "the window at the end: drained to what arrived in a round trip; as it is; less what arrived in two",
+        ),
+        OptionSpec::flag("reset", true, "begin anew after a pause of a whole window"),
+    ],
+    tested: &[
+        "search+cubic",
+        "search(exit=plain)+cubic",
+        "search(exit=roll-back,rule=delivered)+new-reno",
+        "search(window=1,thresh=1,reset=off,l=1)+cubic",
+    ],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        let rule = if values.choice("rule") == "sent" { Rule::Sent } else { Rule::Delivered };
+        let thresh = match (values.int("thresh"), rule) {
+            (0, Rule::Sent) => THRESH_SENT,
+            (0, Rule::Delivered) => THRESH_DELIVERED,
+            (percent, _) => percent as f64 / 100.0,
+        };
+        Box::new(Search::new(SearchConfig {
+            initial_segments: values.small("iw"),
+            segments_per_ack: values.small("l"),
+            rule,
+            thresh,
+            window: values.float("window"),
+            exit: match values.choice("exit") {
+                "plain" => Exit::Plain,
+                "roll-back" => Exit::RollBack,
+                _ => Exit::Drain,
+            },
+            reset: values.flag("reset"),
+        }))
+    }),
+};
+
+/// What becomes of the window when SEARCH ends slow start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It stays.
+    Plain,
+    /// It falls by half of what arrives, down to what arrived in the last of the first round trips.
+    Drain,
+    /// It falls at once by what arrived in the last two of the first round trips, to the initial window at most.
+    RollBack,
+}
+
+/// How [`Search`] is set up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchConfig {
+    /// Initial window in segments (RFC 6928).
+    pub initial_segments: u32,
+    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+    pub segments_per_ack: u32,
+    /// What deliveries are compared with.
+    pub rule: Rule,
+    /// `THRESH`: the shortfall that ends it, a share of what was expected.
+    pub thresh: f64,
+    /// `WINDOW_SIZE` over the first round trip.
+    pub window: f64,
+    /// What becomes of the window.
+    pub exit: Exit,
+    /// Whether a pause of more than a window of bins begins the count anew.
+    pub reset: bool,
+}
+
+/// SEARCH: slow start that compares, at the end of each bin, what arrived in the last ten with what was sent in the ten
+/// that ended a round trip before.
+#[derive(Clone, Debug)]
+pub struct Search {
+    config: SearchConfig,
+    limit: AckLimit,
+    /// All bytes sent on the connection.
+    sent: Bytes,
+    bins: Option<Bins>,
+    /// The window that a drain leads to, bytes.
+    drain: Option<f64>,
+}
+
+impl Search {
+    /// SEARCH as `config` says.
+    #[must_use]
+    pub const fn new(config: SearchConfig) -> Self {
+        let limit = AckLimit::rfc3465(config.segments_per_ack);
+        Self { config, limit, sent: Bytes::ZERO, bins: None, drain: None }
+    }
+
+    /// Takes the ACK in; whether a bin has ended with it.
+    fn count(&mut self, now: Time, delivered: Bytes, rtt: Span) -> bool {
+        let fresh = match &mut self.bins {
+            None => true,
+            Some(bins) if !bins.is_over(now) => return false,
+            Some(bins) if self.config.reset && bins.passed(now) > BINS as u64 => true,
+            Some(bins) => {
+                bins.advance(now, delivered, self.sent);
+                return true;
+            }
+        };
+        if fresh {
+            self.bins = Bins::begin(now, rtt, self.config.window, delivered, self.sent);
+        }
+        false
+    }
+
+    /// The shortfall of deliveries, if there is enough to compare.
+    fn shortfall(&self, rtt: Span) -> Option<f64> {
+        let bins = self.bins.as_ref()?;
+        let (expected, delivered) = bins.compare(rtt, self.config.rule)?;
+        norm(expected, delivered)
+    }
+
+    /// Ends slow start.
+    fn end(&mut self, path: &Path, window: &mut Window) -> GrowthStep {
+        let recent = |rounds| self.bins.as_ref().map_or(f64::INFINITY, |bins| bins.delivered_in(rounds));
+        match self.config.exit {
+            Exit::Plain => {}
+            Exit::Drain => {
+                let target = recent(1).max(self.initial_window(path).as_f64());
+                if target < window.cwnd {
+                    self.drain = Some(target);
+                    return GrowthStep::Stay;
+                }
+            }
+            Exit::RollBack => {
+                let least = self.initial_window(path).as_f64().min(window.cwnd);
+                window.cwnd = (window.cwnd - recent(2)).max(least);
+            }
+        }
+        window.ssthresh = window.cwnd;
+        GrowthStep::Done
+    }
+
+    fn drain(window: &mut Window, target: f64, arrived: Bytes) -> GrowthStep {
+        window.cwnd = (window.cwnd - DRAIN * arrived.as_f64()).max(target.min(window.cwnd));
+        if window.cwnd > target {
+            return GrowthStep::Stay;
+        }
+        window.ssthresh = window.cwnd;
+        GrowthStep::Done
+    }
+}
+
+impl Stage for Search {
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind != SegmentKind::Probe {
+            self.sent += sent.bytes;
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        if self.drain.is_some() { "drain" } else { "slow-start" }
+    }
+}
+
+impl Growth for Search {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, _reason: Reason, _path: &Path, _window: &Window) {
+        (self.bins, self.drain) = (None, None);
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        if let Some(target) = self.drain {
+            return Self::drain(window, target, ack.delivered);
+        }
+        if let Some(sample) = ack.rtt
+            && self.count(ack.now, ack.total_delivered, sample.rtt)
+            && self.shortfall(sample.rtt).is_some_and(|shortfall| shortfall >= self.config.thresh)
+        {
+            return self.end(path, window);
+        }
+        raise(window, self.limit.apply(grow, ack, path))
+    }
+}
+
+#[cfg(test)]
+mod tests;

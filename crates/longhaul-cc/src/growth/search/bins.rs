@@ -1,0 +1,117 @@
+//! Bytes sent and delivered, as they stood at the end of each bin.
+
+use longhaul_units::{Bytes, Span, Time};
+
+/// Bins of a window (`W`, draft-chung-ccwg-search, section 3).
+pub(super) const BINS: usize = 10;
+/// Bins more, so that a round trip that has grown can still be looked back by (`EXTRA_BINS`).
+pub(super) const EXTRA: usize = 15;
+/// A window reaches from one bin's end to another's, and a bin more is looked at to interpolate.
+const KEPT: usize = BINS + 1 + EXTRA;
+
+/// What deliveries are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// What was sent in the window a round trip before (draft-chung-ccwg-search-09).
+    Sent,
+    /// Twice what was delivered in the window a round trip before (SEARCH 3.0, draft-chung-ietf-ccwg-00).
+    Delivered,
+}
+
+/// Bytes since the connection began, at the end of a bin.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    delivered: Bytes,
+    sent: Bytes,
+}
+
+/// The last bins, of equal length since the first ACK.
+#[derive(Clone, Debug)]
+pub(super) struct Bins {
+    kept: [Count; KEPT],
+    /// Number of the last bin that has ended; the first ACK is the end of bin zero.
+    pub(super) last: u64,
+    /// When the bin after it ends.
+    end: Time,
+    length: Span,
+    first_rtt: Span,
+}
+
+impl Bins {
+    /// Bins of a tenth of `window` times `rtt`, from `now` on; `None` if that is no time at all.
+    pub(super) fn begin(now: Time, rtt: Span, window: f64, delivered: Bytes, sent: Bytes) -> Option<Self> {
+        let length = rtt.mul_f64(window / BINS as f64);
+        let bins = Self { kept: [Count { delivered, sent }; KEPT], last: 0, end: now + length, length, first_rtt: rtt };
+        (!length.is_zero()).then_some(bins)
+    }
+
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        now >= self.end
+    }
+
+    /// How many bins have ended by `now`.
+    pub(super) fn passed(&self, now: Time) -> u64 {
+        if self.is_over(now) { now.since(self.end).as_nanos() / self.length.as_nanos().max(1) + 1 } else { 0 }
+    }
+
+    /// Ends the bins that are over: all but the newest of them stand where the one before did.
+    pub(super) fn advance(&mut self, now: Time, delivered: Bytes, sent: Bytes) {
+        let passed = self.passed(now);
+        let before = self.at(self.last);
+        for skipped in 1..passed.min(KEPT as u64 + 1) {
+            self.put(self.last + skipped, before);
+        }
+        self.last += passed;
+        self.end += self.length * passed;
+        self.put(self.last, Count { delivered, sent });
+    }
+
+    /// What was expected of the window that ends now, by `rule`, and what was delivered in it, bytes; `None` before there
+    /// are enough bins, and when the round trip has grown by more than is kept.
+    pub(super) fn compare(&self, rtt: Span, rule: Rule) -> Option<(f64, f64)> {
+        let window = BINS as u64;
+        let length = self.length.as_nanos().max(1);
+        let back = rtt.as_nanos() / length;
+        let part = (rtt.as_nanos() % length) as f64 / length as f64;
+        let before = self.last.checked_sub(back).filter(|before| *before > window)?;
+        if back >= EXTRA as u64 {
+            return None;
+        }
+        let count = |end: u64| {
+            let (old, new) = (self.at(end - window), self.at(end));
+            match rule {
+                Rule::Sent => (new.sent - old.sent).as_f64(),
+                Rule::Delivered => 2.0 * (new.delivered - old.delivered).as_f64(),
+            }
+        };
+        // A round trip ago lies between two ends: the later and the one before it.
+        let expected = (1.0 - part) * count(before) + part * count(before - 1);
+        let delivered = self.at(self.last).delivered - self.at(self.last - window).delivered;
+        Some((expected, delivered.as_f64()))
+    }
+
+    /// What was delivered in the last so many of the first round trips, in whole bins rounded up, bytes.
+    pub(super) fn delivered_in(&self, rounds: u64) -> f64 {
+        let length = self.length.as_nanos().max(1);
+        let back = (self.first_rtt.as_nanos().saturating_mul(rounds)).div_ceil(length).min(KEPT as u64 - 1);
+        (self.at(self.last).delivered - self.at(self.last.saturating_sub(back)).delivered).as_f64()
+    }
+
+    fn at(&self, bin: u64) -> Count {
+        self.kept.get((bin % KEPT as u64) as usize).copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, bin: u64, count: Count) {
+        if let Some(kept) = self.kept.get_mut((bin % KEPT as u64) as usize) {
+            *kept = count;
+        }
+    }
+}
+
+/// The shortfall as a share of what was expected: negative if more came, `None` if nothing was expected.
+pub(super) fn norm(expected: f64, delivered: f64) -> Option<f64> {
+    (expected > 0.0).then(|| (expected - delivered) / expected)
+}
+
+#[cfg(test)]
+mod tests;

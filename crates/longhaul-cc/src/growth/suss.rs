@@ -1,0 +1,266 @@
+//! SUSS (Arghavani and others): slow start that quadruples the window while short ACK trains promise room for it.
+
+mod rounds;
+
+use longhaul_units::{Bytes, Rate, Time};
+
+use self::rounds::{Jump, Rounds};
+use super::ack_limit::{AckLimit, L_OPTION};
+use super::hystart::{Detector, ack_delay};
+use super::slow_start::{IW_OPTION, raise};
+use crate::compose::{Growth, GrowthStep, Overlay, Reason, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Granted, NeedError, Pace, Path, Sent, initial_window};
+
+/// SUSS in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "suss",
+    slot: Slot::Growth,
+    summary: "quadruples the window, the additional data paced, while ACK trains and round trips show room for two more rounds",
+    reference: "Arghavani, Zhang, Eyers, Arghavani, SUSS: improving TCP performance by speeding up slow-start, SIGCOMM 2024; its kernel patch",
+    options: &[
+        IW_OPTION,
+        L_OPTION,
+        OptionSpec::int("jumps", 0, 5, 3, "times at most that the window is quadrupled"),
+        OptionSpec::float(
+            "train",
+            16.0,
+            1000.0,
+            64.0,
+            "pace of what ACKs let go, in windows a round trip; the patch has no pace there",
+        ),
+    ],
+    tested: &["suss+cubic", "suss+new-reno", "suss(jumps=5,train=1000,l=2)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Growth(|values| {
+        Box::new(Suss::new(SussConfig {
+            initial_segments: values.small("iw"),
+            segments_per_ack: values.small("l"),
+            jumps: values.small("jumps"),
+            train: values.float("train"),
+        }))
+    }),
+};
+
+/// How [`Suss`] is set up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SussConfig {
+    /// Initial window in segments (RFC 6928).
+    pub initial_segments: u32,
+    /// Segments one ACK counts for; zero is no limit over a paced transport, two over another.
+    pub segments_per_ack: u32,
+    /// `suss_max`: rounds in which the window may be quadrupled, the first of which is the second of the connection.
+    pub jumps: u32,
+    /// The pace of what ACKs let go, windows a round trip.
+    pub train: f64,
+}
+
+/// The additional data of a round.
+#[derive(Clone, Copy, Debug)]
+struct Red {
+    /// When they begin to leave.
+    start: Time,
+    pace: Pace,
+    /// The window that has room for them, bytes, and the one before.
+    target: f64,
+    before: f64,
+    running: bool,
+}
+
+/// SUSS on top of HyStart. A round's *blue* part is what slow start sends, as the ACKs let it go; the *red* part is what
+/// SUSS adds, paced, when the blue part has been acknowledged.
+///
+/// It works once, from the connection's first segment. Otherwise, and where it was refused in the second round, it is
+/// [HyStart](super::HyStart).
+#[derive(Clone, Debug)]
+pub struct Suss {
+    config: SussConfig,
+    limit: AckLimit,
+    detector: Detector,
+    paced: bool,
+    /// Whether anything has been sent.
+    sent: bool,
+    /// Whether HyStart has ended slow start since it last began.
+    found: bool,
+    rounds: Option<Rounds>,
+    red: Option<Red>,
+    /// The pace of the blue part.
+    blue: Option<Pace>,
+}
+
+impl Suss {
+    /// SUSS as `config` says.
+    #[must_use]
+    pub fn new(config: SussConfig) -> Self {
+        Self {
+            config,
+            limit: AckLimit::rfc3465(config.segments_per_ack),
+            detector: Detector::from_the_first_ack(),
+            paced: true,
+            sent: false,
+            found: false,
+            rounds: None,
+            red: None,
+            blue: None,
+        }
+    }
+
+    fn blue_pace(&self, window: &Window, path: &Path) -> Option<Pace> {
+        let rtt = path.srtt.or(path.handshake_rtt).filter(|rtt| !rtt.is_zero())?;
+        let rate = Rate::from_bytes_over(Bytes::from_f64(window.cwnd), rtt).mul_f64(self.config.train);
+        (rate > Rate::ZERO).then_some(Pace { rate, quantum: None })
+    }
+
+    /// Whether slow start ends with this ACK; if it does, the window is set.
+    fn ends(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
+        let Some(rounds) = &mut self.rounds else {
+            return self.detector.ends(ack, window.cwnd, self.paced);
+        };
+        if rounds.cap.is_none() && rounds.is_blue() {
+            let longest = self.detector.least().map(|least| (least + ack_delay(window.cwnd, least)) / 2);
+            let train = self.detector.train(ack);
+            if let (Some(train), Some(longest)) = (train, longest)
+                && train.as_nanos().saturating_mul(1 << rounds.jumps()) > longest.as_nanos()
+            {
+                rounds.cap = Some(window.cwnd + rounds.still_to_come());
+                return self.detector.delayed() && Self::fall_back(rounds, ack, path, window);
+            }
+        }
+        let capped = rounds.cap.is_some_and(|cap| window.cwnd > cap);
+        let delayed = self.detector.delayed();
+        (capped || delayed) && Self::fall_back(rounds, ack, path, window)
+    }
+
+    /// The window at the end: what is in flight, if it was quadrupled more than once. Returns true.
+    fn fall_back(rounds: &Rounds, ack: &Ack<'_>, path: &Path, window: &mut Window) -> bool {
+        if rounds.jumps() > 1 {
+            window.cwnd = window.cwnd.min(ack.in_flight.max(path.mss * 2).as_f64());
+        }
+        true
+    }
+
+    /// Prepares the red part.
+    fn jump(&mut self, jump: Jump, now: Time, window: &Window) {
+        let pace = Pace { rate: Rate::from_bytes_over(Bytes::from_f64(jump.red), jump.duration), quantum: None };
+        if pace.rate > Rate::ZERO {
+            let target = window.cwnd + jump.room;
+            self.red = Some(Red { start: now + jump.guard, pace, target, before: window.cwnd, running: false });
+        }
+    }
+}
+
+impl Stage for Suss {
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn ack_limit(&mut self) -> Option<&mut AckLimit> {
+        Some(&mut self.limit)
+    }
+
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.limit.on_granted(granted);
+        self.paced = granted.pacing;
+        Ok(())
+    }
+
+    fn on_sent(&mut self, _sent: &Sent, _path: &Path) {
+        self.sent = true;
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.red.filter(|red| !red.running).map(|red| red.start)
+    }
+
+    fn overlay(&self) -> Overlay {
+        let red = self.red.filter(|red| red.running).map(|red| red.pace);
+        Overlay { pace: red.or(self.blue), ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        match (&self.rounds, &self.red) {
+            (None, _) => "slow-start",
+            (_, Some(red)) if red.running => "suss-paced",
+            _ => "suss",
+        }
+    }
+}
+
+impl Growth for Suss {
+    fn initial_window(&self, path: &Path) -> Bytes {
+        initial_window::of_connection(path, self.config.initial_segments)
+    }
+
+    fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
+        if matches!(reason, Reason::NoLoss | Reason::Timeout) {
+            self.detector = Detector::from_the_first_ack();
+            self.found = false;
+        }
+        let fresh = reason == Reason::NoLoss && !self.sent && self.paced;
+        self.rounds = fresh.then(|| Rounds::new(window.cwnd, self.config.jumps));
+        self.red = None;
+        self.blue = if fresh { self.blue_pace(window, path) } else { None };
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
+        let bytes = self.limit.apply(grow, ack, path);
+        if self.found {
+            return raise(window, bytes);
+        }
+        if let Some(sample) = ack.rtt {
+            let wide = self.detector.is_wide(window.cwnd, path.mss);
+            let less = self.detector.least().is_none_or(|least| sample.rtt < least);
+            self.detector.observe(ack, sample.rtt, wide);
+            if let Some(rounds) = self.rounds.as_mut().filter(|_| less) {
+                rounds.found_less();
+            }
+            if wide && self.ends(ack, path, window) {
+                (self.found, self.rounds, self.red) = (true, None, None);
+                self.blue = None;
+                window.ssthresh = window.cwnd;
+                return GrowthStep::Done;
+            }
+        }
+        self.grow(ack, bytes, path, window)
+    }
+
+    /// The red part begins: there is room for it at once, and its pace spreads it.
+    fn on_tick(&mut self, now: Time, _path: &Path, window: &mut Window) -> GrowthStep {
+        if let Some(red) = self.red.as_mut().filter(|red| !red.running && red.start <= now) {
+            red.running = true;
+            window.cwnd = window.cwnd.max(red.target.min(window.ssthresh));
+        }
+        if window.below_threshold() { GrowthStep::Stay } else { GrowthStep::Done }
+    }
+}
+
+impl Suss {
+    fn grow(&mut self, ack: &Ack<'_>, bytes: f64, path: &Path, window: &mut Window) -> GrowthStep {
+        let Some(rounds) = self.rounds.as_mut().filter(|rounds| rounds.cap.is_none()) else {
+            self.red = None;
+            return raise(window, bytes);
+        };
+        if rounds.begins(ack)
+            && let Some(red) = self.red.take().filter(|red| red.running)
+        {
+            // What was not sent in time is not sent in a burst.
+            window.cwnd = window.cwnd.min(ack.prior_in_flight.as_f64().max(red.before));
+        }
+        let tail = rounds.count(ack, path.mss);
+        let red_ack = self.red.is_some_and(|red| red.running || rounds.is_red(ack));
+        let step = raise(window, if red_ack { 0.0 } else { bytes });
+        if tail {
+            rounds.clock(ack.total_delivered + Bytes::from_f64(window.cwnd));
+            match rounds.judge(ack, self.detector.least(), self.detector.round_least()) {
+                Ok(Some(jump)) => self.jump(jump, ack.now, window),
+                Ok(None) => {}
+                Err(rounds::Never) => self.rounds = None,
+            }
+        }
+        self.blue = if self.rounds.is_some() { self.blue_pace(window, path) } else { None };
+        step
+    }
+}
+
+#[cfg(test)]
+mod tests;

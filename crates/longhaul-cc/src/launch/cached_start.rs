@@ -1,0 +1,196 @@
+//! TCP Fast Start (Padmanabhan, Katz, Globecom 1998): the first flight is what an earlier connection came to, at a priority that
+//! routers drop before others, so that a stale memory harms nobody else.
+
+use longhaul_units::{Bytes, Rate, Time};
+
+use super::probing_start::DSCP_OPTION;
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SegmentKind, Sent, initial_window};
+
+/// Fast Start in the registry. FAST's slow start has its name.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "cached-start",
+    slot: Slot::Launch,
+    summary: "TCP Fast Start: from the handshake on, what an earlier connection came to, paced, at low priority",
+    reference: "Padmanabhan, Katz, Globecom 1998 (numbers reconstructed)",
+    options: &[OptionSpec::int("max-window", 0, 1 << 30, 0, "the largest first flight, KiB; 0: no bound"), DSCP_OPTION],
+    tested: &["cached-start+cubic", "cached-start+new-reno", "cached-start+slow-start+westwood"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        let max = match values.int("max-window") {
+            0 => Bytes::MAX,
+            kib => Bytes(kib.saturating_mul(1024)),
+        };
+        Box::new(CachedStart::new(max, values.small("dscp") as u8))
+    }),
+};
+
+/// A round trip at least this much longer or shorter is another path's: the bounds of RFC 9959, section 3.2.
+const LONGER: u64 = 10;
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Over, or not begun.
+    Idle,
+    /// The flight leaves.
+    Sending,
+    /// Some of it was lost, and is repaired.
+    Repairing,
+}
+
+/// Fast Start.
+#[derive(Clone, Debug)]
+pub struct CachedStart {
+    max_window: Bytes,
+    dscp: u8,
+    saved: Option<SavedPath>,
+    phase: Phase,
+    pace: Option<Rate>,
+    /// Bytes of the flight, of those delivered, and lost.
+    sent: Bytes,
+    delivered: Bytes,
+    lost: Bytes,
+    /// As far as the window grows during the repair: what had come through when the first loss showed.
+    ceiling: f64,
+}
+
+impl CachedStart {
+    /// The launch; it does nothing until it is told of a path.
+    #[must_use]
+    pub const fn new(max_window: Bytes, dscp: u8) -> Self {
+        let zero = Bytes::ZERO;
+        Self {
+            max_window,
+            dscp,
+            saved: None,
+            phase: Phase::Idle,
+            pace: None,
+            sent: zero,
+            delivered: zero,
+            lost: zero,
+            ceiling: 0.0,
+        }
+    }
+
+    fn over(&mut self) -> LaunchStep {
+        (self.phase, self.pace) = (Phase::Idle, None);
+        LaunchStep::Done
+    }
+
+    /// The path holds the flight: congestion avoidance from there.
+    fn validated(&mut self, window: &mut Window) -> LaunchStep {
+        window.ssthresh = window.ssthresh.min(window.cwnd);
+        self.over()
+    }
+
+    /// Repaired. If most of the flight was lost, the memory was of another path, and it is as if there had been none.
+    fn repaired(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        if self.lost * 2 > self.sent {
+            *window = Window::new(initial);
+        } else {
+            let held = self.sent.as_f64() - self.lost.as_f64();
+            window.cwnd = (held / 2.0).max(initial);
+            window.ssthresh = window.cwnd;
+        }
+        self.over()
+    }
+}
+
+impl Stage for CachedStart {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { saved_path: true, pacing: true, whole_window: true, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind == SegmentKind::Data && self.phase == Phase::Sending {
+            self.sent += sent.bytes;
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        let pace = self.pace.map(|rate| Pace { rate, quantum: None });
+        Overlay { pace, dscp: if self.phase == Phase::Sending { self.dscp } else { 0 }, ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle => "handshake",
+            Phase::Sending => "fast-start",
+            Phase::Repairing => "recovery",
+        }
+    }
+}
+
+impl Launch for CachedStart {
+    fn recall(&mut self, saved: SavedPath) {
+        self.saved = Some(saved);
+    }
+
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let saved = self.saved.take().filter(|_| opening == Opening::Connection);
+        let Some((saved, rtt)) = saved.zip(path.handshake_rtt) else { return self.over() };
+        let flight = saved.rate.bytes_in(rtt).min(saved.window).min(self.max_window).min(path.peer_window).as_f64();
+        let same_path = rtt > saved.rtt / 2 && rtt <= saved.rtt * LONGER;
+        if !same_path || flight <= window.cwnd {
+            return self.over();
+        }
+        window.cwnd = flight;
+        self.pace = Some(Rate::from_bytes_over(Bytes::from_f64(flight), rtt));
+        self.phase = Phase::Sending;
+        LaunchStep::Stay
+    }
+
+    /// The window stays while the flight is on its way; the ACK clock takes over as soon as it ticks.
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        self.delivered += ack.delivered;
+        self.lost += ack.newly_lost;
+        match self.phase {
+            Phase::Idle => LaunchStep::Done,
+            Phase::Sending if self.delivered.as_f64() < window.cwnd && ack.in_flight > Bytes::ZERO => LaunchStep::Stay,
+            Phase::Sending => self.validated(window),
+            Phase::Repairing if matches!(ack.episode, Episode::In | Episode::Again) => {
+                window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(self.ceiling.max(window.cwnd));
+                LaunchStep::Stay
+            }
+            Phase::Repairing => self.repaired(path, window),
+        }
+    }
+
+    /// A loss in the flight: what was lost goes again from the initial window on, which grows as in slow start.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        if self.phase == Phase::Idle {
+            return LaunchVerdict::Delegate;
+        }
+        self.delivered += loss.ack.delivered;
+        self.lost += loss.ack.newly_lost;
+        if self.phase == Phase::Sending {
+            self.ceiling = self.delivered.as_f64();
+        }
+        (self.phase, self.pace) = (Phase::Repairing, None);
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        window.cwnd = initial.min(window.cwnd);
+        window.ssthresh = window.ssthresh.max(window.cwnd);
+        LaunchVerdict::Handled
+    }
+
+    /// What came through before the timer fired is what the path holds at least; the law would judge by a window that says nothing.
+    fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        (self.phase != Phase::Idle).then(|| (self.delivered.as_f64() / 2.0).max(initial))
+    }
+
+    fn abort(&mut self) {
+        self.over();
+    }
+}
+
+#[cfg(test)]
+mod tests;

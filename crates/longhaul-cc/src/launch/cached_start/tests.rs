@@ -1,0 +1,93 @@
+use longhaul_units::Span;
+
+use super::super::probing_start::DSCP_LE;
+use super::*;
+use crate::TxId;
+use crate::compose::Signal;
+
+const MSS: Bytes = Bytes(1000);
+const RTT: Span = Span::from_millis(600);
+
+fn path() -> Path {
+    let mut path = Path::new(MSS);
+    (path.handshake_rtt, path.srtt) = (Some(RTT), Some(RTT));
+    path
+}
+
+fn saved(rtt: Span) -> SavedPath {
+    // A rate is whole bytes a second.
+    SavedPath { window: MSS * 500, rate: Rate::from_bytes_per_sec(666_667), rtt }
+}
+
+/// A launch with a memory of 400 segments.
+fn launch(rtt: Span) -> CachedStart {
+    let mut launch = CachedStart::new(Bytes::MAX, DSCP_LE);
+    launch.recall(saved(rtt));
+    launch
+}
+
+fn ack(delivered: u64, lost: u64, in_flight: u64, episode: Episode) -> Ack<'static> {
+    let mut ack = Ack::new(Time::ZERO + RTT);
+    (ack.delivered, ack.newly_lost, ack.in_flight) = (MSS * delivered, MSS * lost, MSS * in_flight);
+    (ack.cwnd_limited, ack.episode) = (true, episode);
+    ack
+}
+
+fn begun() -> (CachedStart, Window) {
+    let (mut launch, mut window) = (launch(RTT), Window::new(10_000.0));
+    assert_eq!(launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window), LaunchStep::Stay);
+    for k in 0..400 {
+        launch.on_sent(&Sent::new(Time::ZERO, TxId(k), MSS), &path());
+    }
+    (launch, window)
+}
+
+/// The first flight is what was saved, paced over a round trip, and what routers drop first.
+#[test]
+fn the_first_flight_is_what_was_saved() {
+    let (mut launch, mut window) = begun();
+    let overlay = launch.overlay();
+    assert_eq!((window.cwnd, overlay.dscp), (400_000.0, 1));
+    assert_eq!(overlay.pace.unwrap().rate, Rate::from_bytes_over(MSS * 400, RTT));
+    assert_eq!(launch.on_ack(&ack(399, 0, 399, Episode::None), &path(), &mut window), LaunchStep::Stay);
+    assert_eq!(launch.on_ack(&ack(1, 0, 400, Episode::None), &path(), &mut window), LaunchStep::Done);
+    assert_eq!((window.cwnd, window.ssthresh, launch.overlay()), (400_000.0, 400_000.0, Overlay::default()));
+}
+
+/// After a repair the window is half of what came through; where most was lost, the memory is as if it had not been.
+#[test]
+fn a_stale_memory_is_given_up() {
+    for (lost, window_after, ssthresh) in
+        [(100, 150_000.0, 150_000.0), (200, 100_000.0, 100_000.0), (360, 10_000.0, f64::INFINITY)]
+    {
+        let (mut launch, mut window) = begun();
+        let first = ack(15, lost, 100, Episode::Enter);
+        let verdict = launch.on_loss(&Loss { signal: Signal::Loss, ack: &first }, &path(), &mut window);
+        assert_eq!((verdict, window.cwnd, launch.overlay()), (LaunchVerdict::Handled, 10_000.0, Overlay::default()));
+        assert_eq!(launch.on_ack(&ack(2, 0, 50, Episode::In), &path(), &mut window), LaunchStep::Stay);
+        assert_eq!(window.cwnd, 12_000.0, "as in slow start");
+        assert_eq!(launch.on_ack(&ack(9, 0, 50, Episode::In), &path(), &mut window), LaunchStep::Stay);
+        assert_eq!(window.cwnd, 15_000.0, "as far as what had come through");
+        assert_eq!(launch.on_ack(&ack(1, 0, 5, Episode::Exit), &path(), &mut window), LaunchStep::Done);
+        assert_eq!((window.cwnd, window.ssthresh), (window_after, ssthresh), "{lost}");
+    }
+}
+
+#[test]
+fn another_path_gets_the_initial_window() {
+    for (rtt, fits) in [(RTT, true), (RTT * 2, false), (RTT / 10, true), (RTT / 11, false)] {
+        let (mut launch, mut window) = (launch(rtt), Window::new(10_000.0));
+        let step = launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);
+        assert_eq!((step == LaunchStep::Stay, window.cwnd > 10_000.0), (fits, fits), "{rtt}");
+    }
+    let mut bounded = CachedStart::new(MSS * 50, DSCP_LE);
+    bounded.recall(saved(RTT));
+    let mut small = path();
+    for (offered, cwnd) in [(1000, 50_000.0), (30, 30_000.0)] {
+        small.peer_window = MSS * offered;
+        let mut window = Window::new(10_000.0);
+        bounded.recall(saved(RTT));
+        bounded.begin(Opening::Connection, Time::ZERO, &small, &mut window);
+        assert_eq!(window.cwnd, cwnd);
+    }
+}

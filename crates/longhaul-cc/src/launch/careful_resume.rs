@@ -1,0 +1,268 @@
+//! Careful Resume (RFC 9959): once the first flight is acknowledged, half of what an earlier connection came to is sent within a round
+//! trip, and kept as far as it proves to have arrived.
+
+use longhaul_units::{Bytes, Rate, Time};
+
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SegmentKind, Sent, initial_window};
+
+/// Careful Resume in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "careful-resume",
+    slot: Slot::Launch,
+    summary: "after the first round trip, half of what an earlier connection came to",
+    reference: "RFC 9959",
+    options: &[
+        OptionSpec::int("max-jump", 0, 1 << 30, 0, "the largest jump, KiB; 0: no bound"),
+        OptionSpec::float("beta", 0.5, 1.0, 0.5, "part of what was validated that a retreat leaves as the threshold"),
+    ],
+    tested: &["careful-resume+cubic", "careful-resume+new-reno", "careful-resume+slow-start+westwood"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        Box::new(CarefulResume::new(CarefulResumeConfig {
+            max_jump: match values.int("max-jump") {
+                0 => Bytes::MAX,
+                kib => Bytes(kib.saturating_mul(1024)),
+            },
+            beta: values.float("beta"),
+        }))
+    }),
+};
+
+/// A round trip so many times the saved one is another path's (RFC 9959, section 3.2), as is half of it or less.
+const LONGER: u64 = 10;
+
+/// The initial window, which nothing can be decided before the end of, leaves within this part of a round trip; RFC 6928 asks for no
+/// pacing of it at all.
+const INITIAL_SPREAD: u64 = 8;
+
+/// How it behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CarefulResumeConfig {
+    /// The largest jump.
+    pub max_jump: Bytes,
+    /// Part of the validated pipe that is the threshold after a retreat, 0.5 to 1 (RFC 9959, section 3.6).
+    pub beta: f64,
+}
+
+/// RFC 9959, section 3: the phases. Normal is another stage's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Normal,
+    Reconnaissance,
+    /// At most until then.
+    Unvalidated(Time),
+    Validating,
+    SafeRetreat,
+}
+
+/// Careful Resume.
+#[derive(Clone, Debug)]
+pub struct CarefulResume {
+    config: CarefulResumeConfig,
+    saved: Option<SavedPath>,
+    phase: Phase,
+    /// New data sent so far, bytes; and when the first ACK came.
+    sent: Bytes,
+    initial: Option<Bytes>,
+    /// What had been sent when the jump began, and when it ended.
+    before: Bytes,
+    after: Bytes,
+    /// `PipeSize`: what the path has shown to hold, bytes.
+    pipe: f64,
+    pace: Option<Rate>,
+}
+
+impl CarefulResume {
+    /// The launch; it does nothing until it is told of a path.
+    #[must_use]
+    pub const fn new(config: CarefulResumeConfig) -> Self {
+        Self {
+            config,
+            saved: None,
+            phase: Phase::Normal,
+            sent: Bytes::ZERO,
+            initial: None,
+            before: Bytes::ZERO,
+            after: Bytes::ZERO,
+            pipe: 0.0,
+            pace: None,
+        }
+    }
+
+    fn over(&mut self) -> LaunchStep {
+        (self.phase, self.pace) = (Phase::Normal, None);
+        LaunchStep::Done
+    }
+
+    /// Slow start from the initial window, until that is acknowledged and the window is the limit.
+    fn reconnoitre(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        grow(ack, window);
+        self.pace = None;
+        let initial = *self.initial.get_or_insert(self.sent);
+        if ack.total_delivered < initial || !ack.cwnd_limited {
+            return LaunchStep::Stay;
+        }
+        let Some((saved, rtt)) = self.saved.take().zip(path.min_rtt) else { return self.over() };
+        let jump = (saved.window / 2).min(self.config.max_jump).min(path.peer_window).as_f64();
+        let same_path = rtt > saved.rtt / 2 && rtt <= saved.rtt * LONGER;
+        if !same_path || jump <= window.cwnd {
+            return self.over();
+        }
+        self.pipe = ack.in_flight.as_f64();
+        self.before = self.sent;
+        window.cwnd = jump;
+        // What the path carried before is where quick growth ends.
+        window.ssthresh = window.ssthresh.min(saved.window.as_f64());
+        let current = path.latest_rtt.unwrap_or(rtt).max(rtt);
+        self.pace = Some(Rate::from_bytes_over(Bytes::from_f64(jump), current));
+        self.phase = Phase::Unvalidated(ack.now + current);
+        LaunchStep::Stay
+    }
+
+    /// The jump is over: the window is what is in flight, and has to be validated if that is more than the path has shown to hold.
+    fn end_jump(&mut self, in_flight: Bytes, path: &Path, window: &mut Window) -> LaunchStep {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        let flight = in_flight.as_f64();
+        self.pace = None;
+        if flight < initial || flight <= self.pipe {
+            window.cwnd = self.pipe.max(initial);
+            return self.over();
+        }
+        window.cwnd = flight;
+        self.after = self.sent;
+        self.phase = Phase::Validating;
+        LaunchStep::Stay
+    }
+
+    fn on_unvalidated_ack(&mut self, until: Time, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        self.pipe += ack.delivered.as_f64();
+        let first = ack.total_delivered > self.before;
+        let full = (ack.in_flight + path.mss).as_f64() > window.cwnd;
+        if first || full || ack.now >= until { self.end_jump(ack.in_flight, path, window) } else { LaunchStep::Stay }
+    }
+
+    /// What has left the network of all that was sent until the jump ended.
+    fn on_retreat_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        self.pipe += ack.delivered.as_f64();
+        if matches!(ack.episode, Episode::In | Episode::Again) {
+            return LaunchStep::Stay;
+        }
+        window.ssthresh = (self.pipe * self.config.beta).max(2.0 * path.mss.as_f64());
+        window.cwnd = window.cwnd.min(window.ssthresh);
+        self.over()
+    }
+}
+
+/// Slow start's growth.
+fn grow(ack: &Ack<'_>, window: &mut Window) {
+    if ack.cwnd_limited && window.below_threshold() {
+        window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(window.ssthresh);
+    }
+}
+
+impl Stage for CarefulResume {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { saved_path: true, pacing: true, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind == SegmentKind::Data && self.phase != Phase::Normal {
+            self.sent += sent.bytes;
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Unvalidated(until) => Some(until),
+            _ => None,
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        let pace = self.pace.map(|rate| Pace { rate, quantum: None });
+        Overlay { pace, ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Normal => "handshake",
+            Phase::Reconnaissance => "reconnaissance",
+            Phase::Unvalidated(_) => "unvalidated",
+            Phase::Validating => "validating",
+            Phase::SafeRetreat => "safe-retreat",
+        }
+    }
+}
+
+impl Launch for CarefulResume {
+    fn recall(&mut self, saved: SavedPath) {
+        self.saved = Some(saved);
+    }
+
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let known = opening == Opening::Connection && self.saved.is_some();
+        let Some(rtt) = path.handshake_rtt.filter(|_| known) else { return self.over() };
+        self.pace = Some(Rate::from_bytes_over(Bytes::from_f64(window.cwnd), rtt / INITIAL_SPREAD));
+        self.phase = Phase::Reconnaissance;
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        match self.phase {
+            Phase::Normal => LaunchStep::Done,
+            Phase::Reconnaissance => self.reconnoitre(ack, path, window),
+            Phase::Unvalidated(until) => self.on_unvalidated_ack(until, ack, path, window),
+            Phase::Validating => {
+                self.pipe += ack.delivered.as_f64();
+                grow(ack, window);
+                if ack.total_delivered < self.after { LaunchStep::Stay } else { self.over() }
+            }
+            Phase::SafeRetreat => self.on_retreat_ack(ack, path, window),
+        }
+    }
+
+    /// Congestion in the jump, or before it is validated (RFC 9959, section 3.5): at most half of what the path has shown to hold, and
+    /// no growth until all is accounted for. Before the jump it is the usual decrease's.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        if !matches!(self.phase, Phase::Unvalidated(_) | Phase::Validating) {
+            return if self.phase == Phase::SafeRetreat { LaunchVerdict::Handled } else { LaunchVerdict::Delegate };
+        }
+        self.pipe += loss.ack.delivered.as_f64();
+        self.pace = None;
+        window.cwnd = window.cwnd.min(self.pipe / 2.0).max(2.0 * path.mss.as_f64());
+        window.ssthresh = window.cwnd;
+        self.phase = Phase::SafeRetreat;
+        LaunchVerdict::Handled
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        match self.phase {
+            // What is in flight is what was sent and the pipe does not count: nothing was acknowledged for a round trip.
+            Phase::Unvalidated(until) if until <= now => {
+                let in_flight = Bytes::from_f64((self.sent.as_f64() - self.before.as_f64()) + self.pipe)
+                    .min(Bytes::from_f64(window.cwnd));
+                self.end_jump(in_flight, path, window)
+            }
+            _ => LaunchStep::Stay,
+        }
+    }
+
+    fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
+        let validated = (self.pipe * self.config.beta).max(2.0 * path.mss.as_f64());
+        (self.phase != Phase::Normal && self.pipe > 0.0).then_some(validated)
+    }
+
+    fn abort(&mut self) {
+        self.over();
+    }
+}
+
+#[cfg(test)]
+mod tests;

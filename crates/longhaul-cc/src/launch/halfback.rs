@@ -1,0 +1,261 @@
+//! Halfback (Li, Dong, Godfrey, CoNEXT 2015): a short flow leaves in one round trip, and while its ACKs come, copies of its end
+//! leave, from the last segment backwards, until the two meet.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::first_flight::{FirstFlight, Repair};
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{
+    Ack, AckCadence, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent,
+};
+
+/// Halfback in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "halfback",
+    slot: Slot::Launch,
+    summary: "short flows leave in one round trip, and half of them again, from the end backwards",
+    reference: "Li, Dong, Godfrey, CoNEXT 2015 (mechanics reconstructed)",
+    options: &[
+        OptionSpec::int("pacing-threshold", 2000, 1 << 30, 141_000, "bytes that leave in the first round trip at most"),
+        OptionSpec::choice("clock", &["ack", "segment"], "what lets a copy go: each ACK, or each segment acknowledged"),
+    ],
+    tested: &["halfback+new-reno", "halfback+cubic", "halfback(clock=segment)+slow-start+new-reno+rfc6675"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        let pacing_threshold = Bytes(values.int("pacing-threshold"));
+        Box::new(Halfback::new(HalfbackConfig { pacing_threshold, by_segment: values.choice("clock") == "segment" }))
+    }),
+};
+
+/// The ACKs of so many segments are asked for one by one: those of the published threshold.
+const CADENCE: u32 = 100;
+/// Below this share of the rate of sending, the ACKs' rate is the path's and not the sender's.
+const PATH_LIMITED: f64 = 0.9;
+
+/// How it goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HalfbackConfig {
+    /// What leaves in the first round trip at most.
+    pub pacing_threshold: Bytes,
+    /// Whether each segment acknowledged lets a copy go. As published each ACK does, which is the same where none is delayed.
+    pub by_segment: bool,
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Over, or not begun.
+    Idle,
+    /// The flight leaves.
+    Pacing,
+    /// Its ACKs come, and copies leave.
+    Answered,
+    /// Part of it was lost; copies go on leaving.
+    Repairing(Repair),
+}
+
+/// The rate of ACKs: from the first on.
+#[derive(Clone, Copy, Debug, Default)]
+struct AckRate {
+    first: Option<Time>,
+    last: Time,
+    /// Delivered after the first.
+    bytes: Bytes,
+}
+
+impl AckRate {
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        let at = ack.rx_time.unwrap_or(ack.now);
+        match self.first {
+            None => self.first = Some(at),
+            Some(_) => self.bytes += ack.delivered,
+        }
+        self.last = self.last.max(at);
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        let span = self.last.since(self.first?);
+        (span > Span::ZERO).then(|| Rate::from_bytes_over(self.bytes, span))
+    }
+}
+
+/// Halfback.
+#[derive(Clone, Debug)]
+pub struct Halfback {
+    config: HalfbackConfig,
+    granted: bool,
+    phase: Phase,
+    flight: FirstFlight,
+    acks: AckRate,
+    /// Whether the whole flow was in the flight, so that its end is known.
+    whole: bool,
+    plan: ProbePlan,
+}
+
+impl Halfback {
+    /// A start like this.
+    #[must_use]
+    pub const fn new(config: HalfbackConfig) -> Self {
+        Self {
+            config,
+            granted: false,
+            phase: Phase::Idle,
+            flight: FirstFlight::new(Bytes::ZERO, Span::ZERO, 0.0),
+            acks: AckRate { first: None, last: Time::ZERO, bytes: Bytes::ZERO },
+            whole: false,
+            plan: ProbePlan {
+                prefer: [Some(ProbeKind::Backwards), None, None],
+                segments: 0,
+                gap: Span::ZERO,
+                dscp: 0,
+                id: 1,
+            },
+        }
+    }
+
+    fn over(&mut self) -> LaunchStep {
+        self.phase = Phase::Idle;
+        LaunchStep::Done
+    }
+
+    /// One more copy may leave for an ACK, up to half of the flight.
+    fn copy(&mut self, ack: &Ack<'_>, path: &Path) {
+        if !self.whole {
+            return;
+        }
+        let more = if self.config.by_segment { ack.delivered.0.div_ceil(path.mss.0.max(1)) } else { 1 };
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        self.plan.segments = self.plan.segments.saturating_add(more).min(self.flight.segments() / 2);
+    }
+
+    /// The flight has arrived: the window is what the ACKs' rate fills.
+    fn delivered(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
+        let rtt = path.min_rtt.or(path.handshake_rtt);
+        let rate = self.acks.rate().filter(|rate| *rate < self.flight.pace().mul_f64(PATH_LIMITED));
+        // Faster than that it was the sender who was slow.
+        if let Some((rate, rtt)) = rate.zip(rtt) {
+            let fits = rate.bytes_in(rtt).as_f64().max(self.flight.initial());
+            window.cwnd = window.cwnd.min(fits);
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        }
+        self.over()
+    }
+
+    fn answered(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        if ack.delivered == Bytes::ZERO {
+            return LaunchStep::Stay;
+        }
+        self.acks.on_ack(ack);
+        self.flight.on_delivered(ack.delivered);
+        self.copy(ack, path);
+        if self.flight.is_delivered() { self.delivered(path, window) } else { LaunchStep::Stay }
+    }
+}
+
+impl Stage for Halfback {
+    fn needs(&self) -> Needs {
+        let ack_cadence = AckCadence::First(CADENCE);
+        let preferred = Demands { probes: true, pacing: true, whole_window: true, ack_cadence, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    /// Without pacing or copies it is none: growth begins.
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.granted = granted.pacing && granted.probes;
+        Ok(())
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        if self.phase == Phase::Pacing && sent.kind == SegmentKind::Data {
+            self.flight.on_sent(sent, path);
+            self.whole = path.queued == Bytes::ZERO;
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.flight.grown_at().filter(|_| self.phase == Phase::Pacing)
+    }
+
+    fn overlay(&self) -> Overlay {
+        match self.phase {
+            Phase::Idle => Overlay::default(),
+            Phase::Pacing => self.flight.overlay(),
+            Phase::Answered | Phase::Repairing(_) => Overlay { probe: Some(self.plan), ..Overlay::default() },
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle => "handshake",
+            Phase::Pacing => "halfback-pacing",
+            Phase::Answered => "halfback-copying",
+            Phase::Repairing(_) => "recovery",
+        }
+    }
+}
+
+impl Launch for Halfback {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let wanted = self.granted && !path.handshake_lossy && opening == Opening::Connection;
+        let Some(rtt) = path.handshake_rtt.filter(|_| wanted) else { return self.over() };
+        let known = Bytes::from_f64(window.ssthresh);
+        self.flight = FirstFlight::new(self.config.pacing_threshold.min(known), rtt, window.cwnd);
+        self.phase = Phase::Pacing;
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        match &mut self.phase {
+            Phase::Pacing if ack.delivered == Bytes::ZERO => LaunchStep::Stay,
+            Phase::Pacing => {
+                self.flight.close(window);
+                self.whole &= path.queued == Bytes::ZERO;
+                self.phase = Phase::Answered;
+                self.answered(ack, path, window)
+            }
+            Phase::Answered => self.answered(ack, path, window),
+            Phase::Repairing(_) if matches!(ack.episode, Episode::In | Episode::Again) => {
+                if ack.delivered > Bytes::ZERO {
+                    self.copy(ack, path);
+                }
+                LaunchStep::Stay
+            }
+            Phase::Repairing(_) | Phase::Idle => self.over(),
+        }
+    }
+
+    /// A loss is repaired as any other, while the copies go on: they are what repairs the end.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        match (&mut self.phase, loss.signal) {
+            (Phase::Pacing | Phase::Answered, Signal::Loss) => {
+                self.phase = Phase::Repairing(Repair::begin(loss.ack, path, window));
+                self.copy(loss.ack, path);
+                LaunchVerdict::Handled
+            }
+            (Phase::Repairing(_), Signal::LossAgain) => {
+                Repair::again(path, window);
+                LaunchVerdict::Handled
+            }
+            _ => LaunchVerdict::Delegate,
+        }
+    }
+
+    fn on_tick(&mut self, _now: Time, _path: &Path, window: &mut Window) -> LaunchStep {
+        if self.phase == Phase::Pacing {
+            self.flight.open(window);
+        }
+        LaunchStep::Stay
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Idle;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+use super::*;
+use crate::TxId;
+
+const MSS: Bytes = Bytes(1000);
+const RTT: Span = Span::from_millis(100);
+const IW: f64 = 10_000.0;
+
+fn path(queued: u64) -> Path {
+    let mut path = Path::new(MSS);
+    (path.handshake_rtt, path.srtt, path.min_rtt) = (Some(RTT), Some(RTT), Some(RTT));
+    path.queued = Bytes(queued);
+    path
+}
+
+fn at(micros: u64) -> Time {
+    Time::ZERO + Span::from_micros(micros)
+}
+
+fn start(by_segment: bool) -> Halfback {
+    let mut launch = Halfback::new(HalfbackConfig { pacing_threshold: Bytes(141_000), by_segment });
+    launch.on_granted(&Granted { probes: true, ..Granted::basic() }, &path(0)).unwrap();
+    launch
+}
+
+/// A flow of `segments` that has left as far as the threshold lets it.
+fn paced(mut launch: Halfback, segments: u64) -> (Halfback, Window) {
+    let mut window = Window::new(IW);
+    assert_eq!(launch.begin(Opening::Connection, at(0), &path(0), &mut window), LaunchStep::Stay);
+    for k in 1..=segments.min(141) {
+        let path = path((segments - k) * 1000);
+        launch.on_sent(&Sent::new(at(0), TxId(k), MSS), &path);
+        if let Some(due) = launch.next_tick() {
+            launch.on_tick(due, &path, &mut window);
+        }
+    }
+    (launch, window)
+}
+
+fn delivered(micros: u64, segments: u64) -> Ack<'static> {
+    let mut ack = Ack::new(at(micros));
+    (ack.delivered, ack.cumulative, ack.cwnd_limited) = (MSS * segments, MSS * segments, true);
+    ack
+}
+
+fn copies(launch: &Halfback) -> u32 {
+    launch.overlay().probe.map_or(0, |plan| plan.segments)
+}
+
+/// The flow, or 141 kB of it, over the round trip; a flow below the initial window as well.
+#[test]
+fn a_round_trip_is_filled_evenly() {
+    for (segments, flight) in [(5, 5), (97, 97), (500, 141)] {
+        let (launch, window) = paced(start(false), segments);
+        assert_eq!(window.cwnd, (flight as f64 * 1000.0).max(IW));
+        let rate = launch.overlay().pace.unwrap().rate;
+        assert_eq!(rate, Rate::from_bytes_over(MSS * flight, RTT), "{segments}");
+        assert_eq!(launch.overlay().probe, None);
+    }
+}
+
+/// Each ACK lets a copy go, from the last segment backwards and at no lower priority, and half of the flow is the most.
+#[test]
+fn half_of_the_flow_is_copied_at_most() {
+    let (mut launch, mut window) = paced(start(false), 41);
+    for k in 1..=40 {
+        assert_eq!(launch.on_ack(&delivered(100_000 + k, 1), &path(0), &mut window), LaunchStep::Stay);
+        assert_eq!(launch.overlay().pace, None, "the ACKs are the clock");
+        let plan = launch.overlay().probe.unwrap();
+        assert_eq!((plan.segments, plan.dscp, plan.gap), ((k as u32).min(20), 0, Span::ZERO));
+        assert_eq!(plan.prefer[0], Some(ProbeKind::Backwards));
+    }
+    let mut nothing = paced(start(false), 41).0;
+    nothing.on_ack(&Ack::new(at(1)), &path(0), &mut window);
+    assert_eq!(copies(&nothing), 0);
+    // One ACK for three segments is one, or three.
+    for (by_segment, expected) in [(false, 1), (true, 3)] {
+        let (mut launch, mut window) = paced(start(by_segment), 41);
+        launch.on_ack(&delivered(100_000, 3), &path(0), &mut window);
+        assert_eq!(copies(&launch), expected);
+    }
+}
+
+/// A flow of which more waits has no end to begin at.
+#[test]
+fn a_longer_flow_is_not_copied() {
+    let (mut launch, mut window) = paced(start(false), 500);
+    launch.on_ack(&delivered(100_000, 1), &path(359_000), &mut window);
+    assert_eq!((copies(&launch), window.cwnd), (0, 141_000.0));
+    // The rest was written after the last segment had left.
+    let (mut launch, mut window) = paced(start(false), 41);
+    launch.on_ack(&delivered(100_000, 1), &path(100_000), &mut window);
+    assert_eq!(copies(&launch), 0);
+}
+
+/// The ACKs of 141 segments come one a 2 ms: 500 kB/s, of which 100 ms hold 50 kB. As fast as they left, they say nothing of the
+/// path: growth goes on from what was sent.
+#[test]
+fn the_acks_rate_is_the_window() {
+    for (gap, cwnd, ssthresh) in
+        [(2000, 50_000.0, 50_000.0), (100_000 / 141, 141_000.0, f64::INFINITY), (50_000, IW, IW)]
+    {
+        let (mut launch, mut window) = paced(start(false), 500);
+        for k in 0..141 {
+            let step = launch.on_ack(&delivered(100_000 + k * gap, 1), &path(359_000), &mut window);
+            assert_eq!(step == LaunchStep::Done, k == 140, "{k}");
+        }
+        assert_eq!((window.cwnd.round(), window.ssthresh.round()), (cwnd, ssthresh), "{gap}");
+        assert_eq!(launch.overlay(), Overlay::default());
+    }
+}
+
+/// A loss halves, is repaired, and copies go on; they count for nothing.
+#[test]
+fn a_loss_halves_while_the_copies_go_on() {
+    let (mut launch, mut window) = paced(start(false), 100);
+    launch.on_ack(&delivered(100_000, 1), &path(0), &mut window);
+    let mut ack = delivered(101_000, 1);
+    (ack.flight_size, ack.episode) = (MSS * 98, Episode::Enter);
+    let loss = Loss { signal: Signal::Loss, ack: &ack };
+    assert_eq!(launch.on_loss(&loss, &path(0), &mut window), LaunchVerdict::Handled);
+    assert_eq!((window.cwnd, window.ssthresh, copies(&launch)), (49_000.0, 49_000.0, 2));
+    ack.episode = Episode::In;
+    for k in 3..60 {
+        assert_eq!(launch.on_ack(&ack, &path(0), &mut window), LaunchStep::Stay);
+        assert_eq!((window.cwnd, copies(&launch)), (49_000.0, k.min(50)));
+    }
+    ack.episode = Episode::Exit;
+    assert_eq!(launch.on_ack(&ack, &path(0), &mut window), LaunchStep::Done);
+    assert_eq!((window.cwnd, window.ssthresh, launch.overlay()), (49_000.0, 49_000.0, Overlay::default()));
+}
+
+/// Without copies, pacing or a round trip, and where no connection begins, it is none.
+#[test]
+fn it_is_none_where_it_must_be() {
+    let mut unknown = path(9000);
+    unknown.handshake_rtt = None;
+    let (mut bare, mut unpaced) = (start(false), start(false));
+    bare.on_granted(&Granted::basic(), &path(0)).unwrap();
+    unpaced.on_granted(&Granted { probes: true, pacing: false, ..Granted::basic() }, &path(0)).unwrap();
+    let cases = [
+        (bare, path(0), Opening::Connection),
+        (unpaced, path(0), Opening::Connection),
+        (start(false), unknown, Opening::Connection),
+        (start(false), path(0), Opening::Timeout),
+        (start(false), path(0), Opening::Idle),
+    ];
+    for (mut launch, path, opening) in cases {
+        let mut window = Window::new(IW);
+        assert_eq!(launch.begin(opening, at(0), &path, &mut window), LaunchStep::Done);
+        assert_eq!((window, launch.overlay(), launch.next_tick()), (Window::new(IW), Overlay::default(), None));
+    }
+}

@@ -1,0 +1,69 @@
+use longhaul_units::{Rate, Span};
+
+use super::*;
+use crate::{Pacer, TxId};
+
+const MSS: Bytes = Bytes(1000);
+
+fn begun() -> (InitialBurst, Window) {
+    let (mut launch, mut window) = (InitialBurst::default(), Window::new(10_000.0));
+    let step = launch.begin(Opening::Connection, Time::ZERO, &Path::new(MSS), &mut window);
+    assert_eq!(step, LaunchStep::Stay);
+    (launch, window)
+}
+
+fn send(launch: &mut InitialBurst, segments: u64) {
+    for k in 0..segments {
+        launch.on_sent(&Sent::new(Time::ZERO, TxId(k), MSS), &Path::new(MSS));
+    }
+}
+
+/// What a pacer lets go at the same instant as the handshake ends, of a hundred segments.
+fn at_once(launch: &InitialBurst) -> u64 {
+    let now = Time::ZERO + Span::from_millis(100);
+    let mut pacer = Pacer::new(Time::ZERO);
+    // Twice the window a round trip, as the transport paces.
+    let usual = crate::Pace { rate: Rate::from_bytes_per_sec(200_000), quantum: None };
+    pacer.set(now, Some(launch.overlay().pace.unwrap_or(usual)), MSS);
+    let mut left = 0;
+    while left < 100 && pacer.ready(now, MSS).is_ok() {
+        pacer.sent(now, MSS);
+        left += 1;
+    }
+    left
+}
+
+/// All of it leaves at once, and from its last segment on the pace is the transport's again, before any ACK.
+#[test]
+fn the_window_leaves_at_once_and_nothing_after_it() {
+    let (mut launch, mut window) = begun();
+    assert!(at_once(&launch) >= 10, "a window of ten");
+    send(&mut launch, 9);
+    assert_eq!(launch.next_tick(), None);
+    send(&mut launch, 1);
+    assert_eq!(launch.next_tick(), Some(Time::ZERO));
+    assert_eq!(launch.on_tick(Time::ZERO, &Path::new(MSS), &mut window), LaunchStep::Done);
+    assert_eq!((window, launch.next_tick(), at_once(&launch)), (Window::new(10_000.0), None, 2));
+}
+
+/// Where there was less to send, its first ACK ends it.
+#[test]
+fn an_ack_ends_it() {
+    let (mut launch, mut window) = begun();
+    send(&mut launch, 4);
+    let mut ack = Ack::new(Time::ZERO);
+    assert_eq!(launch.on_ack(&ack, &Path::new(MSS), &mut window), LaunchStep::Stay);
+    ack.delivered = MSS;
+    assert_eq!(launch.on_ack(&ack, &Path::new(MSS), &mut window), LaunchStep::Done);
+    assert_eq!((window.cwnd, launch.overlay()), (10_000.0, Overlay::default()));
+}
+
+/// Restarts are paced as ever.
+#[test]
+fn only_a_connection_begins_with_it() {
+    for opening in [Opening::Idle, Opening::Timeout, Opening::Asked] {
+        let (mut launch, mut window) = begun();
+        assert_eq!(launch.begin(opening, Time::ZERO, &Path::new(MSS), &mut window), LaunchStep::Done);
+        assert_eq!(launch.overlay(), Overlay::default());
+    }
+}

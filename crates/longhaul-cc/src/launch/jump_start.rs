@@ -1,0 +1,229 @@
+//! Jump-Start (Liu, Allman, Jin, Wang, PFLDnet 2007): all that there is to send leaves in the first round trip, evenly spread.
+
+use longhaul_units::{Bytes, Time};
+
+use super::first_flight::{FirstFlight, Repair};
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, SegmentKind, Sent};
+
+/// Jump-Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "jump-start",
+    slot: Slot::Launch,
+    summary: "all that there is to send, or so much of it, spread over the first round trip",
+    reference: "Liu, Allman, Jin, Wang, PFLDnet 2007; RFC 7661, section 4.4.1 (parts reconstructed)",
+    options: &[
+        OptionSpec::int("max-jump", 0, 1 << 20, 64, "KiB that leave in it at most; 0 is no limit, the original"),
+        OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
+    ],
+    tested: &[
+        "jump-start+new-reno",
+        "jump-start+cubic",
+        "jump-start(max-jump=0,then=slow-start)+slow-start+new-reno+rfc6675",
+    ],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        let limit = Bytes(values.int("max-jump") << 10);
+        let max_jump = if limit == Bytes::ZERO { Bytes::MAX } else { limit };
+        Box::new(JumpStart::new(JumpStartConfig { max_jump, then_slow_start: values.choice("then") == "slow-start" }))
+    }),
+};
+
+/// The most that the window of a SYN can say (RFC 9293, section 3.1).
+const SYN_WINDOW: Bytes = Bytes(0xffff);
+
+/// How it jumps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct JumpStartConfig {
+    /// What leaves in the jump at most; [`Bytes::MAX`] is no limit.
+    pub max_jump: Bytes,
+    /// Whether slow start goes on from there. The published one goes on with congestion avoidance.
+    pub then_slow_start: bool,
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Over, or not begun.
+    Idle,
+    /// Nothing is known yet to be sent that the initial window does not hold.
+    Armed,
+    /// The flight leaves.
+    Jumping,
+    /// Its ACKs come.
+    Validating,
+    /// Part of it was lost.
+    Repairing(Repair),
+}
+
+/// Jump-Start.
+#[derive(Clone, Debug)]
+pub struct JumpStart {
+    config: JumpStartConfig,
+    paced: bool,
+    /// Whether the ACKs tell what arrived by retransmission.
+    listed: bool,
+    phase: Phase,
+    flight: FirstFlight,
+}
+
+impl JumpStart {
+    /// A start that jumps like this.
+    #[must_use]
+    pub const fn new(config: JumpStartConfig) -> Self {
+        let flight = FirstFlight::new(Bytes::ZERO, longhaul_units::Span::ZERO, 0.0);
+        Self { config, paced: false, listed: false, phase: Phase::Idle, flight }
+    }
+
+    fn over(&mut self) -> LaunchStep {
+        self.phase = Phase::Idle;
+        LaunchStep::Done
+    }
+
+    /// Waits until as much was delivered as the flight was. ACKs of it do not open the window, unless slow start goes on.
+    fn validate(&mut self, ack: &Ack<'_>, window: &mut Window) -> LaunchStep {
+        self.flight.on_delivered(ack.delivered);
+        if self.config.then_slow_start && ack.cwnd_limited {
+            window.cwnd += ack.delivered.as_f64();
+        }
+        if !self.flight.is_delivered() {
+            return LaunchStep::Stay;
+        }
+        if !self.config.then_slow_start {
+            window.ssthresh = window.cwnd;
+        }
+        self.over()
+    }
+
+    /// The path holds less than was sent by what was lost of it, at least: half of the rest is the window (RFC 7661, section 4.4.1).
+    fn repaired(&mut self, repair: Repair, path: &Path, window: &mut Window) -> LaunchStep {
+        let rest = (repair.flight - repair.repaired).as_f64() / 2.0;
+        window.cwnd = window.cwnd.min(rest).max(path.mss.as_f64());
+        window.ssthresh = window.cwnd;
+        self.over()
+    }
+}
+
+impl Stage for JumpStart {
+    fn needs(&self) -> Needs {
+        let whole_window = self.config.max_jump > SYN_WINDOW;
+        let preferred = Demands { pacing: true, segments: true, whole_window, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    /// Without pacing it is none: growth begins.
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        (self.paced, self.listed) = (granted.pacing, granted.segments);
+        Ok(())
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        match &mut self.phase {
+            Phase::Armed | Phase::Jumping => self.flight.on_sent(sent, path),
+            // Where nobody tells what arrived, all that is sent again counts: more than once, if it is lost again.
+            Phase::Repairing(repair) if !self.listed && sent.kind == SegmentKind::Retransmit => {
+                repair.repaired += sent.bytes;
+            }
+            _ => {}
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.flight.grown_at().filter(|_| matches!(self.phase, Phase::Armed | Phase::Jumping))
+    }
+
+    fn overlay(&self) -> Overlay {
+        if self.phase == Phase::Jumping { self.flight.overlay() } else { Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle => "handshake",
+            Phase::Repairing(_) => "recovery",
+            Phase::Armed | Phase::Jumping | Phase::Validating => "jump-start",
+        }
+    }
+}
+
+impl Launch for JumpStart {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let rtt = path.handshake_rtt.filter(|_| self.paced && !path.handshake_lossy && opening == Opening::Connection);
+        let Some(rtt) = rtt else { return self.over() };
+        // What earlier connections found the path to hold is as good a limit as any.
+        let known = Bytes::from_f64(window.ssthresh);
+        self.flight = FirstFlight::new(self.config.max_jump.min(known), rtt, window.cwnd);
+        self.phase = Phase::Armed;
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        match &mut self.phase {
+            Phase::Armed | Phase::Jumping if ack.delivered == Bytes::ZERO => LaunchStep::Stay,
+            // No jump: an ACK as in slow start.
+            Phase::Armed => {
+                if ack.cwnd_limited {
+                    window.cwnd += ack.delivered.as_f64();
+                }
+                self.over()
+            }
+            Phase::Jumping => {
+                self.flight.close(window);
+                self.phase = Phase::Validating;
+                self.validate(ack, window)
+            }
+            Phase::Validating => self.validate(ack, window),
+            Phase::Repairing(repair) => {
+                if self.listed {
+                    repair.on_ack(ack);
+                }
+                match ack.episode {
+                    Episode::In | Episode::Again => LaunchStep::Stay,
+                    _ => {
+                        let repair = *repair;
+                        self.repaired(repair, path, window)
+                    }
+                }
+            }
+            Phase::Idle => self.over(),
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        match (&mut self.phase, loss.signal) {
+            (Phase::Jumping | Phase::Validating, Signal::Loss) => {
+                self.phase = Phase::Repairing(Repair::begin(loss.ack, path, window));
+                LaunchVerdict::Handled
+            }
+            (Phase::Repairing(repair), Signal::LossAgain) => {
+                if self.listed {
+                    repair.on_ack(loss.ack);
+                }
+                Repair::again(path, window);
+                LaunchVerdict::Handled
+            }
+            _ => LaunchVerdict::Delegate,
+        }
+    }
+
+    fn on_tick(&mut self, _now: Time, _path: &Path, window: &mut Window) -> LaunchStep {
+        if matches!(self.phase, Phase::Armed | Phase::Jumping) {
+            self.flight.open(window);
+            if self.flight.exceeds_initial() {
+                self.phase = Phase::Jumping;
+            }
+        }
+        LaunchStep::Stay
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Idle;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+use longhaul_units::{Rate, Span};
+
+use super::*;
+use crate::{AckedSegment, TxId};
+
+const MSS: Bytes = Bytes(1000);
+const RTT: Span = Span::from_millis(100);
+const IW: f64 = 10_000.0;
+
+fn path(queued: u64) -> Path {
+    let mut path = Path::new(MSS);
+    (path.handshake_rtt, path.srtt) = (Some(RTT), Some(RTT));
+    path.queued = Bytes(queued);
+    path
+}
+
+fn granted() -> Granted {
+    Granted { segments: true, ..Granted::basic() }
+}
+
+fn start(max_jump: u64, then_slow_start: bool) -> JumpStart {
+    let mut launch = JumpStart::new(JumpStartConfig { max_jump: Bytes(max_jump), then_slow_start });
+    launch.on_granted(&granted(), &path(0)).unwrap();
+    launch
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(millis)
+}
+
+/// A segment leaves while `left` bytes wait; the tick that this asks for comes at once.
+fn send(launch: &mut JumpStart, window: &mut Window, millis: u64, path: &Path) {
+    launch.on_sent(&Sent::new(at(millis), TxId(0), MSS), path);
+    if let Some(due) = launch.next_tick() {
+        assert_eq!(due, at(millis));
+        assert_eq!(launch.on_tick(due, path, window), LaunchStep::Stay);
+        assert_eq!(launch.next_tick(), None);
+    }
+}
+
+/// A jump of `segments`, all of which have left.
+fn jumped(mut launch: JumpStart, segments: u64) -> (JumpStart, Window) {
+    let mut window = Window::new(IW);
+    assert_eq!(launch.begin(Opening::Connection, at(0), &path(0), &mut window), LaunchStep::Stay);
+    for k in 1..=segments {
+        send(&mut launch, &mut window, k, &path((segments - k) * 1000));
+    }
+    assert_eq!(window.cwnd, segments as f64 * 1000.0);
+    (launch, window)
+}
+
+fn delivered(segments: u64, episode: Episode) -> Ack<'static> {
+    let mut ack = Ack::new(at(100));
+    (ack.delivered, ack.cumulative) = (MSS * segments, MSS * segments);
+    (ack.cwnd_limited, ack.episode) = (true, episode);
+    ack
+}
+
+/// An ACK of a loss that found so many segments outstanding.
+fn loss(segments: u64) -> Ack<'static> {
+    let mut ack = delivered(1, Episode::Enter);
+    ack.flight_size = MSS * segments;
+    ack
+}
+
+/// D is the least of what is queued, the peer's window and the limit; it leaves at D/RTT, and the tick is for where it is known.
+#[test]
+fn the_jump_is_the_least_of_three_over_a_round_trip() {
+    for (queued, peer, limit, jump) in [
+        (50_000, u64::MAX, u64::MAX, 51_000.0),
+        (1 << 30, 70_000, u64::MAX, 70_000.0),
+        (1 << 30, u64::MAX, 65_536, 65_536.0),
+    ] {
+        let (mut launch, mut window, mut path) = (start(limit, false), Window::new(IW), path(queued));
+        path.peer_window = Bytes(peer);
+        launch.begin(Opening::Connection, at(0), &path, &mut window);
+        assert_eq!((window.cwnd, launch.overlay()), (IW, Overlay::default()), "nothing is known yet");
+        send(&mut launch, &mut window, 0, &path);
+        assert_eq!(window.cwnd, jump);
+        assert_eq!(launch.overlay().pace.unwrap().rate, Rate::from_bytes_over(Bytes(jump as u64), RTT));
+    }
+}
+
+/// What is written while it leaves makes it longer, up to the limit; what is taken back does not make it shorter.
+#[test]
+fn it_grows_with_what_is_written() {
+    let (mut launch, mut window) = (start(64_000, false), Window::new(IW));
+    launch.begin(Opening::Connection, at(0), &path(0), &mut window);
+    let mut jumps = Vec::new();
+    for queued in [19_000, 18_000, 40_000, 5_000, 90_000] {
+        send(&mut launch, &mut window, 0, &path(queued));
+        jumps.push(window.cwnd);
+    }
+    assert_eq!(jumps, [20_000.0, 20_000.0, 43_000.0, 43_000.0, 64_000.0]);
+}
+
+/// No more to send than the initial window, no round trip, no pacer, a SYN lost twice, or what is no new connection: a plain start.
+#[test]
+fn it_is_a_plain_start_where_it_must_be() {
+    let (mut launch, mut window) = (start(64_000, false), Window::new(IW));
+    launch.begin(Opening::Connection, at(0), &path(0), &mut window);
+    for k in 1..=10 {
+        send(&mut launch, &mut window, k, &path((10 - k) * 1000));
+    }
+    assert_eq!((window.cwnd, launch.overlay()), (IW, Overlay::default()));
+    assert_eq!(launch.on_ack(&delivered(2, Episode::None), &path(0), &mut window), LaunchStep::Done);
+    assert_eq!(window, Window::new(IW + 2000.0), "slow start");
+
+    let (mut unknown, mut lossy) = (path(50_000), path(50_000));
+    unknown.handshake_rtt = None;
+    lossy.handshake_lossy = true;
+    let mut unpaced = start(64_000, false);
+    unpaced.on_granted(&Granted { pacing: false, ..granted() }, &path(0)).unwrap();
+    let cases = [
+        (start(64_000, false), unknown, Opening::Connection),
+        (start(64_000, false), lossy, Opening::Connection),
+        (unpaced, path(50_000), Opening::Connection),
+        (start(64_000, false), path(50_000), Opening::Idle),
+        (start(64_000, false), path(50_000), Opening::Timeout),
+    ];
+    for (mut launch, path, opening) in cases {
+        let mut window = Window::new(IW);
+        assert_eq!(launch.begin(opening, at(0), &path, &mut window), LaunchStep::Done, "{opening:?}");
+        assert_eq!((window, launch.next_tick()), (Window::new(IW), None));
+    }
+}
+
+/// The threshold that earlier connections left bounds it.
+#[test]
+fn a_known_threshold_bounds_it() {
+    let (mut launch, mut window) = (start(u64::MAX, false), Window { cwnd: IW, ssthresh: 30_000.0 });
+    launch.begin(Opening::Connection, at(0), &path(0), &mut window);
+    send(&mut launch, &mut window, 0, &path(90_000));
+    assert_eq!(window.cwnd, 30_000.0);
+}
+
+/// The first ACK ends the pacing, and the window is what was sent; what was not sent by then is not.
+#[test]
+fn the_first_ack_ends_the_pacing() {
+    let (mut launch, mut window) = (start(u64::MAX, false), Window::new(IW));
+    launch.begin(Opening::Connection, at(0), &path(0), &mut window);
+    for k in 0..40 {
+        send(&mut launch, &mut window, k, &path(60_000 - 1000 * (k + 1)));
+    }
+    assert_eq!(window.cwnd, 60_000.0);
+    let nothing = Ack::new(at(90));
+    assert_eq!(launch.on_ack(&nothing, &path(20_000), &mut window), LaunchStep::Stay);
+    assert!(launch.overlay().pace.is_some(), "an ACK of nothing");
+    assert_eq!(launch.on_ack(&delivered(2, Episode::None), &path(20_000), &mut window), LaunchStep::Stay);
+    assert_eq!((window.cwnd, launch.overlay()), (40_000.0, Overlay::default()));
+}
+
+/// With nothing lost the window stays, and congestion avoidance goes on from it; or slow start, if that is asked for.
+#[test]
+fn without_loss_the_window_stays() {
+    let (mut launch, mut window) = jumped(start(u64::MAX, false), 50);
+    assert_eq!(launch.on_ack(&delivered(49, Episode::None), &path(0), &mut window), LaunchStep::Stay);
+    assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(0), &mut window), LaunchStep::Done);
+    assert_eq!(window, Window { cwnd: 50_000.0, ssthresh: 50_000.0 });
+    let (mut launch, mut window) = jumped(start(u64::MAX, true), 50);
+    assert_eq!(launch.on_ack(&delivered(50, Episode::None), &path(0), &mut window), LaunchStep::Done);
+    assert_eq!(window, Window::new(100_000.0));
+}
+
+/// 100 in flight, of which 30 arrive by retransmission: (100 - 30)/2, and until then half of the flight, as RFC 6675 has it.
+#[test]
+fn a_loss_leaves_half_of_what_came_through() {
+    for listed in [true, false] {
+        let (mut launch, mut window) = jumped(start(u64::MAX, true), 100);
+        launch.on_granted(&Granted { segments: listed, ..Granted::basic() }, &path(0)).unwrap();
+        launch.on_ack(&delivered(0, Episode::None), &path(0), &mut window);
+        let ack = loss(100);
+        let lost = Loss { signal: Signal::Loss, ack: &ack };
+        assert_eq!(launch.on_loss(&lost, &path(0), &mut window), LaunchVerdict::Handled);
+        assert_eq!((window.cwnd, window.ssthresh, launch.phase()), (50_000.0, 50_000.0, "recovery"));
+        for k in 0..30 {
+            let mut resent = Sent::new(at(200), TxId(200 + k), MSS);
+            resent.kind = SegmentKind::Retransmit;
+            launch.on_sent(&resent, &path(0));
+            let mut segment = AckedSegment::new(TxId(200 + k), at(200), MSS);
+            segment.kind = SegmentKind::Retransmit;
+            let segments = [segment, AckedSegment::new(TxId(k), at(100), MSS)];
+            let mut ack = delivered(2, Episode::In);
+            ack.acked = if listed { &segments } else { &[] };
+            assert_eq!(launch.on_ack(&ack, &path(0), &mut window), LaunchStep::Stay);
+            assert_eq!(window.cwnd, 50_000.0);
+        }
+        assert_eq!(launch.on_ack(&delivered(39, Episode::Exit), &path(0), &mut window), LaunchStep::Done);
+        assert_eq!(window, Window { cwnd: 35_000.0, ssthresh: 35_000.0 }, "{listed}");
+    }
+}
+
+/// A retransmission that is lost halves once more, and what it takes away does not come back.
+#[test]
+fn a_lost_retransmission_halves_again() {
+    let (mut launch, mut window) = jumped(start(u64::MAX, false), 100);
+    let ack = loss(100);
+    launch.on_loss(&Loss { signal: Signal::Loss, ack: &ack }, &path(0), &mut window);
+    let again = delivered(0, Episode::Again);
+    let verdict = launch.on_loss(&Loss { signal: Signal::LossAgain, ack: &again }, &path(0), &mut window);
+    assert_eq!((verdict, window.cwnd, window.ssthresh), (LaunchVerdict::Handled, 25_000.0, 25_000.0));
+    launch.on_ack(&delivered(90, Episode::Exit), &path(0), &mut window);
+    assert_eq!(window.cwnd, 25_000.0);
+}
+
+/// All but everything was sent again: a segment is left.
+#[test]
+fn a_segment_is_the_least() {
+    let (mut launch, mut window) = jumped(start(u64::MAX, false), 20);
+    launch.on_granted(&Granted::basic(), &path(0)).unwrap();
+    let ack = loss(20);
+    launch.on_loss(&Loss { signal: Signal::Loss, ack: &ack }, &path(0), &mut window);
+    let mut resent = Sent::new(at(200), TxId(200), MSS * 19);
+    resent.kind = SegmentKind::Retransmit;
+    launch.on_sent(&resent, &path(0));
+    assert_eq!(launch.on_ack(&delivered(20, Episode::Exit), &path(0), &mut window), LaunchStep::Done);
+    assert_eq!(window.cwnd, 1000.0);
+}
+
+/// Marks are for the law, and so is a loss before there was a jump.
+#[test]
+fn other_signals_are_not_its_own() {
+    let (mut launch, mut window) = jumped(start(u64::MAX, false), 50);
+    let ack = loss(50);
+    let mark = Loss { signal: Signal::Ecn, ack: &ack };
+    assert_eq!(launch.on_loss(&mark, &path(0), &mut window), LaunchVerdict::Delegate);
+    let mut armed = start(u64::MAX, false);
+    armed.begin(Opening::Connection, at(0), &path(0), &mut window);
+    let lost = Loss { signal: Signal::Loss, ack: &ack };
+    assert_eq!(armed.on_loss(&lost, &path(0), &mut window), LaunchVerdict::Delegate);
+}
+
+/// The peer is asked for the whole of its window where the SYN's could not hold the jump.
+#[test]
+fn a_jump_above_the_syns_window_asks_for_the_whole() {
+    for (max_jump, asks) in [(63 << 10, false), (64 << 10, true), (u64::MAX, true)] {
+        assert_eq!(start(max_jump, false).needs().preferred.whole_window, asks, "{max_jump}");
+    }
+}

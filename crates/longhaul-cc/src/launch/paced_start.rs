@@ -1,0 +1,230 @@
+//! Paced Start (Hu, Steenkiste, ICNP 2003): the windows of a slow start are trains, and a binary search of the gap between their
+//! segments finds the rate that the path takes without a queue.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::swift_start::pacing::at_once;
+use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, AckCadence, Demands, Granted, NeedError, Needs, Pace, Path, SegmentKind, Sent, initial_window};
+
+mod train;
+
+use train::{Clock, Search, Train, Verdict};
+
+/// Paced Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "paced-start",
+    slot: Slot::Launch,
+    summary: "paced trains, each twice as long as the last, search for the gap that the path takes",
+    reference: "Hu, Steenkiste, ICNP 2003 (reconstructed)",
+    options: &[
+        OptionSpec::int("train", 2, 10, 2, "segments of the first train, which leaves at once"),
+        OptionSpec::float("tolerance", 0.01, 1.0, 0.1, "share by which a gap may grow on the way"),
+        OptionSpec::float("precision", 0.01, 1.0, 0.2, "share of the gap to which the search goes"),
+    ],
+    tested: &["paced-start+new-reno", "paced-start+cubic", "paced-start(train=10)+slow-start+new-reno+rfc6675"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        Box::new(PacedStart::new(PacedStartConfig {
+            first_train: values.int("train"),
+            tolerance: values.float("tolerance"),
+            precision: values.float("precision"),
+        }))
+    }),
+};
+
+/// The ACKs of so many segments are asked for one by one: trains of 2 to 128 segments.
+const CADENCE: u32 = 254;
+
+/// How it searches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PacedStartConfig {
+    /// Segments of the first train.
+    pub first_train: u64,
+    /// A gap that grows by more than this share on the way was too small.
+    pub tolerance: f64,
+    /// The search ends when the bounds are so near, as a share of the upper.
+    pub precision: f64,
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Over, or not begun.
+    Idle,
+    /// A train is on its way.
+    Searching(Train),
+    /// The window is known; the first of it leaves at this rate.
+    Filling(Rate),
+}
+
+/// Paced Start.
+#[derive(Clone, Debug)]
+pub struct PacedStart {
+    config: PacedStartConfig,
+    paced: bool,
+    clock: Clock,
+    phase: Phase,
+    search: Search,
+}
+
+impl PacedStart {
+    /// A start that searches like this.
+    #[must_use]
+    pub const fn new(config: PacedStartConfig) -> Self {
+        let search = Search::new(config.tolerance, config.precision);
+        Self { config, paced: false, clock: Clock::Acks, phase: Phase::Idle, search }
+    }
+
+    fn over(&mut self) -> LaunchStep {
+        self.phase = Phase::Idle;
+        LaunchStep::Done
+    }
+
+    /// All of a train has arrived, or all that there was of it.
+    fn judge(&mut self, train: Train, path: &Path, window: &mut Window) -> LaunchStep {
+        let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+        let Some(rtt) = path.min_rtt.or(path.handshake_rtt) else { return self.give_up(train, initial, window) };
+        if !train.has_left() {
+            return self.give_up(train, initial, window); // there was no more to send
+        }
+        match self.search.judge(&train) {
+            // Merged on the way: nothing was to be seen.
+            Verdict::Blind if train.gap.is_some() || train.size.as_f64() >= initial => {
+                self.give_up(train, initial, window)
+            }
+            Verdict::Blind => self.next(train.size * 2, None, path, window),
+            Verdict::Found(gap) => self.fill(gap, rtt, path, window),
+            Verdict::Next(gap) if train.size >= fills(path.mss, gap, rtt) => self.fill(gap, rtt, path, window),
+            Verdict::Next(gap) => self.next(train.size * 2, Some(gap), path, window),
+        }
+    }
+
+    /// Sends the next train: no more than fills the path at its gap.
+    fn next(&mut self, size: Bytes, gap: Option<Span>, path: &Path, window: &mut Window) -> LaunchStep {
+        let rtt = path.min_rtt.or(path.handshake_rtt).unwrap_or(Span::ZERO);
+        let most = gap.map_or(Bytes::MAX, |gap| fills(path.mss, gap, rtt)).min(Bytes::from_f64(window.ssthresh));
+        let size = whole(size.min(most), path.mss).max(path.mss * 2);
+        window.cwnd = size.as_f64();
+        self.phase = Phase::Searching(Train::new(size, path.mss, gap));
+        LaunchStep::Stay
+    }
+
+    /// The gap is known: the window is what fills the path with it, and it leaves with it.
+    fn fill(&mut self, gap: Span, rtt: Span, path: &Path, window: &mut Window) -> LaunchStep {
+        window.cwnd = fills(path.mss, gap, rtt).as_f64().min(window.ssthresh).max(2.0 * path.mss.as_f64());
+        window.ssthresh = window.cwnd;
+        self.phase = Phase::Filling(rate(path.mss, gap));
+        LaunchStep::Stay
+    }
+
+    /// Growth goes on from what was sent.
+    fn give_up(&mut self, train: Train, initial: f64, window: &mut Window) -> LaunchStep {
+        window.cwnd = train.sent.as_f64().max(initial);
+        self.over()
+    }
+}
+
+/// Whole segments of `mss`, in bytes, that fill a round trip when one leaves each `gap`.
+fn fills(mss: Bytes, gap: Span, rtt: Span) -> Bytes {
+    whole(rate(mss, gap).bytes_in(rtt), mss)
+}
+
+fn rate(mss: Bytes, gap: Span) -> Rate {
+    Rate::from_bytes_over(mss, gap.max(Span::from_nanos(1))).max(Rate::from_bytes_per_sec(1))
+}
+
+fn paced(rate: Rate, quantum: Option<Bytes>) -> Overlay {
+    Overlay { pace: Some(Pace { rate, quantum }), ..Overlay::default() }
+}
+
+/// Whole segments of it.
+fn whole(bytes: Bytes, mss: Bytes) -> Bytes {
+    mss * (bytes.0 / mss.0.max(1))
+}
+
+impl Stage for PacedStart {
+    fn needs(&self) -> Needs {
+        let ack_cadence = AckCadence::First(CADENCE);
+        let preferred =
+            Demands { pacing: true, arrival_times: true, segments: true, ack_cadence, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    /// Without pacing it is none: growth begins. Without arrival times the ACKs' times are what there is.
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.paced = granted.pacing;
+        self.clock = match granted {
+            Granted { arrival_times: true, segments: true, .. } => Clock::Arrivals,
+            Granted { ack_cadence: true, .. } => Clock::EachAck,
+            _ => Clock::Acks,
+        };
+        Ok(())
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if let Phase::Searching(train) = &mut self.phase
+            && sent.kind == SegmentKind::Data
+        {
+            train.on_sent(sent);
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        match self.phase {
+            Phase::Idle => Overlay::default(),
+            Phase::Searching(Train { gap: None, .. }) => at_once(),
+            // One by one: what the narrow link makes of the gaps is what is to be seen.
+            Phase::Searching(Train { gap: Some(gap), mss, .. }) => paced(rate(mss, gap), Some(mss)),
+            Phase::Filling(rate) => paced(rate, None),
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Idle => "handshake",
+            Phase::Searching(_) => "paced-start",
+            Phase::Filling(_) => "paced-start-fill",
+        }
+    }
+}
+
+impl Launch for PacedStart {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let wanted = self.paced && !path.handshake_lossy && opening == Opening::Connection;
+        if !wanted || path.handshake_rtt.is_none() {
+            return self.over();
+        }
+        self.search = Search::new(self.config.tolerance, self.config.precision);
+        self.next(path.mss * self.config.first_train, None, path, window)
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        match &mut self.phase {
+            Phase::Searching(train) => {
+                train.on_ack(ack, self.clock);
+                if !train.is_delivered() || (!train.has_left() && path.queued > Bytes::ZERO) {
+                    // What arrives lets nothing go: the next train is another.
+                    window.cwnd = (train.size - train.delivered).as_f64().max(path.mss.as_f64());
+                    return LaunchStep::Stay;
+                }
+                let train = *train;
+                self.judge(train, path, window)
+            }
+            Phase::Filling(_) if ack.delivered == Bytes::ZERO => LaunchStep::Stay,
+            Phase::Filling(_) | Phase::Idle => self.over(),
+        }
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Idle;
+    }
+}
+
+#[cfg(test)]
+mod tests;

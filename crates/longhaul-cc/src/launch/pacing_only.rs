@@ -1,0 +1,237 @@
+//! No estimate: the second round trip sends what slow start would, spread over it.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::swift_start::estimate::TickClock;
+use super::swift_start::pacing::{Departures, at_once};
+use super::swift_start::{FLIGHT, Flight, TICK, clock, grow, is_disturbed};
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Path, SegmentKind, SendLimit, Sent, initial_window};
+
+const PATTERN: OptionSpec =
+    OptionSpec::choice("pattern", &["even", "2121", "222"], "segments that leave together, group by group");
+
+/// Pacing only in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "pacing-only",
+    slot: Slot::Launch,
+    summary: "the second round trip sends what slow start would, spread over it",
+    reference: "NASA TM-2004-212938, Testing with pacing only",
+    options: &[PATTERN, TICK],
+    tested: &["pacing-only+new-reno", "pacing-only(pattern=2121)+reno-classic", "pacing-only(pattern=222)+cubic"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        let pattern = Pattern::of_name(values.choice(PATTERN.name));
+        Box::new(PacingOnly::new(pattern, clock(values)))
+    }),
+};
+
+/// Groups of the six segments that slow start sends after four.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// Six of one.
+    #[default]
+    Even,
+    /// What NASA tested.
+    TwoOneTwoOne,
+    /// What NASA wanted to test.
+    TwoTwoTwo,
+}
+
+impl Pattern {
+    fn of_name(name: &str) -> Self {
+        match name {
+            "2121" => Self::TwoOneTwoOne,
+            "222" => Self::TwoTwoTwo,
+            _ => Self::Even,
+        }
+    }
+
+    /// Groups a round trip, and segments in each.
+    const fn groups(self) -> (u64, &'static [u64]) {
+        match self {
+            Self::Even => (6, &[1]),
+            Self::TwoOneTwoOne => (4, &[2, 1]),
+            Self::TwoTwoTwo => (3, &[2]),
+        }
+    }
+}
+
+/// Where the start stands.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Off,
+    /// The flight leaves, and its first ACK is waited for.
+    First,
+    /// The second round.
+    Paced(Departures),
+}
+
+/// Four segments back to back, then one round trip in which what slow start would send leaves in groups that are evenly
+/// spread, from the first ACK on; then growth as ever.
+///
+/// The round ends when all that the flight's ACKs allow has left, at the first ACK of what left in it, when anything is
+/// lost or sent again, or when there is nothing to send.
+#[derive(Clone, Debug)]
+pub struct PacingOnly {
+    pattern: Pattern,
+    clock: TickClock,
+    phase: Phase,
+    flight: Flight,
+    /// The segment size of the flight.
+    mss: Bytes,
+    /// Bytes of the flight that were acknowledged.
+    acked: Bytes,
+    /// What slow start would have let go since the first ACK, bytes, and what of it has left.
+    allowed: Bytes,
+    sent: Bytes,
+    /// What the groups so far are, bytes.
+    granted: Bytes,
+    in_flight: Bytes,
+    next: Option<Time>,
+}
+
+impl PacingOnly {
+    /// A start whose second round leaves in this pattern, by this clock.
+    #[must_use]
+    pub fn new(pattern: Pattern, clock: TickClock) -> Self {
+        Self {
+            pattern,
+            clock,
+            phase: Phase::Off,
+            flight: Flight::default(),
+            mss: Bytes::ZERO,
+            acked: Bytes::ZERO,
+            allowed: Bytes::ZERO,
+            sent: Bytes::ZERO,
+            granted: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
+            next: None,
+        }
+    }
+
+    fn first_ack(&mut self, ack: &Ack<'_>, path: &Path) {
+        let (groups, pattern) = self.pattern.groups();
+        let rtt = self.flight.sent_at.map_or(Span::ZERO, |sent_at| ack.now - sent_at);
+        let mut departures = Departures::even(ack.now, rtt, groups, self.clock).grouped(pattern);
+        self.granted = path.mss * departures.grant(ack.now);
+        self.next = Some(departures.next(ack.now));
+        self.phase = Phase::Paced(departures);
+    }
+
+    fn show(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let all_left = self.acked >= self.flight.bytes && self.allowed < self.sent + path.mss;
+        if all_left {
+            return self.finish(self.in_flight, path, window);
+        }
+        let open = self.granted.min(self.allowed) - self.sent;
+        window.cwnd = (self.in_flight + open).as_f64();
+        self.next = match &self.phase {
+            Phase::Paced(departures) => Some(departures.next(now)),
+            Phase::Off | Phase::First => None,
+        };
+        LaunchStep::Stay
+    }
+
+    /// Hands over: what is `outstanding` is the window.
+    fn finish(&mut self, outstanding: Bytes, path: &Path, window: &mut Window) -> LaunchStep {
+        window.cwnd = outstanding.max(initial_window::rfc6928(path.mss, FLIGHT)).as_f64();
+        self.phase = Phase::Off;
+        self.next = None;
+        LaunchStep::Done
+    }
+}
+
+impl Stage for PacingOnly {
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind == SegmentKind::Probe {
+            return;
+        }
+        self.in_flight = sent.in_flight_before + sent.bytes;
+        match self.phase {
+            Phase::Off => {}
+            Phase::First => self.flight.on_sent(sent),
+            Phase::Paced(_) => {
+                self.sent += sent.bytes;
+                self.flight.disturbed |= sent.kind == SegmentKind::Retransmit;
+            }
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn overlay(&self) -> Overlay {
+        at_once()
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Off => "handshake",
+            Phase::First => "pacing-only-probe",
+            Phase::Paced(_) => "pacing-only-paced",
+        }
+    }
+}
+
+impl Launch for PacingOnly {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        *self = Self::new(self.pattern, self.clock);
+        if opening != Opening::Connection || path.handshake_lossy {
+            return LaunchStep::Done;
+        }
+        self.mss = path.mss;
+        window.cwnd = initial_window::rfc6928(path.mss, FLIGHT).as_f64();
+        self.phase = Phase::First;
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        self.in_flight = ack.in_flight;
+        if ack.delivered == Bytes::ZERO {
+            return LaunchStep::Stay;
+        }
+        // A flight that was not whole has not shown what the window is for.
+        let whole = self.flight.filled(initial_window::rfc6928(self.mss, FLIGHT), self.mss);
+        self.acked += ack.cumulative;
+        let pauses = matches!(ack.limit, SendLimit::App | SendLimit::SendBuffer) && path.queued == Bytes::ZERO;
+        if !whole || pauses || is_disturbed(&self.flight, ack) || self.acked > self.flight.bytes {
+            let step = self.finish(ack.prior_in_flight, path, window);
+            grow(ack, path, window);
+            return step;
+        }
+        self.allowed += ack.cumulative;
+        if ack.cwnd_limited {
+            self.allowed += ack.cumulative.min(path.mss);
+        }
+        if matches!(self.phase, Phase::First) {
+            self.first_ack(ack, path);
+        }
+        self.show(ack.now, path, window)
+    }
+
+    /// The usual answer follows, from what is in flight.
+    fn on_loss(&mut self, _loss: &Loss<'_>, _path: &Path, _window: &mut Window) -> LaunchVerdict {
+        LaunchVerdict::Delegate
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        let Phase::Paced(departures) = &mut self.phase else { return LaunchStep::Stay };
+        self.granted += path.mss * departures.grant(now);
+        self.show(now, path, window)
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Off;
+        self.next = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

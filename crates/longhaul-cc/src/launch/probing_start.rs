@@ -1,0 +1,255 @@
+//! The starts of the satellite schemes: one data segment, then low-priority copies of it for a round trip; each that is
+//! answered opens the window by a segment. TCP-Peach's Sudden Start (Akyildiz, Morabito, Palazzo, ToN 9(3), 2001), Peach+'s Jump
+//! Start (Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002) and TCP-Swift's Speedy Start (Leung, Yeung, ISCC 2004) differ in
+//! what they copy, which at a start is the same: there is one segment.
+
+use longhaul_units::{Span, Time};
+
+use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
+
+/// Low priority: the LE behaviour (RFC 8622, section 4).
+pub(crate) const DSCP_LE: u8 = 1;
+
+/// The DiffServ codepoint of probes, an option of all that send them.
+pub(crate) const DSCP_OPTION: OptionSpec = OptionSpec::int(
+    "dscp",
+    0,
+    63,
+    DSCP_LE as u64,
+    "codepoint of the probes; 8 is CS1, which some domains prefer to others",
+);
+
+/// The most that the window of a SYN can say, whatever follows (RFC 7323, section 2.2).
+const SYN_WINDOW: u64 = 0xffff;
+
+/// All have the same options.
+const OPTIONS: &[OptionSpec] = &[
+    OptionSpec::int("max-probe", 1, 4096, 64, "segments that the window may open to"),
+    OptionSpec::choice("then", &["avoidance", "slow-start"], "who takes the window over"),
+    OptionSpec::choice("timeout", &["probe", "slow-start"], "how the window opens after a retransmission timeout"),
+    DSCP_OPTION,
+];
+
+/// Sudden Start in the registry.
+pub(crate) static SUDDEN_START: Entry = Entry {
+    name: "sudden-start",
+    slot: Slot::Launch,
+    summary: "TCP-Peach's: dummy segments for a round trip, a segment of window for each that comes through",
+    reference: "Akyildiz, Morabito, Palazzo, ToN 9(3), 2001 (rules of ACKs reconstructed)",
+    options: OPTIONS,
+    tested: &["sudden-start+new-reno", "sudden-start+cubic", "sudden-start(then=slow-start)+westwood"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Dummy, "sudden-start", values))),
+};
+
+/// Peach+'s Jump Start in the registry.
+pub(crate) static PEACH_JUMP_START: Entry = Entry {
+    name: "peach-jump-start",
+    slot: Slot::Launch,
+    summary: "TCP-Peach+'s: as sudden-start, with segments that may repair",
+    reference: "Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002 (reconstructed)",
+    options: OPTIONS,
+    tested: &["peach-jump-start+new-reno"],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "peach-jump-start", values))),
+};
+
+/// Speedy Start in the registry.
+pub(crate) static SPEEDY_START: Entry = Entry {
+    name: "speedy-start",
+    slot: Slot::Launch,
+    summary: "TCP-Swift's: as sudden-start, with copies of what is outstanding",
+    reference: "Leung, Yeung, ISCC 2004",
+    options: OPTIONS,
+    tested: &[
+        "speedy-start+new-reno",
+        "speedy-start+cubic",
+        "speedy-start+westwood",
+        "speedy-start(timeout=slow-start)+hstcp",
+    ],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| Box::new(ProbingStart::of(ProbeKind::Outstanding, "speedy-start", values))),
+};
+
+/// How such a start behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbingStartConfig {
+    /// What is copied, if there is a choice.
+    pub kind: ProbeKind,
+    /// Segments that the window may open to: 64 in the papers' simulations.
+    pub max_probe: u32,
+    /// Whether slow start goes on where the probes ended. TCP-Peach and TCP-Swift go on with congestion avoidance.
+    pub then_slow_start: bool,
+    /// Whether it probes after a timeout, too; else slow start follows as usual. The papers say neither.
+    pub after_timeout: bool,
+    /// The probes' DiffServ codepoint.
+    pub dscp: u8,
+}
+
+/// What it is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Over, or not begun.
+    Idle,
+    /// The first data segment has not left yet.
+    Armed,
+    /// Probes leave, and their answers come.
+    Probing {
+        /// Answers count until then.
+        until: Time,
+    },
+}
+
+/// One of the three.
+#[derive(Clone, Debug)]
+pub struct ProbingStart {
+    config: ProbingStartConfig,
+    name: &'static str,
+    granted: bool,
+    phase: Phase,
+    plan: ProbePlan,
+    /// Probes of the plan whose fate is known.
+    settled: u32,
+}
+
+impl ProbingStart {
+    /// The start, under its name in logs.
+    #[must_use]
+    pub const fn new(config: ProbingStartConfig, name: &'static str) -> Self {
+        let prefer = [Some(config.kind), Some(ProbeKind::Dummy), None];
+        let plan = ProbePlan { prefer, segments: 0, gap: Span::ZERO, dscp: config.dscp, id: 0 };
+        Self { config, name, granted: false, phase: Phase::Idle, plan, settled: 0 }
+    }
+
+    fn of(kind: ProbeKind, name: &'static str, values: &Values<'_>) -> Self {
+        let config = ProbingStartConfig {
+            kind,
+            max_probe: values.small("max-probe"),
+            then_slow_start: values.choice("then") == "slow-start",
+            after_timeout: values.choice("timeout") == "probe",
+            dscp: values.small("dscp") as u8,
+        };
+        Self::new(config, name)
+    }
+
+    /// The window to open to, in segments: the peer's, and the ceiling (TCP-Swift, section III: tau is the round trip over the
+    /// peer's window).
+    fn goal(&self, path: &Path) -> u32 {
+        let offered = if path.peer_window.0 < SYN_WINDOW { path.peer_window.0 / path.mss.0.max(1) } else { u64::MAX };
+        offered.min(u64::from(self.config.max_probe)) as u32
+    }
+
+    /// No more is probed for than there is to send. An application may write more while probes leave.
+    fn raise_budget(&mut self, path: &Path) {
+        let queued = path.queued.0.div_ceil(path.mss.0.max(1));
+        let budget = u64::from(self.goal(path).saturating_sub(1)).min(queued) as u32;
+        self.plan.segments = self.plan.segments.max(budget);
+    }
+
+    /// The first data segment has left: a probe each `RTT / goal` from now on.
+    fn probe(&mut self, now: Time, path: &Path) {
+        let Some(rtt) = path.handshake_rtt.or(path.srtt) else { return };
+        self.plan.segments = 0;
+        self.raise_budget(path);
+        self.plan.gap = rtt / u64::from(self.goal(path).max(1));
+        self.plan.id = self.plan.id.wrapping_add(1);
+        self.settled = 0;
+        // The last one leaves a gap before the round trip is over; what its answer is late by is queueing, or lateness of hosts.
+        self.phase = Phase::Probing { until: now + rtt * 2 + rtt / 4 };
+    }
+
+    fn end(&mut self, window: &mut Window) -> LaunchStep {
+        self.phase = Phase::Idle;
+        if !self.config.then_slow_start {
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        }
+        LaunchStep::Done
+    }
+}
+
+impl Stage for ProbingStart {
+    fn needs(&self) -> Needs {
+        Needs { preferred: Demands { probes: true, ..Demands::default() }, ..Needs::default() }
+    }
+
+    /// Without probes it is none: growth begins.
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.granted = granted.probes;
+        Ok(())
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        match self.phase {
+            Phase::Armed if sent.kind != SegmentKind::Probe => self.probe(sent.now, path),
+            Phase::Probing { .. } if sent.kind == SegmentKind::Probe => self.raise_budget(path),
+            _ => {}
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Probing { until } => Some(until),
+            Phase::Idle | Phase::Armed => None,
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        let probe = matches!(self.phase, Phase::Probing { .. }).then_some(self.plan);
+        Overlay { probe, ..Overlay::default() }
+    }
+
+    fn phase(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl Launch for ProbingStart {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        self.phase = Phase::Idle;
+        let wanted = match opening {
+            Opening::Connection => true,
+            Opening::Timeout => self.config.after_timeout,
+            Opening::Idle | Opening::Asked => false,
+        };
+        if !wanted || !self.granted || path.handshake_rtt.or(path.srtt).is_none() {
+            return LaunchStep::Done;
+        }
+        self.phase = Phase::Armed;
+        window.cwnd = path.mss.as_f64();
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        let opened = f64::from(ack.probe.acked) * path.mss.as_f64();
+        let ceiling = f64::from(self.config.max_probe) * path.mss.as_f64();
+        window.cwnd = (window.cwnd + opened).min(ceiling.max(window.cwnd));
+        self.settled = self.settled.saturating_add(ack.probe.acked).saturating_add(ack.probe.lost);
+        match self.phase {
+            Phase::Armed => LaunchStep::Stay,
+            // The threshold is not to change while something is repaired.
+            Phase::Probing { .. } if ack.episode == Episode::In => LaunchStep::Stay,
+            Phase::Probing { until } if ack.now < until && self.settled < self.plan.segments => LaunchStep::Stay,
+            Phase::Probing { .. } | Phase::Idle => self.end(window),
+        }
+    }
+
+    fn on_tick(&mut self, now: Time, _path: &Path, window: &mut Window) -> LaunchStep {
+        match self.phase {
+            Phase::Probing { until } if until <= now => self.end(window),
+            _ => LaunchStep::Stay,
+        }
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Idle;
+    }
+}
+
+#[cfg(test)]
+mod tests;

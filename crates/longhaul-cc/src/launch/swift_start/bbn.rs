@@ -1,0 +1,171 @@
+//! Swift Start as BBN published the code, faults and all: to compare with, never to use.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::estimate::{TickClock, capacity_window};
+use super::pacing::{Departures, at_once};
+use super::{FLIGHT, GAMMA, TICK, clock, grow};
+use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, Safety, Slot};
+use crate::{Ack, Path, SegmentKind, Sent};
+
+/// Segments that a pacing tick lets go at most.
+const MOST_A_TICK: u64 = 2;
+
+/// BBN's Swift Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "swift-start-bbn",
+    slot: Slot::Launch,
+    summary: "Swift Start before NASA's corrections, with its six faults: for regression only",
+    reference: "NASA TM-2004-212938, Swift Start implementation problems",
+    options: &[GAMMA, TICK],
+    tested: &["swift-start-bbn+new-reno", "swift-start-bbn(gamma=1)+reno-classic"],
+    safety: Safety::Private,
+    make: Make::Launch(|values| Box::new(SwiftStartBbn::new(values.int(GAMMA.name), clock(values)))),
+};
+
+/// Swift Start with the faults that NASA TM-2004-212938 found in BBN's code:
+///
+/// 1. the SYN counts as the first data and the SYN-ACK as the first ACK, so that `delta` is too large by a round trip;
+/// 2. the estimate is of one segment where an ACK covers two;
+/// 3. pacing begins with the first ACK, by the window that there is;
+/// 4. it never ends, and slow start does not go on;
+/// 5. nothing makes an estimate void;
+/// 6. one below the window paces by the window.
+///
+/// A loss, a mark or a timeout is answered as ever, and is the end of it.
+#[derive(Clone, Debug)]
+pub struct SwiftStartBbn {
+    gamma: u64,
+    clock: TickClock,
+    /// Since when it holds the window; `None` when it does not.
+    begun: Option<Time>,
+    /// ACKs of data so far.
+    acks: u64,
+    departures: Option<Departures>,
+    next: Option<Time>,
+    /// The window that it paces by, bytes.
+    cwnd: f64,
+    /// Bytes that may leave now.
+    open: Bytes,
+    in_flight: Bytes,
+}
+
+impl SwiftStartBbn {
+    /// BBN's code with a divisor `gamma`, by this clock.
+    #[must_use]
+    pub const fn new(gamma: u64, clock: TickClock) -> Self {
+        Self {
+            gamma,
+            clock,
+            begun: None,
+            acks: 0,
+            departures: None,
+            next: None,
+            cwnd: 0.0,
+            open: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
+        }
+    }
+
+    /// Paces by the window from `now` on, and lets `first` segments go at once.
+    fn pace(&mut self, now: Time, rtt: Span, first: u64, mss: Bytes) {
+        let instants = Bytes::from_f64(self.cwnd).0.div_ceil(mss.0.max(1)).max(1);
+        let departures = Departures::even(now, rtt, instants, self.clock);
+        self.next = Some(departures.next(now));
+        self.departures = Some(departures);
+        self.open += mss * first;
+    }
+
+    fn show(&self, window: &mut Window) -> LaunchStep {
+        if self.departures.is_some() {
+            window.cwnd = self.cwnd.min((self.in_flight + self.open).as_f64());
+        }
+        LaunchStep::Stay
+    }
+
+    /// The estimate, with faults 1 and 2.
+    fn estimate(&self, now: Time, rtt: Span, mss: Bytes) -> f64 {
+        let syn_ack = self.begun.unwrap_or(now);
+        let delta = self.clock.steps(syn_ack, now);
+        let rtt = self.clock.steps(Time::ZERO, Time::ZERO + rtt);
+        Bytes(capacity_window(mss.0, rtt, delta, self.gamma)).as_f64()
+    }
+}
+
+impl Stage for SwiftStartBbn {
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        if sent.kind != SegmentKind::Probe {
+            self.in_flight = sent.in_flight_before + sent.bytes;
+            self.open -= sent.bytes;
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.next
+    }
+
+    fn overlay(&self) -> Overlay {
+        at_once()
+    }
+
+    fn phase(&self) -> &'static str {
+        match (self.begun, self.departures) {
+            (None, _) => "handshake",
+            (_, None) => "swift-start-probe",
+            _ => "swift-start-paced",
+        }
+    }
+}
+
+impl Launch for SwiftStartBbn {
+    fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        *self = Self::new(self.gamma, self.clock);
+        if opening != Opening::Connection || path.handshake_lossy {
+            return LaunchStep::Done;
+        }
+        self.begun = Some(now);
+        self.cwnd = (path.mss * u64::from(FLIGHT)).as_f64();
+        window.cwnd = self.cwnd;
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        self.in_flight = ack.in_flight;
+        if ack.cumulative == Bytes::ZERO {
+            return self.show(window);
+        }
+        self.acks += 1;
+        if self.acks <= 2 {
+            let mut counted = Window::new(self.cwnd);
+            grow(ack, path, &mut counted);
+            self.cwnd = counted.cwnd;
+            let rtt = path.handshake_rtt.or(path.srtt).unwrap_or(Span::ZERO);
+            if self.acks == 2 {
+                self.cwnd = self.cwnd.max(self.estimate(ack.now, rtt, path.mss));
+            }
+            let first = if self.acks == 1 { MOST_A_TICK } else { 0 };
+            self.pace(ack.now, rtt, first, path.mss);
+        }
+        self.show(window)
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        if let Some(departures) = &mut self.departures {
+            self.open = (self.open + path.mss * departures.grant(now)).min(path.mss * MOST_A_TICK);
+            self.next = Some(departures.next(now));
+        }
+        self.show(window)
+    }
+
+    fn abort(&mut self) {
+        *self = Self::new(self.gamma, self.clock);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+use super::*;
+use crate::testing::{Sender, segments};
+
+fn at(begun: Time, millis: u64) -> Time {
+    begun + Span::from_millis(millis)
+}
+
+fn pass(sender: &mut Sender, until: Time) -> Vec<Time> {
+    let mut left = Vec::new();
+    while let Some(due) = sender.controller.next_tick().filter(|due| *due <= until) {
+        sender.now = sender.now.max(due);
+        sender.controller.on_tick(sender.now, &sender.path);
+        left.extend((0..sender.fill()).map(|_| sender.now));
+    }
+    sender.now = until;
+    left
+}
+
+/// Figures 1 and 2 of NASA TM-2004-212938: 5 Mb/s, 500 ms. The estimate is of one segment and a round trip too long, so that
+/// the window paces: two segments at the first ACK, then a gap; six in all where the path holds 216; and then six a round
+/// trip for ever.
+#[test]
+fn six_segments_leave_in_the_second_round_and_in_every_other() {
+    let mut sender = Sender::new("swift-start-bbn(gamma=1)+new-reno");
+    sender.path.handshake_rtt = Some(Span::from_millis(500));
+    sender.path.queued = Bytes(1 << 30);
+    let begun = sender.now;
+    assert_eq!(sender.fill(), 4);
+    sender.now = at(begun, 505);
+    sender.ack(2);
+    assert_eq!((sender.cwnd(), sender.fill()), (segments(4), 2), "premature: two at once");
+    assert!(pass(&mut sender, at(begun, 510)).is_empty(), "and a gap before the third");
+    sender.ack(2);
+    assert_eq!(sender.fill(), 0);
+    let left = pass(&mut sender, at(begun, 1004));
+    let millis: Vec<_> = left.iter().map(|time| (*time - begun).as_millis()).collect();
+    assert_eq!(millis, [593, 676, 760, 843], "a sixth of a round trip apart");
+    assert_eq!(sender.in_flight, segments(6));
+    // A round trip after each has left it comes back; the window stays six.
+    for _ in 0..30 {
+        let until = sender.now + Span::from_micros(83_334);
+        sender.now = until - Span::from_micros(1);
+        sender.ack(1);
+        pass(&mut sender, until);
+        assert!(sender.in_flight <= segments(6) && sender.cwnd() <= segments(6));
+    }
+    assert_eq!(sender.snapshot().phase, "swift-start-paced");
+}
+
+/// Losses are answered, and the paced start is over then.
+#[test]
+fn a_loss_ends_it() {
+    let mut sender = Sender::new("swift-start-bbn+new-reno");
+    sender.fill();
+    sender.now += Span::from_millis(100);
+    sender.ack(1);
+    sender.fill();
+    sender.lose();
+    assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", segments(5) / 2));
+    sender.repair();
+    assert_eq!(sender.controller.next_tick(), None);
+}

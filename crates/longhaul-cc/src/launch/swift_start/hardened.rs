@@ -1,0 +1,366 @@
+//! Swift Start by the times at which the receiver got the segments.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::dispersion::Dispersion;
+use super::estimate::TickClock;
+use super::pacing::{Round, RoundPlan, at_once};
+use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, TxId, initial_window};
+
+const IW: OptionSpec = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back");
+const FOLLOW: OptionSpec =
+    OptionSpec::flag("follow", true, "go on estimating while growth leads up to the threshold, and move that");
+
+/// The hardened Swift Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "swift-start-hardened",
+    slot: Slot::Launch,
+    summary: "Swift Start that measures at the receiver, and leaves its estimate for a threshold",
+    reference: "after NASA TM-2004-212938",
+    options: &[GAMMA, IW, ABORT, FOLLOW],
+    tested: &[
+        "swift-start-hardened+cubic",
+        "swift-start-hardened(gamma=1)+new-reno",
+        "swift-start-hardened+hstcp",
+        "swift-start-hardened(iw=4,follow=off)+westwood",
+    ],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| {
+        Box::new(SwiftStartHardened::new(SwiftStartHardenedConfig {
+            gamma: values.int(GAMMA.name),
+            flight: values.small(IW.name),
+            abort: Span::from_millis(values.int(ABORT.name)),
+            follow: values.flag(FOLLOW.name),
+        }))
+    }),
+};
+
+/// How [`SwiftStartHardened`] is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct SwiftStartHardenedConfig {
+    /// The window of the second round is the estimate over this: 1 to 8.
+    pub gamma: u64,
+    /// Segments that the start sends back to back: 4 to 10.
+    pub flight: u32,
+    /// How long after the first ACK an estimate is waited for.
+    pub abort: Span,
+    /// Go on estimating after the start.
+    pub follow: bool,
+}
+
+/// Where the start stands.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Off,
+    /// Too few gaps are known yet. The time of the first ACK, once there was one.
+    Probe(Option<Time>),
+    Paced(Round),
+}
+
+/// Swift Start whose dispersion is the receiver's.
+///
+/// Where the peer reports arrival times, the estimate is by the gaps between the segments of the first flight as they arrived:
+/// what becomes of the ACKs, and which of them were delayed, does not matter, and what receive offload merged is left out. It
+/// gets better with each ACK of the flight. The round trip is the handshake's, or the first ACK's if that is less, and the
+/// estimate at most twice the peer's window. Where there are no reports it is [`SwiftStart`] with that round trip.
+///
+/// Either way the whole estimate is left for a threshold, which follows further gaps while growth leads up to it.
+#[derive(Clone, Debug)]
+pub struct SwiftStartHardened {
+    config: SwiftStartHardenedConfig,
+    /// Does the work where there are no arrival times.
+    by_acks: SwiftStart,
+    by_arrivals: bool,
+    transport_paces: bool,
+    phase: Phase,
+    flight: Flight,
+    /// The last segment of the flight.
+    last: Option<TxId>,
+    acked: Bytes,
+    /// Bytes that left after the flight.
+    sent: Bytes,
+    gaps: Dispersion,
+    /// The round trip without a queue.
+    rtt: Option<Span>,
+    rate: Option<Rate>,
+    /// It goes on estimating, and was asked for the threshold at the last ACK: who is not asked any more may stop.
+    follows: bool,
+    asked: bool,
+}
+
+impl SwiftStartHardened {
+    /// A start as `config` says.
+    #[must_use]
+    pub fn new(config: SwiftStartHardenedConfig) -> Self {
+        let by_acks = SwiftStart::new(SwiftStartConfig {
+            gamma: config.gamma,
+            flight: config.flight,
+            abort: config.abort,
+            handshake_rtt: true,
+            threshold: true,
+            ..SwiftStartConfig::default()
+        });
+        Self {
+            config,
+            by_acks,
+            by_arrivals: false,
+            transport_paces: true,
+            phase: Phase::Off,
+            flight: Flight::default(),
+            last: None,
+            acked: Bytes::ZERO,
+            sent: Bytes::ZERO,
+            gaps: Dispersion::default(),
+            rtt: None,
+            rate: None,
+            follows: false,
+            asked: false,
+        }
+    }
+
+    /// The rate of payload that the path carries, by the newest estimate.
+    #[must_use]
+    pub fn estimate(&self) -> Option<Rate> {
+        if self.by_arrivals { self.rate } else { self.by_acks.estimate().map(|estimate| estimate.rate()) }
+    }
+
+    /// What the path holds, bytes.
+    fn holds(&self, path: &Path) -> Option<Bytes> {
+        let held = self.rate?.bytes_in(self.rtt?);
+        Some(held.min(path.peer_window * 2))
+    }
+
+    fn plan(&self, path: &Path) -> Option<RoundPlan> {
+        let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1));
+        Some(RoundPlan { window, sent: self.sent, rtt: self.rtt?, mss: path.mss })
+    }
+
+    fn is_disturbed(&self, ack: &Ack<'_>) -> bool {
+        self.flight.disturbed || ack.newly_lost > Bytes::ZERO
+    }
+
+    /// An ACK of the flight before there is an estimate.
+    fn on_probe_ack(&mut self, first: Option<Time>, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        if ack.delivered == Bytes::ZERO {
+            return LaunchStep::Stay;
+        }
+        let told = self.acked >= self.flight.bytes;
+        let plan = self.plan(path).filter(|_| !self.is_disturbed(ack));
+        let worth = plan.filter(|plan| plan.window.as_f64() > window.cwnd);
+        if let Some(plan) = worth {
+            let clock = TickClock::default();
+            self.phase = Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces));
+            return self.show(path, window);
+        }
+        grow(ack, path, window);
+        if self.is_disturbed(ack) || told || plan.is_some() {
+            return self.finish(None, path, window);
+        }
+        self.phase = Phase::Probe(first.or(Some(ack.now)));
+        LaunchStep::Stay
+    }
+
+    fn show(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
+        let Phase::Paced(round) = &self.phase else { return LaunchStep::Stay };
+        if round.is_over() {
+            let outstanding = round.in_flight();
+            return self.finish(Some(outstanding), path, window);
+        }
+        window.cwnd = round.window().as_f64();
+        LaunchStep::Stay
+    }
+
+    /// Hands over: what is outstanding is the window, the whole estimate the threshold.
+    fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> LaunchStep {
+        if let Some(outstanding) = outstanding {
+            window.cwnd = outstanding.max(self.initial(path)).as_f64();
+        }
+        if let Some(holds) = self.holds(path) {
+            window.ssthresh = window.ssthresh.min(holds.as_f64());
+        }
+        self.phase = Phase::Off;
+        self.asked = true;
+        LaunchStep::Done
+    }
+
+    fn initial(&self, path: &Path) -> Bytes {
+        initial_window::rfc6928(path.mss, self.config.flight)
+    }
+
+    /// Whether `ack` is the first one that tells of anything sent after the flight.
+    fn is_past_flight(&self, ack: &Ack<'_>) -> bool {
+        ack.acked.last().zip(self.last).is_some_and(|(segment, last)| segment.tx > last)
+    }
+}
+
+impl Stage for SwiftStartHardened {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { pacing: true, arrival_times: true, segments: true, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.transport_paces = granted.pacing;
+        self.by_arrivals = granted.arrival_times && granted.segments;
+        self.by_acks.on_granted(granted, path)
+    }
+
+    fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        if !self.by_arrivals {
+            return;
+        }
+        if let Some(sample) = ack.rtt {
+            let rtt = path.handshake_rtt.unwrap_or(sample.rtt).min(sample.rtt);
+            self.rtt = Some(self.rtt.map_or(rtt, |least| least.min(rtt)));
+        }
+        let in_start = !matches!(self.phase, Phase::Off);
+        self.follows &= in_start || std::mem::take(&mut self.asked);
+        if !in_start && !self.follows {
+            return;
+        }
+        if ack.round_start && !in_start {
+            self.gaps.restart();
+        }
+        ack.acked.iter().for_each(|segment| self.gaps.note(segment));
+        self.rate = self.gaps.rate().or(self.rate);
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        if !self.by_arrivals {
+            return self.by_acks.on_sent(sent, path);
+        }
+        if sent.kind == SegmentKind::Probe {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Off => {}
+            Phase::Probe(None) => {
+                self.flight.on_sent(sent);
+                self.last = Some(sent.tx);
+            }
+            Phase::Probe(Some(_)) => {
+                self.sent += sent.bytes;
+                self.flight.disturbed |= sent.kind == SegmentKind::Retransmit;
+            }
+            Phase::Paced(round) => {
+                self.sent += sent.bytes;
+                round.on_sent(sent, path.mss);
+            }
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        if !self.by_arrivals {
+            return self.by_acks.next_tick();
+        }
+        match &self.phase {
+            Phase::Off => None,
+            Phase::Probe(first) => first.map(|first| first + self.config.abort),
+            Phase::Paced(round) => round.next_tick(),
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        if !self.by_arrivals {
+            return self.by_acks.overlay();
+        }
+        match &self.phase {
+            Phase::Off => Overlay::default(),
+            Phase::Probe(_) => at_once(),
+            Phase::Paced(round) => round.overlay(),
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        if !self.by_arrivals {
+            return Stage::phase(&self.by_acks);
+        }
+        match self.phase {
+            Phase::Off => "handshake",
+            Phase::Probe(_) => "swift-start-probe",
+            Phase::Paced(_) => "swift-start-paced",
+        }
+    }
+}
+
+impl Launch for SwiftStartHardened {
+    fn begin(&mut self, opening: Opening, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        self.phase = Phase::Off;
+        if opening != Opening::Connection || path.handshake_lossy {
+            return LaunchStep::Done;
+        }
+        if !self.by_arrivals {
+            return self.by_acks.begin(opening, now, path, window);
+        }
+        window.cwnd = self.initial(path).as_f64();
+        self.phase = Phase::Probe(None);
+        self.follows = self.config.follow;
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        if !self.by_arrivals {
+            return self.by_acks.on_ack(ack, path, window);
+        }
+        self.acked += ack.delivered;
+        let plan = self.plan(path).filter(|_| !self.is_past_flight(ack));
+        match &mut self.phase {
+            Phase::Off => LaunchStep::Done,
+            Phase::Probe(first) => {
+                let first = *first;
+                self.on_probe_ack(first, ack, path, window)
+            }
+            Phase::Paced(round) => {
+                if let Some(plan) = plan {
+                    round.replan(ack.now, &plan);
+                }
+                round.on_ack(ack, path);
+                self.show(path, window)
+            }
+        }
+    }
+
+    /// Whatever the signal: the usual answer follows, from what is in flight and not from what was to be.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        if !self.by_arrivals {
+            return self.by_acks.on_loss(loss, path, window);
+        }
+        if matches!(self.phase, Phase::Paced(_)) {
+            let outstanding = loss.ack.flight_size.max(self.initial(path));
+            window.cwnd = window.cwnd.min(outstanding.as_f64());
+        }
+        LaunchVerdict::Delegate
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        if !self.by_arrivals {
+            return self.by_acks.on_tick(now, path, window);
+        }
+        match &mut self.phase {
+            Phase::Off => LaunchStep::Done,
+            Phase::Probe(first) if first.is_none_or(|first| now < first + self.config.abort) => LaunchStep::Stay,
+            Phase::Probe(_) => self.finish(None, path, window),
+            Phase::Paced(round) => {
+                round.on_tick(now, path.mss);
+                self.show(path, window)
+            }
+        }
+    }
+
+    fn threshold(&mut self, path: &Path) -> Option<f64> {
+        self.asked = self.follows;
+        self.holds(path).filter(|_| self.follows).map(Bytes::as_f64)
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Off;
+        self.follows = false;
+        self.by_acks.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,468 @@
+//! Swift Start: the spacing of the first acknowledgments tells what the path holds; the second round trip sends a part of
+//! that, paced.
+//!
+//! [`SwiftStart`] is the algorithm as NASA corrected it, [`bbn`] what was corrected, [`hardened`] one that measures at the
+//! receiver.
+
+pub mod bbn;
+pub mod dispersion;
+pub mod estimate;
+pub mod hardened;
+pub mod pacing;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, initial_window};
+use estimate::{TickClock, capacity_window};
+use pacing::{Round, RoundPlan, at_once};
+
+/// Segments that the start sends back to back (NASA TM-2004-212938, table 1).
+pub(crate) const FLIGHT: u32 = 4;
+
+pub(crate) const GAMMA: OptionSpec =
+    OptionSpec::int("gamma", 1, 8, 4, "the window is this part of the estimate: 1 / gamma");
+pub(crate) const TICK: OptionSpec = OptionSpec::float(
+    "tick",
+    0.0,
+    100.0,
+    0.0,
+    "ms that the clock is read in and paced by; 0: it runs on, as the transport paces",
+);
+pub(crate) const ABORT: OptionSpec = OptionSpec::int(
+    "abort-timer",
+    1,
+    10_000,
+    200,
+    "ms to wait for the second ACK: what receivers delay theirs at most",
+);
+const CORRECT_RTT: OptionSpec = OptionSpec::flag(
+    "handshake-rtt",
+    false,
+    "take the handshake's round trip where it is less: the first ACK's has waited for a second segment",
+);
+
+/// Swift Start in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "swift-start",
+    slot: Slot::Launch,
+    summary: "paces a part of what the spacing of the first two ACKs says the path holds",
+    reference: "Partridge et al., A swifter start for TCP, BBN TR 8339; as corrected in NASA TM-2004-212938",
+    options: &[GAMMA, TICK, ABORT, CORRECT_RTT],
+    tested: &[
+        "swift-start+cubic",
+        "swift-start+new-reno",
+        "swift-start+hstcp",
+        "swift-start+westwood",
+        "swift-start(gamma=1,handshake-rtt=on)+reno-classic",
+    ],
+    safety: Safety::Shared,
+    make: Make::Launch(|values| Box::new(SwiftStart::new(config(values)))),
+};
+
+fn config(values: &Values<'_>) -> SwiftStartConfig {
+    SwiftStartConfig {
+        gamma: values.int(GAMMA.name),
+        clock: clock(values),
+        abort: Span::from_millis(values.int(ABORT.name)),
+        handshake_rtt: values.flag(CORRECT_RTT.name),
+        ..SwiftStartConfig::default()
+    }
+}
+
+/// The clock that the option asks for.
+pub(crate) fn clock(values: &Values<'_>) -> TickClock {
+    TickClock { tick: Span::from_secs_f64(values.float(TICK.name) * 1e-3) }
+}
+
+/// How [`SwiftStart`] is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct SwiftStartConfig {
+    /// The window of the second round is the estimate over this: 1 to 8, the more the less the estimate is trusted.
+    pub gamma: u64,
+    /// What times are read by; one with ticks paces too.
+    pub clock: TickClock,
+    /// How long the second ACK is waited for.
+    pub abort: Span,
+    /// Segments that the start sends back to back.
+    pub flight: u32,
+    /// Take the handshake's round trip where that is less.
+    pub handshake_rtt: bool,
+    /// Leave the whole estimate for a threshold, so that growth does not double past it.
+    pub threshold: bool,
+}
+
+impl Default for SwiftStartConfig {
+    /// The published algorithm.
+    fn default() -> Self {
+        Self {
+            gamma: 4,
+            clock: TickClock::default(),
+            abort: Span::from_millis(200),
+            flight: FLIGHT,
+            handshake_rtt: false,
+            threshold: false,
+        }
+    }
+}
+
+/// What a pair of ACKs told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairEstimate {
+    /// Bytes that the second ACK covered.
+    pub bytes: Bytes,
+    /// From the first data segment to the first ACK, or the handshake's round trip if that was less and is asked for.
+    pub rtt: Span,
+    /// From the first ACK to the second.
+    pub delta: Span,
+}
+
+impl PairEstimate {
+    /// What the path holds, over `gamma`.
+    #[must_use]
+    pub fn window(&self, gamma: u64) -> Bytes {
+        Bytes(capacity_window(self.bytes.0, self.rtt.as_nanos(), self.delta.as_nanos(), gamma))
+    }
+
+    /// The rate of payload that it stands for.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        Rate::from_bytes_over(self.bytes, self.delta)
+    }
+}
+
+/// Segments of a flight that are told apart: more than any has that leaves in full segments.
+const MOST_SEGMENTS: usize = 12;
+
+/// What left at first, back to back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Flight {
+    /// When its first segment left.
+    pub(crate) sent_at: Option<Time>,
+    /// All of it, bytes.
+    pub(crate) bytes: Bytes,
+    /// Something was sent again.
+    pub(crate) disturbed: bool,
+    /// Where its segments end, bytes from its beginning; they need not be of one size, as a path MTU probe may be among them.
+    ends: [Bytes; MOST_SEGMENTS],
+    len: usize,
+}
+
+impl Flight {
+    pub(crate) fn on_sent(&mut self, sent: &Sent) {
+        match sent.kind {
+            SegmentKind::Data => {
+                self.sent_at = self.sent_at.or(Some(sent.now));
+                self.bytes += sent.bytes;
+                if let Some(end) = self.ends.get_mut(self.len) {
+                    *end = self.bytes;
+                }
+                self.len += 1;
+            }
+            SegmentKind::Retransmit => self.disturbed = true,
+            SegmentKind::Probe => {}
+        }
+    }
+
+    /// Whether it filled a window of so many bytes but for less than a segment of `mss`.
+    pub(crate) fn filled(&self, window: Bytes, mss: Bytes) -> bool {
+        self.bytes + mss > window && self.len <= MOST_SEGMENTS
+    }
+
+    /// Segments among its first `acked` bytes.
+    fn segments(&self, acked: Bytes) -> usize {
+        self.ends.iter().take(self.len).filter(|end| **end <= acked).count()
+    }
+}
+
+/// Where the start stands.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Not begun, or over.
+    Off,
+    /// The flight leaves, and its first ACK is waited for.
+    First(Flight),
+    /// The ACK that closes the pair is.
+    Second(Pair),
+    /// The second round.
+    Paced(Round),
+}
+
+/// A first ACK that waits for a second one.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    flight: Flight,
+    /// When the first ACK arrived, by the kernel's time, and when it was processed.
+    at: Time,
+    told_at: Time,
+    /// Bytes that the first ACK covered, and all that are acknowledged by now.
+    first: Bytes,
+    acked: Bytes,
+    /// Bytes that left since.
+    sent: Bytes,
+}
+
+/// What is to become of a start after an ACK.
+enum Next {
+    Wait,
+    /// No estimate: growth goes on from the window as it is.
+    GiveUp,
+}
+
+/// Swift Start with the corrections of NASA TM-2004-212938.
+///
+/// Four segments leave back to back. The first ACK, normally of two, lets three more go. The second, `delta` later, makes the
+/// estimate: `ce_cwnd = bytes x rtt / delta / gamma`, where the bytes are what it covers, and the round trip is from the first
+/// data segment to the first ACK. If that is more than the window, the rest of it leaves evenly over the next round trip, in
+/// which ACKs do not open the window. Then the window is what is outstanding, at least the initial one, and growth takes over.
+///
+/// There is no estimate, and growth goes on as without, if anything is sent again, lost or overtaken; if the first ACK covers
+/// more than two segments or the second one less; if the second does not come within the abort timer; if they were merged or
+/// came at one time; if there were fewer segments to send; or if it is no more than the window.
+#[derive(Clone, Debug)]
+pub struct SwiftStart {
+    config: SwiftStartConfig,
+    phase: Phase,
+    /// The segment size of the flight.
+    mss: Bytes,
+    transport_paces: bool,
+    estimate: Option<PairEstimate>,
+}
+
+impl SwiftStart {
+    /// A start as `config` says.
+    #[must_use]
+    pub const fn new(config: SwiftStartConfig) -> Self {
+        Self { config, phase: Phase::Off, mss: Bytes::ZERO, transport_paces: true, estimate: None }
+    }
+
+    /// The estimate, once there is one, whether or not it was worth a paced round.
+    #[must_use]
+    pub const fn estimate(&self) -> Option<PairEstimate> {
+        self.estimate
+    }
+
+    /// The window of the flight, bytes: that of RFC 6928 for so many segments, which are fewer where they are larger than
+    /// Ethernet's.
+    fn initial(&self, mss: Bytes) -> Bytes {
+        initial_window::rfc6928(mss, self.config.flight)
+    }
+
+    fn on_first(&mut self, flight: Flight, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Next {
+        if ack.cumulative == Bytes::ZERO && ack.delivered == Bytes::ZERO {
+            return Next::Wait;
+        }
+        let covered = flight.segments(ack.cumulative);
+        let whole = flight.filled(self.initial(self.mss), self.mss);
+        if is_disturbed(&flight, ack) || !whole || !(1..=2).contains(&covered) {
+            return Next::GiveUp;
+        }
+        grow(ack, path, window);
+        self.phase = Phase::Second(Pair {
+            flight,
+            at: ack.rx_time.unwrap_or(ack.now),
+            told_at: ack.now,
+            first: ack.cumulative,
+            acked: ack.cumulative,
+            sent: Bytes::ZERO,
+        });
+        Next::Wait
+    }
+
+    fn on_second(&mut self, pair: Pair, ack: &Ack<'_>, path: &Path, window: &mut Window) -> Next {
+        if ack.cumulative == Bytes::ZERO && ack.delivered == Bytes::ZERO {
+            return Next::Wait;
+        }
+        let pair = Pair { acked: pair.acked + ack.cumulative, ..pair };
+        let first = pair.flight.segments(pair.first);
+        let closes = pair.flight.segments(pair.acked) >= first + 2;
+        if is_disturbed(&pair.flight, ack) || pair.acked > pair.flight.bytes || !(closes || first == 1) {
+            return Next::GiveUp;
+        }
+        if !closes {
+            grow(ack, path, window);
+            self.phase = Phase::Second(pair);
+            return Next::Wait;
+        }
+        self.decide(&pair, ack, path, window)
+    }
+
+    /// The estimate, and whether it is worth a paced round.
+    fn decide(&mut self, pair: &Pair, ack: &Ack<'_>, path: &Path, window: &Window) -> Next {
+        let clock = self.config.clock;
+        let delta = clock.steps(pair.at, ack.rx_time.unwrap_or(ack.now));
+        let delta = if clock.ticks() { delta.max(1) } else { delta };
+        let Some(sent_at) = pair.flight.sent_at.filter(|_| delta > 0) else { return Next::GiveUp };
+        let mut rtt = clock.steps(sent_at, pair.at);
+        if let Some(handshake) = path.handshake_rtt.filter(|_| self.config.handshake_rtt) {
+            rtt = rtt.min(clock.steps(Time::ZERO, Time::ZERO + handshake));
+        }
+        let estimate = PairEstimate { bytes: pair.acked - pair.first, rtt: clock.span(rtt), delta: clock.span(delta) };
+        self.estimate = Some(estimate);
+        let part = estimate.window(self.config.gamma);
+        if part.as_f64() <= window.cwnd {
+            return Next::GiveUp;
+        }
+        let rtt = estimate.rtt.max(Span::from_nanos(1));
+        let plan = RoundPlan { window: part.min(path.peer_window), sent: pair.sent, rtt, mss: path.mss };
+        self.phase = Phase::Paced(Round::new(ack.now, &plan, ack.in_flight, clock, self.transport_paces));
+        Next::Wait
+    }
+
+    /// Hands over: what is outstanding is the window.
+    fn finish(&mut self, outstanding: Option<Bytes>, path: &Path, window: &mut Window) -> LaunchStep {
+        if let Some(outstanding) = outstanding {
+            window.cwnd = outstanding.max(self.initial(path.mss)).as_f64();
+        }
+        if let Some(estimate) = self.estimate.filter(|_| self.config.threshold) {
+            window.ssthresh = window.ssthresh.min(estimate.window(1).min(path.peer_window * 2).as_f64());
+        }
+        self.phase = Phase::Off;
+        LaunchStep::Done
+    }
+
+    /// Shows the window of a paced round, or ends it.
+    fn show(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
+        let Phase::Paced(round) = &self.phase else { return LaunchStep::Stay };
+        if round.is_over() {
+            let outstanding = round.in_flight();
+            return self.finish(Some(outstanding), path, window);
+        }
+        window.cwnd = round.window().as_f64();
+        LaunchStep::Stay
+    }
+}
+
+/// Whether an ACK tells of anything but segments that arrived in order, each by itself.
+pub(crate) fn is_disturbed(flight: &Flight, ack: &Ack<'_>) -> bool {
+    flight.disturbed || ack.coalesced || ack.newly_lost > Bytes::ZERO || ack.delivered != ack.cumulative
+}
+
+/// Slow start by a segment an ACK, as it is beside a start that waits.
+pub(crate) fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
+    if ack.cwnd_limited {
+        window.cwnd += ack.cumulative.min(path.mss).as_f64();
+    }
+}
+
+impl Stage for SwiftStart {
+    fn needs(&self) -> Needs {
+        Needs { preferred: Demands { pacing: true, ..Demands::default() }, ..Needs::default() }
+    }
+
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.transport_paces = granted.pacing;
+        Ok(())
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        if sent.kind == SegmentKind::Probe {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Off => {}
+            Phase::First(flight) => flight.on_sent(sent),
+            Phase::Second(pair) => {
+                pair.sent += sent.bytes;
+                pair.flight.disturbed |= sent.kind == SegmentKind::Retransmit;
+            }
+            Phase::Paced(round) => round.on_sent(sent, path.mss),
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Off | Phase::First(_) => None,
+            Phase::Second(pair) => Some(pair.told_at + self.config.abort),
+            Phase::Paced(round) => round.next_tick(),
+        }
+    }
+
+    fn overlay(&self) -> Overlay {
+        match &self.phase {
+            Phase::Off => Overlay::default(),
+            Phase::First(_) | Phase::Second(_) => at_once(),
+            Phase::Paced(round) => round.overlay(),
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Off => "handshake",
+            Phase::First(_) | Phase::Second(_) => "swift-start-probe",
+            Phase::Paced(_) => "swift-start-paced",
+        }
+    }
+}
+
+impl Launch for SwiftStart {
+    fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        self.phase = Phase::Off;
+        if opening != Opening::Connection || path.handshake_lossy {
+            return LaunchStep::Done;
+        }
+        self.mss = path.mss;
+        window.cwnd = self.initial(path.mss).as_f64();
+        self.phase = Phase::First(Flight::default());
+        LaunchStep::Stay
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
+        let next = match &mut self.phase {
+            Phase::Off => Next::GiveUp,
+            Phase::First(flight) => {
+                let flight = *flight;
+                self.on_first(flight, ack, path, window)
+            }
+            Phase::Second(pair) => {
+                let pair = *pair;
+                self.on_second(pair, ack, path, window)
+            }
+            Phase::Paced(round) => {
+                round.on_ack(ack, path);
+                Next::Wait
+            }
+        };
+        match next {
+            Next::Wait => self.show(path, window),
+            Next::GiveUp => {
+                grow(ack, path, window);
+                self.finish(None, path, window)
+            }
+        }
+    }
+
+    /// Whatever the signal: the usual answer follows, from what is in flight and not from what was to be.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        if matches!(self.phase, Phase::Paced(_)) {
+            let outstanding = loss.ack.flight_size.max(self.initial(path.mss));
+            window.cwnd = window.cwnd.min(outstanding.as_f64());
+        }
+        LaunchVerdict::Delegate
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
+        match &mut self.phase {
+            Phase::Off => LaunchStep::Done,
+            Phase::First(_) => LaunchStep::Stay,
+            Phase::Second(pair) if now < pair.told_at + self.config.abort => LaunchStep::Stay,
+            Phase::Second(_) => self.finish(None, path, window),
+            Phase::Paced(round) => {
+                round.on_tick(now, path.mss);
+                self.show(path, window)
+            }
+        }
+    }
+
+    fn abort(&mut self) {
+        self.phase = Phase::Off;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! RCP (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007): the routers of the path say at which rate to
+//! send, and that is the rate.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::instructed::{Fallback, HEADERS, needs, pace};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{
+    Ack, BuildParams, Control, Controller, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path, PathEvent,
+    Sent, Snapshot, Timeout, initial_window,
+};
+
+/// The option on each data segment, padded.
+const OPTION: f64 = 16.0;
+/// At whatever rate, a segment leaves as often: it asks again (the authors' ns-2 code: the timer of its probes).
+const ASK_EVERY: f64 = 0.5;
+/// The window in round trips of the rate: what paces is the rate, also while the queue is as long as the path.
+const ROUND_TRIPS: f64 = 2.0;
+
+/// RCP in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "rcp",
+    slot: Slot::Whole,
+    summary: "the rate that the routers of the path say; where they do not answer, plain TCP",
+    reference: "Dukkipati, PhD thesis, Stanford 2007",
+    options: &[OptionSpec::int(
+        "rate",
+        0,
+        1_000_000,
+        0,
+        "the most to ask for and to believe, Mb/s; with 0 there is no most",
+    )],
+    tested: &["rcp", "rcp(rate=100)"],
+    safety: Safety::Private,
+    make: Make::Whole(|values, params| Box::new(Rcp::new(values.int("rate"), params))),
+};
+
+/// RCP. A whole controller: losses move nothing.
+#[derive(Debug)]
+pub struct Rcp {
+    /// Mb/s; 0 for no limit.
+    most: u64,
+    fallback: Fallback,
+    mss: Bytes,
+    cap: Bytes,
+    peer_window: Bytes,
+    rtt: Option<Span>,
+    /// What an idle connection begins with.
+    initial: Bytes,
+    /// What routers said, headers included.
+    rate: Option<Rate>,
+    /// A timeout said that nothing arrives, and nothing has since.
+    silent: bool,
+}
+
+impl Rcp {
+    /// RCP before its handshake; it asks for, and believes, `megabits` million bits a second at most, or whatever it is
+    /// told if that is 0.
+    #[must_use]
+    pub fn new(megabits: u64, params: &BuildParams) -> Self {
+        Self {
+            most: megabits,
+            fallback: Fallback::new(params),
+            mss: params.mss,
+            cap: params.max_cwnd,
+            peer_window: Bytes::MAX,
+            rtt: None,
+            initial: params.mss,
+            rate: None,
+            silent: false,
+        }
+    }
+
+    fn wanted(&self) -> Rate {
+        match self.most {
+            0 => Rate::MAX,
+            megabits => Rate::from_bits_per_sec(megabits.saturating_mul(1_000_000)),
+        }
+    }
+
+    fn look(&mut self, path: &Path) {
+        (self.mss, self.rtt, self.peer_window) = (path.mss, path.srtt.or(path.handshake_rtt), path.peer_window);
+        self.initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS);
+    }
+
+    /// A new rate counts at once. One above the request is a forgery, and this says so; what the wire's numbers round is not.
+    fn take(&mut self, rate: Rate) -> bool {
+        let honest = rate <= self.wanted().mul_f64(1.000_001);
+        self.rate = Some(rate);
+        self.silent = false;
+        honest
+    }
+
+    /// Payload bytes a second of what routers said.
+    fn payload(&self, rate: Rate) -> Rate {
+        let mss = self.mss.as_f64();
+        let asking = Rate::from_bytes_per_sec((mss / ASK_EVERY) as u64);
+        rate.mul_f64(mss / (mss + HEADERS + OPTION)).max(asking)
+    }
+
+    fn window(&self) -> Bytes {
+        let Some(rate) = self.rate.filter(|_| !self.silent) else { return self.mss };
+        let flight = self.rtt.map_or(Bytes::ZERO, |rtt| self.payload(rate).bytes_in(rtt.mul_f64(ROUND_TRIPS)));
+        flight + self.initial
+    }
+
+    fn fall_back(&mut self, ack: &Ack<'_>, path: &Path) {
+        // Before the first answer there is no rate to be cautious about.
+        let window = if self.rate.is_some() { self.control().cwnd } else { self.initial };
+        self.fallback.fall_back(ack, path, window);
+    }
+}
+
+impl Controller for Rcp {
+    fn name(&self) -> String {
+        if self.most == 0 { "rcp".to_owned() } else { format!("rcp(rate={})", self.most) }
+    }
+
+    fn needs(&self) -> Needs {
+        needs(NetworkHeaderKind::Rcp)
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            plain.on_sent(event, path);
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        if self.fallback.on_ack(event, path) {
+            return;
+        }
+        self.look(path);
+        self.silent &= event.delivered == Bytes::ZERO;
+        let honest = match event.network {
+            Some(NetworkFeedback::Rcp(rate)) => self.take(rate),
+            _ => true,
+        };
+        if self.fallback.is_denied(event) || !honest {
+            self.fall_back(event, path);
+        }
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            return plain.on_timeout(event, path);
+        }
+        self.look(path);
+        self.silent = true;
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            return plain.on_event(event, path);
+        }
+        self.look(path);
+        self.fallback.note(event);
+        if let (PathEvent::IdleRestart { .. }, Some(rate), Some(rtt)) = (event, self.rate, self.rtt) {
+            // The answer is of another time.
+            self.rate = Some(rate.min(Rate::from_bytes_over(self.initial, rtt)));
+        }
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            plain.on_tick(now, path);
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.fallback.plain().and_then(Controller::next_tick)
+    }
+
+    fn control(&self) -> Control {
+        if let Some(plain) = self.fallback.plain() {
+            return plain.control();
+        }
+        let header = NetworkHeader::Rcp { rate: self.wanted(), rtt: self.rtt.unwrap_or(Span::ZERO) };
+        let cwnd = self.window().min(self.peer_window).min(self.cap).max(self.mss);
+        let pace = self.rate.map(|rate| pace(self.payload(rate), self.mss));
+        Control { header: Some(header), pace, ..Control::window(cwnd) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        if let Some(plain) = self.fallback.plain() {
+            return plain.snapshot();
+        }
+        let phase = if self.rate.is_some() { "instructed" } else { "handshake" };
+        Snapshot { phase, ssthresh: None, bandwidth: self.rate }
+    }
+}
+
+#[cfg(test)]
+mod tests;

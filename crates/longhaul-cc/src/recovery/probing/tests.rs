@@ -1,0 +1,374 @@
+use super::*;
+use crate::ProbeReport;
+use longhaul_units::Time;
+
+const MSS: Bytes = Bytes(1000);
+/// The window at the loss, in segments.
+const BEFORE: u64 = 40;
+
+fn recovery(scheme: Scheme) -> ProbingRecovery {
+    let mut recovery = ProbingRecovery::new(ProbingRecoveryConfig { scheme, dscp: 1 });
+    recovery.on_granted(&Granted { probes: true, ..Granted::basic() }, &path()).unwrap();
+    recovery
+}
+
+fn path() -> Path {
+    let mut path = Path::new(MSS);
+    path.peer_window = MSS * 64;
+    path
+}
+
+/// An ACK that finds so many segments in flight and reports so many probes.
+fn ack(total: u64, in_flight: u64, probes: u32) -> Ack<'static> {
+    let mut ack = Ack::new(Time::ZERO);
+    ack.delivered = MSS;
+    (ack.total_delivered, ack.in_flight, ack.prior_in_flight) = (MSS * total, MSS * in_flight, MSS * (in_flight + 1));
+    ack.cwnd_limited = true;
+    ack.probe = ProbeReport { acked: probes, lost: 0 };
+    ack
+}
+
+/// Half of a window of 40 segments, and a round trip of ACKs: 39 duplicates.
+fn repaired(recovery: &mut ProbingRecovery) -> (Window, u32) {
+    let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
+    recovery.enter(20_000.0, &ack(0, BEFORE - 1, 0), &path(), &mut window);
+    assert_eq!(window.cwnd, 20_000.0, "halved once the window before is kept");
+    for k in 1..BEFORE {
+        let in_flight = (BEFORE - 1 - k).max(20);
+        assert_eq!(recovery.on_ack(&ack(k, in_flight, 0), &path(), &mut window), RecoveryStep::Stay);
+    }
+    let sent = recovery.overlay().probe.unwrap().segments;
+    assert_eq!(recovery.exit(&ack(BEFORE, 20, 0), &path(), &mut window), RecoveryStep::Stay);
+    assert_eq!(recovery.overlay().probe, None, "no probe leaves after the recovery ACK");
+    (window, sent)
+}
+
+/// SW-4, SW-5: cwnd0 probes leave beside cwnd0/2 segments of data; growth begins with the (cwnd0/2 + 1)-th answer. If all are
+/// answered, chance was the cause and the window is what it was; if half are, congestion, and it stays halved.
+#[test]
+fn probes_tell_chance_from_congestion() {
+    for scheme in [Scheme::Rapid, Scheme::Quick] {
+        for (answered, window_after) in [(20, 20), (21, 21), (30, 30), (40, 40)] {
+            let mut recovery = recovery(scheme);
+            let (mut window, sent) = repaired(&mut recovery);
+            assert_eq!(sent, 40, "{scheme:?}");
+            let mut answers = ack(BEFORE, 20, answered);
+            answers.delivered = Bytes::ZERO;
+            assert_eq!(recovery.on_ack(&answers, &path(), &mut window), RecoveryStep::Stay);
+            assert_eq!(window.cwnd, f64::from(window_after) * 1000.0, "{scheme:?} {answered}");
+        }
+    }
+}
+
+/// The expanding period of a round trip: in TCP-Peach data raise the window by a segment in all; in TCP-Swift by one each, gated
+/// until chance is shown and up to the window before, or as the paper has it, whatever the loss was.
+#[test]
+fn the_window_expanding_period() {
+    let grown = |scheme, answered| {
+        let mut recovery = recovery(scheme);
+        let (mut window, _) = repaired(&mut recovery);
+        let mut answers = ack(BEFORE, 20, answered);
+        answers.delivered = Bytes::ZERO;
+        recovery.on_ack(&answers, &path(), &mut window);
+        let mut acks = 0;
+        for k in 1.. {
+            acks += 1;
+            if recovery.on_ack(&ack(BEFORE + k, 20, 0), &path(), &mut window) == RecoveryStep::Done {
+                break;
+            }
+        }
+        (window.cwnd / 1000.0, acks)
+    };
+    let near = |(window, acks): (f64, u64), expected: f64| {
+        assert_eq!(acks, 20, "the period is a window long");
+        assert!((window - expected).abs() < 0.1, "{window} {expected}");
+    };
+    near(grown(Scheme::Rapid, 20), 21.0);
+    near(grown(Scheme::Quick, 30), 30.7);
+    let (gated, paper) = (Scheme::Speedy { gated: true }, Scheme::Speedy { gated: false });
+    near(grown(gated, 19), 21.0);
+    near(grown(gated, 20), 40.0);
+    near(grown(paper, 0), 40.0);
+    near(grown(paper, 40), 60.0);
+    near(grown(gated, 40), 40.0);
+}
+
+/// An odd number of probes left is not overdrawn (resolution 16 of the paper's figure).
+#[test]
+fn the_budget_is_never_overdrawn() {
+    let mut recovery = recovery(Scheme::Rapid);
+    let mut window = Window::new(5_000.0);
+    recovery.enter(2_500.0, &ack(0, 4, 0), &path(), &mut window);
+    for k in 1..20 {
+        recovery.on_ack(&ack(k, 2, 0), &path(), &mut window);
+    }
+    assert_eq!((recovery.plan.segments, recovery.loss.left), (5, 0));
+}
+
+/// TCP-Peach+ and TCP-Swift send data where the pipe has room, and probes only where it has none.
+#[test]
+fn data_come_before_probes() {
+    for (scheme, probes) in [(Scheme::Rapid, 4), (Scheme::Quick, 2), (Scheme::Speedy { gated: true }, 2)] {
+        let mut recovery = recovery(scheme);
+        let mut window = Window::new(40_000.0);
+        recovery.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
+        recovery.on_ack(&ack(1, 19, 0), &path(), &mut window);
+        assert_eq!(recovery.plan.segments, probes, "{scheme:?}");
+    }
+}
+
+/// The recovery as it stands when half of a window of 40 segments is repaired, and the window expands.
+fn expanding(scheme: Scheme) -> (ProbingRecovery, Window) {
+    let mut recovery = recovery(scheme);
+    let (window, _) = repaired(&mut recovery);
+    (recovery, window)
+}
+
+const GATED: Scheme = Scheme::Speedy { gated: true };
+const PAPER: Scheme = Scheme::Speedy { gated: false };
+const ALL: [Scheme; 4] = [Scheme::Rapid, Scheme::Quick, GATED, PAPER];
+
+/// Resolution 8: the figure never halves. What is kept is the window before; the budget and what is ignored are of that.
+#[test]
+fn r08_the_window_is_halved_after_it_was_kept() {
+    for scheme in ALL {
+        let mut recovery = recovery(scheme);
+        let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
+        recovery.enter(20_000.0, &ack(0, BEFORE - 1, 0), &path(), &mut window);
+        let loss = recovery.loss;
+        let released = recovery.plan.segments;
+        assert_eq!((loss.before, loss.left + released, loss.ignored), (40_000.0, 40, 20), "{scheme:?}");
+        assert_eq!(window.cwnd, 20_000.0, "{scheme:?}");
+    }
+}
+
+/// Resolution 9: pipe is what the transport counts, not the window less the duplicates.
+#[test]
+fn r09_the_pipe_is_counted_not_reckoned() {
+    for (in_flight, released) in [(19, 0), (20, 2), (39, 2)] {
+        let mut recovery = recovery(GATED);
+        let mut window = Window::new(40_000.0);
+        recovery.enter(20_000.0, &ack(0, in_flight, 0), &path(), &mut window);
+        assert_eq!(recovery.plan.segments, released, "{in_flight}");
+    }
+}
+
+/// Resolution 10: duplicate and partial ACKs lower the pipe and do not inflate the window as well.
+#[test]
+fn r10_no_ack_of_data_inflates_the_window_in_recovery() {
+    for scheme in ALL {
+        let mut recovery = recovery(scheme);
+        let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
+        recovery.enter(20_000.0, &ack(0, BEFORE - 1, 0), &path(), &mut window);
+        for k in 1..60 {
+            let mut partial = ack(k, 20, 0);
+            partial.cumulative = if k % 7 == 0 { MSS * 3 } else { Bytes::ZERO };
+            recovery.on_ack(&partial, &path(), &mut window);
+            assert_eq!(window.cwnd, 20_000.0, "{scheme:?}");
+        }
+    }
+}
+
+/// Resolutions 11 and 15: `wdsn` falls to zero and then the window grows; what was counted in recovery and after it is one sum.
+#[test]
+fn r11_r15_answers_are_counted_across_the_end_of_recovery() {
+    for scheme in ALL {
+        let mut recovery = recovery(scheme);
+        let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
+        recovery.enter(20_000.0, &ack(0, BEFORE - 1, 0), &path(), &mut window);
+        let answered = |total, probes| Ack { delivered: Bytes::ZERO, ..ack(total, 20, probes) };
+        recovery.on_ack(&answered(39, 12), &path(), &mut window);
+        assert_eq!((window.cwnd, recovery.loss.ignored), (20_000.0, 8), "{scheme:?}");
+        recovery.exit(&answered(40, 5), &path(), &mut window);
+        assert_eq!((window.cwnd, recovery.loss.ignored), (20_000.0, 3), "{scheme:?}");
+        recovery.on_ack(&answered(40, 3), &path(), &mut window);
+        assert_eq!(window.cwnd, 20_000.0, "{scheme:?}");
+        recovery.on_ack(&answered(40, 2), &path(), &mut window);
+        assert_eq!(window.cwnd, 22_000.0, "{scheme:?}");
+    }
+}
+
+/// Resolutions 12 and 13: the period begins with the recovery ACK, not before, and lasts until what was sent by then is
+/// acknowledged: a window more than had been delivered, the last segment of it included.
+#[test]
+fn r12_r13_the_period_is_from_the_recovery_ack_to_the_last_segment_sent_by_it() {
+    let (mut recovery, mut window) = expanding(PAPER);
+    assert_eq!(recovery.loss.expands_until, Some(MSS * (BEFORE + 20)));
+    assert_eq!(recovery.phase(), "window-expanding");
+    for k in 1..20 {
+        assert_eq!(recovery.on_ack(&ack(BEFORE + k, 20, 0), &path(), &mut window), RecoveryStep::Stay);
+        assert_eq!(window.cwnd, 20_000.0 + k as f64 * 1000.0);
+    }
+    assert_eq!(recovery.on_ack(&ack(BEFORE + 20, 20, 0), &path(), &mut window), RecoveryStep::Done);
+    assert_eq!(window.cwnd, 40_000.0, "the last one counts");
+}
+
+/// Resolution 14: an answer that also acknowledges data (the probe repaired a hole) is both.
+#[test]
+fn r14_an_answer_that_repairs_is_an_answer_and_an_ack() {
+    let (mut recovery, mut window) = expanding(PAPER);
+    recovery.on_ack(&ack(BEFORE + 1, 20, 1), &path(), &mut window);
+    assert_eq!((recovery.loss.ignored, window.cwnd), (19, 21_000.0));
+    recovery.loss.ignored = 0;
+    recovery.on_ack(&ack(BEFORE + 2, 20, 1), &path(), &mut window);
+    assert_eq!(window.cwnd, 23_000.0);
+}
+
+/// Resolution 17: a timeout voids what is left of the budget and what is to be ignored. The next loss begins a plan of its own.
+#[test]
+fn r17_a_timeout_clears_everything() {
+    let (mut recovery, mut window) = expanding(GATED);
+    let before = recovery.plan.id;
+    recovery.abort();
+    let Loss { left, ignored, expands_until, .. } = recovery.loss;
+    assert_eq!((left, ignored, expands_until), (0, 0, None));
+    window.cwnd = 8_000.0;
+    recovery.enter(4_000.0, &ack(0, 8, 0), &path(), &mut window);
+    assert_ne!(recovery.plan.id, before);
+    assert_eq!((recovery.plan.segments, recovery.loss.left), (2, 6));
+}
+
+/// Resolution 18: gated, nothing grows on data before chance is shown, and then to the window before at most. As the paper has it, a
+/// loss gives nothing up: by congestion the window is what it was, by chance half as much again. Never beyond the peer's.
+#[test]
+fn r18_gated_keeps_the_decrease_and_paper_does_not() {
+    let grown = |scheme, probes, peer| {
+        let (mut recovery, mut window) = expanding(scheme);
+        let path = Path { peer_window: MSS * peer, ..path() };
+        recovery.on_ack(&Ack { delivered: Bytes::ZERO, ..ack(BEFORE, 20, probes) }, &path, &mut window);
+        (1..=20).for_each(|k| _ = recovery.on_ack(&ack(BEFORE + k, 20, 0), &path, &mut window));
+        (window.cwnd / 1000.0).floor()
+    };
+    // By congestion half of the 40 probes come through, by chance all.
+    assert_eq!((grown(GATED, 19, 64), grown(PAPER, 19, 64)), (20.0, 40.0));
+    assert_eq!((grown(GATED, 40, 64), grown(PAPER, 40, 64)), (40.0, 60.0));
+    for scheme in ALL {
+        assert_eq!(grown(scheme, 40, 24), 24.0, "{scheme:?}: the peer's window has shrunk");
+    }
+}
+
+/// Resolution 23: what ends recovery is the transport's to say, by the point fixed at its entry; any number of partial ACKs does not.
+#[test]
+fn r23_partial_acks_do_not_end_it() {
+    let mut recovery = recovery(GATED);
+    let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
+    recovery.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
+    for k in 1..200 {
+        assert_eq!(recovery.on_ack(&ack(k, 20, 1), &path(), &mut window), RecoveryStep::Stay);
+    }
+    assert_eq!((recovery.plan.segments, recovery.loss.left), (40, 0), "and the budget is spent once");
+}
+
+/// Resolution 24: no probe leaves after the recovery ACK, and what it lets go is of the period: a window where less was in flight.
+#[test]
+fn r24_what_the_recovery_ack_lets_go_is_of_the_period() {
+    for (in_flight, last) in [(12, 20), (20, 20), (31, 31)] {
+        let mut recovery = recovery(GATED);
+        let mut window = Window { cwnd: 40_000.0, ssthresh: 20_000.0 };
+        recovery.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
+        // Half a segment more is none that leaves.
+        window.cwnd += 500.0;
+        recovery.exit(&ack(BEFORE, in_flight, 0), &path(), &mut window);
+        assert_eq!((recovery.loss.expands_until, recovery.overlay().probe), (Some(MSS * (BEFORE + last)), None));
+    }
+}
+
+/// Resolution 25: after the halving the window is below the pipe; the difference does not wrap, and releases probes, not data.
+#[test]
+fn r25_a_negative_room_is_none() {
+    for (in_flight, room) in [(39, false), (21, false), (20, false), (19, true), (0, true)] {
+        let mut recovery = recovery(Scheme::Quick);
+        let mut window = Window::new(40_000.0);
+        recovery.enter(20_000.0, &Ack { prior_in_flight: MSS * 40, ..ack(0, in_flight, 0) }, &path(), &mut window);
+        assert_eq!(recovery.plan.segments == 0, room, "{in_flight}");
+    }
+}
+
+/// Resolution 26: a delayed ACK of two segments expands the window by two.
+#[test]
+fn r26_delayed_acks_do_not_halve_the_growth() {
+    for each in [1, 2, 4, 10] {
+        let (mut recovery, mut window) = expanding(PAPER);
+        for k in 1..=20 / each {
+            recovery.on_ack(&Ack { delivered: MSS * each, ..ack(BEFORE + k * each, 20, 0) }, &path(), &mut window);
+        }
+        assert_eq!(window.cwnd, 40_000.0, "{each}");
+    }
+}
+
+/// Resolution 26 once more: where a receiver acknowledges every third segment only, each such ACK releases as many probes as three, and
+/// never more than the budget has.
+#[test]
+fn r26_delayed_acks_do_not_thin_the_probes() {
+    for each in [1, 3, 30] {
+        let mut recovery = recovery(Scheme::Rapid);
+        let mut window = Window::new(40_000.0);
+        recovery.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
+        let delivered = MSS * each;
+        recovery.on_ack(&Ack { delivered, ..ack(1, 30, 0) }, &path(), &mut window);
+        assert_eq!(u64::from(recovery.plan.segments), (2 + 2 * each).min(40), "{each}");
+    }
+}
+
+/// A loss inside the period ends it; the next recovery begins from the window as it has become.
+#[test]
+fn a_loss_in_the_period_cancels_it() {
+    let (mut recovery, mut window) = expanding(PAPER);
+    (1..=10).for_each(|k| _ = recovery.on_ack(&ack(BEFORE + k, 30, 0), &path(), &mut window));
+    assert_eq!(window.cwnd, 30_000.0);
+    let first = recovery.plan.id;
+    recovery.enter(15_000.0, &ack(BEFORE + 11, 29, 0), &path(), &mut window);
+    let Loss { before, ignored, expands_until, .. } = recovery.loss;
+    assert_eq!((before, ignored, expands_until, window.cwnd), (30_000.0, 15, None, 15_000.0));
+    assert!(recovery.overlay().probe.is_some_and(|plan| plan.id != first && plan.segments == 2));
+}
+
+/// A start's plan that a loss interrupts is not taken for the recovery's: the transport tells plans apart by their numbers alone.
+#[test]
+fn plans_of_starts_and_recoveries_differ() {
+    let spec: crate::registry::Spec = "tcp-swift".parse().unwrap();
+    let mut controller = spec.build(&crate::BuildParams::default());
+    let mut path = Path { handshake_rtt: Some(Span::from_millis(550)), queued: Bytes(1 << 20), ..path() };
+    path.mss = MSS;
+    let granted = Granted { probes: true, ..Granted::basic() };
+    controller.on_granted(&granted, &path).unwrap();
+    controller.on_event(&crate::PathEvent::Established { now: Time::ZERO, granted }, &path);
+    controller.on_sent(&crate::Sent::new(Time::ZERO, crate::TxId(1), MSS), &path);
+    let start = controller.control().probe.unwrap();
+    let mut lossy = ack(1, 30, 30);
+    (lossy.episode, lossy.flight_size) = (crate::Episode::Enter, MSS * 30);
+    controller.on_ack(&lossy, &path);
+    let recovery = controller.control().probe.unwrap();
+    assert_eq!(controller.snapshot().phase, "recovery");
+    assert_ne!(start.id, recovery.id);
+}
+
+/// Without probes, or where the sender is not limited by the window, nothing expands.
+#[test]
+fn without_probes_it_is_plain_recovery() {
+    let mut plain = ProbingRecovery::new(ProbingRecoveryConfig { scheme: Scheme::Speedy { gated: false }, dscp: 1 });
+    plain.on_granted(&Granted::basic(), &path()).unwrap();
+    let mut window = Window::new(40_000.0);
+    plain.enter(20_000.0, &ack(0, 39, 0), &path(), &mut window);
+    assert_eq!(plain.overlay().probe, None);
+    assert_eq!(plain.exit(&ack(40, 20, 0), &path(), &mut window), RecoveryStep::Done);
+    assert_eq!(window.cwnd, 20_000.0);
+}
+
+/// A mark is congestion and never chance: no probe leaves, and the window stays where the law put it.
+#[test]
+fn a_mark_is_not_asked_about() {
+    for scheme in [Scheme::Rapid, Scheme::Quick, Scheme::Speedy { gated: false }] {
+        let mut recovery = recovery(scheme);
+        let mut window = Window::new(40_000.0);
+        let mut marked = ack(0, 39, 0);
+        marked.ecn.congestion = true;
+        recovery.enter(20_000.0, &marked, &path(), &mut window);
+        for k in 1..20 {
+            recovery.on_ack(&ack(k, 20, 0), &path(), &mut window);
+        }
+        assert_eq!(recovery.overlay().probe.map_or(0, |plan| plan.segments), 0, "{scheme:?}");
+        assert_eq!(recovery.exit(&ack(40, 20, 0), &path(), &mut window), RecoveryStep::Done);
+        assert_eq!(window.cwnd, 20_000.0, "{scheme:?}");
+    }
+}

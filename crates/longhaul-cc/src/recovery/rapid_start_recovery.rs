@@ -1,0 +1,190 @@
+//! Rapid Start's first recovery (Oku): the window shrinks with what arrives and with what was lost.
+
+use super::Prr;
+use crate::compose::{Recovery, RecoveryStep, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Ack, Detection, Episode, Path, Sent};
+
+/// `K` of draft-kazuho-ccwg-rapid-start's first versions and of quicly.
+const K_QUICLY: f64 = 11.0 / 18.0;
+/// `K` of draft-kazuho-ccwg-rapid-start-02, appendix A.
+const K_DRAFT_02: f64 = 2.0 / 3.0;
+/// By how much the window may have outgrown the path: threefold.
+const OVERSHOOT: f64 = 3.0;
+
+/// The recovery in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "rapid-start-recovery",
+    slot: Slot::Recovery,
+    summary: "the first decrease goes by what arrives and what was lost, so that it fits any overshoot; then prr",
+    reference: "draft-kazuho-ccwg-rapid-start; quicly; RFC 9937",
+    options: &[OptionSpec::choice(
+        "factors",
+        &["quicly", "draft-02"],
+        "K of the reduction factors: 11/18 as in quicly and the first drafts, or 2/3 as in draft 02",
+    )],
+    tested: &["cubic+rapid-start-recovery", "rapid-start+new-reno+rapid-start-recovery(factors=draft-02)"],
+    safety: Safety::Shared,
+    make: Make::Recovery(|values| {
+        let k = if values.choice("factors") == "quicly" { K_QUICLY } else { K_DRAFT_02 };
+        Box::new(RapidStartRecovery::new(k))
+    }),
+};
+
+/// The reduction factors for a decrease to `beta`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Factors {
+    /// What is left of the window at once, and what is taken off for each byte lost.
+    lost: f64,
+    /// What is taken off for each byte that arrives.
+    acked: f64,
+}
+
+impl Factors {
+    fn new(k: f64, beta: f64) -> Self {
+        let acked = k * (1.0 - beta);
+        Self { lost: beta + acked, acked }
+    }
+}
+
+/// The first episode, under way.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    factors: Factors,
+    /// No less than that, bytes.
+    floor: f64,
+    /// No more than that at the end, bytes.
+    target: f64,
+    cwnd: f64,
+    /// What was in flight when it began and is neither known to have arrived nor to be lost, bytes.
+    unknown: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Nothing was lost yet.
+    Fresh,
+    First(First),
+    /// The first episode is over; the threshold follows with the next ACK.
+    Settling,
+    /// PRR.
+    Later,
+}
+
+/// Rapid Start's recovery for the first episode of a connection, PRR for all others.
+///
+/// At the end the window is `beta` times what the path delivered in the round trip of the repair, by however much it had
+/// outgrown that; the law's own target, `beta` times the window before, is the most.
+#[derive(Clone, Debug)]
+pub struct RapidStartRecovery {
+    k: f64,
+    state: State,
+    prr: Prr,
+}
+
+impl RapidStartRecovery {
+    /// The recovery with the factor `k`, 0 to 1: the smaller it is, the longer nothing leaves.
+    #[must_use]
+    pub const fn new(k: f64) -> Self {
+        Self { k, state: State::Fresh, prr: Prr::new() }
+    }
+
+    fn begin(&self, target: f64, ack: &Ack<'_>, path: &Path, window: &Window) -> First {
+        // The decrease is taken from what was in flight, as the law's is.
+        let before = window.cwnd.min(ack.flight_size.max(path.mss).as_f64());
+        let beta = (target / before).clamp(0.0, 1.0);
+        let least = 2.0 * path.mss.as_f64();
+        let factors = Factors::new(self.k, beta);
+        let floor = (before * beta / OVERSHOOT).max(least);
+        First { factors, floor, target, cwnd: before * factors.lost, unknown: before }
+    }
+}
+
+impl First {
+    /// What `ack` takes off. Once all is told of what was in flight, the window is where it is to be: what is repaired after
+    /// that says nothing more of the overshoot.
+    fn shrink(&mut self, ack: &Ack<'_>, window: &mut Window) {
+        let (acked, lost) = (ack.delivered.as_f64(), ack.newly_lost.as_f64());
+        let share = (self.unknown / (acked + lost).max(1.0)).min(1.0);
+        let less = share * (self.factors.acked * acked + self.factors.lost * lost);
+        self.unknown -= share * (acked + lost);
+        self.cwnd = (self.cwnd - less).max(self.floor.min(self.cwnd));
+        window.cwnd = self.cwnd;
+    }
+}
+
+impl Stage for RapidStartRecovery {
+    /// After a timeout there is nothing left of the start.
+    fn observe(&mut self, ack: &Ack<'_>, _path: &Path) {
+        if matches!((self.state, ack.episode), (State::Fresh, Episode::Rto)) {
+            self.state = State::Later;
+        }
+    }
+
+    fn on_detection(&mut self, detection: Detection) {
+        self.prr.on_detection(detection);
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        self.prr.on_sent(sent, path);
+    }
+
+    fn phase(&self) -> &'static str {
+        "recovery"
+    }
+}
+
+impl Recovery for RapidStartRecovery {
+    fn enter(&mut self, target: f64, ack: &Ack<'_>, path: &Path, window: &mut Window) {
+        match &mut self.state {
+            State::Fresh => {
+                let mut first = self.begin(target, ack, path, window);
+                first.shrink(ack, window);
+                self.state = State::First(first);
+            }
+            // A retransmission was lost: the law's lower target is the most.
+            State::First(first) => {
+                first.target = first.target.min(target);
+                first.shrink(ack, window);
+            }
+            State::Settling | State::Later => {
+                self.state = State::Later;
+                self.prr.enter(target, ack, path, window);
+            }
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+        match &mut self.state {
+            State::First(first) => {
+                first.shrink(ack, window);
+                RecoveryStep::Stay
+            }
+            // Else slow start would lead from here to the law's threshold, which goes by the window before.
+            State::Settling => {
+                self.state = State::Later;
+                window.ssthresh = window.ssthresh.min(window.cwnd);
+                RecoveryStep::Done
+            }
+            State::Fresh | State::Later => self.prr.on_ack(ack, path, window),
+        }
+    }
+
+    fn exit(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> RecoveryStep {
+        let State::First(first) = &mut self.state else {
+            return self.prr.exit(ack, path, window);
+        };
+        first.shrink(ack, window);
+        window.cwnd = first.cwnd.min(first.target);
+        self.state = State::Settling;
+        RecoveryStep::Stay
+    }
+
+    fn abort(&mut self) {
+        self.state = State::Later;
+        self.prr.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! XCP (D. Katabi, M. Handley, C. Rohrs, Congestion control for high bandwidth-delay product networks, SIGCOMM 2002) in
+//! the form of its ns-2 code: senders tell their throughput, and routers by how much to change it.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::instructed::{Fallback, HEADERS, needs, pace};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{
+    Ack, BuildParams, Control, Controller, Episode, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind, Path,
+    PathEvent, Sent, Snapshot, Timeout, initial_window,
+};
+
+/// The option on each data segment, padded.
+const OPTION: f64 = 20.0;
+/// What a loss leaves (RFC 5681), and the least of that, in segments.
+const KEEP: f64 = 0.5;
+const LEAST_SEGMENTS: f64 = 2.0;
+/// Segments of the least window that is paced: a lone segment is acknowledged late, and what it lets go leaves later still.
+const PACED_SEGMENTS: u64 = 8;
+
+/// XCP in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "xcp",
+    slot: Slot::Whole,
+    summary: "a window that changes as the routers of the path say; where they do not answer, plain TCP",
+    reference: "Katabi, Handley, Rohrs, SIGCOMM 2002",
+    options: &[OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments")],
+    tested: &["xcp", "xcp(iw=1)"],
+    safety: Safety::Private,
+    make: Make::Whole(|values, params| Box::new(Xcp::new(values.small("iw"), params))),
+};
+
+/// XCP. A whole controller.
+#[derive(Debug)]
+pub struct Xcp {
+    initial_segments: u32,
+    fallback: Fallback,
+    mss: Bytes,
+    cap: Bytes,
+    peer_window: Bytes,
+    rtt: Option<Span>,
+    /// Bytes of payload; at least a segment between calls.
+    cwnd: f64,
+    /// The window before the last decrease, of which a timeout was the cause or not.
+    undo: Option<(bool, f64)>,
+    /// Whether the window limits the sender: else it has no use for more.
+    limited: bool,
+}
+
+impl Xcp {
+    /// XCP before its handshake, whose first window has so many segments.
+    #[must_use]
+    pub fn new(initial_segments: u32, params: &BuildParams) -> Self {
+        Self {
+            initial_segments,
+            fallback: Fallback::new(params),
+            mss: params.mss,
+            cap: params.max_cwnd,
+            peer_window: Bytes::MAX,
+            rtt: None,
+            cwnd: params.mss.as_f64().max(1.0),
+            undo: None,
+            limited: true,
+        }
+    }
+
+    fn look(&mut self, path: &Path) {
+        (self.mss, self.rtt, self.peer_window) = (path.mss, path.srtt.or(path.handshake_rtt), path.peer_window);
+    }
+
+    /// The part of a packet that is payload: routers count the whole of it.
+    fn payload_share(&self) -> f64 {
+        let mss = self.mss.as_f64();
+        mss / (mss + HEADERS + OPTION)
+    }
+
+    /// The most that the window may come to.
+    fn most(&self) -> f64 {
+        self.peer_window.min(self.cap).max(self.mss).as_f64().max(1.0)
+    }
+
+    fn bound(&mut self) {
+        self.cwnd = self.cwnd.min(self.cap.as_f64()).max(self.mss.as_f64()).max(1.0);
+    }
+
+    /// What `window` sends in a second, headers included.
+    fn throughput(&self, window: f64, rtt: Span) -> Rate {
+        Rate::from_bytes_over(Bytes::from_f64(window / self.payload_share()), rtt)
+    }
+
+    /// What routers gave or took, bytes a second: `cwnd += delta x srtt`.
+    fn take(&mut self, delta: i64, event: &Ack<'_>) {
+        let Some(rtt) = self.rtt else { return };
+        let repairs = !matches!(event.episode, Episode::None | Episode::Rto);
+        if delta <= 0 || self.limited && !repairs {
+            let moved = self.cwnd + delta as f64 * rtt.as_secs_f64() * self.payload_share();
+            // A peer's window that is closed for a moment takes nothing away.
+            self.cwnd = moved.min(self.most().max(self.cwnd));
+        }
+    }
+
+    fn halve(&mut self, event: &Ack<'_>) {
+        let flight = event.flight_size.as_f64().min(self.cwnd);
+        let least = (LEAST_SEGMENTS * self.mss.as_f64()).min(self.cwnd);
+        self.cwnd = (KEEP * flight).max(least);
+    }
+
+    fn on_loss(&mut self, event: &Ack<'_>) {
+        match event.episode {
+            Episode::Enter => {
+                self.undo = Some((false, self.cwnd));
+                self.halve(event);
+            }
+            Episode::Again => self.halve(event),
+            _ => {}
+        }
+    }
+
+    /// A throughput that fills the window that the peer allows; nobody has a use for more.
+    fn demand(&self, rtt: Span, throughput: Rate) -> i64 {
+        if !self.limited {
+            return 0;
+        }
+        let most = self.throughput(self.most(), rtt).as_bytes_per_sec();
+        i64::try_from(most.saturating_sub(throughput.as_bytes_per_sec())).unwrap_or(i64::MAX)
+    }
+}
+
+impl Controller for Xcp {
+    fn name(&self) -> String {
+        match self.initial_segments {
+            initial_window::DEFAULT_SEGMENTS => "xcp".to_owned(),
+            segments => format!("xcp(iw={segments})"),
+        }
+    }
+
+    fn needs(&self) -> Needs {
+        needs(NetworkHeaderKind::Xcp)
+    }
+
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            plain.on_sent(event, path);
+        }
+    }
+
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        if self.fallback.on_ack(event, path) {
+            return;
+        }
+        self.look(path);
+        self.limited = event.cwnd_limited || event.delivered == Bytes::ZERO && self.limited;
+        if self.fallback.is_denied(event) {
+            self.fallback.fall_back(event, path, Bytes::from_f64(self.cwnd));
+            return;
+        }
+        if let Some(NetworkFeedback::Xcp(delta)) = event.network {
+            self.take(delta, event);
+        }
+        self.on_loss(event);
+        self.bound();
+    }
+
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            return plain.on_timeout(event, path);
+        }
+        self.look(path);
+        if event.nth <= 1 {
+            self.undo = Some((true, self.cwnd));
+        }
+        self.cwnd = 0.0;
+        self.bound();
+    }
+
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            return plain.on_event(event, path);
+        }
+        self.look(path);
+        self.fallback.note(event);
+        let initial = initial_window::of_connection(path, self.initial_segments).as_f64();
+        match *event {
+            PathEvent::Established { .. } => self.cwnd = initial,
+            PathEvent::IdleRestart { .. } => self.cwnd = self.cwnd.min(initial),
+            PathEvent::Spurious { timeout, .. } => {
+                let undone = self.undo.take_if(|(was_timeout, _)| *was_timeout == timeout);
+                self.cwnd = undone.map_or(self.cwnd, |(_, before)| before.max(self.cwnd));
+            }
+            _ => {}
+        }
+        self.bound();
+    }
+
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        if let Some(plain) = self.fallback.plain_mut() {
+            plain.on_tick(now, path);
+        }
+    }
+
+    fn next_tick(&self) -> Option<Time> {
+        self.fallback.plain().and_then(Controller::next_tick)
+    }
+
+    fn control(&self) -> Control {
+        if let Some(plain) = self.fallback.plain() {
+            return plain.control();
+        }
+        let cwnd = Bytes::from_f64(self.cwnd).max(self.mss);
+        let Some(rtt) = self.rtt else {
+            let header = NetworkHeader::Xcp { throughput: Rate::ZERO, rtt: Span::ZERO, delta: 0 };
+            return Control { header: Some(header), ..Control::window(cwnd) };
+        };
+        let throughput = self.throughput(self.cwnd, rtt);
+        let header = NetworkHeader::Xcp { throughput, rtt, delta: self.demand(rtt, throughput) };
+        let paced = cwnd >= self.mss * PACED_SEGMENTS;
+        let pace = paced.then(|| pace(Rate::from_bytes_over(cwnd, rtt), self.mss));
+        Control { header: Some(header), pace, ..Control::window(cwnd) }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        if let Some(plain) = self.fallback.plain() {
+            return plain.snapshot();
+        }
+        Snapshot { phase: "instructed", ssthresh: None, bandwidth: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;
