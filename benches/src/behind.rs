@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use longhaul_sys::linux::NetNs;
 use serde::Serialize;
 
-use crate::transport::Rival;
+use crate::transport::{Rival, Transport};
 use crate::worker::{MARK, Workers};
 use transfer::{Job, Load, Received};
 
@@ -126,7 +126,11 @@ pub(crate) fn transfer(
     seed: usize,
     log: Option<&Path>,
 ) -> Result<Outcome> {
-    let mut receiver = workers.spawn(&Job::Receive { transport: rival.transport }, None)?;
+    // A start is to be measured, not how a window of the receiver's grows: a window is there for what is fixed.
+    let window = load.bytes().filter(|_| rival.transport == Transport::Longhaul).map(|bytes| bytes as usize * 4);
+    let connections = load.connections();
+    let receive = Job::Receive { transport: rival.transport, connections, window };
+    let mut receiver = workers.spawn(&receive, None)?;
     let port = receiver.hear()?;
     let shell = Shell::start(link, seed, log, &Job::Send { rival: rival.clone(), port, load })?;
     let received: Received = match receiver.hear() {
@@ -139,7 +143,7 @@ pub(crate) fn transfer(
     }
     let (waited, told) = shell.end()?;
     let waited = serde_json::from_str(&waited).with_context(|| format!("the sender said: {waited}{told}"))?;
-    if let Load::Bytes(bytes) = load {
+    if let Some(bytes) = load.bytes() {
         ensure!(received.bytes == bytes, "{} of {bytes} bytes arrived: {told}", received.bytes);
     }
     let summary = Summary::read(&told).with_context(|| format!("the emulator said: {told}"))?;

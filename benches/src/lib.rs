@@ -23,6 +23,7 @@ pub mod realtime;
 pub mod report;
 pub mod rpc;
 pub mod scores;
+pub mod starts;
 pub mod stats;
 mod subjects;
 pub mod transport;

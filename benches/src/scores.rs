@@ -96,7 +96,7 @@ fn measure(subjects: &[Subject], columns: &[Column], is_quick: bool) -> Vec<Row>
 /// One transfer of one flow: Mb/s, seconds or milliseconds, as the column has it.
 fn run(subject: &Subject, column: &Column, seed: u64) -> f64 {
     let setup = Setup::pair(seed + 1, column.links.clone());
-    let mut sim = Sim::new(setup.configure(|config| config.congestion = subject.congestion.clone()));
+    let mut sim = Sim::new(setup.under(&subject.congestion));
     if let Measure::Completion(size) = column.measure {
         return completion(&mut sim, size).unwrap_or(f64::INFINITY);
     }

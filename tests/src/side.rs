@@ -235,7 +235,8 @@ impl Side {
         }
         if header.flags.contains(Flags::ACK) {
             let (Some(ours), syn) = (self.isn, header.flags.contains(Flags::SYN)) else { return };
-            let shift = if syn { 0 } else { peer.shift(self) };
+            // A SYN's window is not scaled, but a SYN-ACK's is where it says so.
+            let shift = if syn && !header.options.scaled_window { 0 } else { peer.shift(self) };
             let ack = offset(ours, header.ack, self.sent).max(0) as u64;
             self.heard = self.heard.max(ack);
             self.allowed = self.allowed.max(ack + (u64::from(header.window) << shift));

@@ -63,7 +63,8 @@ fn subjects() -> Vec<Subject> {
         let (name, slot) = (entry.name, entry.slot);
         let own = |spec: String, scenes| Subject { name: format!("{slot}-{name}"), spec, scenes };
         subjects.extend(match slot {
-            Slot::Launch => None,
+            Slot::Launch if name == "none" => None,
+            Slot::Launch => Some(own(format!("launch={name},growth=slow-start,steady=new-reno"), &[START])),
             Slot::Growth => Some(own(format!("growth={name},steady=new-reno"), &[START])),
             Slot::Recovery => Some(own(format!("growth=slow-start,steady=new-reno,recovery={name}"), &[START])),
             Slot::Loss => Some(own(format!("growth=slow-start,steady=new-reno,loss={name}"), &[LOSSY])),
@@ -81,7 +82,7 @@ fn subjects() -> Vec<Subject> {
 fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
     let link = LinkConfig::new(RATE, RTT / 2).queue(Limit::Bytes(RATE.bytes_in(RTT).0));
     let congestion: Congestion = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
-    let mut setup = Setup::symmetric(1, link).configure(|config| config.congestion = congestion.clone());
+    let mut setup = Setup::symmetric(1, link).under(&congestion);
     if scene.loss > 0.0 {
         setup.link_mut(0).loss = Loss::Uniform(scene.loss);
     }

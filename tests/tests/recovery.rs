@@ -71,3 +71,20 @@ fn an_outage_is_over_soon_after_its_end() {
         assert!(rate > 25_000_000, "after {millis} ms: {rate} bit/s, {:?}", info(&sim, sender));
     }
 }
+
+/// The last five segments are lost. The tail loss probe repeats one of them, its answer shows that the others are missing, and they are
+/// repaired without the timer. That answer lies above a hole and echoes an old timestamp, which does not make it the original's.
+#[test]
+fn a_lost_tail_is_repaired_without_the_timer() {
+    const SEGMENTS: u64 = 30;
+    let there = link(20, 100, 250_000).loss(Loss::List((27..=31).collect()));
+    let back = LinkConfig::delay(there.delay);
+    let setup = Setup::pair(1, longhaul_link::topology::Duplex { there, back }).configure(longhaul_sim::unlimited);
+    let mut sim = Sim::new(setup);
+    let mut plan = Plan::bulk(SEGMENTS * 1448).zeros();
+    plan.close = longhaul_sim::Close::Never;
+    let (sender, receiver) = sim.open(plan, Plan::sink().zeros());
+    assert!(sim.run(Span::from_secs(60), |sim| sim.find(receiver).is_some_and(|s| s.read == SEGMENTS * 1448)));
+    let info = info(&sim, sender);
+    assert_eq!((info.timeouts, info.recoveries, info.tail_probes), (0, 1, 1), "{info:?}");
+}

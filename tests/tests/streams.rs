@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use longhaul_cc::registry;
+use longhaul_cc::{BuildParams, Congestion, registry};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Corruption, Discipline, Limit, LinkConfig, LinkRate, Loss, QueueConfig, Reordering};
 use longhaul_sim::{Begin, Close, Plan, Setup, Sim};
@@ -88,8 +88,16 @@ struct Options {
 fn options() -> impl Strategy<Value = Options> {
     let buffers =
         (prop_oneof![Just(4usize << 20), 2_000usize..100_000], prop_oneof![Just(256usize << 10), 3_000usize..200_000]);
-    (any::<[bool; 5]>(), any::<bool>(), 0..registry::built_in().profiles.len(), buffers)
+    (any::<[bool; 5]>(), any::<bool>(), 0..profiles().len(), buffers)
         .prop_map(|(switches, nagle, profile, buffers)| Options { switches, nagle, profile, buffers })
+}
+
+/// Those that need no routers, of which there are none here: with them there would be no connection.
+fn profiles() -> Vec<&'static str> {
+    let needs =
+        |name: &str| name.parse::<Congestion>().expect("a registered name").build(&BuildParams::default()).needs();
+    let names = registry::built_in().profiles.iter().map(|profile| profile.name);
+    names.filter(|name| needs(name).required.network_header.is_none()).collect()
 }
 
 impl Options {
@@ -99,7 +107,7 @@ impl Options {
         config.nagle = self.nagle;
         // A client whose last handshake ACKs were all lost learns by this that the server has given up.
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(60), ..KeepAlive::default() });
-        config.congestion = registry::built_in().profiles[self.profile].name.parse().expect("a registered name");
+        config.congestion = profiles()[self.profile].parse().expect("a registered name");
         (config.send_buffer, config.recv_buffer) = self.buffers;
         config
     }

@@ -108,9 +108,21 @@ impl Listener {
     /// # Errors
     /// The system's.
     pub async fn bind(transport: Transport, ip: IpAddr) -> Result<Self> {
+        Self::bind_offering(transport, ip, None).await
+    }
+
+    /// The same, and longhaul's connections offer a window of so many bytes from the start.
+    ///
+    /// # Errors
+    /// The system's.
+    pub async fn bind_offering(transport: Transport, ip: IpAddr, window: Option<usize>) -> Result<Self> {
         let addr = SocketAddr::new(ip, 0);
         Ok(match transport {
-            Transport::Longhaul => Self::Longhaul(longhaul::TcpListener::bind_with(addr, longhaul_config()).await?),
+            Transport::Longhaul => {
+                let mut config = longhaul_config();
+                config.recv_buffer = window.unwrap_or(config.recv_buffer);
+                Self::Longhaul(longhaul::TcpListener::bind_with(addr, config).await?)
+            }
             Transport::Tcp => {
                 let socket = kernel_tcp(CUBIC)?;
                 socket.bind(addr)?;
@@ -151,8 +163,8 @@ impl Listener {
 
 /// What makes connections. All of quinn's share a UDP socket; each of longhaul's has its own.
 pub enum Connector {
-    /// Of longhaul, with this congestion control.
-    Longhaul(String),
+    /// Of longhaul, with this congestion control, and what its connections remember of their paths.
+    Longhaul(String, Option<longhaul::PathCache>),
     /// Of the kernel, with this congestion control.
     Tcp(String),
     /// Of quinn.
@@ -168,10 +180,19 @@ impl Connector {
         let rival = rival.into();
         let congestion = rival.congestion().to_owned();
         Ok(match rival.transport {
-            Transport::Longhaul => Self::Longhaul(congestion),
+            Transport::Longhaul => Self::Longhaul(congestion, None),
             Transport::Tcp => Self::Tcp(congestion),
             Transport::Quinn => Self::Quinn(quic::client()?),
         })
+    }
+
+    /// The same, and each connection leaves word of its path to the next.
+    #[must_use]
+    pub fn remembering(self) -> Self {
+        match self {
+            Self::Longhaul(congestion, _) => Self::Longhaul(congestion, Some(longhaul::PathCache::default())),
+            other => other,
+        }
     }
 
     /// Connects.
@@ -180,9 +201,11 @@ impl Connector {
     /// The transport's.
     pub async fn connect(&self, to: SocketAddr) -> Result<Stream> {
         Ok(match self {
-            Self::Longhaul(congestion) => {
+            Self::Longhaul(congestion, memory) => {
                 let socket = longhaul::TcpSocket::new_v4()?;
-                socket.set_config(longhaul_config());
+                let mut config = longhaul_config();
+                config.path_cache.clone_from(memory);
+                socket.set_config(config);
                 socket.set_congestion(congestion.as_str())?;
                 socket.allow_unsafe_congestion(true);
                 Box::new(socket.connect(to).await?)

@@ -113,6 +113,11 @@ pub(crate) struct Path {
     pub(crate) aqm: Aqm,
     /// Whether the sender to the liar asks for ECN; who is beside always does.
     pub(crate) ecn: bool,
+    /// What each packet takes longer to the bottleneck, and each ACK back, at random: up to so many times what the bottleneck
+    /// sends a full packet in.
+    pub(crate) jitter: u64,
+    /// Whether the receiver acknowledges each segment.
+    pub(crate) each: bool,
 }
 
 /// What came of it.
@@ -128,13 +133,18 @@ pub(crate) struct Outcome {
     pub(crate) undone: u64,
     /// What its pairs told of the narrow link, Mb/s.
     pub(crate) capacity: Option<f64>,
+    /// Segments that it marked to see the mark echoed, and those where it was not.
+    pub(crate) echoes: (u64, u64),
 }
 
-fn config(congestion: &str, times: bool, ecn: bool) -> Arc<Config> {
+fn config(congestion: &str, path: &Path, ecn: bool) -> Arc<Config> {
     let mut config = Config::default();
     (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
     (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (16 << 20, 16 << 20, 16 << 20);
-    (config.arrival_times, config.probe_pairs, config.ecn) = (times, times, ecn);
+    (config.arrival_times, config.probe_pairs, config.ecn) = (path.times, path.times, ecn);
+    if path.each {
+        config.ack_every = 1;
+    }
     config.congestion = congestion.parse().expect("a registered name");
     Arc::new(config)
 }
@@ -170,7 +180,9 @@ impl Path {
     pub(crate) fn run(&self, congestion: &str, seed: u64, lie: Box<dyn Lie>) -> Outcome {
         let flows = 1 + usize::from(self.beside.is_some());
         // The last pair is for cross traffic.
-        let access = || (0..=flows).map(|_| Duplex::delay(Span::ZERO));
+        let noise = Span::from_nanos(self.jitter * 12_000_000 / self.mbit);
+        let there = LinkConfig { jitter: noise, ..LinkConfig::delay(Span::ZERO) };
+        let access = || (0..=flows).map(|_| Duplex { there: there.clone(), ..Duplex::delay(Span::ZERO) });
         let back = LinkConfig::delay(self.one_way());
         let net = dumbbell(Duplex { there: self.bottleneck(), back }, access(), access());
         let (edges, liar) = (net.topology.edges(), net.right[0]);
@@ -181,7 +193,7 @@ impl Path {
         let senders = [Some((congestion, self.ecn)), self.beside.map(|beside| (beside, true))];
         for ((left, right), (congestion, ecn)) in ends.clone().zip(senders.into_iter().flatten()) {
             for host in [left, right] {
-                setup.hosts[*host as usize].config = config(congestion, self.times, ecn);
+                setup.hosts[*host as usize].config = config(congestion, self, ecn);
             }
         }
         let mut sim = Sim::new(setup);
@@ -204,6 +216,7 @@ impl Path {
             let of = |reader| sim.find(reader).map_or(0, |session| session.read);
             (of(liar_reads), sessions.get(1).map_or(0, |(_, reader)| of(*reader)))
         };
+        let (mut noises, mut last) = (Random::new(seed, 98), Time::ZERO);
         let mut warm = (0, 0);
         for (until, marks) in [(self.warm, true), (self.warm + self.seconds, false)] {
             let end = Time::ZERO + Span::from_secs(until);
@@ -211,7 +224,10 @@ impl Path {
                 let packets: Vec<Packet> = said.borrow_mut().drain(..).collect();
                 for packet in packets {
                     for (late, packet) in tell(&lie, sim.now(), packet) {
-                        sim.inject(self.one_way() + late, sender, packet);
+                        // As the jitter of a link: none overtakes another.
+                        let noise = if noise.is_zero() { Span::ZERO } else { noises.span(noise) };
+                        last = if self.jitter == 0 { sim.now() + late } else { last.max(sim.now() + late + noise) };
+                        sim.inject(self.one_way() + last.since(sim.now()), sender, packet);
                     }
                 }
             }
@@ -229,6 +245,7 @@ impl Path {
             resent: info.bytes_retransmitted as f64 / info.bytes_sent.max(1) as f64,
             undone: info.spurious_recoveries,
             capacity: info.pairs.and_then(|pairs| pairs.capacity).map(|rate| rate.as_bits_per_sec() as f64 * 1e-6),
+            echoes: (info.echoes_asked, info.echoes_missing),
         }
     }
 }

@@ -1,12 +1,16 @@
 //! One transfer by one controller over one path.
 
-use std::sync::Arc;
-
 use longhaul_cc::registry::{self, Entry};
 use longhaul_sim::{Plan, Sampling, SessionId, Setup, Sim};
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::paths::{Scenario, cbr, standard};
+
+/// Windows that go by an estimate of the path, or by three times what a burst of the application fills, and not by what is used.
+const BY_ESTIMATE: [&str; 3] = ["launch=paced-start", "growth=rapid-start", "whole=rcp"];
+
+/// Never done: BBN's Swift Start, with its faults, sends six segments a round trip to the end.
+const UNFINISHED: [&str; 1] = ["swift-start-bbn"];
 
 /// What the registry has, each by a name that makes it: the profiles, and what no profile has in it, with the other
 /// stages by default.
@@ -17,7 +21,10 @@ pub(crate) fn controllers() -> Vec<String> {
         stages.any(|stage| stage == name)
     };
     let is_default = |entry: &Entry| known.of_slot(entry.slot).next().is_some_and(|first| first.name == entry.name);
-    let others = known.entries.iter().filter(|entry| !in_a_profile(entry.name) && !is_default(entry));
+    let others = known
+        .entries
+        .iter()
+        .filter(|entry| !in_a_profile(entry.name) && !is_default(entry) && !UNFINISHED.contains(&entry.name));
     let profiles = known.profiles.iter().map(|profile| profile.name.to_owned());
     profiles.chain(others.map(|entry| format!("{}={}", entry.slot, entry.name))).collect()
 }
@@ -31,14 +38,14 @@ pub(crate) struct Outcome {
     pub(crate) faults: Vec<String>,
 }
 
-/// The segment of the smallest datagram that is ever tried, with timestamps: the least window.
-const MIN_MSS: Bytes = Bytes(1208);
+/// The segment of the smallest datagram that is ever tried, with timestamps and a request to routers: the least window.
+const MIN_MSS: Bytes = Bytes(1188);
 
 /// A transfer under `controller`, for `limit` at most.
 pub(crate) fn transfer(controller: &str, scenario: &Scenario, seed: u64, limit: Span) -> Outcome {
     let mut setup = standard(seed);
     (scenario.change)(&mut setup);
-    give(&mut setup, controller);
+    setup = give(setup, controller);
     let mut sim = Sim::new(setup);
     if let Some(rate) = scenario.beside {
         sim.add_traffic(0, 1, cbr(rate), Time::MAX);
@@ -56,7 +63,7 @@ pub(crate) fn transfer(controller: &str, scenario: &Scenario, seed: u64, limit: 
     if cwnd.iter().any(|cwnd| *cwnd < MIN_MSS) {
         faults.push(format!("a window of {:?}, less than a segment", cwnd.iter().min()));
     }
-    if cwnd.iter().any(|cwnd| cwnd.0 > scenario.most_cwnd) {
+    if cwnd.iter().any(|cwnd| cwnd.0 > scenario.most_cwnd) && !BY_ESTIMATE.contains(&controller) {
         faults.push(format!("a window of {:?}", cwnd.iter().max()));
     }
     if let Some(timeouts) = timeouts(&sim, client).filter(|timeouts| *timeouts > scenario.timeouts) {
@@ -69,12 +76,8 @@ pub(crate) fn transfer(controller: &str, scenario: &Scenario, seed: u64, limit: 
     Outcome { seconds, faults }
 }
 
-fn give(setup: &mut Setup, controller: &str) {
-    let congestion: longhaul_cc::Congestion =
-        controller.parse().unwrap_or_else(|error| panic!("{controller}: {error}"));
-    for host in &mut setup.hosts {
-        Arc::make_mut(&mut host.config).congestion = congestion.clone();
-    }
+fn give(setup: Setup, controller: &str) -> Setup {
+    setup.under(&controller.parse().unwrap_or_else(|error| panic!("{controller}: {error}")))
 }
 
 fn timeouts(sim: &Sim, client: SessionId) -> Option<u64> {

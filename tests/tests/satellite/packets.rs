@@ -1,0 +1,195 @@
+//! The paper's claims packet by packet: SW-3 (the start), SW-4 and SW-5 (recovery and the window expanding period).
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use longhaul_link::topology::Duplex;
+use longhaul_link::{Limit, LinkConfig, Loss};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
+use longhaul_tcp::Info;
+use longhaul_units::{Rate, Span, Time};
+use longhaul_wire::{CheshireCodec, Codec};
+
+use super::unpaced::unpaced;
+use super::world::{RWND, Router, SEGMENT, Scheme, info};
+
+const RTT: Span = Span::from_millis(550);
+
+/// What the sender put on the wire with data in it.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    at: Time,
+    seq: u32,
+    dscp: u8,
+    ecn: u8,
+    again: bool,
+}
+
+#[derive(Default)]
+struct Wire {
+    seen: HashSet<u32>,
+    left: Vec<Left>,
+}
+
+impl Tap for Wire {
+    fn see(&mut self, at: Time, sighting: Sighting, packet: &Packet) {
+        if sighting != Sighting::Sent(0) || (packet.payload_len() as u64) < SEGMENT {
+            return;
+        }
+        let (header, _) = CheshireCodec::parse(&packet.payload).unwrap();
+        let again = !self.seen.insert(header.seq);
+        self.left.push(Left { at, seq: header.seq, dscp: packet.dscp, ecn: packet.ecn.bits(), again });
+    }
+}
+
+struct World {
+    sim: Sim,
+    sender: SessionId,
+    wire: Rc<RefCell<Wire>>,
+}
+
+/// One flow alone, without pacing, over the satellite link, which loses the packets of these numbers, and a receiver's window of so many segments.
+fn world(scheme: Scheme, lost: Vec<u64>, ecn: bool, rwnd: u64) -> World {
+    let back = LinkConfig::delay(RTT / 2);
+    let mut there = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), RTT / 2).queue(Limit::Packets(50));
+    there.queue.discipline = Router::Priority.discipline();
+    there.loss = Loss::List(lost);
+    let mut setup = Setup::pair(1, Duplex { there, back });
+    let mut config = scheme.config();
+    config.ecn = ecn;
+    let window = (rwnd * SEGMENT) as usize;
+    (config.recv_buffer, config.recv_buffer_max) = (window, window);
+    config.congestion = unpaced(config.congestion);
+    for host in &mut setup.hosts {
+        host.config = Arc::new(config.clone());
+    }
+    let mut sim = Sim::new(setup);
+    let wire = Rc::new(RefCell::new(Wire::default()));
+    sim.add_tap(Rc::clone(&wire));
+    let (sender, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+    World { sim, sender, wire }
+}
+
+impl World {
+    fn until(&mut self, round_trips: f64) -> Info {
+        let end = Time::ZERO + RTT.mul_f64(round_trips);
+        self.sim.run_for(end - self.sim.now());
+        info(&self.sim, self.sender)
+    }
+
+    /// Runs until `done`, and what is known then.
+    fn find(&mut self, what: &str, done: impl Fn(&Info) -> bool) -> Info {
+        loop {
+            let info = info(&self.sim, self.sender);
+            if done(&info) {
+                return info;
+            }
+            assert!(self.sim.now() < Time::ZERO + RTT * 40, "{what} never came: {info:?}");
+            self.sim.step();
+        }
+    }
+
+    /// What left from `from` on: data, and probes.
+    fn left(&self, from: Time) -> (Vec<Left>, Vec<Left>) {
+        self.wire.borrow().left.iter().filter(|left| left.at >= from).partition(|left| left.dscp == 0)
+    }
+}
+
+const SCHEMES: [Scheme; 4] = [Scheme::Peach, Scheme::PeachPlus, Scheme::SwiftPaper, Scheme::Swift];
+
+/// SW-3: the window is 64 segments two round trips behind the handshake, where slow start from one takes six more.
+/// Resolution 1: what is copied until then is the one segment that there is; 2: they leave a 64th of the handshake's round trip apart.
+#[test]
+fn sw3_r01_r02_speedy_start_opens_the_window_in_two_round_trips() {
+    for scheme in SCHEMES {
+        let mut world = world(scheme, Vec::new(), true, RWND);
+        let opened = world.until(3.05);
+        assert_eq!(opened.cwnd.0, RWND * SEGMENT, "{scheme:?}");
+        let (data, probes) = world.left(Time::ZERO);
+        assert_eq!(probes.len() as u64, RWND - 1, "{scheme:?}");
+        assert!(probes.iter().all(|probe| probe.seq == data[0].seq && probe.again), "{scheme:?}");
+        assert!(probes.iter().all(|probe| (probe.dscp, probe.ecn) == (1, 0)), "LE, and not ECN-capable");
+        assert!(data.iter().all(|data| !data.again && data.ecn == 2), "{scheme:?}");
+        let tau = RTT / RWND;
+        for (nth, probe) in (1..).zip(&probes) {
+            let late = probe.at - (data[0].at + tau * nth);
+            assert!(late < Span::from_millis(1), "{scheme:?}: the {nth}th is {late} late");
+        }
+        assert!(data[1].at >= data[0].at + RTT && probes[62].at < data[0].at + RTT, "{scheme:?}");
+    }
+    let slow = world(Scheme::Sack, Vec::new(), true, RWND).until(3.05);
+    assert_eq!(slow.cwnd.0, 4 * SEGMENT);
+    let mut slow = world(Scheme::Sack, Vec::new(), true, RWND);
+    assert!(slow.until(6.9).cwnd.0 < RWND * SEGMENT && slow.until(8.0).cwnd.0 >= RWND * SEGMENT);
+}
+
+/// The loss of a segment of a window of 64: when recovery began, when it ended, when the window had expanded, and what was known then. The
+/// peer takes more than that, or nothing new could leave before the repair arrives.
+struct Episode {
+    world: World,
+    entered: (Time, Info),
+    left: (Time, Info),
+    expanded: (Time, Info),
+}
+
+fn episode(scheme: Scheme) -> Episode {
+    let mut world = world(scheme, vec![300], false, 4 * RWND);
+    let entered = world.find("recovery", |info| info.phase == "recovery");
+    let begun = world.sim.now();
+    let left = world.find("its end", |info| info.phase != "recovery");
+    let ended = world.sim.now();
+    let expanded = world.find("the period's end", |info| info.phase == "congestion-avoidance");
+    let over = world.sim.now();
+    Episode { world, entered: (begun, entered), left: (ended, left), expanded: (over, expanded) }
+}
+
+/// SW-5, resolution 16: recovery injects half of the window in data and all of it in probes, of one kind in TCP-Peach and of any in the
+/// others (resolution 1). None leaves after the recovery ACK (resolution 24), and a round trip suffices (23).
+#[test]
+fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
+    for scheme in SCHEMES {
+        let Episode { world, entered, left, .. } = episode(scheme);
+        let (data, probes) = world.left(entered.0);
+        let inside = |left_at: &&Left| left_at.at < left.0;
+        let (data, probes) = (data.iter().filter(inside).count(), probes);
+        assert!(probes.iter().all(|probe| probe.at < left.0), "{scheme:?}");
+        let before = (entered.1.cwnd.0 * 2 / SEGMENT) as usize;
+        println!("{scheme:?}: of {before} segments {data} of data and {} probes", probes.len());
+        assert!((before - 1..=before + 1).contains(&probes.len()), "{scheme:?}: {} probes", probes.len());
+        assert!((before / 2 - 4..=before / 2 + 2).contains(&data), "{scheme:?}: {data} of data");
+        let took = left.0 - entered.0;
+        assert!((RTT..RTT + RTT / 8).contains(&took), "{scheme:?}: {took}");
+        let copied: HashSet<_> = probes.iter().map(|probe| probe.seq).collect();
+        // TCP-Peach's are of the last one sent, which is the same until the window has room.
+        assert_eq!(copied.len() > 10, scheme != Scheme::Peach, "{scheme:?}: {} different", copied.len());
+    }
+}
+
+/// SW-4: the window expands for a round trip behind recovery. Half of the answers are passed over; TCP-Peach's window comes back by the
+/// other half, TCP-Swift's by a segment for each ACK of data as well: gated from there on and up to what it was, as published from the
+/// first one on and as far as the peer's.
+#[test]
+fn sw4_the_window_expands_for_a_round_trip() {
+    for scheme in SCHEMES {
+        let Episode { mut world, entered, left, expanded } = episode(scheme);
+        let before = entered.1.cwnd.0 * 2 / SEGMENT;
+        assert!((60..=70).contains(&before), "{scheme:?}: {before}");
+        assert_eq!(left.1.cwnd, entered.1.cwnd, "{scheme:?}: {:?}", left.1.phase);
+        let took = expanded.0 - left.0;
+        assert!((RTT - RTT / 8..RTT + RTT / 8).contains(&took), "{scheme:?}: {took}");
+        let after = expanded.1.cwnd.0 / SEGMENT;
+        println!("{scheme:?}: {before} -> {} -> {after} segments, {took}", left.1.cwnd.0 / SEGMENT);
+        if scheme == Scheme::SwiftPaper {
+            assert!((before * 14 / 10..before * 16 / 10).contains(&after), "half as large again: {before} -> {after}");
+            continue;
+        }
+        assert!((before - 2..=before).contains(&after), "{scheme:?}: {before} -> {after}");
+        let later = info(&world.sim, world.sender);
+        assert_eq!((later.recoveries, later.spurious_recoveries, later.timeouts), (1, 0, 0), "{scheme:?}");
+        let probes = later.probes.unwrap();
+        assert_eq!((probes.lost, probes.refused, probes.sent), (0, 0, probes.acked), "{scheme:?}");
+        assert!(world.until(40.0).recoveries == 1);
+    }
+}

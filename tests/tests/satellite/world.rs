@@ -1,0 +1,199 @@
+//! The paper's networks and what flows did on them.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use longhaul_link::topology::{Duplex, dumbbell};
+use longhaul_link::{Classes, Discipline, Limit, LinkConfig, Loss, Threshold};
+use longhaul_sim::{Plan, SessionId, Setup, Sim};
+use longhaul_tcp::{Config, Info};
+use longhaul_units::{Rate, Span, Time};
+
+/// Payload of a segment (table 2).
+pub(crate) const SEGMENT: u64 = 1000;
+/// The bottleneck (table 2), and the access links of topology 1.
+const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
+/// The receivers' windows, and the buffer at the ground stations, in segments and packets (table 2).
+pub(crate) const RWND: u64 = 64;
+const BUFFER: u64 = 50;
+
+/// What a flow runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    NewReno,
+    Sack,
+    Peach,
+    PeachPlus,
+    /// TCP-Swift as published, and as we have it.
+    SwiftPaper,
+    Swift,
+}
+
+impl Scheme {
+    /// NewReno of ns-2.1b7a begins with a window of one segment, and counts ACKs.
+    const fn congestion(self) -> &'static str {
+        match self {
+            Self::NewReno => "growth=slow-start(iw=1,l=1),steady=new-reno,recovery=new-reno",
+            Self::Sack => "growth=slow-start(iw=1,l=1),steady=new-reno,recovery=rfc6675",
+            Self::Peach => "tcp-peach",
+            Self::PeachPlus => "tcp-peach-plus",
+            Self::SwiftPaper => "growth=slow-start,launch=speedy-start,steady=new-reno,recovery=speedy-recovery-paper",
+            Self::Swift => "tcp-swift",
+        }
+    }
+
+    /// Segments of 1000 bytes, an ACK for each, a window of 64 segments, no ECN.
+    pub(crate) fn config(self) -> Config {
+        let mut config = Config::default();
+        (config.base_plpmtu, config.max_plpmtu) = (SEGMENT as u16 + 24, SEGMENT as u16 + 24);
+        let window = (RWND * SEGMENT) as usize;
+        (config.recv_buffer, config.recv_buffer_max) = (window, window);
+        (config.ecn, config.ack_every) = (false, 1);
+        config.sack = self != Self::NewReno;
+        config.congestion = self.congestion().parse().unwrap();
+        config
+    }
+}
+
+/// What the bottleneck's routers make of low priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Router {
+    /// Nothing: one queue, first in, first out.
+    Blind,
+    /// Strict priority, probes make room for data.
+    Priority,
+    /// One queue that takes probes only while no more than a packet waits (TCP-Peach's).
+    Peach,
+}
+
+impl Router {
+    pub(crate) fn discipline(self) -> Discipline {
+        match self {
+            Self::Blind => Discipline::default(),
+            Self::Priority => Discipline::Priority(Classes::less_effort()),
+            Self::Peach => Discipline::Threshold(Threshold::Packets(1)),
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Goodput of each flow, kb/s.
+    pub(crate) goodput: Vec<f64>,
+    /// At the bottleneck: packets of data offered and dropped in the queue, and the same of probes.
+    pub(crate) data: (u64, u64),
+    pub(crate) probes: (u64, u64),
+    /// Sums over the flows.
+    pub(crate) retransmitted: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) refused: u64,
+    pub(crate) spurious: u64,
+}
+
+impl Outcome {
+    pub(crate) fn total(&self) -> f64 {
+        self.goodput.iter().sum()
+    }
+
+    /// Jain's index.
+    pub(crate) fn jain(&self) -> f64 {
+        let squares: f64 = self.goodput.iter().map(|rate| rate * rate).sum();
+        self.total().powi(2) / (self.goodput.len() as f64 * squares)
+    }
+}
+
+/// One flow: what it runs, its access links on either side, when it begins.
+pub(crate) struct Flow {
+    pub(crate) scheme: Scheme,
+    pub(crate) left: Duplex,
+    pub(crate) right: Duplex,
+}
+
+/// Topology 1: so many flows over a satellite link that loses a share `loss` of what it carries; access links of 10 Mb/s and 1 ms.
+pub(crate) fn satellite(scheme: Scheme, flows: usize, loss: f64, router: Router, seconds: u64, seed: u64) -> Outcome {
+    let access = || Duplex::symmetric(LinkConfig::new(RATE, Span::from_millis(1)));
+    let flows: Vec<_> = (0..flows).map(|_| Flow { scheme, left: access(), right: access() }).collect();
+    let hop = Span::from_millis(275);
+    let back = LinkConfig::new(RATE, hop).queue(Limit::Packets(BUFFER));
+    let there = LinkConfig { loss: Loss::Uniform(loss), ..back.clone() };
+    run(Duplex { there, back }, &flows, router, seconds, seed)
+}
+
+/// Topology 2: half of the flows cross a satellite link of their own, of 550 ms and `loss`, with `scheme`; the others are NewReno
+/// over 200 ms without losses. All share a link of 10 Mb/s.
+pub(crate) fn mixed(scheme: Scheme, each: usize, loss: f64, router: Router, seconds: u64, seed: u64) -> Outcome {
+    let side = |one_way| LinkConfig::delay(Span::from_millis(one_way));
+    let near = |scheme, there: LinkConfig, back| Flow {
+        scheme,
+        left: Duplex::symmetric(side(0)),
+        // `there` of an access link leads to the router: what goes to the receiver is `back`.
+        right: Duplex { there: back, back: there },
+    };
+    let far = || near(scheme, side(274).loss(Loss::Uniform(loss)), side(274));
+    let close = || near(Scheme::NewReno, side(99), side(99));
+    let flows: Vec<_> = (0..each).map(|_| far()).chain((0..each).map(|_| close())).collect();
+    let shared = LinkConfig::new(RATE, Span::from_millis(1)).queue(Limit::Packets(BUFFER));
+    run(Duplex::symmetric(shared), &flows, router, seconds, seed)
+}
+
+/// Endless transfers, begun 27 ms apart.
+fn run(mut shared: Duplex, flows: &[Flow], router: Router, seconds: u64, seed: u64) -> Outcome {
+    shared.there.queue.discipline = router.discipline();
+    let net = dumbbell(shared, flows.iter().map(|flow| flow.left.clone()), flows.iter().map(|flow| flow.right.clone()));
+    let ends: Vec<_> = net.left.iter().zip(&net.right).map(|(l, r)| (*l as usize, *r as usize)).collect();
+    let mut setup = Setup::new(seed, net.topology);
+    for (flow, (left, right)) in flows.iter().zip(&ends) {
+        let config = Arc::new(flow.scheme.config());
+        (setup.hosts[*left].config, setup.hosts[*right].config) = (Arc::clone(&config), config);
+    }
+    let mut sim = Sim::new(setup);
+    let mut sessions = Vec::new();
+    for (nth, (left, right)) in (0..).zip(&ends) {
+        let at = Time::ZERO + Span::from_millis(27) * nth;
+        sessions.push(sim.open_at(at, *left, *right, Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros()));
+    }
+    sim.run_for(Span::from_secs(seconds));
+    let mut outcome = Outcome::default();
+    for (sender, receiver) in sessions {
+        outcome.goodput.push(sim.session(receiver).read as f64 * 8e-3 / seconds as f64);
+        let info = info(&sim, sender);
+        outcome.retransmitted += info.segments_retransmitted;
+        outcome.timeouts += info.timeouts;
+        outcome.spurious += info.spurious_recoveries;
+        outcome.refused += info.probes.map_or(0, |probes| probes.refused);
+    }
+    let stats = sim.link(net.bottleneck.0).stats();
+    let class = |nth| (stats.class(nth).offered, queue_drops(&stats.class(nth)));
+    (outcome.data, outcome.probes) = (class(0), class(1));
+    outcome
+}
+
+fn queue_drops(class: &longhaul_link::ClassStats) -> u64 {
+    class.offered - class.sent.min(class.offered)
+}
+
+pub(crate) fn info(sim: &Sim, sender: SessionId) -> Info {
+    let id = sim.session(sender).id;
+    sim.host(sender.host).endpoint.connection(id).unwrap().info(sim.now())
+}
+
+/// The outcomes of all cells in their order, worked out by as many threads as there are processors.
+pub(crate) fn all<C: Sync>(cells: &[C], work: impl Fn(&C) -> Outcome + Sync) -> Vec<Outcome> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(vec![Outcome::default(); cells.len()]));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let number = next.fetch_add(1, Ordering::Relaxed)
+                    && let Some(cell) = cells.get(number)
+                {
+                    let outcome = work(cell);
+                    done.lock().unwrap()[number] = outcome;
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap()
+}

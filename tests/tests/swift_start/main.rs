@@ -1,0 +1,9 @@
+//! Swift Start as NASA tested it, in virtual time: the tables and figures of TM-2004-212938, and its failures.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod failures;
+mod figures;
+mod hand_over;
+mod hardened;
+mod tables;
+mod testbed;
