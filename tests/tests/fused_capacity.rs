@@ -168,11 +168,11 @@ fn bbe_takes_its_capacity_from_where_it_is_told() {
     for (load, loss) in [(0.0, 5e-5), (0.0, 1e-3), (0.5, 5e-5)] {
         let of = |source: &str| {
             let law = format!("westwood-bbe(capacity={source})");
-            let runs = (1..=4).map(|seed| {
+            let runs = (1..=8).map(|seed| {
                 let link = narrow().loss(Loss::Uniform(loss));
                 transfer(link, law.parse().unwrap(), load, seed, 60)
             });
-            runs.fold((0.0, 0), |sum, run| (sum.0 + run.0 / 4.0, sum.1 + run.1))
+            runs.fold((0.0, 0), |sum, run| (sum.0 + run.0 / 8.0, sum.1 + run.1))
         };
         let (be, pairs, fused) = (of("be"), of("pairs"), of("fused"));
         println!("load {load}, loss {loss}: {be:.2?} {pairs:.2?} {fused:.2?}");
