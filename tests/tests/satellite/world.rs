@@ -105,7 +105,16 @@ impl Outcome {
     }
 }
 
-/// One flow: what it runs, its access links on either side, when it begins.
+/// How a run goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course {
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+    /// How long after one flow the next begins.
+    pub(crate) apart: Span,
+}
+
+/// One flow: what it runs, and its access links on either side.
 pub(crate) struct Flow {
     pub(crate) scheme: Scheme,
     pub(crate) left: Duplex,
@@ -119,12 +128,12 @@ pub(crate) fn satellite(scheme: Scheme, flows: usize, loss: f64, router: Router,
     let hop = Span::from_millis(275);
     let back = LinkConfig::new(RATE, hop).queue(Limit::Packets(BUFFER));
     let there = LinkConfig { loss: Loss::Uniform(loss), ..back.clone() };
-    run(Duplex { there, back }, &flows, router, seconds, seed)
+    run(Duplex { there, back }, &flows, router, Course { seconds, seed, apart: Span::from_millis(27) })
 }
 
 /// Topology 2: half of the flows cross a satellite link of their own, of 550 ms and `loss`, with `scheme`; the others are NewReno
 /// over 200 ms without losses. All share a link of 10 Mb/s.
-pub(crate) fn mixed(scheme: Scheme, each: usize, loss: f64, router: Router, seconds: u64, seed: u64) -> Outcome {
+pub(crate) fn mixed(scheme: Scheme, each: usize, loss: f64, router: Router, course: Course) -> Outcome {
     let side = |one_way| LinkConfig::delay(Span::from_millis(one_way));
     let near = |scheme, there: LinkConfig, back| Flow {
         scheme,
@@ -136,15 +145,15 @@ pub(crate) fn mixed(scheme: Scheme, each: usize, loss: f64, router: Router, seco
     let close = || near(Scheme::NewReno, side(99), side(99));
     let flows: Vec<_> = (0..each).map(|_| far()).chain((0..each).map(|_| close())).collect();
     let shared = LinkConfig::new(RATE, Span::from_millis(1)).queue(Limit::Packets(BUFFER));
-    run(Duplex::symmetric(shared), &flows, router, seconds, seed)
+    run(Duplex::symmetric(shared), &flows, router, course)
 }
 
-/// Endless transfers, begun 27 ms apart.
-fn run(mut shared: Duplex, flows: &[Flow], router: Router, seconds: u64, seed: u64) -> Outcome {
+/// Endless transfers.
+fn run(mut shared: Duplex, flows: &[Flow], router: Router, course: Course) -> Outcome {
     shared.there.queue.discipline = router.discipline();
     let net = dumbbell(shared, flows.iter().map(|flow| flow.left.clone()), flows.iter().map(|flow| flow.right.clone()));
     let ends: Vec<_> = net.left.iter().zip(&net.right).map(|(l, r)| (*l as usize, *r as usize)).collect();
-    let mut setup = Setup::new(seed, net.topology);
+    let mut setup = Setup::new(course.seed, net.topology);
     for (flow, (left, right)) in flows.iter().zip(&ends) {
         let config = Arc::new(flow.scheme.config());
         (setup.hosts[*left].config, setup.hosts[*right].config) = (Arc::clone(&config), config);
@@ -152,13 +161,13 @@ fn run(mut shared: Duplex, flows: &[Flow], router: Router, seconds: u64, seed: u
     let mut sim = Sim::new(setup);
     let mut sessions = Vec::new();
     for (nth, (left, right)) in (0..).zip(&ends) {
-        let at = Time::ZERO + Span::from_millis(27) * nth;
+        let at = Time::ZERO + course.apart * nth;
         sessions.push(sim.open_at(at, *left, *right, Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros()));
     }
-    sim.run_for(Span::from_secs(seconds));
+    sim.run_for(Span::from_secs(course.seconds));
     let mut outcome = Outcome::default();
     for (sender, receiver) in sessions {
-        outcome.goodput.push(sim.session(receiver).read as f64 * 8e-3 / seconds as f64);
+        outcome.goodput.push(sim.session(receiver).read as f64 * 8e-3 / course.seconds as f64);
         let info = info(&sim, sender);
         outcome.retransmitted += info.segments_retransmitted;
         outcome.timeouts += info.timeouts;

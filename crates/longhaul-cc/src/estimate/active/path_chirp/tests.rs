@@ -4,6 +4,8 @@ use super::super::{Arrived, Method, Next, Train, TrainReport};
 use super::rules::*;
 use super::{PathChirp, PathChirpConfig};
 
+mod bounds;
+
 const RULE: ExcursionRule = ExcursionRule { fall: 1.5, least: 5, slope: 1e-4, noise: 1.5, misordered: 2.0 };
 
 /// Gaps of a second each that carry these rates, with these delays at the packets.

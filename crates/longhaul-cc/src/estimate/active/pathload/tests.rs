@@ -6,6 +6,8 @@ use super::rules::*;
 use super::search::Search;
 use super::{Pathload, PathloadConfig};
 
+mod bounds;
+
 const GAP: Span = Span::from_micros(100);
 
 /// A packet that left and arrived so many microseconds after the beginning; the receiver's clock is 7 s ahead.
