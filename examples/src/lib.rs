@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod files;
+pub mod memory;
 pub mod perf;
 pub mod probe;
 pub mod progress;

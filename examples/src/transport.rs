@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use longhaul::cc::Congestion;
 use longhaul::units::Span;
 use longhaul::{KeepAlive, LimitedBy, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::memory::Memory;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -40,12 +42,23 @@ pub struct ConnectionArgs {
     /// What the environment says, as it does to implementations of QUIC.
     #[arg(skip = QlogEnvironment::read())]
     qlog_environment: QlogEnvironment,
+    /// Remember in this file what paths were like: later connections to the same host begin where earlier ones ended, and
+    /// careful-resume and cached-start have something to begin with
+    #[arg(long, value_name = "FILE", value_parser = open_memory)]
+    pub path_cache: Option<Memory>,
     /// Allow congestion control that takes more than its share, on a network that is shared with nobody
     #[arg(long)]
     pub allow_unsafe_congestion: bool,
+    /// Ask routers, where the congestion control does (quick-start, rcp, xcp): all on the path are known to answer
+    #[arg(long)]
+    pub routers_answer: bool,
     /// Give up a peer that has been silent for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: u32,
+}
+
+fn open_memory(file: &str) -> Result<Memory> {
+    Memory::open(Path::new(file))
 }
 
 /// Where logs go that the command line does not place (draft-ietf-quic-qlog-main-schema, environment variables).
@@ -164,7 +177,10 @@ impl TransportArgs {
     /// # Errors
     /// The system's, and those of files that cannot be written.
     pub fn socket(&self, address: SocketAddr) -> Result<TcpSocket> {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        let config = socket.config();
+        config.path_cache = self.connection.path_cache.as_ref().map(Memory::paths);
+        config.routers_answer = self.connection.routers_answer;
         if let Some(Choice::Use(congestion)) = &self.congestion {
             socket.set_congestion(congestion.clone())?;
         }
@@ -249,7 +265,8 @@ pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Outpu
         result = work => result,
         () = interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
-    outcome(program, result)
+    let saved = options.connection.path_cache.as_ref().map_or(Ok(()), Memory::save);
+    outcome(program, result.and(saved))
 }
 
 /// Says on standard error what went wrong, if anything did, and with which code `program` is to end.

@@ -127,6 +127,32 @@ fn logs_go_where_the_environment_says() {
     assert_eq!(fs::read_to_string(&one).unwrap(), log);
 }
 
+/// What one run learns of a path the next one has.
+#[test]
+fn paths_are_remembered() {
+    let scene = Scene::new();
+    let file = scene.file("file", 3_000_000);
+    let memory = scene.directory.path().join("paths");
+    let text = || fs::read_to_string(&memory).unwrap();
+    let run = || {
+        let receiver = Receiver::start(&scene.out, &["--overwrite"]);
+        let options = ["--congestion", "careful-resume+cubic", "--path-cache", memory.to_str().unwrap()];
+        assert!(send(&[&[receiver.address.as_str(), &file], options.as_slice()].concat()).status.success());
+        assert_eq!(receiver.end().0, Some(0));
+        text()
+    };
+    for text in [run(), run()] {
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[1].starts_with("127.0.0.1 careful-resume"), "{text}");
+    }
+    fs::write(&memory, text().replacen("127.0.0.1", "nobody", 1)).unwrap();
+    let damaged = send(&["127.0.0.1:9", &file, "--path-cache", memory.to_str().unwrap()]);
+    assert_eq!(damaged.status.code(), Some(2));
+    let damaged = String::from_utf8(damaged.stderr).unwrap();
+    assert!(damaged.contains("line 2: the first word is no IP address"), "{damaged}");
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let scene = Scene::new();

@@ -32,7 +32,8 @@ struct Bursts {
 
 impl Tap for Bursts {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
-        if sighting == Sighting::Sent(0) && packet.payload_len() > 100 {
+        // What leaves at low priority beside the window has a pace of its own.
+        if sighting == Sighting::Sent(0) && packet.payload_len() > 100 && packet.dscp == 0 {
             self.now = if now == self.at { self.now + 1 } else { 1 };
             self.at = now;
             self.most = self.most.max(self.now);

@@ -117,7 +117,7 @@ fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
 #[test]
 fn probes_bear_their_codepoint_on_the_wire() {
     for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
-        for (congestion, dscp) in [("tcp-swift", 1), ("sudden-start(dscp=8)+new-reno", 8)] {
+        for (congestion, dscp) in [("tcp-peach-plus", 1), ("sudden-start(dscp=8)+new-reno", 8)] {
             let (told, passed) = transfer(ip, congestion);
             let (low, data): (Vec<_>, Vec<_>) = passed.data.iter().partition(|(tos, _)| *tos >> 2 == dscp);
             println!("{ip} {congestion}: {told:?}, {} of low priority, {} others", low.len(), data.len());

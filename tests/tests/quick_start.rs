@@ -5,13 +5,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use longhaul_link::router::{QuickStartConfig, RcpConfig};
+use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
 use longhaul_link::topology::Duplex;
-use longhaul_link::{Limit, LinkConfig, Router, RouterConfig};
-use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_link::{Hook, Limit, LinkConfig, Router, RouterConfig, View};
+use longhaul_sim::{Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
 use longhaul_tcp::{Config, Info, NetworkInfo};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{Forward, QuickStartNonce, QuickStartRate, Request};
-use longhaul_wire::{CheshireCodec, Codec};
+use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 const RTT: Span = Span::from_millis(200);
 const MSS: u64 = 1448;
@@ -33,17 +34,26 @@ fn quick_start_router() -> Option<RouterConfig> {
 struct Seen {
     data: Vec<Time>,
     requests: Vec<Request>,
+    /// When they left.
+    asked: Vec<Time>,
+    /// When the receiver sent ACKs.
+    acks: Vec<Time>,
 }
 
 impl Tap for Seen {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
         let Ok((header, offset)) = CheshireCodec::parse(&packet.payload) else { return };
+        if sighting == Sighting::Sent(1) {
+            self.acks.extend((packet.payload_len() == offset && !header.flags.contains(Flags::SYN)).then_some(now));
+        }
         if sighting != Sighting::Sent(0) {
             return;
         }
         if packet.payload_len() > offset {
             self.data.push(now);
         }
+        let asks = header.options.network.is_some_and(|network| network.forward.is_some());
+        self.asked.extend(asks.then_some(now));
         self.requests.extend(header.options.network.and_then(|network| network.forward).map(|forward| forward.request));
     }
 }
@@ -60,6 +70,41 @@ impl World {
     }
 
     fn prepared(links: Duplex, congestion: &str, change: impl Fn(&mut Config), prepare: impl FnOnce(&mut Sim)) -> Self {
+        Self::opened(links, congestion, change, |sim| {
+            prepare(sim);
+            sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros()).0
+        })
+    }
+
+    /// 100 kB, five seconds of nothing, and five megabytes.
+    fn resumed(links: Duplex, congestion: &str, prepare: impl FnOnce(&mut Sim)) -> Self {
+        let adu = |bytes, after_send| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
+        let vector = ConnectionVector {
+            start: Time::ZERO,
+            ids: Vec::new(),
+            windows: None,
+            rtt: None,
+            loss: None,
+            mss: None,
+            exchange: Exchange::Sequential(vec![adu(100_000, Span::ZERO), adu(5_000_000, Span::from_secs(5))]),
+        };
+        Self::opened(
+            links,
+            congestion,
+            |_| {},
+            |sim| {
+                prepare(sim);
+                sim.replay(0, 1, &vector).0
+            },
+        )
+    }
+
+    fn opened(
+        links: Duplex,
+        congestion: &str,
+        change: impl Fn(&mut Config),
+        open: impl FnOnce(&mut Sim) -> SessionId,
+    ) -> Self {
         let setup = Setup::pair(1, links).configure(|config| {
             unlimited(config);
             config.congestion = congestion.parse().unwrap();
@@ -69,8 +114,7 @@ impl World {
         let mut sim = Sim::new(setup);
         let seen = Rc::new(RefCell::new(Seen::default()));
         sim.add_tap(Rc::clone(&seen));
-        prepare(&mut sim);
-        let (sender, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
+        let sender = open(&mut sim);
         Self { sim, sender, seen }
     }
 
@@ -195,4 +239,129 @@ fn a_lost_syn_asks_no_more() {
     let network = info.network.unwrap();
     assert_eq!((network.requests, network.granted, network.denied), (1, 0, 1));
     assert_eq!(world.seen.borrow().requests.len(), 1);
+}
+
+/// After five seconds of nothing the first segment asks again (RFC 4782, section 4.8): the restart window leaves, and once it is
+/// answered 10.24 Mb/s for a round trip. A report follows.
+#[test]
+fn a_pause_is_followed_by_a_request() {
+    let mut world = World::resumed(links(quick_start_router()), NAME, |_| {});
+    world.until(24.0);
+    let begun = world.seen.borrow().data.len();
+    assert!((70..75).contains(&begun), "{begun} segments of 100 kB");
+    while world.seen.borrow().asked.len() < 4 {
+        world.sim.step();
+    }
+    let info = world.until((world.sim.now() - Time::ZERO).as_secs_f64() / RTT.as_secs_f64() + 0.99);
+    let network = info.network.unwrap();
+    assert_eq!((network.requests, network.granted, network.denied, network.refused), (2, 2, 0, 0));
+    let seen = world.seen.borrow();
+    assert!(matches!(seen.requests[2], Request::QuickStart { .. }), "{:?}", seen.requests);
+    assert!(matches!(seen.requests[3], Request::QuickStartReport { .. }), "{:?}", seen.requests);
+    assert_eq!(seen.data[begun], seen.asked[2], "on the first segment");
+    let waited = (seen.asked[3] - seen.asked[2]).as_secs_f64() / RTT.as_secs_f64();
+    assert!((1.0..1.01).contains(&waited), "{waited} round trips");
+    let restart = seen.data[begun..].iter().filter(|at| **at < seen.asked[3]).count();
+    assert_eq!(restart, 10, "the restart window");
+    let sent = seen.data[begun..].len() - restart;
+    let expected = 10_240_000.0 / 8.0 / 1500.0 * RTT.as_secs_f64();
+    assert!((sent as f64 - expected).abs() < 0.05 * expected, "{sent} segments, {expected} approved");
+    assert_eq!(info.bytes_lost, 0);
+}
+
+/// Changes the network feedback of ACKs on their way back, but not of the handshake's.
+struct Silence;
+
+impl Hook<Parcel> for Silence {
+    fn offered(&mut self, _now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        let Some(inner) = packet.payload.as_mut() else { return };
+        let Ok((mut header, _)) = CheshireCodec::parse(&inner.payload) else { return };
+        if !header.flags.contains(Flags::SYN) && header.options.network.take().is_some() {
+            let mut bytes = [0; 60];
+            let len = CheshireCodec::emit(&header, &mut bytes).unwrap();
+            inner.payload = bytes[..len].to_vec();
+        }
+    }
+}
+
+/// Where nobody stamps, or the answer does not come, what leaves after a pause is what would leave without Quick-Start, but for the
+/// twelve bytes that the request took.
+#[test]
+fn a_pause_fails_closed() {
+    let sent = |world: &mut World, until: f64| {
+        let info = world.until(until);
+        info.bytes_sent
+    };
+    // The file is written some 26 round trips after the SYN. The segment that asks has an ACK of its own, so that others have another pace.
+    for until in [27.9, 28.9] {
+        let plain = sent(&mut World::resumed(links(None), "limited-slow-start+new-reno", |_| {}), until);
+        let mut denied = World::resumed(links(None), NAME, |_| {});
+        let bytes = sent(&mut denied, until);
+        assert!(bytes.abs_diff(plain) <= plain / 20, "{bytes}, without {plain}");
+        let network = denied.until(until).network.unwrap();
+        assert_eq!((network.requests, network.granted, network.denied), (2, 0, 2));
+        let mut silent = World::resumed(links(quick_start_router()), NAME, |sim| sim.set_hook(1, Silence));
+        silent.until(until);
+        let network = silent.until(until).network.unwrap();
+        assert_eq!((network.requests, network.granted, network.denied), (2, 1, 1), "the SYN's was answered");
+    }
+}
+
+/// A wrong nonce is the last that is believed of this peer: nothing is asked after the pause (RFC 4782, section 4.4).
+#[test]
+fn who_has_lied_is_not_asked_again() {
+    let forge = |_: Time, _: &View, _: u32, forward: &mut Forward| {
+        forward.stamps += 1;
+        if let Request::QuickStart { nonce, .. } = &mut forward.request {
+            *nonce = QuickStartNonce::new(!nonce.get());
+        }
+    };
+    let mut world = World::resumed(links(None), NAME, |sim| sim.set_hook(0, Router(forge)));
+    let network = world.until(30.0).network.unwrap();
+    assert_eq!((network.requests, network.refused), (1, 1));
+}
+
+/// With `again` a denied connection asks once a round trip, and has what it asked for as soon as there is a router that grants.
+#[test]
+fn a_connection_that_goes_on_may_ask_again() {
+    let name = "quick-start(rate=10000,again=3)+limited-slow-start+new-reno";
+    let mut denied = World::new(links(None), name, |_| {});
+    let network = denied.until(8.0).network.unwrap();
+    assert_eq!((network.requests, network.denied), (4, 4));
+    let asked = denied.seen.borrow().asked.clone();
+    let requests = denied.seen.borrow().requests.clone();
+    let times: Vec<_> = asked.iter().zip(&requests).filter(|(_, r)| matches!(r, Request::QuickStart { .. })).collect();
+    assert!(times.windows(2).all(|two| *two[1].0 - *two[0].0 >= RTT), "one a round trip");
+    // The SYN's request is not stamped, the next one is.
+    let mut first = true;
+    let late = move |_: Time, _: &View, _: u32, forward: &mut Forward| {
+        forward.stamps += u8::from(!std::mem::take(&mut first));
+    };
+    let mut world = World::prepared(links(None), name, |_| {}, |sim| sim.set_hook(0, Router(late)));
+    let info = world.until(2.99);
+    assert_eq!(info.network.map(|network| (network.requests, network.granted, network.denied)), Some((2, 1, 1)));
+    let expected = 10_240_000.0 / 8.0 / 1500.0 * RTT.as_secs_f64();
+    let sent = (world.seen.borrow().data.len() - 10) as f64;
+    assert!((sent - expected).abs() < 0.1 * expected, "{sent} segments, {expected} approved");
+}
+
+/// 40.96 Mb/s for 200 ms are 682 segments: an ACK for six of them, 114 in the round trip (RFC 4782, section 4.5), then for three, and then
+/// for two as ever.
+#[test]
+fn acks_are_thinned_out() {
+    let mut there = LinkConfig::new(Rate::from_bits_per_sec(100_000_000), RTT / 2).queue(Limit::Packets(2000));
+    (there.router, there.is_hop) = (quick_start_router(), true);
+    let links = Duplex { there, back: LinkConfig::delay(RTT / 2) };
+    let name = "quick-start(rate=40000)+limited-slow-start+new-reno";
+    let mut world = World::new(links, name, |_| {});
+    world.until(1.995);
+    let flight = world.seen.borrow().data.len();
+    assert!((650..700).contains(&flight), "{flight}");
+    let info = world.until(2.5);
+    let acks = world.seen.borrow().acks.len();
+    assert!((flight / 6..=flight / 6 + 12).contains(&acks), "{acks} for {flight}");
+    assert!(world.seen.borrow().acks[0] < Time::ZERO + RTT.mul_f64(1.52), "the first segment has one");
+    assert_eq!(info.ack_rate.unwrap().ratio, 6);
+    let end = world.until(8.0);
+    assert_eq!((end.ack_rate.unwrap().ratio, end.bytes_lost), (0, 0));
 }

@@ -366,4 +366,12 @@ pub enum PathEvent {
         /// The limit now.
         limit: SendLimit,
     },
+    /// Of what left [from the tail](crate::ProbeKind::FromTail) some has arrived, ahead of what the window carries: it is no
+    /// part of what an [`Ack`] delivers. Told before the ACK that says it, if that says more.
+    Ahead {
+        /// When the ACK was received.
+        at: Time,
+        /// Payload bytes.
+        bytes: Bytes,
+    },
 }

@@ -37,7 +37,7 @@ pub struct Demands {
     pub saved_path: bool,
     /// Pairs of data segments that leave back to back in flipped order, to measure the narrow link (TCPProbe).
     pub pairs: bool,
-    /// Acknowledgements closer than the receiver's usual cadence.
+    /// Acknowledgements at another cadence than the receiver's usual one.
     pub ack_cadence: AckCadence,
     /// A header that routers read and write.
     pub network_header: Option<NetworkHeaderKind>,
@@ -92,7 +92,7 @@ impl Demands {
             (self.pacing && !granted.pacing, "pacing"),
             (self.arrival_times && !granted.arrival_times, "arrival times"),
             (self.pairs && !granted.pairs, "flipped pairs"),
-            (self.ack_cadence != AckCadence::Usual && !granted.ack_cadence, "a closer ACK cadence"),
+            (self.ack_cadence != AckCadence::Usual && !granted.ack_cadence, "another ACK cadence"),
             (self.network_header.is_some() && self.network_header != granted.network_header, "router feedback"),
             (self.segments && !granted.segments, "per-segment reports"),
             (self.detection.is_some_and(|wanted| wanted != granted.detection), "another loss detection"),
@@ -107,6 +107,8 @@ pub enum AckCadence {
     /// The receiver's own choice.
     #[default]
     Usual,
+    /// What [`Control::ack_ratio`](crate::Control::ack_ratio) says, from moment to moment.
+    Varied,
     /// Every segment of the first so many.
     First(u32),
     /// Every segment.
@@ -150,7 +152,7 @@ pub struct Granted {
     pub arrival_times: bool,
     /// Whether flipped pairs are sent and reported.
     pub pairs: bool,
-    /// Whether the peer heeds a request for closer acknowledgements.
+    /// Whether the peer heeds requests for another cadence of acknowledgements.
     pub ack_cadence: bool,
     /// Router feedback that the application vouched for.
     pub network_header: Option<NetworkHeaderKind>,

@@ -36,6 +36,7 @@ use crate::timestamps::TimestampClock;
 mod acking;
 mod app;
 mod arrivals;
+mod cadence;
 mod ecn_check;
 mod handshake;
 mod input;
@@ -51,6 +52,7 @@ mod rate;
 mod receiver;
 mod reporting;
 mod sender;
+mod tail_loop;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -62,6 +64,7 @@ pub use input::{Payload, SegmentMeta};
 pub use output::{Batch, SegmentRef};
 
 use arrivals::ArrivalTimes;
+use cadence::Cadence;
 use ecn_check::EcnCheck;
 use handshake::Handshake;
 pub(crate) use handshake::reset_for;
@@ -95,6 +98,8 @@ pub(crate) struct Negotiated {
     pub(crate) network: bool,
     /// Whether the window of our SYN-ACK is scaled.
     pub(crate) scaled_window: bool,
+    /// Whether either side may ask the other for another rate of ACKs.
+    pub(crate) ack_rate: bool,
 }
 
 /// How scarce the endpoint's memory is.
@@ -186,6 +191,8 @@ pub struct Connection {
     probes: Option<Box<Probes>>,
     /// What routers were asked and said.
     network: Box<Network>,
+    /// While the ACK rate option is in force.
+    cadence: Option<Box<Cadence>>,
 }
 
 /// The segments that the next ACK event tells of; reused from ACK to ACK.
@@ -263,6 +270,7 @@ impl Connection {
             pairs: None,
             probes: None,
             network: Box::default(),
+            cadence: None,
             config,
         }
     }

@@ -94,6 +94,8 @@ pub struct Info {
     pub pairs: Option<PairInfo>,
     /// What routers were asked and said, if the controller asks them.
     pub network: Option<NetworkInfo>,
+    /// How often either side was asked to acknowledge, if both know the option for it.
+    pub ack_rate: Option<AckRateInfo>,
     /// What became of probes at low priority, if the controller sends them.
     pub probes: Option<ProbeInfo>,
     /// Bytes the peer acknowledged.
@@ -178,7 +180,7 @@ pub struct PairInfo {
     pub latest: Option<PairSample>,
 }
 
-/// What became of a connection's low-priority probes.
+/// What became of a connection's low-priority probes, and of new data that left at low priority from the tail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeInfo {
@@ -188,9 +190,25 @@ pub struct ProbeInfo {
     pub bytes_sent: u64,
     /// Probes that the peer answered.
     pub acked: u64,
-    /// Probes without an answer for a retransmission timeout.
+    /// Probes without an answer for a retransmission timeout, and segments with what had left from the tail and had to leave once more.
     pub lost: u64,
-    /// Answers to probes that were not sent.
+    /// Answers to probes that were not sent, and acknowledgements of data from the tail that was not.
+    pub refused: u64,
+    /// Payload bytes that arrived from the tail, and that the window never had to carry.
+    pub carried: u64,
+}
+
+/// Requests for another rate of acknowledgements, ours and the peer's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AckRateInfo {
+    /// How many segments an ACK is to be for that the peer sends, by our wish; zero where it is its own choice.
+    pub ratio: u8,
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests of the peer's that were heeded.
+    pub heeded: u64,
+    /// Those that were not, for they asked for too few ACKs.
     pub refused: u64,
 }
 

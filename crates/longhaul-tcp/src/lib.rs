@@ -12,6 +12,7 @@ pub mod connection;
 pub mod endpoint;
 mod error;
 mod info;
+mod ranges;
 mod reassembly;
 mod rtt;
 mod scoreboard;
@@ -27,6 +28,6 @@ pub use endpoint::{
     PathCacheConfig, PathMetrics, Tuple,
 };
 pub use error::{ConnectionError, HostError};
-pub use info::{Info, NetworkInfo, PairInfo, ProbeInfo};
+pub use info::{AckRateInfo, Info, NetworkInfo, PairInfo, ProbeInfo};
 pub use longhaul_wire::Ecn;
 pub use state::State;

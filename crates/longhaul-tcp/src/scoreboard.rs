@@ -12,6 +12,7 @@ use longhaul_units::Time;
 
 mod bits;
 mod list;
+mod passed;
 mod resegment;
 #[cfg(test)]
 mod tests;
@@ -34,17 +35,19 @@ pub(crate) struct Record {
     next: u32,
     /// Payload bytes.
     pub(crate) len: u16,
-    flags: u8,
+    flags: u16,
 }
 
-const FIN: u8 = 1;
-const SACKED: u8 = 2;
-const LOST: u8 = 4;
-const RETRANSMITTED: u8 = 8;
-const PROBE: u8 = 16;
-const LINKED: u8 = 32;
-const FLIPPED: u8 = 64;
-const COPIED: u8 = 128;
+const FIN: u16 = 1;
+const SACKED: u16 = 2;
+const LOST: u16 = 4;
+const RETRANSMITTED: u16 = 8;
+const PROBE: u16 = 16;
+const LINKED: u16 = 32;
+const FLIPPED: u16 = 64;
+const COPIED: u16 = 128;
+const PASSED: u16 = 256;
+const EARLY: u16 = 512;
 
 impl Record {
     /// The offset after the segment, FIN included.
@@ -152,11 +155,14 @@ pub(crate) struct Scoreboard {
     next_tx: u64,
     in_flight: u64,
     sacked_bytes: u64,
+    passed_bytes: u64,
     lost_bytes: u64,
     /// Below this index nothing waits for retransmission.
     lost_hint: u64,
     /// One past the highest SACKed record ever.
     sacked_top: u64,
+    /// What left no later can have been answered by now.
+    horizon: Time,
 }
 
 impl Scoreboard {
@@ -370,7 +376,7 @@ impl Scoreboard {
             }
             if record.is_sacked() {
                 self.sacked.clear(index);
-                self.sacked_bytes -= record.sequence_len();
+                *self.count_of(&record) -= record.sequence_len();
             } else {
                 bytes += record.sequence_len();
                 self.deliver(index, &record);
@@ -406,7 +412,7 @@ impl Scoreboard {
             return 0;
         }
         if record.is_sacked() {
-            self.sacked_bytes -= cut;
+            *self.count_of(&record) -= cut;
         } else if record.is_lost() {
             self.lost_bytes -= cut;
         } else {
@@ -433,8 +439,9 @@ impl Scoreboard {
             let record = *self.record(index);
             self.deliver(index, &record);
             delivered(&record, self.burst_of(&record));
+            let clears = if self.is_answered(&record) { LOST | EARLY } else { LOST };
             let sacked = self.record_mut(index);
-            sacked.flags = (sacked.flags & !LOST) | SACKED;
+            sacked.flags = (sacked.flags & !clears) | SACKED;
             self.sacked.set(index);
             self.sacked_bytes += record.sequence_len();
             bytes += record.sequence_len();
@@ -509,13 +516,13 @@ impl Scoreboard {
         for index in self.head..self.tail {
             if self.record(index).is_sacked() {
                 let bytes = self.record(index).sequence_len();
-                self.record_mut(index).flags &= !SACKED;
+                self.record_mut(index).flags &= !(SACKED | PASSED);
                 self.in_flight += bytes;
                 self.link_newest(index);
             }
         }
         self.sacked.clear_all();
-        self.sacked_bytes = 0;
+        (self.sacked_bytes, self.passed_bytes) = (0, 0);
         self.sacked_top = self.head;
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A datagram's payload is a TCP header without ports, checksum and urgent pointer (draft-cheshire-tcp-over-udp-00),
 //! its options, and data. [`CheshireCodec`] reads and writes it; [`Options`] are the options of RFC 9293, RFC 7323,
-//! RFC 2018 and RFC 5482 plus four experimental ones under RFC 6994; [`shim`] turns datagrams into the segments that a
+//! RFC 2018 and RFC 5482 plus six experimental ones under RFC 6994; [`shim`] turns datagrams into the segments that a
 //! kernel, a capture file or Wireshark understands, and back; [`pcap`] is what such a file has around them; [`probe`] has
 //! the datagrams beside the segments that measure a path. `docs/wire.md` has every byte and the test vectors.
 //!
@@ -55,7 +55,7 @@ pub use error::{EmitError, ParseError};
 pub use flags::Flags;
 pub use header::{Header, Segment};
 pub use network::NetworkOption;
-pub use options::{ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
+pub use options::{AckRate, ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
 pub use sack::{SackBlock, SackBlocks};
 
 /// The most option bytes a header can hold: the data offset ends at 15 words, 5 of which are the fixed header

@@ -35,7 +35,8 @@ pub mod kind {
     pub const EXPERIMENT: u8 = 253;
 }
 
-/// Experiment identifiers of ours: the first 16 bits behind kind 253 and the length (RFC 6994, section 3).
+/// Experiment identifiers: the first 16 bits behind kind 253 and the length (RFC 6994, section 3). Those that begin with `L` are
+/// ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExId(pub u16);
 
@@ -50,6 +51,8 @@ impl ExId {
     pub const PROBES: Self = Self(0x4c50);
     /// `LN`: network feedback.
     pub const NETWORK: Self = Self(0x4c4e);
+    /// TCP ACK rate request (draft-ietf-tcpm-ack-rate-request; IANA, TCP Experimental Option Experiment Identifiers).
+    pub const ACK_RATE: Self = Self(0x00ac);
 }
 
 /// The two NOPs, kind and length in front of aligned timestamps (RFC 7323, appendix A).
@@ -93,6 +96,10 @@ pub struct Options {
     pub network_permitted: bool,
     /// What routers read and write, and what the receiver answers. Experimental, [`ExId::NETWORK`].
     pub network: Option<NetworkOption>,
+    /// ACK rates may be asked for; SYN only. Experimental, [`ExId::ACK_RATE`].
+    pub ack_rate_permitted: bool,
+    /// How often the peer is asked to acknowledge; not on a SYN. Experimental, [`ExId::ACK_RATE`].
+    pub ack_rate: Option<AckRate>,
 }
 
 /// Timestamps (RFC 7323, section 3.2). The unit is a matter of the connection: see `docs/wire.md`.
@@ -109,6 +116,37 @@ pub struct Timestamps {
 pub struct ProbeEcho {
     /// TSval of the segment that drew the ACK.
     pub value: u32,
+}
+
+/// How often a sender wants to hear of its data (draft-ietf-tcpm-ack-rate-request, `R`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AckRate(u8);
+
+impl AckRate {
+    /// The segment that carries this is to be acknowledged at once; the rate stays as it is.
+    pub const AT_ONCE: Self = Self(0);
+
+    /// An ACK for so many full-sized segments, 127 at most; more is taken as that. Zero is [`AckRate::AT_ONCE`].
+    #[must_use]
+    pub const fn each(segments: u8) -> Self {
+        Self(if segments > 0x7f { 0x7f } else { segments })
+    }
+
+    /// Segments for each ACK, up to 127; zero for [`AckRate::AT_ONCE`].
+    #[must_use]
+    pub const fn segments(self) -> u8 {
+        self.0
+    }
+
+    /// The option's byte: seven bits of rate, and one reserved, which is zero.
+    pub(crate) const fn byte(self) -> u8 {
+        self.0 << 1
+    }
+
+    /// Reads the option's byte. The reserved bit is ignored.
+    pub(crate) const fn from_byte(byte: u8) -> Self {
+        Self(byte >> 1)
+    }
 }
 
 /// A user timeout: 1 to 32767 seconds or minutes (RFC 5482, section 3.3). Zero is reserved and not representable.
@@ -167,12 +205,14 @@ impl Options {
         probe_echo: None,
         network_permitted: false,
         network: None,
+        ack_rate_permitted: false,
+        ack_rate: None,
     };
 
     /// The timestamps, if there is no other option: the plain data segment.
     #[inline]
     pub(crate) fn only_timestamps(&self) -> Option<Timestamps> {
-        // Without short-circuits: nine predictable tests cost more than nine loads.
+        // Without short-circuits: so many predictable tests cost more than the loads.
         let other = self.mss.is_some()
             | self.window_scale.is_some()
             | self.sack_permitted
@@ -185,7 +225,9 @@ impl Options {
             | self.probe_permitted
             | self.probe_echo.is_some()
             | self.network_permitted
-            | self.network.is_some();
+            | self.network.is_some()
+            | self.ack_rate_permitted
+            | self.ack_rate.is_some();
         if other { None } else { self.timestamps }
     }
 
@@ -212,7 +254,7 @@ impl Options {
     }
 
     /// Length of each option: packed, and with its usual padding in front.
-    fn lengths(&self) -> [(usize, usize); 13] {
+    fn lengths(&self) -> [(usize, usize); 15] {
         let when = |present: bool, packed: usize, aligned: usize| {
             if present { (packed, aligned) } else { (0, 0) }
         };
@@ -235,6 +277,8 @@ impl Options {
             same(self.scaled_window, 4),
             same(self.arrival_permitted, 4),
             same(self.probe_permitted, 4),
+            same(self.ack_rate_permitted, 4),
+            same(self.ack_rate.is_some(), 5),
         ]
     }
 
@@ -242,9 +286,9 @@ impl Options {
     /// could stay.
     ///
     /// On a SYN: the standard options (MSS, SACK-permitted, timestamps, window scale), network feedback, scaled window,
-    /// microsecond timestamps, arrival times, probe echo, user timeout. Elsewhere: timestamps, the D-SACK block if the first block
-    /// is one with respect to `ack`, the first SACK block, probe echo, network feedback, arrival times, user timeout,
-    /// further SACK blocks. Of network feedback the answer to the peer outranks the own request. Of arrival times the
+    /// microsecond timestamps, arrival times, probe echo, user timeout, ACK rate. Elsewhere: timestamps, the D-SACK block if the
+    /// first block is one with respect to `ack`, the first SACK block, probe echo, network feedback, arrival times, user timeout,
+    /// further SACK blocks, ACK rate. Of network feedback the answer to the peer outranks the own request. Of arrival times the
     /// oldest stay.
     pub fn fit(&mut self, flags: Flags, ack: u32) -> bool {
         let syn = flags.contains(Flags::SYN);
@@ -260,7 +304,8 @@ impl Options {
 
     /// Whether every option is one that a SYN, or another segment, may carry.
     fn is_in_place(&self, syn: bool) -> bool {
-        let elsewhere_only = !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some();
+        let elsewhere_only =
+            !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some() | self.ack_rate.is_some();
         let syn_only = self.mss.is_some()
             | self.window_scale.is_some()
             | self.sack_permitted
@@ -268,7 +313,8 @@ impl Options {
             | self.scaled_window
             | self.arrival_permitted
             | self.probe_permitted
-            | self.network_permitted;
+            | self.network_permitted
+            | self.ack_rate_permitted;
         if syn { !elsewhere_only } else { !syn_only }
     }
 
@@ -287,6 +333,7 @@ impl Options {
         fitted.add(|fitted| fitted.arrival_permitted = self.arrival_permitted);
         fitted.add(|fitted| fitted.probe_permitted = self.probe_permitted);
         fitted.add(|fitted| fitted.user_timeout = self.user_timeout);
+        fitted.add(|fitted| fitted.ack_rate_permitted = self.ack_rate_permitted);
         fitted
     }
 
@@ -308,6 +355,7 @@ impl Options {
                 fitted.sack.truncate(len);
             });
         }
+        fitted.add(|fitted| fitted.ack_rate = self.ack_rate);
         fitted
     }
 

@@ -7,8 +7,8 @@ use longhaul_units::{Rate, Time};
 use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 use longhaul_wire::{
-    Arrival, Arrivals, CheshireCodec, Codec, Flags, Header, NetworkOption, Options, ProbeEcho, SackBlock, Segment,
-    Timestamps, UserTimeout,
+    AckRate, Arrival, Arrivals, CheshireCodec, Codec, Flags, Header, NetworkOption, Options, ProbeEcho, SackBlock,
+    Segment, Timestamps, UserTimeout,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -78,15 +78,17 @@ fn options() -> impl Strategy<Value = Options> {
         of(any::<u16>()).prop_map(|bits| bits.and_then(UserTimeout::from_bits)),
     );
     let experimental = (
-        any::<[bool; 5]>(),
+        any::<[bool; 6]>(),
         prop_oneof![Just(Arrivals::EMPTY), arrivals()],
         of(any::<u32>().prop_map(|value| ProbeEcho { value })),
         prop_oneof![Just(None), network()],
+        of(any::<u8>().prop_map(AckRate::each)),
     );
     (standard, experimental).prop_map(|(standard, experimental)| {
         let (mss, window_scale, sack_permitted, timestamps, sack, user_timeout) = standard;
-        let (permitted, arrivals, probe_echo, network) = experimental;
-        let [scaled_window, microsecond_timestamps, arrival_permitted, probe_permitted, network_permitted] = permitted;
+        let (permitted, arrivals, probe_echo, network, ack_rate) = experimental;
+        let [scaled_window, microsecond_timestamps, arrival_permitted, probe_permitted, network_permitted, last] =
+            permitted;
         Options {
             mss,
             window_scale,
@@ -102,6 +104,8 @@ fn options() -> impl Strategy<Value = Options> {
             probe_echo,
             network_permitted,
             network,
+            ack_rate_permitted: last,
+            ack_rate,
         }
     })
 }
@@ -119,9 +123,9 @@ fn header() -> impl Strategy<Value = Header> {
 /// Bytes that get past the first checks: a sound data offset and a list of options that are mostly ours.
 fn plausible_datagram() -> impl Strategy<Value = Vec<u8>> {
     let body = |kind: u8| vec(any::<u8>(), 0..20).prop_map(move |body| (kind, body));
-    let exid = prop_oneof![Just(0x54), Just(0x41), Just(0x50), Just(0x4e), any::<u8>()];
-    let experiment =
-        (exid, vec(any::<u8>(), 0..16)).prop_map(|(exid, body)| (253, [&[0x4c, exid], body.as_slice()].concat()));
+    let exid = prop_oneof![Just(0x4c54_u16), Just(0x4c41), Just(0x4c50), Just(0x4c4e), Just(0x00ac), any::<u16>()];
+    let experiment = (exid, vec(any::<u8>(), 0..16))
+        .prop_map(|(exid, body)| (253, [exid.to_be_bytes().as_slice(), body.as_slice()].concat()));
     let option = prop_oneof![
         4 => prop_oneof![Just(2_u8), Just(3), Just(4), Just(5), Just(8), Just(28), any::<u8>()].prop_flat_map(body),
         4 => experiment,

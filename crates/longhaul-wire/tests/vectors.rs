@@ -52,9 +52,11 @@ fn describe_options(options: &Options) -> String {
         (options.arrival_permitted, "arrivals-permitted"),
         (options.probe_permitted, "probes-permitted"),
         (options.network_permitted, "network-permitted"),
+        (options.ack_rate_permitted, "ack-rate-permitted"),
     ] {
         words.extend(is.then(|| word.to_owned()));
     }
+    words.extend(options.ack_rate.map(|rate| format!("ack-rate={}", rate.segments())));
     words.join(" ")
 }
 

@@ -1,6 +1,6 @@
 //! What a connection tells of itself.
 
-use longhaul_tcp::{HostError, Info, NetworkInfo, PairInfo, ProbeInfo};
+use longhaul_tcp::{AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo};
 use longhaul_units::Span;
 use serde::Serialize;
 
@@ -138,6 +138,8 @@ pub struct TcpInfo {
     pub probes: Option<TcpProbes>,
     /// What routers were asked and said, if the controller asks them.
     pub network: Option<TcpNetwork>,
+    /// How often either side was asked to acknowledge, if both know the option for it.
+    pub ack_rate: Option<TcpAckRate>,
     /// What limited the sender, for how long each.
     pub limited_by: LimitedBy,
     /// Seconds since the connection began.
@@ -266,7 +268,8 @@ impl TcpPairs {
     }
 }
 
-/// What became of low-priority probes: copies of data beside the window (TCP-Peach, TCP-Swift and their kin).
+/// What became of low-priority probes: copies of data beside the window (TCP-Peach, TCP-Swift and their kin), and new data that
+/// left beside it from the end of what was queued (RC3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpProbes {
@@ -276,16 +279,40 @@ pub struct TcpProbes {
     pub bytes_sent: u64,
     /// Probes that the peer answered.
     pub acked: u64,
-    /// Probes without an answer for a retransmission timeout. That is no loss, and no sign of congestion.
+    /// Probes without an answer for a retransmission timeout, and segments with what had left from the tail and had to leave once
+    /// more. That is no loss, and no sign of congestion.
     pub lost: u64,
     /// Answers to probes that were not sent.
     pub refused: u64,
+    /// Payload bytes that arrived from the tail, and that the window never had to carry.
+    pub carried: u64,
 }
 
 impl TcpProbes {
     fn new(info: ProbeInfo) -> Self {
-        let ProbeInfo { sent, bytes_sent, acked, lost, refused, .. } = info;
-        Self { sent, bytes_sent, acked, lost, refused }
+        let ProbeInfo { sent, bytes_sent, acked, lost, refused, carried, .. } = info;
+        Self { sent, bytes_sent, acked, lost, refused, carried }
+    }
+}
+
+/// Requests for another rate of acknowledgements, ours and the peer's (draft-ietf-tcpm-ack-rate-request).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TcpAckRate {
+    /// How many segments an ACK is to be for that the peer sends, by our wish; zero where it is its own choice.
+    pub ratio: u8,
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests of the peer's that were heeded.
+    pub heeded: u64,
+    /// Those that were not, for they asked for too few ACKs.
+    pub refused: u64,
+}
+
+impl TcpAckRate {
+    fn new(info: AckRateInfo) -> Self {
+        let AckRateInfo { ratio, requests, heeded, refused, .. } = info;
+        Self { ratio, requests, heeded, refused }
     }
 }
 
@@ -391,6 +418,7 @@ impl TcpInfo {
             pairs: info.pairs.map(TcpPairs::new),
             probes: info.probes.map(TcpProbes::new),
             network: info.network.map(TcpNetwork::new),
+            ack_rate: info.ack_rate.map(TcpAckRate::new),
             limited_by,
             age: info.age.as_secs_f64(),
             memory: info.memory as u64,

@@ -35,3 +35,9 @@ pub use socket::TcpSocket;
 pub use stream::TcpStream;
 pub use stream::split::{ReadHalf, WriteHalf};
 pub use stream::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
+
+/// The time on the clock by which all sockets of this process go: what [`PathCache::save`] and [`PathCache::load`] ask for.
+#[must_use]
+pub fn now() -> units::Time {
+    io::Io::now()
+}

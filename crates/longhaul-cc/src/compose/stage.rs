@@ -9,7 +9,7 @@ use super::{
     Target, Verdict, Window,
 };
 use crate::growth::AckLimit;
-use crate::{Ack, Detection, Granted, NeedError, Needs, Path, SavedPath, Sent};
+use crate::{Ack, Detection, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, Sent};
 
 /// What all stages have in common. Every method has a default: a stage writes only what it needs.
 pub trait Stage: Debug + Send {
@@ -116,6 +116,16 @@ pub trait Launch: Stage {
     fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
         let _ = path;
         None
+    }
+
+    /// Probes that are to leave whoever holds the window, unless that stage has others.
+    fn beside(&self) -> Option<ProbePlan> {
+        None
+    }
+
+    /// Of what left [from the tail](crate::ProbeKind::FromTail) so many bytes have arrived; the ACK that says it came `at`.
+    fn on_ahead(&mut self, at: Time, bytes: Bytes, path: &Path) {
+        let _ = (at, bytes, path);
     }
 
     /// What an earlier connection to the host came to; told before the handshake, if there is anything.

@@ -50,6 +50,8 @@ pub struct Overlay {
     pub tag: u16,
     /// The DiffServ codepoint of segments sent from now on.
     pub dscp: u8,
+    /// Segments for which the peer is asked to send one ACK; zero asks for nothing.
+    pub ack_ratio: u8,
 }
 
 /// Why a launch is asked to open the window.

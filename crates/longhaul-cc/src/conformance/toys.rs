@@ -208,6 +208,7 @@ impl Controller for ProbeToy {
             PathEvent::Spurious { now: _, timeout, in_flight } => self.note(u64::from(timeout) ^ in_flight.0),
             PathEvent::Detection(detection) => self.note(detection as u64),
             PathEvent::Limit { now: _, limit } => self.note(u64::from(limit == SendLimit::Cpu)),
+            PathEvent::Ahead { at: _, bytes } => self.note(bytes.0),
         }
         self.bound(path.mss);
     }
@@ -231,6 +232,7 @@ impl Controller for ProbeToy {
             header: None,
             tag: (self.plan.id % 1000) as u16,
             dscp: 0,
+            ack_ratio: (self.digest % 40) as u8,
         }
     }
 

@@ -79,9 +79,14 @@ impl CachedStart {
         LaunchStep::Done
     }
 
-    /// The path holds the flight: congestion avoidance from there.
-    fn validated(&mut self, window: &mut Window) -> LaunchStep {
+    /// What there was of the flight has arrived. If that is all of it the path holds it, and congestion avoidance follows; of a
+    /// part that is all one knows, and quick growth leads on to what was remembered.
+    fn arrived(&mut self, path: &Path, window: &mut Window) -> LaunchStep {
         window.ssthresh = window.ssthresh.min(window.cwnd);
+        if self.delivered.as_f64() < window.cwnd {
+            let initial = initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS).as_f64();
+            window.cwnd = window.cwnd.min(self.sent.as_f64().max(initial));
+        }
         self.over()
     }
 
@@ -155,7 +160,7 @@ impl Launch for CachedStart {
         match self.phase {
             Phase::Idle => LaunchStep::Done,
             Phase::Sending if self.delivered.as_f64() < window.cwnd && ack.in_flight > Bytes::ZERO => LaunchStep::Stay,
-            Phase::Sending => self.validated(window),
+            Phase::Sending => self.arrived(path, window),
             Phase::Repairing if matches!(ack.episode, Episode::In | Episode::Again) => {
                 window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(self.ceiling.max(window.cwnd));
                 LaunchStep::Stay

@@ -19,6 +19,8 @@ pub(super) struct FirstFlight {
     sent: Bytes,
     segments: u32,
     delivered: Bytes,
+    /// Whether more was known when a part of it left.
+    spread: bool,
     /// When more became known to be sent, if nobody has looked since.
     grown_at: Option<Time>,
 }
@@ -34,6 +36,7 @@ impl FirstFlight {
             sent: Bytes::ZERO,
             segments: 0,
             delivered: Bytes::ZERO,
+            spread: false,
             grown_at: None,
         }
     }
@@ -47,6 +50,7 @@ impl FirstFlight {
         self.sent += sent.bytes;
         self.segments = self.segments.saturating_add(1);
         let goal = (self.sent + path.queued).min(path.peer_window).min(self.limit);
+        self.spread |= goal > self.sent;
         if goal > self.goal {
             self.goal = goal;
             self.grown_at = Some(sent.now);
@@ -67,6 +71,11 @@ impl FirstFlight {
     /// Whether it is more than what would leave without it.
     pub(super) fn exceeds_initial(&self) -> bool {
         self.goal.as_f64() > self.initial
+    }
+
+    /// Whether there was something to spread: a few bytes with nothing behind them hold back nothing that comes later.
+    pub(super) const fn is_spread(&self) -> bool {
+        self.spread
     }
 
     /// Evenly over the round trip.

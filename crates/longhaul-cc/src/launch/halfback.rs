@@ -184,7 +184,8 @@ impl Stage for Halfback {
     fn overlay(&self) -> Overlay {
         match self.phase {
             Phase::Idle => Overlay::default(),
-            Phase::Pacing => self.flight.overlay(),
+            Phase::Pacing if self.flight.is_spread() => self.flight.overlay(),
+            Phase::Pacing => Overlay::default(),
             Phase::Answered | Phase::Repairing(_) => Overlay { probe: Some(self.plan), ..Overlay::default() },
         }
     }

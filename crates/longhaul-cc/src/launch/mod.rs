@@ -11,6 +11,7 @@ pub mod paced_start;
 pub mod pacing_only;
 pub mod probing_start;
 pub mod quick_start;
+pub mod rc3;
 pub mod swift_start;
 
 pub use cached_start::CachedStart;
@@ -22,6 +23,7 @@ pub use none::NoLaunch;
 pub use paced_start::{PacedStart, PacedStartConfig};
 pub use pacing_only::{PacingOnly, Pattern};
 pub use probing_start::{ProbingStart, ProbingStartConfig};
-pub use quick_start::QuickStart;
+pub use quick_start::{QuickStart, QuickStartConfig};
+pub use rc3::{Rc3, Rc3Config};
 pub use swift_start::hardened::{SwiftStartHardened, SwiftStartHardenedConfig};
 pub use swift_start::{SwiftStart, SwiftStartConfig};

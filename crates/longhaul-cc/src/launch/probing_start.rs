@@ -3,7 +3,7 @@
 //! Start (Akyildiz, Zhang, Fang, IEEE Comm. Letters 6(7), 2002) and TCP-Swift's Speedy Start (Leung, Yeung, ISCC 2004) differ in
 //! what they copy, which at a start is the same: there is one segment.
 
-use longhaul_units::{Span, Time};
+use longhaul_units::{Bytes, Span, Time};
 
 use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
@@ -93,8 +93,13 @@ pub struct ProbingStartConfig {
 enum Phase {
     /// Over, or not begun.
     Idle,
-    /// The first data segment has not left yet.
-    Armed,
+    /// The first full data segment has not left yet.
+    Armed {
+        /// Bytes that left in smaller ones, with nothing behind them. A copy of those would tell nothing about segments.
+        small: Bytes,
+        /// When the window should follow, if it has not.
+        since: Option<Time>,
+    },
     /// Probes leave, and their answers come.
     Probing {
         /// Answers count until then.
@@ -160,6 +165,17 @@ impl ProbingStart {
         self.phase = Phase::Probing { until: now + rtt * 2 + rtt / 4 };
     }
 
+    /// A segment of data left. What an application writes first may be a header, and much more a moment later: a full segment
+    /// beside it is waited for, or one that cannot be followed.
+    fn on_data(&mut self, sent: &Sent, small: Bytes, path: &Path) {
+        let small = small + sent.bytes;
+        if sent.bytes < path.mss && path.queued == Bytes::ZERO && small <= path.mss {
+            self.phase = Phase::Armed { small, since: Some(sent.now) };
+        } else {
+            self.probe(sent.now, path);
+        }
+    }
+
     fn end(&mut self, window: &mut Window) -> LaunchStep {
         self.phase = Phase::Idle;
         if !self.config.then_slow_start {
@@ -186,7 +202,7 @@ impl Stage for ProbingStart {
 
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
         match self.phase {
-            Phase::Armed if sent.kind != SegmentKind::Probe => self.probe(sent.now, path),
+            Phase::Armed { small, .. } if sent.kind != SegmentKind::Probe => self.on_data(sent, small, path),
             Phase::Probing { .. } if sent.kind == SegmentKind::Probe => self.raise_budget(path),
             _ => {}
         }
@@ -195,7 +211,8 @@ impl Stage for ProbingStart {
     fn next_tick(&self) -> Option<Time> {
         match self.phase {
             Phase::Probing { until } => Some(until),
-            Phase::Idle | Phase::Armed => None,
+            Phase::Armed { since, .. } => since,
+            Phase::Idle => None,
         }
     }
 
@@ -220,7 +237,7 @@ impl Launch for ProbingStart {
         if !wanted || !self.granted || path.handshake_rtt.or(path.srtt).is_none() {
             return LaunchStep::Done;
         }
-        self.phase = Phase::Armed;
+        self.phase = Phase::Armed { small: Bytes::ZERO, since: None };
         window.cwnd = path.mss.as_f64();
         LaunchStep::Stay
     }
@@ -231,7 +248,7 @@ impl Launch for ProbingStart {
         window.cwnd = (window.cwnd + opened).min(ceiling.max(window.cwnd));
         self.settled = self.settled.saturating_add(ack.probe.acked).saturating_add(ack.probe.lost);
         match self.phase {
-            Phase::Armed => LaunchStep::Stay,
+            Phase::Armed { .. } => LaunchStep::Stay,
             // The threshold is not to change while something is repaired.
             Phase::Probing { .. } if ack.episode == Episode::In => LaunchStep::Stay,
             Phase::Probing { until } if ack.now < until && self.settled < self.plan.segments => LaunchStep::Stay,
@@ -239,8 +256,13 @@ impl Launch for ProbingStart {
         }
     }
 
-    fn on_tick(&mut self, now: Time, _path: &Path, window: &mut Window) -> LaunchStep {
+    fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         match self.phase {
+            Phase::Armed { small, since: Some(_) } => {
+                self.phase = Phase::Armed { small, since: None };
+                window.cwnd = (path.mss + small).as_f64();
+                LaunchStep::Stay
+            }
             Phase::Probing { until } if until <= now => self.end(window),
             _ => LaunchStep::Stay,
         }

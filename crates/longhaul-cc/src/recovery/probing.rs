@@ -52,7 +52,8 @@ pub(crate) static QUICK: Entry = Entry {
     }),
 };
 
-/// Speedy Recovery in the registry.
+/// Speedy Recovery in the registry. A queue that knows no priorities lets so many probes through that congestion passes for chance,
+/// and who shares it pays.
 pub(crate) static SPEEDY: Entry = Entry {
     name: "speedy-recovery",
     slot: Slot::Recovery,
@@ -60,7 +61,7 @@ pub(crate) static SPEEDY: Entry = Entry {
     reference: "Leung, Yeung, ISCC 2004",
     options: &[DSCP_OPTION],
     tested: &["speedy-start+new-reno+speedy-recovery", "speedy-start+cubic+speedy-recovery"],
-    safety: Safety::Shared,
+    safety: Safety::Private,
     make: Make::Recovery(|values| speedy(true, values)),
 };
 

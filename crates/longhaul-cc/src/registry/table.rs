@@ -20,6 +20,7 @@ pub(super) static BUILT_IN: Registry = Registry {
         &launch::quick_start::ENTRY,
         &launch::jump_start::ENTRY,
         &launch::halfback::ENTRY,
+        &launch::rc3::ENTRY,
         &launch::paced_start::ENTRY,
         &launch::initial_burst::ENTRY,
         &launch::careful_resume::ENTRY,

@@ -252,7 +252,8 @@ fn the_table_is_in_order() {
         assert!(spec(profile.name).is_tested());
         assert_eq!(
             spec(profile.name).safety() == Safety::Private,
-            ["bbr1", "fast", "h-tcp", "hstcp", "hybla", "log-westwood-plus", "scalable", "udt"].contains(&profile.name),
+            ["bbr1", "fast", "h-tcp", "hstcp", "hybla", "log-westwood-plus", "scalable", "tcp-swift", "udt"]
+                .contains(&profile.name),
             "{}",
             profile.name
         );

@@ -105,7 +105,12 @@ impl Connection {
         let reports = self.read_arrivals(header, ack);
         let mut delivery = Delivery::default();
         delivery.pair = self.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
+        let (passed, nxt) = (self.snd.board.passed_bytes(), self.snd.nxt);
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
+        // What never was in flight is nothing that the window delivered.
+        let passed = passed.saturating_sub(self.snd.board.passed_bytes()) + (self.snd.nxt - nxt);
+        let cumulative = una_advanced.saturating_sub(passed);
+        let ahead = self.tell_ahead(at);
         if let Some(once) = delivery.asked {
             self.ecn_check.on_delivered(once);
         }
@@ -115,18 +120,20 @@ impl Connection {
         if answer.filled(delivered) {
             self.loss.on_probe_repair();
         }
-        let dsack = dsack.filter(|_| !answer.owns_dsack);
+        let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_of_tail(*left, *right));
         let outcome = AckOutcome {
             una_advanced,
-            newly_sacked: delivered.saturating_sub(una_advanced),
+            newly_sacked: delivered.saturating_sub(cumulative),
             duplicate: una_advanced == 0
                 && len == 0
                 && !window_changed
                 && !answer.arrived
-                && self.repeats_una(ack, before),
+                && ahead == 0
+                && self.repeats_una(ack, before)
+                && !self.speaks_of_tail(header, ack),
             dsack,
             echo: header.options.timestamps.map(|t| t.echo),
-            proves_spurious: delivery.proves_spurious,
+            proves_spurious: self.proves_spurious(&delivery),
         };
         if delivered == 0
             && una_advanced == 0
@@ -150,7 +157,7 @@ impl Connection {
         let spurious = self.check_spurious(now, &outcome);
         let (newly_lost, episode) = self.detect_losses(at, &outcome);
         let mut event = before.event(now, meta);
-        event.cumulative = Bytes(una_advanced);
+        event.cumulative = Bytes(cumulative);
         event.delivered = Bytes(delivered);
         event.newly_lost = Bytes(newly_lost);
         (event.rtt, event.rate, event.pair) = (rtt, rate, pair);
@@ -170,6 +177,12 @@ impl Connection {
             self.arm_retransmission(now);
         }
         self.after_window_change(now, window_changed);
+    }
+
+    /// Whether what was delivered shows that a timeout was spurious. Without SACK, what comes with a retransmission may have
+    /// waited at the receiver for it (RFC 5682, section 2.1, step 2).
+    fn proves_spurious(&self, delivery: &Delivery) -> bool {
+        delivery.proves_spurious && (self.negotiated.sack || delivery.retransmitted.is_none())
     }
 
     /// Whether `ack` says again what is acknowledged, of more that is in flight (RFC 5681, section 2), and answers no probe
@@ -234,6 +247,7 @@ impl Connection {
     ) -> u64 {
         let echo = header.options.timestamps.map(|t| t.echo);
         let (clock, min_rtt, asked_at) = (self.clock, self.rtt.min(), self.ecn_check.asked_at());
+        let mss = u64::from(self.mss());
         let (loss, segments) = (&mut self.loss, &mut self.segments);
         let mut on_delivered = |record: &Record, burst: &Burst| {
             // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's. Above a hole the
@@ -242,7 +256,9 @@ impl Connection {
             let in_order = record.end() <= ack;
             let older = in_order && echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
             let copy = record.is_copied() && echo != Some(clock.value(burst.sent_at));
-            let ambiguous = copy || (record.is_retransmitted() && (early || older));
+            // What had left from the tail is sent again as new data, and as a retransmission in that.
+            let twice = record.is_retransmitted() || record.is_early();
+            let ambiguous = (copy && !record.is_early()) || (twice && (early || older));
             // A mark of ours overtakes what left before it where marked packets have a queue of their own (RFC 9331,
             // section 5.1).
             let asked = asked_at == Some(record.start);
@@ -262,11 +278,16 @@ impl Connection {
                 segments.acked.push(segment);
             }
         };
+        if self.snd.tail.is_some() {
+            self.snd.board.set_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
+        }
         let mut bytes = 0;
         if una_advanced > 0 {
             bytes = self.snd.board.acknowledge(ack, &mut on_delivered);
             self.snd.una = ack;
+            self.snd.meet_tail(ack, mss);
         }
+        let mut refused = false;
         if self.negotiated.sack {
             let to_offsets = |block: &SackBlock| {
                 (seq::to_offset(self.iss, block.left, ack), seq::to_offset(self.iss, block.right, ack))
@@ -277,13 +298,21 @@ impl Connection {
                 header.options.sack.iter().map(to_offsets).collect();
             blocks.sort_unstable();
             for (left, right) in blocks {
-                // Blocks that are not wholly inside (SND.UNA, SND.NXT] say nothing we may trust.
-                let inside = left >= ack as i64 && right > left && right <= self.snd.nxt as i64;
-                if inside {
-                    let newly = self.snd.board.sack(left as u64, right as u64, &mut on_delivered);
-                    bytes = bytes.saturating_add(newly);
+                // Blocks that are not wholly inside of what was sent above SND.UNA say nothing we may trust.
+                if left < ack as i64 || right <= left {
+                    continue;
                 }
+                let (left, right, nxt) = (left as u64, right as u64, self.snd.nxt);
+                if right > nxt && !self.snd.sack_ahead(left, right, mss) {
+                    refused = true;
+                    continue;
+                }
+                let newly = self.snd.board.sack(left, right.min(nxt), &mut on_delivered);
+                bytes = bytes.saturating_add(newly);
             }
+        }
+        if refused {
+            self.refuse_ahead();
         }
         bytes
     }

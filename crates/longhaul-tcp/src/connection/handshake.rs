@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use longhaul_cc::{Detection, Granted, PathEvent};
+use longhaul_cc::{AckCadence, Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
+use super::cadence::{self, Cadence};
 use super::output::Batch;
 use super::probes::{self, Probes};
 use super::sender::MIN_PEER_MSS;
@@ -115,6 +116,7 @@ impl Connection {
             self.negotiated.scaled_window = false;
             header.window = self.syn_window();
         }
+        self.negotiated.ack_rate &= header.options.ack_rate_permitted;
         batch.push(&header, 0, 0);
         self.stats.segments_out += 1;
         true
@@ -134,6 +136,7 @@ impl Connection {
         options.scaled_window = self.asks_for_whole_window();
         options.arrival_permitted = self.config.extensions && self.wants_arrivals();
         options.probe_permitted = self.offers_probe_echo();
+        options.ack_rate_permitted = self.offers_ack_rate();
         options.user_timeout = self.user_timeout_advice();
         header
     }
@@ -158,6 +161,7 @@ impl Connection {
         options.scaled_window = negotiated.scaled_window;
         options.arrival_permitted = self.arrivals.is_some();
         options.probe_permitted = negotiated.probe_echo;
+        options.ack_rate_permitted = negotiated.ack_rate;
         // Not unasked: an answer to an unproved address is no longer than what it answers.
         options.user_timeout = self.user_timeout_advice().filter(|_| self.user_timeout.remote().is_some());
         self.rcv.acknowledged();
@@ -215,6 +219,7 @@ impl Connection {
             probe_echo: timestamps && config.extensions && options.probe_permitted,
             network: config.extensions && options.network_permitted,
             scaled_window: config.extensions && scaling && options.scaled_window,
+            ack_rate: config.extensions && options.ack_rate_permitted,
         };
         let answers = self.state == State::SynSent && syn.flags.contains(Flags::ACK);
         let scaled = self.negotiated.scaled_window && answers && self.asks_for_whole_window();
@@ -223,6 +228,8 @@ impl Connection {
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
         self.rcv.edge = 1 + (u64::from(self.syn_window()) << shift);
         self.negotiated.probe_echo &= self.state != State::SynSent || self.offers_probe_echo();
+        self.negotiated.ack_rate &= self.state != State::SynSent || self.offers_ack_rate();
+        self.negotiated.network &= self.state != State::SynSent || self.network.kind().is_some();
         // A peer that asks is answered; one that answers without being asked is not believed.
         let arrivals = config.extensions && options.arrival_permitted;
         let asked = self.state != State::SynSent || self.wants_arrivals();
@@ -333,6 +340,11 @@ impl Connection {
         granted.network_header = self.network.kind();
         granted.probes = probes::wants(&needs) && self.negotiated.sack && self.negotiated.timestamps;
         self.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
+        let cadence = cadence::wanted(&needs);
+        // Who permits network feedback heeds ACK rates (`docs/wire.md`).
+        let heeds = self.negotiated.ack_rate || self.negotiated.network;
+        granted.ack_cadence = heeds && cadence != AckCadence::Usual;
+        self.cadence = heeds.then(|| Box::new(Cadence::new(cadence)));
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }

@@ -18,6 +18,9 @@ use crate::state::State;
 /// nothing of others (CVE-2016-5696).
 const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
 
+/// How much older a segment at low priority may be than one at the usual one that arrives before it.
+const OVERTAKEN: Span = Span::from_secs(1);
+
 /// RFC 9293, section 3.8.6.3, MUST-40.
 const MAX_ACK_DELAY: Span = Span::from_millis(499);
 
@@ -144,11 +147,14 @@ impl Connection {
         }
         self.take_network(meta, segment.header);
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
+        self.take_ack_rate(segment.header.options.ack_rate, !segment.payload.is_empty());
+        self.watch_cadence(now, ack);
         self.remember_timestamp(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.heard_from_peer(now);
         self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
         self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
+        self.give_up_unanswered();
         self.tell_unheard(now);
         self.pmtu.note_episodes(self.stats.recoveries);
         self.after_ack(now);
@@ -191,12 +197,19 @@ impl Connection {
             // RFC 7323, section 3.2: once negotiated, a segment without is dropped.
             return false;
         };
-        if !self.is_from_the_past(now, stamp.value) {
+        if !self.is_from_the_past(now, stamp.value) || self.is_overtaken(segment, stamp.value) {
             return true;
         }
         add(&mut self.stats.paws_dropped, 1);
         self.answer_unacceptable(now, segment);
         false
+    }
+
+    /// Whether a segment beyond a hole is older than what filled the hole before it because that overtook it: the peer sends at low
+    /// priority, and said so. A second is too short for sequence numbers to come round below 34 Gb/s.
+    fn is_overtaken(&self, segment: &Arrival<'_>, value: u32) -> bool {
+        let behind = self.clock.tick() * u64::from(self.rcv.ts_recent.wrapping_sub(value));
+        self.negotiated.probe_echo && segment.start > self.rcv.next() as i64 && behind <= OVERTAKEN
     }
 
     /// Whether a timestamp is older than the newest remembered, if that is not too old to tell (RFC 7323, section 5.5).
@@ -312,7 +325,11 @@ impl Connection {
             return Some(ack as u64);
         }
         let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
-        if ack > self.snd.nxt as i64 || ack < oldest {
+        let unsent = ack > self.snd.sent_to() as i64;
+        if unsent || ack < oldest {
+            if unsent {
+                self.refuse_ahead();
+            }
             self.challenge(now);
             return None;
         }
@@ -440,8 +457,9 @@ impl Connection {
         if len >= self.rcv.peer_segment || len >= 536 {
             self.rcv.unacked_full = self.rcv.unacked_full.saturating_add(1);
         }
+        let due = self.rcv.close_ack_due(self.config.ack_every(), plain);
         if plain {
-            if self.rcv.close_ack_due(self.config.ack_every()) {
+            if due {
                 self.queue_ack(now);
             }
             return;
@@ -495,8 +513,8 @@ impl Connection {
         if self.rcv.unacked == 0 || self.rcv.ack_due {
             return;
         }
-        // Every second segment, or as many as the application wants, or every batch if that is less often.
-        let every = self.config.ack_every();
+        // Every second segment, or as many as the application or the peer wants, or every batch if that is less often.
+        let every = self.rcv.every(self.config.ack_every());
         let any_size = every == 1 || self.rcv.close_acks > 0;
         let enough = self.rcv.unacked_full >= every || (any_size && self.rcv.unacked >= every);
         if enough || self.config.ack_delay.is_zero() {

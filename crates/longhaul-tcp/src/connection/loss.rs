@@ -469,7 +469,7 @@ impl Connection {
         if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
             self.loss.extra = 1;
             self.loss.tail_probe = Some(TailProbe { end: self.snd.nxt, retransmission: false });
-        } else if let Some((index, record)) = self.snd.board.back() {
+        } else if let Some((index, record)) = self.snd.board.last_unsacked() {
             self.loss.tail_probe = Some(TailProbe { end: record.end(), retransmission: true });
             self.loss.probe = Some(index);
         }
@@ -511,7 +511,7 @@ impl Connection {
             return;
         }
         if front.is_sacked() {
-            self.snd.board.renege();
+            self.renege();
         }
         let first = !matches!(self.loss.phase, Phase::Timeout(_));
         self.begin_episode(Phase::Timeout(self.snd.nxt), first);

@@ -6,7 +6,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::{Ack, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
-use longhaul_units::{Rate, Time};
+use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{
     Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
 };
@@ -19,6 +19,8 @@ use crate::state::State;
 /// Options that each data segment carries beside timestamps, padded.
 const RCP_OPTION: u16 = 16;
 const XCP_OPTION: u16 = 20;
+/// What a Quick-Start request adds to a segment, padded.
+const QUICK_START_OPTION: u16 = 12;
 
 /// What a connection asked routers, and heard.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +31,11 @@ pub(super) struct Network {
     kind: Option<NetworkHeaderKind>,
     /// A Quick-Start request without an answer yet.
     asked: Option<(QuickStartRate, QuickStartNonce)>,
+    /// When it left, and where the data ended that it was on.
+    asked_at: Option<Time>,
+    asked_end: u64,
+    /// The peer answered with a nonce, or a rate, that cannot be.
+    distrusted: bool,
     /// A report that is due: what was approved, under the nonce of the request.
     report: Option<(QuickStartRate, QuickStartNonce)>,
     /// The largest change that XCP requests asked for.
@@ -51,7 +58,7 @@ fn kind_of(header: &NetworkHeader) -> NetworkHeaderKind {
     }
 }
 
-fn micros(span: longhaul_units::Span) -> u32 {
+fn micros(span: Span) -> u32 {
     u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
@@ -119,10 +126,27 @@ impl Network {
         Forward { ttl, stamps: 0, request }
     }
 
+    /// Whether a Quick-Start request may be sent: one at a time, one in a round trip (RFC 4782, section 4.1), and none to a peer
+    /// that has lied (section 4.4).
+    fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
+        let Some(round_trip) = round_trip.filter(|_| !self.distrusted && self.asked.is_none()) else { return false };
+        let due = self.asked_at.is_none_or(|at| now - at >= round_trip);
+        due && self.kind == Some(NetworkHeaderKind::QuickStart)
+    }
+
+    /// The request was denied: a report says so to the routers that may have granted something (RFC 4782, section 4.4).
+    fn report_denial(&mut self) {
+        self.report = self.asked.take().map(|(_, nonce)| (QuickStartRate::ZERO, nonce)).or(self.report);
+    }
+
     /// Checks an answer; what is left of it for the controller.
     fn check(&mut self, feedback: &Feedback) -> Option<NetworkFeedback> {
         match (*feedback, self.kind?) {
             (Feedback::Denied, NetworkHeaderKind::QuickStart) if self.asked.is_none() => None,
+            (Feedback::Denied, NetworkHeaderKind::QuickStart) => {
+                self.report_denial();
+                Some(NetworkFeedback::Denied)
+            }
             (Feedback::Denied, _) => Some(NetworkFeedback::Denied),
             (Feedback::QuickStart { rate, nonce }, NetworkHeaderKind::QuickStart) => {
                 self.check_quick_start(rate, nonce)
@@ -154,6 +178,7 @@ impl Network {
         let honest = rate <= asked && drawn.approves(rate, nonce);
         if !honest {
             add(&mut self.info.refused, 1);
+            self.distrusted = true;
         }
         let approved = if honest { rate } else { QuickStartRate::ZERO };
         (self.asked, self.report) = (None, Some((approved, drawn)));
@@ -187,9 +212,12 @@ impl Connection {
         let vouched = self.config.extensions && self.config.routers_answer;
         self.network.kind = wanted(&self.controller.needs()).filter(|_| vouched);
         header.options.network_permitted = self.network.kind.is_some();
+        // It says so of ACK rates as well, for which there is no room beside a request.
+        header.options.ack_rate_permitted &= wanted(&self.controller.needs()).is_none();
         // RFC 4782, section 4.7: a SYN that was lost goes again without.
         let asked = self.control.header.filter(|header| first && self.network.kind == Some(kind_of(header)));
         let forward = asked.map(|header| self.network.request(&header, self.config.ttl));
+        (self.network.asked_at, self.network.asked_end) = (forward.map(|_| self.now), 0);
         if !first {
             self.network.asked = None;
         }
@@ -223,6 +251,9 @@ impl Connection {
         }
         if let Some(answer) = option.forward.and_then(|forward| forward.feedback(meta.ttl)) {
             self.rcv.network_answer = Some(merge(self.rcv.network_answer, answer));
+            // Its sender waits for it, and for the round trip that it takes.
+            let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
+            self.rcv.ack_due |= single && self.state.is_synchronized();
         }
         if let Some(feedback) = option.feedback
             && let Some(heard) = self.network.check(&feedback)
@@ -247,11 +278,35 @@ impl Connection {
             return;
         }
         if self.network.heard.is_none() {
-            self.network.asked = None;
+            self.network.report_denial();
             add(&mut self.network.info.denied, 1);
             self.network.heard = Some(NetworkFeedback::Denied);
         }
         self.tell_unheard(now);
+    }
+
+    /// The data that carried a request is acknowledged, and nobody answered: that is a denial (RFC 4782, section 4.1).
+    pub(super) fn give_up_unanswered(&mut self) {
+        let network = &mut *self.network;
+        if network.asked.is_some() && network.asked_end > 0 && self.snd.una >= network.asked_end {
+            network.report_denial();
+            add(&mut network.info.denied, 1);
+            network.heard = Some(NetworkFeedback::Denied);
+        }
+    }
+
+    /// The rate that the next new segment is to ask for, and the bytes that the request adds to it (RFC 4782, section 4.8).
+    pub(super) fn quick_start_due(&self, now: Time) -> Option<(Rate, u16)> {
+        let Some(NetworkHeader::QuickStart { rate }) = self.control.header else { return None };
+        let due = self.snd.unsent() > 0 && self.network.may_ask(now, self.rtt.srtt());
+        due.then_some((rate, QUICK_START_OPTION))
+    }
+
+    /// The request that leaves on data which ends at `end`.
+    pub(super) fn ask_quick_start(&mut self, now: Time, rate: Rate, end: u64) -> NetworkOption {
+        let request = self.network.ask(rate);
+        (self.network.asked_at, self.network.asked_end) = (Some(now), end);
+        NetworkOption { forward: Some(Forward { ttl: self.config.ttl, stamps: 0, request }), feedback: None }
     }
 
     /// Tells the controller of an answer that came with a segment which told it nothing else.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
 use longhaul_units::{Bytes, Time};
-use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, ProbeEcho, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, ProbeEcho, Timestamps};
 
 use super::timers::Timer;
 use super::{Connection, Event, State};
@@ -81,7 +81,7 @@ impl Batch {
     }
 
     /// Whether a segment of `size` bytes of UDP payload may still join.
-    fn admits(&self, size: usize, max_segments: usize) -> bool {
+    pub(super) fn admits(&self, size: usize, max_segments: usize) -> bool {
         let Some(last) = self.segments.last() else { return true };
         let last = usize::from(last.header_len) + usize::from(last.payload_len);
         last == self.segment_size
@@ -101,7 +101,7 @@ impl Batch {
     }
 
     /// Repeats the last header with another sequence number.
-    fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
+    pub(super) fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
         let Some(last) = self.segments.last() else { return };
         let len = usize::from(last.header_len);
         let at = self.headers.len();
@@ -136,11 +136,13 @@ impl Connection {
         if self.state == State::Closed {
             return false;
         }
+        self.follow_cadence();
         self.transmit_second(now, batch)
             || self.transmit_queued_acks(batch, max_segments)
             || self.transmit_handshake(now, batch)
             || self.transmit_data(now, batch, max_segments)
             || self.transmit_probe(now, batch)
+            || self.transmit_from_tail(now, batch, max_segments)
             || self.transmit_ack(now, batch)
     }
 
@@ -327,6 +329,9 @@ impl Connection {
 
     /// The segment to retransmit next, if `room` (or a forced retransmission) allows it.
     fn next_retransmission(&mut self, room: u64) -> Option<u64> {
+        if self.awaits_second_ack() {
+            return None;
+        }
         let mss = self.mss();
         if let Some(index) = self.loss.probe.filter(|i| self.snd.board.get(*i).is_some()) {
             if self.snd.board.get(index).is_some_and(|r| r.len <= mss) {
@@ -387,13 +392,18 @@ impl Connection {
 
     /// Sends new data.
     fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> Step {
-        let next = match self.next_segment(fill.now, room) {
+        self.pass_over_held();
+        let asked = self.quick_start_due(fill.now);
+        let extra = asked.map_or(0, |(_, extra)| extra);
+        let next = match self.next_segment(fill.now, room, extra) {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
-        let ecn = self.next_ecn(next.len, next.mtu_probe);
+        // Of what had left from the tail nobody knows which of both is echoed.
+        let alone = next.mtu_probe || self.snd.fresh() < u64::from(next.len);
+        let ecn = self.next_ecn(next.len, alone);
         // A probe for a larger path MTU leaves alone: it is longer than the segments of any batch.
-        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len, ecn) {
+        if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len.saturating_add(extra), ecn) {
             return Step::Last;
         }
         let start = self.snd.nxt.max(1);
@@ -403,6 +413,7 @@ impl Connection {
         let tx = self.snd.board.push(start, next.len, fin, next.mtu_probe);
         self.snd.nxt = end + u64::from(fin);
         self.snd.fin_sent |= fin;
+        self.note_sent_again(start);
         self.note_ecn(ecn, start, end);
         if next.mtu_probe {
             self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
@@ -417,16 +428,17 @@ impl Connection {
         if std::mem::take(&mut self.snd.cwr_due) {
             flags |= Flags::CWR;
         }
-        fill.push(flags, seq::to_wire(self.iss, start), start, next.len);
+        let network = asked.map(|(rate, _)| self.ask_quick_start(fill.now, rate, end));
+        fill.push_asking(network, flags, seq::to_wire(self.iss, start), start, next.len);
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(next.len);
         self.report_sent(fill.now, tx, next.len, before, SegmentKind::Data);
         if next.mtu_probe { Step::Last } else { Step::Sent(u64::from(next.len)) }
     }
 
-    /// The next new segment, else what stands in its way.
-    fn next_segment(&mut self, now: Time, room: u64) -> Result<NextSegment, SendLimit> {
-        let mss = self.mss();
+    /// The next new segment, whose header is `extra` bytes longer than usual, else what stands in its way.
+    fn next_segment(&mut self, now: Time, room: u64, extra: u16) -> Result<NextSegment, SendLimit> {
+        let mss = self.mss().saturating_sub(extra);
         let unsent = self.snd.unsent();
         if unsent == 0 {
             return match self.snd.fin_waits() {
@@ -444,13 +456,14 @@ impl Connection {
         if let Some(limit) = self.too_little(len, unsent, mss) {
             return Err(limit);
         }
+        let len = self.snd.before_held(len);
         if room < len {
             return Err(SendLimit::Cwnd);
         }
         let options = self.data_options();
-        if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss) {
+        if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss).filter(|_| extra == 0) {
             // Enough must follow the probe for its loss to show at once.
-            let enough = unsent >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
+            let enough = self.snd.fresh() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
             if enough && !self.loss.is_repairing() {
                 return Ok(NextSegment { len: probe, mtu_probe: true });
             }
@@ -535,6 +548,19 @@ impl Fill<'_> {
             self.batch.ecn = ecn;
         }
         self.batch.ecn == ecn && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
+    }
+
+    /// Pushes a segment that asks routers for something, if there is anything to ask.
+    fn push_asking(&mut self, network: Option<NetworkOption>, flags: Flags, sequence: u32, start: u64, len: u16) {
+        if network.is_none() {
+            self.push(flags, sequence, start, len);
+            return;
+        }
+        let held = std::mem::replace(&mut self.template.options.network, network);
+        self.plain = false;
+        self.push(flags, sequence, start, len);
+        self.template.options.network = held;
+        self.plain = false;
     }
 
     pub(super) fn push(&mut self, flags: Flags, sequence: u32, start: u64, len: u16) {

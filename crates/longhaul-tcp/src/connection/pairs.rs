@@ -218,7 +218,7 @@ impl Connection {
             && self.snd.board.sacked_bytes() == 0
             && !self.snd.cwr_due
             && !self.snd.persist.due
-            && self.snd.unsent() > 3 * mss
+            && self.snd.fresh() > 3 * mss
             && self.snd.window_edge().saturating_sub(self.snd.nxt) >= 3 * mss
             && room.saturating_add(self.pipe()) >= LEAST_WINDOW * mss
             && (pairs.separated == Some(self.snd.nxt) || pairs.probe.may_send(fill.now))

@@ -72,6 +72,11 @@ impl Probes {
         self.info
     }
 
+    /// The counts, for what leaves under a plan and is no copy.
+    pub(super) fn info_mut(&mut self) -> &mut ProbeInfo {
+        &mut self.info
+    }
+
     /// What became of probes since the last call.
     pub(super) fn take_report(&mut self) -> ProbeReport {
         std::mem::take(&mut self.report)
@@ -98,6 +103,8 @@ impl Probes {
             ProbeKind::Dummy => board.last_unsacked_below(u64::MAX),
             ProbeKind::Outstanding => self.draw(board),
             ProbeKind::Backwards => self.next_backwards(board),
+            // Is no copy, and has a loop of its own.
+            ProbeKind::FromTail(_) => None,
         })
     }
 
@@ -188,10 +195,12 @@ impl Connection {
     pub(super) fn follow_probe_plan(&mut self) {
         let (now, plan) = (self.now, self.control.probe);
         let Some(probes) = &mut self.probes else { return };
-        probes.follow(now, plan);
-        if probes.open_plan().is_none() {
+        let from_tail = plan.filter(|plan| plan.from_tail().is_some());
+        probes.follow(now, plan.filter(|_| from_tail.is_none()));
+        if probes.open_plan().is_none() && from_tail.is_none() {
             self.timers.stop(Timer::Copy);
         }
+        self.follow_tail_plan(now, from_tail);
     }
 
     /// Sends the next probe, if one is due. None goes to a peer of which no round trip is known.
@@ -252,7 +261,9 @@ impl Connection {
         if probes.echoed {
             let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
             let Some(copied) = probes.take_by_value(echo.value) else {
-                if seq::later(echo.value, self.clock.value(now)) {
+                // One from the time of the connection may name data, or a probe that was given up.
+                let age = self.clock.age(now, echo.value);
+                if age.is_none_or(|age| age > now - self.created_at) {
                     add(&mut probes.info.refused, 1);
                 }
                 return ProbeAnswer::default();

@@ -10,6 +10,9 @@ use crate::reassembly::Reassembly;
 /// the sender's slow start, its RTT samples and its dispersion measurements live on them.
 pub(super) const CLOSE_ACKS: u32 = 128;
 
+/// Segments with data for which the peer's wish for another rate of ACKs holds.
+pub(super) const HEEDED: u32 = 256;
+
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) data: Reassembly,
@@ -32,6 +35,11 @@ pub(super) struct Receiver {
     pub(super) unacked: u32,
     /// Segments still to be acknowledged so closely.
     pub(super) close_acks: u32,
+    /// How many segments the peer wants an ACK for, and of how many segments to come that holds.
+    asked_every: u32,
+    asked_left: u32,
+    /// The next segment with data draws an ACK at once.
+    pub(super) at_once: bool,
     /// A duplicate to report (RFC 2883).
     pub(super) dsack: Option<(u64, u64)>,
     /// The TSval of the segment that draws the next ACK, if that is to be named.
@@ -70,6 +78,9 @@ impl Receiver {
             unacked_full: 0,
             unacked: 0,
             close_acks: CLOSE_ACKS,
+            asked_every: 0,
+            asked_left: 0,
+            at_once: false,
             dsack: None,
             probe_echo: None,
             network_answer: None,
@@ -174,11 +185,31 @@ impl Receiver {
         self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
     }
 
-    /// Whether so many segments, of `every` that one acknowledgement covers, call for one before the batch is over.
-    pub(super) fn close_ack_due(&mut self, every: u32) -> bool {
-        let Some(left) = self.close_acks.checked_sub(1) else { return false };
-        self.close_acks = left;
-        self.unacked_full >= every
+    /// The peer wants an ACK for every `ratio` segments. The first one under a new wish is answered at once.
+    pub(super) fn heed(&mut self, ratio: u8) {
+        let every = u32::from(ratio);
+        self.at_once |= self.asked_left == 0 || self.asked_every != every;
+        (self.asked_every, self.asked_left) = (every, HEEDED);
+    }
+
+    /// How many segments an ACK is for: the peer's wish, while it holds, else `own`.
+    pub(super) const fn every(&self, own: u32) -> u32 {
+        if self.asked_left > 0 { self.asked_every } else { own }
+    }
+
+    /// Whether the segments that came call for an acknowledgement before the batch is over; `own` is how many one is for where the
+    /// peer has no wish. Called for each segment with data, `plain` or not.
+    pub(super) fn close_ack_due(&mut self, own: u32, plain: bool) -> bool {
+        let at_once = std::mem::take(&mut self.at_once);
+        let every = self.every(own);
+        let asked = self.asked_left > 0;
+        self.asked_left = self.asked_left.saturating_sub(1);
+        if !plain {
+            return false;
+        }
+        let close = self.close_acks > 0;
+        self.close_acks = self.close_acks.saturating_sub(1);
+        at_once || asked && every == 1 || (asked || close) && self.unacked_full >= every
     }
 }
 

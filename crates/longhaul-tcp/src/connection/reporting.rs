@@ -53,6 +53,7 @@ impl Connection {
             arrival_times: self.arrivals.is_some(),
             pairs: self.pairs.as_ref().map(|pairs| pairs.info()),
             network: self.network.info(),
+            ack_rate: self.cadence.as_ref().map(|cadence| cadence.info()),
             probes: self.probes.as_ref().map(|probes| probes.info()),
             bytes_acked: stats.bytes_acked,
             bytes_sent: stats.bytes_sent + stats.bytes_retransmitted,
@@ -80,7 +81,7 @@ impl Connection {
             r1_reached: self.is_past_r1(),
             user_timeout: self.config.user_timeout,
             peer_user_timeout: self.user_timeout.remote(),
-            delivered: self.rate.delivered,
+            delivered: self.rate.delivered + self.probes.as_ref().map_or(0, |probes| probes.info().carried),
             limited,
             age: now - self.created_at,
             memory: self.memory(),
@@ -90,7 +91,8 @@ impl Connection {
     /// Bytes of memory that the connection's buffers and records take beside its own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.snd.buffer.memory() + self.snd.board.memory() + self.rcv.data.memory()
+        let tail = self.snd.tail.as_ref().map_or(0, |tail| tail.memory());
+        self.snd.buffer.memory() + self.snd.board.memory() + self.rcv.data.memory() + tail
     }
 
     /// SND.NXT and RCV.NXT as the wire has them.

@@ -1,6 +1,7 @@
 //! The send side's variables (RFC 9293, section 3.3.1) and what of them needs no other part.
 
 use super::persist::Persist;
+use super::tail_loop::TailLoop;
 use crate::config::Config;
 use crate::scoreboard::Scoreboard;
 use crate::send_buffer::SendBuffer;
@@ -46,6 +47,8 @@ pub(super) struct Sender {
     pub(super) persist: Persist,
     /// When anything was sent last; the restart after idleness counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
+    /// What left beyond SND.NXT, if the controller ever had that done.
+    pub(super) tail: Option<Box<TailLoop>>,
 }
 
 impl Sender {
@@ -70,6 +73,7 @@ impl Sender {
             ece_answered_until: 0,
             persist: Persist::default(),
             last_sent: None,
+            tail: None,
         }
     }
 
@@ -83,7 +87,12 @@ impl Sender {
     /// what the peer may be waiting for, is let go on to that.
     fn lowat(&self) -> u64 {
         let waits_for_window = self.window_edge().saturating_sub(self.nxt) < u64::from(self.peer_mss);
-        self.lowat.unwrap_or(if waits_for_window { BEFORE_WINDOW } else { AHEAD })
+        self.lowat.unwrap_or(match (self.has_open_tail(), waits_for_window) {
+            // What waits does not wait long.
+            (true, _) => u64::MAX,
+            (false, true) => BEFORE_WINDOW,
+            (false, false) => AHEAD,
+        })
     }
 
     /// Whether a waiting writer is to be woken: for a fair piece, not for every segment.
@@ -106,9 +115,9 @@ impl Sender {
         self.una.saturating_add(self.window)
     }
 
-    /// FlightSize (RFC 5681, section 2).
+    /// FlightSize (RFC 5681, section 2), without what the peer had before the window came to it.
     pub(super) fn flight_size(&self) -> u64 {
-        self.nxt - self.una
+        (self.nxt - self.una).saturating_sub(self.board.passed_bytes())
     }
 
     /// Whether everything the application wrote, and its FIN, is acknowledged.

@@ -1,7 +1,9 @@
 //! Two endpoints joined by a queue of datagrams in virtual time.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use longhaul_cc::SendLimit;
@@ -16,6 +18,8 @@ mod pmtu;
 mod probes;
 mod reordering;
 mod reuse;
+mod spurious;
+mod tail_loop;
 mod trouble;
 mod user_timeout;
 
@@ -39,6 +43,8 @@ struct Net {
     tamper: Box<Tamper>,
     /// By how much marked datagrams overtake the others.
     lead: Span,
+    /// The DiffServ codepoint of the datagram that `tamper` and `lose` are asked about.
+    dscp: Rc<Cell<u8>>,
 }
 
 impl Net {
@@ -47,7 +53,8 @@ impl Net {
         let ends = [end(1), end(2)];
         let (lose, tamper) =
             (Box::new(|_: u64, _: usize, _: &[u8]| false), Box::new(|_: usize, ecn, _: &mut [u8]| Some(ecn)));
-        Self { now: Time::ZERO, delay, ends, flying: VecDeque::new(), sent: 0, lose, tamper, lead: Span::ZERO }
+        let (flying, dscp) = (VecDeque::new(), Rc::default());
+        Self { now: Time::ZERO, delay, ends, flying, sent: 0, lose, tamper, lead: Span::ZERO, dscp }
     }
 
     fn tuple(to: usize) -> Tuple {
@@ -65,6 +72,7 @@ impl Net {
                         self.ends[from].payload(id, segment, |part| datagram.extend_from_slice(part));
                     }
                     self.sent += 1;
+                    self.dscp.set(batch.dscp);
                     let ecn = (self.tamper)(from, batch.ecn, &mut datagram);
                     if let Some(ecn) = ecn.filter(|_| !(self.lose)(self.sent, from, &datagram)) {
                         let lead = if ecn == Ecn::Ce { self.lead } else { Span::ZERO };

@@ -57,8 +57,10 @@ impl Scoreboard {
         let bytes = record.sequence_len();
         if record.is_sacked() {
             self.sacked.set(index);
-            self.sacked_bytes += bytes;
-            self.sacked_top = index + 1;
+            *self.count_of(&record) += bytes;
+            if !record.is_passed() {
+                self.sacked_top = index + 1;
+            }
         } else if record.is_lost() {
             self.lost.set(index);
             self.lost_bytes += bytes;

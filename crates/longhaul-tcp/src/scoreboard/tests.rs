@@ -70,12 +70,57 @@ fn a_flipped_pair_left_second_first() {
     assert_eq!((board.oldest_sent(), board.in_flight()), (Some(head + 1), 100));
 }
 
+/// What was passed over is SACKed to who looks for the next to be sent or the last to be judged, and in no other count; a receiver that
+/// discarded it has it sent like all else.
+#[test]
+fn what_was_passed_over_is_in_no_count() {
+    let mut board = filled(2, 100);
+    board.push_passed(201, 5000);
+    board.push(5201, 100, false, false);
+    let head = board.head_index();
+    assert_eq!((board.in_flight(), board.sacked_bytes(), board.passed_bytes(), board.lost_bytes()), (300, 0, 5000, 0));
+    assert!(board.get(head + 2).is_some_and(|record| record.is_passed() && record.is_sacked()));
+    assert_eq!(board.last_unsacked().map(|(index, _)| index), Some(head + 3));
+    assert_eq!((board.next_in_doubt(0), board.mark_lost(head + 2)), (None, false), "no SACK above says anything");
+    assert_eq!(board.sack(201, 5301, |_, _| {}), 100);
+    // In part, as no honest peer does; then all of it.
+    let mut told = 0;
+    assert_eq!((board.acknowledge(301, |_, _| told += 1), board.passed_bytes(), told), (200, 4900, 2));
+    board.resegment(1000);
+    assert_eq!((board.len(), board.passed_bytes(), board.sacked_bytes()), (6, 4900, 100));
+    let mut reneged = board.clone();
+    assert_eq!((board.acknowledge(5201, |_, _| told += 1), board.passed_bytes(), told), (0, 0, 2));
+    reneged.renege();
+    assert_eq!((reneged.passed_bytes(), reneged.sacked_bytes(), reneged.in_flight()), (0, 0, 5000));
+    assert!(reneged.mark_lost(reneged.head_index()));
+    assert_eq!((reneged.next_lost(), reneged.lost_bytes()), (Some(reneged.head_index()), 1000));
+    assert_eq!(reneged.acknowledge(5301, |_, _| told += 1), 5000);
+}
+
+/// Of what left twice, an answer within the horizon is not of the second time.
+#[test]
+fn an_answer_tells_which_of_two_it_is_of_by_its_time() {
+    let at = |millis| Time::ZERO + Span::from_millis(millis);
+    let mut board = Scoreboard::new();
+    for (k, millis) in [10, 20, 30].into_iter().enumerate() {
+        board.begin_burst(Burst::new(at(millis)));
+        board.push(1 + 100 * k as u64, 100, false, false);
+        board.note_early();
+    }
+    board.set_horizon(at(20));
+    board.sack(101, 301, |record, _| assert!(record.is_early() && record.is_copied()));
+    let early: Vec<_> = (0..3).filter_map(|k| board.get(board.head_index() + k)).map(Record::is_early).collect();
+    assert_eq!(early, [true, false, true]);
+}
+
 /// A segment of the slow and obvious scoreboard.
 struct Segment {
     start: u64,
     len: u64,
     sacked: bool,
     lost: bool,
+    /// The peer had it before it was ever in flight.
+    passed: bool,
 }
 
 impl Segment {
@@ -100,6 +145,7 @@ struct Twins {
 #[derive(Clone, Debug)]
 enum Op {
     Push(u16),
+    Pass(u16),
     Sack(u64, u64),
     Ack(u64),
     Lose(u64),
@@ -111,6 +157,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (1u16..2000).prop_map(Op::Push),
+        1 => (1u16..9000).prop_map(Op::Pass),
         3 => (0u64..60_000, 0u64..20_000).prop_map(|(a, b)| Op::Sack(a, b)),
         2 => (0u64..8_000).prop_map(Op::Ack),
         3 => (0u64..60).prop_map(Op::Lose),
@@ -136,7 +183,14 @@ impl Twins {
                 self.board.begin_burst(Burst::new(self.now));
                 self.board.push(self.nxt, len, false, false);
                 let len = u64::from(len);
-                self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false });
+                self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false, passed: false });
+                self.nxt += len;
+            }
+            Op::Pass(len) => {
+                self.board.begin_burst(Burst::new(self.now));
+                self.board.push_passed(self.nxt, len);
+                let len = u64::from(len);
+                self.model.push(Segment { start: self.nxt, len, sacked: true, lost: false, passed: true });
                 self.nxt += len;
             }
             Op::Sack(from, len) => self.sack(self.una + from, (self.una + from + len).min(self.nxt))?,
@@ -156,7 +210,7 @@ impl Twins {
             }
             Op::Renege => {
                 self.board.renege();
-                self.model.iter_mut().for_each(|segment| segment.sacked = false);
+                self.model.iter_mut().for_each(|segment| (segment.sacked, segment.passed) = (false, false));
             }
         }
         Ok(())
@@ -200,13 +254,15 @@ impl Twins {
     fn agree(&self) -> Result<(), TestCaseError> {
         let (board, model) = (&self.board, &self.model);
         prop_assert_eq!(board.in_flight(), self.bytes(Segment::is_in_flight));
-        prop_assert_eq!(board.sacked_bytes(), self.bytes(|segment| segment.sacked));
+        prop_assert_eq!(board.sacked_bytes(), self.bytes(|segment| segment.sacked && !segment.passed));
+        prop_assert_eq!(board.passed_bytes(), self.bytes(|segment| segment.passed));
         prop_assert_eq!(board.lost_bytes(), self.bytes(|segment| segment.lost));
         let index = |place: usize| board.head_index() + place as u64;
         let unsacked = model.iter().rposition(|segment| !segment.sacked);
         prop_assert_eq!(board.last_unsacked_below(u64::MAX), unsacked.map(index));
         let top = model.iter().rposition(|segment| segment.sacked);
         prop_assert_eq!(board.last_sacked_below(u64::MAX), top.map(index));
+        let top = model.iter().rposition(|segment| segment.sacked && !segment.passed);
         for offset in [0, self.una, self.una + (self.nxt - self.una) / 2, self.nxt] {
             let mut below = model.iter().take(top.unwrap_or(0));
             let doubtful = below.position(|segment| segment.is_in_flight() && segment.start >= offset);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{SackBlock, UserTimeout};
+use crate::{AckRate, SackBlock, UserTimeout};
 
 /// The SYN of a Linux client as it leaves the shim: MSS 1460, SACK-permitted, timestamps, window scale 7.
 const SYN: [u8; 32] = [
@@ -171,6 +171,11 @@ fn options_in_the_wrong_place_are_ignored() {
 
     let elsewhere =
         [5, 10, 0, 0, 0, 1, 0, 0, 0, 2, 253, 12, 0x4c, 0x41, 0, 0, 0, 1, 0, 0, 0, 2, 253, 8, 0x4c, 0x50, 0, 0, 0, 3];
+    let rate = [253, 5, 0, 0xac, 2];
+    assert_eq!(options(Flags::SYN, &rate), Options::NONE);
+    assert_eq!(options(Flags::ACK, &rate).ack_rate.map(AckRate::segments), Some(1));
+    assert_eq!(options(Flags::ACK, &[253, 4, 0, 0xac, 253, 6, 0, 0xac, 2, 2]), Options::NONE);
+    assert!(options(Flags::SYN, &[253, 4, 0, 0xac]).ack_rate_permitted);
     assert_eq!(options(Flags::SYN, &elsewhere), Options::NONE);
     let ack = options(Flags::ACK, &elsewhere);
     assert_eq!((ack.sack.len(), ack.arrivals.len()), (1, 1));

@@ -92,8 +92,13 @@ fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
         (options.arrival_permitted, ExId::ARRIVALS),
         (options.probe_permitted, ExId::PROBES),
         (options.network_permitted && network.is_none(), ExId::NETWORK),
+        (options.ack_rate_permitted, ExId::ACK_RATE),
     ];
-    permitted.iter().filter(|(is, _)| *is).try_for_each(|&(_, exid)| writer.put_experiment(exid, 0))
+    permitted.iter().filter(|(is, _)| *is).try_for_each(|&(_, exid)| writer.put_experiment(exid, 0))?;
+    // It is no multiple of four bytes long: the padding follows it.
+    let Some(rate) = options.ack_rate else { return Some(()) };
+    writer.put_experiment(ExId::ACK_RATE, 1)?;
+    writer.put(&[rate.byte()])
 }
 
 /// Fills a slice from its beginning; a write that does not fit gives `None`.

@@ -3,7 +3,7 @@
 use crate::{Arrivals, MAX_WINDOW_SCALE, NetworkOption, ParseError, SackBlock};
 
 use super::raw::RawOptions;
-use super::{ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
+use super::{AckRate, ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
 
 /// Reads an option list into `options`, which is empty.
 ///
@@ -87,6 +87,10 @@ fn parse_experiment(body: &[u8], syn: bool, options: &mut Options) {
         }
         (ExId::PROBES, false) if options.probe_echo.is_none() => {
             options.probe_echo = body.try_into().ok().map(|value| ProbeEcho { value: u32::from_be_bytes(value) });
+        }
+        (ExId::ACK_RATE, true) => options.ack_rate_permitted |= body.is_empty(),
+        (ExId::ACK_RATE, false) if options.ack_rate.is_none() => {
+            options.ack_rate = if let &[byte] = body { Some(AckRate::from_byte(byte)) } else { None };
         }
         (ExId::NETWORK, _) => parse_network(body, syn, options),
         _ => {}

@@ -71,6 +71,59 @@ fn syn_budget() {
     assert_eq!((options.user_timeout, options.scaled_window), (None, true));
 }
 
+/// The ACK rate is the last to get a place: it displaces nothing, and whatever displaces it was there before.
+#[test]
+fn the_ack_rate_gives_way_to_all() {
+    let with = |change: &dyn Fn(&mut Options)| {
+        let mut options = Options { ack_rate_permitted: true, ..syn() };
+        change(&mut options);
+        let without = Options { ack_rate_permitted: false, ..options.clone() };
+        let fits = options.fit(Flags::SYN, 0);
+        assert_eq!(Options { ack_rate_permitted: false, ..options.clone() }, without);
+        assert_eq!(fits, options.ack_rate_permitted);
+        (fits, bytes(&options).len())
+    };
+    assert_eq!(with(&|_| ()), (true, 24));
+    assert_eq!(with(&|options| options.user_timeout = UserTimeout::from_bits(30)), (true, 28));
+    let four = |options: &mut Options| {
+        options.microsecond_timestamps = true;
+        options.arrival_permitted = true;
+        options.probe_permitted = true;
+        options.scaled_window = true;
+    };
+    assert_eq!(with(&four), (true, 40));
+    let five = |options: &mut Options| {
+        four(options);
+        options.user_timeout = UserTimeout::from_bits(30);
+    };
+    assert_eq!(with(&five), (false, 40));
+    // Beside a Quick-Start request there is room for two flags.
+    let network = Some(NetworkOption { forward: Some(QUICK_START), feedback: None });
+    let request = |options: &mut Options| {
+        (options.network, options.network_permitted) = (network, true);
+        options.microsecond_timestamps = true;
+    };
+    assert_eq!(with(&request), (true, 40));
+    let timed = |options: &mut Options| {
+        request(options);
+        options.arrival_permitted = true;
+    };
+    assert_eq!(with(&timed), (false, 40));
+}
+
+/// Five bytes, of which the last has seven bits of rate and a reserved one; the list is padded behind it.
+#[test]
+fn an_ack_rate_is_a_byte() {
+    assert_eq!(AckRate::each(200), AckRate::each(127));
+    assert_eq!((AckRate::from_byte(0x0d), AckRate::each(0)), (AckRate::each(6), AckRate::AT_ONCE));
+    let options = Options { timestamps: Some(TIMESTAMPS), ack_rate: Some(AckRate::each(127)), ..Options::NONE };
+    assert_eq!(bytes(&options)[12..], [253, 5, 0, 0xac, 0xfe, 0, 0, 0]);
+    // Beside three SACK blocks there is no room for it.
+    let mut crowded = Options { sack: sack(3), ..options };
+    assert!(!crowded.fit(Flags::ACK, 0));
+    assert_eq!((crowded.sack.len(), crowded.ack_rate), (3, None));
+}
+
 #[test]
 fn a_quick_start_request_on_a_syn_costs_the_probe_echo() {
     let mut options = Options {
@@ -223,8 +276,10 @@ fn the_answer_outranks_the_request() {
 fn fit_moves_nothing_to_the_wrong_place() {
     let mut options =
         Options { sack: sack(1), arrivals: arrivals(1), probe_echo: Some(ProbeEcho { value: 1 }), ..syn() };
+    options.ack_rate = Some(AckRate::each(1));
     assert!(!options.fit(Flags::SYN, 0));
     assert_eq!(options, syn());
+    options.ack_rate_permitted = true;
     assert!(!options.fit(Flags::ACK, 0));
     assert_eq!(options, Options { timestamps: Some(TIMESTAMPS), ..Options::NONE });
     assert!(options.fit(Flags::ACK, 0));

@@ -107,7 +107,10 @@ impl Controller for BbrV1 {
             PathEvent::Mss { .. } => self.on_mss(path),
             PathEvent::Spurious { .. } => self.on_spurious(),
             // What restarts is paced at the bandwidth known: the window needs no cut.
-            PathEvent::IdleRestart { .. } | PathEvent::Detection(_) | PathEvent::Limit { .. } => {}
+            PathEvent::IdleRestart { .. }
+            | PathEvent::Detection(_)
+            | PathEvent::Limit { .. }
+            | PathEvent::Ahead { .. } => {}
         }
     }
 

@@ -98,7 +98,7 @@ impl Controller for Bbr {
             PathEvent::Spurious { .. } => self.on_spurious(event),
             PathEvent::Detection(detection) => self.sack = *detection != Detection::DuplicateAcks,
             // What restarts is paced at the bandwidth known: the window needs no cut.
-            PathEvent::IdleRestart { .. } | PathEvent::Limit { .. } => {}
+            PathEvent::IdleRestart { .. } | PathEvent::Limit { .. } | PathEvent::Ahead { .. } => {}
         }
     }
 

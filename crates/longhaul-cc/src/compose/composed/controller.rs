@@ -97,6 +97,7 @@ impl Controller for Composed {
             PathEvent::Spurious { now, timeout, .. } => self.undo(now, timeout, path),
             PathEvent::Detection(detection) => self.set_detection(detection),
             PathEvent::Limit { .. } => {}
+            PathEvent::Ahead { at, bytes } => self.launch.on_ahead(at, bytes, path),
         }
         self.bound();
     }
@@ -137,11 +138,12 @@ impl Controller for Composed {
         Control {
             cwnd: Bytes::from_f64(self.window.cwnd),
             pace: overlay.pace,
-            probe: overlay.probe,
+            probe: overlay.probe.or_else(|| self.launch.beside()),
             ecn: self.ecn,
             header: overlay.header,
             tag: overlay.tag,
             dscp: overlay.dscp,
+            ack_ratio: overlay.ack_ratio,
         }
     }
 

@@ -54,6 +54,20 @@ fn the_first_flight_is_what_was_saved() {
     assert_eq!((window.cwnd, window.ssthresh, launch.overlay()), (400_000.0, 400_000.0, Overlay::default()));
 }
 
+/// A request of a few segments says nothing of the four hundred that were remembered.
+#[test]
+fn a_part_of_the_flight_validates_a_part() {
+    for (segments, window_after) in [(3, 10_000.0), (30, 30_000.0)] {
+        let (mut launch, mut window) = (launch(RTT), Window::new(10_000.0));
+        launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);
+        for k in 0..segments {
+            launch.on_sent(&Sent::new(Time::ZERO, TxId(k), MSS), &path());
+        }
+        assert_eq!(launch.on_ack(&ack(segments, 0, 0, Episode::None), &path(), &mut window), LaunchStep::Done);
+        assert_eq!((window.cwnd, window.ssthresh), (window_after, 400_000.0));
+    }
+}
+
 /// After a repair the window is half of what came through; where most was lost, the memory is as if it had not been.
 #[test]
 fn a_stale_memory_is_given_up() {

@@ -99,7 +99,14 @@ fn an_empty_path_takes_two_trains() {
         assert_eq!(world.train(), (2, Span::ZERO));
         assert_eq!(world.launch.overlay(), at_once());
         world.round();
-        assert_eq!(world.train(), (4, micros(1000)));
+        if !timed {
+            // Of two ACKs the second may have waited for a timer.
+            assert_eq!(world.train(), (4, Span::ZERO));
+            world.available = world.narrow;
+            world.round();
+        }
+        let segments = if timed { 4 } else { 8 };
+        assert_eq!(world.train(), (segments, micros(1000)));
         world.round();
         assert_eq!(world.found(), Rate::from_bytes_per_sec(1_000_000));
         assert_eq!(world.window.cwnd, 100_000.0);
@@ -236,4 +243,23 @@ fn a_delayed_ack_tells_nothing() {
     }
     assert_eq!(train.delivered, MSS * 8);
     assert_eq!(Search::new(0.1, 0.2).judge(&train), Verdict::Next(micros(1000)));
+}
+
+/// A peer that was asked for an ACK for each segment: where it sends them, the last one counts as all do; where it delays them, those
+/// for two tell the gap.
+#[test]
+fn a_peer_that_was_asked_and_has_not_heard() {
+    let gap = |acks: &[(u64, u64)]| {
+        let mut train = Train::new(MSS * 8, MSS, None);
+        for (at, count) in acks {
+            let mut ack = Ack::new(Time::ZERO + Span::from_millis(*at));
+            ack.delivered = MSS * *count;
+            train.on_ack(&ack, Clock::EachAck);
+        }
+        Search::new(0.1, 0.2).judge(&train)
+    };
+    assert_eq!(gap(&[(0, 1), (1, 1), (2, 1), (3, 1)]), Verdict::Next(micros(1000)));
+    assert_eq!(gap(&[(1, 2), (3, 2), (5, 2), (45, 1)]), Verdict::Next(micros(1000)));
+    assert_eq!(gap(&[(0, 1), (2, 2), (4, 2), (44, 1)]), Verdict::Next(micros(1000)));
+    assert_eq!(gap(&[(0, 1), (40, 1)]), Verdict::Blind, "the second may have waited");
 }

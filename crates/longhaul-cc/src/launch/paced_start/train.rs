@@ -37,7 +37,7 @@ impl Series {
 pub(super) enum Clock {
     /// The receiver tells.
     Arrivals,
-    /// By ACKs, of which each is for one segment.
+    /// By ACKs, of which each is for one segment, as was asked; a train of which one is for more has not been heard of.
     EachAck,
     /// By ACKs that may have been delayed: one for a single segment may have waited for a timer.
     Acks,
@@ -55,12 +55,28 @@ pub(super) struct Train {
     pub(super) delivered: Bytes,
     departures: Series,
     arrivals: Series,
+    /// Whether an ACK was for more than one segment; and how many, each for one, are awaited before they say anything.
+    merged: bool,
+    awaited: u32,
 }
+
+/// So many ACKs of single segments in a row are no delayed ones: of two, the second may have waited for the timer.
+const SINGLE: u32 = 3;
 
 impl Train {
     pub(super) fn new(size: Bytes, mss: Bytes, gap: Option<Span>) -> Self {
         let (departures, arrivals) = (Series::default(), Series::default());
-        Self { size, mss, gap, sent: Bytes::ZERO, delivered: Bytes::ZERO, departures, arrivals }
+        Self {
+            size,
+            mss,
+            gap,
+            sent: Bytes::ZERO,
+            delivered: Bytes::ZERO,
+            departures,
+            arrivals,
+            merged: false,
+            awaited: 0,
+        }
     }
 
     pub(super) fn on_sent(&mut self, sent: &Sent) {
@@ -71,7 +87,12 @@ impl Train {
     /// Notes when segments arrived, or if nobody tells, when their ACKs did. What was sent again is no measure of anything.
     pub(super) fn on_ack(&mut self, ack: &Ack<'_>, by: Clock) {
         self.delivered += ack.delivered;
-        let least = if by == Clock::Acks { self.mss * 2 } else { Bytes(1) };
+        self.merged |= ack.delivered >= self.mss * 2;
+        if by == Clock::EachAck && self.delivered == ack.delivered {
+            self.awaited = SINGLE;
+        }
+        self.awaited = self.awaited.saturating_sub(u32::from(ack.delivered > Bytes::ZERO));
+        let least = if by == Clock::Acks || self.merged { self.mss * 2 } else { Bytes(1) };
         match by {
             Clock::Arrivals => {
                 for segment in ack.acked.iter().filter(|segment| segment.kind == SegmentKind::Data) {
@@ -86,6 +107,11 @@ impl Train {
             // A timer may have sent it.
             Clock::EachAck | Clock::Acks => {}
         }
+    }
+
+    /// The mean gap in which it arrived, if that is known.
+    fn arrived(&self) -> Option<Span> {
+        self.arrivals.gap(self.mss).filter(|_| self.merged || self.awaited == 0)
     }
 
     /// Whether all that has left so far has arrived.
@@ -130,8 +156,12 @@ impl Search {
     }
 
     pub(super) fn judge(&mut self, train: &Train) -> Verdict {
-        let Some(arrived) = train.arrivals.gap(train.mss) else { return Verdict::Blind };
+        let Some(arrived) = train.arrived() else { return Verdict::Blind };
         let Some(planned) = train.gap else {
+            if train.departures.gap(train.mss).is_some_and(|left| left * 2 > arrived) {
+                // It was to be back to back: what is seen is how the application wrote.
+                return Verdict::Blind;
+            }
             self.lower = arrived;
             return Verdict::Next(arrived);
         };

@@ -15,6 +15,10 @@ fn granted() -> Granted {
     Granted { network_header: Some(NetworkHeaderKind::QuickStart), ..Granted::basic() }
 }
 
+fn start(again: u64) -> QuickStart {
+    QuickStart::new(QuickStartConfig { kilobits: 10_000, again })
+}
+
 fn answer(network: NetworkFeedback) -> Ack<'static> {
     let mut ack = Ack::new(Time::ZERO);
     ack.network = Some(network);
@@ -30,7 +34,7 @@ fn delivered(segments: u64, episode: Episode) -> Ack<'static> {
 
 /// A launch that waits for its answer.
 fn waiting() -> (QuickStart, Window) {
-    let (mut launch, mut window) = (QuickStart::new(10_000), Window::new(IW));
+    let (mut launch, mut window) = (start(0), Window::new(IW));
     assert_eq!(
         launch.overlay().header,
         Some(NetworkHeader::QuickStart { rate: Rate::from_bits_per_sec(10_000_000) }),
@@ -80,7 +84,7 @@ fn a_denial_leaves_the_initial_window() {
         assert_eq!(launch.on_ack(&answer(feedback), &path(), &mut window), LaunchStep::Done, "{feedback:?}");
         assert_eq!((window, launch.overlay()), (Window::new(IW), Overlay::default()));
     }
-    let mut refused = QuickStart::new(10_000);
+    let mut refused = start(0);
     refused.on_granted(&Granted::basic(), &path()).unwrap();
     let mut window = Window::new(IW);
     assert_eq!(refused.begin(Opening::Connection, Time::ZERO, &path(), &mut window), LaunchStep::Done);
@@ -114,4 +118,198 @@ fn an_approval_expires() {
     let rate = Rate::from_bits_per_sec(10_240_000);
     launch.on_ack(&answer(NetworkFeedback::QuickStart(rate)), &long, &mut window);
     assert_eq!(launch.next_tick(), Some(Time::ZERO + Span::from_secs(3)));
+}
+
+/// A connection that goes on after a pause, with so many segments to send; its window is the restart window.
+fn idle(mut launch: QuickStart, queued: u64) -> (QuickStart, Window, LaunchStep) {
+    launch.on_granted(&granted(), &path()).unwrap();
+    let mut window = Window { cwnd: IW, ssthresh: 50_000.0 };
+    let step = launch.begin(Opening::Idle, Time::ZERO, &queue(queued), &mut window);
+    (launch, window, step)
+}
+
+fn queue(segments: u64) -> Path {
+    let mut path = path();
+    path.queued = MSS * segments;
+    path
+}
+
+fn asked(launch: &QuickStart) -> Option<u64> {
+    match launch.overlay().header? {
+        NetworkHeader::QuickStart { rate } => Some(rate.as_bits_per_sec() / 1000),
+        _ => None,
+    }
+}
+
+/// RFC 4782, section 4.1: what can be sent in a round trip is asked for, and nothing if the restart window holds it.
+#[test]
+fn a_pause_is_followed_by_a_request_for_what_is_of_use() {
+    let (launch, window, step) = idle(start(0), 1000);
+    assert_eq!((asked(&launch), window.cwnd, step), (Some(10_000), IW, LaunchStep::Stay));
+    // 40 segments of 1500 bytes in 100 ms.
+    assert_eq!(asked(&idle(start(0), 40).0), Some(4799), "to a byte");
+    let (launch, _, step) = idle(start(0), 10);
+    assert_eq!((asked(&launch), step), (None, LaunchStep::Done));
+}
+
+/// RFC 4782, section 4.8: after congestion, what was in flight since is the most. A flight that lost something ends it for good.
+#[test]
+fn congestion_bounds_requests_or_ends_them() {
+    let seen = |episode, segments: u64| {
+        let mut ack = delivered(1, episode);
+        ack.prior_in_flight = MSS * segments;
+        ack
+    };
+    let mut launch = start(0);
+    launch.observe(&seen(Episode::None, 500), &path());
+    launch.observe(&seen(Episode::Enter, 500), &path());
+    launch.observe(&seen(Episode::Exit, 20), &path());
+    assert_eq!(asked(&idle(launch, 1000).0), Some(2399), "20 segments in 100 ms");
+    let mut marked = start(0);
+    let mut ack = seen(Episode::None, 500);
+    ack.ecn.congestion = true;
+    marked.observe(&ack, &path());
+    assert_eq!(idle(marked, 1000).2, LaunchStep::Done, "nothing has been in flight since");
+    let mut timed_out = start(0);
+    timed_out.observe(&seen(Episode::None, 500), &path());
+    timed_out.begin(Opening::Timeout, Time::ZERO, &path(), &mut Window::new(IW));
+    assert_eq!(idle(timed_out, 1000).2, LaunchStep::Done);
+    for timeout in [false, true] {
+        let (mut launch, mut window) = sending(60);
+        launch.on_ack(&delivered(1, Episode::None), &path(), &mut window);
+        if timeout {
+            launch.abort();
+        } else {
+            let lost = delivered(1, Episode::Enter);
+            launch.on_loss(&Loss { signal: crate::compose::Signal::Loss, ack: &lost }, &path(), &mut window);
+        }
+        launch.observe(&seen(Episode::None, 500), &path());
+        assert_eq!(idle(launch, 1000).2, LaunchStep::Done);
+    }
+}
+
+/// The flight after a pause, approved with ten segments on their way: 10,240 kb/s for 100 ms.
+fn resumed(segments: u64) -> (QuickStart, Window) {
+    let (mut launch, mut window, _) = idle(start(0), 1000);
+    let mut first = delivered(1, Episode::None);
+    first.in_flight = MSS * 9;
+    first.network = Some(NetworkFeedback::QuickStart(Rate::from_bits_per_sec(10_240_000)));
+    assert_eq!(launch.on_ack(&first, &path(), &mut window), LaunchStep::Stay);
+    assert!((window.cwnd - 128_000.0 * 1448.0 / 1500.0).abs() < 2.0, "{}", window.cwnd);
+    for k in 0..segments {
+        launch.on_sent(&Sent::new(Time::ZERO, TxId(k), MSS), &path());
+    }
+    (launch, window)
+}
+
+/// RFC 4782, section 4.4: ACKs of what left before the approval do not end it. The tenth segment's is the first of the flight.
+#[test]
+fn acks_of_what_left_before_do_not_end_the_flight() {
+    let (mut launch, mut window) = resumed(60);
+    let opened = window.cwnd;
+    for _ in 0..9 {
+        assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(), &mut window), LaunchStep::Stay);
+        assert_eq!((window.cwnd, launch.overlay().pace.is_some()), (opened, true));
+    }
+    assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(), &mut window), LaunchStep::Stay);
+    assert_eq!((window.cwnd, launch.overlay().pace), (60.0 * 1448.0, None), "above its threshold it does not grow");
+    for _ in 0..58 {
+        assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(), &mut window), LaunchStep::Stay);
+    }
+    assert_eq!(launch.on_ack(&delivered(1, Episode::None), &path(), &mut window), LaunchStep::Done);
+    // An approval that is hardly used leaves what would have been without it: one segment more than the restart window.
+    let (mut launch, mut window) = resumed(2);
+    launch.on_ack(&delivered(10, Episode::None), &path(), &mut window);
+    assert!(window.cwnd >= IW + 1448.0 && window.cwnd < IW + 12.0 * 1448.0, "{}", window.cwnd);
+}
+
+/// RFC 4782, section 4.8, (3): half of the approved window, or what would have been without it if that is less.
+#[test]
+fn a_loss_after_a_pause_leaves_the_lesser_window() {
+    for (wide, expected) in [(false, IW + 1448.0), (true, 64_000.0 * 1448.0 / 1500.0)] {
+        let (mut launch, mut window, _) = idle(start(0), 1000);
+        if wide {
+            window.cwnd = 100_000.0;
+        }
+        let mut first = delivered(1, Episode::None);
+        first.network = Some(NetworkFeedback::QuickStart(Rate::from_bits_per_sec(10_240_000)));
+        launch.on_ack(&first, &path(), &mut window);
+        for k in 0..80 {
+            launch.on_sent(&Sent::new(Time::ZERO, TxId(k), MSS), &path());
+        }
+        let lost = delivered(1, Episode::Enter);
+        let loss = Loss { signal: crate::compose::Signal::Loss, ack: &lost };
+        assert_eq!(launch.on_loss(&loss, &path(), &mut window), LaunchVerdict::Handled);
+        assert!((window.cwnd - expected).abs() < 2.0, "{wide}: {}", window.cwnd);
+    }
+}
+
+/// A denial after a pause leaves what would have been: the restart window, and what it grew by.
+#[test]
+fn a_denial_after_a_pause_leaves_the_restart_window() {
+    let (mut launch, mut window, _) = idle(start(0), 1000);
+    let mut denied = delivered(1, Episode::None);
+    denied.network = Some(NetworkFeedback::Denied);
+    assert_eq!(launch.on_ack(&denied, &path(), &mut window), LaunchStep::Done);
+    assert_eq!((window.cwnd, launch.overlay()), (IW + 1448.0, Overlay::default()));
+    // No answer at all: it waits two round trips.
+    let (mut launch, mut window, _) = idle(start(0), 1000);
+    let mut silent = delivered(1, Episode::None);
+    silent.round_start = true;
+    assert_eq!(launch.on_ack(&silent, &path(), &mut window), LaunchStep::Stay);
+    assert_eq!(launch.on_ack(&silent, &path(), &mut window), LaunchStep::Stay);
+    assert_eq!(launch.on_ack(&silent, &path(), &mut window), LaunchStep::Done);
+}
+
+/// With `again`, denials are followed by requests, until there have been enough, or congestion, or an approval.
+#[test]
+fn a_denial_may_be_followed_by_another_request() {
+    let begun = |again| {
+        let (mut launch, mut window) = (start(again), Window::new(IW));
+        launch.on_granted(&granted(), &path()).unwrap();
+        launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);
+        let step = launch.on_ack(&answer(NetworkFeedback::Denied), &path(), &mut window);
+        (launch, window, step)
+    };
+    assert_eq!(begun(0).2, LaunchStep::Done);
+    let (mut launch, mut window, step) = begun(2);
+    assert_eq!((asked(&launch), step), (Some(10_000), LaunchStep::Stay), "what there is to send is not known yet");
+    let mut denied = delivered(5, Episode::None);
+    denied.network = Some(NetworkFeedback::Denied);
+    assert_eq!(launch.on_ack(&denied, &queue(1000), &mut window), LaunchStep::Stay);
+    assert_eq!(window.cwnd, 15.0 * 1448.0, "slow start, meanwhile");
+    assert_eq!(launch.on_ack(&denied, &queue(1000), &mut window), LaunchStep::Done, "enough");
+    let (mut launch, mut window, _) = begun(9);
+    launch.observe(&delivered(1, Episode::Enter), &path());
+    assert_eq!(launch.on_ack(&denied, &queue(1000), &mut window), LaunchStep::Done);
+}
+
+/// RFC 4782, section 4.5: 100 ACKs a round trip, twice as many in each that follows; nothing is asked where two segments an ACK are
+/// fewer, or nobody heeds it. 1.3 Gb/s and 200 ms are 214 segments of 1500 bytes for an ACK.
+#[test]
+fn acks_are_thinned_out_at_high_rates() {
+    let ratios = |kilobits: u64, rtt: u64, heeded: bool| {
+        let (mut launch, mut window) = (start(0), Window::new(IW));
+        launch.on_granted(&Granted { ack_cadence: heeded, ..granted() }, &path()).unwrap();
+        let mut path = path();
+        path.handshake_rtt = Some(Span::from_millis(rtt));
+        launch.begin(Opening::Connection, Time::ZERO, &path, &mut window);
+        let rate = Rate::from_bits_per_sec(kilobits * 1000);
+        launch.on_ack(&answer(NetworkFeedback::QuickStart(rate)), &path, &mut window);
+        launch.on_sent(&Sent::new(Time::ZERO, TxId(1), MSS), &path);
+        let mut ratios = vec![launch.overlay().ack_ratio];
+        for _ in 0..10 {
+            let mut ack = delivered(1, Episode::None);
+            ack.round_start = true;
+            if launch.on_ack(&ack, &path, &mut window) == LaunchStep::Done {
+                break;
+            }
+            ratios.push(launch.overlay().ack_ratio);
+        }
+        ratios
+    };
+    assert_eq!(ratios(1_310_720, 200, true), [218, 218, 109, 54, 27, 13, 6, 3]);
+    assert_eq!(ratios(40_960, 200, true), [6, 6, 3]);
+    assert_eq!(ratios(40_960, 200, false), [0]);
+    assert_eq!(ratios(10_240, 200, true), [0]);
 }

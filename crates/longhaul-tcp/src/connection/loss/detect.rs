@@ -101,6 +101,10 @@ impl Connection {
         while bytes <= enough && ranges < DUP_THRESH {
             index = board.last_sacked_below(index)?;
             let record = board.get(index).filter(|r| r.start >= verdict_from)?;
+            if record.is_early() {
+                // What may have left long before what lies below it overtook nothing.
+                continue;
+            }
             bytes += record.sequence_len();
             ranges += u32::from(above != Some(index + 1));
             above = Some(index);

@@ -105,13 +105,25 @@ impl Connection {
     pub(super) fn advance_frto(&mut self, ack: &AckOutcome) {
         let Some(frto) = self.loss.frto else { return };
         if ack.una_advanced > 0 && !frto.second_step {
-            self.loss.frto = Some(Frto { second_step: true, ..frto });
+            let may_probe = self.negotiated.sack || self.can_send_full_segment();
+            self.loss.frto = may_probe.then_some(Frto { second_step: true, ..frto });
             if self.snd.unsent() > 0 {
                 self.loss.extra = 2;
             }
         } else if frto.second_step || ack.duplicate {
             self.loss.frto = None;
         }
+    }
+
+    fn can_send_full_segment(&self) -> bool {
+        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
+        self.snd.unsent().min(window) >= u64::from(self.mss())
+    }
+
+    /// Whether what is held lost waits for F-RTO's second ACK. Without SACK that is the first to tell, and tells nothing of
+    /// what was sent again (RFC 5682, section 2.1, steps 2b and 3b).
+    pub(in crate::connection) fn awaits_second_ack(&self) -> bool {
+        !self.negotiated.sack && self.loss.frto.is_some_and(|frto| frto.second_step)
     }
 
     /// Something was held lost that was only late: once a round trip RACK's window of reordering grows (RFC 8985, section

@@ -151,3 +151,39 @@ fn single_bytes_cannot_be_said_in_units_of_two() {
     // The buffer ends at 3. The edge was rounded up to 4, cannot be said after the second byte, and is honoured.
     assert_eq!((said, rcv.edge), (vec![4, 3, 4], 4));
 }
+
+/// So many plain full segments one by one: which of them draw an ACK in the middle of a batch.
+fn drawing(rcv: &mut Receiver, count: u32, own: u32) -> Vec<u32> {
+    let drawn = |rcv: &mut Receiver| {
+        (rcv.unacked, rcv.unacked_full) = (rcv.unacked + 1, rcv.unacked_full + 1);
+        let due = rcv.close_ack_due(own, true);
+        if due {
+            rcv.acknowledged();
+        }
+        due
+    };
+    (0..count).filter(|_| drawn(rcv)).collect()
+}
+
+/// The peer's wish for an ACK each `n` segments holds for 256 of them, and the first is answered at once; then it is as without.
+#[test]
+fn a_wish_holds_for_256_segments() {
+    let mut usual = receiver(1 << 20);
+    let without = drawing(&mut usual, 300, 2);
+    assert_eq!(without, (0..128).filter(|k| k % 2 == 1).collect::<Vec<_>>());
+    let mut rcv = receiver(1 << 20);
+    rcv.heed(1);
+    assert_eq!(drawing(&mut rcv, 300, 2), (0..256).collect::<Vec<_>>());
+    let mut rcv = receiver(1 << 20);
+    rcv.heed(6);
+    assert_eq!(drawing(&mut rcv, 256, 2), (0..256).filter(|k| k % 6 == 0).collect::<Vec<_>>());
+    assert_eq!(rcv.every(2), 2);
+    // Said again it holds on, and nothing is answered at once for it.
+    rcv.heed(6);
+    drawing(&mut rcv, 20, 2);
+    rcv.acknowledged();
+    rcv.heed(6);
+    assert_eq!(drawing(&mut rcv, 12, 2), [5, 11]);
+    rcv.heed(3);
+    assert_eq!(drawing(&mut rcv, 7, 2), [0, 3, 6]);
+}

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 use super::super::ecn_check::EcnCheck;
+use super::super::loss::Phase;
 use super::*;
+use crate::connection::Connection;
 
 /// What was seen on the way.
 #[derive(Default)]
@@ -147,6 +149,14 @@ fn quiet_is_a_ground_as_well() {
         check.on_round();
     }
     assert!(check.is_due());
+    // After an echo it takes two grounds.
+    check.on_sent(10, 20);
+    assert!(check.on_ack(20, true));
+    for _ in 0..100 {
+        assert!(!check.is_due());
+        check.on_round();
+    }
+    assert!(check.is_due());
 }
 
 #[test]
@@ -179,4 +189,33 @@ fn echoes_do_not_undo_what_is_missing() {
     }
     check.on_sent(70, 80);
     assert!(!check.on_ack(80, false) && check.has_failed());
+    assert!(!check.is_due(), "though there are grounds enough");
+}
+
+/// The ECN field of a new segment, where the peer is suspected, but for what is changed.
+fn suspected(change: fn(&mut Connection), len: u16, mtu_probe: bool) -> Ecn {
+    let mut net = Net::new(Span::from_millis(1));
+    let (a, _) = net.connect(Config::default());
+    let field = |c: &mut Connection| {
+        c.ecn_check.on_episode();
+        change(c);
+        c.next_ecn(len, mtu_probe)
+    };
+    net.ends[0].drive(net.now, a, field).unwrap()
+}
+
+/// A FIN, a path MTU probe and what leaves under repair are no questions; nor is one asked while an echo is being answered (RFC
+/// 3168, section 6.1.2), where echoes cannot be told apart, or where nothing is ECN-capable.
+#[test]
+fn only_plain_new_data_is_a_question() {
+    assert_eq!(suspected(|_| (), 1448, false), Ecn::Ce);
+    assert_eq!(suspected(|_| (), 1, false), Ecn::Ce);
+    assert_eq!(suspected(|_| (), 0, false), Ecn::Ect0);
+    assert_eq!(suspected(|_| (), 1448, true), Ecn::Ect0);
+    assert_eq!(suspected(|c| c.snd.cwr_due = true, 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| c.negotiated.sack = false, 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| c.snd.ece_answered_until = c.snd.una, 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| c.loss.phase = Phase::Recovery(9), 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| c.loss.phase = Phase::Timeout(9), 1448, false), Ecn::Ect0);
+    assert_eq!(suspected(|c| c.negotiated.ecn = false, 1448, false), Ecn::NotEct);
 }

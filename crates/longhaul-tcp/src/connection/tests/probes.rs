@@ -172,10 +172,12 @@ fn lying(net: &mut Net, mut lie: impl FnMut(&mut Header) + 'static) {
     });
 }
 
-/// A peer that acknowledges probes which were not sent gains nothing: timestamps to come are refused and counted, others name no probe.
+/// A peer that acknowledges probes which were not sent gains nothing: timestamps to come, and from before the connection, are refused and
+/// counted, others name no probe.
 #[test]
 fn a_peer_that_acknowledges_probes_not_sent_gains_nothing() {
-    for (ahead, refused) in [(1 << 20, true), (1_u32 << 20, true), (0_u32.wrapping_sub(3), false)] {
+    let before = 0_u32.wrapping_sub(1 << 29);
+    for (ahead, refused) in [(1_u32 << 20, true), (before, true), (0_u32.wrapping_sub(3), false)] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config("speedy-start+new-reno", true));
         lying(&mut net, move |header| {

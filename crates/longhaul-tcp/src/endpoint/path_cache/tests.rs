@@ -160,7 +160,7 @@ fn a_memory_outlives_its_process() {
     first.learn(at(1060), host(2), "careful-resume", &threshold(7));
     let text = first.save(at(1070));
     let next = cache(10, 100);
-    assert_eq!(next.load(at(1), &text), Ok(2));
+    assert_eq!(next.load(at(1), Span::ZERO, &text), Ok(2));
     assert_eq!(next.find(at(1), host(1), LAW), first.find(at(1070), host(1), LAW));
     assert_eq!(next.find(at(1), host(2), "careful-resume"), Some(threshold(7)));
     // Thirty seconds later the saved path is a hundred seconds old, and then too old.
@@ -198,10 +198,10 @@ fn damaged_text_is_refused() {
     ];
     for (text, line, reason) in cases {
         let cache = cache(10, 100);
-        assert_eq!(cache.load(at(1), &text), Err(LoadError { line, reason }), "{text:?}");
+        assert_eq!(cache.load(at(1), Span::ZERO, &text), Err(LoadError { line, reason }), "{text:?}");
         assert!(cache.is_empty(), "{text:?}");
     }
-    assert_eq!(cache(10, 100).load(at(1), &format!("longhaul paths 1\n\n{good}\n")), Ok(1));
+    assert_eq!(cache(10, 100).load(at(1), Span::ZERO, &format!("longhaul paths 1\n\n{good}\n")), Ok(1));
 }
 
 proptest! {
@@ -209,8 +209,8 @@ proptest! {
     fn no_text_does_more_than_fill_the_memory(text in ".{0,200}", lines in 0..50_u32) {
         let cache = cache(4, 100);
         let many: String = (0..lines).map(|k| format!("10.0.0.{k} cubic 1,{k} - -\n")).collect();
-        let _ = cache.load(at(1), &format!("longhaul paths 1\n{many}"));
-        let _ = cache.load(at(1), &format!("longhaul paths 1\n{text}"));
+        let _ = cache.load(at(1), Span::ZERO, &format!("longhaul paths 1\n{many}"));
+        let _ = cache.load(at(1), Span::ZERO, &format!("longhaul paths 1\n{text}"));
         prop_assert!(cache.len() <= 4);
     }
 }

@@ -67,19 +67,19 @@ impl PathCache {
         text
     }
 
-    /// Adds what [`save`](Self::save) wrote, as of `now`, to what is known; what is known already of a path gives way. Nothing of a
-    /// damaged text is taken. How many entries it had.
+    /// Adds what [`save`](Self::save) wrote `ago` before `now`, to what is known; what is known already of a path gives way. Nothing
+    /// of a damaged text is taken. How many entries it had.
     ///
     /// # Errors
     /// The first line that is wrong.
-    pub fn load(&self, now: Time, text: &str) -> Result<usize, LoadError> {
+    pub fn load(&self, now: Time, ago: Span, text: &str) -> Result<usize, LoadError> {
         let mut lines = text.lines().zip(1..);
         if lines.next().is_none_or(|(head, _)| head.trim_end() != HEAD) {
             return Err(LoadError { line: 1, reason: LoadReason::Head });
         }
         let parsed: Result<Vec<_>, LoadError> = lines
             .filter(|(line, _)| !line.trim().is_empty())
-            .map(|(text, line)| parse(now, text).map_err(|reason| LoadError { line, reason }))
+            .map(|(text, line)| parse(now, ago, text).map_err(|reason| LoadError { line, reason }))
             .collect();
         let parsed = parsed?;
         let (count, entries) = (parsed.len(), &mut *self.lock());
@@ -102,15 +102,15 @@ fn word<T: Copy>(now: Time, learnt: Option<Learnt<T>>, numbers: impl Fn(T) -> Ve
     numbers(learnt.value).into_iter().fold(age.to_string(), |text, number| format!("{text},{number}"))
 }
 
-fn parse(now: Time, line: &str) -> Result<((IpAddr, String), Entry), LoadReason> {
+fn parse(now: Time, ago: Span, line: &str) -> Result<((IpAddr, String), Entry), LoadReason> {
     let mut words = line.split_ascii_whitespace();
     let address = words.next().and_then(|word| word.parse().ok()).ok_or(LoadReason::Address)?;
     let name = words.next().filter(|name| name.len() <= MAX_NAME).ok_or(LoadReason::Congestion)?;
     longhaul_cc::Congestion::from_str(name).map_err(|_| LoadReason::Congestion)?;
     let mut next = || words.next().ok_or(LoadReason::Numbers);
-    let ssthresh = learnt(now, next()?, |[bytes]| Bytes(bytes))?;
-    let rtt = learnt(now, next()?, |[srtt, rttvar]| Rtt { srtt: span(srtt), rttvar: span(rttvar) })?;
-    let saved = learnt(now, next()?, |[window, rate, rtt]| SavedPath {
+    let ssthresh = learnt((now, ago), next()?, |[bytes]| Bytes(bytes))?;
+    let rtt = learnt((now, ago), next()?, |[srtt, rttvar]| Rtt { srtt: span(srtt), rttvar: span(rttvar) })?;
+    let saved = learnt((now, ago), next()?, |[window, rate, rtt]| SavedPath {
         window: Bytes(window),
         rate: Rate::from_bytes_per_sec(rate),
         rtt: span(rtt),
@@ -126,7 +126,7 @@ fn span(micros: u64) -> Span {
 }
 
 fn learnt<T, const N: usize>(
-    now: Time,
+    (now, ago): (Time, Span),
     word: &str,
     make: impl FnOnce([u64; N]) -> T,
 ) -> Result<Option<Learnt<T>>, LoadReason> {
@@ -138,5 +138,5 @@ fn learnt<T, const N: usize>(
     let (age, rest) = numbers.split_first().ok_or(LoadReason::Numbers)?;
     let values = <[u64; N]>::try_from(rest).map_err(|_| LoadReason::Numbers)?;
     let age = Span::from_millis((*age).min(u64::MAX / 1_000_000));
-    Ok(Some(Learnt { value: make(values), at: now, age }))
+    Ok(Some(Learnt { value: make(values), at: now, age: age + ago }))
 }

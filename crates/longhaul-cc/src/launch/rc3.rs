@@ -1,0 +1,195 @@
+//! RC3 (Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014): the window does what it always does, and all that it does not let go yet leaves
+//! beside it, from the end backwards, at priorities so low that nobody else has less for it.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::probing_start::DSCP_OPTION;
+use crate::compose::{Launch, LaunchStep, Opening, Stage, Window};
+use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
+use crate::{Demands, Granted, Levels, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
+
+/// RC3 in the registry.
+pub(crate) static ENTRY: Entry = Entry {
+    name: "rc3",
+    slot: Slot::Launch,
+    summary: "what the window holds back leaves at low priority, from the end backwards",
+    reference: "Mittal, Sherry, Ratnasamy, Shenker, NSDI 2014",
+    options: &[
+        OptionSpec::int("rate", 1, 100_000, 1000, "Mb/s of what leaves from the end at most: the line's"),
+        OptionSpec::choice("pace", &["arrivals", "line"], "as fast as it is seen to arrive, or at the line's rate"),
+        OptionSpec::int("burst", 1, 1 << 16, 256, "segments at the line's rate before any is seen to arrive"),
+        OptionSpec::int("budget", 0, u32::MAX as u64, u32::MAX as u64, "segments of a connection that leave this way"),
+        OptionSpec::int("levels", 1, 4, 1, "priorities below the usual one, for networks that have them"),
+        OptionSpec::int("slots", 1, 1 << 16, 4, "a tenth of the segments that have the first of them"),
+        DSCP_OPTION,
+    ],
+    tested: &["rc3+new-reno", "rc3+cubic", "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", "rc3+new-reno+rfc6675"],
+    // Networks without the lower priorities forward them as any other (RFC 8622, section 4): then it sends what no window allows.
+    safety: Safety::Private,
+    make: Make::Launch(|values| {
+        Box::new(Rc3::new(Rc3Config {
+            rate: Rate::from_bits_per_sec(values.int("rate").saturating_mul(1_000_000)),
+            by_arrivals: values.choice("pace") == "arrivals",
+            burst: values.small("burst"),
+            budget: values.small("budget"),
+            levels: Levels { slots: values.small("slots"), count: values.small("levels") as u8 },
+            dscp: values.small("dscp") as u8,
+        }))
+    }),
+};
+
+/// So many segments make a sample of the rate of arrivals.
+const SAMPLE: u64 = 16;
+/// And so many the first one.
+const FIRST_SAMPLE: u64 = 4;
+/// More leaves than arrives by this, so that what others leave is found.
+const GAIN: f64 = 1.1;
+
+/// How it goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rc3Config {
+    /// The most that leaves from the end, bytes a second.
+    pub rate: Rate,
+    /// Whether it leaves as fast as it is seen to arrive; else at `rate`, as published.
+    pub by_arrivals: bool,
+    /// Segments that leave at `rate` before any is seen to arrive, if it goes by that.
+    pub burst: u32,
+    /// Segments that leave from the end at most, in the whole connection.
+    pub budget: u32,
+    /// Their priorities.
+    pub levels: Levels,
+    /// The DiffServ codepoint of the first.
+    pub dscp: u8,
+}
+
+/// The rate at which segments from the end arrive.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    /// When the sample began; what came at that moment is not in it.
+    since: Option<Time>,
+    last: Time,
+    bytes: Bytes,
+    /// The newest two. Of a pause between two flights one of them knows.
+    samples: [Option<Rate>; 2],
+}
+
+impl Arrivals {
+    fn on_arrival(&mut self, at: Time, bytes: Bytes, mss: Bytes) {
+        let Some(since) = self.since else {
+            (self.since, self.last) = (Some(at), at);
+            return;
+        };
+        self.bytes += bytes;
+        self.last = self.last.max(at);
+        let least = if self.samples[0].is_none() { FIRST_SAMPLE } else { SAMPLE };
+        if self.bytes >= mss * least && self.last > since {
+            let rate = Rate::from_bytes_over(self.bytes, self.last.since(since));
+            *self = Self {
+                since: Some(self.last),
+                last: self.last,
+                bytes: Bytes::ZERO,
+                samples: [Some(rate), self.samples[0]],
+            };
+        }
+    }
+
+    fn rate(&self) -> Option<Rate> {
+        self.samples.into_iter().flatten().max()
+    }
+}
+
+/// RC3.
+#[derive(Clone, Debug)]
+pub struct Rc3 {
+    config: Rc3Config,
+    granted: bool,
+    arrivals: Arrivals,
+    mss: Bytes,
+    /// Segments that left from the end; of them those before this plan.
+    sent: u32,
+    before: u32,
+    id: u32,
+}
+
+impl Rc3 {
+    /// A start like this.
+    #[must_use]
+    pub const fn new(config: Rc3Config) -> Self {
+        let arrivals = Arrivals { since: None, last: Time::ZERO, bytes: Bytes::ZERO, samples: [None; 2] };
+        Self { config, granted: false, arrivals, mss: Bytes(1), sent: 0, before: 0, id: 0 }
+    }
+
+    /// What of the line's rate is used now.
+    fn rate(&self) -> Rate {
+        let seen = self.arrivals.rate().filter(|_| self.config.by_arrivals);
+        seen.map_or(self.config.rate, |rate| rate.mul_f64(GAIN).min(self.config.rate)).max(Rate::from_bytes_per_sec(1))
+    }
+
+    /// What this plan may send, from its beginning on.
+    fn segments(&self) -> u32 {
+        let left = self.config.budget.saturating_sub(self.before);
+        let blind = self.config.by_arrivals && self.arrivals.rate().is_none();
+        if blind { left.min(self.config.burst) } else { left }
+    }
+}
+
+impl Stage for Rc3 {
+    fn needs(&self) -> Needs {
+        let preferred = Demands { probes: true, whole_window: true, ..Demands::default() };
+        Needs { preferred, ..Needs::default() }
+    }
+
+    /// On a peer without selective acknowledgements, or without timestamps, it is none.
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        (self.granted, self.mss) = (granted.probes, path.mss);
+        Ok(())
+    }
+
+    fn observes(&self) -> bool {
+        false
+    }
+
+    fn on_sent(&mut self, sent: &Sent, path: &Path) {
+        self.mss = path.mss;
+        if sent.kind == SegmentKind::Probe {
+            self.sent = self.sent.saturating_add(1);
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        "handshake"
+    }
+}
+
+impl Launch for Rc3 {
+    /// The window is growth's from the beginning. What was seen of the path before a pause or a timeout is no longer relied on.
+    fn begin(&mut self, opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> LaunchStep {
+        if opening != Opening::Asked {
+            self.arrivals = Arrivals::default();
+            self.before = self.sent;
+            self.id = self.id.wrapping_add(1);
+        }
+        LaunchStep::Done
+    }
+
+    fn beside(&self) -> Option<ProbePlan> {
+        let kind = ProbeKind::FromTail(self.config.levels);
+        let gap = self.rate().time_for(self.mss).max(Span::from_nanos(1));
+        let plan = ProbePlan {
+            prefer: [Some(kind), None, None],
+            segments: self.segments(),
+            gap,
+            dscp: self.config.dscp,
+            id: self.id,
+        };
+        self.granted.then_some(plan)
+    }
+
+    fn on_ahead(&mut self, at: Time, bytes: Bytes, path: &Path) {
+        self.mss = path.mss;
+        self.arrivals.on_arrival(at, bytes, path.mss);
+    }
+}
+
+#[cfg(test)]
+mod tests;

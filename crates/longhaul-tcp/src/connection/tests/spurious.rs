@@ -1,0 +1,525 @@
+//! Episodes that no loss caused, against a peer whose every ACK is written here: what the controller is told, and what not.
+//!
+//! Ten segments leave at 0 ms over a path of 100 ms, and the first is acknowledged at 100 ms. Segments are numbered from 0.
+
+use std::sync::Mutex;
+
+use longhaul_cc::{
+    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Detection, Episode, Granted, NeedError,
+    Needs, Pace, Path, PathEvent, Sent, Snapshot, Timeout,
+};
+use longhaul_units::{Bytes, Rate};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, SackBlock, Timestamps};
+
+use super::*;
+use crate::connection::Connection;
+use crate::seq;
+
+mod timeouts;
+
+/// What the controller hears of episodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Enter,
+    Again,
+    Exit,
+    Timeout,
+    /// The episode was spurious; a timeout's or not.
+    Undone(bool),
+}
+
+use Told::{Again, Enter, Exit, Undone};
+
+/// What a test and the controller have in common.
+#[derive(Debug, Default)]
+struct Shared {
+    told: Vec<Told>,
+    /// Segments in flight, by the latest word that an episode was spurious.
+    in_flight: u64,
+    /// Segments that the window holds, whatever the law says.
+    window: Option<u64>,
+}
+
+/// New Reno, overheard and perhaps overruled, without pacing.
+#[derive(Clone, Debug)]
+struct Watched {
+    shared: Arc<Mutex<Shared>>,
+    detection: Option<Detection>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    law: Box<dyn Controller>,
+    watched: Watched,
+    mss: Bytes,
+}
+
+impl ControllerFactory for Watched {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        let law = "new-reno".parse::<Congestion>().unwrap().build(params);
+        Box::new(Watcher { law, watched: self.clone(), mss: params.mss })
+    }
+    fn name(&self) -> String {
+        "watched".to_owned()
+    }
+}
+
+impl Watcher {
+    fn note(&self, told: Told) {
+        self.watched.shared.lock().unwrap().told.push(told);
+    }
+}
+
+impl Controller for Watcher {
+    fn name(&self) -> String {
+        self.law.name()
+    }
+    fn needs(&self) -> Needs {
+        let mut needs = self.law.needs();
+        needs.preferred.detection = self.watched.detection;
+        needs
+    }
+    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
+        self.mss = path.mss;
+        self.law.on_granted(granted, path)
+    }
+    fn on_sent(&mut self, event: &Sent, path: &Path) {
+        self.law.on_sent(event, path);
+    }
+    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
+        match event.episode {
+            Episode::Enter => self.note(Enter),
+            Episode::Again => self.note(Again),
+            Episode::Exit => self.note(Exit),
+            Episode::None | Episode::In | Episode::Rto => {}
+        }
+        self.law.on_ack(event, path);
+    }
+    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
+        self.note(Told::Timeout);
+        self.law.on_timeout(event, path);
+    }
+    fn on_event(&mut self, event: &PathEvent, path: &Path) {
+        if let PathEvent::Spurious { timeout, in_flight, .. } = event {
+            self.note(Undone(*timeout));
+            self.watched.shared.lock().unwrap().in_flight = in_flight.0 / path.mss.0;
+        }
+        self.law.on_event(event, path);
+    }
+    fn on_tick(&mut self, now: Time, path: &Path) {
+        self.law.on_tick(now, path);
+    }
+    fn next_tick(&self) -> Option<Time> {
+        self.law.next_tick()
+    }
+    fn control(&self) -> Control {
+        let mut control = self.law.control();
+        control.pace = Some(Pace { rate: Rate::from_bits_per_sec(100_000_000_000), quantum: None });
+        if let Some(window) = self.watched.shared.lock().unwrap().window {
+            control.cwnd = self.mss * window;
+        }
+        control
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.law.snapshot()
+    }
+}
+
+/// What the two ends speak, and how much there is to send.
+#[derive(Clone, Copy)]
+struct Setting {
+    sack: bool,
+    timestamps: bool,
+    detection: Option<Detection>,
+    segments: u64,
+}
+
+const STAMPED: Setting = Setting { sack: true, timestamps: true, detection: None, segments: 100 };
+const PLAIN: Setting = Setting { timestamps: false, ..STAMPED };
+const WITHOUT_SACK: Setting = Setting { sack: false, ..PLAIN };
+
+/// A sender before a peer that says what a test wants.
+struct Script {
+    end: Endpoint,
+    id: ConnId,
+    begun: Time,
+    now: Time,
+    mss: u64,
+    shared: Arc<Mutex<Shared>>,
+    /// When each segment left, in milliseconds, and its number.
+    sent: Vec<(u64, u64)>,
+}
+
+impl Script {
+    /// Up to the ACK of the first segment, with a window of ten.
+    fn new(setting: Setting) -> Self {
+        let mut script = Self::connected(setting);
+        script.window(10);
+        script.write(setting.segments);
+        assert_eq!(script.ack(100, 1, 0, &[]), []);
+        script
+    }
+
+    fn connected(Setting { sack, timestamps, detection, .. }: Setting) -> Self {
+        let mut net = Net::new(Span::from_millis(50));
+        let watched = Watched { shared: Arc::default(), detection };
+        let shared = Arc::clone(&watched.shared);
+        let congestion = Congestion::new(watched);
+        let config = Config { congestion, sack, timestamps, base_plpmtu: 1472, ecn: false, ..Config::default() };
+        let (id, _) = net.connect(config);
+        let Net { now, ends: [end, _], .. } = net;
+        let mss = u64::from(end.connection(id).unwrap().mss());
+        let mut script = Self { end, id, begun: now, now, mss, shared, sent: Vec::new() };
+        // The window of the SYN-ACK is not scaled: it is as large as it will be from the next ACK on.
+        assert_eq!(script.ack(0, 0, 0, &[]), []);
+        script
+    }
+
+    fn connection(&self) -> &Connection {
+        self.end.connection(self.id).unwrap()
+    }
+
+    fn info(&self) -> Info {
+        self.connection().info(self.now)
+    }
+
+    fn window(&mut self, segments: u64) {
+        self.shared.lock().unwrap().window = Some(segments);
+    }
+
+    fn write(&mut self, segments: u64) {
+        let data = vec![7; (segments * self.mss) as usize];
+        assert_eq!(self.end.drive(self.now, self.id, |c| c.write(&data).unwrap()), Some(data.len()));
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        let mut batch = Batch::default();
+        while self.end.poll_transmit(self.now, &mut batch, 64).is_some() {
+            let millis = self.millis();
+            let data = batch.segments.iter().filter(|segment| segment.payload_len > 0);
+            self.sent.extend(data.map(|segment| (millis, (segment.payload_start - 1) / self.mss)));
+        }
+    }
+
+    /// Since the first segments left.
+    fn millis(&self) -> u64 {
+        self.now.since(self.begun).as_millis()
+    }
+
+    /// Lets the next timer fire that is due by `limit`. Whether there was one.
+    fn fire(&mut self, limit: Time) -> bool {
+        let Some(next) = self.end.poll_timeout().filter(|next| *next <= limit) else { return false };
+        self.now = self.now.max(next);
+        self.end.handle_timeout(self.now);
+        self.poll();
+        true
+    }
+
+    /// What the controller has heard since it was last asked.
+    fn heard(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.shared.lock().unwrap().told)
+    }
+
+    /// At so many milliseconds all below segment `una` is acknowledged, with the timestamp of what left at `echo`, and these
+    /// segments are reported. What the controller has heard until then and hears of it.
+    fn ack(&mut self, millis: u64, una: u64, echo: u64, blocks: &[(u64, u64)]) -> Vec<Told> {
+        self.ack_bytes(millis, una * self.mss, echo, blocks)
+    }
+
+    fn ack_bytes(&mut self, millis: u64, una: u64, echo: u64, blocks: &[(u64, u64)]) -> Vec<Told> {
+        let at = self.begun + Span::from_millis(millis);
+        while self.fire(at) {}
+        self.now = at;
+        let connection = self.connection();
+        let wire = |bytes: u64| seq::to_wire(connection.iss, 1 + bytes);
+        let seq = connection.wire_numbers().1;
+        let mut header = Header { flags: Flags::ACK, window: u16::MAX, seq, ack: wire(una), ..Header::default() };
+        header.options.timestamps = connection.negotiated.timestamps.then(|| Timestamps {
+            value: connection.rcv.ts_recent,
+            echo: connection.clock.value(self.begun + Span::from_millis(echo)),
+        });
+        for (left, right) in blocks {
+            header.options.sack.push(SackBlock { left: wire(left * self.mss), right: wire(right * self.mss) });
+        }
+        let mut datagram = [0; 60];
+        let len = CheshireCodec::emit(&header, &mut datagram).unwrap();
+        let mut meta = DatagramMeta::new(Net::tuple(1).remote, len);
+        meta.tuple = Net::tuple(1);
+        self.end.handle_datagram(self.now, &meta, &datagram[..len], None);
+        self.poll();
+        self.heard()
+    }
+
+    /// The ACK that reveals a loss.
+    fn lose(&mut self, blocks: &[(u64, u64)]) {
+        assert_eq!(self.ack(101, 1, 0, blocks), [Enter]);
+    }
+
+    /// With a window of one segment from now on, waits for the retransmission timer; when it fires.
+    fn time_out(&mut self) -> u64 {
+        self.window(1);
+        while self.info().timeouts == 0 {
+            assert!(self.fire(self.now + Span::from_secs(1)));
+        }
+        assert_eq!(self.heard(), [Told::Timeout]);
+        let at = self.millis();
+        assert_eq!(self.sent_again(), [(at, 1)]);
+        // What an ACK says counts from its whole millisecond on.
+        at + 1
+    }
+
+    /// Retransmissions: when, and of which segment.
+    fn sent_again(&self) -> Vec<(u64, u64)> {
+        let is_again = |n: usize| self.sent[..n].iter().any(|before| before.1 == self.sent[n].1);
+        (0..self.sent.len()).filter(|n| is_again(*n)).map(|n| self.sent[n]).collect()
+    }
+
+    /// For how many milliseconds one segment may overtake another before that is held lost.
+    fn patience(&mut self, millis: u64, una: u64) -> u64 {
+        assert_eq!(self.ack(millis, una, 0, &[(una + 1, una + 2)]), []);
+        let (from, before) = (self.now, self.info().recoveries);
+        while self.info().recoveries == before {
+            assert!(self.fire(from + Span::from_millis(200)));
+        }
+        (self.now.since(from).as_secs_f64() * 1e3).round() as u64
+    }
+}
+
+/// RFC 3522, section 3.2: the ACK echoes a timestamp older than the retransmission's.
+#[test]
+fn an_original_that_comes_late_shows_in_its_timestamp() {
+    let mut script = Script::new(STAMPED);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.sent_again(), [(101, 1)]);
+    assert_eq!(script.ack(110, 5, 0, &[]), [Undone(false)]);
+    // 5 to 10, and 11 to 13 which left when the loss was found.
+    assert_eq!(script.shared.lock().unwrap().in_flight, 9);
+    // The duplicate that the peer then reports tells nothing new.
+    assert_eq!(script.ack(202, 5, 0, &[(1, 2)]), []);
+    let info = script.info();
+    assert_eq!((info.recovery, info.recoveries, info.spurious_recoveries, info.dsacks), ("open", 1, 1, 1));
+    assert_eq!(script.sent_again(), [(101, 1)]);
+}
+
+/// RFC 3522, section 3.2, step 4: not an equal one.
+#[test]
+fn the_retransmissions_own_timestamp_proves_nothing() {
+    let mut script = Script::new(STAMPED);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(110, 5, 101, &[]), []);
+    assert_eq!(script.ack(205, 11, 101, &[]), [Exit]);
+    assert_eq!(script.info().spurious_recoveries, 0);
+}
+
+/// RFC 3522, section 3.2, step 3, waits for the first ACK of new data: what others report until then neither ends that ...
+#[test]
+fn reports_do_not_end_the_wait_for_the_original() {
+    let mut script = Script::new(STAMPED);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(105, 1, 0, &[(2, 6)]), []);
+    assert_eq!(script.ack(110, 6, 0, &[]), [Undone(false)]);
+}
+
+/// ... nor is it proof: of two segments one was late, but the other was lost. The echo of all that is reported above it is older
+/// than any retransmission (RFC 7323, section 4.3). Nor can the peer have the episode undone by an echo of its own making.
+#[test]
+fn one_late_segment_does_not_excuse_a_lost_one() {
+    for echo in [101, 0] {
+        let mut script = Script::new(STAMPED);
+        script.lose(&[(2, 3), (4, 7)]);
+        assert_eq!(script.sent_again(), [(101, 1), (101, 3)]);
+        assert_eq!(script.ack(110, 1, 0, &[(2, 7)]), [], "3 is there");
+        assert_eq!(script.ack(205, 11, echo, &[]), [Exit], "and 1 for the first time");
+        assert_eq!(script.ack(206, 11, 101, &[(3, 4)]), []);
+        assert_eq!(script.info().spurious_recoveries, 0);
+    }
+}
+
+/// RFC 3522, section 3.2, step 5: after the first ACK of new data echoes tell nothing; D-SACK does.
+#[test]
+fn only_the_first_ack_of_new_data_tells_by_its_timestamp() {
+    let mut script = Script::new(STAMPED);
+    script.lose(&[(2, 3), (4, 7)]);
+    assert_eq!(script.ack(110, 3, 105, &[(4, 7)]), []);
+    assert_eq!(script.ack(111, 7, 0, &[]), []);
+    assert_eq!(script.ack(202, 7, 0, &[(1, 2)]), []);
+    assert_eq!(script.ack(203, 7, 0, &[(3, 4)]), [Undone(false)]);
+}
+
+/// A peer that acknowledges half of a segment proves nothing, whatever it echoes.
+#[test]
+fn half_a_segment_is_no_proof() {
+    let mut script = Script::new(STAMPED);
+    script.lose(&[(2, 5)]);
+    let half = script.mss * 3 / 2;
+    assert_eq!(script.ack_bytes(150, half, 0, &[]), []);
+    assert_eq!(script.ack(205, 11, 0, &[]), [Exit]);
+    assert_eq!(script.info().spurious_recoveries, 0);
+}
+
+/// What is held lost but was not sent again is not: after a decrease that was spurious it is waited for (RFC 4015, section 3.2),
+/// and longer than before (RFC 8985, section 6.2, step 4), or the next ACK would hold it lost again.
+#[test]
+fn what_was_not_sent_again_is_waited_for() {
+    let mut script = Script::new(STAMPED);
+    script.window(1);
+    script.lose(&[(2, 3), (4, 6)]);
+    script.window(10);
+    assert_eq!(script.ack(110, 3, 0, &[(4, 6)]), [Undone(false)]);
+    assert_eq!(script.shared.lock().unwrap().in_flight, 6, "3 and 6 to 10");
+    // Without more patience it would be lost at 0 + 101 + 25 ms.
+    assert_eq!(script.ack(140, 6, 0, &[]), []);
+    assert_eq!((script.sent_again(), script.info().recoveries), (vec![(101, 1)], 1));
+}
+
+/// RFC 2883: the duplicate is reported when the retransmission has come, a round trip later. The episode may be over by then.
+#[test]
+fn a_reported_duplicate_of_all_that_was_sent_again_undoes() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(110, 5, 0, &[]), [], "without timestamps nothing tells yet");
+    assert_eq!(script.ack(200, 11, 0, &[]), [Exit]);
+    assert_eq!(script.ack(202, 11, 0, &[(1, 2)]), [Undone(false)]);
+    let info = script.info();
+    assert_eq!((info.recovery, info.spurious_recoveries, info.dsacks), ("open", 1, 1));
+    assert_eq!(script.patience(203, 11), 50, "widened once, though there are two reasons");
+}
+
+#[test]
+fn all_that_was_sent_again_must_be_reported() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 3), (4, 7)]);
+    assert_eq!(script.ack(110, 7, 0, &[]), []);
+    assert_eq!(script.ack(202, 7, 0, &[(1, 2)]), []);
+    assert_eq!(script.ack(203, 7, 0, &[(3, 4)]), [Undone(false)]);
+}
+
+/// A peer that reports one duplicate for two does not hide the loss of the other.
+#[test]
+fn one_duplicate_reported_twice_is_one() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 3), (4, 7)]);
+    assert_eq!(script.ack(110, 3, 0, &[(4, 7)]), []);
+    for at in 202..205 {
+        assert_eq!(script.ack(at, 3, 0, &[(1, 2), (4, 7)]), [], "{at}");
+    }
+    assert_eq!(script.ack(210, 11, 0, &[]), [Exit]);
+    assert_eq!((script.info().spurious_recoveries, script.info().dsacks), (0, 3));
+}
+
+/// An honest peer may have two of a segment that was lost: the network made the second. It came no sooner than it could.
+#[test]
+fn a_duplicate_of_what_was_not_early_undoes_nothing() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(201, 11, 0, &[]), [Exit], "just a round trip later");
+    assert_eq!(script.ack(202, 11, 0, &[(1, 2)]), []);
+    assert_eq!(script.info().spurious_recoveries, 0);
+}
+
+/// RFC 3708, section 3: what was never sent again was duplicated by the network.
+#[test]
+fn a_duplicate_of_what_was_sent_once_is_the_networks() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(110, 6, 0, &[]), []);
+    assert_eq!(script.ack(111, 6, 0, &[(5, 6)]), []);
+    assert_eq!(script.ack(202, 6, 0, &[(1, 2)]), [Undone(false)], "it does not count as this one's");
+    assert_eq!(script.info().dsacks, 2);
+}
+
+/// A duplicate of what an earlier episode repaired says nothing of this one.
+#[test]
+fn duplicates_of_an_earlier_episode_do_not_count() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(202, 11, 0, &[]), [Exit]);
+    assert_eq!(script.ack(203, 14, 0, &[]), []);
+    assert_eq!(script.ack(303, 14, 0, &[(15, 18)]), [Enter]);
+    assert_eq!(script.ack(310, 18, 0, &[]), []);
+    assert_eq!(script.ack(311, 18, 0, &[(1, 2)]), []);
+    assert_eq!(script.ack(405, 18, 0, &[(14, 15)]), [Undone(false)]);
+    assert_eq!(script.sent_again(), [(101, 1), (303, 14)]);
+}
+
+/// Of a retransmission that is lost as well two decreases come, and a third copy that turns out to be needless takes neither back.
+#[test]
+fn a_second_decrease_cannot_be_undone() {
+    let mut script = Script::new(STAMPED);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(203, 1, 0, &[(2, 14)]), [Again]);
+    assert_eq!(script.sent_again(), [(101, 1), (203, 1)]);
+    assert_eq!(script.ack(210, 14, 101, &[]), [Exit]);
+    assert_eq!(script.ack(304, 14, 101, &[(1, 2)]), []);
+    assert_eq!(script.info().spurious_recoveries, 0);
+}
+
+/// RFC 8985, section 6.2, step 4: a quarter of the least round trip, and one more for each round trip with a D-SACK.
+#[test]
+fn patience_grows_once_a_round_trip() {
+    for (second, patience) in [(204, 50), (304, 75)] {
+        let mut script = Script::new(PLAIN);
+        script.lose(&[(2, 3), (4, 7)]);
+        assert_eq!(script.ack(202, 11, 0, &[]), [Exit]);
+        assert_eq!(script.ack(203, 11, 0, &[(1, 2)]), []);
+        if second < 303 {
+            assert_eq!(script.ack(second, 11, 0, &[(3, 4)]), []);
+        }
+        assert_eq!(script.ack(303, 21, 0, &[]), [], "all that had left by the first report");
+        if second > 303 {
+            assert_eq!(script.ack(second, 21, 0, &[(3, 4)]), []);
+        }
+        assert_eq!(script.patience(404, 21), patience, "{second}");
+    }
+}
+
+/// A peer that repeats its report each round trip makes the sender no more patient than its one retransmission does.
+#[test]
+fn no_more_duplicates_are_believed_than_were_sent() {
+    let mut script = Script::new(PLAIN);
+    script.lose(&[(2, 5)]);
+    assert_eq!(script.ack(202, 11, 0, &[]), [Exit]);
+    assert_eq!(script.ack(203, 11, 0, &[(1, 2)]), []);
+    assert_eq!(script.ack(303, 21, 0, &[]), []);
+    assert_eq!(script.ack(304, 21, 0, &[(1, 2)]), []);
+    assert_eq!((script.patience(404, 21), script.info().dsacks), (50, 2));
+    let mut script = Script::new(PLAIN);
+    assert_eq!(script.ack(101, 1, 0, &[(0, 1)]), []);
+    assert_eq!((script.patience(102, 1), script.info().dsacks), (25, 1), "nothing was sent again");
+}
+
+/// RFC 8985, section 6.2, step 4: sixteen recoveries after the last D-SACK patience is as it was.
+#[test]
+fn patience_is_lost_after_sixteen_recoveries() {
+    for (recoveries, patience) in [(15, 50), (16, 25)] {
+        let mut script = Script::new(PLAIN);
+        script.lose(&[(2, 5)]);
+        assert_eq!(script.ack(202, 11, 0, &[]), [Exit]);
+        assert_eq!(script.ack(203, 11, 0, &[(1, 2)]), []);
+        let (mut at, mut una) = (303, 21);
+        assert_eq!(script.ack(at, una, 0, &[]), []);
+        for _ in 0..recoveries {
+            script.write(13);
+            assert_eq!(script.ack(at + 101, una, 0, &[(una + 1, una + 4)]), [Enter]);
+            (at, una) = (at + 202, script.sent.iter().map(|sent| sent.1).max().unwrap() + 1);
+            assert_eq!(script.ack(at, una, 0, &[]), [Exit]);
+        }
+        assert_eq!(script.patience(at + 101, una), patience, "{recoveries}");
+    }
+}
+
+/// RFC 4015, section 3.2: the window and the threshold are what they were.
+#[test]
+fn the_law_takes_its_decrease_back() {
+    let mut script = Script::connected(STAMPED);
+    script.write(100);
+    assert_eq!(script.ack(100, 1, 0, &[]), []);
+    let before = script.info();
+    assert_eq!((before.cwnd.0 / script.mss, before.ssthresh), (11, None));
+    script.lose(&[(2, 5)]);
+    assert!(script.info().ssthresh.unwrap() < before.cwnd);
+    assert_eq!(script.ack(110, 5, 0, &[]), [Undone(false)]);
+    let after = script.info();
+    assert!(after.cwnd >= before.cwnd && after.ssthresh.is_none(), "{after:?}");
+}

@@ -1,0 +1,100 @@
+//! Timeouts that no loss caused: Eifel (RFC 3522), F-RTO (RFC 5682), D-SACK (RFC 2883).
+
+use super::*;
+
+/// A delay of half a second, and then the ACK of the original (RFC 3522): what the timer held lost is on its way.
+#[test]
+fn a_delay_is_no_timeout() {
+    let mut script = Script::new(STAMPED);
+    let at = script.time_out();
+    assert_eq!(script.info().backoff, 1);
+    let sent = script.sent.len();
+    script.window(10);
+    assert_eq!(script.ack(at + 10, 2, 0, &[]), [Undone(true)]);
+    assert_eq!(script.shared.lock().unwrap().in_flight, script.info().unacked_segments);
+    let info = script.info();
+    assert_eq!((info.recovery, info.timeouts, info.spurious_recoveries, info.backoff), ("open", 1, 1, 0));
+    assert_eq!(script.sent.len(), sent, "the window is full");
+    assert_eq!(script.patience(at + 11, 2), 25, "late, but not overtaken");
+}
+
+#[test]
+fn a_timeout_for_a_loss_stays_one() {
+    for setting in [STAMPED, PLAIN] {
+        let mut script = Script::new(setting);
+        let at = script.time_out();
+        script.window(20);
+        assert_eq!(script.ack(at + 101, 2, at - 1, &[]), []);
+        let new = script.sent.last().unwrap().1;
+        assert!(new > 12 && script.sent_again().len() == 11, "2 to 11 again, then new data");
+        // RFC 5682, section 3.1, step 3a: what left after the timeout tells nothing of it.
+        assert_eq!(script.ack(at + 203, 2, at - 1, &[(new - 1, new)]), []);
+        assert_eq!((script.info().spurious_recoveries, script.info().recovery), (0, "timeout"));
+    }
+}
+
+/// RFC 5682, section 3.1, step 3b: what was sent before the timeout and not since has arrived.
+#[test]
+fn data_that_was_not_sent_again_shows_a_timeout_to_be_spurious() {
+    let reports: [(u64, &[(u64, u64)]); 2] = [(1, &[(2, 3)]), (3, &[])];
+    for (una, blocks) in reports {
+        let mut script = Script::new(PLAIN);
+        let at = script.time_out();
+        assert_eq!(script.ack(at + 10, una, 0, blocks), [Undone(true)]);
+        assert_eq!((script.info().recovery, script.info().spurious_recoveries), ("open", 1));
+    }
+}
+
+/// A lone segment that is late: only D-SACK can tell, once the second copy is there.
+#[test]
+fn a_lone_segments_timeout_is_undone_by_its_duplicate() {
+    let mut script = Script::new(Setting { detection: Some(Detection::Sack), segments: 2, ..PLAIN });
+    let at = script.time_out();
+    assert_eq!(script.ack(at + 10, 2, 0, &[]), []);
+    assert_eq!(script.ack(at + 100, 2, 0, &[(1, 2)]), [Undone(true)]);
+}
+
+/// RFC 5682, section 2.1: without SACK an ACK that covers more than was sent again may owe that to what had waited at the
+/// receiver for the one segment that was lost.
+#[test]
+fn without_sack_what_comes_with_the_retransmission_proves_nothing() {
+    for una in [11, 6] {
+        let mut script = Script::new(WITHOUT_SACK);
+        let at = script.time_out();
+        assert_eq!(script.ack(at + 101, una, 0, &[]), []);
+        assert_eq!(script.info().spurious_recoveries, 0, "{una}");
+    }
+}
+
+/// RFC 5682, section 2.1, steps 2b and 3b: after the first ACK new segments leave, not what is held lost, so that the second tells.
+#[test]
+fn without_sack_the_second_ack_shows_a_timeout_to_be_spurious() {
+    let mut script = Script::new(WITHOUT_SACK);
+    let at = script.time_out();
+    let sent = script.sent.len();
+    assert_eq!(script.ack(at + 10, 2, 0, &[]), []);
+    assert_eq!(script.sent[sent..], [(at + 10, 11), (at + 10, 12)]);
+    assert_eq!(script.ack(at + 11, 3, 0, &[]), [Undone(true)]);
+    assert_eq!(script.sent_again().len(), 1);
+}
+
+/// RFC 5682, section 2.1, steps 2a and 3a: a duplicate ACK ends the suspicion.
+#[test]
+fn without_sack_a_duplicate_ack_ends_the_suspicion() {
+    for acks in [[1, 3, 4], [2, 2, 4]] {
+        let mut script = Script::new(WITHOUT_SACK);
+        let at = script.time_out();
+        for (after, una) in [5, 10, 12].into_iter().zip(acks) {
+            assert_eq!(script.ack(at + after, una, 0, &[]), [], "{acks:?}");
+        }
+    }
+}
+
+/// RFC 5682, section 2.1, step 2b: with nothing new to send, what is held lost is repeated.
+#[test]
+fn without_new_data_the_repair_goes_on() {
+    let mut script = Script::new(Setting { segments: 11, ..WITHOUT_SACK });
+    let at = script.time_out();
+    assert_eq!(script.ack(at + 101, 2, 0, &[]), []);
+    assert_eq!(script.sent_again()[1..], [(at + 101, 2)]);
+}

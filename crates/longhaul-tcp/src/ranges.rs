@@ -1,0 +1,144 @@
+//! A few ranges of stream offsets.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        clippy::panic
+    )
+)]
+
+use std::ops::Range;
+
+/// Ranges in ascending order, none empty, none touching another. A range is found in logarithmic time, and put in or taken out in time
+/// linear in how many there are: few, unless a peer makes them many, which [`insert`](Self::insert) bounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges(Vec<Range<u64>>);
+
+impl Ranges {
+    pub(crate) fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.0.capacity().saturating_mul(size_of::<Range<u64>>())
+    }
+
+    pub(crate) fn first(&self) -> Option<Range<u64>> {
+        self.0.first().cloned()
+    }
+
+    /// The highest range that begins below `offset`.
+    pub(crate) fn last_below(&self, offset: u64) -> Option<Range<u64>> {
+        let count = self.0.partition_point(|range| range.start < offset);
+        self.0.get(count.checked_sub(1)?).cloned()
+    }
+
+    /// Whether one of them holds all of `range`, which is not empty.
+    pub(crate) fn hold(&self, range: &Range<u64>) -> bool {
+        self.last_below(range.start.saturating_add(1)).is_some_and(|found| range.end <= found.end)
+    }
+
+    /// Whether any of them has an octet of `range`, which is not empty.
+    pub(crate) fn meet(&self, range: &Range<u64>) -> bool {
+        self.last_below(range.end).is_some_and(|found| range.start < found.end)
+    }
+
+    /// Adds what `range` has and none of them had, and gives how many octets that is; `None`, and nothing is added, if there would be
+    /// more than `most` ranges.
+    pub(crate) fn insert(&mut self, range: Range<u64>, most: usize) -> Option<u64> {
+        if range.is_empty() {
+            return Some(0);
+        }
+        // Those that it overlaps or touches.
+        let from = self.0.partition_point(|other| other.end < range.start);
+        let to = self.0.partition_point(|other| other.start <= range.end).max(from);
+        if from == to && self.0.len() >= most {
+            return None;
+        }
+        let joined = self.0.get(from..to).unwrap_or_default();
+        let had = joined.iter().map(|other| other.end.min(range.end).saturating_sub(other.start.max(range.start)));
+        let new = range.end.saturating_sub(range.start).saturating_sub(had.sum());
+        let start = joined.first().map_or(range.start, |other| other.start.min(range.start));
+        let end = joined.last().map_or(range.end, |other| other.end.max(range.end));
+        drop(self.0.splice(from..to, std::iter::once(start..end)));
+        Some(new)
+    }
+
+    /// Takes out everything below `offset`, and gives it.
+    pub(crate) fn take_below(&mut self, offset: u64) -> impl Iterator<Item = Range<u64>> + use<> {
+        let whole = self.0.partition_point(|range| range.end <= offset);
+        let mut taken: Vec<_> = self.0.drain(..whole).collect();
+        if let Some(cut) = self.0.first_mut().filter(|range| range.start < offset) {
+            taken.push(cut.start..offset);
+            cut.start = offset;
+        }
+        taken.into_iter()
+    }
+
+    /// Forgets the lowest until there are no more than `most`.
+    pub(crate) fn keep_highest(&mut self, most: usize) {
+        let excess = self.0.len().saturating_sub(most);
+        self.0.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SPAN: u64 = 64;
+
+    /// The ranges of a plain vector of flags.
+    fn ranges_of(flags: &[bool]) -> Vec<Range<u64>> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        for (at, _) in flags.iter().enumerate().filter(|(_, set)| **set) {
+            let at = at as u64;
+            match found.last_mut() {
+                Some(last) if last.end == at => last.end += 1,
+                _ => found.push(at..at + 1),
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_vector_of_flags(
+            operations in prop::collection::vec((0..SPAN, 0..12u64, any::<bool>()), 0..60),
+            most in 1..8usize,
+        ) {
+            let (mut ranges, mut flags) = (Ranges::default(), [false; 80]);
+            for (start, len, below) in operations {
+                let range = start..start + len;
+                let within = |flags: &[bool; 80]| flags[start as usize..(start + len) as usize].to_vec();
+                if below {
+                    let taken: Vec<_> = ranges.take_below(start / 2).collect();
+                    prop_assert_eq!(taken, ranges_of(&flags[..start as usize / 2]));
+                    flags[..start as usize / 2].fill(false);
+                } else {
+                    let mut after = flags;
+                    after[start as usize..(start + len) as usize].fill(true);
+                    let new = within(&flags).iter().filter(|set| !**set).count() as u64;
+                    // One more only where none is touched.
+                    let refused = ranges_of(&after).len() > most && ranges_of(&after).len() > ranges_of(&flags).len();
+                    prop_assert_eq!(ranges.insert(range.clone(), most), (!refused).then_some(new));
+                    flags = if refused { flags } else { after };
+                }
+                prop_assert_eq!(&ranges.0, &ranges_of(&flags));
+                if len > 0 {
+                    prop_assert_eq!(ranges.meet(&range), within(&flags).contains(&true));
+                    prop_assert_eq!(ranges.hold(&range), !within(&flags).contains(&false));
+                }
+                let below = ranges_of(&flags).into_iter().rfind(|found| found.start < start);
+                prop_assert_eq!(ranges.last_below(start), below);
+            }
+            let all = ranges.0.clone();
+            ranges.keep_highest(2);
+            prop_assert_eq!(&ranges.0, &all[all.len().saturating_sub(2)..]);
+        }
+    }
+}
