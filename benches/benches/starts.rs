@@ -3,7 +3,7 @@
 //! The links are those on which other stacks were measured: 5 Mb/s with 500 ms, 20 Mb/s with 500 and 100 ms, each with a queue of one and of half
 //! a bandwidth-delay product. The sender is inside a `longhaul-linkem shell`, the receiver outside. The time is from before `connect` until
 //! the receiving application has the last byte; the limit is the handshake, one way, and the time that the bytes take. Starts
-//! that remember are measured on the second of two connections, of which the first carried 20 MB.
+//! that remember are measured on the second of two connections, of which the first carried 20 MB; those that ask routers, with such routers.
 //!
 //! ```sh
 //! sudo -E cargo bench -p longhaul-benches --bench starts             # prints it

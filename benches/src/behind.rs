@@ -4,18 +4,19 @@ pub(crate) mod transfer;
 
 use std::env;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use longhaul_linkem::shell::INIT;
 use longhaul_sys::linux::NetNs;
 use serde::Serialize;
 
 use crate::transport::{Rival, Transport};
-use crate::worker::{MARK, Workers};
+use crate::worker::{self, MARK, Workers};
 use transfer::{Job, Load, Received};
 
 /// The emulator's command.
-pub(crate) const SHELL: &str = "shell";
+const SHELL: &str = "shell";
 /// Lateness of the emulator at the 99th percentile, in milliseconds, above which a run is not trusted.
 const TOO_LATE_MS: f64 = 1.0;
 /// Share of the time that a sender may wait for a processor. Above it longhaul's pacing suffers, and the kernel's TCP,
@@ -33,6 +34,9 @@ pub(crate) struct Link {
     /// Drop-tail.
     pub(crate) queue_bdp: f64,
     pub(crate) loss_percent: f64,
+    /// Routers of this name at its ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) router: Option<&'static str>,
 }
 
 /// What came out of a run.
@@ -59,16 +63,19 @@ pub(crate) struct Outcome {
 
 impl Link {
     fn arguments(self, seed: usize) -> Vec<String> {
-        let Self { mbps, rtt_ms, queue_bdp, loss_percent } = self;
+        let Self { mbps, rtt_ms, queue_bdp, loss_percent, router } = self;
         let mut text = format!("--rate {mbps}mbit --rtt {rtt_ms}ms --queue {queue_bdp}bdp --seed {seed}");
         if loss_percent > 0.0 {
             text += &format!(" --loss-up {loss_percent}%");
+        }
+        if let Some(router) = router {
+            text += &format!(" --router {router}");
         }
         text.split(' ').map(str::to_owned).collect()
     }
 
     pub(crate) fn name(self) -> String {
-        let Self { mbps, rtt_ms, queue_bdp, loss_percent } = self;
+        let Self { mbps, rtt_ms, queue_bdp, loss_percent, .. } = self;
         format!("{mbps}mbit-{rtt_ms}ms-{queue_bdp}bdp-{loss_percent}%")
     }
 }
@@ -103,6 +110,21 @@ pub(crate) fn least_disturbed(make: impl Fn() -> Result<Outcome>) -> Result<Outc
     Ok(best)
 }
 
+/// The life of a bench whose transfers are made here: `bench`, unless this process is the emulator or one side of a transfer.
+///
+/// # Errors
+/// `bench`'s, and those of a side.
+pub(crate) fn run(bench: impl FnOnce() -> Result<()>) -> Result<ExitCode> {
+    if env::args().nth(1).is_some_and(|first| first == SHELL || first == INIT) {
+        return Ok(longhaul_linkem::args::main());
+    }
+    match worker::job()? {
+        Some(job) => worker::run(transfer::work(job))?,
+        None => bench()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Why nothing can be measured here.
 pub(crate) fn obstacle() -> Option<String> {
     if let Err(error) = NetNs::anonymous() {
@@ -112,6 +134,15 @@ pub(crate) fn obstacle() -> Option<String> {
         return Some("skipped: no /dev/net/tun here; load the module (modprobe tun)".to_owned());
     }
     None
+}
+
+/// Files of a run, none by default.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Files<'a> {
+    /// Where the emulator's log goes.
+    pub(crate) log: Option<&'a Path>,
+    /// What the sender knows of paths, and where it leaves what it learns.
+    pub(crate) memory: Option<&'a Path>,
 }
 
 /// Makes a transfer over a link.
@@ -124,15 +155,15 @@ pub(crate) fn transfer(
     link: Link,
     load: Load,
     seed: usize,
-    log: Option<&Path>,
+    files: Files<'_>,
 ) -> Result<Outcome> {
     // A start is to be measured, not how a window of the receiver's grows: a window is there for what is fixed.
     let window = load.bytes().filter(|_| rival.transport == Transport::Longhaul).map(|bytes| bytes as usize * 4);
-    let connections = load.connections();
-    let receive = Job::Receive { transport: rival.transport, connections, window };
+    let receive = Job::Receive { transport: rival.transport, window };
     let mut receiver = workers.spawn(&receive, None)?;
     let port = receiver.hear()?;
-    let shell = Shell::start(link, seed, log, &Job::Send { rival: rival.clone(), port, load })?;
+    let send = Job::Send { rival: rival.clone(), port, load, memory: files.memory.map(Path::to_owned) };
+    let shell = Shell::start(link, seed, files.log, &send)?;
     let received: Received = match receiver.hear() {
         Ok(received) => received,
         Err(error) => return Err(error.context(shell.end()?.1)),
@@ -277,7 +308,7 @@ lateness p50 22.5 us, p99 84.0 us, max 703 us
 
     #[test]
     fn links_are_described_to_the_emulator() {
-        let link = Link { mbps: 20, rtt_ms: 100, queue_bdp: 0.5, loss_percent: 0.1 };
+        let link = Link { mbps: 20, rtt_ms: 100, queue_bdp: 0.5, loss_percent: 0.1, router: None };
         assert_eq!(link.arguments(3).join(" "), "--rate 20mbit --rtt 100ms --queue 0.5bdp --seed 3 --loss-up 0.1%");
     }
 }

@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow};
-use longhaul_linkem::shell::INIT;
 use serde::Serialize;
 
-use crate::behind::transfer::{self, Load};
-use crate::behind::{self, Link, Outcome};
+use crate::behind::transfer::Load;
+use crate::behind::{self, Files, Link, Outcome};
 use crate::report::{setting, write_json};
 use crate::stats::quartiles;
 use crate::transport::{Transport, kernel_congestion};
-use crate::worker::{self, Workers};
+use crate::worker::Workers;
 
 /// Who competes.
 const RIVALS: [Transport; 2] = [Transport::Tcp, Transport::Longhaul];
@@ -85,16 +84,13 @@ struct Row {
 /// # Errors
 /// A transfer failed.
 pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
-    if env::args().nth(1).is_some_and(|first| first == behind::SHELL || first == INIT) {
-        return Ok(longhaul_linkem::args::main());
-    }
-    if let Some(job) = worker::job()? {
-        worker::run(transfer::work(job))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    behind::run(|| bench(target_tmpdir))
+}
+
+fn bench(target_tmpdir: &str) -> Result<()> {
     if let Some(reason) = obstacle() {
         println!("{reason}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     if let Some(detect) = hystart_detect() {
         println!("the kernel's hystart_detect is {detect}");
@@ -104,7 +100,7 @@ pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
     let rows: Vec<Row> = cases.iter().enumerate().map(|(index, case)| row(index, case, &outcomes)).collect();
     table::print(&rows);
     write_json(target_tmpdir, "kernel.json", &rows)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Why nothing can be measured here.
@@ -130,12 +126,16 @@ fn cases() -> Result<Vec<Case>> {
     let seeds = setting("LONGHAUL_BENCH_SEEDS", 10)?.max(1);
     let clean = |load, runs| {
         LINKS.into_iter().flat_map(move |(mbps, rtt_ms)| {
-            QUEUES.map(|queue_bdp| Case { link: Link { mbps, rtt_ms, queue_bdp, loss_percent: 0.0 }, load, runs })
+            QUEUES.map(|queue_bdp| Case {
+                link: Link { mbps, rtt_ms, queue_bdp, loss_percent: 0.0, router: None },
+                load,
+                runs,
+            })
         })
     };
     let lossy = LOSSES.map(|loss_percent| {
         let (mbps, rtt_ms) = LINKS[0];
-        let link = Link { mbps, rtt_ms, queue_bdp: 1.0, loss_percent };
+        let link = Link { mbps, rtt_ms, queue_bdp: 1.0, loss_percent, router: None };
         Case { link, load: Load::Seconds(seconds / 2.0), runs: seeds }
     });
     Ok(clean(Load::Seconds(seconds), runs).chain(clean(Load::Bytes(SIZE), completions)).chain(lossy).collect())
@@ -193,7 +193,8 @@ fn runs_of(index: usize, case: &Case) -> impl Iterator<Item = Run> + use<> {
 fn one(workers: &Workers, case: Case, run: Run, logs: Option<&Path>) -> Result<Outcome> {
     let name = format!("{}-{}-{}-{}", case.link.name(), case.load.metric(), run.rival.name(), run.number);
     let log = logs.map(|directory| directory.join(format!("{name}.log")));
-    let make = || behind::transfer(workers, &run.rival.into(), case.link, case.load, run.number, log.as_deref());
+    let files = Files { log: log.as_deref(), memory: None };
+    let make = || behind::transfer(workers, &run.rival.into(), case.link, case.load, run.number, files);
     behind::least_disturbed(make).context(name)
 }
 

@@ -16,6 +16,7 @@ pub mod fairness;
 mod generated;
 pub mod kernel;
 pub mod loopback;
+pub mod matrix;
 pub mod meter;
 mod parallel;
 pub mod peers;

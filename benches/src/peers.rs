@@ -3,22 +3,20 @@
 mod page;
 mod wanted;
 
-use std::env;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use longhaul_linkem::shell::INIT;
 use serde::Serialize;
 
-use crate::behind::transfer::{self, Load};
-use crate::behind::{self, Link, Outcome};
+use crate::behind::transfer::Load;
+use crate::behind::{self, Files, Link, Outcome};
 use crate::generated::{Mode, Task, settle};
 use crate::parallel::with_threads;
 use crate::report::{setting, write_json};
 use crate::stats::quartiles;
 use crate::subjects;
 use crate::transport::{Rival, Transport};
-use crate::worker::{self, Workers};
+use crate::worker::Workers;
 
 /// How the page is written.
 const COMMAND: &str = "cargo bench --bench peers -- --write";
@@ -40,7 +38,7 @@ const fn course(
     loss_percent: f64,
     seconds: f64,
 ) -> Course {
-    Course { head, link: Link { mbps, rtt_ms, queue_bdp, loss_percent }, seconds }
+    Course { head, link: Link { mbps, rtt_ms, queue_bdp, loss_percent, router: None }, seconds }
 }
 
 /// 150 kB of 100 Mb/s x 133 ms.
@@ -81,13 +79,10 @@ struct Row {
 /// # Errors
 /// An unknown argument or name, or results that cannot be written.
 pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
-    if env::args().nth(1).is_some_and(|first| first == behind::SHELL || first == INIT) {
-        return Ok(longhaul_linkem::args::main());
-    }
-    if let Some(job) = worker::job()? {
-        worker::run(transfer::work(job))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    behind::run(|| bench(target_tmpdir))
+}
+
+fn bench(target_tmpdir: &str) -> Result<()> {
     let task = Task::from_args()?;
     let (subjects, is_part) = subjects::chosen(subjects::laws()?)?;
     if task.mode == Mode::Check || task.is_quick || is_part && task.mode == Mode::Write {
@@ -95,7 +90,7 @@ pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
     }
     if let Some(reason) = behind::obstacle() {
         println!("peers: {reason}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let kernel = KERNEL.map(|name| Rival { transport: Transport::Tcp, congestion: Some(name.to_owned()) });
     let own = subjects.iter().map(|law| Rival { transport: Transport::Longhaul, congestion: Some(law.name.clone()) });
@@ -105,7 +100,7 @@ pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
     print!("{}", page.text);
     write_json(target_tmpdir, "peers.json", &rows)?;
     settle(&[page], task.mode, COMMAND)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// All of `rivals` on all links, one link after the other.
@@ -125,7 +120,8 @@ fn measure(rivals: &[Rival]) -> Result<Vec<Row>> {
 
 fn run(workers: &Workers, rival: &Rival, course: &Course, seeds: usize) -> Cell {
     let one = |seed| {
-        let make = || behind::transfer(workers, rival, course.link, Load::Seconds(course.seconds), seed, None);
+        let make =
+            || behind::transfer(workers, rival, course.link, Load::Seconds(course.seconds), seed, Files::default());
         behind::least_disturbed(make)
     };
     let cell = match (1..=seeds).map(one).collect() {

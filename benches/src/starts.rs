@@ -1,57 +1,77 @@
 //! The bench `starts`: a megabyte under every start. What it measures is said in `benches/starts.rs`.
 
-use std::env;
 use std::process::ExitCode;
+use std::{fs, path};
 
 use anyhow::{Result, bail};
-use longhaul_linkem::shell::INIT;
 use serde::Serialize;
 
-use crate::behind::transfer::{self, Load};
-use crate::behind::{self, Link};
+use crate::behind::transfer::Load;
+use crate::behind::{self, Files, Link, Outcome};
 use crate::generated::{Mode, Page, Task, docs, settle, table};
 use crate::parallel::with_threads;
 use crate::report::{setting, write_json};
 use crate::stats::quartiles;
 use crate::transport::{Rival, Transport};
-use crate::worker::{self, Workers};
+use crate::worker::Workers;
 
 /// How the page is written.
 const COMMAND: &str = "cargo bench --bench starts -- --write";
 const SIZE: u64 = 1_000_000;
-/// What the first connection carries where the second is measured.
+/// What an earlier connection carried where the path is known.
 const BEFORE: u64 = 20_000_000;
 /// Wire bytes for each byte of payload.
 const OVERHEAD: f64 = 1500.0 / 1448.0;
 
 /// The kernel's.
 const KERNEL: [&str; 2] = ["cubic", "bbr"];
-/// Ours without a memory. CUBIC from ten segments first: the others are compared with it.
-const COLD: [&str; 18] = [
-    "cubic",
-    "bbr",
-    "bbr1",
-    "initial-burst+cubic",
-    "swift-start(gamma=4)+cubic",
-    "swift-start(gamma=1)+cubic",
-    "swift-start-hardened(gamma=4)+cubic",
-    "swift-start-hardened(gamma=1)+cubic",
-    "jump-start+cubic",
-    "jump-start(max-jump=0)+cubic",
-    "halfback+cubic",
-    "paced-start+cubic",
-    "tcp-peach",
-    "tcp-swift",
-    "suss+cubic",
-    "search+cubic",
-    "rapid-start+cubic+rapid-start-recovery",
-    "limited-slow-start+cubic",
+/// Ours: CUBIC behind every start but BBN's, which takes a minute; those that have a law of their own follow.
+const OURS: &[(&str, Path)] = &[
+    ("cubic", Path::Unknown),
+    ("bbr", Path::Unknown),
+    ("bbr1", Path::Unknown),
+    ("initial-burst+cubic", Path::Unknown),
+    ("pacing-only+cubic", Path::Unknown),
+    ("swift-start(gamma=4)+cubic", Path::Unknown),
+    ("swift-start(gamma=1)+cubic", Path::Unknown),
+    ("swift-start-hardened(gamma=4)+cubic", Path::Unknown),
+    ("swift-start-hardened(gamma=1)+cubic", Path::Unknown),
+    ("jump-start+cubic", Path::Unknown),
+    ("jump-start(max-jump=0)+cubic", Path::Unknown),
+    ("halfback+cubic", Path::Unknown),
+    ("rc3+cubic", Path::Unknown),
+    ("paced-start+cubic", Path::Unknown),
+    ("sudden-start+cubic", Path::Unknown),
+    ("peach-jump-start+cubic", Path::Unknown),
+    ("speedy-start+cubic", Path::Unknown),
+    ("hystart+cubic", Path::Unknown),
+    ("suss+cubic", Path::Unknown),
+    ("search+cubic", Path::Unknown),
+    ("rapid-start+cubic+rapid-start-recovery", Path::Unknown),
+    ("limited-slow-start+cubic", Path::Unknown),
+    ("tcp-peach", Path::Unknown),
+    ("tcp-peach-plus", Path::Unknown),
+    ("tcp-swift", Path::Unknown),
+    ("careful-resume+cubic", Path::Known),
+    ("cached-start+cubic", Path::Known),
+    ("quick-start+cubic", Path::Router("quick-start")),
+    ("rcp", Path::Router("rcp")),
+    ("xcp", Path::Router("xcp")),
 ];
-/// Ours on a path that is known.
-const KNOWN: [&str; 2] = ["careful-resume+cubic", "cached-start+cubic"];
+
+/// What a sender has of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+enum Path {
+    /// Nothing.
+    Unknown,
+    /// What an earlier connection left.
+    Known,
+    /// The help of routers of this name.
+    Router(&'static str),
+}
 
 const fn link(mbps: u32, rtt_ms: u32, queue_bdp: f64) -> Link {
-    Link { mbps, rtt_ms, queue_bdp, loss_percent: 0.0 }
+    Link { mbps, rtt_ms, queue_bdp, loss_percent: 0.0, router: None }
 }
 
 const LINKS: [Link; 6] = [
@@ -74,11 +94,11 @@ struct Cell {
     error: Option<String>,
 }
 
-/// A rival, whether it knows the path, and what it did on each link.
+/// A rival, what it has of the path, and what it did on each link.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     name: String,
-    known: bool,
+    path: Path,
     cells: Vec<Cell>,
 }
 
@@ -88,55 +108,67 @@ struct Row {
 /// # Errors
 /// An unknown argument or name, or results that cannot be written.
 pub fn main(target_tmpdir: &str) -> Result<ExitCode> {
-    if env::args().nth(1).is_some_and(|first| first == behind::SHELL || first == INIT) {
-        return Ok(longhaul_linkem::args::main());
-    }
-    if let Some(job) = worker::job()? {
-        worker::run(transfer::work(job))?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    behind::run(|| bench(target_tmpdir))
+}
+
+fn bench(target_tmpdir: &str) -> Result<()> {
     let task = Task::from_args()?;
     if task.mode == Mode::Check || task.is_quick {
         bail!("real time does not repeat itself: there is only --write");
     }
     if let Some(reason) = behind::obstacle() {
         println!("starts: {reason}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
-    let rows = measure()?;
+    let rows = measure(target_tmpdir)?;
     let page = render(&rows);
     print!("{}", page.text);
     write_json(target_tmpdir, "starts.json", &rows)?;
     settle(&[page], task.mode, COMMAND)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Everybody, and whether the path is known.
-fn rivals() -> Vec<(Rival, bool)> {
+/// Everybody, and what they have of the path.
+fn rivals() -> Vec<(Rival, Path)> {
     let rival = |transport, name: &str| Rival { transport, congestion: Some(name.to_owned()) };
-    let kernel = KERNEL.map(|name| (rival(Transport::Tcp, name), false));
-    let cold = COLD.map(|name| (rival(Transport::Longhaul, name), false));
-    let known = KNOWN.map(|name| (rival(Transport::Longhaul, name), true));
-    kernel.into_iter().chain(cold).chain(known).collect()
+    let kernel = KERNEL.map(|name| (rival(Transport::Tcp, name), Path::Unknown));
+    let ours = OURS.iter().map(|(name, path)| (rival(Transport::Longhaul, name), *path));
+    kernel.into_iter().chain(ours).collect()
 }
 
-fn measure() -> Result<Vec<Row>> {
+fn measure(scratch: &str) -> Result<Vec<Row>> {
     let (budget, seeds): (u32, usize) = (setting("LONGHAUL_BENCH_MBPS", 100)?, setting("LONGHAUL_BENCH_SEEDS", 3)?);
     let (workers, rivals) = (Workers::new()?, rivals());
     let mut rows: Vec<Row> =
-        rivals.iter().map(|(rival, known)| Row { name: rival.name(), known: *known, cells: Vec::new() }).collect();
+        rivals.iter().map(|(rival, path)| Row { name: rival.name(), path: *path, cells: Vec::new() }).collect();
     for link in LINKS {
         let threads = usize::try_from(budget / link.mbps)?.max(1);
-        let cells = with_threads(threads, &rivals, |(rival, known)| run(&workers, rival, *known, link, seeds.max(1)));
+        let cells = with_threads(threads, &rivals, |(rival, path)| {
+            let router = if let Path::Router(name) = path { Some(*name) } else { None };
+            let memory = (*path == Path::Known).then(|| format!("{scratch}/paths-{}-{}", link.name(), rival.name()));
+            let link = Link { router, ..link };
+            let one = |seed| behind::least_disturbed(|| one(&workers, rival, memory.as_deref(), link, seed));
+            cell((1..=seeds.max(1)).map(one).collect(), &format!("{:<22} {}", link.name(), rival.name()))
+        });
         rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell));
     }
     Ok(rows)
 }
 
-fn run(workers: &Workers, rival: &Rival, known: bool, link: Link, seeds: usize) -> Cell {
-    let load = if known { Load::Known { before: BEFORE, bytes: SIZE } } else { Load::Bytes(SIZE) };
-    let one = |seed| behind::least_disturbed(|| behind::transfer(workers, rival, link, load, seed, None));
-    let runs: Result<Vec<_>> = (1..=seeds).map(one).collect();
+/// One run. What `memory` names is made by an earlier connection, which is not measured.
+fn one(workers: &Workers, rival: &Rival, memory: Option<&str>, link: Link, seed: usize) -> Result<Outcome> {
+    let memory = memory.map(path::Path::new);
+    let files = Files { memory, log: None };
+    if let Some(file) = memory {
+        if file.exists() {
+            fs::remove_file(file)?;
+        }
+        behind::transfer(workers, rival, link, Load::Bytes(BEFORE), seed, files)?;
+    }
+    behind::transfer(workers, rival, link, Load::Bytes(SIZE), seed, files)
+}
+
+fn cell(runs: Result<Vec<Outcome>>, what: &str) -> Cell {
     let cell = match runs {
         Ok(runs) => {
             let values: Vec<f64> = runs.iter().map(|run| run.value).collect();
@@ -146,13 +178,13 @@ fn run(workers: &Workers, rival: &Rival, known: bool, link: Link, seeds: usize) 
             Cell {
                 seconds: [median, least, most],
                 overflow: 100.0 * full as f64 / packets.max(1) as f64,
-                is_disturbed: runs.iter().any(behind::Outcome::is_disturbed),
+                is_disturbed: runs.iter().any(Outcome::is_disturbed),
                 error: None,
             }
         }
         Err(error) => Cell { seconds: [f64::NAN; 3], error: Some(format!("{error:#}")), ..Cell::default() },
     };
-    eprintln!("{:<22} {:<40} {}", link.name(), rival.name(), words(&cell));
+    eprintln!("{what:<64} {}", words(&cell));
     cell
 }
 
@@ -175,7 +207,12 @@ fn render(rows: &[Row]) -> Page {
     let limits =
         ["limit".to_owned()].into_iter().chain(LINKS.iter().map(|link| format!("{:.2}", limit(*link)))).collect();
     let lines = rows.iter().map(|row| {
-        let name = format!("`{}`{}", row.name, if row.known { ", known path" } else { "" });
+        let path = match row.path {
+            Path::Unknown => "",
+            Path::Known => ", known path",
+            Path::Router(_) => ", its routers",
+        };
+        let name = format!("`{}`{path}", row.name);
         [name].into_iter().chain(row.cells.iter().map(words)).collect::<Vec<_>>()
     });
     let table = table(&[heads, limits].into_iter().chain(lines).collect::<Vec<_>>());
@@ -184,7 +221,7 @@ fn render(rows: &[Row]) -> Page {
          Seconds from before `connect` until the last byte is there, over real sockets and an emulated link, in real time: the median of \
          some runs, and\nin parentheses packets that found the queue full, in percent, if there were any. The queue is in bandwidth-delay \
          products. `tcp-cubic` and\n`tcp-bbr` are the kernel's, in the same run. The limit is the handshake, one way, and the time that \
-         the bytes take. On a known path an earlier\nconnection carried 20 MB. longhaul's receivers offer 4 MB from the start, the kernel's what it \
+         the bytes take. On a known path an earlier\nconnection carried 20 MB, which is not counted; \"its routers\" are at both ends of the link. longhaul's receivers offer 4 MB from the start, the kernel's what it \
          does by default. An asterisk marks runs in which the\nmachine was too busy.\n\n{table}"
     );
     Page { path: docs("starts.md"), text }

@@ -1,10 +1,13 @@
 //! The two sides of a transfer, as workers.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use longhaul::PathCache;
+use longhaul::units::Span;
 use longhaul_sys::linux::{monotonic_now, run_first};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,8 +22,6 @@ use crate::worker;
 pub(crate) enum Load {
     /// So much, however long it takes.
     Bytes(u64),
-    /// The same on a path that is known: a transfer of `before` bytes, which is not measured, leaves word of it.
-    Known { before: u64, bytes: u64 },
     /// As much as arrives in that time.
     Seconds(f64),
 }
@@ -28,11 +29,11 @@ pub(crate) enum Load {
 /// A worker's job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// Outside: says the port, then [`Received`] of the last of so many connections. Its first window is that of the bytes, if
-    /// any are given.
-    Receive { transport: Transport, connections: u32, window: Option<usize> },
-    /// Inside: says for how much of its time it waited for a processor, from 0 to 1.
-    Send { rival: Rival, port: u16, load: Load },
+    /// Outside: says the port, then [`Received`]. Its first window is that of the bytes, if any are given.
+    Receive { transport: Transport, window: Option<usize> },
+    /// Inside: says for how much of its time it waited for a processor, from 0 to 1. What it knows of the path is in the file
+    /// `memory`, if one is given, and what it learns goes there.
+    Send { rival: Rival, port: u16, load: Load, memory: Option<PathBuf> },
 }
 
 /// What arrived.
@@ -64,14 +65,14 @@ impl Load {
     /// The metric's name: it is in seconds, or in Mb/s.
     pub(crate) const fn metric(self) -> &'static str {
         match self {
-            Self::Bytes(_) | Self::Known { .. } => "completion_s",
+            Self::Bytes(_) => "completion_s",
             Self::Seconds(_) => "goodput_mbps",
         }
     }
 
     pub(crate) fn value(self, received: &Received) -> f64 {
         match self {
-            Self::Bytes(_) | Self::Known { .. } => received.seconds,
+            Self::Bytes(_) => received.seconds,
             Self::Seconds(seconds) => received.bytes as f64 * 8e-6 / seconds,
         }
     }
@@ -79,22 +80,14 @@ impl Load {
     /// How much has to arrive, if that is fixed.
     pub(crate) const fn bytes(self) -> Option<u64> {
         match self {
-            Self::Bytes(bytes) | Self::Known { bytes, .. } => Some(bytes),
+            Self::Bytes(bytes) => Some(bytes),
             Self::Seconds(_) => None,
-        }
-    }
-
-    /// Connections that it takes.
-    pub(crate) const fn connections(self) -> u32 {
-        match self {
-            Self::Known { .. } => 2,
-            Self::Bytes(_) | Self::Seconds(_) => 1,
         }
     }
 
     fn until(self, began: u64) -> u64 {
         match self {
-            Self::Bytes(_) | Self::Known { .. } => u64::MAX,
+            Self::Bytes(_) => u64::MAX,
             Self::Seconds(seconds) => began + (seconds * 1e9) as u64,
         }
     }
@@ -118,38 +111,44 @@ pub(crate) async fn work(job: Job) -> Result<()> {
     // What others do on this machine is not to be measured. Where it is not permitted, `waited` tells.
     let _ = run_first();
     match job {
-        Job::Receive { transport, connections, window } => {
+        Job::Receive { transport, window } => {
             let listener = Listener::bind_offering(transport, IpAddr::V4(Ipv4Addr::UNSPECIFIED), window).await?;
             worker::say(&listener.local_addr()?.port())?;
-            for _ in 1..connections {
-                let mut stream = listener.accept().await?;
-                receive(&mut stream).await?;
-                stream.shutdown().await?;
-            }
             let mut stream = listener.accept().await?;
             worker::say(&receive(&mut stream).await?)?;
             stream.shutdown().await?;
             worker::until_ended().await
         }
-        Job::Send { rival, port, load } => {
+        Job::Send { rival, port, load, memory } => {
             let outside =
                 env::var("LONGHAUL_OUTSIDE").context("this worker belongs into a shell of longhaul-linkem")?;
             let outside: IpAddr = outside.parse()?;
             let _ = fs::write(SEND_BUFFERS, MOST_SENT);
+            let paths = PathCache::default();
             let mut connector = Connector::new(rival)?;
-            if let Load::Known { before, .. } = load {
-                connector = connector.remembering();
-                let mut stream = connector.connect((outside, port).into()).await?;
-                send(&mut stream, Load::Bytes(before), monotonic_now()).await?;
-                drop(stream);
-                tokio::time::sleep(Duration::from_secs(2)).await;
+            if let Some(file) = &memory {
+                if file.exists() {
+                    paths.load(longhaul::now(), Span::ZERO, &as_of(outside, &fs::read_to_string(file)?))?;
+                }
+                connector = connector.remembering(paths.clone());
             }
             let began = monotonic_now();
             let mut stream = connector.connect((outside, port).into()).await?;
             send(&mut stream, load, began).await?;
+            drop(stream);
+            if let Some(file) = &memory {
+                fs::write(file, paths.save(longhaul::now()))?;
+            }
             worker::say(&(waited()? / seconds_since(began)))
         }
     }
+}
+
+/// A memory as if it were of this host: the path is the same, but each shell has an address of its own for what is outside.
+fn as_of(host: IpAddr, memory: &str) -> String {
+    let (head, entries) = memory.split_once('\n').unwrap_or((memory, ""));
+    let moved = entries.lines().filter_map(|entry| Some(format!("\n{host} {}", entry.split_once(' ')?.1)));
+    std::iter::once(head.to_owned()).chain(moved).collect()
 }
 
 /// Seconds for which the first thread of this process could have run, but others did.
@@ -165,7 +164,7 @@ async fn send(stream: &mut Stream, load: Load, began: u64) -> Result<()> {
     stream.write_all(&Order { began, until }.to_bytes()).await?;
     let chunk = vec![0x5a; CHUNK];
     match load {
-        Load::Bytes(bytes) | Load::Known { bytes, .. } => {
+        Load::Bytes(bytes) => {
             let mut left = bytes.saturating_sub(ORDER_LEN as u64);
             while left > 0 {
                 let part = left.min(CHUNK as u64);

@@ -186,11 +186,11 @@ impl Connector {
         })
     }
 
-    /// The same, and each connection leaves word of its path to the next.
+    /// The same, and its connections begin with what `memory` holds, and add to it.
     #[must_use]
-    pub fn remembering(self) -> Self {
+    pub fn remembering(self, memory: longhaul::PathCache) -> Self {
         match self {
-            Self::Longhaul(congestion, _) => Self::Longhaul(congestion, Some(longhaul::PathCache::default())),
+            Self::Longhaul(congestion, _) => Self::Longhaul(congestion, Some(memory)),
             other => other,
         }
     }
@@ -226,6 +226,8 @@ fn longhaul_config() -> longhaul::Config {
     config.base_plpmtu = UDP_PAYLOAD;
     config.max_plpmtu = UDP_PAYLOAD;
     config.nagle = false;
+    // Who asks nothing of routers does not care.
+    config.routers_answer = true;
     config
 }
 
