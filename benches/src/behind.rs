@@ -23,6 +23,9 @@ const TOO_LATE_MS: f64 = 1.0;
 /// which works in interrupts, does not.
 const TOO_LONG: f64 = 0.25;
 
+/// For how many seconds routers were idle before the transfer: RCP's begin at a twentieth of their link.
+const IDLE: f64 = 2.0;
+
 /// A disturbed run is repeated so many times at most.
 const REPEATS: usize = 2;
 
@@ -162,7 +165,8 @@ pub(crate) fn transfer(
     let receive = Job::Receive { transport: rival.transport, window };
     let mut receiver = workers.spawn(&receive, None)?;
     let port = receiver.hear()?;
-    let send = Job::Send { rival: rival.clone(), port, load, memory: files.memory.map(Path::to_owned) };
+    let rest = if link.router.is_some() { IDLE } else { 0.0 };
+    let send = Job::Send { rival: rival.clone(), port, load, memory: files.memory.map(Path::to_owned), rest };
     let shell = Shell::start(link, seed, files.log, &send)?;
     let received: Received = match receiver.hear() {
         Ok(received) => received,

@@ -11,7 +11,7 @@ use longhaul::units::Span;
 use longhaul_sys::linux::{monotonic_now, run_first};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::meter::seconds_since;
 use crate::transport::{Connector, Listener, Rival, Stream, Transport};
@@ -32,8 +32,8 @@ pub(crate) enum Job {
     /// Outside: says the port, then [`Received`]. Its first window is that of the bytes, if any are given.
     Receive { transport: Transport, window: Option<usize> },
     /// Inside: says for how much of its time it waited for a processor, from 0 to 1. What it knows of the path is in the file
-    /// `memory`, if one is given, and what it learns goes there.
-    Send { rival: Rival, port: u16, load: Load, memory: Option<PathBuf> },
+    /// `memory`, if one is given, and what it learns goes there. It begins after `rest` seconds.
+    Send { rival: Rival, port: u16, load: Load, memory: Option<PathBuf>, rest: f64 },
 }
 
 /// What arrived.
@@ -119,7 +119,7 @@ pub(crate) async fn work(job: Job) -> Result<()> {
             stream.shutdown().await?;
             worker::until_ended().await
         }
-        Job::Send { rival, port, load, memory } => {
+        Job::Send { rival, port, load, memory, rest } => {
             let outside =
                 env::var("LONGHAUL_OUTSIDE").context("this worker belongs into a shell of longhaul-linkem")?;
             let outside: IpAddr = outside.parse()?;
@@ -132,6 +132,7 @@ pub(crate) async fn work(job: Job) -> Result<()> {
                 }
                 connector = connector.remembering(paths.clone());
             }
+            sleep(Duration::from_secs_f64(rest)).await;
             let began = monotonic_now();
             let mut stream = connector.connect((outside, port).into()).await?;
             send(&mut stream, load, began).await?;

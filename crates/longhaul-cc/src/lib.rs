@@ -32,6 +32,7 @@ pub mod steady;
 #[cfg(test)]
 mod testing;
 pub mod udt;
+mod unpaced;
 mod watch;
 pub mod wheel;
 pub mod xcp;
@@ -48,5 +49,6 @@ pub use needs::{AckCadence, Demands, Detection, Granted, NeedError, Needs, Netwo
 pub use pacer::Pacer;
 pub use params::{BuildParams, SavedPath};
 pub use path::Path;
+pub use unpaced::unpaced;
 pub use watch::watched;
 pub use wheel::TimerWheel;

@@ -6,5 +6,4 @@
 mod fairness;
 mod goodput;
 mod packets;
-mod unpaced;
 mod world;

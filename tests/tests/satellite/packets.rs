@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use longhaul_cc::unpaced;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Loss};
 use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap};
@@ -12,7 +13,6 @@ use longhaul_tcp::Info;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
 
-use super::unpaced::unpaced;
 use super::world::{RWND, Router, SEGMENT, Scheme, info};
 
 const RTT: Span = Span::from_millis(550);

@@ -170,7 +170,9 @@ impl ProbingStart {
     fn on_data(&mut self, sent: &Sent, small: Bytes, path: &Path) {
         let small = small + sent.bytes;
         if sent.bytes < path.mss && path.queued == Bytes::ZERO && small <= path.mss {
-            self.phase = Phase::Armed { small, since: Some(sent.now) };
+            // A tick is due after what has it asked for.
+            let since = (sent.bytes > Bytes::ZERO).then(|| sent.now + Span::from_nanos(1));
+            self.phase = Phase::Armed { small, since };
         } else {
             self.probe(sent.now, path);
         }

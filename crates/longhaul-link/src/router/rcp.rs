@@ -69,7 +69,7 @@ pub(super) struct Rcp {
     config: RcpConfig,
     /// Mean RTT.
     rtt: f64,
-    /// From the first packet on that found the link with a rate.
+    /// Once a packet found the link with a rate. It begins with the link: a router that was idle until then tells that.
     clock: Option<Clock>,
 }
 
@@ -97,7 +97,7 @@ impl Rcp {
     pub(super) fn turn(&mut self, now: Time, view: &View) {
         let Some(capacity) = view.rate.map(capacity) else { return };
         let Self { config, rtt, clock } = self;
-        let clock = clock.get_or_insert_with(|| Clock::new(config, *rtt, capacity, now));
+        let clock = clock.get_or_insert_with(|| Clock::new(config, *rtt, capacity));
         while clock.ends <= now && clock.ends < Time::MAX {
             let is_silent = clock.arrived == 0.0 && clock.spill == 0.0 && clock.told == 0.0;
             // Silent intervals all change the rate by the same factor: a link that was idle for hours catches up at once.
@@ -138,10 +138,10 @@ impl Rcp {
 }
 
 impl Clock {
-    fn new(config: &RcpConfig, rtt: f64, capacity: f64, now: Time) -> Self {
+    fn new(config: &RcpConfig, rtt: f64, capacity: f64) -> Self {
         let interval = interval(config, rtt);
         let rate = clip(config, rtt, capacity, config.first_rate * capacity);
-        Self { rate, interval, ends: now + interval, arrived: 0.0, spill: 0.0, told: 0.0, told_rtt: 0.0 }
+        Self { rate, interval, ends: Time::ZERO + interval, arrived: 0.0, spill: 0.0, told: 0.0, told_rtt: 0.0 }
     }
 
     /// Ends this interval and others like it, `count` in all, while `queue` bytes wait.

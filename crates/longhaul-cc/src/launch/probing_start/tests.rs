@@ -182,3 +182,21 @@ fn r20_no_slow_start_follows_the_probes() {
         assert_eq!(window.ssthresh, window.cwnd);
     }
 }
+
+/// A header of 100 bytes: a full segment may follow at once, from a tick that is due later than now. A FIN alone asks for nothing.
+#[test]
+fn a_small_segment_lets_a_full_one_follow() {
+    let (mut start, mut path, mut window) = (start(|_| {}), path(), Window::new(10.0 * MSS.as_f64()));
+    path.queued = Bytes::ZERO;
+    start.begin(Opening::Connection, Time::ZERO, &path, &mut window);
+    start.on_sent(&Sent::new(Time::ZERO, TxId(1), Bytes::ZERO), &path);
+    assert_eq!((start.next_tick(), window.cwnd), (None, 1000.0));
+    start.on_sent(&Sent::new(Time::ZERO, TxId(2), Bytes(100)), &path);
+    let due = start.next_tick().unwrap();
+    assert!(due > Time::ZERO);
+    assert_eq!(start.on_tick(due, &path, &mut window), LaunchStep::Stay);
+    assert_eq!((start.next_tick(), window.cwnd, start.overlay().probe), (None, 1100.0, None));
+    path.queued = Bytes(1 << 30);
+    start.on_sent(&Sent::new(due, TxId(3), MSS), &path);
+    assert!(start.overlay().probe.is_some(), "the full segment is probed behind");
+}

@@ -1,14 +1,31 @@
-//! A sender of 2004: what the window has room for leaves at once.
+//! A controller whose window leaves at once.
 
-use longhaul_cc::registry::Safety;
-use longhaul_cc::{
+use longhaul_units::{Bytes, Rate, Time};
+
+use crate::registry::Safety;
+use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Granted, NeedError, Needs, Pace, Path,
     PathEvent, Sent, Snapshot, Timeout,
 };
-use longhaul_units::{Bytes, Rate, Time};
 
-/// The same controller without the transport's own pacing.
-pub(crate) fn unpaced(congestion: Congestion) -> Congestion {
+/// A quantum that no window is above: 16 MiB.
+const AT_ONCE: Bytes = Bytes(1 << 24);
+
+/// `congestion` as a host without pacing runs it: what the window has room for leaves at once, unless the controller paces by
+/// itself, as Swift Start does. For comparing with what was measured on such hosts; on a network its bursts are everybody's.
+///
+/// The name is that of `congestion`, the [`Safety`] is private.
+///
+/// ```
+/// use longhaul_cc::{BuildParams, Congestion, unpaced};
+///
+/// let reno: Congestion = "new-reno".parse()?;
+/// let pace = unpaced(reno).build(&BuildParams::default()).control().pace;
+/// assert_eq!(pace.map(|pace| pace.rate), Some(longhaul_units::Rate::MAX));
+/// # Ok::<(), longhaul_cc::registry::SpecError>(())
+/// ```
+#[must_use]
+pub fn unpaced(congestion: Congestion) -> Congestion {
     Congestion::new(Factory(congestion))
 }
 
@@ -70,9 +87,9 @@ impl Controller for Unpaced {
     }
 
     fn control(&self) -> Control {
-        let mut control = self.0.control();
-        control.pace = control.pace.or(Some(Pace { rate: Rate::MAX, quantum: Some(Bytes(1 << 16)) }));
-        control
+        let control = self.0.control();
+        let at_once = Pace { rate: Rate::MAX, quantum: Some(AT_ONCE) };
+        Control { pace: control.pace.or(Some(at_once)), ..control }
     }
 
     fn snapshot(&self) -> Snapshot {
