@@ -1,0 +1,152 @@
+//! An experiment as its file has it: TOML, read with [`read`]. What the words mean is in `docs/lab.md`.
+
+mod axis;
+mod fault;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub use axis::{Axis, Choice};
+pub use fault::Fault;
+
+/// A text that may name variables of the axes: `"--rate {rate}"`. It remembers where it stands.
+pub type Text = Spanned<String>;
+
+/// A file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Definition {
+    /// By what it is called: lower-case letters, digits and dashes.
+    pub id: Text,
+    /// A line about it.
+    pub title: String,
+    /// The paper, and where in it.
+    pub source: String,
+    /// Runs of each cell, which differ in their seed.
+    pub runs: u32,
+    /// Runs of each cell if it has to be quick.
+    pub quick_runs: u32,
+    /// How long a run is at most.
+    pub duration: Text,
+    /// What is varied. Each combination is a cell.
+    #[serde(default)]
+    pub axes: Vec<Axis>,
+    /// The link that all flows share.
+    pub bottleneck: Text,
+    /// Who sends what.
+    pub flows: Vec<Flow>,
+    /// What is measured of a run: an expression by each name.
+    pub metrics: BTreeMap<String, Metric>,
+    /// What the paper says.
+    pub rows: Vec<Row>,
+}
+
+/// Some connections of one kind.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Flow {
+    /// By which metrics know them.
+    pub name: Text,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Their congestion control, as the registry reads it.
+    pub congestion: Text,
+    /// Bytes that each of them sends; without, it never ends.
+    pub bytes: Option<Text>,
+    /// When the first begins.
+    pub start: Option<Text>,
+    /// How long after one the next begins.
+    pub apart: Option<Text>,
+    /// How long the receivers' applications wait before they read; their first read tells of the whole window at once, by an ACK more.
+    pub reads_after: Option<Text>,
+    /// The sender's link to the bottleneck.
+    pub left: Option<Text>,
+    /// The receiver's link to the bottleneck: up leads away from the receiver.
+    pub right: Option<Text>,
+    /// What else is set at both ends.
+    #[serde(default)]
+    pub tcp: Tcp,
+}
+
+/// Settings of a connection's ends. What isn't given is as [`longhaul_sim::unlimited`] has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tcp {
+    /// Payload of a segment with timestamps, bytes.
+    pub segment: Option<u16>,
+    /// The most that the receiver's window may be, bytes.
+    pub window: Option<usize>,
+    /// The send buffer, bytes.
+    pub send_buffer: Option<usize>,
+    /// Segments that an ACK covers.
+    pub ack_every: Option<u8>,
+    /// How long an ACK may wait.
+    pub ack_delay: Option<Text>,
+    /// Whether ECN is asked for.
+    pub ecn: Option<bool>,
+    /// Whether SACK is offered.
+    pub sack: Option<bool>,
+    /// Whether the sender paces; hosts of the papers' time don't.
+    pub paced: Option<bool>,
+}
+
+/// Something to be measured.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Metric {
+    /// The expression.
+    pub value: Text,
+    /// Its unit, as it is printed.
+    pub unit: String,
+}
+
+/// What the paper says, and how it is to be judged.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Row {
+    /// By which it is cited.
+    pub id: String,
+    /// The metric.
+    pub metric: Option<Text>,
+    /// The choice on each axis, but for the one that `over` names.
+    #[serde(default)]
+    pub at: BTreeMap<String, Text>,
+    /// The axis along which values are compared.
+    pub over: Option<Text>,
+    /// The choices on it, in the paper's order.
+    #[serde(default)]
+    pub order: Vec<Text>,
+    /// The paper's value or values, where it has any.
+    pub paper: Option<Values>,
+    /// The rule, as [`crate::rule::Rule`] reads it.
+    pub rule: Option<Text>,
+    /// Why it isn't reproducible: what is missing.
+    pub not_reproducible: Option<String>,
+    /// What is to be known about it.
+    pub remark: Option<String>,
+}
+
+/// A number or some.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(untagged)]
+pub enum Values {
+    /// One.
+    One(f64),
+    /// In the order of the row.
+    Many(Vec<f64>),
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Reads a file's text; `file` is its name.
+///
+/// # Errors
+/// The text is no TOML, or has fields that are none, or lacks some: with file, line and field.
+pub fn read(file: &str, text: &str) -> Result<Definition, Fault> {
+    toml::from_str(text).map_err(|error| Fault::of_toml(file, text, &error))
+}

@@ -1,0 +1,58 @@
+//! What is varied.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+use super::Text;
+
+/// Something that is varied.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// Its name.
+    pub name: Text,
+    /// What it may be.
+    pub choices: Vec<Choice>,
+}
+
+/// A choice on an axis: a plain value is a variable with the axis' name; a table has a `name` and variables.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// By which rows know it.
+    pub name: Text,
+    /// The values of the variables that it sets.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl<'de> Deserialize<'de> for Choice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+
+        let value = Spanned::<toml::Value>::deserialize(deserializer)?;
+        let span = value.span();
+        let text = |value: &toml::Value| match value {
+            toml::Value::String(text) => Some(text.clone()),
+            toml::Value::Integer(number) => Some(number.to_string()),
+            toml::Value::Float(number) => Some(number.to_string()),
+            toml::Value::Boolean(whether) => Some(whether.to_string()),
+            _ => None,
+        };
+        if let Some(plain) = text(value.get_ref()) {
+            return Ok(Self { name: Spanned::new(span, plain), variables: BTreeMap::new() });
+        }
+        let toml::Value::Table(table) = value.into_inner() else {
+            return Err(D::Error::custom("a choice is a text, a number, or a table with a name and variables"));
+        };
+        let mut variables = BTreeMap::new();
+        for (name, value) in &table {
+            let value =
+                text(value).ok_or_else(|| D::Error::custom(format!("variable {name:?} is no text and no number")))?;
+            variables.insert(name.clone(), value);
+        }
+        let name =
+            variables.remove("name").ok_or_else(|| D::Error::custom("a choice with variables has a `name`, too"))?;
+        Ok(Self { name: Spanned::new(span, name), variables })
+    }
+}

@@ -1,0 +1,98 @@
+//! A definition that was found sound, and what each of its cells is to do.
+
+mod prepare;
+mod rows;
+
+use longhaul_link::topology::Duplex;
+use longhaul_tcp::Config;
+use longhaul_units::Span;
+use std::sync::Arc;
+
+use crate::cell::Cell;
+use crate::definition::{self, Definition, Fault, Text};
+use crate::expression::Expression;
+pub use rows::Row;
+
+/// An experiment that can be run.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// What its file says.
+    pub definition: Definition,
+    /// Each combination of choices.
+    pub cells: Vec<Cell>,
+    /// What is done in each of them.
+    pub setups: Vec<CellSetup>,
+    /// What is judged.
+    pub rows: Vec<Row>,
+}
+
+/// What is done in a cell.
+#[derive(Clone, Debug)]
+pub struct CellSetup {
+    /// The shared link; `there` is from the senders to the receivers.
+    pub bottleneck: Duplex,
+    /// Who sends.
+    pub flows: Vec<FlowSetup>,
+    /// How long at most.
+    pub duration: Span,
+    /// What is measured, by the metrics' order.
+    pub metrics: Vec<Expression>,
+}
+
+/// Connections of one kind.
+#[derive(Clone, Debug)]
+pub struct FlowSetup {
+    /// By which metrics know them.
+    pub name: String,
+    /// How many.
+    pub count: u32,
+    /// The settings of both ends.
+    pub config: Arc<Config>,
+    /// Bytes that each sends.
+    pub bytes: u64,
+    /// When the first begins, and how long after one the next does.
+    pub start: Span,
+    /// See `start`.
+    pub apart: Span,
+    /// How long its receiver waits before it reads.
+    pub reads_after: Span,
+    /// The senders' access links; `there` leads away from the host.
+    pub left: Duplex,
+    /// The receivers'.
+    pub right: Duplex,
+}
+
+impl Experiment {
+    /// Reads and checks a file's text.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(file: &str, text: &str) -> Result<Self, Fault> {
+        let definition = definition::read(file, text)?;
+        let source = Source { file, text };
+        prepare::check(&definition, source)?;
+        let cells = Cell::all(&definition);
+        let setups = cells.iter().map(|cell| prepare::cell(&definition, cell, source)).collect::<Result<_, _>>()?;
+        let rows =
+            definition.rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
+        Ok(Self { definition, cells, setups, rows })
+    }
+
+    /// The metrics' names, in the order in which they are measured.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.definition.metrics.keys().map(String::as_str)
+    }
+}
+
+/// Where faults are.
+#[derive(Clone, Copy, Debug)]
+struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn fault(self, at: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
+        Fault::at(self.file, self.text, at.span(), field, what)
+    }
+}

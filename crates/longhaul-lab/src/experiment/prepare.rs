@@ -1,0 +1,208 @@
+//! From texts to settings.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use longhaul_cc::unpaced;
+use longhaul_link::spec::{LinkOptions, value};
+use longhaul_link::topology::Duplex;
+use longhaul_sim::unlimited;
+use longhaul_tcp::Config;
+use longhaul_units::Span;
+
+use super::{CellSetup, FlowSetup, Source};
+use crate::cell::Cell;
+use crate::definition::{Definition, Fault, Flow, Tcp, Text};
+use crate::expression::{Argument, Call, Expression};
+use crate::measure::{self, Needs};
+
+/// More than this no file may ask for: a typing mistake is no reason to run for days.
+const MOST_CELLS: usize = 10_000;
+const MOST_RUNS: u32 = 10_000;
+const MOST_FLOWS: u32 = 1000;
+/// Bytes of a segment's timestamps and of UDP's and TCP's headers, less than what IPv4's takes: see the wire format.
+const HEADERS: u16 = 24;
+
+/// What can be told without choosing.
+pub(super) fn check(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
+    let id = definition.id.get_ref();
+    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+        return Err(source.fault(&definition.id, "id", format!("{id:?} is not made of a to z, 0 to 9 and dashes")));
+    }
+    let count: usize = definition.axes.iter().map(|axis| axis.choices.len()).product();
+    if count == 0 || count > MOST_CELLS {
+        return Err(source.fault(
+            &definition.id,
+            "axes",
+            format!("{count} combinations; 1 to {MOST_CELLS} can be run"),
+        ));
+    }
+    for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs)] {
+        if runs == 0 || runs > MOST_RUNS {
+            return Err(source.fault(&definition.id, field, format!("{runs} is not within 1 to {MOST_RUNS}")));
+        }
+    }
+    unique(source, "axes.name", definition.axes.iter().map(|axis| &axis.name))?;
+    for axis in &definition.axes {
+        unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
+    }
+    unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))
+}
+
+fn unique<'a>(source: Source<'_>, field: &str, names: impl Iterator<Item = &'a Text>) -> Result<(), Fault> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.get_ref()) {
+            return Err(source.fault(name, field, format!("{:?} is there twice", name.get_ref())));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> Result<CellSetup, Fault> {
+    let filling = Filling { cell, source };
+    let duration = filling.span(&definition.duration, "duration")?;
+    if duration.is_zero() {
+        return Err(source.fault(&definition.duration, "duration", "no time at all"));
+    }
+    let flows = definition.flows.iter().map(|flow| filling.flow(flow)).collect::<Result<Vec<_>, _>>()?;
+    let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, &flows, duration));
+    Ok(CellSetup {
+        bottleneck: filling.link(&definition.bottleneck, "bottleneck")?,
+        metrics: metrics.collect::<Result<_, _>>()?,
+        flows,
+        duration,
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Filling<'a> {
+    cell: &'a Cell,
+    source: Source<'a>,
+}
+
+impl Filling<'_> {
+    fn read<T, E: std::fmt::Display>(
+        self,
+        text: &Text,
+        field: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, Fault> {
+        let filled = self.cell.fill(text.get_ref()).map_err(|what| self.source.fault(text, field, what))?;
+        read(&filled).map_err(|what| self.source.fault(text, field, what))
+    }
+
+    fn span(self, text: &Text, field: &str) -> Result<Span, Fault> {
+        self.read(text, field, value::span)
+    }
+
+    fn link(self, text: &Text, field: &str) -> Result<Duplex, Fault> {
+        self.read(text, field, |text| {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let mut options = LinkOptions::new();
+            let read = options.read(&words).map_err(|error| error.to_string())?;
+            if let Some(rest) = words.get(read) {
+                return Err(format!(
+                    "{rest:?} is no option of a link; write it as --rate 10mbit --rtt 500ms --queue 1bdp"
+                ));
+            }
+            let no_files = |_: &str| Err("experiments hold no files".to_owned());
+            options.build(no_files).map(|path| path.link).map_err(|error| error.to_string())
+        })
+    }
+
+    fn flow(self, flow: &Flow) -> Result<FlowSetup, Fault> {
+        if flow.count == 0 || flow.count > MOST_FLOWS {
+            let what = format!("{} is not within 1 to {MOST_FLOWS}", flow.count);
+            return Err(self.source.fault(&flow.name, "flows.count", what));
+        }
+        let optional = |text: &Option<Text>, field| text.as_ref().map(|text| self.span(text, field)).transpose();
+        let access = |text: &Option<Text>, field| text.as_ref().map(|text| self.link(text, field)).transpose();
+        Ok(FlowSetup {
+            name: flow.name.get_ref().clone(),
+            count: flow.count,
+            config: Arc::new(self.config(flow)?),
+            bytes: match &flow.bytes {
+                Some(text) => self.read(text, "flows.bytes", value::size)?,
+                None => u64::MAX,
+            },
+            start: optional(&flow.start, "flows.start")?.unwrap_or_default(),
+            apart: optional(&flow.apart, "flows.apart")?.unwrap_or_default(),
+            reads_after: optional(&flow.reads_after, "flows.reads-after")?.unwrap_or_default(),
+            left: access(&flow.left, "flows.left")?.unwrap_or_default(),
+            right: access(&flow.right, "flows.right")?.unwrap_or_default(),
+        })
+    }
+
+    fn config(self, flow: &Flow) -> Result<Config, Fault> {
+        let mut config = Config::default();
+        unlimited(&mut config);
+        config.congestion = self.read(&flow.congestion, "flows.congestion", FromStr::from_str)?;
+        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, paced } = &flow.tcp;
+        if *paced == Some(false) {
+            config.congestion = unpaced(config.congestion);
+        }
+        if let Some(segment) = segment {
+            let plpmtu = segment.saturating_add(HEADERS);
+            (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
+        }
+        if let Some(window) = window {
+            (config.recv_buffer, config.recv_buffer_max) = (*window, *window);
+        }
+        config.send_buffer = send_buffer.unwrap_or(config.send_buffer);
+        config.ack_every = ack_every.unwrap_or(config.ack_every);
+        if let Some(text) = ack_delay {
+            config.ack_delay = self.span(text, "flows.tcp.ack-delay")?;
+        }
+        config.ecn = ecn.unwrap_or(config.ecn);
+        config.sack = sack.unwrap_or(config.sack);
+        Ok(config)
+    }
+
+    fn metric(self, text: &Text, flows: &[FlowSetup], duration: Span) -> Result<Expression, Fault> {
+        let field = "metrics.value";
+        let expression = self.read(text, field, Expression::parse)?;
+        for call in expression.calls() {
+            self.call(call, flows, duration).map_err(|what| self.source.fault(text, field, what))?;
+        }
+        Ok(expression)
+    }
+
+    fn call(self, call: &Call, flows: &[FlowSetup], duration: Span) -> Result<(), String> {
+        let Call { name, arguments } = call;
+        let Some(known) = measure::find(name) else {
+            let all: Vec<&str> = measure::ALL.iter().map(|measure| measure.name).collect();
+            return Err(format!("there is no measure {name:?}; there are: {}", all.join(", ")));
+        };
+        let (names, times): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| matches!(a, Argument::Name(_)));
+        let fits = match known.of {
+            Needs::Flows => matches!(arguments.first(), Some(Argument::Name(_))) && names.len() == 1,
+            Needs::Bottleneck => names.is_empty(),
+        };
+        if !fits || !known.times.contains(&times.len()) {
+            return Err(format!("{name} is written {}", known.usage));
+        }
+        for argument in arguments {
+            match argument {
+                Argument::Name(flow) if !flows.iter().any(|known| known.name == *flow) => {
+                    let all: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
+                    return Err(format!("there are no flows {flow:?}; there are: {}", all.join(", ")));
+                }
+                Argument::Time(time) if *time > duration => {
+                    return Err(format!(
+                        "{name} at {} s, but a run ends at {} s",
+                        time.as_secs_f64(),
+                        duration.as_secs_f64()
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let all: Vec<Span> = measure::times(call).collect();
+        if all.windows(2).any(|two| two[0] >= two[1]) {
+            return Err(format!("{name} up to a time that is not after its beginning"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! What a paper's row is about, in our cells.
+
+use super::Source;
+use crate::cell::Cell;
+use crate::definition::{self, Axis, Definition, Fault, Text, Values};
+use crate::rule::Rule;
+
+/// A row that can be judged, or is known not to be.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// By which it is cited.
+    pub id: String,
+    /// What it needs, if it is reproducible.
+    pub judged: Option<Judged>,
+    /// What the paper has.
+    pub paper: Vec<f64>,
+    /// Why it isn't reproducible, or what is to be known about it.
+    pub reason: String,
+}
+
+/// What is measured for a row, and how it is judged.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The metric's place.
+    pub metric: usize,
+    /// The cells' places, in the paper's order.
+    pub cells: Vec<usize>,
+    /// The rule.
+    pub rule: Rule,
+    /// As it was written.
+    pub rule_text: String,
+}
+
+impl Row {
+    pub(super) fn read(
+        definition: &Definition,
+        cells: &[Cell],
+        row: &definition::Row,
+        source: Source<'_>,
+    ) -> Result<Self, Fault> {
+        let paper = match &row.paper {
+            None => Vec::new(),
+            Some(Values::One(value)) => vec![*value],
+            Some(Values::Many(values)) => values.clone(),
+        };
+        let reading = Reading { definition, cells, row, source };
+        let (judged, reason) = match (&row.not_reproducible, &row.rule) {
+            (Some(reason), None) => (None, reason.clone()),
+            (None, Some(rule)) => (Some(reading.judged(rule, paper.len())?), row.remark.clone().unwrap_or_default()),
+            _ => {
+                let what = format!("row {} has either `rule`, or `not-reproducible` with what is missing", row.id);
+                return Err(source.fault(row.rule.as_ref().unwrap_or(&definition.id), "rows.rule", what));
+            }
+        };
+        Ok(Self { id: row.id.clone(), judged, paper, reason })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    definition: &'a Definition,
+    cells: &'a [Cell],
+    row: &'a definition::Row,
+    source: Source<'a>,
+}
+
+impl Reading<'_> {
+    fn judged(self, rule_text: &Text, papers: usize) -> Result<Judged, Fault> {
+        let row = self.row;
+        let rule = Rule::parse(rule_text.get_ref()).map_err(|what| self.source.fault(rule_text, "rows.rule", what))?;
+        let wrong = |what: String| self.source.fault(rule_text, "rows.rule", what);
+        let Some(metric) = &row.metric else { return Err(wrong(format!("row {} has no metric", row.id))) };
+        let place = self.definition.metrics.keys().position(|name| name == metric.get_ref()).ok_or_else(|| {
+            let known: Vec<&str> = self.definition.metrics.keys().map(String::as_str).collect();
+            let what = format!("there is no metric {:?}; there are: {}", metric.get_ref(), known.join(", "));
+            self.source.fault(metric, "rows.metric", what)
+        })?;
+        let cells = self.cells()?;
+        if rule.compares() && cells.len() < 2 {
+            return Err(wrong(
+                "only one value, and nothing to compare it with; `over` names an axis, `order` its choices".into(),
+            ));
+        }
+        if rule.needs_paper() && papers != cells.len() {
+            return Err(wrong(format!("{} values, but {papers} of the paper's in `paper`", cells.len())));
+        }
+        Ok(Judged { metric: place, cells, rule, rule_text: rule_text.get_ref().clone() })
+    }
+
+    /// The cells that the row is about, in its order.
+    fn cells(self) -> Result<Vec<usize>, Fault> {
+        let (row, axes) = (self.row, &self.definition.axes);
+        for (name, choice) in &row.at {
+            if !axes.iter().any(|axis| axis.name.get_ref() == name) {
+                return Err(self.source.fault(choice, "rows.at", format!("there is no axis {name:?}")));
+            }
+        }
+        let mut chosen: Vec<Option<usize>> = Vec::new();
+        for axis in axes {
+            let name = axis.name.get_ref();
+            let is_over = row.over.as_ref().is_some_and(|over| over.get_ref() == name);
+            chosen.push(match row.at.get(name) {
+                Some(choice) => Some(self.place(axis, choice, "rows.at")?),
+                None if is_over => None,
+                None if axis.choices.len() == 1 => Some(0),
+                None => {
+                    let what = format!("row {} chooses nothing on the axis {name:?}", row.id);
+                    let at = row.rule.as_ref().unwrap_or(&self.definition.id);
+                    return Err(self.source.fault(at, "rows.at", what));
+                }
+            });
+        }
+        let mut lines = vec![chosen];
+        if let Some(over) = &row.over {
+            let open = axes.iter().position(|axis| axis.name.get_ref() == over.get_ref());
+            let Some(open) = open.filter(|open| lines[0][*open].is_none()) else {
+                let what = format!("{:?} is no axis, or `at` chooses on it", over.get_ref());
+                return Err(self.source.fault(over, "rows.over", what));
+            };
+            let along = |choice: &Text| {
+                let mut line = lines[0].clone();
+                line[open] = Some(self.place(&axes[open], choice, "rows.order")?);
+                Ok(line)
+            };
+            lines = row.order.iter().map(along).collect::<Result<_, Fault>>()?;
+        }
+        let place = |line: &Vec<Option<usize>>| {
+            self.cells
+                .iter()
+                .position(|cell| cell.places.iter().zip(line).all(|(place, wanted)| Some(*place) == *wanted))
+        };
+        Ok(lines.iter().filter_map(place).collect())
+    }
+
+    fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
+        axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
+            let known: Vec<&str> = axis.choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
+            let what = format!(
+                "{:?} is no choice on the axis {:?}; there are: {}",
+                choice.get_ref(),
+                axis.name.get_ref(),
+                known.join(", ")
+            );
+            self.source.fault(choice, field, what)
+        })
+    }
+}

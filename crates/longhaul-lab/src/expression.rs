@@ -1,0 +1,263 @@
+//! What is measured, as text: `goodput(far) / goodput(near)`, `sent(x, 2s)`.
+
+use std::fmt;
+
+use longhaul_link::spec::value;
+use longhaul_units::Span;
+
+/// Deeper than this no expression is.
+const DEEPEST: usize = 32;
+
+/// An expression over measures of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression {
+    /// A number.
+    Number(f64),
+    /// A measure of some flows, or of the bottleneck.
+    Measure(Call),
+    /// Two expressions and what joins them.
+    Both(Box<(Self, Operator, Self)>),
+}
+
+/// What joins two expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// `+`
+    Plus,
+    /// `-`
+    Minus,
+    /// `*`
+    Times,
+    /// `/`
+    Over,
+}
+
+/// A measure by its name, with what it is of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The measure.
+    pub name: String,
+    /// What stands in parentheses.
+    pub arguments: Vec<Argument>,
+}
+
+/// What stands in parentheses.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Argument {
+    /// A name: of flows.
+    Name(String),
+    /// A time since the run began.
+    Time(Span),
+}
+
+/// Why a text is no expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError(String);
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
+        let mut reader = Reader { rest: text, depth: 0 };
+        let expression = reader.sum()?;
+        reader.skip();
+        if reader.rest.is_empty() { Ok(expression) } else { Err(reader.unexpected("an operator or the end")) }
+    }
+
+    /// Its measures, from left to right.
+    pub fn calls(&self) -> Vec<&Call> {
+        match self {
+            Self::Number(_) => Vec::new(),
+            Self::Measure(call) => vec![call],
+            Self::Both(both) => both.0.calls().into_iter().chain(both.2.calls()).collect(),
+        }
+    }
+
+    /// Its value, if each measure has one and nothing is divided by zero.
+    pub fn value(&self, measure: &impl Fn(&Call) -> Option<f64>) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Measure(call) => measure(call),
+            Self::Both(both) => {
+                let (left, right) = (both.0.value(measure)?, both.2.value(measure)?);
+                let value = match both.1 {
+                    Operator::Plus => left + right,
+                    Operator::Minus => left - right,
+                    Operator::Times => left * right,
+                    Operator::Over => left / right,
+                };
+                value.is_finite().then_some(value)
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn skip(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn takes(&mut self, what: char) -> bool {
+        self.skip();
+        let stripped = self.rest.strip_prefix(what);
+        self.rest = stripped.unwrap_or(self.rest);
+        stripped.is_some()
+    }
+
+    fn unexpected(&self, wanted: &str) -> SyntaxError {
+        let found = if self.rest.is_empty() { "the end".into() } else { format!("{:?}", self.rest) };
+        SyntaxError(format!("{wanted} should stand where {found} is"))
+    }
+
+    /// The longest piece of such characters.
+    fn piece(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
+        self.skip();
+        let end = self.rest.find(|c| !belongs(c)).unwrap_or(self.rest.len());
+        let (piece, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        piece
+    }
+
+    fn sum(&mut self) -> Result<Expression, SyntaxError> {
+        let mut left = self.product()?;
+        loop {
+            let operator = if self.takes('+') {
+                Operator::Plus
+            } else if self.takes('-') {
+                Operator::Minus
+            } else {
+                return Ok(left);
+            };
+            left = Expression::Both(Box::new((left, operator, self.product()?)));
+        }
+    }
+
+    fn product(&mut self) -> Result<Expression, SyntaxError> {
+        let mut left = self.factor()?;
+        loop {
+            let operator = if self.takes('*') {
+                Operator::Times
+            } else if self.takes('/') {
+                Operator::Over
+            } else {
+                return Ok(left);
+            };
+            left = Expression::Both(Box::new((left, operator, self.factor()?)));
+        }
+    }
+
+    fn factor(&mut self) -> Result<Expression, SyntaxError> {
+        self.skip();
+        if self.takes('(') {
+            self.depth += 1;
+            if self.depth > DEEPEST {
+                return Err(SyntaxError(format!("more than {DEEPEST} parentheses inside each other")));
+            }
+            let inner = self.sum()?;
+            self.depth -= 1;
+            return if self.takes(')') { Ok(inner) } else { Err(self.unexpected("\")\"")) };
+        }
+        if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
+            let number = self.piece(|c| c.is_ascii_digit() || c == '.');
+            return number.parse().map(Expression::Number).map_err(|_| SyntaxError(format!("{number:?} is no number")));
+        }
+        let name = self.piece(is_of_name);
+        if name.is_empty() {
+            return Err(self.unexpected("a number or a measure"));
+        }
+        if !self.takes('(') {
+            return Err(self.unexpected("\"(\""));
+        }
+        Ok(Expression::Measure(Call { name: name.into(), arguments: self.arguments()? }))
+    }
+
+    fn arguments(&mut self) -> Result<Vec<Argument>, SyntaxError> {
+        let mut arguments = Vec::new();
+        if self.takes(')') {
+            return Ok(arguments);
+        }
+        loop {
+            let piece = self.piece(|c| is_of_name(c) || c == '.');
+            arguments.push(if piece.starts_with(|c: char| c.is_ascii_digit()) {
+                Argument::Time(value::span(piece).map_err(|error| SyntaxError(error.to_string()))?)
+            } else if piece.is_empty() {
+                return Err(self.unexpected("a name or a time"));
+            } else {
+                Argument::Name(piece.into())
+            });
+            if self.takes(')') {
+                return Ok(arguments);
+            }
+            if !self.takes(',') {
+                return Err(self.unexpected("\",\" or \")\""));
+            }
+        }
+    }
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Option<f64> {
+        Expression::parse(text).unwrap().value(&|call| call.name.strip_prefix('n').and_then(|n| n.parse().ok()))
+    }
+
+    #[test]
+    fn arithmetic_is_the_usual() {
+        for (text, expected) in [
+            ("1 + 2 * 3", 7.0),
+            ("(1 + 2) * 3", 9.0),
+            ("8 - 3 - 2", 3.0),
+            ("8/4/2", 1.0),
+            ("n6() / n4()", 1.5),
+            ("0.5 * n10(x, 2s)", 5.0),
+        ] {
+            assert_eq!(value(text), Some(expected), "{text}");
+        }
+        assert_eq!(value("1 / 0"), None);
+        assert_eq!(value("1 + unknown()"), None);
+    }
+
+    #[test]
+    fn arguments_are_names_and_times() {
+        let call = Expression::parse("goodput(far-away, 20s, 1.5min)").unwrap().calls()[0].clone();
+        let (from, to) = (Argument::Time(Span::from_secs(20)), Argument::Time(Span::from_secs(90)));
+        assert_eq!(call.arguments, [Argument::Name("far-away".into()), from, to]);
+    }
+
+    #[test]
+    fn what_is_no_expression_is_told() {
+        for (text, told) in [
+            ("", "a number or a measure should stand where the end is"),
+            ("1 +", "a number or a measure should stand where the end is"),
+            ("goodput", "\"(\" should stand where the end is"),
+            ("goodput(x", "\",\" or \")\" should stand where the end is"),
+            ("goodput(x, 2)", "\"2\" has no unit; write it as 250us, 65ms, 1.5s or 2min"),
+            ("1 2", "an operator or the end should stand where \"2\" is"),
+            ("(1", "\")\" should stand where the end is"),
+        ] {
+            assert_eq!(Expression::parse(text).unwrap_err().to_string(), told, "{text}");
+        }
+        assert!(Expression::parse(&"(".repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! What came of each row.
+
+use serde::Serialize;
+
+use crate::experiment::{Experiment, Row};
+use crate::rule::Verdict;
+use crate::runner::Results;
+
+/// A row, as it is printed and written.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The experiment.
+    pub experiment: String,
+    /// The row.
+    pub row: String,
+    /// What was measured, and its unit.
+    pub metric: String,
+    /// See `metric`.
+    pub unit: String,
+    /// The paper's value; a list if the rule compares.
+    pub paper: Numbers,
+    /// Ours: medians over the runs.
+    pub ours: Numbers,
+    /// The least of the runs.
+    pub low: Numbers,
+    /// The most of the runs.
+    pub high: Numbers,
+    /// The rule.
+    pub rule: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why, where that is known.
+    pub reason: String,
+    /// Runs of each value.
+    pub seeds: u32,
+}
+
+/// A number, or some in the paper's order. What could not be measured is missing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Numbers {
+    /// One.
+    One(Option<f64>),
+    /// Some.
+    Many(Vec<Option<f64>>),
+}
+
+impl Numbers {
+    fn new(mut values: Vec<Option<f64>>, compares: bool) -> Self {
+        if compares || values.len() > 1 { Self::Many(values) } else { Self::One(values.pop().flatten()) }
+    }
+}
+
+/// Judges all rows.
+#[must_use]
+pub fn judge(experiment: &Experiment, results: &Results, seeds: u32) -> Vec<Judged> {
+    experiment.rows.iter().map(|row| judge_row(experiment, row, results, seeds)).collect()
+}
+
+fn judge_row(experiment: &Experiment, row: &Row, results: &Results, seeds: u32) -> Judged {
+    let id = experiment.definition.id.get_ref().clone();
+    let paper: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
+    let Some(judged) = &row.judged else {
+        let none = || Numbers::One(None);
+        return Judged {
+            experiment: id,
+            row: row.id.clone(),
+            metric: String::new(),
+            unit: String::new(),
+            paper: Numbers::new(paper, false),
+            ours: none(),
+            low: none(),
+            high: none(),
+            rule: String::new(),
+            verdict: Verdict::NotReproducible,
+            reason: row.reason.clone(),
+            seeds: 0,
+        };
+    };
+    let compares = judged.rule.compares();
+    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| spread(&results[*cell], judged.metric)).collect();
+    let pick =
+        |nth: usize| Numbers::new(each.iter().map(|spread| spread.map(|spread| spread[nth])).collect(), compares);
+    let medians: Option<Vec<f64>> = each.iter().map(|spread| spread.map(|[_, median, _]| median)).collect();
+    let holds = medians.is_some_and(|ours| judged.rule.holds(&ours, &row.paper));
+    let (name, metric) =
+        experiment.definition.metrics.iter().nth(judged.metric).map_or(("", ""), |(n, m)| (n, &m.unit));
+    Judged {
+        experiment: id,
+        row: row.id.clone(),
+        metric: name.into(),
+        unit: metric.into(),
+        paper: Numbers::new(paper, compares && !row.paper.is_empty()),
+        ours: pick(1),
+        low: pick(0),
+        high: pick(2),
+        rule: judged.rule_text.clone(),
+        verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
+        reason: row.reason.clone(),
+        seeds,
+    }
+}
+
+/// Least, median and most of a metric over a cell's runs; none if a run has none.
+fn spread(runs: &[Vec<Option<f64>>], metric: usize) -> Option<[f64; 3]> {
+    let mut values = runs.iter().map(|run| run.get(metric).copied().flatten()).collect::<Option<Vec<f64>>>()?;
+    values.sort_by(f64::total_cmp);
+    let middle = |at: usize| values.get(at).copied();
+    let median = (middle((values.len().max(1) - 1) / 2)? + middle(values.len() / 2)?) / 2.0;
+    Some([*values.first()?, median, *values.last()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_odd_and_even_numbers() {
+        let runs = |values: &[f64]| values.iter().map(|value| vec![Some(*value)]).collect::<Vec<_>>();
+        assert_eq!(spread(&runs(&[3.0, 1.0, 2.0]), 0), Some([1.0, 2.0, 3.0]));
+        assert_eq!(spread(&runs(&[4.0, 1.0, 2.0, 3.0]), 0), Some([1.0, 2.5, 4.0]));
+        assert_eq!(spread(&[vec![Some(1.0)], vec![None]], 0), None);
+        assert_eq!(spread(&[], 0), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Experiments on transport protocols as data.
+//!
+//! A file says who sends what over which network, what is varied, what is measured, and what a paper says of it, row by row, with a rule
+//! for each. [`experiment::Experiment::read`] checks it, [`runner::run`] runs it in virtual time, [`judge::judge`] says which rows are
+//! reproduced. [`library`] holds the experiments of the papers. `docs/lab.md` has the format.
+
+pub mod args;
+pub mod cell;
+pub mod definition;
+pub mod experiment;
+pub mod expression;
+pub mod judge;
+pub mod library;
+pub mod measure;
+pub mod rule;
+pub mod runner;
+pub mod world;

@@ -1,0 +1,8 @@
+//! The experiments that come with the program.
+
+/// Each file's name and text.
+pub const FILES: &[(&str, &str)] = &[
+    ("swift-start-table-4.toml", include_str!("../experiments/swift-start-table-4.toml")),
+    ("tcp-swift-figure-7.toml", include_str!("../experiments/tcp-swift-figure-7.toml")),
+    ("westwood-table-5.toml", include_str!("../experiments/westwood-table-5.toml")),
+];

@@ -1,0 +1,7 @@
+//! `longhaul-lab`: see [`longhaul_lab::args`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    longhaul_lab::args::main()
+}

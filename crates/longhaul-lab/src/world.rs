@@ -1,0 +1,159 @@
+//! One run of a cell in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use longhaul_link::topology::{Dumbbell, dumbbell};
+use longhaul_sim::{Plan, SessionId, Setup, SetupError, Sim};
+use longhaul_units::{Span, Time};
+
+use crate::experiment::CellSetup;
+use crate::measure;
+
+/// What a run left.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How long it was.
+    pub duration: Span,
+    /// Which flows bear a name.
+    pub flows: BTreeMap<String, Range<usize>>,
+    /// What was counted by some times; at least by those that the metrics name.
+    samples: BTreeMap<Span, Sample>,
+}
+
+/// What was counted by a time.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// By flow.
+    pub flows: Vec<FlowSample>,
+    /// Packets that came to the shared link, on the way of the data.
+    pub offered: f64,
+    /// Those of them that it dropped.
+    pub dropped: f64,
+    /// Bytes of IP packets that it carried.
+    pub carried: f64,
+}
+
+/// What was counted of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowSample {
+    /// Bytes that the receiver's application read.
+    pub read: f64,
+    /// Bytes of new data sent.
+    pub sent: f64,
+    /// Segments of data sent, the first time and again.
+    pub segments: f64,
+    /// Segments sent again.
+    pub resent: f64,
+    /// Retransmission timeouts.
+    pub timeouts: f64,
+    /// Seconds from connect to the last byte, once it is there.
+    pub completion: Option<f64>,
+}
+
+impl Outcome {
+    /// What was counted by a time: at the latest sample until then.
+    pub(crate) fn at(&self, time: Span) -> &Sample {
+        static NOTHING: Sample = Sample { flows: Vec::new(), offered: 0.0, dropped: 0.0, carried: 0.0 };
+        self.samples.range(..=time).next_back().map_or(&NOTHING, |(_, sample)| sample)
+    }
+}
+
+/// Runs a cell and returns the values of its metrics.
+///
+/// # Errors
+/// If there can be no such network.
+pub fn run(setup: &CellSetup, seed: u64) -> Result<Vec<Option<f64>>, SetupError> {
+    let mut world = World::new(setup, seed)?;
+    let mut samples = BTreeMap::new();
+    for time in times(setup) {
+        let left = (Time::ZERO + time) - world.sim.now();
+        world.sim.run(left, |_| false);
+        samples.insert(time, world.sample());
+    }
+    let outcome = Outcome { duration: setup.duration, flows: world.ranges.clone(), samples };
+    Ok(setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect())
+}
+
+/// When to count: each second, and when a metric asks for it.
+fn times(setup: &CellSetup) -> BTreeSet<Span> {
+    let seconds = setup.duration.as_nanos() / 1_000_000_000;
+    let named =
+        setup.metrics.iter().flat_map(|metric| metric.calls().into_iter().flat_map(measure::times).collect::<Vec<_>>());
+    (0..=seconds).map(Span::from_secs).chain(named).chain([setup.duration]).collect()
+}
+
+struct World {
+    sim: Sim,
+    bottleneck: u32,
+    flows: Vec<Watched>,
+    ranges: BTreeMap<String, Range<usize>>,
+}
+
+/// A flow, and what was last known of its sender while that was there.
+struct Watched {
+    host: usize,
+    sender: SessionId,
+    receiver: SessionId,
+    opened: Time,
+    known: FlowSample,
+}
+
+impl World {
+    fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
+        let each = || setup.flows.iter().flat_map(|flow| (0..flow.count).map(move |nth| (flow, nth)));
+        let left = each().map(|(flow, _)| flow.left.clone());
+        let right = each().map(|(flow, _)| flow.right.clone());
+        let Dumbbell { topology, left, right, bottleneck } = dumbbell(setup.bottleneck.clone(), left, right);
+        let mut hosts = Setup::new(seed, topology);
+        for ((flow, _), (left, right)) in each().zip(left.iter().zip(&right)) {
+            hosts.hosts[*left as usize].config = Arc::clone(&flow.config);
+            hosts.hosts[*right as usize].config = Arc::clone(&flow.config);
+        }
+        let mut sim = Sim::try_new(hosts)?;
+        let mut flows = Vec::new();
+        let mut ranges: BTreeMap<String, Range<usize>> = BTreeMap::new();
+        for ((flow, nth), (left, right)) in each().zip(left.iter().zip(&right)) {
+            let opened = Time::ZERO + flow.start + flow.apart * u64::from(nth);
+            let (host, to) = (*left as usize, *right as usize);
+            let mut sink = Plan::sink().zeros();
+            sink.read_from = opened + flow.reads_after;
+            let (sender, receiver) = sim.open_at(opened, host, to, Plan::bulk(flow.bytes).zeros(), sink);
+            let range = ranges.entry(flow.name.clone()).or_insert(flows.len()..flows.len());
+            range.end += 1;
+            flows.push(Watched { host, sender, receiver, opened, known: FlowSample::default() });
+        }
+        Ok(Self { sim, bottleneck: bottleneck.0, flows, ranges })
+    }
+
+    fn sample(&mut self) -> Sample {
+        let Self { sim, bottleneck, flows, .. } = self;
+        let stats = sim.link(*bottleneck).stats().all();
+        Sample {
+            flows: flows.iter_mut().map(|flow| flow.sample(sim)).collect(),
+            offered: stats.offered as f64,
+            dropped: stats.dropped_total() as f64,
+            carried: stats.sent_bytes as f64,
+        }
+    }
+}
+
+impl Watched {
+    fn sample(&mut self, sim: &Sim) -> FlowSample {
+        if let Some(receiver) = sim.find(self.receiver) {
+            self.known.read = receiver.read as f64;
+            let ended = receiver.read_at.filter(|_| receiver.ended);
+            self.known.completion = ended.map(|at| (at - self.opened).as_secs_f64());
+        }
+        let host = sim.host(self.host);
+        if let Some(connection) = sim.find(self.sender).and_then(|sender| host.endpoint.connection(sender.id)) {
+            let info = connection.info(sim.now());
+            self.known.sent = info.bytes_sent as f64;
+            self.known.segments = info.data_segments_out as f64;
+            self.known.resent = info.segments_retransmitted as f64;
+            self.known.timeouts = info.timeouts as f64;
+        }
+        self.known
+    }
+}

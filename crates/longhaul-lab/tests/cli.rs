@@ -1,0 +1,185 @@
+//! The program as its users run it.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::fs;
+use std::process::{Command, Output};
+
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::library;
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_longhaul-lab")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs an experiment's text from a file of this name; the exit code and the rows.
+fn run_file(name: &str, definition: &str) -> (Option<i32>, Vec<serde_json::Value>) {
+    let path = format!("{}/{name}.toml", env!("CARGO_TARGET_TMPDIR"));
+    fs::write(&path, definition).unwrap();
+    let output = lab(&["run", &path, "--quick", "--json"]);
+    let rows = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    (output.status.code(), rows)
+}
+
+fn table_4() -> &'static str {
+    library::FILES.iter().find(|(file, _)| *file == "swift-start-table-4.toml").unwrap().1
+}
+
+#[test]
+fn all_experiments_are_sound_and_named_as_their_files() {
+    for (file, text) in library::FILES {
+        let experiment = Experiment::read(file, text).unwrap();
+        assert_eq!(format!("{}.toml", experiment.definition.id.get_ref()), *file);
+        assert!(!experiment.rows.is_empty());
+    }
+    let listed = text(&lab(&["list"]).stdout);
+    assert_eq!(listed.lines().count(), library::FILES.len());
+    assert_eq!(text(&lab(&["show", "swift-start-table-4"]).stdout), table_4());
+}
+
+/// NASA's table 4: all 24 values, and who is ahead.
+#[test]
+fn table_4_is_reproduced() {
+    let (code, rows) = run_file("sound", table_4());
+    assert_eq!((code, rows.len()), (Some(0), 39));
+    for row in &rows {
+        assert_eq!(row["verdict"], "reproduced", "{row}");
+        for key in ["experiment", "row", "metric", "unit", "paper", "ours", "low", "high", "rule", "reason", "seeds"] {
+            assert!(row.get(key).is_some(), "{key} in {row}");
+        }
+    }
+    assert_eq!((&rows[0]["row"], rows[0]["ours"].as_f64()), (&"SS-T4-a TCP".into(), Some(47_784.0)));
+    assert_eq!(rows[2]["ours"].as_array().unwrap().len(), 2, "an order has a list");
+}
+
+/// A Swift Start that divides by 8 where the paper's divides by 4, and a slow start of ten segments where it has four: the rows of both
+/// say so, and those of the others don't.
+#[test]
+fn a_wrong_algorithm_is_not_reproduced() {
+    let judge = |definition: String| {
+        let (code, rows) = run_file("wrong", &definition);
+        let failed: Vec<String> =
+            rows.iter().filter(|row| row["verdict"] == "not-reproduced").map(|row| row["row"].to_string()).collect();
+        (code, failed)
+    };
+    let (code, failed) = judge(table_4().replace("swift-start(gamma=4", "swift-start(gamma=8"));
+    assert_eq!(code, Some(1));
+    assert!(failed.len() >= 4 && failed.iter().all(|row| row.contains("gamma 4")), "{failed:?}");
+    let (code, failed) = judge(table_4().replace("slow-start(iw=4", "slow-start(iw=10"));
+    assert_eq!(code, Some(1));
+    assert!(["a", "b", "d"].iter().all(|row| failed.contains(&format!("\"SS-T4-{row} TCP\""))), "{failed:?}");
+}
+
+/// What is wrong with a file is told with its name, the line and the field, before anything runs.
+#[test]
+fn faults_are_named() {
+    const SOUND: &str = r#"id = "sound"
+title = "A transfer"
+source = "nobody"
+runs = 1
+quick-runs = 1
+duration = "2s"
+bottleneck = "--rate {rate} --rtt 20ms --queue 1bdp"
+
+[[axes]]
+name = "rate"
+choices = ["1mbit", "2mbit"]
+
+[[flows]]
+name = "x"
+congestion = "cubic"
+bytes = "100kB"
+
+[metrics]
+time = { value = "completion(x)", unit = "s" }
+
+[[rows]]
+id = "1"
+metric = "time"
+over = "rate"
+order = ["1mbit", "2mbit"]
+rule = "decreasing"
+"#;
+    assert_eq!(run_file("plain", SOUND).0, Some(0));
+    for (from, to, told) in [
+        ("runs = 1\n", "", ":1: missing field `runs`"),
+        ("runs = 1\n", "runs = 0\n", ":1: runs: 0 is not within 1 to 10000"),
+        ("runs = 1\n", "runs = 1\nspeed = 3\n", ":5: unknown field `speed`"),
+        ("quick-runs = 1", "quick-runs = ", ":5: "),
+        ("\"sound\"", "\"a name\"", ":1: id: \"a name\" is not made of a to z, 0 to 9 and dashes"),
+        ("\"2s\"", "\"2\"", ":6: duration: \"2\" has no unit; write it as 250us, 65ms, 1.5s or 2min"),
+        ("\"2s\"", "\"0s\"", ":6: duration: no time at all"),
+        ("{rate}", "{speed}", ":7: bottleneck: there is no variable \"speed\"; there are: rate"),
+        ("{rate}", "{rate", ":7: bottleneck: "),
+        ("--rtt 20ms", "--trip 20ms", ":7: bottleneck: \"--trip\" is no option of a link"),
+        ("\"2mbit\"]\n\n", "\"1mbit\"]\n\n", ":11: axes.choices: \"1mbit\" is there twice"),
+        ("choices = [\"1mbit\", \"2mbit\"]", "choices = []", ":1: axes: 0 combinations; 1 to 10000 can be run"),
+        ("\"cubic\"", "\"cubik\"", ":15: flows.congestion: "),
+        ("\"100kB\"", "\"plenty\"", ":16: flows.bytes: "),
+        ("bytes = \"100kB\"", "count = 0", ":14: flows.count: 0 is not within 1 to 1000"),
+        ("completion(x)", "completion(y)", ":19: metrics.value: there are no flows \"y\"; there are: x"),
+        ("completion(x)", "speed(x)", ":19: metrics.value: there is no measure \"speed\"; there are: goodput, "),
+        ("completion(x)", "completion()", ":19: metrics.value: completion is written completion(FLOWS)"),
+        ("completion(x)", "goodput(x, 3s)", ":19: metrics.value: goodput at 3 s, but a run ends at 2 s"),
+        (
+            "completion(x)",
+            "goodput(x, 1s, 1s)",
+            ":19: metrics.value: goodput up to a time that is not after its beginning",
+        ),
+        ("metric = \"time\"", "metric = \"tyme\"", ":23: rows.metric: there is no metric \"tyme\"; there are: time"),
+        ("over = \"rate\"", "over = \"rates\"", ":26: rows.at: row 1 chooses nothing on the axis \"rate\""),
+        (
+            "[\"1mbit\", \"2mbit\"]\nrule",
+            "[\"1mbit\", \"3mbit\"]\nrule",
+            ":25: rows.order: \"3mbit\" is no choice on the axis",
+        ),
+        (
+            "[\"1mbit\", \"2mbit\"]\nrule",
+            "[\"1mbit\"]\nrule",
+            ":26: rows.rule: only one value, and nothing to compare it with",
+        ),
+        ("\"decreasing\"", "\"falling\"", ":26: rows.rule: \"falling\" is no rule; write exact, "),
+        ("\"decreasing\"", "\"within 5%\"", ":26: rows.rule: 2 values, but 0 of the paper's in `paper`"),
+        (
+            "rule = \"decreasing\"",
+            "",
+            ":1: rows.rule: row 1 has either `rule`, or `not-reproducible` with what is missing",
+        ),
+    ] {
+        let wrong = SOUND.replacen(from, to, 1);
+        assert_ne!(wrong, SOUND, "{from}");
+        let path = format!("{}/faults.toml", env!("CARGO_TARGET_TMPDIR"));
+        fs::write(&path, wrong).unwrap();
+        let output = lab(&["run", &path]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(&format!("faults.toml{told}")), "{error} for {told}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_there_is_not_is_said() {
+    for (arguments, told) in [
+        (
+            &["run", "nothing"][..],
+            "there is no experiment \"nothing\"; `longhaul-lab list` names them, and a file is named by a path",
+        ),
+        (&["show", "./nothing.toml"], "./nothing.toml: "),
+        (&["run", "swift-start-table-4", "--seeds", "0"], "--seeds 0 measures nothing"),
+    ] {
+        let output = lab(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+    }
+}
+
+/// The same seeds give the same numbers, whatever the number of jobs.
+#[test]
+fn runs_repeat_themselves() {
+    let run = |jobs| lab(&["run", "westwood-table-5", "--quick", "--json", "--jobs", jobs]).stdout;
+    assert_eq!(run("1"), run("3"));
+}
