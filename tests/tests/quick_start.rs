@@ -11,7 +11,9 @@ use longhaul_link::{Hook, Limit, LinkConfig, Router, RouterConfig, View};
 use longhaul_sim::{Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
 use longhaul_tcp::{Config, Info, NetworkInfo};
 use longhaul_units::{Rate, Span, Time};
-use longhaul_wire::network::{Forward, QuickStartNonce, QuickStartRate, Request};
+use longhaul_wire::network::{
+    Feedback, Forward, NetworkOption, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate,
+};
 use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 const RTT: Span = Span::from_millis(200);
@@ -282,6 +284,76 @@ impl Hook<Parcel> for Silence {
             inner.payload = bytes[..len].to_vec();
         }
     }
+}
+
+/// Gives ACKs behind the handshake an answer: the SYN-ACK's once more, or another.
+struct Unasked {
+    heard: Option<Feedback>,
+    other: Option<Feedback>,
+    /// Only in the place of another answer.
+    instead: bool,
+}
+
+impl Unasked {
+    const fn new(other: Option<Feedback>) -> Self {
+        Self { heard: None, other, instead: false }
+    }
+}
+
+impl Hook<Parcel> for Unasked {
+    fn offered(&mut self, _now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        let Some(inner) = packet.payload.as_mut() else { return };
+        let Ok((mut header, _)) = CheshireCodec::parse(&inner.payload) else { return };
+        if header.flags.contains(Flags::SYN) {
+            self.heard = header.options.network.and_then(|network| network.feedback);
+            return;
+        }
+        let option = header.options.network.unwrap_or_default();
+        if option.feedback.is_some() == self.instead {
+            header.options.network = Some(NetworkOption { feedback: self.other.or(self.heard), ..option });
+            let mut bytes = [0; 60];
+            let len = CheshireCodec::emit(&header, &mut bytes).unwrap();
+            inner.payload = bytes[..len].to_vec();
+        }
+    }
+}
+
+/// A peer that gives the same answer again, denies what nobody asked, or answers as routers of another kind do: each is refused, and
+/// moves nothing.
+#[test]
+fn answers_that_nobody_asked_for_move_nothing() {
+    let instants = [1.9, 2.1, 2.5, 3.5, 6.0];
+    let look = |info: Info| (info.bytes_sent, info.bytes_acked, info.cwnd, info.ssthresh, info.phase);
+    let mut honest = World::new(links(quick_start_router()), NAME, |_| {});
+    let expected = instants.map(|at| look(honest.until(at)));
+    for (what, other) in [
+        ("a replay", None),
+        ("a denial", Some(Feedback::Denied)),
+        (
+            "another nonce",
+            Some(Feedback::QuickStart { rate: QuickStartRate::from_code(15), nonce: QuickStartNonce::new(7) }),
+        ),
+        ("RCP's", Some(Feedback::Rcp { rate: WireRate::new(Rate::from_bits_per_sec(1_000_000_000)) })),
+        ("XCP's", Some(Feedback::Xcp { delta: WireDelta::new(1_000_000_000) })),
+    ] {
+        let links = links(quick_start_router());
+        let mut world = World::prepared(links, NAME, |_| {}, |sim| sim.set_hook(1, Unasked::new(other)));
+        let seen = instants.map(|at| look(world.until(at)));
+        assert_eq!(seen, expected, "{what}");
+        let network = world.until(6.0).network.unwrap();
+        assert_eq!((network.requests, network.granted, network.denied), (1, 1, 0), "{what}");
+        let acks = world.seen.borrow().acks.iter().filter(|at| **at < Time::ZERO + RTT.mul_f64(5.5)).count() as u64;
+        assert!(network.refused >= acks - 1, "{what}: each counts, {} of {acks}", network.refused);
+    }
+}
+
+/// The answer of the handshake once more in the place of the one after a pause: its nonce is another request's.
+#[test]
+fn a_replay_does_not_answer_the_next_request() {
+    let hook = Unasked { instead: true, ..Unasked::new(None) };
+    let mut world = World::resumed(links(quick_start_router()), NAME, |sim| sim.set_hook(1, hook));
+    let network = world.until(30.0).network.unwrap();
+    assert_eq!((network.requests, network.granted, network.denied, network.refused), (2, 1, 1, 1));
 }
 
 /// Where nobody stamps, or the answer does not come, what leaves after a pause is what would leave without Quick-Start, but for the

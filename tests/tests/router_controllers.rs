@@ -7,11 +7,12 @@ use std::sync::Arc;
 use longhaul_cc::Congestion;
 use longhaul_link::router::{QuickStartConfig, RcpConfig, XcpConfig};
 use longhaul_link::topology::{Duplex, Topology, dumbbell};
-use longhaul_link::{Limit, LinkConfig, Router, RouterConfig};
-use longhaul_sim::{Plan, SessionId, Setup, Sim, unlimited};
+use longhaul_link::{Hook, Limit, LinkConfig, Router, RouterConfig, View};
+use longhaul_sim::{Parcel, Plan, SessionId, Setup, Sim, unlimited};
 use longhaul_tcp::{Config, ConnectionError, Info};
 use longhaul_units::{Rate, Span, Time};
-use longhaul_wire::network::{Forward, Request, WireDelta, WireRate};
+use longhaul_wire::network::{Feedback, Forward, Request, WireDelta, WireRate};
+use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 const RTT: Span = Span::from_millis(100);
 /// Of the link, unless a test says otherwise.
@@ -376,10 +377,141 @@ fn forged_answers_are_bounded() {
         }
         let info = world.info(0);
         assert_eq!(info.phase == "instructed", instructed, "{name}");
-        // XCP's change is above the request, which the connection itself refuses.
-        assert_eq!(info.network.unwrap().refused > 0, name == "xcp", "{name}");
+        // What is above the request is no router's, and no request of RCP without a limit is below anything.
+        let network = info.network.unwrap();
+        assert_eq!((network.refused > 0, network.granted > 0), (!instructed, instructed), "{name}");
         let rate = info.bytes_acked as f64 / 3.0;
         assert!(rate <= 65_536.0 / RTT.as_secs_f64() * 1.01, "{name}: {rate} bytes/s");
+    }
+}
+
+/// RCP's answer may be what was asked for, as the wire rounds it; the next number of the wire is a forgery.
+#[test]
+fn an_rcp_answer_is_at_most_the_request() {
+    for name in ["rcp(rate=100)", "rcp(rate=999999)"] {
+        for above in [0, 1] {
+            let edit = move |_: Time, forward: &mut Forward| {
+                forward.stamps += 1;
+                if let Request::Rcp { rate, .. } = &mut forward.request {
+                    *rate = WireRate::from_bits(rate.bits() + above);
+                }
+            };
+            let small = |config: &mut Config| (config.recv_buffer, config.recv_buffer_max) = (65_536, 65_536);
+            let info = World::edited(pair(None, name).configure(small), edit).run(1.0).info(0);
+            let network = info.network.unwrap();
+            let seen = (network.refused > 0, network.granted > 0, info.phase == "instructed");
+            assert_eq!(seen, (above > 0, above == 0, above == 0), "{name}: {network:?}");
+        }
+    }
+}
+
+/// Puts an answer beside each request behind the handshake: to whom it goes has asked nothing.
+struct Unasked(Feedback);
+
+impl Hook<Parcel> for Unasked {
+    fn offered(&mut self, _now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        let Some(inner) = packet.payload.as_mut() else { return };
+        let Ok((mut header, offset)) = CheshireCodec::parse(&inner.payload) else { return };
+        let syn = header.flags.contains(Flags::SYN);
+        let Some(option) = header.options.network.as_mut().filter(|_| !syn) else { return };
+        option.feedback = Some(self.0);
+        let mut bytes = [0; 60];
+        let len = CheshireCodec::emit(&header, &mut bytes).unwrap();
+        inner.payload.splice(..offset, bytes[..len].iter().copied());
+    }
+}
+
+/// A receiver that asks routers nothing is answered with each segment: each answer is refused, and its own controller, CUBIC, hears of none.
+#[test]
+fn who_asks_nothing_believes_no_answer() {
+    let answers = [
+        Feedback::Denied,
+        Feedback::Rcp { rate: WireRate::new(Rate::MAX) },
+        Feedback::Xcp { delta: WireDelta::new(-1) },
+    ];
+    for answer in answers {
+        let mut setup = pair(Some(router_of("rcp")), "rcp");
+        Arc::make_mut(&mut setup.hosts[1].config).congestion = Congestion::default();
+        let mut sim = Sim::new(setup);
+        sim.set_hook(0, Unasked(answer));
+        let (_, receiver) = sim.open(Plan::bulk(1_000_000).zeros(), Plan::sink().zeros());
+        sim.run_for(Span::from_secs(1));
+        let id = sim.session(receiver).id;
+        let info = sim.host(1).endpoint.connection(id).unwrap().info(sim.now());
+        let network = info.network.unwrap();
+        assert_eq!((network.requests, network.granted, network.denied), (0, 0, 0), "{answer:?}");
+        assert!(network.refused > 50, "{answer:?}: {network:?} of {} segments", info.segments_in);
+        assert_eq!(info.phase, "slow-start", "{answer:?}");
+    }
+}
+
+/// Somebody on the way back who gives the best answer so far in the place of each later one.
+#[derive(Default)]
+struct Replay(Option<Feedback>);
+
+impl Hook<Parcel> for Replay {
+    fn offered(&mut self, _now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        let Some(inner) = packet.payload.as_mut() else { return };
+        let Ok((mut header, _)) = CheshireCodec::parse(&inner.payload) else { return };
+        let Some(now) = header.options.network.as_mut().and_then(|network| network.feedback.as_mut()) else { return };
+        let better = match (self.0, *now) {
+            (Some(Feedback::Rcp { rate: best }), Feedback::Rcp { rate }) => best.rate() > rate.rate(),
+            (Some(Feedback::Xcp { delta: best }), Feedback::Xcp { delta }) => {
+                best.bytes_per_sec() > delta.bytes_per_sec()
+            }
+            _ => false,
+        };
+        if better {
+            *now = self.0.unwrap();
+        }
+        self.0 = Some(*now);
+        let mut bytes = [0; 60];
+        let len = CheshireCodec::emit(&header, &mut bytes).unwrap();
+        inner.payload = bytes[..len].to_vec();
+    }
+}
+
+/// RCP's and XCP's answers have no nonce: an old one is as good as a new one. It says no more than routers once said, and the window
+/// is the peer's at most, which here is 64 KiB.
+#[test]
+fn replayed_answers_are_bounded() {
+    let honest = |now: Time, forward: &mut Forward| {
+        forward.stamps += 1;
+        let early = now < Time::from_nanos(2_000_000_000);
+        match &mut forward.request {
+            Request::Rcp { rate, .. } => {
+                *rate = WireRate::new(Rate::from_bits_per_sec(if early { 4_000_000 } else { 400_000 }));
+            }
+            Request::Xcp { delta, .. } => {
+                let asked = delta.bytes_per_sec();
+                *delta = WireDelta::new(if early { asked.min(10_000) } else { -10_000 });
+            }
+            _ => {}
+        }
+    };
+    for (name, most) in [("rcp", 4e6 / 8.0 * 1432.0 / 1500.0), ("xcp", 65_536.0 / RTT.as_secs_f64())] {
+        let rate = |replays: bool| {
+            let small = |config: &mut Config| (config.recv_buffer, config.recv_buffer_max) = (65_536, 65_536);
+            let mut sim = Sim::new(pair(None, name).configure(small));
+            sim.set_hook(0, Router(move |now: Time, _: &_, _: u32, forward: &mut Forward| honest(now, forward)));
+            if replays {
+                sim.set_hook(1, Replay::default());
+            }
+            let mut world = World::in_sim(sim, (0, 1), 1);
+            for _ in 0..400 {
+                let info = world.run(0.01).info(0);
+                assert!(info.in_flight.0 <= 65_536 && info.cwnd.0 <= 65_536, "{name}: {info:?}");
+            }
+            let before = world.info(0).bytes_acked;
+            let info = world.run(4.0).info(0);
+            let network = info.network.unwrap();
+            assert_eq!((info.phase, network.refused, network.denied), ("instructed", 0, 0), "{name}");
+            (info.bytes_acked - before) as f64 / 4.0
+        };
+        let (told, replayed) = (rate(false), rate(true));
+        println!("{name}: {told:.0} bytes/s as told, {replayed:.0} by replays, at most {most:.0}");
+        assert!(told < 0.25 * most, "{name}: {told}");
+        assert!(replayed > 2.0 * told && replayed <= 1.01 * most, "{name}: {replayed} of {most}");
     }
 }
 

@@ -222,6 +222,6 @@ pub struct NetworkInfo {
     pub granted: u64,
     /// Denials: some router did not stamp the request, or refused it, or there was no answer.
     pub denied: u64,
-    /// Answers that were forged, replayed, or not asked for.
+    /// Answers that were forged, replayed, not asked for, or too late.
     pub refused: u64,
 }

@@ -326,7 +326,7 @@ pub struct TcpNetwork {
     pub granted: u64,
     /// Denials, no answer to a SYN included.
     pub denied: u64,
-    /// Answers that were forged, replayed, or not asked for.
+    /// Answers that were forged, replayed, not asked for, or too late.
     pub refused: u64,
 }
 

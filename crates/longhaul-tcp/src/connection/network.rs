@@ -38,8 +38,9 @@ pub(super) struct Network {
     distrusted: bool,
     /// A report that is due: what was approved, under the nonce of the request.
     report: Option<(QuickStartRate, QuickStartNonce)>,
-    /// The largest change that XCP requests asked for.
+    /// The largest change that XCP requests asked for, and the largest rate of RCP's, as the wire has it.
     wanted: i64,
+    wanted_rate: Rate,
     /// What the controller has yet to hear.
     heard: Option<NetworkFeedback>,
     info: NetworkInfo,
@@ -113,7 +114,9 @@ impl Network {
             NetworkHeader::QuickStart { rate } => self.ask(rate),
             NetworkHeader::Rcp { rate, rtt } => {
                 add(&mut self.info.requests, 1);
-                Request::Rcp { rate: WireRate::new(rate), rtt_micros: micros(rtt) }
+                let rate = WireRate::new(rate);
+                self.wanted_rate = self.wanted_rate.max(rate.rate());
+                Request::Rcp { rate, rtt_micros: micros(rtt) }
             }
             NetworkHeader::Xcp { throughput, rtt, delta } => {
                 add(&mut self.info.requests, 1);
@@ -139,42 +142,49 @@ impl Network {
         self.report = self.asked.take().map(|(_, nonce)| (QuickStartRate::ZERO, nonce)).or(self.report);
     }
 
+    /// Counts an answer that cannot be one to what was asked; this is left of it.
+    fn refuse(&mut self, left: Option<NetworkFeedback>) -> Option<NetworkFeedback> {
+        add(&mut self.info.refused, 1);
+        left
+    }
+
     /// Checks an answer; what is left of it for the controller.
     fn check(&mut self, feedback: &Feedback) -> Option<NetworkFeedback> {
-        match (*feedback, self.kind?) {
-            (Feedback::Denied, NetworkHeaderKind::QuickStart) if self.asked.is_none() => None,
-            (Feedback::Denied, NetworkHeaderKind::QuickStart) => {
+        match (*feedback, self.kind) {
+            (Feedback::Denied, Some(NetworkHeaderKind::QuickStart)) if self.asked.is_none() => self.refuse(None),
+            (Feedback::Denied, Some(NetworkHeaderKind::QuickStart)) => {
                 self.report_denial();
                 Some(NetworkFeedback::Denied)
             }
-            (Feedback::Denied, _) => Some(NetworkFeedback::Denied),
-            (Feedback::QuickStart { rate, nonce }, NetworkHeaderKind::QuickStart) => {
+            (Feedback::Denied, Some(_)) => Some(NetworkFeedback::Denied),
+            (Feedback::QuickStart { rate, nonce }, Some(NetworkHeaderKind::QuickStart)) => {
                 self.check_quick_start(rate, nonce)
             }
-            (Feedback::Rcp { rate: WireRate::UNLIMITED }, NetworkHeaderKind::Rcp) => Some(NetworkFeedback::Denied),
-            (Feedback::Rcp { rate }, NetworkHeaderKind::Rcp) => Some(NetworkFeedback::Rcp(rate.rate())),
-            (Feedback::Xcp { delta }, NetworkHeaderKind::Xcp) => {
-                let delta = delta.bytes_per_sec();
-                // An ACK may bring the sum of what several segments were given (`docs/wire.md`).
-                if delta > self.wanted.saturating_mul(i64::from(super::receiver::CLOSE_ACKS)) {
-                    add(&mut self.info.refused, 1);
-                    return Some(NetworkFeedback::Denied);
-                }
-                Some(NetworkFeedback::Xcp(delta))
-            }
-            _ => {
-                add(&mut self.info.refused, 1);
-                None
-            }
+            (Feedback::Rcp { rate }, Some(NetworkHeaderKind::Rcp)) => self.check_rcp(rate),
+            (Feedback::Xcp { delta }, Some(NetworkHeaderKind::Xcp)) => self.check_xcp(delta.bytes_per_sec()),
+            _ => self.refuse(None),
         }
+    }
+
+    /// Routers lower what was asked for: a rate above it is a forgery; no limit, where none was asked for, is no router's answer.
+    fn check_rcp(&mut self, rate: WireRate) -> Option<NetworkFeedback> {
+        if rate.rate() > self.wanted_rate {
+            return self.refuse(Some(NetworkFeedback::Denied));
+        }
+        Some(if rate == WireRate::UNLIMITED { NetworkFeedback::Denied } else { NetworkFeedback::Rcp(rate.rate()) })
+    }
+
+    /// An ACK may bring the sum of what several segments were given (`docs/wire.md`), and no more.
+    fn check_xcp(&mut self, delta: i64) -> Option<NetworkFeedback> {
+        if delta > self.wanted.saturating_mul(i64::from(super::receiver::CLOSE_ACKS)) {
+            return self.refuse(Some(NetworkFeedback::Denied));
+        }
+        Some(NetworkFeedback::Xcp(delta))
     }
 
     /// RFC 4782, section 4.4: the rate is at most what was asked for, and the nonce proves that it came down honestly.
     fn check_quick_start(&mut self, rate: QuickStartRate, nonce: QuickStartNonce) -> Option<NetworkFeedback> {
-        let Some((asked, drawn)) = self.asked else {
-            add(&mut self.info.refused, 1);
-            return None;
-        };
+        let Some((asked, drawn)) = self.asked else { return self.refuse(None) };
         let honest = rate <= asked && drawn.approves(rate, nonce);
         if !honest {
             add(&mut self.info.refused, 1);
