@@ -3,23 +3,27 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
+use longhaul_cc::{Congestion, SavedPath};
+use longhaul_link::router::QuickStartConfig;
 use longhaul_link::topology::Duplex;
-use longhaul_link::{Limit, LinkConfig, Loss};
+use longhaul_link::{Limit, LinkConfig, Loss, RouterConfig};
 use longhaul_sim::{Close, Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
-use longhaul_tcp::{Config, Info};
+use longhaul_tcp::{Config, Info, PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
 const MSS: u64 = 1448;
 const KB: u64 = 1000;
 
-/// When segments of data left, and the last header that the receiver sent.
+/// When segments of data left, the last header that the receiver sent, and by how much its windows are shifted.
 #[derive(Default)]
 struct Seen {
     data: Vec<(Time, u64)>,
     answer: Option<(Packet, Header)>,
+    shift: u8,
 }
 
 impl Tap for Seen {
@@ -29,7 +33,10 @@ impl Tap for Seen {
             Sighting::Sent(0) if packet.payload_len() > offset => {
                 self.data.push((now, (packet.payload_len() - offset) as u64));
             }
-            Sighting::Received(0) => self.answer = Some((packet.clone(), header)),
+            Sighting::Received(0) => {
+                self.shift = header.options.window_scale.unwrap_or(self.shift);
+                self.answer = Some((packet.clone(), header));
+            }
             _ => {}
         }
     }
@@ -331,23 +338,76 @@ fn paced_start_finds_the_path() {
     }
 }
 
-/// The peer takes its window back to 20 kB in the middle of the jump: nothing leaves beyond it, and what has left is the window.
+/// A start that needs to know its path, or routers, has them: 20 Mb/s, a round trip of 100 ms, and what fills it.
+fn prepared(start: &str, bytes: u64) -> World {
+    let link = Link::bdp(20, 100);
+    let mut there = link.there();
+    there.router = Some(RouterConfig::QuickStart(QuickStartConfig::default()));
+    there.is_hop = true;
+    let rate = Rate::from_bits_per_sec(20_000_000);
+    let mut known = PathMetrics::default();
+    known.saved = Some(SavedPath { window: rate.bytes_in(link.rtt()), rate, rtt: link.rtt() });
+    let cache = PathCache::default();
+    let law: Congestion = start.parse().unwrap();
+    cache.seed(Time::ZERO, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), &law.name(), &known);
+    World::new(link, there, start, bytes, |config| {
+        config.routers_answer = true;
+        config.path_cache = Some(cache.clone());
+    })
+}
+
+/// The peer takes its window back to 20 kB in the middle of the jump: nothing leaves beyond it, it is counted once, and what has left
+/// is the window of those that jump blindly.
 #[test]
 fn a_window_that_shrinks_is_kept_to() {
-    for start in [STARTS[0], STARTS[2]] {
-        let mut world = Link::bdp(20, 100).open(start, 200 * KB);
-        world.until(1.3);
-        let sent = world.info().bytes_sent;
-        assert!(sent > 20 * KB && sent < 100 * KB, "{start}: {sent}");
-        let shift = world.seen.borrow().answer.as_ref().and_then(|(_, header)| header.options.window_scale).unwrap();
+    // Its phase, when that is, and until when no true answer comes.
+    for (start, phase, at, quiet) in [
+        (STARTS[0], "jump-start", 1.3, 1.9),
+        (STARTS[2], "halfback-pacing", 1.3, 1.9),
+        (STARTS[3], "paced-start-fill", 3.3, 3.9),
+        ("cached-start+slow-start+new-reno", "fast-start", 1.3, 1.9),
+        ("quick-start(rate=20000)+limited-slow-start+new-reno", "quick-start", 1.3, 1.9),
+        ("careful-resume+slow-start+new-reno", "unvalidated", 2.8, 2.98),
+        ("swift-start+slow-start+new-reno", "swift-start-paced", 2.7, 2.95),
+    ] {
+        let mut world = prepared(start, 200 * KB);
+        let before = world.until(at);
+        let (sent, outstanding) = (before.bytes_sent, before.bytes_sent - before.bytes_acked);
+        assert!(outstanding > 20 * KB && sent < 100 * KB, "{start}: {sent}, {outstanding}");
+        assert_eq!((before.phase, before.windows_shrunk), (phase, 0), "{start}");
+        let shift = world.seen.borrow().shift;
         world.forge(|header| header.window = ((20 * KB) >> shift) as u16);
-        let later = world.until(1.9);
+        let later = world.until(quiet);
         assert_eq!((later.bytes_sent, later.peer_window.0), (sent, ((20 * KB) >> shift) << shift), "{start}");
         // The first true answer opens it again.
-        let after = world.until(2.1);
-        assert!(after.cwnd.0 <= sent.max(10 * MSS), "{start}: {} for {sent}", after.cwnd);
+        let after = world.until(quiet + 0.2);
+        let acked = after.bytes_acked - before.bytes_acked;
+        assert!(after.cwnd.0 <= before.cwnd.0 + acked, "{start}: {} from {}", after.cwnd, before.cwnd);
+        if [STARTS[0], STARTS[2]].contains(&start) {
+            assert!(after.cwnd.0 <= sent.max(10 * MSS), "{start}: {} for {sent}", after.cwnd);
+        }
         world.finish();
-        assert_eq!(world.info().bytes_lost, 0);
+        let info = world.info();
+        assert_eq!((info.bytes_lost, info.windows_shrunk), (0, 1), "{start}");
+    }
+}
+
+/// A receiver whose window is whole units of 2^shift bytes cannot tell all that moves its edge (RFC 7323, section 2.4): a unit less, with
+/// some bytes acknowledged, is no shrinking, and without them it is one; so is each further one.
+#[test]
+fn what_scaling_rounds_is_no_shrinking() {
+    let mut world = prepared(STARTS[0], 200 * KB);
+    let steps = [(1, 100, 0), (1, 0, 1), (0, 0, 1), (3, 0, 2), (4, 0, 3)];
+    let offered = world.until(1.3).peer_window.0;
+    let shift = world.seen.borrow().shift;
+    let (mut taken, mut acked) = (0, 0);
+    for (step, (units, bytes, expected)) in steps.into_iter().enumerate() {
+        (taken, acked) = (taken + units, acked + bytes);
+        // The answer that is changed is the one of the step before.
+        world.forge(|header| (header.window, header.ack) = (header.window - units, header.ack.wrapping_add(bytes)));
+        let info = world.until(1.3 + 0.01 * (step + 1) as f64);
+        assert_eq!((info.peer_window.0, info.bytes_acked), (offered - (u64::from(taken) << shift), u64::from(acked)));
+        assert_eq!(info.windows_shrunk, expected, "step {step}");
     }
 }
 

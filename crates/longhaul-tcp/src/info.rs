@@ -27,6 +27,7 @@ pub(crate) struct Stats {
     pub(crate) dsacks: u64,
     pub(crate) challenge_acks: u64,
     pub(crate) paws_dropped: u64,
+    pub(crate) windows_shrunk: u64,
     pub(crate) ce_in: u64,
     pub(crate) limited: [Span; 6],
 }
@@ -136,6 +137,9 @@ pub struct Info {
     pub paws_dropped: u64,
     /// Segments received with CE.
     pub ce_in: u64,
+    /// How often the peer took back a part of its window, by more than window scaling rounds (RFC 9293, section 3.8.6; RFC 7323, section
+    /// 2.4).
+    pub windows_shrunk: u64,
     /// Segments that left with CE to see it echoed, where losses made it doubtful that the peer echoes marks (RFC 3168,
     /// section 20.2).
     pub echoes_asked: u64,

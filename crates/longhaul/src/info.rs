@@ -118,6 +118,9 @@ pub struct TcpInfo {
     pub challenge_acks: u64,
     /// Segments dropped because their timestamp was too old (RFC 7323).
     pub paws_dropped: u64,
+    /// How often the peer took back a part of its window, by more than window scaling rounds (RFC 9293, section 3.8.6; RFC 7323, section
+    /// 2.4).
+    pub windows_shrunk: u64,
     /// What the system last said against the path (RFC 9293, section 3.9.2.2): `refused`, `host-unreachable`,
     /// `network-unreachable`, `network-down`, `prohibited`, `other`. It ends no connection that is established.
     pub host_error: Option<&'static str>,
@@ -426,3 +429,4 @@ impl TcpInfo {
         }
     }
 }
+            windows_shrunk: info.windows_shrunk,

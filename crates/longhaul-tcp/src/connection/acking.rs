@@ -11,6 +11,7 @@ use super::loss::AckOutcome;
 use super::pairs::PairDelivery;
 use super::timers::Timer;
 use super::{Connection, Event, SegmentMeta};
+use crate::info::add;
 use crate::rtt::MAX_RTO;
 use crate::scoreboard::{Burst, Record};
 use crate::seq;
@@ -353,6 +354,10 @@ impl Connection {
         self.snd.wl1 = seq_offset;
         self.snd.wl2 = ack;
         let changed = window != self.snd.window;
+        // RFC 7323, section 2.4: what its unit rounds is no shrinking.
+        if old_edge.saturating_sub(ack.saturating_add(window)) >= 1 << shift {
+            add(&mut self.stats.windows_shrunk, 1);
+        }
         self.snd.window = window;
         self.snd.max_window = self.snd.max_window.max(window);
         changed || ack.saturating_add(window) != old_edge && ack == self.snd.una && window != 0

@@ -74,6 +74,7 @@ impl Connection {
             challenge_acks: stats.challenge_acks,
             paws_dropped: stats.paws_dropped,
             ce_in: stats.ce_in,
+            windows_shrunk: stats.windows_shrunk,
             echoes_asked: self.ecn_check.counts().0,
             echoes_missing: self.ecn_check.counts().1,
             host_error: self.trouble.last(),

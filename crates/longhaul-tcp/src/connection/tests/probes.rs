@@ -261,6 +261,7 @@ fn a_window_that_shrinks_while_probing_is_survived() {
             });
             assert_eq!((info.recoveries, info.bytes_lost, probes(&info).refused), (0, 0, 0), "{window}: {info:?}");
             assert!(info.bytes_acked > 20 * 20 * MSS, "{window} {extensions}: {info:?}");
+            assert!(info.windows_shrunk > 0, "{window} {extensions}: {info:?}");
         }
     }
 }

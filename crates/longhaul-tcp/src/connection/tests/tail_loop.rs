@@ -407,6 +407,7 @@ fn a_window_that_shrinks_is_kept_to() {
         wait(&mut net, RTT * 4);
         let info = info(&net, ids.0);
         assert_eq!((info.bytes_acked, probes(&info).refused), (1_000_000, 0), "{window} {info:?}");
+        assert!(info.windows_shrunk > 0, "{window} {info:?}");
     }
 }
 
