@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Plan, Setup, Sim, unlimited};
-use longhaul_tcp::{PathCache, PathMetrics};
+use longhaul_tcp::{LoadReason, PathCache, PathCacheConfig, PathMetrics, SavedPathInfo};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 const MB: u64 = 1_000_000;
@@ -41,6 +41,10 @@ impl Path {
     }
 
     fn sim(self, congestion: &str, cache: Option<&PathCache>) -> Sim {
+        Sim::new(self.setup(congestion, cache))
+    }
+
+    fn setup(self, congestion: &str, cache: Option<&PathCache>) -> Setup {
         let link = LinkConfig::new(self.rate(), self.rtt / 2);
         let queue = Limit::Bytes(self.bdp().mul_f64(self.queue).0);
         let mut setup = Setup::symmetric(1, link.queue(queue)).configure(|config| {
@@ -49,16 +53,24 @@ impl Path {
             config.path_cache = cache.cloned();
         });
         setup.link_mut(1).queue = Limit::Packets(100_000).into();
-        Sim::new(setup)
+        setup
     }
 }
 
-/// Seconds from the SYN to the last byte, and segments sent again.
+/// Seconds from the SYN to the last byte, segments sent again, and what became of the memory: used, too old, another path's, damaged.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     seconds: f64,
     again: u64,
+    saved: Option<[u64; 4]>,
 }
+
+const USED: Option<[u64; 4]> = Some([1, 0, 0, 0]);
+const TOO_OLD: Option<[u64; 4]> = Some([0, 1, 0, 0]);
+const OTHER_PATH: Option<[u64; 4]> = Some([0, 0, 1, 0]);
+const DAMAGED: Option<[u64; 4]> = Some([0, 0, 0, 1]);
+/// Nothing was there, or it was not decided.
+const NOTHING: Option<[u64; 4]> = Some([0; 4]);
 
 /// One transfer of so many bytes, in `sim` as it is.
 fn transfer(sim: &mut Sim, bytes: u64) -> Done {
@@ -69,7 +81,11 @@ fn transfer(sim: &mut Sim, bytes: u64) -> Done {
     let seconds = (sim.now() - begun).as_secs_f64();
     let info = sim.host(0).endpoint.connection(sim.session(client).id).map(|c| c.info(sim.now()));
     assert!(sim.run(Span::from_secs(300), Sim::all_done));
-    Done { seconds, again: info.map_or(0, |info| info.segments_retransmitted) }
+    let again = info.as_ref().map_or(0, |info| info.segments_retransmitted);
+    let saved = info.and_then(|info| info.saved_path);
+    let saved =
+        saved.map(|SavedPathInfo { used, too_old, other_path, damaged, .. }| [used, too_old, other_path, damaged]);
+    Done { seconds, again, saved }
 }
 
 /// The second of two: the first filled the path for a while.
@@ -114,5 +130,147 @@ fn a_stale_memory_costs_little() {
             println!("{path:?} {start}: {done:?}, cold {cold:?}");
             assert!(done.seconds < 1.5 * cold.seconds, "{path:?} {start}: {done:?} {cold:?}");
         }
+    }
+}
+
+const STARTS: [&str; 2] = ["careful-resume+cubic", "cached-start+cubic"];
+const PATH: Path = Path::new(20, 100);
+
+/// What a connection that filled this path found.
+fn found(path: Path) -> SavedPath {
+    SavedPath { window: path.bdp(), rate: path.rate(), rtt: path.rtt }
+}
+
+/// A memory that forgets after a hundred seconds and knows this of the server.
+fn knowing(start: &str, saved: SavedPath) -> PathCache {
+    let mut config = PathCacheConfig::default();
+    config.max_age = Span::from_secs(100);
+    let cache = PathCache::new(config);
+    let mut known = PathMetrics::default();
+    known.saved = Some(saved);
+    let law: Congestion = start.parse().unwrap();
+    cache.seed(Time::ZERO, SERVER, &law.name(), &known);
+    cache
+}
+
+/// Whether the memory was used, or why it was not, is counted; where it was not, the connection is as one without a memory.
+#[test]
+fn what_became_of_the_memory_is_counted() {
+    let right = found(PATH);
+    for start in STARTS {
+        let cold = transfer(&mut PATH.sim(start, None), MB);
+        assert_eq!(cold.saved, None, "{start}: no memory");
+        assert_eq!(transfer(&mut PATH.sim("cubic", Some(&knowing("cubic", right))), MB).saved, None, "no use for it");
+        assert_eq!(transfer(&mut PATH.sim(start, Some(&PathCache::default())), MB).saved, NOTHING, "{start}");
+        for (what, saved, pause, expected) in [
+            ("right", right, 0, USED),
+            ("a hundred seconds old", right, 100, USED),
+            ("too old", right, 101, TOO_OLD),
+            ("of a path twice as long", SavedPath { rtt: PATH.rtt * 2 + Span::from_millis(2), ..right }, 0, OTHER_PATH),
+            ("of one a tenth as long", SavedPath { rtt: PATH.rtt / 10 - Span::from_millis(1), ..right }, 0, OTHER_PATH),
+            ("no window", SavedPath { window: Bytes::ZERO, ..right }, 0, DAMAGED),
+            ("any window", SavedPath { window: Bytes::MAX, ..right }, 0, DAMAGED),
+            ("no rate", SavedPath { rate: Rate::ZERO, ..right }, 0, DAMAGED),
+            ("no round trip", SavedPath { rtt: Span::ZERO, ..right }, 0, DAMAGED),
+        ] {
+            let mut sim = PATH.sim(start, Some(&knowing(start, saved)));
+            sim.run_for(Span::from_secs(pause));
+            let done = transfer(&mut sim, MB);
+            println!("{start}, {what}: {done:?}, cold {:.3}", cold.seconds);
+            assert_eq!(done.saved, expected, "{start}, {what}");
+            let ratio = done.seconds / cold.seconds;
+            // Careful Resume spreads its first ten segments over an eighth of a round trip before it knows.
+            let as_cold = (ratio - 1.0).abs() < 0.02;
+            assert!(if expected == USED { ratio < 0.8 } else { as_cold }, "{start}, {what}: {ratio} of {cold:?}");
+            // It leaves what it found itself, which the next one begins with.
+            assert_eq!(transfer(&mut sim, MB).saved, USED, "{start}, after {what}");
+        }
+    }
+}
+
+/// What the launch refused does not come back, though the connection was too short to find anything itself.
+#[test]
+fn what_was_refused_is_forgotten() {
+    for start in STARTS {
+        let elsewhere = SavedPath { rtt: PATH.rtt * 20, ..found(PATH) };
+        let mut sim = PATH.sim(start, Some(&knowing(start, elsewhere)));
+        let seen = [(); 3].map(|()| transfer(&mut sim, 55_000).saved);
+        assert_eq!(seen, [OTHER_PATH, NOTHING, NOTHING], "{start}");
+    }
+}
+
+/// Connections too short to find anything leave the memory as it was, and as old.
+#[test]
+fn short_connections_do_not_keep_a_memory_young() {
+    for start in STARTS {
+        let mut sim = PATH.sim(start, Some(&knowing(start, found(PATH))));
+        let mut old = Vec::new();
+        for at in [0, 30, 60, 90, 120, 150] {
+            sim.run_for(Time::ZERO + Span::from_secs(at) - sim.now());
+            old.push(transfer(&mut sim, 10_000).saved == TOO_OLD);
+        }
+        assert_eq!(old, [false, false, false, false, true, false], "{start}: once, and then it is gone");
+        let mut sim = PATH.sim(start, Some(&knowing(start, found(PATH))));
+        let seen = [10_000, MB].map(|bytes| transfer(&mut sim, bytes).saved);
+        assert_eq!(seen[1], USED, "{start}: it is there for who has a use for it");
+    }
+}
+
+/// Of a damaged file nothing is taken, and numbers that parse and are absurd cost a start at most.
+#[test]
+fn a_damaged_memory_file_is_refused() {
+    for start in STARTS {
+        let name = start.parse::<Congestion>().unwrap().name();
+        let cold = transfer(&mut PATH.sim(start, None), MB);
+        let max = u64::MAX;
+        for (entry, refusal) in [
+            ("- - 0,250000,2500000,100000".to_owned(), None),
+            ("- - 0,250000,2500000".to_owned(), Some(LoadReason::Numbers)),
+            (format!("- - 0,{max},2500000,100000"), Some(LoadReason::Impossible)),
+            ("- - 0,0,2500000,100000".to_owned(), Some(LoadReason::Impossible)),
+            ("- - 0,250000,0,100000".to_owned(), Some(LoadReason::Impossible)),
+            ("- - 0,250000,2500000,0".to_owned(), Some(LoadReason::Impossible)),
+            // What can be bounded is: an age, a round trip, a rate, a threshold.
+            (format!("- - {max},250000,2500000,100000"), None),
+            (format!("- - 0,250000,2500000,{max}"), None),
+            (format!("- - 0,250000,{max},100000"), None),
+            (format!("0,{max} 0,{max},{max} -"), None),
+            ("- 0,0,0 -".to_owned(), None),
+        ] {
+            let cache = PathCache::default();
+            let text = format!("longhaul paths 1\n{SERVER} {name} {entry}\n");
+            let loaded = cache.load(Time::ZERO, Span::ZERO, &text);
+            assert_eq!(
+                loaded.err().map(|error| (error.line, error.reason)),
+                refusal.map(|reason| (2, reason)),
+                "{text}"
+            );
+            let done = transfer(&mut PATH.sim(start, Some(&cache)), MB);
+            println!("{start}, {entry}: {done:?}");
+            assert!(done.seconds < 1.02 * cold.seconds, "{start}, {entry}: {done:?} {cold:?}");
+            assert!(refusal.is_none() || done.saved == NOTHING, "{start}, {entry}: {done:?}");
+        }
+    }
+}
+
+/// The largest memory that is believed: no more is in flight than the peer takes.
+#[test]
+fn a_boastful_memory_is_bounded_by_the_peers_window() {
+    for start in STARTS {
+        let boast = SavedPath { window: SavedPath::MAX_WINDOW, rate: Rate::MAX, rtt: PATH.rtt };
+        let mut sim = Sim::new(PATH.setup(start, Some(&knowing(start, boast))).configure(|config| {
+            (config.recv_buffer, config.recv_buffer_max) = (200_000, 200_000);
+        }));
+        let (client, _) = sim.open(Plan::bulk(2 * MB).zeros(), Plan::sink().zeros());
+        let mut most = 0;
+        for _ in 0..100 {
+            sim.run_for(Span::from_millis(5));
+            let info = sim.host(0).endpoint.connection(sim.session(client).id).unwrap().info(sim.now());
+            most = most.max(info.in_flight.0);
+            assert!(info.in_flight.0 <= 200_000, "{start}: {info:?}");
+        }
+        let info = sim.host(0).endpoint.connection(sim.session(client).id).unwrap().info(sim.now());
+        assert_eq!(info.saved_path.map(|saved| saved.used), Some(1), "{start}");
+        assert!(most > 100_000, "{start}: {most}");
     }
 }

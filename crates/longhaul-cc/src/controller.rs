@@ -4,7 +4,7 @@ use core::fmt::Debug;
 
 use longhaul_units::Time;
 
-use crate::{Ack, Control, NeedError, Needs, Path, PathEvent, Sent, Snapshot, Timeout};
+use crate::{Ack, Control, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout};
 
 /// A congestion controller. Object-safe; made by the [`registry`](crate::registry) or by hand.
 ///
@@ -67,6 +67,12 @@ pub trait Controller: Debug + Send {
 
     /// The controller's answer now.
     fn control(&self) -> Control;
+
+    /// What came of [`BuildParams::saved_path`](crate::BuildParams::saved_path): the transport counts it, and a memory that was refused
+    /// is not kept.
+    fn saved_path_use(&self) -> SavedPathUse {
+        SavedPathUse::Unused
+    }
 
     /// Values for logs only.
     fn snapshot(&self) -> Snapshot;

@@ -47,7 +47,7 @@ pub use event::{
 pub use factory::{Congestion, ControllerFactory};
 pub use needs::{AckCadence, Demands, Detection, Granted, NeedError, Needs, NetworkHeaderKind};
 pub use pacer::Pacer;
-pub use params::{BuildParams, SavedPath};
+pub use params::{BuildParams, SavedPath, SavedPathUse};
 pub use path::Path;
 pub use unpaced::unpaced;
 pub use watch::watched;

@@ -30,6 +30,43 @@ pub struct SavedPath {
     pub rtt: Span,
 }
 
+impl SavedPath {
+    /// No connection has a larger [`window`](Self::window), bytes: twice the largest that TCP's header can tell (RFC 7323, section
+    /// 2.3).
+    pub const MAX_WINDOW: Bytes = Bytes(1 << 31);
+
+    /// A round trip so many times the saved one is another path's, as is half of it or less.
+    const LONGER: u64 = 10;
+
+    /// Whether a connection can have come to this: a window from a byte to [`MAX_WINDOW`](Self::MAX_WINDOW), a rate that is not
+    /// zero, and a round trip of a microsecond at least.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        let window = self.window > Bytes::ZERO && self.window <= Self::MAX_WINDOW;
+        window && self.rate > Rate::ZERO && self.rtt >= Span::from_micros(1)
+    }
+
+    /// Whether a path with this least round trip may be the same: it is more than half of the saved one, and ten times that at most
+    /// (RFC 9959, section 3.2).
+    #[must_use]
+    pub fn may_be(&self, rtt: Span) -> bool {
+        rtt > self.rtt / 2 && rtt <= self.rtt * Self::LONGER
+    }
+}
+
+/// What a controller made of [`BuildParams::saved_path`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SavedPathUse {
+    /// Nothing, or nothing yet: there was none, or it has no use for one, or it came to as much without.
+    #[default]
+    Unused,
+    /// It sent what the memory says.
+    Used,
+    /// It refused: the round trip is another path's ([`SavedPath::may_be`]).
+    OtherPath,
+}
+
 impl Default for BuildParams {
     /// 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC 7323's
     /// window scale can advertise. Nothing is known of the path.

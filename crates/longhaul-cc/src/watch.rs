@@ -8,7 +8,7 @@ use longhaul_units::Time;
 use crate::registry::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Granted, NeedError, Needs, Path,
-    PathEvent, Sent, Snapshot, Timeout,
+    PathEvent, SavedPathUse, Sent, Snapshot, Timeout,
 };
 
 /// What is called after each ACK that the controller has digested.
@@ -124,6 +124,10 @@ impl Controller for Watched {
 
     fn control(&self) -> Control {
         self.inner.control()
+    }
+
+    fn saved_path_use(&self) -> SavedPathUse {
+        self.inner.saved_path_use()
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -20,9 +20,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use longhaul_cc::{
-    AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, Path, SavedPath, SendLimit,
-};
+use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, Path, SendLimit};
 use longhaul_units::{Bytes, Rate, Span, Time};
 use longhaul_wire::Header;
 
@@ -71,6 +69,7 @@ pub(crate) use handshake::reset_for;
 use loss::Loss;
 use network::Network;
 use pairs::Pairs;
+use path_memory::Recalled;
 use pmtu::Pmtu;
 use probes::Probes;
 use rate::RateSampler;
@@ -169,8 +168,8 @@ pub struct Connection {
     limit_since: Time,
     /// The threshold while the window was the limit, for later connections.
     kept_ssthresh: Option<Bytes>,
-    /// What an earlier connection had come to, if this one began with it; and the greatest delivery rate since the last loss.
-    recalled: Option<SavedPath>,
+    /// What an earlier connection had come to, if this one begins with it; and the greatest delivery rate since the last loss.
+    recalled: Recalled,
     best_rate: Rate,
     last_heard: Time,
     keep_alive_probes: u32,
@@ -256,7 +255,7 @@ impl Connection {
             limit: SendLimit::App,
             limit_since: now,
             kept_ssthresh: None,
-            recalled: None,
+            recalled: Recalled::default(),
             best_rate: Rate::ZERO,
             last_heard: now,
             keep_alive_probes: 0,

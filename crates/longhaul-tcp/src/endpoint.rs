@@ -42,6 +42,7 @@ mod time_wait;
 use keys::Keys;
 pub use keys::Tuple;
 pub(crate) use keys::socket_secret;
+pub(crate) use path_cache::{Learnt, Taken};
 pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetrics};
 use reflect::Reflector;
 use stray::Buckets;
@@ -562,7 +563,11 @@ impl Slot {
     fn learn_path(&mut self, now: Time) {
         let Some(cache) = self.path_cache.take_if(|_| self.connection.has_seen_its_path()) else { return };
         let congestion = self.connection.config.congestion.name();
-        cache.learn(now, self.tuple.remote.ip(), &congestion, &self.connection.path_metrics());
+        let remote = self.tuple.remote.ip();
+        cache.learn(now, remote, &congestion, &self.connection.path_metrics());
+        if let Some(loan) = self.connection.unspent_path() {
+            cache.give_back(remote, &congestion, loan);
+        }
     }
 }
 

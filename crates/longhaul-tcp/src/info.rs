@@ -95,6 +95,8 @@ pub struct Info {
     pub pairs: Option<PairInfo>,
     /// What routers were asked and said, if the controller asks them.
     pub network: Option<NetworkInfo>,
+    /// What became of the memory of the path, if there is one and the controller begins with it.
+    pub saved_path: Option<SavedPathInfo>,
     /// How often either side was asked to acknowledge, if both know the option for it.
     pub ack_rate: Option<AckRateInfo>,
     /// What became of probes at low priority, if the controller sends them.
@@ -135,11 +137,11 @@ pub struct Info {
     pub challenge_acks: u64,
     /// Segments dropped by PAWS.
     pub paws_dropped: u64,
-    /// Segments received with CE.
-    pub ce_in: u64,
     /// How often the peer took back a part of its window, by more than window scaling rounds (RFC 9293, section 3.8.6; RFC 7323, section
     /// 2.4).
     pub windows_shrunk: u64,
+    /// Segments received with CE.
+    pub ce_in: u64,
     /// Segments that left with CE to see it echoed, where losses made it doubtful that the peer echoes marks (RFC 3168,
     /// section 20.2).
     pub echoes_asked: u64,
@@ -228,4 +230,19 @@ pub struct NetworkInfo {
     pub denied: u64,
     /// Answers that were forged, replayed, not asked for, or too late.
     pub refused: u64,
+}
+
+/// What became of what an earlier connection had come to, for launches that begin there (RFC 9959): one of these is 1 at most, and all
+/// are 0 where there was nothing, or it is not decided yet, or it was no more than there was without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SavedPathInfo {
+    /// The connection sent what the memory says.
+    pub used: u64,
+    /// It was learnt too long ago ([`PathCacheConfig::max_age`](crate::PathCacheConfig::max_age)).
+    pub too_old: u64,
+    /// It is of another path, by its round trip ([`SavedPath::may_be`](longhaul_cc::SavedPath::may_be)).
+    pub other_path: u64,
+    /// No connection can have come to it ([`SavedPath::is_possible`](longhaul_cc::SavedPath::is_possible)).
+    pub damaged: u64,
 }

@@ -28,6 +28,6 @@ pub use endpoint::{
     PathCacheConfig, PathMetrics, Tuple,
 };
 pub use error::{ConnectionError, HostError};
-pub use info::{AckRateInfo, Info, NetworkInfo, PairInfo, ProbeInfo};
+pub use info::{AckRateInfo, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
 pub use longhaul_wire::Ecn;
 pub use state::State;

@@ -1,6 +1,6 @@
 //! What a connection tells of itself.
 
-use longhaul_tcp::{AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo};
+use longhaul_tcp::{AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
 use longhaul_units::Span;
 use serde::Serialize;
 
@@ -141,6 +141,8 @@ pub struct TcpInfo {
     pub probes: Option<TcpProbes>,
     /// What routers were asked and said, if the controller asks them.
     pub network: Option<TcpNetwork>,
+    /// What became of the memory of the path, if there is one (`longhaul_tcp::Config::path_cache`) and the start begins with it.
+    pub saved_path: Option<TcpSavedPath>,
     /// How often either side was asked to acknowledge, if both know the option for it.
     pub ack_rate: Option<TcpAckRate>,
     /// What limited the sender, for how long each.
@@ -340,6 +342,28 @@ impl TcpNetwork {
     }
 }
 
+/// What became of what an earlier connection to the host had come to, for starts that begin there (Careful Resume, TCP Fast Start): one of
+/// these is 1 at most, and all are 0 where there was nothing, or it is not decided yet, or it was no more than there was without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TcpSavedPath {
+    /// The connection sent what the memory says.
+    pub used: u64,
+    /// It was learnt too long ago (`longhaul_tcp::PathCacheConfig::max_age`).
+    pub too_old: u64,
+    /// It is of another path, by its round trip (RFC 9959, section 3.2).
+    pub other_path: u64,
+    /// No connection can have come to it.
+    pub damaged: u64,
+}
+
+impl TcpSavedPath {
+    fn new(info: SavedPathInfo) -> Self {
+        let SavedPathInfo { used, too_old, other_path, damaged, .. } = info;
+        Self { used, too_old, other_path, damaged }
+    }
+}
+
 impl SocketInfo {
     pub(crate) fn new(stats: SocketStats, buffers: Buffers) -> Self {
         Self {
@@ -412,6 +436,7 @@ impl TcpInfo {
             spurious_recoveries: info.spurious_recoveries,
             challenge_acks: info.challenge_acks,
             paws_dropped: info.paws_dropped,
+            windows_shrunk: info.windows_shrunk,
             host_error: info.host_error.map(HostError::name),
             host_errors: info.host_errors,
             r1_reached: info.r1_reached,
@@ -421,6 +446,7 @@ impl TcpInfo {
             pairs: info.pairs.map(TcpPairs::new),
             probes: info.probes.map(TcpProbes::new),
             network: info.network.map(TcpNetwork::new),
+            saved_path: info.saved_path.map(TcpSavedPath::new),
             ack_rate: info.ack_rate.map(TcpAckRate::new),
             limited_by,
             age: info.age.as_secs_f64(),
@@ -429,4 +455,3 @@ impl TcpInfo {
         }
     }
 }
-            windows_shrunk: info.windows_shrunk,

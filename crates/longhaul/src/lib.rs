@@ -25,7 +25,7 @@ mod socket;
 mod stream;
 mod waiters;
 
-pub use info::{LimitedBy, SocketInfo, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes};
+pub use info::{LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath};
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;
 pub use longhaul_tcp::{Config, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};

@@ -9,7 +9,7 @@ use super::{
     Target, Verdict, Window,
 };
 use crate::growth::AckLimit;
-use crate::{Ack, Detection, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, Sent};
+use crate::{Ack, Detection, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent};
 
 /// What all stages have in common. Every method has a default: a stage writes only what it needs.
 pub trait Stage: Debug + Send {
@@ -131,6 +131,11 @@ pub trait Launch: Stage {
     /// What an earlier connection to the host came to; told before the handshake, if there is anything.
     fn recall(&mut self, saved: SavedPath) {
         let _ = saved;
+    }
+
+    /// What came of that.
+    fn saved_path_use(&self) -> SavedPathUse {
+        SavedPathUse::Unused
     }
 
     /// Another stage takes the window: a loss, a timeout, or idleness ended the launch.

@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Rate, Time};
 use super::probing_start::DSCP_OPTION;
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SegmentKind, Sent, initial_window};
+use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
 /// Fast Start in the registry. FAST's slow start has its name.
 pub(crate) static ENTRY: Entry = Entry {
@@ -26,9 +26,6 @@ pub(crate) static ENTRY: Entry = Entry {
     }),
 };
 
-/// A round trip at least this much longer or shorter is another path's: the bounds of RFC 9959, section 3.2.
-const LONGER: u64 = 10;
-
 /// What it is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -46,6 +43,7 @@ pub struct CachedStart {
     max_window: Bytes,
     dscp: u8,
     saved: Option<SavedPath>,
+    made: SavedPathUse,
     phase: Phase,
     pace: Option<Rate>,
     /// Bytes of the flight, of those delivered, and lost.
@@ -65,6 +63,7 @@ impl CachedStart {
             max_window,
             dscp,
             saved: None,
+            made: SavedPathUse::Unused,
             phase: Phase::Idle,
             pace: None,
             sent: zero,
@@ -139,14 +138,22 @@ impl Launch for CachedStart {
         self.saved = Some(saved);
     }
 
+    fn saved_path_use(&self) -> SavedPathUse {
+        self.made
+    }
+
     fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {
         let saved = self.saved.take().filter(|_| opening == Opening::Connection);
         let Some((saved, rtt)) = saved.zip(path.handshake_rtt) else { return self.over() };
         let flight = saved.rate.bytes_in(rtt).min(saved.window).min(self.max_window).min(path.peer_window).as_f64();
-        let same_path = rtt > saved.rtt / 2 && rtt <= saved.rtt * LONGER;
-        if !same_path || flight <= window.cwnd {
+        if !saved.may_be(rtt) {
+            self.made = SavedPathUse::OtherPath;
             return self.over();
         }
+        if flight <= window.cwnd {
+            return self.over();
+        }
+        self.made = SavedPathUse::Used;
         window.cwnd = flight;
         self.pace = Some(Rate::from_bytes_over(Bytes::from_f64(flight), rtt));
         self.phase = Phase::Sending;

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Time};
 
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SegmentKind, Sent, initial_window};
+use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
 /// Careful Resume in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -29,9 +29,6 @@ pub(crate) static ENTRY: Entry = Entry {
         }))
     }),
 };
-
-/// A round trip so many times the saved one is another path's (RFC 9959, section 3.2), as is half of it or less.
-const LONGER: u64 = 10;
 
 /// The initial window, which nothing can be decided before the end of, leaves within this part of a round trip; RFC 6928 asks for no
 /// pacing of it at all.
@@ -62,6 +59,7 @@ enum Phase {
 pub struct CarefulResume {
     config: CarefulResumeConfig,
     saved: Option<SavedPath>,
+    made: SavedPathUse,
     phase: Phase,
     /// New data sent so far, bytes; and when the first ACK came.
     sent: Bytes,
@@ -81,6 +79,7 @@ impl CarefulResume {
         Self {
             config,
             saved: None,
+            made: SavedPathUse::Unused,
             phase: Phase::Normal,
             sent: Bytes::ZERO,
             initial: None,
@@ -106,10 +105,14 @@ impl CarefulResume {
         }
         let Some((saved, rtt)) = self.saved.take().zip(path.min_rtt) else { return self.over() };
         let jump = (saved.window / 2).min(self.config.max_jump).min(path.peer_window).as_f64();
-        let same_path = rtt > saved.rtt / 2 && rtt <= saved.rtt * LONGER;
-        if !same_path || jump <= window.cwnd {
+        if !saved.may_be(rtt) {
+            self.made = SavedPathUse::OtherPath;
             return self.over();
         }
+        if jump <= window.cwnd {
+            return self.over();
+        }
+        self.made = SavedPathUse::Used;
         self.pipe = ack.in_flight.as_f64();
         self.before = self.sent;
         window.cwnd = jump;
@@ -204,6 +207,10 @@ impl Stage for CarefulResume {
 impl Launch for CarefulResume {
     fn recall(&mut self, saved: SavedPath) {
         self.saved = Some(saved);
+    }
+
+    fn saved_path_use(&self) -> SavedPathUse {
+        self.made
     }
 
     fn begin(&mut self, opening: Opening, _now: Time, path: &Path, window: &mut Window) -> LaunchStep {

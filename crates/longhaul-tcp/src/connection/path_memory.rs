@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
-use longhaul_cc::{RateSample, SavedPath, SendLimit, initial_window};
+use longhaul_cc::{RateSample, SavedPath, SavedPathUse, SendLimit, initial_window};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::loss::Phase;
 use super::timers::Timer;
 use super::{Connection, build_params};
-use crate::endpoint::PathMetrics;
+use crate::endpoint::{Learnt, PathMetrics, Taken};
+use crate::info::SavedPathInfo;
 use crate::state::State;
 
 /// For so many round trips the window must have been the limit before its threshold says something of the path. RFC
@@ -24,21 +25,56 @@ const WINDOW: [usize; 2] = [SendLimit::Cwnd as usize, SendLimit::Pacing as usize
 /// And for so many times as long as all else together.
 const MOST: u64 = 3;
 
+/// What a connection was told of its path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Recalled {
+    /// Whether it asked: there is a memory, and its controller has a use for it.
+    asked: bool,
+    taken: Taken,
+}
+
+impl Recalled {
+    fn loan(&self) -> Option<Learnt<SavedPath>> {
+        match self.taken {
+            Taken::Loan(loan) => Some(loan),
+            _ => None,
+        }
+    }
+
+    fn path(&self) -> Option<SavedPath> {
+        self.loan().map(|loan| loan.value())
+    }
+
+    /// What became of it, as far as the controller has made something of it.
+    fn info(&self, made: SavedPathUse) -> SavedPathInfo {
+        let mut info = SavedPathInfo::default();
+        match (self.taken, made) {
+            (Taken::TooOld, _) => info.too_old = 1,
+            (Taken::Damaged, _) => info.damaged = 1,
+            (Taken::Loan(_), SavedPathUse::Used) => info.used = 1,
+            (Taken::Loan(_), SavedPathUse::OtherPath) => info.other_path = 1,
+            _ => {}
+        }
+        info
+    }
+}
+
 impl Connection {
     /// Begins with what is known of the path to `remote`; to be called before the first segment leaves.
     pub(crate) fn recall(&mut self, now: Time, remote: IpAddr) {
         let Some(cache) = &self.config.path_cache else { return };
         let name = self.config.congestion.name();
-        let Some(known) = cache.find(now, remote, &name) else { return };
+        let known = cache.find(now, remote, &name).unwrap_or_default();
         let needs = self.controller.needs();
         if needs.required.saved_path || needs.preferred.saved_path {
-            self.recalled = cache.take_saved(now, remote, &name);
+            self.recalled = Recalled { asked: true, taken: cache.take_saved(now, remote, &name) };
         }
-        if known.ssthresh.is_some() || self.recalled.is_some() {
+        let saved = self.recalled.path();
+        if known.ssthresh.is_some() || saved.is_some() {
             let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
             // A launch that knows what the path carried is not to be stopped by where it was lost last.
-            params.initial_ssthresh = known.ssthresh.filter(|_| self.recalled.is_none());
-            params.saved_path = self.recalled;
+            params.initial_ssthresh = known.ssthresh.filter(|_| saved.is_none());
+            params.saved_path = saved;
             self.controller = self.config.congestion.build(&params);
             self.control = self.controller.control();
         }
@@ -62,7 +98,7 @@ impl Connection {
             metrics.ssthresh = now.or(self.kept_ssthresh);
         }
         if self.rtt.backoff() == 0 {
-            metrics.saved = self.saved_path();
+            metrics.saved = self.better_path();
         }
         // While the timer backs off, nobody knows how long the round trip is now.
         if self.rtt.samples() >= ENOUGH_SAMPLES && self.rtt.backoff() == 0 {
@@ -78,17 +114,37 @@ impl Connection {
         }
     }
 
-    /// What the path delivered, if it was enough to be worth a jump (RFC 9959, section 3.1: four initial windows): this connection's
-    /// own finding, else what it began with, unless something was lost.
-    fn saved_path(&self) -> Option<SavedPath> {
-        let (rtt, window, rate) = (self.rtt.min()?, Bytes(self.loss.best_round), self.best_rate);
+    /// What the path delivered, if it was enough to be worth a jump (RFC 9959, section 3.1: four initial windows).
+    fn found_path(&self) -> Option<SavedPath> {
+        let found = SavedPath { window: Bytes(self.loss.best_round), rate: self.best_rate, rtt: self.rtt.min()? };
         let enough = initial_window::rfc6928(Bytes::from(self.mss()), initial_window::DEFAULT_SEGMENTS) * 4;
-        let found = (window >= enough).then_some(SavedPath { window, rate, rtt });
-        let before = self.recalled.filter(|_| self.stats.recoveries == 0);
-        match (found, before) {
-            (Some(found), Some(before)) => Some(if found.window >= before.window { found } else { before }),
-            (found, before) => found.or(before),
-        }
+        (found.window >= enough && found.is_possible()).then_some(found)
+    }
+
+    /// What this connection took and could leave again: nothing was lost, its launch did not find that it is another path's, and it
+    /// is not too old by now.
+    fn kept_path(&self) -> Option<Learnt<SavedPath>> {
+        let cache = self.config.path_cache.as_ref()?;
+        let refused = self.controller.saved_path_use() == SavedPathUse::OtherPath;
+        let kept = self.stats.recoveries == 0 && !refused;
+        self.recalled.loan().filter(|loan| kept && cache.is_fresh(self.now, loan))
+    }
+
+    /// Its own finding, unless what it could leave again is more.
+    fn better_path(&self) -> Option<SavedPath> {
+        let kept = self.kept_path().map_or(Bytes::ZERO, |loan| loan.value().window);
+        self.found_path().filter(|found| found.window >= kept)
+    }
+
+    /// What it took and found nothing better than. A handshake that failed says nothing against it: anybody can forge a SYN.
+    pub(crate) fn unspent_path(&self) -> Option<Learnt<SavedPath>> {
+        let sound = self.rtt.backoff() == 0 || self.snd.una == 0;
+        self.kept_path().filter(|_| sound && self.better_path().is_none())
+    }
+
+    /// What became of the memory that its launch asked for, if it did.
+    pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
+        self.recalled.asked.then(|| self.recalled.info(self.controller.saved_path_use()))
     }
 
     /// Something else than the window is about to become the limit: what is lost from then on meets the connection with

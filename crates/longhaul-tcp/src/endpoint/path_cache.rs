@@ -59,7 +59,8 @@ pub struct PathMetrics {
 ///   9040, section 8). The mean of old and new is kept;
 /// * the window that the path's greatest delivery rate fills in its least round trip, and that round trip, for launches that
 ///   begin there. A connection that begins there takes it away, so that no two jump at once (RFC 9959, section 3.1), and leaves
-///   what it found itself, or the same again if nothing of its own was lost;
+///   what it found itself, or the same again, as old as it was, if nothing of its own was lost. What was too old, or of another
+///   path by its round trip, or is no path's at all, is gone with that: [`SavedPathInfo`](crate::SavedPathInfo) counts it;
 /// * SRTT and RTTVAR, if there were 8 samples. A longer one replaces the old at once, a shorter one counts an eighth.
 ///
 /// A new connection begins with the threshold, so that its first slow start ends there; its initial window is no
@@ -95,12 +96,34 @@ struct Entry {
     turn: u64,
 }
 
-#[derive(Clone, Copy)]
-struct Learnt<T> {
+/// Something that was learnt, as old as it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learnt<T> {
     value: T,
     at: Time,
     /// How old it was then: what another process learnt may be older than this one's clock.
     age: Span,
+}
+
+impl<T: Copy> Learnt<T> {
+    /// What it was.
+    pub(crate) fn value(&self) -> T {
+        self.value
+    }
+}
+
+/// What there was for a connection to begin with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Taken {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What no connection can have come to.
+    Damaged,
+    /// What was learnt too long ago.
+    TooOld,
+    /// A path, which nobody else has until it is [given back](PathCache::give_back).
+    Loan(Learnt<SavedPath>),
 }
 
 /// SRTT and RTTVAR.
@@ -130,12 +153,32 @@ impl PathCache {
         known.then(|| PathMetrics { ssthresh, srtt: rtt.map(|r| r.srtt), rttvar, saved })
     }
 
-    /// Takes away what a connection may begin with: nobody else has it until that connection leaves word again.
-    pub(crate) fn take_saved(&self, now: Time, remote: IpAddr, congestion: &str) -> Option<SavedPath> {
-        let mut entries = self.lock();
-        let entry = entries.by_key.get_mut(&key(remote, congestion))?;
-        let saved = entry.saved.take();
-        self.fresh(now, saved)
+    /// Takes away what a connection may begin with: nobody else has it until that connection leaves word again. What it may not
+    /// begin with is gone.
+    pub(crate) fn take_saved(&self, now: Time, remote: IpAddr, congestion: &str) -> Taken {
+        let key = key(remote, congestion);
+        let Some(saved) = self.lock().by_key.get_mut(&key).and_then(|entry| entry.saved.take()) else {
+            return Taken::Nothing;
+        };
+        if !saved.value.is_possible() {
+            return Taken::Damaged;
+        }
+        if self.is_fresh(now, &saved) { Taken::Loan(saved) } else { Taken::TooOld }
+    }
+
+    /// Whether something counts still.
+    pub(crate) fn is_fresh<T>(&self, now: Time, learnt: &Learnt<T>) -> bool {
+        now - learnt.at + learnt.age <= self.0.config.max_age
+    }
+
+    /// Puts back what a connection took away and found nothing better than: no younger than it was, and only where nobody has left
+    /// another since.
+    pub(crate) fn give_back(&self, remote: IpAddr, congestion: &str, loan: Learnt<SavedPath>) {
+        let key = key(remote, congestion);
+        let entries = &mut *self.lock();
+        let old = entries.remove(&key).unwrap_or_default();
+        entries.make_room(self.0.config.capacity);
+        entries.insert(key, Entry { saved: old.saved.or(Some(loan)), ..old });
     }
 
     /// Notes at `now` what is known of the path to `remote` under the congestion control of this name, as a connection does at its
@@ -202,7 +245,7 @@ impl PathCache {
     }
 
     fn fresh<T: Copy>(&self, now: Time, learnt: Option<Learnt<T>>) -> Option<T> {
-        learnt.filter(|learnt| now - learnt.at + learnt.age <= self.0.config.max_age).map(|learnt| learnt.value)
+        learnt.filter(|learnt| self.is_fresh(now, learnt)).map(|learnt| learnt.value)
     }
 
     /// A panic elsewhere while the lock was held can have cost an entry and nothing more.

@@ -6,8 +6,8 @@ use super::congestion::all_delivered;
 use super::{Composed, Phase, Repair, RepairKind};
 use crate::compose::{LaunchStep, Opening, Reason, RecoveryStep, Signal, Verdict};
 use crate::{
-    Ack, Control, Controller, EcnMark, Episode, Granted, NeedError, Needs, Path, PathEvent, SegmentKind, Sent,
-    Snapshot, Timeout,
+    Ack, Control, Controller, EcnMark, Episode, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse, SegmentKind,
+    Sent, Snapshot, Timeout,
 };
 
 impl Controller for Composed {
@@ -145,6 +145,10 @@ impl Controller for Composed {
             dscp: overlay.dscp,
             ack_ratio: overlay.ack_ratio,
         }
+    }
+
+    fn saved_path_use(&self) -> SavedPathUse {
+        self.launch.saved_path_use()
     }
 
     fn snapshot(&self) -> Snapshot {

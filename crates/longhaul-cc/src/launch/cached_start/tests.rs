@@ -93,6 +93,8 @@ fn another_path_gets_the_initial_window() {
         let (mut launch, mut window) = (launch(rtt), Window::new(10_000.0));
         let step = launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);
         assert_eq!((step == LaunchStep::Stay, window.cwnd > 10_000.0), (fits, fits), "{rtt}");
+        let made = if fits { SavedPathUse::Used } else { SavedPathUse::OtherPath };
+        assert_eq!(launch.saved_path_use(), made, "{rtt}");
     }
     let mut bounded = CachedStart::new(MSS * 50, DSCP_LE);
     bounded.recall(saved(RTT));

@@ -103,13 +103,14 @@ fn it_abandons_what_does_not_fit() {
     let mut blank = CarefulResume::new(CarefulResumeConfig { max_jump: Bytes::MAX, beta: 0.5 });
     let mut window = Window::new(10_000.0);
     assert_eq!(blank.begin(Opening::Connection, Time::ZERO, &path(), &mut window), LaunchStep::Done);
-    for (saved, limited, jumps) in [
-        (RTT, true, true),
-        (RTT, false, false),
-        (RTT * 2, true, false),
-        (RTT * 2 - Span::from_nanos(2), true, true),
-        (RTT / 10, true, true),
-        (RTT / 10 - Span::from_nanos(1), true, false),
+    use SavedPathUse::{OtherPath, Unused, Used};
+    for (saved, limited, made) in [
+        (RTT, true, Used),
+        (RTT, false, Unused),
+        (RTT * 2, true, OtherPath),
+        (RTT * 2 - Span::from_nanos(2), true, Used),
+        (RTT / 10, true, Used),
+        (RTT / 10 - Span::from_nanos(1), true, OtherPath),
     ] {
         let (mut launch, mut window) = (launch(saved), Window::new(10_000.0));
         launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);
@@ -117,7 +118,8 @@ fn it_abandons_what_does_not_fit() {
         let mut last = ack(10, 5);
         last.cwnd_limited = limited;
         launch.on_ack(&last, &path(), &mut window);
-        assert_eq!(launch.phase() == "unvalidated", jumps, "{saved} {limited}");
+        assert_eq!(launch.phase() == "unvalidated", made == Used, "{saved} {limited}");
+        assert_eq!(launch.saved_path_use(), made, "{saved} {limited}");
     }
     let (mut launch, mut window) = (launch(RTT), Window::new(10_000.0));
     launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);

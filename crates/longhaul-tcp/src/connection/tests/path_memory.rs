@@ -1,6 +1,7 @@
 //! What connections leave for later ones, and begin with (RFC 9040, section 6).
 
-use longhaul_units::Bytes;
+use longhaul_cc::SavedPath;
+use longhaul_units::{Bytes, Rate};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
 use super::*;
@@ -157,12 +158,18 @@ fn an_accepted_connection_begins_with_what_is_known_of_its_peer() {
     }
 }
 
-/// Neither memory nor age is in a stranger's hands.
+/// Neither memory nor age is in a stranger's hands: what is known of the hosts that are said to have sent them is there as before.
 #[test]
-fn forged_syns_leave_nothing() {
+fn forged_syns_leave_nothing_and_take_nothing() {
     let cache = PathCache::default();
+    let config = Config { congestion: "careful-resume+new-reno".parse().unwrap(), ..remembering(&cache) };
+    let (client, law) = (IpAddr::from([192, 0, 2, 7]), config.congestion.name());
+    let rate = Rate::from_bytes_per_sec(1_000_000);
+    let saved = Some(SavedPath { window: Bytes(100_000), rate, rtt: Span::from_millis(100) });
+    cache.seed(Time::ZERO, client, &law, &PathMetrics { saved, ..PathMetrics::default() });
+    let before = cache.find(Time::ZERO, client, &law);
     let mut endpoint = Endpoint::new(EndpointConfig::new([3; 32]), Time::ZERO);
-    endpoint.listen(Arc::new(remembering(&cache)));
+    endpoint.listen(Arc::new(config));
     let syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
     let mut datagram = vec![0; 60];
     let len = CheshireCodec::emit(&syn, &mut datagram).unwrap();
@@ -179,7 +186,9 @@ fn forged_syns_leave_nothing() {
         endpoint.handle_timeout(now);
         while endpoint.poll_transmit(now, &mut Batch::default(), 64).is_some() {}
     }
-    assert_eq!((endpoint.len(), cache.len()), (0, 0));
+    assert_eq!((endpoint.len(), cache.len()), (0, 1));
+    assert_eq!(cache.find(now, client, &law), before);
+    assert_eq!(cache.find(Time::ZERO + Span::from_secs(3601), client, &law), None, "and no younger");
 }
 
 /// RFC 6298, section 2.1, asks for a second; a path whose round trip is longer would get every SYN twice.

@@ -146,8 +146,11 @@ proptest! {
 }
 
 fn saved(bytes: u64) -> PathMetrics {
-    let saved =
-        SavedPath { window: Bytes(bytes), rate: Rate::from_bytes_per_sec(bytes * 2), rtt: Span::from_millis(500) };
+    let saved = SavedPath {
+        window: Bytes(bytes),
+        rate: Rate::from_bytes_per_sec(bytes.saturating_mul(2)),
+        rtt: Span::from_millis(500),
+    };
     PathMetrics { saved: Some(saved), ..PathMetrics::default() }
 }
 
@@ -174,10 +177,71 @@ fn a_memory_outlives_its_process() {
 fn a_saved_path_is_taken_away() {
     let cache = cache(10, 100);
     cache.seed(at(0), host(1), LAW, &saved(100_000));
-    assert_eq!(cache.take_saved(at(50), host(1), LAW), saved(100_000).saved);
-    assert_eq!(cache.take_saved(at(50), host(1), LAW), None);
+    let taken = |at| match cache.take_saved(at, host(1), LAW) {
+        Taken::Nothing => "nothing",
+        Taken::Damaged => "damaged",
+        Taken::TooOld => "too old",
+        Taken::Loan(loan) => {
+            assert_eq!(Some(loan.value()), saved(100_000).saved);
+            "a loan"
+        }
+    };
+    assert_eq!([taken(at(50)), taken(at(50))], ["a loan", "nothing"]);
     cache.seed(at(0), host(1), LAW, &saved(100_000));
-    assert_eq!(cache.take_saved(at(101), host(1), LAW), None, "too old");
+    assert_eq!([taken(at(101)), taken(at(50))], ["too old", "nothing"], "and it is gone");
+    cache.seed(at(0), host(1), LAW, &saved(u64::MAX));
+    assert_eq!([taken(at(0)), taken(at(0))], ["damaged", "nothing"]);
+}
+
+/// It comes back as old as it was, and not in the place of what another connection has found since.
+#[test]
+fn what_is_given_back_is_no_younger() {
+    let cache = cache(10, 100);
+    let take = |now| match cache.take_saved(now, host(1), LAW) {
+        Taken::Loan(loan) => loan,
+        other => panic!("{other:?}"),
+    };
+    let known = |now| cache.find(now, host(1), LAW).and_then(|metrics| metrics.saved);
+    cache.seed(at(0), host(1), LAW, &saved(100_000));
+    let loan = take(at(60));
+    cache.learn(at(90), host(1), LAW, &rtt(40, 5));
+    cache.give_back(host(1), LAW, loan);
+    assert_eq!((known(at(100)), known(at(101))), (saved(100_000).saved, None));
+    let loan = take(at(100));
+    cache.learn(at(90), host(1), LAW, &saved(50_000));
+    cache.give_back(host(1), LAW, loan);
+    assert_eq!(known(at(101)), saved(50_000).saved);
+    // So it is in another process.
+    let (next, text) = (PathCache::default(), {
+        cache.give_back(host(2), LAW, loan);
+        cache.save(at(100))
+    });
+    assert_eq!(next.load(at(1), Span::ZERO, &text), Ok(2));
+    assert!(text.contains(&format!("10.0.0.2 {LAW} - - 100000,")), "a hundred seconds old: {text}");
+}
+
+/// Numbers that parse and are no path's: nothing of that text is taken, and nothing that is seeded is written so.
+#[test]
+fn impossible_paths_are_refused() {
+    let line = |saved: &str| format!("longhaul paths 1\n10.0.0.1 {LAW} - - 5,{saved}\n");
+    let edge = SavedPath::MAX_WINDOW.0;
+    for (numbers, good) in [
+        ("1,1,1".to_owned(), true),
+        (format!("{edge},{},{}", u64::MAX, u64::MAX), true),
+        (format!("{},1,1", edge + 1), false),
+        (format!("{},1,1", u64::MAX), false),
+        ("0,1,1".to_owned(), false),
+        ("1,0,1".to_owned(), false),
+        ("1,1,0".to_owned(), false),
+    ] {
+        let cache = cache(10, 100);
+        let refusal = Err(LoadError { line: 2, reason: LoadReason::Impossible });
+        assert_eq!(cache.load(at(1), Span::ZERO, &line(&numbers)), if good { Ok(1) } else { refusal }, "{numbers}");
+        assert_eq!(cache.is_empty(), !good);
+    }
+    let cache = cache(10, 100);
+    cache.seed(at(1), host(1), LAW, &PathMetrics { ssthresh: Some(Bytes(7)), ..saved(u64::MAX) });
+    assert_eq!(cache.save(at(1)), format!("longhaul paths 1\n10.0.0.1 {LAW} 0,7 - -\n"));
 }
 
 /// Damaged text says where, and nothing of it is taken.

@@ -47,6 +47,9 @@ pub enum LoadReason {
         "three words follow, each `-` or an age in ms and what was learnt: ssthresh; srtt,rttvar in us; window,rate,rtt"
     )]
     Numbers,
+    /// A saved path that no connection can have come to ([`SavedPath::is_possible`]).
+    #[error("a saved path has a window of 1 to {} bytes, a rate above 0 and a round trip of 1 us at least", SavedPath::MAX_WINDOW.0)]
+    Impossible,
 }
 
 impl PathCache {
@@ -59,8 +62,10 @@ impl PathCache {
             let Some(entry) = entries.by_key.get(name) else { continue };
             let ssthresh = word(now, entry.ssthresh, |ssthresh| vec![ssthresh.0]);
             let rtt = word(now, entry.rtt, |rtt| vec![micros(rtt.srtt), micros(rtt.rttvar)]);
+            // What somebody seeded may be no path's; nothing that is written is refused when it is read.
+            let saved = entry.saved.filter(|saved| saved.value.is_possible());
             let saved =
-                word(now, entry.saved, |saved| vec![saved.window.0, saved.rate.as_bytes_per_sec(), micros(saved.rtt)]);
+                word(now, saved, |saved| vec![saved.window.0, saved.rate.as_bytes_per_sec(), micros(saved.rtt)]);
             // A write to a string does not fail.
             let _ = writeln!(text, "{} {} {ssthresh} {rtt} {saved}", name.0, name.1);
         }
@@ -117,6 +122,9 @@ fn parse(now: Time, ago: Span, line: &str) -> Result<((IpAddr, String), Entry), 
     })?;
     if words.next().is_some() {
         return Err(LoadReason::Numbers);
+    }
+    if saved.is_some_and(|saved| !saved.value.is_possible()) {
+        return Err(LoadReason::Impossible);
     }
     Ok((key(address, name), Entry { ssthresh, rtt, saved, turn: 0 }))
 }
