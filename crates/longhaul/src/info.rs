@@ -455,3 +455,6 @@ impl TcpInfo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

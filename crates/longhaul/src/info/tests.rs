@@ -1,0 +1,119 @@
+//! Every field of a snapshot comes from the one of its name, in its units.
+
+use longhaul_tcp::{Config, Endpoint, EndpointConfig, State, Tuple};
+use longhaul_units::{Bytes, Rate, Time};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A snapshot of a connection that has only sent its SYN.
+fn blank() -> Info {
+    let (remote, local) = ("192.0.2.1:7000".parse().unwrap(), "192.0.2.2".parse().unwrap());
+    let mut endpoint = Endpoint::new(EndpointConfig::new([1; 32]), Time::ZERO);
+    let id = endpoint.connect(Time::ZERO, Tuple { remote, local }, Config::default().into()).unwrap();
+    endpoint.connection(id).unwrap().info(Time::ZERO)
+}
+
+fn parts(info: &mut Info) {
+    let mut pairs = PairInfo::default();
+    (pairs.capacity, pairs.converged) = (Some(Rate::from_bytes_per_sec(101)), true);
+    (pairs.measured, pairs.coalesced, pairs.dropped) = (102, 103, 104);
+    let mut probes = ProbeInfo::default();
+    (probes.sent, probes.bytes_sent, probes.acked) = (111, 112, 113);
+    (probes.lost, probes.refused, probes.carried) = (114, 115, 116);
+    let mut network = NetworkInfo::default();
+    (network.requests, network.granted, network.denied, network.refused) = (121, 122, 123, 124);
+    let mut saved = SavedPathInfo::default();
+    (saved.used, saved.too_old, saved.other_path, saved.damaged) = (131, 132, 133, 134);
+    let mut ack_rate = AckRateInfo::default();
+    (ack_rate.ratio, ack_rate.requests, ack_rate.heeded, ack_rate.refused) = (141, 142, 143, 144);
+    (info.pairs, info.probes, info.network) = (Some(pairs), Some(probes), Some(network));
+    (info.saved_path, info.ack_rate) = (Some(saved), Some(ack_rate));
+}
+
+fn expected_parts() -> Value {
+    json!({
+        "pairs": { "capacity": 101, "converged": true, "measured": 102, "coalesced": 103, "dropped": 104 },
+        "probes": { "sent": 111, "bytes_sent": 112, "acked": 113, "lost": 114, "refused": 115, "carried": 116 },
+        "network": { "requests": 121, "granted": 122, "denied": 123, "refused": 124 },
+        "saved_path": { "used": 131, "too_old": 132, "other_path": 133, "damaged": 134 },
+        "ack_rate": { "ratio": 141, "requests": 142, "heeded": 143, "refused": 144 },
+    })
+}
+
+fn numbers(info: &mut Info) {
+    let micros = |count| Span::from_micros(count);
+    (info.state, info.recovery, info.congestion, info.phase) =
+        (State::Established, "recovery", "cubic".to_owned(), "slow-start");
+    (info.backoff, info.mss, info.plpmtu, info.unacked_segments) = (1, 1000, 1472, 2);
+    (info.rto, info.srtt, info.rttvar) = (micros(3), Some(micros(4)), micros(5));
+    (info.latest_rtt, info.min_rtt) = (Some(micros(6)), Some(micros(7)));
+    (info.cwnd, info.ssthresh, info.in_flight) = (Bytes(8000), Some(Bytes(9000)), Bytes(10));
+    (info.peer_window, info.recv_buffer, info.unread, info.unsent) = (Bytes(11), Bytes(12), Bytes(13), Bytes(14));
+    info.delivery_rate = Some(Rate::from_bytes_per_sec(15));
+    info.pacing_rate = Some(Rate::from_bytes_per_sec(16));
+    info.options = [true, false, false, true, true];
+    (info.bytes_acked, info.bytes_sent, info.bytes_retransmitted, info.bytes_received) = (17, 18, 19, 20);
+    (info.bytes_lost, info.duplicate_bytes_in, info.bytes_refused) = (21, 22, 23);
+    (info.segments_in, info.segments_out, info.data_segments_out, info.segments_retransmitted) = (24, 25, 26, 27);
+    (info.timeouts, info.tail_probes, info.recoveries, info.spurious_recoveries) = (28, 29, 30, 31);
+    (info.dsacks, info.challenge_acks, info.paws_dropped, info.windows_shrunk) = (32, 33, 34, 35);
+    (info.ce_in, info.echoes_asked, info.echoes_missing) = (36, 37, 38);
+    (info.host_error, info.host_errors, info.r1_reached) = (Some(HostError::NetworkDown), 39, true);
+    (info.user_timeout, info.peer_user_timeout) = (Some(micros(40)), Some(micros(41)));
+    (info.arrival_times, info.delivered, info.memory) = (true, 42, 43);
+    // By the application, the window, the pace, the peer's window, our buffer, the processor.
+    info.limited = [1, 2, 4, 8, 16, 32].map(Span::from_secs);
+    info.age = Span::from_secs(63);
+}
+
+/// As text: it is too long for the macro.
+const EXPECTED_NUMBERS: &str = r#"{
+    "state": "ESTABLISHED", "ca_state": "recovery", "congestion": "cubic", "phase": "slow-start",
+    "backoff": 1, "snd_mss": 1000, "pmtu": 1472, "unacked": 2,
+    "rto": 3, "rtt": 4, "rttvar": 5, "latest_rtt": 6, "min_rtt": 7,
+    "snd_cwnd": 8, "snd_cwnd_bytes": 8000, "snd_ssthresh": 9, "snd_ssthresh_bytes": 9000, "in_flight_bytes": 10,
+    "snd_wnd": 11, "rcv_space": 12, "unread_bytes": 13, "notsent_bytes": 14,
+    "delivery_rate": 15, "pacing_rate": 16, "max_pacing_rate": 44,
+    "options": { "sack": true, "timestamps": false, "wscale": false, "ecn": true, "microseconds": true },
+    "bytes_acked": 17, "bytes_sent": 18, "bytes_retrans": 19, "bytes_received": 20,
+    "lost_bytes": 21, "rcv_duplicate_bytes": 22, "rcv_refused_bytes": 23,
+    "segs_in": 24, "segs_out": 25, "data_segs_out": 26, "total_retrans": 27,
+    "timeouts": 28, "tail_probes": 29, "recoveries": 30, "spurious_recoveries": 31,
+    "dsack_dups": 32, "challenge_acks": 33, "paws_dropped": 34, "windows_shrunk": 35,
+    "received_ce": 36, "echoes_asked": 37, "echoes_missing": 38,
+    "host_error": "network-down", "host_errors": 39, "r1_reached": true,
+    "user_timeout": 40, "peer_user_timeout": 41, "arrival_times": true, "delivered_bytes": 42, "memory": 43,
+    "busy_time": 62000000, "rwnd_limited": 8000000, "sndbuf_limited": 16000000, "age": 63.0,
+    "limited_by": {
+        "app": 1.0, "cwnd": 2.0, "pacing": 4.0, "peer_window": 8.0, "send_buffer": 16.0, "cpu": 32.0
+    },
+    "socket": {
+        "kernel_drops": 45, "send_faults": 46, "too_long": 47, "send_buffer": 48, "recv_buffer": 49
+    }
+}"#;
+
+#[test]
+fn each_field_is_that_of_its_name() {
+    let mut info = blank();
+    numbers(&mut info);
+    parts(&mut info);
+    let socket = SocketInfo { kernel_drops: 45, send_faults: 46, too_long: 47, send_buffer: 48, recv_buffer: 49 };
+    let public = serde_json::to_value(TcpInfo::new(info, socket, Some(44))).unwrap();
+    let numbers: Value = serde_json::from_str(EXPECTED_NUMBERS).unwrap();
+    let (mut seen, parts) = (public, expected_parts());
+    let seen = seen.as_object_mut().unwrap();
+    for (name, value) in numbers.as_object().unwrap().iter().chain(parts.as_object().unwrap()) {
+        assert_eq!(seen.remove(name).as_ref(), Some(value), "{name}");
+    }
+    assert!(seen.is_empty(), "nobody has looked at {seen:?}");
+}
+
+/// What a connection does not have is not there, and not zero.
+#[test]
+fn what_is_not_in_force_is_absent() {
+    let public = TcpInfo::new(blank(), SocketInfo::default(), None);
+    let absent = (public.pairs, public.probes, public.network, public.saved_path, public.ack_rate);
+    assert_eq!(absent, (None, None, None, None, None));
+    assert_eq!((public.snd_ssthresh, public.host_error, public.user_timeout), (None, None, None));
+}
