@@ -139,9 +139,10 @@ impl Controller for Watched {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use longhaul_units::{Bytes, Span};
+    use longhaul_units::{Bytes, Rate, Span};
 
     use super::*;
+    use crate::SavedPath;
 
     /// A watched controller decides as the same one unwatched, and what looks on sees what it decided.
     #[test]
@@ -166,6 +167,23 @@ mod tests {
             both.iter_mut().for_each(|controller| controller.on_ack(&ack, &path));
             assert_eq!(both[0].control(), both[1].control());
             assert_eq!(seen.load(Ordering::Relaxed), both[0].control().cwnd.0);
+        }
+    }
+
+    /// The transport hears of a watched start what it made of the memory.
+    #[test]
+    fn what_a_watched_start_made_of_its_memory_is_told() {
+        let (rtt, window) = (Span::from_millis(100), Bytes(200_000));
+        let saved = SavedPath { window, rate: Rate::from_bytes_over(window, rtt), rtt };
+        let start = watched("cached-start+new-reno".parse().unwrap(), Demands::default(), |_, _, _| {});
+        for (handshake, made) in [(rtt, SavedPathUse::Used), (rtt * 11, SavedPathUse::OtherPath)] {
+            let mut controller = start.build(&BuildParams { saved_path: Some(saved), ..BuildParams::default() });
+            let path = Path { handshake_rtt: Some(handshake), peer_window: Bytes::MAX, ..Path::new(Bytes(1448)) };
+            let granted = Granted::basic();
+            assert_eq!(controller.saved_path_use(), SavedPathUse::Unused);
+            controller.on_granted(&granted, &path).unwrap();
+            controller.on_event(&PathEvent::Established { now: Time::ZERO, granted }, &path);
+            assert_eq!(controller.saved_path_use(), made);
         }
     }
 }
