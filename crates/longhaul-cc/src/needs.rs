@@ -146,6 +146,9 @@ pub struct Granted {
     pub ecn: EcnMark,
     /// Whether probes can be sent and told apart when they come back.
     pub probes: bool,
+    /// Whether the peer names each probe that it answers. A peer that does not reports duplicates (RFC 2883), which may be
+    /// retransmissions as well: of what was sent again it tells nothing.
+    pub probe_echo: bool,
     /// Whether the transport paces.
     pub pacing: bool,
     /// Whether the peer reports arrival times.
@@ -169,6 +172,7 @@ impl Granted {
         Self {
             ecn: EcnMark::NotEct,
             probes: false,
+            probe_echo: false,
             pacing: true,
             arrival_times: false,
             pairs: false,

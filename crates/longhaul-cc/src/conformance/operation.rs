@@ -115,9 +115,20 @@ fn granted() -> impl Strategy<Value = Granted> {
         1 => Just(Some(NetworkHeaderKind::Rcp)),
         1 => Just(Some(NetworkHeaderKind::Xcp)),
     ];
-    (ecn, header, detection(), any::<[bool; 6]>()).prop_map(|(ecn, network_header, detection, flags)| {
-        let [probes, pacing, arrival_times, pairs, ack_cadence, segments] = flags;
-        Granted { ecn, probes, pacing, arrival_times, pairs, ack_cadence, network_header, segments, detection }
+    (ecn, header, detection(), any::<[bool; 7]>()).prop_map(|(ecn, network_header, detection, flags)| {
+        let [probes, pacing, arrival_times, pairs, ack_cadence, segments, probe_echo] = flags;
+        Granted {
+            ecn,
+            probes,
+            probe_echo,
+            pacing,
+            arrival_times,
+            pairs,
+            ack_cadence,
+            network_header,
+            segments,
+            detection,
+        }
     })
 }
 

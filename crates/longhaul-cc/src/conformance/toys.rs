@@ -121,11 +121,21 @@ impl Controller for ProbeToy {
 
     /// Falls back to no probes.
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        let Granted { ecn, probes, pacing, arrival_times, pairs, ack_cadence, network_header, segments, detection } =
-            *granted;
+        let Granted {
+            ecn,
+            probes,
+            probe_echo,
+            pacing,
+            arrival_times,
+            pairs,
+            ack_cadence,
+            network_header,
+            segments,
+            detection,
+        } = *granted;
         self.granted = probes;
         self.ecn = ecn;
-        let flags = [pacing, arrival_times, pairs, ack_cadence, segments, network_header.is_some()];
+        let flags = [probe_echo, pacing, arrival_times, pairs, ack_cadence, segments, network_header.is_some()];
         for flag in flags {
             self.note(u64::from(flag));
         }

@@ -82,7 +82,8 @@ pub struct ProbingStartConfig {
     pub max_probe: u32,
     /// Whether slow start goes on where the probes ended. TCP-Peach and TCP-Swift go on with congestion avoidance.
     pub then_slow_start: bool,
-    /// Whether it probes after a timeout, too; else slow start follows as usual. The papers say neither.
+    /// Whether it probes after a timeout, too, if the peer names what it answers; else slow start follows as usual. The papers say
+    /// neither.
     pub after_timeout: bool,
     /// The probes' DiffServ codepoint.
     pub dscp: u8,
@@ -113,6 +114,8 @@ pub struct ProbingStart {
     config: ProbingStartConfig,
     name: &'static str,
     granted: bool,
+    /// Copies of what was sent again are told from the retransmission.
+    named: bool,
     phase: Phase,
     plan: ProbePlan,
     /// Probes of the plan whose fate is known.
@@ -125,7 +128,7 @@ impl ProbingStart {
     pub const fn new(config: ProbingStartConfig, name: &'static str) -> Self {
         let prefer = [Some(config.kind), Some(ProbeKind::Dummy), None];
         let plan = ProbePlan { prefer, segments: 0, gap: Span::ZERO, dscp: config.dscp, id: 0 };
-        Self { config, name, granted: false, phase: Phase::Idle, plan, settled: 0 }
+        Self { config, name, granted: false, named: false, phase: Phase::Idle, plan, settled: 0 }
     }
 
     fn of(kind: ProbeKind, name: &'static str, values: &Values<'_>) -> Self {
@@ -194,7 +197,7 @@ impl Stage for ProbingStart {
 
     /// Without probes it is none: growth begins.
     fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
-        self.granted = granted.probes;
+        (self.granted, self.named) = (granted.probes, granted.probe_echo);
         Ok(())
     }
 
@@ -233,7 +236,8 @@ impl Launch for ProbingStart {
         self.phase = Phase::Idle;
         let wanted = match opening {
             Opening::Connection => true,
-            Opening::Timeout => self.config.after_timeout,
+            // What there is to copy then is what was sent again.
+            Opening::Timeout => self.config.after_timeout && self.named,
             Opening::Idle | Opening::Asked => false,
         };
         if !wanted || !self.granted || path.handshake_rtt.or(path.srtt).is_none() {

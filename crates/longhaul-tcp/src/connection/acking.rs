@@ -129,6 +129,7 @@ impl Connection {
                 && len == 0
                 && !window_changed
                 && !answer.arrived
+                && !answer.owns_dsack
                 && ahead == 0
                 && self.repeats_una(ack, before)
                 && !self.speaks_of_tail(header, ack),

@@ -339,6 +339,7 @@ impl Connection {
         self.network.settle(self.network.kind().filter(|_| self.negotiated.network));
         granted.network_header = self.network.kind();
         granted.probes = probes::wants(&needs) && self.negotiated.sack && self.negotiated.timestamps;
+        granted.probe_echo = self.negotiated.probe_echo;
         self.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
         let cadence = cadence::wanted(&needs);
         // Who permits network feedback heeds ACK rates (`docs/wire.md`).

@@ -520,9 +520,9 @@ impl Connection {
         } else {
             self.loss.frto = None;
         }
-        self.loss.emulated = 0;
-        self.loss.duplicates = 0;
+        (self.loss.emulated, self.loss.duplicates) = (0, 0);
         let flight = self.snd.flight_size();
+        self.forget_probes();
         self.mark_timed_out(now, index);
         if self.pmtu.on_timeout(now, self.loss.timeouts) {
             self.change_mss(now);

@@ -23,8 +23,11 @@ use crate::info::{ProbeInfo, add};
 use crate::scoreboard::{Record, Scoreboard};
 use crate::seq;
 
-/// Probes on their way whose answers are awaited; of more than that the oldest are given up.
+/// Probes that are remembered; of more than that the oldest are forgotten.
 const REMEMBERED: usize = 4096;
+/// Retransmission timeouts for which a probe is remembered. After the first it is given up, but what the peer reports twice may
+/// still be its.
+const MEMORY: u64 = 8;
 /// Gaps that a probe may be late without the next one being later for it.
 const LATE: u64 = 4;
 /// Random segments that are looked at for one to be copied.
@@ -35,9 +38,15 @@ const DRAWS: u32 = 8;
 pub(super) struct Probes {
     /// Whether the peer names what it answers.
     echoed: bool,
+    /// In the order of sending, and how many of the first are given up.
     flight: VecDeque<Copied>,
-    /// The plan in force, how many of it have left, and when the next may.
+    given_up: usize,
+    /// The plan in force, and the number of the newest one.
     plan: Option<ProbePlan>,
+    id: Option<u32>,
+    /// Counts plans and timeouts. What became of probes from before is no longer the controller's to know.
+    era: u32,
+    /// How many of the plan have left, and when the next may.
     sent: u32,
     next_at: Time,
     /// Below this offset the plan has copied everything once, from the top down.
@@ -56,6 +65,7 @@ struct Copied {
     start: u64,
     end: u64,
     sent_at: Time,
+    era: u32,
 }
 
 /// Whether a controller has a use for probes.
@@ -84,12 +94,18 @@ impl Probes {
 
     /// Follows the controller's plan. A new one begins a gap from now.
     fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
-        let anew = plan.is_some_and(|new| self.plan.is_none_or(|old| old.id != new.id));
-        if anew {
-            (self.sent, self.backwards) = (0, None);
-            self.next_at = now + plan.map_or(Span::ZERO, |plan| plan.gap);
+        if let Some(new) = plan.filter(|new| self.id != Some(new.id)) {
+            (self.id, self.sent, self.backwards) = (Some(new.id), 0, None);
+            self.next_at = now + new.gap;
+            self.begin_era();
         }
         self.plan = plan;
+    }
+
+    /// Nothing that left before is reported from now on. It is still awaited: its D-SACKs are nobody else's.
+    fn begin_era(&mut self) {
+        self.era = self.era.wrapping_add(1);
+        self.report = ProbeReport::default();
     }
 
     /// The plan, if it still has probes to send.
@@ -133,41 +149,65 @@ impl Probes {
         self.backwards = Some(copied.start);
         self.last_value = Some(copied.value);
         if self.flight.len() >= REMEMBERED {
-            self.flight.pop_front();
-            self.count_lost(1);
+            self.forget_oldest();
         }
         self.flight.push_back(copied);
         add(&mut self.info.sent, 1);
         add(&mut self.info.bytes_sent, copied.end - copied.start);
     }
 
-    fn count_lost(&mut self, probes: u32) {
-        self.report.lost = self.report.lost.saturating_add(probes);
-        add(&mut self.info.lost, u64::from(probes));
+    /// No answer to the oldest one that is awaited is expected any more.
+    fn give_up(&mut self, era: u32) {
+        self.given_up += 1;
+        if era == self.era {
+            self.report.lost = self.report.lost.saturating_add(1);
+        }
+        add(&mut self.info.lost, 1);
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.flight.front().filter(|_| self.given_up == 0) {
+            self.give_up(oldest.era);
+        }
+        self.flight.pop_front();
+        self.given_up = self.given_up.saturating_sub(1);
     }
 
     /// The probe with this timestamp has arrived.
     fn take_by_value(&mut self, value: u32) -> Option<Copied> {
         let index = self.flight.iter().position(|copied| copied.value == value)?;
-        self.flight.remove(index)
+        self.take(index)
     }
 
-    /// The oldest probe that is a copy of what this range holds.
+    /// The oldest probe that is a copy of what this range holds, of those that are awaited if it may be.
     fn take_by_range(&mut self, left: u64, right: u64) -> Option<Copied> {
-        let index = self.flight.iter().position(|copied| copied.start <= left && right <= copied.end)?;
-        self.flight.remove(index)
+        let holds = |copied: &Copied| copied.start <= left && right <= copied.end;
+        let awaited = self.flight.iter().skip(self.given_up).position(holds).map(|index| index + self.given_up);
+        let index = awaited.or_else(|| self.flight.iter().position(holds))?;
+        self.take(index)
     }
 
-    fn on_answered(&mut self) {
-        self.report.acked = self.report.acked.saturating_add(1);
+    fn take(&mut self, index: usize) -> Option<Copied> {
+        let copied = self.flight.remove(index)?;
+        if index < self.given_up {
+            // It was counted already, and comes too late to say anything.
+            self.given_up -= 1;
+            return Some(copied);
+        }
+        if copied.era == self.era {
+            self.report.acked = self.report.acked.saturating_add(1);
+        }
         add(&mut self.info.acked, 1);
+        Some(copied)
     }
 
-    /// Gives up what left before `deadline`.
-    fn expire(&mut self, deadline: Time) {
-        while self.flight.front().is_some_and(|copied| copied.sent_at < deadline) {
-            self.flight.pop_front();
-            self.count_lost(1);
+    /// Gives up what left longer ago than `patience`.
+    fn expire(&mut self, now: Time, patience: Span) {
+        while let Some(copied) = self.flight.get(self.given_up).filter(|copied| now - copied.sent_at > patience) {
+            self.give_up(copied.era);
+        }
+        while self.flight.front().is_some_and(|copied| now - copied.sent_at > patience * MEMORY) {
+            self.forget_oldest();
         }
     }
 }
@@ -203,6 +243,13 @@ impl Connection {
         self.follow_tail_plan(now, from_tail);
     }
 
+    /// A retransmission timeout: what the probes on their way would have told is of a path that was another one.
+    pub(super) fn forget_probes(&mut self) {
+        if let Some(probes) = &mut self.probes {
+            probes.begin_era();
+        }
+    }
+
     /// Sends the next probe, if one is due. None goes to a peer of which no round trip is known.
     pub(super) fn transmit_probe(&mut self, now: Time, batch: &mut Batch) -> bool {
         let (mss, edge) = (self.mss(), self.snd.window_edge());
@@ -228,10 +275,8 @@ impl Connection {
             self.timers.arm(Timer::Copy, at);
             return false;
         }
-        probes.on_sent(
-            Copied { value, start: record.start, end: record.start + u64::from(record.len), sent_at: now },
-            plan.gap,
-        );
+        let (start, end) = (record.start, record.start + u64::from(record.len));
+        probes.on_sent(Copied { value, start, end, sent_at: now, era: probes.era }, plan.gap);
         self.push_copy(now, batch, &plan, index, &record);
         true
     }
@@ -257,18 +302,17 @@ impl Connection {
         let patience = self.rtt.rto();
         let retransmitted_to = self.loss.retransmitted_to();
         let Some(probes) = self.probes.as_deref_mut() else { return ProbeAnswer::default() };
-        probes.expire(now - patience);
+        probes.expire(now, patience);
         if probes.echoed {
             let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
             let Some(copied) = probes.take_by_value(echo.value) else {
-                // One from the time of the connection may name data, or a probe that was given up.
+                // One from the time of the connection may name data, or a probe that was forgotten.
                 let age = self.clock.age(now, echo.value);
                 if age.is_none_or(|age| age > now - self.created_at) {
                     add(&mut probes.info.refused, 1);
                 }
                 return ProbeAnswer::default();
             };
-            probes.on_answered();
             let copied = Some((copied.start, copied.end));
             return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
         }
@@ -281,7 +325,6 @@ impl Connection {
         let Some(copied) = probes.take_by_range(left, right) else {
             return ProbeAnswer::default();
         };
-        probes.on_answered();
         ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
     }
 }

@@ -43,6 +43,8 @@ struct Net {
     tamper: Box<Tamper>,
     /// By how much marked datagrams overtake the others.
     lead: Span,
+    /// By how much datagrams at low priority are late.
+    lag: Span,
     /// The DiffServ codepoint of the datagram that `tamper` and `lose` are asked about.
     dscp: Rc<Cell<u8>>,
 }
@@ -54,7 +56,7 @@ impl Net {
         let (lose, tamper) =
             (Box::new(|_: u64, _: usize, _: &[u8]| false), Box::new(|_: usize, ecn, _: &mut [u8]| Some(ecn)));
         let (flying, dscp) = (VecDeque::new(), Rc::default());
-        Self { now: Time::ZERO, delay, ends, flying, sent: 0, lose, tamper, lead: Span::ZERO, dscp }
+        Self { now: Time::ZERO, delay, ends, flying, sent: 0, lose, tamper, lead: Span::ZERO, lag: Span::ZERO, dscp }
     }
 
     fn tuple(to: usize) -> Tuple {
@@ -76,7 +78,8 @@ impl Net {
                     let ecn = (self.tamper)(from, batch.ecn, &mut datagram);
                     if let Some(ecn) = ecn.filter(|_| !(self.lose)(self.sent, from, &datagram)) {
                         let lead = if ecn == Ecn::Ce { self.lead } else { Span::ZERO };
-                        let at = self.now + (self.delay - lead);
+                        let lag = if batch.dscp == 1 { self.lag } else { Span::ZERO };
+                        let at = self.now + (self.delay - lead) + lag;
                         let place = self.flying.partition_point(|flying| flying.0 <= at);
                         self.flying.insert(place, (at, 1 - from, ecn, datagram));
                     }

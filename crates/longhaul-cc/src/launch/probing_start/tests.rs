@@ -15,7 +15,7 @@ fn start(change: impl FnOnce(&mut ProbingStartConfig)) -> ProbingStart {
     };
     change(&mut config);
     let mut start = ProbingStart::new(config, "speedy-start");
-    let granted = Granted { probes: true, ..Granted::basic() };
+    let granted = Granted { probes: true, probe_echo: true, ..Granted::basic() };
     start.on_granted(&granted, &path()).unwrap();
     start
 }
@@ -126,7 +126,8 @@ fn nothing_is_probed_without_leave_or_round_trip() {
     }
 }
 
-/// After a timeout it probes anew, under a plan of its own, unless it is told not to; after idleness never.
+/// After a timeout it probes anew, under a plan of its own, unless it is told not to or the peer doesn't name what it answers; after
+/// idleness never.
 #[test]
 fn a_timeout_starts_it_again() {
     let (mut again, path) = (start(|_| {}), path());
@@ -144,6 +145,10 @@ fn a_timeout_starts_it_again() {
     for opening in [Opening::Timeout, Opening::Idle] {
         assert_eq!(once.begin(opening, Time::ZERO, &path, &mut window), LaunchStep::Done);
     }
+    let mut nameless = start(|_| {});
+    nameless.on_granted(&Granted { probes: true, ..Granted::basic() }, &path).unwrap();
+    assert_eq!(nameless.begin(Opening::Timeout, Time::ZERO, &path, &mut window), LaunchStep::Done);
+    assert_eq!(nameless.begin(Opening::Connection, Time::ZERO, &path, &mut window), LaunchStep::Stay);
 }
 
 /// Resolution 2: tau is the handshake's round trip over the peer's window in segments, of which 64 are the most.

@@ -12,6 +12,8 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, SackBlock, SackBlocks};
 use super::*;
 use crate::ProbeInfo;
 
+mod stale;
+
 const DELAY: Span = Span::from_millis(50);
 const RTT: Span = Span::from_millis(100);
 const MSS: u64 = 1448;
@@ -32,17 +34,24 @@ fn info(net: &Net, id: ConnId) -> Info {
     net.ends[0].connection(id).unwrap().info(net.now)
 }
 
-/// Writes without end for so many round trips from now on, and watches.
-fn run(net: &mut Net, (a, b): (ConnId, ConnId), round_trips: u64, mut watch: impl FnMut(&Info)) -> Info {
-    let end = net.now + RTT * round_trips;
-    net.run_until(RTT * round_trips * 2, |net| {
+/// Writes without end until `done`, for 500 round trips at most.
+fn run_until(net: &mut Net, (a, b): (ConnId, ConnId), mut done: impl FnMut(Time, &Info) -> bool) -> Info {
+    net.run_until(RTT * 500, |net| {
         net.ends[0].drive(net.now, a, |c| while c.write(&[7; 64 << 10]).is_ok() {});
         net.ends[1].drive(net.now, b, |c| while c.read(1 << 20).is_ok_and(|part| !part.is_empty()) {});
         net.pump();
-        watch(&info(net, a));
-        net.now >= end
+        done(net.now, &info(net, a))
     });
     info(net, a)
+}
+
+/// Writes without end for so many round trips from now on, and watches.
+fn run(net: &mut Net, ids: (ConnId, ConnId), round_trips: u64, mut watch: impl FnMut(&Info)) -> Info {
+    let end = net.now + RTT * round_trips;
+    run_until(net, ids, |now, info| {
+        watch(info);
+        now >= end
+    })
 }
 
 fn probes(info: &Info) -> ProbeInfo {
@@ -82,6 +91,32 @@ fn probes_never_count_as_loss() {
             let ProbeInfo { sent, acked, lost, .. } = probes(&info);
             assert_eq!((sent, acked, lost, damage(&info)), (63, 0, 63, [0; 6]), "{congestion} {extensions}");
             assert!((20 * MSS..40 * MSS).contains(&info.cwnd.0), "a segment a round trip: {info:?}");
+        }
+    }
+}
+
+/// The same of a recovery's: a fresh segment is lost, and every probe that is sent for it. One loss, one retransmission, and half of the
+/// window, which no probe gave back.
+#[test]
+fn probes_of_a_recovery_never_count_as_loss() {
+    for extensions in [true, false] {
+        for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift"] {
+            let mut net = Net::new(DELAY);
+            let ids = net.connect(config(congestion, extensions));
+            let (dscp, mut seen, mut count) = (Rc::clone(&net.dscp), HashSet::new(), 0);
+            net.lose = Box::new(move |_, from, datagram| {
+                let fresh = from == 0 && again(&mut seen, datagram) == Some(false);
+                count += u64::from(fresh);
+                (fresh && count == 200) || (count >= 200 && dscp.get() == 1)
+            });
+            let before = run_until(&mut net, ids, |_, info| info.recoveries > 0);
+            let info = run(&mut net, ids, 10, |_| ());
+            let ProbeInfo { sent, acked, lost, .. } = probes(&info);
+            assert_eq!((acked, lost), (63, sent - 63), "{congestion} {extensions}: {info:?}");
+            assert!(sent > 63 + 60, "{congestion} {extensions}: {sent}");
+            assert_eq!(damage(&info), [1, 0, 1, MSS, 0, 0], "{congestion} {extensions}: {info:?}");
+            let grown = info.cwnd.0 - before.cwnd.0;
+            assert!((4 * MSS..10 * MSS).contains(&grown), "a segment a round trip: {grown} {info:?}");
         }
     }
 }
@@ -239,6 +274,23 @@ fn the_duplicate_of_a_retransmission_answers_no_probe() {
     assert_eq!((probes(&info).sent, probes(&info).acked), (63, 0), "{info:?}");
     let twice = net.ends[1].connection(ids.1).unwrap().info(net.now).duplicate_bytes_in;
     assert_eq!((info.segments_retransmitted, twice), (1, MSS), "{info:?}");
+}
+
+/// The path is so long while probes leave that the segment which they copy is sent again. What the peer then reports may be theirs or
+/// the retransmission's; it is no duplicate ACK either, and three of them no loss, where three duplicate ACKs are one.
+#[test]
+fn the_duplicate_of_nobody_is_no_duplicate_ack() {
+    let mut net = Net::new(DELAY);
+    let ids = net.connect(config("launch=speedy-start,steady=new-reno,recovery=new-reno", false));
+    net.delay = RTT * 3;
+    run_until(&mut net, ids, |_, info| info.timeouts > 0);
+    net.delay = DELAY;
+    let info = run(&mut net, ids, 20, |_| ());
+    let ProbeInfo { sent, acked, lost, .. } = probes(&info);
+    assert_eq!((sent, acked, lost), (63, 0, 63), "{info:?}");
+    assert_eq!((info.timeouts, info.recoveries, info.segments_retransmitted), (1, 1, 1), "{info:?}");
+    let twice = net.ends[1].connection(ids.1).unwrap().info(net.now).duplicate_bytes_in;
+    assert!(twice >= 63 * MSS, "all of them arrived: {twice}");
 }
 
 /// A window that shrinks while probes leave: copies of what it no longer admits stay back, nothing is lost, and the rest arrives once it
