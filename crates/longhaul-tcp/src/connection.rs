@@ -35,6 +35,7 @@ mod acking;
 mod app;
 mod arrivals;
 mod cadence;
+mod departures;
 mod ecn_check;
 mod handshake;
 mod input;

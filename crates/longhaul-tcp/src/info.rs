@@ -198,7 +198,10 @@ pub struct ProbeInfo {
     pub acked: u64,
     /// Probes without an answer for a retransmission timeout, and segments with what had left from the tail and had to leave once more.
     pub lost: u64,
-    /// Answers to probes that were not sent, and acknowledgements of data from the tail that was not.
+    /// Answers that no honest peer gives. With a peer that names what it answers (`docs/wire.md`, "Probe echo"): a time at which
+    /// nothing left, or a probe that it has named before, as far back as the last 1024 departures; a network that duplicates
+    /// packets makes such a repetition, too. With another peer: duplicates of octets that were never sent, but not of those that were,
+    /// which the network may have duplicated. And acknowledgements of data from the tail that was not sent. None of them opens a window.
     pub refused: u64,
     /// Payload bytes that arrived from the tail, and that the window never had to carry.
     pub carried: u64,

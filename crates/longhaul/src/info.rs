@@ -287,7 +287,10 @@ pub struct TcpProbes {
     /// Probes without an answer for a retransmission timeout, and segments with what had left from the tail and had to leave once
     /// more. That is no loss, and no sign of congestion.
     pub lost: u64,
-    /// Answers to probes that were not sent.
+    /// Answers that no honest peer gives, and that open no window. With a peer that has the option of `docs/wire.md`, "Probe echo": of a
+    /// time at which nothing left, and to a probe that was answered before; a network that duplicates packets makes such a repetition,
+    /// too. With another peer: duplicates of octets that never left. What did leave the network may have duplicated, so that those
+    /// count nowhere. And acknowledgements of data from the tail that was not sent.
     pub refused: u64,
     /// Payload bytes that arrived from the tail, and that the window never had to carry.
     pub carried: u64,

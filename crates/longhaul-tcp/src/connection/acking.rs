@@ -117,7 +117,7 @@ impl Connection {
         }
         let pair = self.digest_pair(at, meta, delivery.pair, &reports);
         let dsack = self.find_dsack(header, ack);
-        let answer = self.take_probe_answer(now, header, dsack);
+        let answer = self.take_probe_answer(now, header, ack, dsack);
         if answer.filled(delivered) {
             self.loss.on_probe_repair();
         }

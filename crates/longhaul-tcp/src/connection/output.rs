@@ -137,13 +137,17 @@ impl Connection {
             return false;
         }
         self.follow_cadence();
-        self.transmit_second(now, batch)
+        let left = self.transmit_second(now, batch)
             || self.transmit_queued_acks(batch, max_segments)
             || self.transmit_handshake(now, batch)
             || self.transmit_data(now, batch, max_segments)
             || self.transmit_probe(now, batch)
             || self.transmit_from_tail(now, batch, max_segments)
-            || self.transmit_ack(now, batch)
+            || self.transmit_ack(now, batch);
+        if left {
+            self.note_departure(now);
+        }
+        left
     }
 
     /// Calls `each` with the slices of a segment's payload, in order.

@@ -17,6 +17,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header};
 
 use super::Connection;
+use super::departures::Departures;
 use super::output::Batch;
 use super::timers::Timer;
 use crate::info::{ProbeInfo, add};
@@ -53,6 +54,8 @@ pub(super) struct Probes {
     backwards: Option<u64>,
     random: u64,
     last_value: Option<u32>,
+    /// What the peer may name, if it names.
+    departures: Departures,
     report: ProbeReport,
     info: ProbeInfo,
 }
@@ -243,6 +246,14 @@ impl Connection {
         self.follow_tail_plan(now, from_tail);
     }
 
+    /// Something leaves, with the timestamp of now.
+    pub(super) fn note_departure(&mut self, now: Time) {
+        let value = self.clock.value(now);
+        if let Some(probes) = self.probes.as_mut().filter(|probes| probes.echoed) {
+            probes.departures.note(value);
+        }
+    }
+
     /// A retransmission timeout: what the probes on their way would have told is of a path that was another one.
     pub(super) fn forget_probes(&mut self) {
         if let Some(probes) = &mut self.probes {
@@ -297,8 +308,23 @@ impl Connection {
         self.refresh_control();
     }
 
-    /// Whether this ACK answers a probe.
-    pub(super) fn take_probe_answer(&mut self, now: Time, header: &Header, dsack: Option<(u64, u64)>) -> ProbeAnswer {
+    /// Whether the first SACK block reports a duplicate of octets that never left. Of those that did, the network may have made one.
+    fn claims_unsent(&self, header: &Header, ack: u64) -> bool {
+        let Some(first) = header.options.sack.as_slice().first().filter(|_| self.negotiated.sack) else { return false };
+        let left = seq::to_offset(self.iss, first.left, ack);
+        let right = seq::to_offset(self.iss, first.right, ack);
+        left < ack as i64 && (left < 0 || right > self.snd.sent_to() as i64)
+    }
+
+    /// Whether this ACK, of what lies below `ack`, answers a probe.
+    pub(super) fn take_probe_answer(
+        &mut self,
+        now: Time,
+        header: &Header,
+        ack: u64,
+        dsack: Option<(u64, u64)>,
+    ) -> ProbeAnswer {
+        let claims_unsent = self.claims_unsent(header, ack);
         let patience = self.rtt.rto();
         let retransmitted_to = self.loss.retransmitted_to();
         let Some(probes) = self.probes.as_deref_mut() else { return ProbeAnswer::default() };
@@ -306,15 +332,20 @@ impl Connection {
         if probes.echoed {
             let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
             let Some(copied) = probes.take_by_value(echo.value) else {
-                // One from the time of the connection may name data, or a probe that was forgotten.
+                // It may name data out of order, or a probe that was forgotten.
                 let age = self.clock.age(now, echo.value);
-                if age.is_none_or(|age| age > now - self.created_at) {
+                let strange = age.is_none_or(|age| age > now - self.created_at);
+                if strange || probes.departures.refutes(echo.value) {
                     add(&mut probes.info.refused, 1);
                 }
                 return ProbeAnswer::default();
             };
+            probes.departures.name(echo.value);
             let copied = Some((copied.start, copied.end));
             return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
+        }
+        if claims_unsent {
+            add(&mut probes.info.refused, 1);
         }
         let Some((left, right)) = dsack else { return ProbeAnswer::default() };
         let ambiguous = left < retransmitted_to;
