@@ -100,24 +100,25 @@ impl World {
 const SCHEMES: [Scheme; 4] = [Scheme::Peach, Scheme::PeachPlus, Scheme::SwiftPaper, Scheme::Swift];
 
 /// SW-3: the window is 64 segments two round trips behind the handshake, where slow start from one takes six more.
-/// Resolution 1: what is copied until then is the one segment that there is; 2: they leave a 64th of the handshake's round trip apart.
+/// Resolution 1: what is copied until then is the one segment that there is; 2: they leave a 64th of the handshake's round trip apart. A
+/// receiver whose window is less than 64 segments has the window opened to as many, by probes as much further apart.
 #[test]
 fn sw3_r01_r02_speedy_start_opens_the_window_in_two_round_trips() {
-    for scheme in SCHEMES {
-        let mut world = world(scheme, Vec::new(), true, RWND);
+    for (scheme, rwnd, goal) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, 64, 64), (scheme, 40, 40)]) {
+        let mut world = world(scheme, Vec::new(), true, rwnd);
         let opened = world.until(3.05);
-        assert_eq!(opened.cwnd.0, RWND * SEGMENT, "{scheme:?}");
+        assert_eq!(opened.cwnd.0, goal * SEGMENT, "{scheme:?}");
         let (data, probes) = world.left(Time::ZERO);
-        assert_eq!(probes.len() as u64, RWND - 1, "{scheme:?}");
+        assert_eq!(probes.len() as u64, goal - 1, "{scheme:?}");
         assert!(probes.iter().all(|probe| probe.seq == data[0].seq && probe.again), "{scheme:?}");
         assert!(probes.iter().all(|probe| (probe.dscp, probe.ecn) == (1, 0)), "LE, and not ECN-capable");
         assert!(data.iter().all(|data| !data.again && data.ecn == 2), "{scheme:?}");
-        let tau = RTT / RWND;
+        let tau = RTT / goal;
         for (nth, probe) in (1..).zip(&probes) {
             let late = probe.at - (data[0].at + tau * nth);
             assert!(late < Span::from_millis(1), "{scheme:?}: the {nth}th is {late} late");
         }
-        assert!(data[1].at >= data[0].at + RTT && probes[62].at < data[0].at + RTT, "{scheme:?}");
+        assert!(data[1].at >= data[0].at + RTT && probes.last().unwrap().at < data[0].at + RTT, "{scheme:?}");
     }
     let slow = world(Scheme::Sack, Vec::new(), true, RWND).until(3.05);
     assert_eq!(slow.cwnd.0, 4 * SEGMENT);
@@ -135,7 +136,11 @@ struct Episode {
 }
 
 fn episode(scheme: Scheme) -> Episode {
-    let mut world = world(scheme, vec![300], false, 4 * RWND);
+    episode_of(scheme, vec![300])
+}
+
+fn episode_of(scheme: Scheme, lost: Vec<u64>) -> Episode {
+    let mut world = world(scheme, lost, false, 4 * RWND);
     let entered = world.find("recovery", |info| info.phase == "recovery");
     let begun = world.sim.now();
     let left = world.find("its end", |info| info.phase != "recovery");
@@ -146,7 +151,7 @@ fn episode(scheme: Scheme) -> Episode {
 }
 
 /// SW-5, resolution 16: recovery injects half of the window in data and all of it in probes, of one kind in TCP-Peach and of any in the
-/// others (resolution 1). None leaves after the recovery ACK (resolution 24), and a round trip suffices (23).
+/// others (resolution 1). None leaves after the recovery ACK (resolution 24), and a round trip suffices.
 #[test]
 fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
     for scheme in SCHEMES {
@@ -164,6 +169,25 @@ fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
         let copied: HashSet<_> = probes.iter().map(|probe| probe.seq).collect();
         // TCP-Peach's are of the last one sent, which is the same until the window has room.
         assert_eq!(copied.len() > 10, scheme != Scheme::Peach, "{scheme:?}: {} different", copied.len());
+    }
+}
+
+/// Resolution 23: three segments of a window are lost, so that two partial ACKs come. They are partial to the end of what had left when
+/// recovery began, and end nothing: it is one recovery, over when just that is acknowledged. The first hole is repaired at once, the others
+/// when the halved window has room: half a round trip later, unless a probe is sooner.
+#[test]
+fn r23_partial_acks_do_not_end_recovery() {
+    for scheme in SCHEMES {
+        let Episode { mut world, entered, left, expanded } = episode_of(scheme, vec![300, 305, 310]);
+        let (begun, known) = &entered;
+        let point = known.bytes_sent - known.bytes_retransmitted;
+        assert!(known.bytes_acked + 11 * SEGMENT < point, "{scheme:?}: {known:?}");
+        assert_eq!((left.1.bytes_acked, left.1.phase), (point, "window-expanding"), "{scheme:?}");
+        assert!((RTT..RTT * 13 / 8).contains(&(left.0 - *begun)), "{scheme:?}: {}", left.0 - *begun);
+        assert!((RTT * 7 / 8..RTT * 9 / 8).contains(&(expanded.0 - left.0)), "{scheme:?}: {}", expanded.0 - left.0);
+        let later = world.until(40.0);
+        let Info { recoveries, timeouts, segments_retransmitted, .. } = later;
+        assert_eq!((recoveries, timeouts, segments_retransmitted <= 3), (1, 0, true), "{scheme:?}: {later:?}");
     }
 }
 

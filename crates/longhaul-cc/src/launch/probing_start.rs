@@ -6,20 +6,22 @@
 use longhaul_units::{Bytes, Span, Time};
 
 use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
-use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
+use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Values};
 use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent};
 
 /// Low priority: the LE behaviour (RFC 8622, section 4).
 pub(crate) const DSCP_LE: u8 = 1;
 
-/// The DiffServ codepoint of probes, an option of all that send them.
+/// The DiffServ codepoint of probes, an option of all that send them. Those of a start and of a recovery have the same, or routers would
+/// prefer one's to the other's.
 pub(crate) const DSCP_OPTION: OptionSpec = OptionSpec::int(
     "dscp",
     0,
     63,
     DSCP_LE as u64,
     "codepoint of the probes; 8 is CS1, which some domains prefer to others",
-);
+)
+.ruled(&[Rule::Shared]);
 
 /// The most that the window of a SYN can say, whatever follows (RFC 7323, section 2.2).
 const SYN_WINDOW: u64 = 0xffff;

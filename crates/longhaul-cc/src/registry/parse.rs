@@ -57,6 +57,10 @@ impl Registry {
                 return Err(SpecError::Twice { slot: Slot::Whole, first, second });
             }
         }
+        let whole = chosen.0.iter().find(|part| part.entry.slot == Slot::Whole);
+        if let Some((whole, (other, _))) = whole.zip(base.as_ref()) {
+            return Err(SpecError::WholeComposed { whole: whole.entry.name.to_owned(), other: (*other).to_owned() });
+        }
         chosen.over(base.map_or_else(|| self.default_spec(), |(_, spec)| spec))
     }
 

@@ -82,6 +82,14 @@ fn errors_say_what_would_fit() {
         ("grow=cubic", "unknown slot `grow`; there are launch, growth, steady, loss, recovery, whole"),
         ("prr+rfc6675", "two algorithms for recovery: `prr` and `rfc6675`"),
         ("cubic+new-reno", "two algorithms for whole: `cubic` and `new-reno`"),
+        ("rcp+cubic", "`rcp` is a whole controller and has no place for `cubic`"),
+        ("xcp+speedy-start", "`xcp` is a whole controller and has no place for `speedy-start`"),
+        ("jump-start+rc3", "two algorithms for launch: `jump-start` and `rc3`"),
+        ("rapid-recovery+quick-recovery", "two algorithms for recovery: `rapid-recovery` and `quick-recovery`"),
+        (
+            "tcp-peach+speedy-recovery+quick-recovery",
+            "two algorithms for recovery: `speedy-recovery` and `quick-recovery`",
+        ),
         ("cubic(gamma=4)", "`cubic` has no option `gamma`; it has beta, ecn-beta, c, fast-convergence"),
         ("prr(x=1)", "`prr` has no option `x`; it has none"),
         ("reno-classic(iw=4)", "`reno-classic` has no option `iw=4`; it has none"),
@@ -174,6 +182,14 @@ fn what_does_not_fit_together_is_refused() {
             "`rtt0` of `hybla` cannot be `50` beside `growth=hybla-start(rtt0=25)`: both have to have the same",
         ),
         (
+            "sudden-start(dscp=8)+rapid-recovery",
+            "`dscp` of `sudden-start` cannot be `8` beside `recovery=rapid-recovery(dscp=1)`: both have to have the same",
+        ),
+        (
+            "tcp-swift+speedy-recovery(dscp=8)",
+            "`dscp` of `speedy-recovery` cannot be `8` beside `launch=speedy-start(dscp=1)`: both have to have the same",
+        ),
+        (
             "steady=veno(backlog=5),loss=veno",
             "`backlog` of `veno` cannot be `5` beside `loss=veno(backlog=3)`: both have to have the same",
         ),
@@ -189,6 +205,8 @@ fn what_does_not_fit_together_is_refused() {
         "ledbat-start(target=20)+ledbat-plus-plus(target=20)",
         "agile-probing+abse(pncd=on,expected=0.3)",
         "agile-probing+new-reno",
+        "sudden-start(dscp=8)+rapid-recovery(dscp=8)",
+        "sudden-start(dscp=8)+prr",
     ] {
         assert!(text.parse::<Spec>().is_ok(), "{text}");
     }

@@ -12,6 +12,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, SackBlock, SackBlocks};
 use super::*;
 use crate::ProbeInfo;
 
+mod expanding;
 mod stale;
 
 const DELAY: Span = Span::from_millis(50);
