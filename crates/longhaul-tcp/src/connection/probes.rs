@@ -359,3 +359,6 @@ impl Connection {
         ProbeAnswer { arrived: true, owns_dsack: true, copied: Some((copied.start, copied.end)) }
     }
 }
+
+#[cfg(test)]
+mod tests;
