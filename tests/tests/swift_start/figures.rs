@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use longhaul_cc::launch::swift_start::estimate::capacity_window;
 use longhaul_units::{Span, Time};
 
-use crate::testbed::{Run, Start, Testbed};
+use crate::testbed::{MSS, Run, Start, Testbed};
 
 const WIDTH: usize = 76;
 
@@ -60,7 +61,9 @@ fn figure_1_six_packets_for_216() {
     let run = run(Start::Bbn, 2600);
     let second =
         run.traffic().sent.iter().filter(|(at, _)| (1000..1507).contains(&at.since(run.begun).as_millis())).count();
-    assert_eq!((second, 5_000_000 / 2 / 8 / 1448), (6, 215));
+    // A segment takes 2316.8 us, without headers: the path holds 312,500 bytes.
+    let holds = capacity_window(MSS, 500_000_000, 2_316_800, 1);
+    assert_eq!((second, holds, holds.div_ceil(MSS)), (6, 312_500, 216));
     insta::assert_snapshot!("figure-1", picture(&run, Span::from_millis(450), Span::from_millis(28), (20, 1)));
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn open(links: Duplex, spec: &str, bytes: u64) -> Run {
     open_with(Setup::pair(1, links), spec, bytes, true)
 }
 
-fn open_with(setup: Setup, spec: &str, bytes: u64, extensions: bool) -> Run {
+pub(crate) fn open_with(setup: Setup, spec: &str, bytes: u64, extensions: bool) -> Run {
     let congestion: Congestion = spec.parse().unwrap();
     assert_eq!(congestion.build(&BuildParams::default()).name(), spec);
     Run::new(setup, bytes, (Span::ZERO, Span::ZERO), Estimates::default(), |config| {
@@ -66,8 +66,11 @@ fn it_measures_with_default_settings() {
             let info = sim.host(0).endpoint.connection(id).unwrap().info(sim.now());
             assert_eq!(info.phase, "swift-start-paced", "{mbit} Mb/s, {millis} ms, {start}");
             // What the path and the peer's window hold is paced over the round trip.
-            let rate = info.pacing_rate.unwrap().as_bits_per_sec() as f64 * 1500.0 / 1448.0 / (mbit * 1_000_000) as f64;
-            println!("{mbit} Mb/s, {millis} ms, {start}: {rate:.3} of the capacity");
+            let payload = mbit as f64 * 1e6 / 8.0 * f64::from(info.mss) / f64::from(info.mss + 52);
+            let offered = info.peer_window.0 as f64 / millis as f64 * 1e3;
+            let rate = info.pacing_rate.unwrap().as_bytes_per_sec() as f64 / payload.min(offered);
+            println!("{mbit} Mb/s, {millis} ms, {start}: {rate:.3} of {payload:.0} or {offered:.0} bytes a second");
+            assert!((rate - 1.0).abs() < 0.05, "{mbit} Mb/s, {millis} ms, {start}: {rate}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use longhaul_cc::launch::swift_start::estimate::TickClock;
 use longhaul_units::Span;
 
 use crate::testbed::{MSS, Start, TICK, Testbed};
@@ -49,6 +50,30 @@ fn table_3_modal_estimates() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// By a clock that runs on there is no choice of ticks: the estimate is the calculated window, less what of a frame of 1538 bytes is no
+/// payload, times what the round trip is longer than the delay that was set. The paper's modal round trips say how much that is.
+#[test]
+fn table_3_by_a_clock_that_runs_on() {
+    let rows = [
+        (20_000_000, 500, 503),
+        (20_000_000, 100, 103),
+        (5_000_000, 500, 507),
+        (5_000_000, 100, 106),
+        (500_000, 500, 551),
+        (500_000, 100, 151),
+    ];
+    for (rate, millis, rtt) in rows {
+        let clock = TickClock::default();
+        let mut run = Testbed { clock, ..Testbed::new(rate, millis) }.open(Start::Swift(1), 1_000_000);
+        run.until(DECIDED);
+        let calculated = (rate * millis / 8000) as f64;
+        let share = run.estimate().expect("an estimate").window(1).0 as f64 / calculated;
+        let expected = 2896.0 / 3076.0 * rtt as f64 / millis as f64;
+        println!("{rate} b/s, {millis} ms: {share:.4} of the calculated window, {expected:.4} expected");
+        assert!((share / expected - 1.0).abs() < 0.01, "{rate} b/s, {millis} ms: {share} and {expected}");
+    }
 }
 
 /// A row of table 4: rate, delay, time in ms, and bytes by then with gamma 1, 4, 8 and TCP. `None` is "same as TCP".

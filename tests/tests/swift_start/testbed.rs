@@ -1,4 +1,4 @@
-//! NASA's testbed: two FreeBSD hosts without pacing, a clock of 1 ms, a bottleneck, a deep queue. What left when.
+//! NASA's testbed: two FreeBSD hosts without pacing, a clock of 1 ms or one that runs on, a bottleneck, a deep queue. What left when.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -48,12 +48,13 @@ pub(crate) enum Start {
 #[derive(Clone, Debug)]
 struct FreeBsd {
     start: Start,
+    clock: TickClock,
     estimates: Estimates,
 }
 
 impl ControllerFactory for FreeBsd {
     fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
-        let clock = TickClock { tick: TICK };
+        let clock = self.clock;
         let launch: Box<dyn Launch> = match self.start {
             Start::Tcp => Box::new(NoLaunch),
             Start::Bbn => Box::new(SwiftStartBbn::new(1, clock)),
@@ -190,6 +191,10 @@ impl Launch for Logged {
         self.inner.on_tick(now, path, window)
     }
 
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
+        self.inner.on_timeout(timeout, path, window);
+    }
+
     fn abort(&mut self) {
         self.inner.abort();
     }
@@ -206,6 +211,8 @@ pub(crate) struct Testbed {
     pub(crate) ack_delay: Span,
     /// When the connection begins: where in a tick.
     pub(crate) phase: Span,
+    /// The sender's clock.
+    pub(crate) clock: TickClock,
 }
 
 /// A phase at which each path's estimate is the one that most of the paper's runs have.
@@ -213,7 +220,7 @@ const USUAL: Span = Span::from_micros(400);
 
 impl Testbed {
     pub(crate) const fn new(rate: u64, millis: u64) -> Self {
-        Self { rate, millis, ack_delay: Span::from_millis(100), phase: USUAL }
+        Self { rate, millis, ack_delay: Span::from_millis(100), phase: USUAL, clock: TickClock { tick: TICK } }
     }
 
     /// What routers, switches and hosts add to the round trip. The paper has 3 to 4 ms at 20 Mb/s, 6 to 7 at 5 and 50 to 52 at
@@ -246,7 +253,7 @@ impl Testbed {
     /// The same over other links.
     pub(crate) fn open_over(&self, links: Duplex, start: Start, bytes: u64) -> Run {
         let estimates = Estimates::default();
-        let congestion = Congestion::new(FreeBsd { start, estimates: Arc::clone(&estimates) });
+        let congestion = Congestion::new(FreeBsd { start, clock: self.clock, estimates: Arc::clone(&estimates) });
         let reads_after = Span::from_millis(self.millis) * 9 / 4;
         Run::new(Setup::pair(1, links), bytes, (self.phase, reads_after), estimates, |config| {
             config.congestion = congestion.clone();

@@ -9,7 +9,7 @@ use super::{
     Target, Verdict, Window,
 };
 use crate::growth::AckLimit;
-use crate::{Ack, Detection, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent};
+use crate::{Ack, Detection, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent, Timeout};
 
 /// What all stages have in common. Every method has a default: a stage writes only what it needs.
 pub trait Stage: Debug + Send {
@@ -116,6 +116,12 @@ pub trait Launch: Stage {
     fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
         let _ = path;
         None
+    }
+
+    /// A timeout ends this launch: what it had opened and was not sent is to go from the window, as the law judges by that, and a
+    /// timeout that turns out spurious returns to it. [`abort`](Self::abort) follows.
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
+        let _ = (timeout, path, window);
     }
 
     /// Probes that are to leave whoever holds the window, unless that stage has others.

@@ -28,6 +28,11 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
+    /// Takes from the window what was opened and has not been sent: it is at most what is `outstanding`, or `least` if that is more.
+    pub(crate) fn keep_outstanding(&mut self, outstanding: Bytes, least: Bytes) {
+        self.cwnd = self.cwnd.min(outstanding.max(least).as_f64());
+    }
+
     /// Holds the window between one segment and `cap`, the threshold at two segments or more (RFC 5681, equation 4).
     /// A value that is no number falls back to the floor.
     pub fn bound(&mut self, mss: Bytes, cap: Bytes) {

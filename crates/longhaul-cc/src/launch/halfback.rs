@@ -8,6 +8,7 @@ use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, 
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, AckCadence, Demands, Episode, Granted, NeedError, Needs, Path, ProbeKind, ProbePlan, SegmentKind, Sent,
+    Timeout,
 };
 
 /// Halfback in the registry.
@@ -251,6 +252,12 @@ impl Launch for Halfback {
             self.flight.open(window);
         }
         LaunchStep::Stay
+    }
+
+    fn on_timeout(&mut self, _timeout: &Timeout, _path: &Path, window: &mut Window) {
+        if self.phase == Phase::Pacing {
+            self.flight.close(window);
+        }
     }
 
     fn abort(&mut self) {

@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Time};
 use super::first_flight::{FirstFlight, Repair};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, SegmentKind, Sent};
+use crate::{Ack, Demands, Episode, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout};
 
 /// Jump-Start in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -218,6 +218,12 @@ impl Launch for JumpStart {
             }
         }
         LaunchStep::Stay
+    }
+
+    fn on_timeout(&mut self, _timeout: &Timeout, _path: &Path, window: &mut Window) {
+        if self.phase == Phase::Jumping {
+            self.flight.close(window);
+        }
     }
 
     fn abort(&mut self) {

@@ -4,9 +4,11 @@
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::swift_start::pacing::at_once;
-use crate::compose::{Launch, LaunchStep, Opening, Overlay, Stage, Window};
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, AckCadence, Demands, Granted, NeedError, Needs, Pace, Path, SegmentKind, Sent, initial_window};
+use crate::{
+    Ack, AckCadence, Demands, Granted, NeedError, Needs, Pace, Path, SegmentKind, Sent, Timeout, initial_window,
+};
 
 mod train;
 
@@ -119,6 +121,13 @@ impl PacedStart {
         LaunchStep::Stay
     }
 
+    /// Congestion: the window is what is outstanding.
+    fn void(&self, outstanding: Bytes, path: &Path, window: &mut Window) {
+        if self.phase != Phase::Idle {
+            window.keep_outstanding(outstanding, initial_window::of_connection(path, initial_window::DEFAULT_SEGMENTS));
+        }
+    }
+
     /// Growth goes on from what was sent.
     fn give_up(&mut self, train: Train, initial: f64, window: &mut Window) -> LaunchStep {
         window.cwnd = train.sent.as_f64().max(initial);
@@ -219,6 +228,16 @@ impl Launch for PacedStart {
             Phase::Filling(_) if ack.delivered == Bytes::ZERO => LaunchStep::Stay,
             Phase::Filling(_) | Phase::Idle => self.over(),
         }
+    }
+
+    /// What is left of a train, or of the window that was found, is not sent any more.
+    fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        self.void(loss.ack.flight_size, path, window);
+        LaunchVerdict::Delegate
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
+        self.void(timeout.flight_size, path, window);
     }
 
     fn abort(&mut self) {

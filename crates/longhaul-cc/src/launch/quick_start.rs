@@ -7,7 +7,7 @@ use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, 
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, AckCadence, Demands, Episode, Granted, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind,
-    Pace, Path, SegmentKind, Sent, initial_window,
+    Pace, Path, SegmentKind, Sent, Timeout, initial_window,
 };
 
 /// Quick-Start in the registry.
@@ -389,6 +389,12 @@ impl Launch for QuickStart {
                 self.over()
             }
             _ => LaunchStep::Stay,
+        }
+    }
+
+    fn on_timeout(&mut self, _timeout: &Timeout, path: &Path, window: &mut Window) {
+        if matches!(self.phase, Phase::Sending { .. }) {
+            window.cwnd = window.cwnd.min(self.sent.as_f64().max(self.floor(path)));
         }
     }
 

@@ -315,6 +315,9 @@ fn write_entry(f: &mut fmt::Formatter<'_>, entry: &Entry) -> fmt::Result {
         let rules: String = option.rules.iter().map(|rule| format!("; {rule}")).collect();
         writeln!(f, "  {:<14} ({}={default}: {}; {}{rules})", "", option.name, option.what, option.range())?;
     }
+    if !entry.tested.is_empty() {
+        writeln!(f, "  {:<14} tested: {}", "", entry.tested.join(", "))?;
+    }
     if entry.safety == Safety::Private {
         writeln!(f, "  {:<14} not for shared networks", "")?;
     }

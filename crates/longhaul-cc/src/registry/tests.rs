@@ -284,6 +284,11 @@ fn the_list_names_everything() {
     for entry in built_in().entries {
         assert!(list.contains(entry.name) && list.contains(entry.reference), "{}", entry.name);
         assert!(entry.options.iter().all(|option| list.contains(&format!("({}=", option.name))), "{}", entry.name);
+        let tested = entry.tested.join(", ");
+        assert!(tested.is_empty() || list.contains(&format!("tested: {tested}\n")), "{}", entry.name);
+    }
+    for pair in ["swift-start(gamma=1)+cubic", "swift-start-hardened(gamma=1)+cubic"] {
+        assert!(list.contains(pair) && spec(pair).is_tested(), "{pair}");
     }
     assert!(built_in().profiles.iter().all(|profile| list.contains(profile.spec)));
 }

@@ -70,6 +70,7 @@ impl Controller for Composed {
         if event.nth <= 1 {
             let own = (self.phase == Phase::Launch).then(|| self.launch.threshold_after_timeout(path)).flatten();
             if self.phase == Phase::Launch {
+                self.launch.on_timeout(event, path, &mut self.window);
                 self.launch.abort();
                 self.phase = Phase::Growth;
             }

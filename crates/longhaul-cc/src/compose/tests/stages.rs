@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use crate::compose::*;
 use crate::testing::{Sender, segments};
-use crate::{Ack, BuildParams, Controller, Episode, Granted, NetworkHeader, Path, PathEvent, SegmentKind};
+use crate::{Ack, BuildParams, Controller, Episode, Granted, NetworkHeader, Path, PathEvent, SegmentKind, Timeout};
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
 
@@ -60,6 +60,11 @@ impl Launch for Scribe {
     fn on_loss(&mut self, _loss: &Loss<'_>, _path: &Path, _window: &mut Window) -> LaunchVerdict {
         self.note("launch.loss");
         self.launch.unwrap_or(LaunchVerdict::Delegate)
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, _path: &Path, window: &mut Window) {
+        self.note("launch.timeout");
+        window.keep_outstanding(timeout.flight_size, segments(10));
     }
 
     fn abort(&mut self) {
@@ -231,6 +236,16 @@ fn a_launch_may_follow_a_timeout_or_idleness() {
     sender.event(&PathEvent::IdleRestart { now: sender.now, idle: Span::from_secs(1) });
     assert_eq!(taken(&log), ["launch", "launch.abort", "launch after idleness"]);
     assert_eq!(sender.cwnd(), segments(100));
+}
+
+/// What a launch had opened and was not sent is gone before the law judges.
+#[test]
+fn the_order_of_a_timeout_is_launch_abort_reduce_launch() {
+    let (mut sender, log) = scribe(Some(LaunchVerdict::Delegate), SteadyStep::Stay, 0);
+    (0..30).for_each(|_| sender.send(SegmentKind::Data));
+    sender.time_out(1);
+    assert_eq!(taken(&log), ["launch", "launch.timeout", "launch.abort", "reduce", "launch after a timeout"]);
+    assert_eq!(sender.ssthresh(), segments(15));
 }
 
 #[test]

@@ -150,3 +150,19 @@ fn it_is_none_where_it_must_be() {
         assert_eq!((window, launch.overlay(), launch.next_tick()), (Window::new(IW), Overlay::default(), None));
     }
 }
+
+/// A timeout while the flow still leaves: the window is what was sent of it, or the initial one.
+#[test]
+fn a_timeout_takes_what_was_not_sent() {
+    for (sent, kept) in [(3, IW), (15, 15_000.0)] {
+        let (mut launch, mut window) = (start(false), Window::new(IW));
+        launch.begin(Opening::Connection, at(0), &path(0), &mut window);
+        for k in 1..=sent {
+            launch.on_sent(&Sent::new(at(0), TxId(k), MSS), &path(1 << 30));
+            launch.on_tick(at(0), &path(1 << 30), &mut window);
+        }
+        assert_eq!(window.cwnd, 141_000.0);
+        launch.on_timeout(&Timeout::new(at(300_000), 1, MSS * sent), &path(1 << 30), &mut window);
+        assert_eq!(window, Window::new(kept));
+    }
+}

@@ -237,3 +237,16 @@ fn a_jump_above_the_syns_window_asks_for_the_whole() {
         assert_eq!(start(max_jump, false).needs().preferred.whole_window, asks, "{max_jump}");
     }
 }
+
+/// A timeout while it still leaves: the window is what was sent of it, or the initial one.
+#[test]
+fn a_timeout_takes_what_was_not_sent() {
+    for (sent, kept) in [(3, IW), (15, 15_000.0)] {
+        let (mut launch, mut window) = (start(64_000, false), Window::new(IW));
+        launch.begin(Opening::Connection, at(0), &path(0), &mut window);
+        (1..=sent).for_each(|k| send(&mut launch, &mut window, k, &path(1 << 30)));
+        assert_eq!(window.cwnd, 64_000.0);
+        launch.on_timeout(&Timeout::new(at(300), 1, MSS * sent), &path(1 << 30), &mut window);
+        assert_eq!(window, Window::new(kept));
+    }
+}

@@ -263,3 +263,22 @@ fn a_peer_that_was_asked_and_has_not_heard() {
     assert_eq!(gap(&[(0, 1), (2, 2), (4, 2), (44, 1)]), Verdict::Next(micros(1000)));
     assert_eq!(gap(&[(0, 1), (40, 1)]), Verdict::Blind, "the second may have waited");
 }
+
+/// A timeout, a loss or a mark while the window that was found still leaves: it is what was sent of that, or the initial one.
+#[test]
+fn congestion_takes_what_was_not_sent() {
+    for (sent, kept) in [(3, IW), (20, 20_000.0)] {
+        let mut world = World::new(true, 1000, 1000);
+        world.round();
+        world.round();
+        world.found();
+        assert_eq!(world.window.cwnd, 100_000.0);
+        let mut lost = world.window;
+        let mut ack = Ack::new(world.now);
+        ack.flight_size = MSS * sent;
+        let loss = Loss { signal: crate::compose::Signal::Loss, ack: &ack };
+        assert_eq!(world.launch.on_loss(&loss, &path(), &mut lost), LaunchVerdict::Delegate);
+        world.launch.on_timeout(&Timeout::new(world.now, 1, MSS * sent), &path(), &mut world.window);
+        assert_eq!((lost.cwnd, world.window.cwnd), (kept, kept));
+    }
+}

@@ -313,3 +313,13 @@ fn acks_are_thinned_out_at_high_rates() {
     assert_eq!(ratios(40_960, 200, false), [0]);
     assert_eq!(ratios(10_240, 200, true), [0]);
 }
+
+/// A timeout in the round trip of the approval: the window is what was sent, as it would be with the first ACK, or the initial one.
+#[test]
+fn a_timeout_takes_what_was_not_sent() {
+    for (sent, kept) in [(3, IW), (60, 60.0 * 1448.0)] {
+        let (mut launch, mut window) = sending(sent);
+        launch.on_timeout(&Timeout::new(Time::ZERO + RTT * 3, 1, MSS * sent), &path(), &mut window);
+        assert_eq!(window, Window::new(kept));
+    }
+}

@@ -8,7 +8,7 @@ use super::pacing::{Round, RoundPlan, at_once};
 use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, TxId, initial_window};
+use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout, TxId, initial_window};
 
 const IW: OptionSpec = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back");
 const FOLLOW: OptionSpec =
@@ -23,6 +23,7 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[GAMMA, IW, ABORT, FOLLOW],
     tested: &[
         "swift-start-hardened+cubic",
+        "swift-start-hardened(gamma=1)+cubic",
         "swift-start-hardened(gamma=1)+new-reno",
         "swift-start-hardened+hstcp",
         "swift-start-hardened(iw=4,follow=off)+westwood",
@@ -133,8 +134,9 @@ impl SwiftStartHardened {
         Some(held.min(path.peer_window * 2))
     }
 
+    /// A round of the estimate over gamma, or of the peer's window if that is less: more would have to wait for the peer.
     fn plan(&self, path: &Path) -> Option<RoundPlan> {
-        let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1));
+        let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1)).min(path.peer_window);
         Some(RoundPlan { window, sent: self.sent, rtt: self.rtt?, mss: path.mss })
     }
 
@@ -329,8 +331,7 @@ impl Launch for SwiftStartHardened {
             return self.by_acks.on_loss(loss, path, window);
         }
         if matches!(self.phase, Phase::Paced(_)) {
-            let outstanding = loss.ack.flight_size.max(self.initial(path));
-            window.cwnd = window.cwnd.min(outstanding.as_f64());
+            window.keep_outstanding(loss.ack.flight_size, self.initial(path));
         }
         LaunchVerdict::Delegate
     }
@@ -353,6 +354,15 @@ impl Launch for SwiftStartHardened {
     fn threshold(&mut self, path: &Path) -> Option<f64> {
         self.asked = self.follows;
         self.holds(path).filter(|_| self.follows).map(Bytes::as_f64)
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
+        if !self.by_arrivals {
+            return self.by_acks.on_timeout(timeout, path, window);
+        }
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(timeout.flight_size, self.initial(path));
+        }
     }
 
     fn abort(&mut self) {

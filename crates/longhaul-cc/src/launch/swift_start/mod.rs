@@ -14,7 +14,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
-use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, initial_window};
+use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout, initial_window};
 use estimate::{TickClock, capacity_window};
 use pacing::{Round, RoundPlan, at_once};
 
@@ -52,6 +52,7 @@ pub(crate) static ENTRY: Entry = Entry {
     options: &[GAMMA, TICK, ABORT, CORRECT_RTT],
     tested: &[
         "swift-start+cubic",
+        "swift-start(gamma=1)+cubic",
         "swift-start+new-reno",
         "swift-start+hstcp",
         "swift-start+westwood",
@@ -440,8 +441,7 @@ impl Launch for SwiftStart {
     /// Whatever the signal: the usual answer follows, from what is in flight and not from what was to be.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         if matches!(self.phase, Phase::Paced(_)) {
-            let outstanding = loss.ack.flight_size.max(self.initial(path.mss));
-            window.cwnd = window.cwnd.min(outstanding.as_f64());
+            window.keep_outstanding(loss.ack.flight_size, self.initial(path.mss));
         }
         LaunchVerdict::Delegate
     }
@@ -456,6 +456,12 @@ impl Launch for SwiftStart {
                 round.on_tick(now, path.mss);
                 self.show(path, window)
             }
+        }
+    }
+
+    fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {
+        if matches!(self.phase, Phase::Paced(_)) {
+            window.keep_outstanding(timeout.flight_size, self.initial(path.mss));
         }
     }
 

@@ -1,3 +1,5 @@
+mod congestion;
+
 use crate::registry::Spec;
 use crate::testing::{MSS, Sender, segments};
 use crate::{Ack, BuildParams, Congestion, Granted, PathEvent, SegmentKind, SendLimit, Sent, TxId};

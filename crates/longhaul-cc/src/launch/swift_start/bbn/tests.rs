@@ -47,6 +47,18 @@ fn six_segments_leave_in_the_second_round_and_in_every_other() {
     assert_eq!(sender.snapshot().phase, "swift-start-paced");
 }
 
+/// Faults 1 and 2: one segment in a `delta` of a round trip and 5 ms is less than a segment, by whichever clock.
+#[test]
+fn the_estimate_is_of_one_segment_a_round_trip() {
+    for tick in [Span::ZERO, Span::from_millis(1)] {
+        let mut start = SwiftStartBbn::new(1, TickClock { tick });
+        let (begun, rtt) = (Time::from_nanos(1_000_000_000), Span::from_millis(500));
+        start.begin(Opening::Connection, begun, &Path::new(Bytes(1448)), &mut Window::new(0.0));
+        // 1448 x 500 / 505.
+        assert_eq!(start.estimate(at(begun, 505), rtt, Bytes(1448)), 1433.0);
+    }
+}
+
 /// Losses are answered, and the paced start is over then.
 #[test]
 fn a_loss_ends_it() {

@@ -171,7 +171,7 @@ fn a_slow_path_gets_its_threshold() {
     assert_eq!(start.window, Window { cwnd: segments(12).as_f64(), ssthresh: segments(20).as_f64() });
 }
 
-/// Twice the peer's window at most; and never more than the handshake's round trip gives.
+/// Twice the peer's window at most, of which no more is paced than the peer takes; and never more than the handshake's round trip gives.
 #[test]
 fn the_estimate_is_bounded() {
     let mut start = Start::new(GAMMA_1, true);
@@ -179,6 +179,8 @@ fn the_estimate_is_bounded() {
     start.ack(&[0, 1000]);
     start.ack(&[2000, 3000]);
     assert_eq!(start.hardened.holds(&start.path), Some(segments(80)));
+    assert_eq!(start.rate(), 40 * MSS.0 * 10, "40 segments in 100 ms");
+    assert_eq!((start.tick(), start.send(999)), (LaunchStep::Stay, 40));
     let mut start = Start::new(GAMMA_1, true);
     start.path.handshake_rtt = Some(RTT / 2);
     start.ack(&[0, 1000]);
