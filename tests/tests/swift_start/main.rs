@@ -1,6 +1,7 @@
 //! Swift Start as NASA tested it, in virtual time: the tables and figures of TM-2004-212938, and its failures.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod again;
 mod failures;
 mod figures;
 mod hand_over;

@@ -255,6 +255,21 @@ impl Composed {
             let step = self.steady.on_ack(ack, grow, path, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(ceiling);
             self.after_steady(step, ack.now, path);
+            if self.phase == Phase::Steady && self.reason == Reason::NoLoss && self.observers[0] {
+                self.look_for_room(path);
+            }
+        }
+    }
+
+    /// Goes back to growth where a launch has found that the path holds more than it did. The law takes over again as it did before:
+    /// still nothing was lost.
+    fn look_for_room(&mut self, path: &Path) {
+        let Some(ssthresh) = self.launch.room(path, &self.window) else { return };
+        let ssthresh = ssthresh.min(self.initial_ssthresh);
+        if self.window.cwnd < ssthresh {
+            self.window.ssthresh = ssthresh;
+            self.phase = Phase::Growth;
+            self.growth.begin(Reason::Asked, path, &self.window);
         }
     }
 

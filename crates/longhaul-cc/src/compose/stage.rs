@@ -111,6 +111,14 @@ pub trait Launch: Stage {
         None
     }
 
+    /// The threshold up to which quick growth is to go again, in bytes, because the path has come to hold clearly more than `window`:
+    /// asked at each ACK while the law holds the window and there has been no loss, mark, timeout or idleness. Only of a launch that
+    /// [observes](Stage::observes).
+    fn room(&mut self, path: &Path, window: &Window) -> Option<f64> {
+        let _ = (path, window);
+        None
+    }
+
     /// The threshold after a timeout that ends this launch, in bytes, if the law is not to judge by the window that the launch had
     /// opened.
     fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {

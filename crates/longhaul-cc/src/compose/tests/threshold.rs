@@ -1,6 +1,6 @@
 //! The threshold that a launch leaves behind.
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
 use crate::classify::AllCongestion;
 use crate::compose::*;
@@ -8,11 +8,11 @@ use crate::growth::SlowStart;
 use crate::recovery::Prr;
 use crate::steady::NewReno;
 use crate::testing::{Sender, segments};
-use crate::{BuildParams, Granted, Path};
+use crate::{BuildParams, Granted, Path, PathEvent};
 
-/// Hands over at once, and says where growth should end.
+/// Hands over at once, says where growth should end, and for what there is room when the law has the window; in segments.
 #[derive(Debug)]
-struct Guide(u64);
+struct Guide(u64, Option<u64>);
 
 impl Stage for Guide {
     fn phase(&self) -> &'static str {
@@ -28,12 +28,22 @@ impl Launch for Guide {
     fn threshold(&mut self, _path: &Path) -> Option<f64> {
         Some(segments(self.0).as_f64())
     }
+
+    fn room(&mut self, _path: &Path, window: &Window) -> Option<f64> {
+        let room = segments(self.1?).as_f64();
+        self.0 = self.1?;
+        (room > window.cwnd).then_some(room)
+    }
 }
 
 fn sender(threshold: u64, known: Option<u64>) -> Sender {
+    guided(Guide(threshold, None), known)
+}
+
+fn guided(guide: Guide, known: Option<u64>) -> Sender {
     let stages = Stages {
         name: "guide".to_owned(),
-        launch: Box::new(Guide(threshold)),
+        launch: Box::new(guide),
         growth: Box::new(SlowStart::new(10, 0)),
         steady: Box::new(NewReno::new(0.5, 0.5)),
         classifier: Box::new(AllCongestion),
@@ -73,4 +83,48 @@ fn congestion_ends_the_launchs_say() {
     silent.fill();
     silent.round();
     assert_eq!((silent.ssthresh(), silent.snapshot().phase), (segments(10), "slow-start"));
+}
+
+/// Room that the launch finds while the law has the window is for growth, up to what earlier connections came to; then the law goes on.
+#[test]
+fn growth_goes_on_where_there_is_room() {
+    for (known, room) in [(None, 200), (Some(100), 100)] {
+        let mut sender = guided(Guide(35, Some(200)), known);
+        sender.round();
+        assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(35), "slow-start"));
+        sender.round();
+        assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(room), "slow-start"), "the law found room");
+        for _ in 0..4 {
+            sender.round();
+        }
+        assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(room), "congestion-avoidance"));
+        assert!(sender.cwnd() >= segments(room) && sender.cwnd() < segments(room + 5), "{}", sender.cwnd());
+    }
+}
+
+/// After a loss, a mark, a timeout or idleness there is room for the law alone.
+#[test]
+fn congestion_ends_the_search_for_room() {
+    for what in ["loss", "mark", "timeout", "idleness"] {
+        let mut sender = guided(Guide(35, Some(50)), None);
+        for _ in 0..5 {
+            sender.round();
+        }
+        assert_eq!((sender.ssthresh(), sender.snapshot().phase), (segments(50), "congestion-avoidance"));
+        match what {
+            "loss" => sender.lose(),
+            "mark" => sender.mark(),
+            "timeout" => sender.time_out(1),
+            _ => sender.event(&PathEvent::IdleRestart { now: sender.now, idle: Span::from_secs(9) }),
+        }
+        if what != "timeout" && what != "idleness" {
+            sender.repair();
+        }
+        sender.fill();
+        let ssthresh = sender.ssthresh();
+        for _ in 0..8 {
+            sender.round();
+        }
+        assert_eq!((sender.ssthresh(), sender.snapshot().phase), (ssthresh, "congestion-avoidance"), "{what}");
+    }
 }

@@ -12,7 +12,15 @@ use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, Ti
 
 const IW: OptionSpec = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back");
 const FOLLOW: OptionSpec =
-    OptionSpec::flag("follow", true, "go on estimating while growth leads up to the threshold, and move that");
+    OptionSpec::flag("follow", true, "go on estimating until the first loss, and move the threshold");
+
+/// By this factor the path must have become faster, its round trip shorter, and what it holds be more than the window, before growth goes on.
+const CLEARLY: f64 = 1.25;
+/// A round trip of no more than this times the least has no queue in it that stays: HyStart++'s eighth (RFC 9406, section 4.3).
+const NO_QUEUE: f64 = 1.125;
+
+/// A round trip with fewer gaps tells nothing of that: with so many, most of what the median is of is newer than the round trip.
+const TELLING_GAPS: u32 = 32;
 
 /// The hardened Swift Start in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -68,7 +76,9 @@ enum Phase {
 /// gets better with each ACK of the flight. The round trip is the handshake's, or the first ACK's if that is less, and the
 /// estimate at most twice the peer's window. Where there are no reports it is [`SwiftStart`] with that round trip.
 ///
-/// Either way the whole estimate is left for a threshold, which follows further gaps while growth leads up to it.
+/// Either way the whole estimate is left for a threshold, which follows further gaps while growth leads up to it. While the law has
+/// the window and nothing is lost, the gaps of each round trip are compared with those of the first: where the path has become faster by
+/// a quarter, a queue that was there has gone, and the estimate over gamma is a quarter above the window, growth leads up to that.
 #[derive(Clone, Debug)]
 pub struct SwiftStartHardened {
     config: SwiftStartHardenedConfig,
@@ -87,9 +97,44 @@ pub struct SwiftStartHardened {
     /// The round trip without a queue.
     rtt: Option<Span>,
     rate: Option<Rate>,
-    /// It goes on estimating, and was asked for the threshold at the last ACK: who is not asked any more may stop.
+    /// It goes on estimating, and was asked for what it found at the last ACK: who is not asked any more may stop.
     follows: bool,
     asked: bool,
+    after: After,
+}
+
+/// What is known once the start is over.
+#[derive(Clone, Copy, Debug, Default)]
+struct After {
+    /// The law has the window, and not growth.
+    in_law: bool,
+    /// Growth has had it a second time.
+    again: bool,
+    /// A round trip has begun since the start.
+    round: bool,
+    /// The least round trip in this one.
+    least: Option<Span>,
+    /// Of the round trip that has just ended, at its end.
+    seen: Option<Seen>,
+    /// What others are compared with: that of the first, by pairs as they are.
+    usual: Option<Seen>,
+}
+
+/// What a round trip told while the law had the window.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    rate: Rate,
+    /// The least round trip in it: how much of a queue there was all the time.
+    rtt: Span,
+}
+
+impl Seen {
+    /// Whether others have left, who at first had made a queue of what the law keeps on the path of `rtt`: segments come closer, and the
+    /// queue is gone. One of both may come by chance, as where a constant rate falls in or out of step with pairs.
+    fn tells_of_room(&self, usual: &Self, rtt: Span) -> bool {
+        let queue_is_gone = usual.rtt >= rtt.mul_f64(CLEARLY) && self.rtt <= rtt.mul_f64(NO_QUEUE);
+        queue_is_gone && self.rate >= usual.rate.mul_f64(CLEARLY)
+    }
 }
 
 impl SwiftStartHardened {
@@ -119,6 +164,7 @@ impl SwiftStartHardened {
             rate: None,
             follows: false,
             asked: false,
+            after: After::default(),
         }
     }
 
@@ -138,6 +184,14 @@ impl SwiftStartHardened {
     fn plan(&self, path: &Path) -> Option<RoundPlan> {
         let window = Bytes(self.holds(path)?.0 / self.config.gamma.max(1)).min(path.peer_window);
         Some(RoundPlan { window, sent: self.sent, rtt: self.rtt?, mss: path.mss })
+    }
+
+    /// A round trip after the start ends, and another begins.
+    fn end_round(&mut self) {
+        let rate = self.gaps.rate().filter(|_| self.after.round && self.gaps.gaps() >= TELLING_GAPS);
+        self.after.seen = rate.zip(self.after.least.take()).map(|(rate, rtt)| Seen { rate, rtt });
+        self.after.round = true;
+        self.gaps.restart();
     }
 
     fn is_disturbed(&self, ack: &Ack<'_>) -> bool {
@@ -223,11 +277,16 @@ impl Stage for SwiftStartHardened {
         if !in_start && !self.follows {
             return;
         }
+        self.after.seen = None;
         if ack.round_start && !in_start {
-            self.gaps.restart();
+            self.end_round();
+        }
+        if let Some(sample) = ack.rtt {
+            self.after.least = Some(self.after.least.map_or(sample.rtt, |least| least.min(sample.rtt)));
         }
         ack.acked.iter().for_each(|segment| self.gaps.note(segment));
-        self.rate = self.gaps.rate().or(self.rate);
+        let newest = if self.after.in_law { self.after.seen.map(|seen| seen.rate) } else { self.gaps.rate() };
+        self.rate = newest.or(self.rate);
     }
 
     fn on_sent(&mut self, sent: &Sent, path: &Path) {
@@ -300,6 +359,7 @@ impl Launch for SwiftStartHardened {
         window.cwnd = self.initial(path).as_f64();
         self.phase = Phase::Probe(None);
         self.follows = self.config.follow;
+        self.after = After::default();
         LaunchStep::Stay
     }
 
@@ -353,7 +413,22 @@ impl Launch for SwiftStartHardened {
 
     fn threshold(&mut self, path: &Path) -> Option<f64> {
         self.asked = self.follows;
-        self.holds(path).filter(|_| self.follows).map(Bytes::as_f64)
+        self.after.in_law = false;
+        let part = if self.after.again { self.config.gamma.max(1) } else { 1 };
+        self.holds(path).filter(|_| self.follows).map(|holds| holds.as_f64() / part as f64)
+    }
+
+    fn room(&mut self, path: &Path, window: &Window) -> Option<f64> {
+        self.asked = self.follows;
+        self.after.in_law = true;
+        let seen = self.after.seen.filter(|_| self.follows && self.transport_paces)?;
+        let usual = *self.after.usual.get_or_insert(seen);
+        let room = self.holds(path)?.as_f64() / self.config.gamma.max(1) as f64;
+        let found = room >= window.cwnd * CLEARLY && seen.tells_of_room(&usual, self.rtt?);
+        if found {
+            (self.after.usual, self.after.again) = (Some(seen), true);
+        }
+        found.then_some(room)
     }
 
     fn on_timeout(&mut self, timeout: &Timeout, path: &Path, window: &mut Window) {

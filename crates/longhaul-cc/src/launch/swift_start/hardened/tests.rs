@@ -16,6 +16,8 @@ struct Start {
     acked: u64,
     /// The next ACK begins a round trip.
     new_round: bool,
+    /// What ACKs say of the round trip.
+    rtt: Span,
 }
 
 impl Start {
@@ -28,7 +30,7 @@ impl Start {
         let (mut window, now) = (Window::new(segments(10).as_f64()), Time::from_nanos(5_000_000_000));
         assert_eq!(hardened.begin(Opening::Connection, now, &path, &mut window), LaunchStep::Stay);
         let mut start =
-            Self { hardened, path, window, now, in_flight: Bytes::ZERO, next: 0, acked: 0, new_round: false };
+            Self { hardened, path, window, now, in_flight: Bytes::ZERO, next: 0, acked: 0, new_round: false, rtt: RTT };
         start.send(u64::MAX);
         start.now += RTT;
         start
@@ -68,7 +70,7 @@ impl Start {
         (ack.cumulative, ack.delivered, ack.in_flight, ack.acked) = (bytes, bytes, self.in_flight, &acked);
         (ack.cwnd_limited, ack.limit) = (true, SendLimit::Cwnd);
         ack.round_start = std::mem::take(&mut self.new_round);
-        ack.rtt = Some(RttSample { rtt: RTT, sent_at: self.now - RTT });
+        ack.rtt = Some(RttSample { rtt: self.rtt, sent_at: self.now - RTT });
         self.hardened.observe(&ack, &self.path);
         self.hardened.on_ack(&ack, &self.path, &mut self.window)
     }
@@ -230,4 +232,75 @@ fn without_reports_it_is_the_papers() {
     assert_eq!((start.tick(), start.send(99)), (LaunchStep::Stay, 22), "2920 x 50 / 1 / 4 is 25 segments");
     assert_eq!((start.tick(), start.window.ssthresh), (LaunchStep::Done, segments(100).as_f64()));
     assert_eq!(start.hardened.threshold(&start.path), None);
+}
+
+/// Round trips while the law has a window of 100 segments, which a segment a millisecond fills, or another; what the start then says there is room for,
+/// in segments. In each so many segments come, so many microseconds apart, and the round trip is so many milliseconds.
+fn rooms(start: &mut Start, rounds: &[(u64, u64, u64)]) -> Vec<u64> {
+    rooms_beyond(100, start, rounds)
+}
+
+fn rooms_beyond(cwnd: u64, start: &mut Start, rounds: &[(u64, u64, u64)]) -> Vec<u64> {
+    start.ack(&[0, 1000]);
+    start.send(99);
+    start.ack(&[2000, 3000]);
+    while start.tick() == LaunchStep::Stay {
+        start.send(999);
+    }
+    start.window.cwnd = segments(cwnd).as_f64();
+    let (mut rooms, mut last) = (Vec::new(), 1_000_000);
+    for (count, gap, millis) in rounds {
+        (start.rtt, start.new_round) = (Span::from_millis(*millis), true);
+        for _ in 0..count / 2 {
+            start.ack(&[last + gap, last + 2 * gap]);
+            last += 2 * gap;
+            rooms.extend(start.hardened.room(&start.path, &start.window));
+        }
+    }
+    rooms.into_iter().map(|room| room as u64 / MSS.0).collect()
+}
+
+/// A queue of others that goes, while segments come twice as close: there is room for what the path holds now, once.
+#[test]
+fn there_is_room_when_others_leave() {
+    let shared = [(80, 1000, 200); 3];
+    let (left, end) = ([(80, 500, 100); 2], [(80, 500, 100); 3]);
+    let happens = |rounds: &[(u64, u64, u64)]| rooms(&mut Start::new(GAMMA_1, true), rounds);
+    assert_eq!(happens(&[&shared[..], &left, &end].concat()), [200], "until there is more");
+    let nothing: [&[(u64, u64, u64)]; 5] = [
+        // Closer, but the queue is there; gone, but no closer.
+        &[(80, 500, 200); 5],
+        &[(80, 500, 115); 5],
+        &[(80, 1000, 100); 5],
+        // By less than a quarter, and by few gaps.
+        &[(80, 810, 100); 5],
+        &[(20, 500, 100); 5],
+    ];
+    for after in nothing {
+        assert_eq!(happens(&[&shared[..], after].concat()), [0; 0], "{after:?}");
+    }
+    assert_eq!(happens(&[&[(80, 1000, 100); 3][..], &end].concat()), [0; 0], "there was no queue");
+    let gone = [shared, [(80, 1000, 100); 3]].concat();
+    assert_eq!(rooms_beyond(50, &mut Start::new(GAMMA_1, true), &gone), [0; 0], "no closer, though the law has less");
+}
+
+/// Nobody takes more than the estimate over gamma for room, nor without pacing, nor who does not follow.
+#[test]
+fn room_is_the_estimate_over_gamma() {
+    let rounds = |gap| [[(80, 1000, 200); 3], [(80, gap, 100); 3]].concat();
+    let mut start = Start::new(GAMMA_4, true);
+    assert_eq!(rooms(&mut start, &rounds(250)), [0; 0], "a quarter of 400 is the window");
+    let mut start = Start::new(GAMMA_4, true);
+    assert_eq!(rooms(&mut start, &rounds(125)), [200]);
+    assert_eq!(start.hardened.threshold(&start.path), Some(segments(200).as_f64()), "growth goes no further");
+    let mut start = Start::new(SwiftStartHardenedConfig { follow: false, ..GAMMA_1 }, true);
+    assert_eq!(rooms(&mut start, &rounds(500)), [0; 0]);
+    let mut start = Start::new(GAMMA_1, true);
+    start.hardened.transport_paces = false;
+    assert_eq!(rooms(&mut start, &rounds(500)), [0; 0]);
+    let mut start = Start::new(GAMMA_1, true);
+    rooms(&mut start, &[(80, 1000, 200); 3]);
+    start.ack(&[9_000_000, 9_001_000]);
+    start.ack(&[9_002_000, 9_003_000]);
+    assert!(!start.hardened.follows, "nobody asks any more");
 }
