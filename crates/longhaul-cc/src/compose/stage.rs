@@ -170,6 +170,12 @@ pub trait Growth: Stage {
     /// what limits the sender. The window must not rise by more than `grow` times [`Stage::gain`].
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep;
 
+    /// A loss, a mark or a timeout ends it, with `flight` bytes outstanding. What it had opened and not sent may go from the window,
+    /// which the law judges by next.
+    fn on_congestion(&mut self, flight: Bytes, path: &Path, window: &mut Window) {
+        let _ = (flight, path, window);
+    }
+
     /// The time of [`Stage::next_tick`] has come.
     fn on_tick(&mut self, now: Time, path: &Path, window: &mut Window) -> GrowthStep {
         let _ = (now, path, window);

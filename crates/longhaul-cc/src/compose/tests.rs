@@ -1,3 +1,4 @@
+mod marks;
 mod stages;
 mod threshold;
 

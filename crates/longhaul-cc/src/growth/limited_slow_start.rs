@@ -12,7 +12,7 @@ use crate::{Ack, Path};
 pub(crate) static ENTRY: Entry = Entry {
     name: "limited-slow-start",
     slot: Slot::Growth,
-    summary: "slow start up to 100 segments, then at most 50 segments a round trip",
+    summary: "slow start up to 100 segments, then 50 segments a round trip",
     reference: "RFC 3742",
     options: &[
         IW_OPTION,
@@ -44,6 +44,12 @@ impl LimitedSlowStart {
     }
 }
 
+/// RFC 3742, section 2: `K = int(cwnd / (0.5 max_ssthresh))` above `max_ssthresh`, both in bytes; one below. What is divided by it is
+/// not truncated to bytes.
+pub(crate) fn divisor(cwnd: f64, max_ssthresh: f64) -> f64 {
+    if cwnd <= max_ssthresh { 1.0 } else { (cwnd / (0.5 * max_ssthresh)).floor().max(1.0) }
+}
+
 impl Stage for LimitedSlowStart {
     fn observes(&self) -> bool {
         false
@@ -63,13 +69,9 @@ impl Growth for LimitedSlowStart {
         self.start.initial_window(path)
     }
 
-    /// RFC 3742, section 2, with a real-valued K: truncated to an integer, as printed there, K lags behind the window
-    /// and the growth exceeds the bound of half of `max_ssthresh`.
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
         let bytes = self.start.counted(grow, ack, path);
-        let bound = self.max_ssthresh * path.mss.as_f64();
-        let k = if window.cwnd <= bound { 1.0 } else { window.cwnd / (0.5 * bound) };
-        raise(window, bytes / k)
+        raise(window, bytes / divisor(window.cwnd, self.max_ssthresh * path.mss.as_f64()))
     }
 }
 

@@ -21,6 +21,7 @@ pub use hybla_start::HyblaStart;
 pub use hystart::HyStart;
 pub use hystart_pp::HyStartPp;
 pub use limited_slow_start::LimitedSlowStart;
+pub(crate) use limited_slow_start::divisor;
 pub use rapid_start::RapidStart;
 pub use search::Search;
 pub use slow_start::SlowStart;

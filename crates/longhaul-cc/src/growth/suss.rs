@@ -224,6 +224,13 @@ impl Growth for Suss {
         self.grow(ack, bytes, path, window)
     }
 
+    /// In the red part the window is what is in flight, before it is lowered: what has not left yet says nothing of the path.
+    fn on_congestion(&mut self, flight: Bytes, path: &Path, window: &mut Window) {
+        if self.red.take().is_some_and(|red| red.running) {
+            window.cwnd = window.cwnd.min(flight.max(path.mss * 2).as_f64());
+        }
+    }
+
     /// The red part begins: there is room for it at once, and its pace spreads it.
     fn on_tick(&mut self, now: Time, _path: &Path, window: &mut Window) -> GrowthStep {
         if let Some(red) = self.red.as_mut().filter(|red| !red.running && red.start <= now) {

@@ -3,10 +3,11 @@
 
 use longhaul_units::{Bytes, Rate, Time};
 
+use super::accounted_for;
 use super::probing_start::DSCP_OPTION;
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
+use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
 /// Fast Start in the registry. FAST's slow start has its name.
 pub(crate) static ENTRY: Entry = Entry {
@@ -168,7 +169,7 @@ impl Launch for CachedStart {
             Phase::Idle => LaunchStep::Done,
             Phase::Sending if self.delivered.as_f64() < window.cwnd && ack.in_flight > Bytes::ZERO => LaunchStep::Stay,
             Phase::Sending => self.arrived(path, window),
-            Phase::Repairing if matches!(ack.episode, Episode::In | Episode::Again) => {
+            Phase::Repairing if !accounted_for(ack, self.delivered, self.sent) => {
                 window.cwnd = (window.cwnd + ack.delivered.as_f64()).min(self.ceiling.max(window.cwnd));
                 LaunchStep::Stay
             }
@@ -176,7 +177,8 @@ impl Launch for CachedStart {
         }
     }
 
-    /// A loss in the flight: what was lost goes again from the initial window on, which grows as in slow start.
+    /// A loss in the flight: what was lost goes again from the initial window on, which grows as in slow start. A mark is answered
+    /// alike, until all of the flight has arrived.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
         if self.phase == Phase::Idle {
             return LaunchVerdict::Delegate;

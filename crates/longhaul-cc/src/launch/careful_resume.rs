@@ -3,9 +3,10 @@
 
 use longhaul_units::{Bytes, Rate, Time};
 
+use super::accounted_for;
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Episode, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
+use crate::{Ack, Demands, Needs, Pace, Path, SavedPath, SavedPathUse, SegmentKind, Sent, initial_window};
 
 /// Careful Resume in the registry.
 pub(crate) static ENTRY: Entry = Entry {
@@ -146,10 +147,10 @@ impl CarefulResume {
         if first || full || ack.now >= until { self.end_jump(ack.in_flight, path, window) } else { LaunchStep::Stay }
     }
 
-    /// What has left the network of all that was sent until the jump ended.
+    /// No growth until the last segment of the jump is acknowledged (RFC 9959, section 3.6).
     fn on_retreat_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         self.pipe += ack.delivered.as_f64();
-        if matches!(ack.episode, Episode::In | Episode::Again) {
+        if !accounted_for(ack, ack.total_delivered, self.after) {
             return LaunchStep::Stay;
         }
         window.ssthresh = (self.pipe * self.config.beta).max(2.0 * path.mss.as_f64());
@@ -238,10 +239,15 @@ impl Launch for CarefulResume {
     /// Congestion in the jump, or before it is validated (RFC 9959, section 3.5): at most half of what the path has shown to hold, and
     /// no growth until all is accounted for. Before the jump it is the usual decrease's.
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
-        if !matches!(self.phase, Phase::Unvalidated(_) | Phase::Validating) {
-            return if self.phase == Phase::SafeRetreat { LaunchVerdict::Handled } else { LaunchVerdict::Delegate };
+        match self.phase {
+            Phase::Normal | Phase::Reconnaissance => return LaunchVerdict::Delegate,
+            Phase::Unvalidated(_) => self.after = self.sent,
+            Phase::Validating | Phase::SafeRetreat => {}
         }
         self.pipe += loss.ack.delivered.as_f64();
+        if self.phase == Phase::SafeRetreat {
+            return LaunchVerdict::Handled;
+        }
         self.pace = None;
         window.cwnd = window.cwnd.min(self.pipe / 2.0).max(2.0 * path.mss.as_f64());
         window.ssthresh = window.cwnd;

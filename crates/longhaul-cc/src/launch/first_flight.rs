@@ -102,6 +102,10 @@ impl FirstFlight {
         self.delivered >= self.sent
     }
 
+    pub(super) const fn delivered(&self) -> Bytes {
+        self.delivered
+    }
+
     pub(super) const fn segments(&self) -> u32 {
         self.segments
     }

@@ -178,6 +178,7 @@ impl Launch for JumpStart {
             }
             Phase::Validating => self.validate(ack, window),
             Phase::Repairing(repair) => {
+                self.flight.on_delivered(ack.delivered);
                 if self.listed {
                     repair.on_ack(ack);
                 }
@@ -194,6 +195,7 @@ impl Launch for JumpStart {
     }
 
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
+        self.flight.on_delivered(loss.ack.delivered);
         match (&mut self.phase, loss.signal) {
             (Phase::Jumping | Phase::Validating, Signal::Loss) => {
                 self.phase = Phase::Repairing(Repair::begin(loss.ack, path, window));
@@ -208,6 +210,12 @@ impl Launch for JumpStart {
             }
             _ => LaunchVerdict::Delegate,
         }
+    }
+
+    /// Half of what came through: what was in flight when the timer fired is what the path did not hold.
+    fn threshold_after_timeout(&self, path: &Path) -> Option<f64> {
+        let jumped = !matches!(self.phase, Phase::Idle | Phase::Armed);
+        jumped.then(|| (self.flight.delivered().as_f64() / 2.0).max(2.0 * path.mss.as_f64()))
     }
 
     fn on_tick(&mut self, _now: Time, _path: &Path, window: &mut Window) -> LaunchStep {

@@ -14,6 +14,20 @@ pub mod quick_start;
 pub mod rc3;
 pub mod swift_start;
 
+use longhaul_units::Bytes;
+
+use crate::{Ack, Episode};
+
+/// Whether what a launch answered congestion for is over: a loss's episode has an end of its own; a mark has none, and lasts until
+/// all that had been `sent` is `delivered`, or at least has left the network.
+fn accounted_for(ack: &Ack<'_>, delivered: Bytes, sent: Bytes) -> bool {
+    match ack.episode {
+        Episode::In | Episode::Again => false,
+        Episode::Exit => true,
+        _ => delivered >= sent || ack.in_flight == Bytes::ZERO,
+    }
+}
+
 pub use cached_start::CachedStart;
 pub use careful_resume::{CarefulResume, CarefulResumeConfig};
 pub use halfback::{Halfback, HalfbackConfig};

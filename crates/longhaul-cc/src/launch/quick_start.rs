@@ -3,7 +3,9 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
+use super::accounted_for;
+use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Signal, Stage, Window};
+use crate::growth::divisor;
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
 use crate::{
     Ack, AckCadence, Demands, Episode, Granted, NeedError, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind,
@@ -258,9 +260,8 @@ fn grow(ack: &Ack<'_>, path: &Path, window: &mut Window) {
     if !ack.cwnd_limited || !window.below_threshold() {
         return;
     }
-    let bound = MAX_SSTHRESH * path.mss.as_f64();
-    let share = if window.cwnd <= bound { 1.0 } else { 0.5 * bound / window.cwnd };
-    window.cwnd = (window.cwnd + ack.delivered.as_f64() * share).min(window.ssthresh);
+    let bytes = ack.delivered.as_f64() / divisor(window.cwnd, MAX_SSTHRESH * path.mss.as_f64());
+    window.cwnd = (window.cwnd + bytes).min(window.ssthresh);
 }
 
 impl Stage for QuickStart {
@@ -360,7 +361,10 @@ impl Launch for QuickStart {
                 grow(ack, path, window);
                 self.ease(window)
             }
-            (Phase::Repairing, _) if matches!(ack.episode, Episode::In | Episode::Again) => LaunchStep::Stay,
+            (Phase::Repairing, _) => {
+                self.delivered += ack.delivered;
+                if accounted_for(ack, self.delivered, self.sent) { self.over() } else { LaunchStep::Stay }
+            }
             _ => self.over(),
         }
     }
@@ -368,8 +372,14 @@ impl Launch for QuickStart {
     /// A loss or a mark in the flight. At the beginning: slow start from the initial window, up to half of what was delivered (RFC
     /// 4782, section 4.6). Later: half of the approved window, or the one without an approval if that is less (section 4.8).
     fn on_loss(&mut self, loss: &Loss<'_>, path: &Path, window: &mut Window) -> LaunchVerdict {
-        if !matches!(self.phase, Phase::Sending { .. } | Phase::Validating) {
-            return LaunchVerdict::Delegate;
+        match self.phase {
+            Phase::Sending { .. } | Phase::Validating => {}
+            // Among data that a mark was answered for already.
+            Phase::Repairing if loss.signal == Signal::Loss => {
+                self.delivered += loss.ack.delivered;
+                return LaunchVerdict::Handled;
+            }
+            _ => return LaunchVerdict::Delegate,
         }
         self.spent = true;
         self.delivered += loss.ack.delivered;

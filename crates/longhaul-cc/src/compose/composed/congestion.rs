@@ -20,6 +20,9 @@ impl Composed {
 
     /// Lets the law lower the threshold; returns the window to arrive at.
     pub(super) fn reduce(&mut self, now: Time, signal: Signal, flight: Bytes, verdict: Verdict, path: &Path) -> f64 {
+        if self.phase == Phase::Growth && self.repair.is_none() {
+            self.growth.on_congestion(flight, path, &mut self.window);
+        }
         let before = self.settled();
         let cause = Cause { verdict, ..Cause::new(now, signal, flight, before) };
         let answer = self.steady.reduce(&cause, path);
@@ -34,6 +37,7 @@ impl Composed {
         self.restart.on_loss(ack.cumulative);
         let verdict = self.classifier.classify(&loss, path);
         if self.vetoed(&loss, path) {
+            self.reason = Reason::Loss;
             return;
         }
         let target = if signal == Signal::Loss && self.marked_until.is_some() {
@@ -49,14 +53,15 @@ impl Composed {
     }
 
     pub(super) fn on_mark(&mut self, ack: &Ack<'_>, path: &Path) {
-        if self.vetoed(&Loss { signal: Signal::Ecn, ack }, path) {
-            return;
-        }
         // The mark is real whatever becomes of an earlier loss.
         self.undo = None;
-        let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, Verdict::CONGESTION, path);
-        self.reason = Reason::Ecn;
         self.marked_until = Some(ack.total_delivered + ack.in_flight);
+        let vetoed = self.vetoed(&Loss { signal: Signal::Ecn, ack }, path);
+        self.reason = Reason::Ecn;
+        if vetoed {
+            return;
+        }
+        let target = self.reduce(ack.now, Signal::Ecn, ack.flight_size, Verdict::CONGESTION, path);
         self.enter(RepairKind::Ecn, target, ack, path);
         if ack.in_flight == Bytes::ZERO {
             self.finish(ack, path); // the marked data were the last

@@ -361,3 +361,32 @@ fn a_long_round_trip_ends_it() {
     assert_eq!(line.phase(), "congestion-avoidance");
     assert_eq!(line.sender.ssthresh(), line.sender.cwnd());
 }
+
+/// A loss while the red part leaves: of the 640 segments that were opened the law sees those that left. It is CUBIC's plateau that
+/// tells: RFC 9438, section 4.1, the window is back where it was K = cbrt(W_max (1 - beta) / C) seconds after the loss.
+#[test]
+fn what_was_opened_and_not_sent_is_no_plateau() {
+    let mut line = Line::new("suss+cubic", Span::from_micros(10));
+    let opened = segments(640);
+    while line.sender.cwnd() < opened {
+        line.step();
+    }
+    assert_eq!((line.sender.cwnd(), line.phase()), (opened, "suss-paced"));
+    // The tick made room for 480, which have left. All but 80 of them are taken back, as if they hadn't.
+    for _ in 0..400 {
+        line.flight.pop_back();
+        line.sender.in_flight -= MSS;
+    }
+    let flight = line.sender.in_flight;
+    assert!(flight > segments(150) && flight < segments(250), "{flight}");
+    let sender = &mut line.sender;
+    sender.lose();
+    assert_eq!(sender.ssthresh(), flight.mul_f64(0.7));
+    sender.repair();
+    sender.fill();
+    let w_max = flight.as_f64() / MSS.as_f64();
+    let rounds = ((w_max * 0.3 / 0.4).cbrt() / RTT.as_secs_f64()).round() as u32;
+    (0..rounds).for_each(|_| sender.round());
+    let back = sender.cwnd().as_f64() / flight.as_f64();
+    assert!((back - 1.0).abs() < 0.03, "{back} of what was in flight");
+}

@@ -2,8 +2,8 @@ use longhaul_units::Span;
 
 use super::super::probing_start::DSCP_LE;
 use super::*;
-use crate::TxId;
 use crate::compose::Signal;
+use crate::{Episode, TxId};
 
 const MSS: Bytes = Bytes(1000);
 const RTT: Span = Span::from_millis(600);
@@ -106,4 +106,27 @@ fn another_path_gets_the_initial_window() {
         bounded.begin(Opening::Connection, Time::ZERO, &small, &mut window);
         assert_eq!(window.cwnd, cwnd);
     }
+}
+
+/// A timeout: half of what had come through is the threshold, the initial window at least; while the memory is not used the law says.
+#[test]
+fn a_timeout_leaves_half_of_what_came_through() {
+    let mut idle = launch(RTT);
+    assert_eq!(idle.threshold_after_timeout(&path()), None);
+    let (mut launch, mut window) = begun();
+    assert_eq!(launch.threshold_after_timeout(&path()), Some(10_000.0), "nothing came through");
+    launch.on_ack(&ack(90, 0, 310, Episode::None), &path(), &mut window);
+    assert_eq!(launch.threshold_after_timeout(&path()), Some(45_000.0));
+    let lost = ack(10, 50, 250, Episode::Enter);
+    launch.on_loss(&Loss { signal: Signal::Loss, ack: &lost }, &path(), &mut window);
+    assert_eq!(launch.threshold_after_timeout(&path()), Some(50_000.0));
+    launch.on_ack(&ack(20, 0, 230, Episode::In), &path(), &mut window);
+    assert_eq!(launch.threshold_after_timeout(&path()), Some(60_000.0));
+    for mut launch in [launch, idle.clone()] {
+        launch.abort();
+        assert_eq!((launch.threshold_after_timeout(&path()), launch.overlay()), (None, Overlay::default()));
+        assert_eq!(launch.on_ack(&ack(1, 0, 0, Episode::Rto), &path(), &mut window), LaunchStep::Done);
+    }
+    idle.begin(Opening::Timeout, Time::ZERO, &path(), &mut window);
+    assert_eq!(idle.phase(), "handshake", "it begins with a connection only");
 }

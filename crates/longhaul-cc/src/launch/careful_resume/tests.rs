@@ -1,8 +1,8 @@
 use longhaul_units::Span;
 
 use super::*;
-use crate::TxId;
 use crate::compose::Signal;
+use crate::{Episode, TxId};
 
 const MSS: Bytes = Bytes(1000);
 const RTT: Span = Span::from_millis(600);
@@ -15,7 +15,11 @@ fn path() -> Path {
 }
 
 fn launch(rtt: Span) -> CarefulResume {
-    let mut launch = CarefulResume::new(CarefulResumeConfig { max_jump: Bytes::MAX, beta: 0.5 });
+    configured(rtt, Bytes::MAX, 0.5)
+}
+
+fn configured(rtt: Span, max_jump: Bytes, beta: f64) -> CarefulResume {
+    let mut launch = CarefulResume::new(CarefulResumeConfig { max_jump, beta });
     launch.recall(SavedPath { window: MSS * SAVED, rate: Rate::from_bytes_over(MSS * SAVED, RTT), rtt });
     launch
 }
@@ -36,7 +40,11 @@ fn ack(total: u64, in_flight: u64) -> Ack<'static> {
 
 /// Ten segments are sent and acknowledged; the window then is half of what was saved, and what is paced in.
 fn jumped() -> (CarefulResume, Window) {
-    let (mut launch, mut window) = (launch(RTT), Window::new(10_000.0));
+    jumped_to(launch(RTT), 200_000.0)
+}
+
+fn jumped_to(mut launch: CarefulResume, jump: f64) -> (CarefulResume, Window) {
+    let mut window = Window::new(10_000.0);
     assert_eq!(launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window), LaunchStep::Stay);
     send(&mut launch, 10);
     for k in 1..10 {
@@ -45,8 +53,8 @@ fn jumped() -> (CarefulResume, Window) {
     }
     send(&mut launch, 9);
     assert_eq!(launch.on_ack(&ack(10, 10), &path(), &mut window), LaunchStep::Stay);
-    assert_eq!((launch.phase(), window.cwnd), ("unvalidated", 200_000.0));
-    assert_eq!(launch.overlay().pace.unwrap().rate, Rate::from_bytes_over(MSS * 200, RTT));
+    assert_eq!((launch.phase(), window.cwnd), ("unvalidated", jump));
+    assert_eq!(launch.overlay().pace.unwrap().rate, Rate::from_bytes_over(Bytes::from_f64(jump), RTT));
     (launch, window)
 }
 
@@ -137,4 +145,134 @@ fn who_sends_little_keeps_little() {
     }
     assert_eq!(launch.on_ack(&ack(20, 5), &path(), &mut window), LaunchStep::Done);
     assert_eq!(window.cwnd, 20_000.0);
+}
+
+/// RFC 9959, section 3.4, the ways out of Unvalidated: the window is full.
+#[test]
+fn a_full_window_ends_the_jump() {
+    let (mut launch, mut window) = jumped();
+    send(&mut launch, 190);
+    launch.on_ack(&ack(11, 199), &path(), &mut window);
+    assert_eq!((launch.phase(), window.cwnd), ("unvalidated", 200_000.0), "room for one more");
+    send(&mut launch, 1);
+    assert_eq!(launch.on_ack(&ack(12, 200), &path(), &mut window), LaunchStep::Stay);
+    assert_eq!((launch.phase(), window.cwnd, launch.overlay().pace), ("validating", 200_000.0, None));
+    assert_eq!((launch.pipe, launch.after), (12_000.0, MSS * 210));
+}
+
+/// A round trip is over: by an ACK of what had left before the jump, or by the clock, where no ACK comes at all.
+#[test]
+fn a_round_trip_ends_the_jump() {
+    let end = Time::ZERO + RTT * 2;
+    for by_ack in [true, false] {
+        let (mut launch, mut window) = jumped();
+        assert_eq!(launch.next_tick(), Some(end));
+        send(&mut launch, 100);
+        let mut early = ack(11, 109);
+        early.now = end - Span::from_nanos(1);
+        launch.on_ack(&early, &path(), &mut window);
+        launch.on_tick(early.now, &path(), &mut window);
+        assert_eq!((launch.phase(), window.cwnd), ("unvalidated", 200_000.0));
+        let step = if by_ack {
+            let mut late = ack(12, 108);
+            late.now = end;
+            launch.on_ack(&late, &path(), &mut window)
+        } else {
+            launch.on_tick(end, &path(), &mut window)
+        };
+        assert_eq!((step, launch.phase(), launch.next_tick()), (LaunchStep::Stay, "validating", None));
+        let (pipe, flight) = if by_ack { (12_000.0, 108_000.0) } else { (11_000.0, 111_000.0) };
+        assert_eq!((launch.pipe, window.cwnd), (pipe, flight), "{by_ack}");
+    }
+}
+
+/// RFC 9959, section 3.4: a flight no greater than PipeSize needs no validation, though it is more than the initial window.
+#[test]
+fn a_flight_that_the_pipe_has_shown_to_hold_needs_no_validation() {
+    for (flight, step, cwnd) in
+        [(19, LaunchStep::Done, 20_000.0), (20, LaunchStep::Done, 20_000.0), (21, LaunchStep::Stay, 21_000.0)]
+    {
+        let (mut launch, mut window) = jumped();
+        send(&mut launch, flight);
+        (11..20).for_each(|k| assert_eq!(launch.on_ack(&ack(k, flight), &path(), &mut window), LaunchStep::Stay));
+        assert_eq!(launch.on_ack(&ack(20, flight), &path(), &mut window), step, "{flight}");
+        assert_eq!((launch.pipe, window.cwnd), (20_000.0, cwnd), "{flight}");
+    }
+}
+
+/// The jump is no more than `max-jump`, nor than what the peer takes, and none if the window is as large already.
+#[test]
+fn a_jump_is_bounded() {
+    jumped_to(configured(RTT, MSS * 50, 0.5), 50_000.0);
+    jumped_to(configured(RTT, MSS * 201, 0.5), 200_000.0);
+    let mut launch = configured(RTT, MSS * 20, 0.5);
+    let mut window = Window::new(10_000.0);
+    launch.begin(Opening::Connection, Time::ZERO, &path(), &mut window);
+    send(&mut launch, 10);
+    (1..10).for_each(|k| assert_eq!(launch.on_ack(&ack(k, 10), &path(), &mut window), LaunchStep::Stay));
+    assert_eq!(launch.on_ack(&ack(10, 10), &path(), &mut window), LaunchStep::Done);
+    assert_eq!((window.cwnd, launch.overlay().pace), (20_000.0, None));
+}
+
+/// RFC 9959, section 3.6: the threshold is beta of what has come through, 51 segments here. The window stays at half of PipeSize when
+/// the loss showed, 21.
+#[test]
+fn beta_says_how_much_a_retreat_leaves() {
+    for (beta, ssthresh) in [(0.5, 25_500.0), (0.7, 35_700.0), (1.0, 51_000.0)] {
+        let (mut launch, mut window) = jumped_to(configured(RTT, Bytes::MAX, beta), 200_000.0);
+        send(&mut launch, 180);
+        (11..=20).for_each(|k| assert_eq!(launch.on_ack(&ack(k, 180), &path(), &mut window), LaunchStep::Stay));
+        let (mut lost, mut end) = (ack(21, 150), ack(51, 10));
+        (lost.episode, end.episode, end.delivered) = (Episode::Enter, Episode::Exit, MSS * 30);
+        launch.on_loss(&Loss { signal: Signal::Loss, ack: &lost }, &path(), &mut window);
+        assert_eq!(launch.on_ack(&end, &path(), &mut window), LaunchStep::Done);
+        assert!((window.ssthresh - ssthresh).abs() < 1e-6, "{beta}: {}", window.ssthresh);
+        assert_eq!(window.cwnd, 10_500.0, "{beta}");
+    }
+}
+
+/// RFC 9959, section 3.6.1: a timeout ends it, with a threshold of beta of what has come through, two segments at least; while nothing
+/// was resumed the law's answer stands.
+#[test]
+fn a_timeout_in_each_phase() {
+    let ended = |mut launch: CarefulResume, threshold: Option<f64>| {
+        let phase = launch.phase();
+        match (launch.threshold_after_timeout(&path()), threshold) {
+            (Some(found), Some(wanted)) => assert!((found - wanted).abs() < 1e-6, "{phase}: {found}, not {wanted}"),
+            (found, wanted) => assert_eq!(found, wanted, "{phase}"),
+        }
+        launch.abort();
+        assert_eq!((launch.phase(), launch.overlay().pace, launch.next_tick()), ("handshake", None, None));
+        assert_eq!(launch.threshold_after_timeout(&path()), None);
+        let mut window = Window::new(1000.0);
+        assert_eq!(launch.begin(Opening::Timeout, Time::ZERO, &path(), &mut window), LaunchStep::Done, "{phase}");
+        assert_eq!(launch.on_ack(&ack(300, 0), &path(), &mut window), LaunchStep::Done);
+        assert_eq!(window, Window::new(1000.0));
+    };
+    let with = |beta| configured(RTT, Bytes::MAX, beta);
+    ended(launch(RTT), None);
+    let mut begun = launch(RTT);
+    begun.begin(Opening::Connection, Time::ZERO, &path(), &mut Window::new(10_000.0));
+    send(&mut begun, 10);
+    begun.on_ack(&ack(1, 9), &path(), &mut Window::new(10_000.0));
+    assert_eq!(begun.phase(), "reconnaissance");
+    ended(begun, None);
+    for beta in [0.5, 0.7] {
+        let (mut launch, mut window) = jumped_to(with(beta), 200_000.0);
+        ended(launch.clone(), Some(10_000.0 * beta));
+        send(&mut launch, 180);
+        (11..=20).for_each(|k| assert_eq!(launch.on_ack(&ack(k, 180), &path(), &mut window), LaunchStep::Stay));
+        assert_eq!(launch.phase(), "validating");
+        ended(launch.clone(), Some(20_000.0 * beta));
+        let mut lost = ack(21, 150);
+        lost.episode = Episode::Enter;
+        launch.on_loss(&Loss { signal: Signal::Loss, ack: &lost }, &path(), &mut window);
+        ended(launch.clone(), Some(21_000.0 * beta));
+        // A second loss in the retreat counts what comes with it.
+        launch.on_loss(&Loss { signal: Signal::LossAgain, ack: &lost }, &path(), &mut window);
+        ended(launch, Some(22_000.0 * beta));
+    }
+    let (mut launch, _) = jumped();
+    launch.pipe = 1000.0;
+    ended(launch, Some(2000.0));
 }

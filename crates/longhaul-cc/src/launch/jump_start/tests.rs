@@ -217,6 +217,26 @@ fn a_segment_is_the_least() {
     assert_eq!(window.cwnd, 1000.0);
 }
 
+/// A timeout leaves half of what had been delivered as the threshold, two segments at least; before there was a jump the law says.
+#[test]
+fn a_timeout_leaves_half_of_what_was_delivered() {
+    let threshold = |launch: &JumpStart| launch.threshold_after_timeout(&path(0));
+    let mut armed = start(u64::MAX, false);
+    armed.begin(Opening::Connection, at(0), &path(0), &mut Window::new(IW));
+    assert_eq!(threshold(&armed), None);
+    let (mut launch, mut window) = jumped(start(u64::MAX, false), 50);
+    assert_eq!(threshold(&launch), Some(2000.0), "nothing was");
+    launch.on_ack(&delivered(20, Episode::None), &path(0), &mut window);
+    assert_eq!(threshold(&launch), Some(10_000.0));
+    let ack = loss(30);
+    launch.on_loss(&Loss { signal: Signal::Loss, ack: &ack }, &path(0), &mut window);
+    assert_eq!(threshold(&launch), Some(10_500.0));
+    launch.on_ack(&delivered(5, Episode::In), &path(0), &mut window);
+    assert_eq!(threshold(&launch), Some(13_000.0));
+    launch.abort();
+    assert_eq!(threshold(&launch), None);
+}
+
 /// Marks are for the law, and so is a loss before there was a jump.
 #[test]
 fn other_signals_are_not_its_own() {

@@ -1,0 +1,98 @@
+//! Congestion marks that a launch answers by itself: the answer lasts until what was in flight is accounted for.
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::testing::{MSS, Sender, segments};
+use crate::{BuildParams, Congestion, Granted, NetworkFeedback, NetworkHeaderKind, Path, PathEvent, SavedPath};
+
+const RTT: Span = Span::from_millis(100);
+
+/// A sender after its handshake, whose path carried 400 segments a round trip before, and whose routers answer Quick-Start.
+fn sender(spec: &str) -> Sender {
+    let window = segments(400);
+    let saved_path = Some(SavedPath { window, rate: Rate::from_bytes_over(window, RTT), rtt: RTT });
+    let congestion: Congestion = spec.parse().expect("a name");
+    let mut controller = congestion.build(&BuildParams { mss: MSS, saved_path, ..BuildParams::default() });
+    let mut path = Path::new(MSS);
+    (path.handshake_rtt, path.min_rtt, path.latest_rtt, path.srtt) = (Some(RTT), Some(RTT), Some(RTT), Some(RTT));
+    let granted = Granted { network_header: Some(NetworkHeaderKind::QuickStart), ..Granted::basic() };
+    controller.on_granted(&granted, &path).expect("granted");
+    let now = Time::from_nanos(1_000_000_000);
+    controller.on_event(&PathEvent::Established { now, granted }, &path);
+    Sender { controller, path, now, rtt: RTT, in_flight: Bytes::ZERO, delivered: Bytes::ZERO }
+}
+
+fn count(sender: &Sender) -> u64 {
+    sender.in_flight.0 / MSS.0
+}
+
+/// RFC 9959, sections 3.5 and 3.6: PipeSize / 2, and no growth until the last unvalidated segment is acknowledged. The threshold is
+/// half of what has come through by then.
+#[test]
+fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
+    for validating in [false, true] {
+        let mut sender = sender("careful-resume+new-reno");
+        assert_eq!(sender.fill(), 10);
+        sender.round();
+        assert_eq!((sender.snapshot().phase, sender.cwnd(), count(&sender)), ("unvalidated", segments(200), 200));
+        if validating {
+            (0..30).for_each(|_| sender.ack(1));
+            assert_eq!((sender.snapshot().phase, count(&sender)), ("validating", 170));
+        }
+        sender.mark();
+        let retreat = sender.cwnd();
+        assert_eq!((sender.snapshot().phase, retreat), ("safe-retreat", MSS * if validating { 31 } else { 4 } / 2));
+        while count(&sender) > 1 {
+            sender.ack(1);
+            assert_eq!((sender.snapshot().phase, sender.cwnd()), ("safe-retreat", retreat), "{} left", count(&sender));
+        }
+        sender.ack(1);
+        assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("slow-start", segments(100)));
+        assert_eq!(sender.cwnd(), retreat);
+    }
+}
+
+/// What the source says of losses: the initial window, up to what had come through, until the flight is through; then half of it.
+#[test]
+fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
+    let mut sender = sender("cached-start+new-reno");
+    assert_eq!(sender.fill(), 400);
+    (0..49).for_each(|_| sender.ack(1));
+    sender.mark();
+    assert_eq!((sender.snapshot().phase, sender.cwnd()), ("recovery", segments(10)));
+    for k in 51..400 {
+        sender.ack(1);
+        assert_eq!((sender.snapshot().phase, sender.cwnd()), ("recovery", segments((k - 40).min(50))), "{k}");
+    }
+    sender.ack(1);
+    assert_eq!((sender.snapshot().phase, sender.cwnd()), ("congestion-avoidance", segments(200)));
+}
+
+/// RFC 4782, section 4.6.2: the initial window, and slow start from there, up to half of what was delivered. Not before the flight is
+/// through: a mark is answered for a whole window of data (RFC 3168, section 6.1.2), as are losses in it.
+#[test]
+fn a_mark_in_an_approved_flight_is_answered_until_that_has_arrived() {
+    for lossy in [false, true] {
+        let mut sender = sender("quick-start(rate=40000)+slow-start+new-reno");
+        let mut approved = sender.acked(0);
+        approved.network = Some(NetworkFeedback::QuickStart(Rate::from_bits_per_sec(40_960_000)));
+        sender.tell(&approved);
+        assert_eq!(sender.fill(), 338, "packets of 1460 + 52 bytes in 100 ms at 40.96 Mb/s");
+        (0..99).for_each(|_| sender.ack(1));
+        sender.mark();
+        let answer = (segments(10), segments(50));
+        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.ssthresh()), ("recovery", answer.0, answer.1));
+        if lossy {
+            sender.lose();
+            assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "among the same data");
+            sender.repair();
+        } else {
+            while count(&sender) > 1 {
+                sender.ack(1);
+                assert_eq!((sender.cwnd(), sender.ssthresh()), answer, "{} left", count(&sender));
+            }
+            sender.ack(1);
+        }
+        assert_eq!((sender.snapshot().phase, sender.cwnd(), sender.ssthresh()), ("slow-start", answer.0, answer.1));
+    }
+}
