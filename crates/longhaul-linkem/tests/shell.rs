@@ -5,47 +5,19 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
 
+mod common;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use longhaul_sys::linux::NetNs;
+use common::behind::{LINKEM, behind, permitted, shell, text};
 use socket2::{Domain, Protocol, Socket, Type};
 
-const LINKEM: &str = env!("CARGO_BIN_EXE_longhaul-linkem");
 /// Longer than anything here takes, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn permitted() -> bool {
-    match NetNs::anonymous() {
-        Ok(_) if Path::new("/dev/net/tun").exists() => true,
-        Ok(_) => {
-            eprintln!("skipped: no TUN devices here");
-            false
-        }
-        Err(error) => {
-            eprintln!("skipped: network namespaces are not permitted here: {error}");
-            false
-        }
-    }
-}
-
-fn shell(link: &str, command: &[&str]) -> Command {
-    let mut shell = Command::new(LINKEM);
-    shell.arg("shell").args(link.split_whitespace()).arg("--").args(command);
-    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    shell
-}
-
-/// Runs one of the tests at the end behind a link.
-fn behind(link: &str, test: &str, port: u16) -> Output {
-    let this = std::env::current_exe().unwrap();
-    let command = [this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"];
-    shell(link, &command).env("TEST_PORT", port.to_string()).output().unwrap()
-}
 
 /// The next client, if it comes and speaks in time.
 fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
@@ -61,10 +33,6 @@ fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

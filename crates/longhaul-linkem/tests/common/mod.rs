@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "not every test needs everything")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
 
+pub(crate) mod behind;
+
 use std::io::{ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
