@@ -1,7 +1,7 @@
 //! Quick-Start (RFC 4782) over whole links in virtual time: what routers approve, what they deny, and answers that are forged.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use longhaul_link::router::{QuickStartConfig, RcpConfig};
@@ -40,6 +40,14 @@ struct Seen {
     asked: Vec<Time>,
     /// When the receiver sent ACKs.
     acks: Vec<Time>,
+}
+
+impl Seen {
+    /// RFC 4782, sections 3.1 and 4.4: a report follows each request, granted or denied, with the nonce that was sent.
+    fn reported(&self, approved: QuickStartRate) {
+        let [Request::QuickStart { nonce, .. }, report] = self.requests[..] else { panic!("{:?}", self.requests) };
+        assert_eq!(report, Request::QuickStartReport { rate: approved, nonce });
+    }
 }
 
 impl Tap for Seen {
@@ -172,6 +180,7 @@ fn it_fails_closed() {
         let (network, info) = (world.network(), world.until(1.9));
         assert_eq!((network.granted, network.denied), (0, 1), "{router:?}");
         assert_eq!(info.bytes_sent, plain, "{router:?}");
+        world.seen.borrow().reported(QuickStartRate::ZERO);
     }
     // A router in front of it that does not answer.
     let mut topology = longhaul_link::topology::Topology::new();
@@ -208,8 +217,8 @@ fn forged_answers_are_denials() {
         }
     };
     type With = fn(QuickStartRate, QuickStartNonce) -> (QuickStartRate, QuickStartNonce);
-    let cases: [(&str, With, u64); 4] = [
-        ("honest", |rate, nonce| (rate, nonce), 0),
+    let cases: [(&str, With, u64, u8); 4] = [
+        ("honest", |rate, nonce| (rate, nonce), 0, 8),
         (
             "honestly lowered",
             |rate, nonce| {
@@ -217,17 +226,19 @@ fn forged_answers_are_denials() {
                 (lower, nonce.lowered(rate, lower, 0x1555_5555))
             },
             0,
+            7,
         ),
-        ("above the request", |rate, nonce| (QuickStartRate::from_code(rate.code() + 1), nonce), 1),
-        ("another nonce", |rate, nonce| (rate, QuickStartNonce::new(!nonce.get())), 1),
+        ("above the request", |rate, nonce| (QuickStartRate::from_code(rate.code() + 1), nonce), 1, 0),
+        ("another nonce", |rate, nonce| (rate, QuickStartNonce::new(!nonce.get())), 1, 0),
     ];
-    for (what, with, refused) in cases {
+    for (what, with, refused, approved) in cases {
         let hook = Router(move |_: Time, _: &_, _: u32, forward: &mut Forward| forge(forward, with));
         let mut world = World::prepared(links(None), NAME, |_| {}, |sim| sim.set_hook(0, hook));
         let network = world.network();
         let info = world.until(1.95);
         assert_eq!((network.refused, network.denied), (refused, refused), "{what}");
         assert_eq!(info.bytes_sent > 11 * MSS, refused == 0, "{what}: {} bytes", info.bytes_sent);
+        world.seen.borrow().reported(QuickStartRate::from_code(approved));
     }
 }
 
@@ -240,7 +251,52 @@ fn a_lost_syn_asks_no_more() {
     let info = world.until(7.0);
     let network = info.network.unwrap();
     assert_eq!((network.requests, network.granted, network.denied), (1, 0, 1));
-    assert_eq!(world.seen.borrow().requests.len(), 1);
+    assert_eq!(world.seen.borrow().requests.len(), 1, "nor reports anything");
+}
+
+/// What was asked on the way there, and a receiver that says it was approved.
+struct Liar(Rc<Cell<Option<(QuickStartRate, QuickStartNonce)>>>);
+
+impl Hook<Parcel> for Liar {
+    fn offered(&mut self, _now: Time, packet: &mut longhaul_link::Packet<Parcel>, _view: &View) {
+        let Some(inner) = packet.payload.as_mut() else { return };
+        let Ok((mut header, _)) = CheshireCodec::parse(&inner.payload) else { return };
+        let Some((network, (rate, nonce))) = header.options.network.as_mut().zip(self.0.get()) else { return };
+        if network.feedback == Some(longhaul_wire::network::Feedback::Denied) {
+            network.feedback = Some(longhaul_wire::network::Feedback::QuickStart { rate, nonce });
+            header.options.fit(header.flags, header.ack); // a SYN-ACK has no room for all
+            let mut bytes = [0; 60];
+            let len = CheshireCodec::emit(&header, &mut bytes).unwrap();
+            inner.payload = bytes[..len].to_vec();
+        }
+    }
+}
+
+/// A receiver that claims the approval of routers which know nothing of it is believed, as it has the nonce: the sender does not see the
+/// TTL (RFC 4782, section 9.4.2, has it find that out first). It gets no more than was asked for, paced over a round trip.
+#[test]
+fn a_receiver_that_claims_an_approval_is_believed() {
+    let asked = Rc::new(Cell::new(None));
+    let kept = Rc::clone(&asked);
+    let read = move |_: Time, _: &View, _: u32, forward: &mut Forward| {
+        if let Request::QuickStart { rate, nonce } = forward.request {
+            kept.set(Some((rate, nonce)));
+        }
+    };
+    let mut world = World::prepared(
+        links(None),
+        NAME,
+        |_| {},
+        |sim| {
+            sim.set_hook(0, Router(read));
+            sim.set_hook(1, Liar(asked));
+        },
+    );
+    let info = world.until(1.99);
+    assert_eq!(info.network.map(|network| (network.granted, network.refused)), Some((1, 0)));
+    let expected = 10_240_000.0 / 8.0 / 1500.0 * RTT.as_secs_f64();
+    let sent = world.seen.borrow().data.len() as f64;
+    assert!((sent - expected).abs() < 0.05 * expected, "{sent} segments, {expected} claimed");
 }
 
 /// After five seconds of nothing the first segment asks again (RFC 4782, section 4.8): the restart window leaves, and once it is

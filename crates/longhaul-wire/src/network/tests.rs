@@ -4,15 +4,23 @@ use proptest::prelude::*;
 use super::*;
 use crate::{CheshireCodec, Codec, Flags, Header};
 
-/// RFC 4782, table 1.
+/// RFC 4782, table 1, kb/s.
+const TABLE: [u64; 16] =
+    [0, 80, 160, 320, 640, 1_280, 2_560, 5_120, 10_240, 20_480, 40_960, 81_920, 163_840, 327_680, 655_360, 1_310_720];
+
 #[test]
 fn quick_start_rates() {
-    assert_eq!(QuickStartRate::from_code(0).rate(), Rate::ZERO);
-    for (code, kbps) in [(1, 80), (2, 160), (7, 5_120), (10, 40_960), (15, 1_310_720)] {
+    for (code, kbps) in (0..=15).zip(TABLE) {
         let rate = Rate::from_bits_per_sec(kbps * 1000);
-        assert_eq!(QuickStartRate::from_code(code).rate(), rate);
-        assert_eq!(QuickStartRate::at_most(rate).code(), code);
-        assert_eq!(QuickStartRate::at_least(rate).code(), code);
+        let coded = QuickStartRate::from_code(code);
+        assert_eq!((coded.code(), coded.rate()), (code, rate));
+        assert_eq!((QuickStartRate::at_most(rate), QuickStartRate::at_least(rate)), (coded, coded), "{code}");
+        let more = Rate::from_bytes_per_sec(rate.as_bytes_per_sec() + 1);
+        assert_eq!((QuickStartRate::at_most(more), QuickStartRate::at_least(more).code()), (coded, (code + 1).min(15)));
+        if code > 0 {
+            let less = Rate::from_bytes_per_sec(rate.as_bytes_per_sec() - 1);
+            assert_eq!((QuickStartRate::at_most(less).code(), QuickStartRate::at_least(less)), (code - 1, coded));
+        }
     }
 }
 
