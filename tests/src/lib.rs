@@ -1,6 +1,7 @@
 //! What the tests of longhaul share: a watcher of the wire that knows the rules, and its bookkeeping.
 #![forbid(unsafe_code)]
 
+pub mod bursts;
 mod intervals;
 mod side;
 pub mod victim;
