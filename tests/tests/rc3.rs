@@ -243,6 +243,21 @@ fn segments_have_the_priorities_of_their_places() {
     assert!(low >= segments - 8 && low <= segments && leaving.of_level[9] == low - 440, "{low} of {segments}");
 }
 
+/// The fourth level: of ten megabytes 40, 400 and 4000 segments from the tail, and as the fifth queue's what is left (NSDI 2014, section 3.2).
+#[test]
+fn a_large_transfer_reaches_the_last_level() {
+    let bytes = 10 * MB;
+    let plan = open_end(Plan::bulk(bytes));
+    let mut world = World::new(FAST, FAST.there(), "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", plan, |config| {
+        config.send_buffer = 2 * bytes as usize;
+    });
+    world.finish();
+    let leaving = world.leaving.borrow();
+    assert_eq!((leaving.of_level[1], leaving.of_level[5], leaving.of_level[9]), (40, 400, 4000));
+    let (segments, low) = (bytes.div_ceil(MSS), leaving.of_level[1..].iter().sum::<u64>());
+    assert!(leaving.of_level[13] == low - 4440 && low > segments * 9 / 10, "{low} of {segments}");
+}
+
 /// Routers without priorities drop what they drop: the transfer is survived, by no worse time than without, and what others lose is the
 /// price.
 #[test]
