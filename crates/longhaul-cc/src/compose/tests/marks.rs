@@ -52,6 +52,27 @@ fn a_mark_in_a_resumed_jump_is_a_safe_retreat_to_its_end() {
     }
 }
 
+/// RFC 3168, section 6.1.2: what left before the mark and is lost says nothing new, though the retreat is over. Nor does growth begin as
+/// if nothing had happened, which Rapid Start would do threefold.
+#[test]
+fn losses_among_the_data_of_a_mark_are_not_answered_again() {
+    let mut sender = sender("careful-resume+rapid-start+new-reno");
+    sender.fill();
+    sender.round();
+    (0..30).for_each(|_| sender.ack(1));
+    assert!(sender.fill() > 30, "behind the jump, in slow start");
+    sender.mark();
+    while sender.snapshot().phase == "safe-retreat" {
+        sender.ack(1);
+    }
+    let (cwnd, ssthresh) = (sender.cwnd(), sender.ssthresh());
+    assert!(count(&sender) > 30 && ssthresh == segments(100), "{} left, {ssthresh}", count(&sender));
+    sender.ack(1);
+    assert_eq!(sender.cwnd(), cwnd + MSS);
+    sender.lose();
+    assert_eq!((sender.snapshot().phase, sender.ssthresh()), ("recovery", ssthresh));
+}
+
 /// What the source says of losses: the initial window, up to what had come through, until the flight is through; then half of it.
 #[test]
 fn a_mark_in_a_remembered_flight_is_answered_until_that_has_arrived() {
