@@ -15,14 +15,14 @@ use longhaul_cc::launch::swift_start::estimate::TickClock;
 use longhaul_cc::launch::{NoLaunch, PacingOnly, Pattern, SwiftStart, SwiftStartConfig};
 use longhaul_cc::registry::Safety;
 use longhaul_cc::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Granted, NeedError, Needs, Pace, Path,
-    PathEvent, Sent, Snapshot, Timeout, recovery, steady,
+    Ack, BuildParams, Congestion, Controller, ControllerFactory, Granted, NeedError, Needs, Path, Sent, Timeout,
+    recovery, steady, unpaced,
 };
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Overhead};
 use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
 use longhaul_tcp::{Config, Info};
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_units::{Rate, Span, Time};
 
 /// Payload of a segment: 1500 bytes of IP packet with timestamps.
 pub(crate) const MSS: u64 = 1448;
@@ -73,7 +73,7 @@ impl ControllerFactory for FreeBsd {
             classifier: Box::new(AllCongestion),
             recovery: Box::new(recovery::NewReno::new(true)),
         };
-        Box::new(Unpaced(Box::new(Composed::new(stages, params))))
+        Box::new(Composed::new(stages, params))
     }
 
     fn name(&self) -> String {
@@ -82,58 +82,6 @@ impl ControllerFactory for FreeBsd {
 
     fn safety(&self) -> Safety {
         Safety::Shared
-    }
-}
-
-/// A controller whose window leaves at once, unless it paces by itself.
-#[derive(Debug)]
-struct Unpaced(Box<dyn Controller>);
-
-impl Controller for Unpaced {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn needs(&self) -> Needs {
-        self.0.needs()
-    }
-
-    fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        self.0.on_granted(granted, path)
-    }
-
-    fn on_sent(&mut self, event: &Sent, path: &Path) {
-        self.0.on_sent(event, path);
-    }
-
-    fn on_ack(&mut self, event: &Ack<'_>, path: &Path) {
-        self.0.on_ack(event, path);
-    }
-
-    fn on_timeout(&mut self, event: &Timeout, path: &Path) {
-        self.0.on_timeout(event, path);
-    }
-
-    fn on_event(&mut self, event: &PathEvent, path: &Path) {
-        self.0.on_event(event, path);
-    }
-
-    fn on_tick(&mut self, now: Time, path: &Path) {
-        self.0.on_tick(now, path);
-    }
-
-    fn next_tick(&self) -> Option<Time> {
-        self.0.next_tick()
-    }
-
-    fn control(&self) -> Control {
-        let mut control = self.0.control();
-        control.pace = control.pace.or(Some(Pace { rate: Rate::MAX, quantum: Some(Bytes(1 << 16)) }));
-        control
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
     }
 }
 
@@ -253,7 +201,8 @@ impl Testbed {
     /// The same over other links.
     pub(crate) fn open_over(&self, links: Duplex, start: Start, bytes: u64) -> Run {
         let estimates = Estimates::default();
-        let congestion = Congestion::new(FreeBsd { start, clock: self.clock, estimates: Arc::clone(&estimates) });
+        let congestion =
+            unpaced(Congestion::new(FreeBsd { start, clock: self.clock, estimates: Arc::clone(&estimates) }));
         let reads_after = Span::from_millis(self.millis) * 9 / 4;
         Run::new(Setup::pair(1, links), bytes, (self.phase, reads_after), estimates, |config| {
             config.congestion = congestion.clone();
