@@ -201,6 +201,22 @@ fn a_second_answer_to_the_same_round_trip_is_found() {
     assert!(message.contains("whose marks were answered"), "{message}");
 }
 
+/// A mark behind a timeout, a further timeout, and all of it spurious: the mark's answer stands, and covers a loss among its data.
+#[test]
+fn a_further_timeout_forgets_no_mark() {
+    let granted = Granted { ecn: crate::EcnMark::Ect0, ..Granted::basic() };
+    let rtt = Span::from_millis(100);
+    let (start, resolution, cap) = (Time::ZERO, Span::from_nanos(1), Bytes::MAX);
+    let scenario = Scenario { start, resolution, mss: Bytes(1448), rtt, granted, handshake_lossy: false, cap };
+    let mss = |sixteenths| Operation::Mss { sixteenths };
+    let ack = |selective, marked| Operation::Ack { share: 0, rtt: 0, selective, marked };
+    let lose = Operation::Lose { share: 0, timer: false };
+    let (fill, timeout, spurious) = (Operation::Fill, Operation::Timeout, Operation::Spurious);
+    let first = [mss(21), fill, ack(false, false), fill, timeout];
+    let then = [mss(0), ack(true, true), timeout, spurious, lose];
+    play(&spec("scalable"), &scenario, &[first, then].concat(), Expect::default());
+}
+
 /// Composed controllers hold whatever a law returns within bounds.
 #[test]
 fn a_window_that_is_no_number_falls_back_to_the_floor() {

@@ -77,9 +77,10 @@ impl Controller for Composed {
             self.checkpoint(true);
             self.reduce(event.now, Signal::Timeout, event.flight_size, Verdict::CONGESTION, path);
             self.window.ssthresh = own.unwrap_or(self.window.ssthresh);
+            // A further timeout answers nothing anew: what was marked since the first stays answered.
+            self.marked_until = None;
         }
         self.interrupt();
-        self.marked_until = None;
         self.window.cwnd = self.mss.as_f64();
         self.reason = Reason::Timeout;
         self.bound();
