@@ -37,13 +37,6 @@ impl Cell {
         Self { places, variables }
     }
 
-    /// The choices' names, as people read them.
-    #[must_use]
-    pub fn name(&self, axes: &[Axis]) -> String {
-        let names = axes.iter().zip(&self.places).map(|(axis, place)| axis.choices[*place].name.get_ref().as_str());
-        names.collect::<Vec<_>>().join(", ")
-    }
-
     /// A text with each `{variable}` replaced.
     ///
     /// # Errors

@@ -77,11 +77,6 @@ impl Experiment {
             definition.rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
         Ok(Self { definition, cells, setups, rows })
     }
-
-    /// The metrics' names, in the order in which they are measured.
-    pub fn metrics(&self) -> impl Iterator<Item = &str> {
-        self.definition.metrics.keys().map(String::as_str)
-    }
 }
 
 /// Where faults are.
