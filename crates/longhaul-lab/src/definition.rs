@@ -2,6 +2,7 @@
 
 mod axis;
 mod fault;
+mod series;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use toml::Spanned;
 
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
+pub use series::Series;
 
 /// A text that may name variables of the axes: `"--rate {rate}"`. It remembers where it stands.
 pub type Text = Spanned<String>;
@@ -39,6 +41,9 @@ pub struct Definition {
     pub flows: Vec<Flow>,
     /// What is measured of a run: an expression by each name.
     pub metrics: BTreeMap<String, Metric>,
+    /// What is recorded over time, by name.
+    #[serde(default)]
+    pub series: BTreeMap<String, Series>,
     /// What the paper says.
     pub rows: Vec<Row>,
 }

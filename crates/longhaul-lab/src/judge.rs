@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::experiment::{Experiment, Row};
+use crate::record::Record;
 use crate::rule::Verdict;
-use crate::runner::Results;
 
 /// A row, as it is printed and written.
 #[derive(Clone, Debug, Serialize)]
@@ -53,11 +53,11 @@ impl Numbers {
 
 /// Judges all rows.
 #[must_use]
-pub fn judge(experiment: &Experiment, results: &Results, seeds: u32) -> Vec<Judged> {
-    experiment.rows.iter().map(|row| judge_row(experiment, row, results, seeds)).collect()
+pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Judged> {
+    experiment.rows.iter().map(|row| judge_row(experiment, row, records, seeds)).collect()
 }
 
-fn judge_row(experiment: &Experiment, row: &Row, results: &Results, seeds: u32) -> Judged {
+fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32) -> Judged {
     let id = experiment.definition.id.get_ref().clone();
     let paper: Vec<Option<f64>> = row.paper.iter().copied().map(Some).collect();
     let Some(judged) = &row.judged else {
@@ -78,7 +78,7 @@ fn judge_row(experiment: &Experiment, row: &Row, results: &Results, seeds: u32) 
         };
     };
     let compares = judged.rule.compares();
-    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| spread(&results[*cell], judged.metric)).collect();
+    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| spread(records, *cell, judged.metric)).collect();
     let pick =
         |nth: usize| Numbers::new(each.iter().map(|spread| spread.map(|spread| spread[nth])).collect(), compares);
     let medians: Option<Vec<f64>> = each.iter().map(|spread| spread.map(|[_, median, _]| median)).collect();
@@ -102,8 +102,10 @@ fn judge_row(experiment: &Experiment, row: &Row, results: &Results, seeds: u32) 
 }
 
 /// Least, median and most of a metric over a cell's runs; none if a run has none.
-fn spread(runs: &[Vec<Option<f64>>], metric: usize) -> Option<[f64; 3]> {
-    let mut values = runs.iter().map(|run| run.get(metric).copied().flatten()).collect::<Option<Vec<f64>>>()?;
+fn spread(records: &[Record], cell: usize, metric: usize) -> Option<[f64; 3]> {
+    let of_cell = records.iter().filter(|record| record.cell == cell);
+    let mut values =
+        of_cell.map(|record| record.values.get(metric).copied().flatten()).collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
     let middle = |at: usize| values.get(at).copied();
     let median = (middle((values.len().max(1) - 1) / 2)? + middle(values.len() / 2)?) / 2.0;
@@ -116,10 +118,11 @@ mod tests {
 
     #[test]
     fn medians_of_odd_and_even_numbers() {
-        let runs = |values: &[f64]| values.iter().map(|value| vec![Some(*value)]).collect::<Vec<_>>();
-        assert_eq!(spread(&runs(&[3.0, 1.0, 2.0]), 0), Some([1.0, 2.0, 3.0]));
-        assert_eq!(spread(&runs(&[4.0, 1.0, 2.0, 3.0]), 0), Some([1.0, 2.5, 4.0]));
-        assert_eq!(spread(&[vec![Some(1.0)], vec![None]], 0), None);
-        assert_eq!(spread(&[], 0), None);
+        let run = |cell, value| Record { cell, values: vec![value], ..Record::default() };
+        let runs = |values: &[f64]| values.iter().map(|value| run(3, Some(*value))).collect::<Vec<_>>();
+        assert_eq!(spread(&runs(&[3.0, 1.0, 2.0]), 3, 0), Some([1.0, 2.0, 3.0]));
+        assert_eq!(spread(&runs(&[4.0, 1.0, 2.0, 3.0]), 3, 0), Some([1.0, 2.5, 4.0]));
+        assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, 0), None);
+        assert_eq!(spread(&[run(3, Some(1.0))], 2, 0), None);
     }
 }

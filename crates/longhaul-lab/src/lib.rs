@@ -12,6 +12,7 @@ pub mod expression;
 pub mod judge;
 pub mod library;
 pub mod measure;
+pub mod record;
 pub mod rule;
 pub mod runner;
 pub mod world;

@@ -10,6 +10,7 @@ use longhaul_units::{Span, Time};
 
 use crate::experiment::CellSetup;
 use crate::measure;
+use crate::record::Record;
 
 /// What a run left.
 #[derive(Clone, Debug)]
@@ -60,11 +61,11 @@ impl Outcome {
     }
 }
 
-/// Runs a cell and returns the values of its metrics.
+/// Runs the cell of that place.
 ///
 /// # Errors
 /// If there can be no such network.
-pub fn run(setup: &CellSetup, seed: u64) -> Result<Vec<Option<f64>>, SetupError> {
+pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
     let mut world = World::new(setup, seed)?;
     let mut samples = BTreeMap::new();
     for time in times(setup) {
@@ -73,7 +74,9 @@ pub fn run(setup: &CellSetup, seed: u64) -> Result<Vec<Option<f64>>, SetupError>
         samples.insert(time, world.sample());
     }
     let outcome = Outcome { duration: setup.duration, flows: world.ranges.clone(), samples };
-    Ok(setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect())
+    let values = setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect();
+    let flow_seconds = world.flows.len() as f64 * setup.duration.as_secs_f64();
+    Ok(Record { cell, seed, values, series: BTreeMap::new(), flow_seconds, took: 0.0 })
 }
 
 /// When to count: each second, and when a metric asks for it.
