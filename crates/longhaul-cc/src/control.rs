@@ -179,6 +179,37 @@ pub struct Snapshot {
     pub bandwidth: Option<Rate>,
 }
 
+/// Something that a controller has estimated of its path. For logs and displays only, as [`Snapshot`] is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// What: in kebab-case, as the paper has it where it has a name: `be`, `re`, `level`, `start-gap`.
+    pub name: &'static str,
+    /// How much.
+    pub value: Quantity,
+}
+
+/// How much, and of what kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Quantity {
+    /// A rate of payload.
+    Rate(Rate),
+    /// A window.
+    Bytes(Bytes),
+    /// A time.
+    Span(Span),
+    /// A share, 0 to 1, or a plain number.
+    Number(f64),
+}
+
+impl Estimate {
+    /// A rate in payload bytes a second; nothing if it is not positive, as before the first sample.
+    pub(crate) fn rate(name: &'static str, bytes_per_sec: f64) -> Option<Self> {
+        (bytes_per_sec >= 1.0)
+            .then(|| Self { name, value: Quantity::Rate(Rate::from_bytes_per_sec(bytes_per_sec as u64)) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use core::fmt::Debug;
 
 use longhaul_units::Time;
 
-use crate::{Ack, Control, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout};
+use crate::{Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout};
 
 /// A congestion controller. Object-safe; made by the [`registry`](crate::registry) or by hand.
 ///
@@ -76,4 +76,9 @@ pub trait Controller: Debug + Send {
 
     /// Values for logs only.
     fn snapshot(&self) -> Snapshot;
+
+    /// Tells what it has estimated so far, for logs only. No name comes twice.
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        let _ = tell;
+    }
 }

@@ -38,7 +38,7 @@ pub mod wheel;
 pub mod xcp;
 
 pub use compose::Composed;
-pub use control::{Control, EcnMark, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Snapshot};
+pub use control::{Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot};
 pub use controller::Controller;
 pub use event::{
     Ack, AckedSegment, EcnDelta, Episode, LostSegment, NetworkFeedback, PathEvent, ProbeReport, RateSample, RttSample,

@@ -4,8 +4,8 @@ use longhaul_units::{Bytes, Rate, Time};
 
 use crate::registry::Safety;
 use crate::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Granted, NeedError, Needs, Pace, Path,
-    PathEvent, Sent, Snapshot, Timeout,
+    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Estimate, Granted, NeedError, Needs, Pace,
+    Path, PathEvent, Sent, Snapshot, Timeout,
 };
 
 /// A quantum that no window is above: 16 MiB.
@@ -94,5 +94,9 @@ impl Controller for Unpaced {
 
     fn snapshot(&self) -> Snapshot {
         self.0.snapshot()
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        self.0.estimates(tell);
     }
 }

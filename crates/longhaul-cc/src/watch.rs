@@ -7,8 +7,8 @@ use longhaul_units::Time;
 
 use crate::registry::Safety;
 use crate::{
-    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Granted, NeedError, Needs, Path,
-    PathEvent, SavedPathUse, Sent, Snapshot, Timeout,
+    Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Estimate, Granted, NeedError, Needs,
+    Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout,
 };
 
 /// What is called after each ACK that the controller has digested.
@@ -132,6 +132,10 @@ impl Controller for Watched {
 
     fn snapshot(&self) -> Snapshot {
         self.inner.snapshot()
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        self.inner.estimates(tell);
     }
 }
 

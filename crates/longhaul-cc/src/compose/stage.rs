@@ -9,7 +9,9 @@ use super::{
     Target, Verdict, Window,
 };
 use crate::growth::AckLimit;
-use crate::{Ack, Detection, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent, Timeout};
+use crate::{
+    Ack, Detection, Estimate, Granted, NeedError, Needs, Path, ProbePlan, SavedPath, SavedPathUse, Sent, Timeout,
+};
 
 /// What all stages have in common. Every method has a default: a stage writes only what it needs.
 pub trait Stage: Debug + Send {
@@ -75,6 +77,11 @@ pub trait Stage: Debug + Send {
     /// schemes that make up for a long round trip, such as Hybla.
     fn gain(&self) -> f64 {
         1.0
+    }
+
+    /// Tells what it has estimated so far, for logs only.
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        let _ = tell;
     }
 
     /// Its name for logs in kebab-case: `slow-start`, `css`, `congestion-avoidance`, `recovery`.

@@ -9,7 +9,7 @@ use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, 
 use crate::estimate::eligible_rate::MOST_RECENT;
 use crate::estimate::{EligibleRate, EligibleRateConfig};
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value, Values};
-use crate::{Ack, Path};
+use crate::{Ack, Estimate, Path};
 
 /// What is kept while there is no estimate: NewReno's half.
 const BLIND: f64 = 0.5;
@@ -117,6 +117,11 @@ impl Abse {
 impl Stage for Abse {
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         self.estimate.observe(ack, path.latest_rtt);
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        let (rate, throughput) = (self.estimate.rate(), self.estimate.throughput());
+        [Estimate::rate("be", rate), Estimate::rate("throughput", throughput)].into_iter().flatten().for_each(tell);
     }
 
     fn phase(&self) -> &'static str {

@@ -6,7 +6,7 @@ use super::additive;
 use crate::compose::{Cause, Handoff, Reason, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::{AchievedRate, Bandwidth, BandwidthStart, RoundRate, WindowedMin, round_rate};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
-use crate::{Ack, Path};
+use crate::{Ack, Estimate, Path, Quantity};
 
 /// What is kept while there is no estimate: NewReno's half.
 const BLIND: f64 = 0.5;
@@ -160,6 +160,16 @@ pub enum Eligible {
 }
 
 impl Eligible {
+    /// What there is of BE and RE.
+    fn rates(&self) -> [Option<Estimate>; 2] {
+        match self {
+            Self::Bandwidth(be) => [Estimate::rate("be", be.rate()), None],
+            Self::Achieved(re) => [Estimate::rate("re", re.rate()), None],
+            Self::Combined { be, re, .. } => [Estimate::rate("be", be.rate()), Estimate::rate("re", re.rate())],
+            Self::Plus(rate) => [Estimate::rate("be", rate.rate()), None],
+        }
+    }
+
     fn on_ack(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         match self {
             Self::Bandwidth(be) => be.observe(ack, rtt),
@@ -275,6 +285,13 @@ impl Stage for Westwood {
             self.rtt_min.update(ack.now, sample);
         }
         self.eligible.on_ack(ack, rtt);
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        self.eligible.rates().into_iter().flatten().for_each(&mut *tell);
+        if let Some(rtt) = self.rtt_min.get() {
+            tell(Estimate { name: "rtt-min", value: Quantity::Span(rtt) });
+        }
     }
 
     fn phase(&self) -> &'static str {

@@ -7,7 +7,7 @@ use super::westwood::{ECN_BETA, rtt_min_window};
 use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, Window};
 use crate::estimate::{AchievedRate, CongestionLevel};
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
-use crate::{Ack, Needs, Path};
+use crate::{Ack, Estimate, Needs, Path, Quantity};
 
 mod capacity;
 
@@ -186,6 +186,8 @@ pub struct WestwoodBbe {
     /// Rises of the capacity that are answered.
     rises: u32,
     re: AchievedRate,
+    /// The level at the last loss, for logs.
+    at_loss: Option<f64>,
 }
 
 impl WestwoodBbe {
@@ -198,6 +200,7 @@ impl WestwoodBbe {
             capacity: Capacity::new(config.capacity, config.tau),
             rises: 0,
             re: AchievedRate::new(config.keep_re),
+            at_loss: None,
         }
     }
 
@@ -236,6 +239,18 @@ impl Stage for WestwoodBbe {
         self.re.observe(ack, path.latest_rtt);
     }
 
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        let capacity = if self.config.capacity == CapacitySource::Be { "be" } else { "capacity" };
+        let rates = [Estimate::rate(capacity, self.capacity.rate()), Estimate::rate("re", self.re.rate())];
+        rates.into_iter().flatten().for_each(&mut *tell);
+        if let Some(level) = self.at_loss {
+            tell(Estimate { name: "level", value: Quantity::Number(level) });
+        }
+        if let Some(gap) = self.level.gap() {
+            tell(Estimate { name: "buffer", value: Quantity::Span(Span::from_secs_f64(gap)) });
+        }
+    }
+
     fn phase(&self) -> &'static str {
         "congestion-avoidance"
     }
@@ -264,6 +279,7 @@ impl Steady for WestwoodBbe {
         let losses = matches!(cause.signal, Signal::Loss | Signal::LossAgain);
         let c = if losses { self.level.level(cause.cwnd / path.mss.as_f64()) } else { CONGESTED };
         if cause.signal == Signal::Loss {
+            self.at_loss = Some(c);
             self.level.on_loss();
         }
         self.capacity.settle();

@@ -1,5 +1,6 @@
 //! Snapshots for applications, logs and tests.
 
+use longhaul_cc::Estimate;
 use longhaul_units::{Bytes, Span, Time};
 
 use super::Connection;
@@ -10,6 +11,14 @@ use crate::seq;
 use crate::timestamps::{TimestampClock, in_milliseconds};
 
 impl Connection {
+    /// What congestion control has estimated of the path so far; none for one that estimates nothing.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<Estimate> {
+        let mut estimates = Vec::new();
+        self.controller.estimates(&mut |estimate| estimates.push(estimate));
+        estimates
+    }
+
     /// A snapshot as of `now`.
     #[must_use]
     pub fn info(&self, now: Time) -> Info {

@@ -6,8 +6,8 @@ use super::congestion::all_delivered;
 use super::{Composed, Phase, Repair, RepairKind};
 use crate::compose::{LaunchStep, Opening, Reason, RecoveryStep, Signal, Verdict};
 use crate::{
-    Ack, Control, Controller, EcnMark, Episode, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse, SegmentKind,
-    Sent, Snapshot, Timeout,
+    Ack, Control, Controller, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse,
+    SegmentKind, Sent, Snapshot, Timeout,
 };
 
 impl Controller for Composed {
@@ -159,5 +159,18 @@ impl Controller for Composed {
             _ => self.active().phase(),
         };
         Snapshot { phase, ssthresh: Some(Bytes::from_f64(self.window.ssthresh)), bandwidth: None }
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        // A start and a law may have the same estimator; who comes later has seen more of the path.
+        let mut told: Vec<&'static str> = Vec::new();
+        for stage in self.stages().into_iter().rev() {
+            stage.estimates(&mut |estimate| {
+                if !told.contains(&estimate.name) {
+                    told.push(estimate.name);
+                    tell(estimate);
+                }
+            });
+        }
     }
 }

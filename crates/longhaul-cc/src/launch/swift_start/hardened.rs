@@ -8,7 +8,9 @@ use super::pacing::{Round, RoundPlan, at_once};
 use super::{ABORT, Flight, GAMMA, SwiftStart, SwiftStartConfig, grow};
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot};
-use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout, TxId, initial_window};
+use crate::{
+    Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, TxId, initial_window,
+};
 
 const IW: OptionSpec = OptionSpec::int("iw", 4, 10, 10, "segments that the start sends back to back");
 const FOLLOW: OptionSpec =
@@ -332,6 +334,13 @@ impl Stage for SwiftStartHardened {
             Phase::Off => Overlay::default(),
             Phase::Probe(_) => at_once(),
             Phase::Paced(round) => round.overlay(),
+        }
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        match self.rate.filter(|_| self.by_arrivals) {
+            Some(rate) => tell(Estimate { name: "start-rate", value: Quantity::Rate(rate) }),
+            None => self.by_acks.estimates(tell),
         }
     }
 

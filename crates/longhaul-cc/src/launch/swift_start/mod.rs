@@ -14,7 +14,9 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::compose::{Launch, LaunchStep, LaunchVerdict, Loss, Opening, Overlay, Stage, Window};
 use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
-use crate::{Ack, Demands, Granted, NeedError, Needs, Path, SegmentKind, Sent, Timeout, initial_window};
+use crate::{
+    Ack, Demands, Estimate, Granted, NeedError, Needs, Path, Quantity, SegmentKind, Sent, Timeout, initial_window,
+};
 use estimate::{TickClock, capacity_window};
 use pacing::{Round, RoundPlan, at_once};
 
@@ -130,6 +132,18 @@ impl PairEstimate {
     #[must_use]
     pub fn rate(&self) -> Rate {
         Rate::from_bytes_over(self.bytes, self.delta)
+    }
+
+    /// As estimates with names, before any divisor.
+    fn tell(&self, tell: &mut dyn FnMut(Estimate)) {
+        for (name, value) in [
+            ("start-rate", Quantity::Rate(self.rate())),
+            ("start-window", Quantity::Bytes(self.window(1))),
+            ("start-rtt", Quantity::Span(self.rtt)),
+            ("start-gap", Quantity::Span(self.delta)),
+        ] {
+            tell(Estimate { name, value });
+        }
     }
 }
 
@@ -389,6 +403,12 @@ impl Stage for SwiftStart {
             Phase::Off => Overlay::default(),
             Phase::First(_) | Phase::Second(_) => at_once(),
             Phase::Paced(round) => round.overlay(),
+        }
+    }
+
+    fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
+        if let Some(estimate) = self.estimate {
+            estimate.tell(tell);
         }
     }
 

@@ -2,7 +2,7 @@ mod congestion;
 
 use crate::registry::Spec;
 use crate::testing::{MSS, Sender, segments};
-use crate::{Ack, BuildParams, Congestion, Granted, PathEvent, SegmentKind, SendLimit, Sent, TxId};
+use crate::{Ack, BuildParams, Congestion, Granted, PathEvent, Quantity, SegmentKind, SendLimit, Sent, TxId, unpaced};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 /// A sender with plenty to send over a round trip of 100 ms; its flight has left.
@@ -70,6 +70,32 @@ fn the_second_round_is_the_estimate_over_gamma() {
     assert_eq!((sender.in_flight, sender.cwnd(), phase(&sender)), (segments(50), segments(50), "slow-start"));
     assert_eq!(sender.control().pace, None);
     assert_eq!(sender.ssthresh(), Bytes::MAX, "the threshold stays what it was");
+}
+
+/// What was estimated is told through whatever stands around the start: 2920 bytes in 1 ms, over 100 ms, before the divisor.
+#[test]
+fn the_estimate_is_told_by_name() {
+    let told = |sender: &Sender| {
+        let mut told = Vec::new();
+        sender.controller.estimates(&mut |estimate| told.push((estimate.name, estimate.value)));
+        told
+    };
+    let plain = "swift-start+new-reno".parse::<Congestion>().unwrap();
+    let watched = crate::watched(plain.clone(), crate::Demands::default(), |_, _, _| {});
+    for congestion in [plain.clone(), unpaced(plain), watched] {
+        let mut sender = Sender::with(congestion.build(&BuildParams::default()), Granted::basic());
+        sender.path.queued = Bytes(1 << 30);
+        sender.fill();
+        assert_eq!(told(&sender), []);
+        pair(&mut sender, 1000);
+        let expected = [
+            ("start-rate", Quantity::Rate(Rate::from_bytes_per_sec(2_920_000))),
+            ("start-window", Quantity::Bytes(Bytes(292_000))),
+            ("start-rtt", Quantity::Span(Span::from_millis(100))),
+            ("start-gap", Quantity::Span(Span::from_millis(1))),
+        ];
+        assert_eq!(told(&sender), expected);
+    }
 }
 
 /// ACKs in the paced round neither open the window nor let anything go.

@@ -109,6 +109,22 @@ fn the_estimate_falls_to_the_achieved_rate_with_the_level() {
     }
 }
 
+/// The level that a loss was answered by, the buffer's delay, and both rates are told; at 140 ms of 133 to 148 it is 7/15.
+#[test]
+fn what_it_knows_is_told_by_name() {
+    let mut flow = flow(Policy::Interpolate);
+    keep_at(&mut flow, 140);
+    flow.lose();
+    let mut told = Vec::new();
+    flow.law.estimates(&mut |estimate| told.push(estimate));
+    assert_eq!(told.iter().map(|estimate| estimate.name).collect::<Vec<_>>(), ["be", "re", "level", "buffer"]);
+    let Quantity::Number(c) = told[2].value else { panic!("{told:?}") };
+    assert!((c - level(140)).abs() < 1e-9, "{c}");
+    // A single loss at less than half of the buffer's 15 ms is taken for a random one, and leaves the memory as it is.
+    let Quantity::Span(buffer) = told[3].value else { panic!("{told:?}") };
+    assert!((buffer.as_secs_f64() - 0.015).abs() < 1e-6, "{buffer:?}");
+}
+
 /// Marks, and timeouts, are a full buffer; a classifier's doubt keeps more; without an estimate half is kept.
 #[test]
 fn marks_and_timeouts_halve() {
