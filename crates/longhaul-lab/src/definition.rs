@@ -126,12 +126,28 @@ pub struct Row {
     pub order: Vec<Text>,
     /// The paper's value or values, where it has any.
     pub paper: Option<Values>,
+    /// What is taken of the runs; the median if it isn't given.
+    #[serde(default)]
+    pub statistic: Statistic,
     /// The rule, as [`crate::rule::Rule`] reads it.
     pub rule: Option<Text>,
     /// Why it isn't reproducible: what is missing.
     pub not_reproducible: Option<String>,
     /// What is to be known about it.
     pub remark: Option<String>,
+}
+
+/// What stands for the runs of a cell.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// The middle one, or the mean of the two in the middle.
+    #[default]
+    Median,
+    /// Their mean: of a comparison, the share of runs in which it holds.
+    Mean,
+    /// Their standard deviation, of a population.
+    Deviation,
 }
 
 /// A number or some.

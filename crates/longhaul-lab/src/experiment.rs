@@ -1,7 +1,7 @@
 //! A definition that was found sound, and what each of its cells is to do.
 
 mod prepare;
-mod rows;
+pub(crate) mod rows;
 
 use longhaul_link::topology::Duplex;
 use longhaul_tcp::Config;

@@ -17,6 +17,8 @@ pub enum Expression {
     Measure(Call),
     /// Two expressions and what joins them.
     Both(Box<(Self, Operator, Self)>),
+    /// 1 if the expression has a value, 0 if it has none: how often there was an estimate at all.
+    Known(Box<Self>),
 }
 
 /// What joins two expressions.
@@ -30,6 +32,23 @@ pub enum Operator {
     Times,
     /// `/`
     Over,
+    /// `<`: 1 if it is so, 0 if not.
+    Less,
+    /// `>`: the same.
+    More,
+}
+
+impl Operator {
+    fn apply(self, left: f64, right: f64) -> f64 {
+        match self {
+            Self::Plus => left + right,
+            Self::Minus => left - right,
+            Self::Times => left * right,
+            Self::Over => left / right,
+            Self::Less => f64::from(u8::from(left < right)),
+            Self::More => f64::from(u8::from(left > right)),
+        }
+    }
 }
 
 /// A measure by its name, with what it is of.
@@ -69,7 +88,7 @@ impl Expression {
     /// If it is none.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let mut reader = Reader { rest: text, depth: 0 };
-        let expression = reader.sum()?;
+        let expression = reader.comparison()?;
         reader.skip();
         if reader.rest.is_empty() { Ok(expression) } else { Err(reader.unexpected("an operator or the end")) }
     }
@@ -80,6 +99,7 @@ impl Expression {
             Self::Number(_) => Vec::new(),
             Self::Measure(call) => vec![call],
             Self::Both(both) => both.0.calls().into_iter().chain(both.2.calls()).collect(),
+            Self::Known(inner) => inner.calls(),
         }
     }
 
@@ -90,14 +110,10 @@ impl Expression {
             Self::Measure(call) => measure(call),
             Self::Both(both) => {
                 let (left, right) = (both.0.value(measure)?, both.2.value(measure)?);
-                let value = match both.1 {
-                    Operator::Plus => left + right,
-                    Operator::Minus => left - right,
-                    Operator::Times => left * right,
-                    Operator::Over => left / right,
-                };
+                let value = both.1.apply(left, right);
                 value.is_finite().then_some(value)
             }
+            Self::Known(inner) => Some(f64::from(u8::from(inner.value(measure).is_some()))),
         }
     }
 }
@@ -133,6 +149,30 @@ impl<'a> Reader<'a> {
         piece
     }
 
+    /// At most one: `a < b < c` is no question that has an answer.
+    fn comparison(&mut self) -> Result<Expression, SyntaxError> {
+        let left = self.sum()?;
+        let operator = if self.takes('<') {
+            Operator::Less
+        } else if self.takes('>') {
+            Operator::More
+        } else {
+            return Ok(left);
+        };
+        Ok(Expression::Both(Box::new((left, operator, self.sum()?))))
+    }
+
+    /// What stands in parentheses, of which the first was read.
+    fn inner(&mut self) -> Result<Expression, SyntaxError> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(SyntaxError(format!("more than {DEEPEST} parentheses inside each other")));
+        }
+        let inner = self.comparison()?;
+        self.depth -= 1;
+        if self.takes(')') { Ok(inner) } else { Err(self.unexpected("\")\"")) }
+    }
+
     fn sum(&mut self) -> Result<Expression, SyntaxError> {
         let mut left = self.product()?;
         loop {
@@ -164,13 +204,7 @@ impl<'a> Reader<'a> {
     fn factor(&mut self) -> Result<Expression, SyntaxError> {
         self.skip();
         if self.takes('(') {
-            self.depth += 1;
-            if self.depth > DEEPEST {
-                return Err(SyntaxError(format!("more than {DEEPEST} parentheses inside each other")));
-            }
-            let inner = self.sum()?;
-            self.depth -= 1;
-            return if self.takes(')') { Ok(inner) } else { Err(self.unexpected("\")\"")) };
+            return self.inner();
         }
         if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
             let number = self.piece(|c| c.is_ascii_digit() || c == '.');
@@ -182,6 +216,9 @@ impl<'a> Reader<'a> {
         }
         if !self.takes('(') {
             return Err(self.unexpected("\"(\""));
+        }
+        if name == "known" {
+            return Ok(Expression::Known(Box::new(self.inner()?)));
         }
         Ok(Expression::Measure(Call { name: name.into(), arguments: self.arguments()? }))
     }
@@ -231,6 +268,10 @@ mod tests {
             ("8/4/2", 1.0),
             ("n6() / n4()", 1.5),
             ("0.5 * n10(x, 2s)", 5.0),
+            ("1 + 1 < 3", 1.0),
+            ("(n3() > 3) * 7", 0.0),
+            ("known(n3() / 2) + 1", 2.0),
+            ("known(1 / 0)", 0.0),
         ] {
             assert_eq!(value(text), Some(expected), "{text}");
         }
@@ -254,6 +295,8 @@ mod tests {
             ("goodput(x", "\",\" or \")\" should stand where the end is"),
             ("goodput(x, 2)", "\"2\" has no unit; write it as 250us, 65ms, 1.5s or 2min"),
             ("1 2", "an operator or the end should stand where \"2\" is"),
+            ("1 < 2 < 3", "an operator or the end should stand where \"< 3\" is"),
+            ("known(1", "\")\" should stand where the end is"),
             ("(1", "\")\" should stand where the end is"),
         ] {
             assert_eq!(Expression::parse(text).unwrap_err().to_string(), told, "{text}");

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::experiment::{Experiment, Row};
+use crate::definition::Statistic;
+use crate::experiment::{Experiment, Row, rows};
 use crate::record::Record;
 use crate::rule::Verdict;
 
@@ -78,7 +79,7 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
         };
     };
     let compares = judged.rule.compares();
-    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| spread(records, *cell, judged.metric)).collect();
+    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| spread(records, *cell, judged)).collect();
     let pick =
         |nth: usize| Numbers::new(each.iter().map(|spread| spread.map(|spread| spread[nth])).collect(), compares);
     let medians: Option<Vec<f64>> = each.iter().map(|spread| spread.map(|[_, median, _]| median)).collect();
@@ -101,28 +102,55 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     }
 }
 
-/// Least, median and most of a metric over a cell's runs; none if a run has none.
-fn spread(records: &[Record], cell: usize, metric: usize) -> Option<[f64; 3]> {
+/// Least, what stands for all, and most of a metric over a cell's runs; none if a run has none.
+fn spread(records: &[Record], cell: usize, row: &rows::Judged) -> Option<[f64; 3]> {
     let of_cell = records.iter().filter(|record| record.cell == cell);
     let mut values =
-        of_cell.map(|record| record.values.get(metric).copied().flatten()).collect::<Option<Vec<f64>>>()?;
+        of_cell.map(|record| record.values.get(row.metric).copied().flatten()).collect::<Option<Vec<f64>>>()?;
     values.sort_by(f64::total_cmp);
-    let middle = |at: usize| values.get(at).copied();
-    let median = (middle((values.len().max(1) - 1) / 2)? + middle(values.len() / 2)?) / 2.0;
-    Some([*values.first()?, median, *values.last()?])
+    Some([*values.first()?, row.statistic.of(&values)?, *values.last()?])
+}
+
+impl Statistic {
+    /// Of values in order; none of nothing.
+    fn of(self, sorted: &[f64]) -> Option<f64> {
+        let last = sorted.len().checked_sub(1)?;
+        let middle = |at: usize| sorted.get(at).copied();
+        let mean = |of: &dyn Fn(f64) -> f64| sorted.iter().map(|value| of(*value)).sum::<f64>() / sorted.len() as f64;
+        Some(match self {
+            Self::Median => f64::midpoint(middle(last / 2)?, middle(last.div_ceil(2))?),
+            Self::Mean => mean(&|value| value),
+            Self::Deviation => {
+                let centre = mean(&|value| value);
+                mean(&|value| (value - centre).powi(2)).sqrt()
+            }
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::Rule;
 
     #[test]
-    fn medians_of_odd_and_even_numbers() {
+    fn what_stands_for_runs_by_hand() {
+        let of = |statistic: Statistic, values: &[f64]| statistic.of(values);
+        assert_eq!(of(Statistic::Median, &[1.0, 2.0, 3.0]), Some(2.0));
+        assert_eq!(of(Statistic::Median, &[1.0, 2.0, 3.0, 4.0]), Some(2.5));
+        assert_eq!(of(Statistic::Mean, &[0.0, 1.0, 1.0, 1.0]), Some(0.75));
+        assert_eq!(of(Statistic::Deviation, &[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some(2.0));
+        assert_eq!(of(Statistic::Median, &[]), None);
+    }
+
+    #[test]
+    fn a_run_without_a_value_leaves_none() {
         let run = |cell, value| Record { cell, values: vec![value], ..Record::default() };
-        let runs = |values: &[f64]| values.iter().map(|value| run(3, Some(*value))).collect::<Vec<_>>();
-        assert_eq!(spread(&runs(&[3.0, 1.0, 2.0]), 3, 0), Some([1.0, 2.0, 3.0]));
-        assert_eq!(spread(&runs(&[4.0, 1.0, 2.0, 3.0]), 3, 0), Some([1.0, 2.5, 4.0]));
-        assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, 0), None);
-        assert_eq!(spread(&[run(3, Some(1.0))], 2, 0), None);
+        let (cells, rule, rule_text) = (vec![3], Rule::Exact, String::new());
+        let row = rows::Judged { metric: 0, cells, statistic: Statistic::Median, rule, rule_text };
+        let runs = [3.0, 1.0, 2.0].map(|value| run(3, Some(value)));
+        assert_eq!(spread(&runs, 3, &row), Some([1.0, 2.0, 3.0]));
+        assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, &row), None);
+        assert_eq!(spread(&[run(3, Some(1.0))], 2, &row), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Source;
 use crate::cell::Cell;
-use crate::definition::{self, Axis, Definition, Fault, Text, Values};
+use crate::definition::{self, Axis, Definition, Fault, Statistic, Text, Values};
 use crate::rule::Rule;
 
 /// A row that can be judged, or is known not to be.
@@ -25,6 +25,8 @@ pub struct Judged {
     pub metric: usize,
     /// The cells' places, in the paper's order.
     pub cells: Vec<usize>,
+    /// What is taken of each cell's runs.
+    pub statistic: Statistic,
     /// The rule.
     pub rule: Rule,
     /// As it was written.
@@ -84,7 +86,7 @@ impl Reading<'_> {
         if rule.needs_paper() && papers != cells.len() {
             return Err(wrong(format!("{} values, but {papers} of the paper's in `paper`", cells.len())));
         }
-        Ok(Judged { metric: place, cells, rule, rule_text: rule_text.get_ref().clone() })
+        Ok(Judged { metric: place, cells, statistic: row.statistic, rule, rule_text: rule_text.get_ref().clone() })
     }
 
     /// The cells that the row is about, in its order.
