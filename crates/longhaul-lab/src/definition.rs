@@ -129,6 +129,9 @@ pub struct Row {
     /// What is taken of the runs; the median if it isn't given.
     #[serde(default)]
     pub statistic: Statistic,
+    /// Whether runs without a value are left out, as long as one has a value; a single one leaves the row without otherwise.
+    #[serde(default)]
+    pub skip_missing: bool,
     /// The rule, as [`crate::rule::Rule`] reads it.
     pub rule: Option<Text>,
     /// Why it isn't reproducible: what is missing.
@@ -148,6 +151,10 @@ pub enum Statistic {
     Mean,
     /// Their standard deviation, of a population.
     Deviation,
+    /// The least of them.
+    Least,
+    /// The most of them.
+    Most,
 }
 
 /// A number or some.

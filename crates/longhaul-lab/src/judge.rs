@@ -105,8 +105,9 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
 /// Least, what stands for all, and most of a metric over a cell's runs; none if a run has none.
 fn spread(records: &[Record], cell: usize, row: &rows::Judged) -> Option<[f64; 3]> {
     let of_cell = records.iter().filter(|record| record.cell == cell);
-    let mut values =
-        of_cell.map(|record| record.values.get(row.metric).copied().flatten()).collect::<Option<Vec<f64>>>()?;
+    let values = of_cell.map(|record| record.values.get(row.metric).copied().flatten());
+    let mut values: Vec<f64> =
+        if row.skip_missing { values.flatten().collect() } else { values.collect::<Option<_>>()? };
     values.sort_by(f64::total_cmp);
     Some([*values.first()?, row.statistic.of(&values)?, *values.last()?])
 }
@@ -124,6 +125,8 @@ impl Statistic {
                 let centre = mean(&|value| value);
                 mean(&|value| (value - centre).powi(2)).sqrt()
             }
+            Self::Least => middle(0)?,
+            Self::Most => middle(last)?,
         })
     }
 }
@@ -140,6 +143,7 @@ mod tests {
         assert_eq!(of(Statistic::Median, &[1.0, 2.0, 3.0, 4.0]), Some(2.5));
         assert_eq!(of(Statistic::Mean, &[0.0, 1.0, 1.0, 1.0]), Some(0.75));
         assert_eq!(of(Statistic::Deviation, &[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some(2.0));
+        assert_eq!((of(Statistic::Least, &[1.0, 2.0]), of(Statistic::Most, &[1.0, 2.0])), (Some(1.0), Some(2.0)));
         assert_eq!(of(Statistic::Median, &[]), None);
     }
 
@@ -147,10 +151,14 @@ mod tests {
     fn a_run_without_a_value_leaves_none() {
         let run = |cell, value| Record { cell, values: vec![value], ..Record::default() };
         let (cells, rule, rule_text) = (vec![3], Rule::Exact, String::new());
-        let row = rows::Judged { metric: 0, cells, statistic: Statistic::Median, rule, rule_text };
+        let mut row =
+            rows::Judged { metric: 0, cells, statistic: Statistic::Median, skip_missing: false, rule, rule_text };
         let runs = [3.0, 1.0, 2.0].map(|value| run(3, Some(value)));
         assert_eq!(spread(&runs, 3, &row), Some([1.0, 2.0, 3.0]));
         assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, &row), None);
         assert_eq!(spread(&[run(3, Some(1.0))], 2, &row), None);
+        row.skip_missing = true;
+        assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, &row), Some([1.0; 3]));
+        assert_eq!(spread(&[run(3, None)], 3, &row), None);
     }
 }

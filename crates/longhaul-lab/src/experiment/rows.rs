@@ -27,6 +27,8 @@ pub struct Judged {
     pub cells: Vec<usize>,
     /// What is taken of each cell's runs.
     pub statistic: Statistic,
+    /// Whether runs without a value are left out.
+    pub skip_missing: bool,
     /// The rule.
     pub rule: Rule,
     /// As it was written.
@@ -86,7 +88,14 @@ impl Reading<'_> {
         if rule.needs_paper() && papers != cells.len() {
             return Err(wrong(format!("{} values, but {papers} of the paper's in `paper`", cells.len())));
         }
-        Ok(Judged { metric: place, cells, statistic: row.statistic, rule, rule_text: rule_text.get_ref().clone() })
+        Ok(Judged {
+            metric: place,
+            cells,
+            statistic: row.statistic,
+            skip_missing: row.skip_missing,
+            rule,
+            rule_text: rule_text.get_ref().clone(),
+        })
     }
 
     /// The cells that the row is about, in its order.
