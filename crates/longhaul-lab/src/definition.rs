@@ -3,6 +3,7 @@
 mod axis;
 mod fault;
 mod series;
+mod traffic;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +13,7 @@ use toml::Spanned;
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
 pub use series::Series;
+pub use traffic::Traffic;
 
 /// A text that may name variables of the axes: `"--rate {rate}"`. It remembers where it stands.
 pub type Text = Spanned<String>;
@@ -38,7 +40,11 @@ pub struct Definition {
     /// The link that all flows share.
     pub bottleneck: Text,
     /// Who sends what.
+    #[serde(default)]
     pub flows: Vec<Flow>,
+    /// What else crosses the bottleneck.
+    #[serde(default)]
+    pub traffic: Vec<Traffic>,
     /// What is measured of a run: an expression by each name.
     pub metrics: BTreeMap<String, Metric>,
     /// What is recorded over time, by name.
@@ -65,6 +71,8 @@ pub struct Flow {
     pub start: Option<Text>,
     /// How long after one the next begins.
     pub apart: Option<Text>,
+    /// Each begins later by a random time of at most so much, which the seed decides.
+    pub start_spread: Option<Text>,
     /// How long the receivers' applications wait before they read; their first read tells of the whole window at once, by an ACK more.
     pub reads_after: Option<Text>,
     /// The sender's link to the bottleneck.

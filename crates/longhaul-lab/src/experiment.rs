@@ -2,6 +2,7 @@
 
 mod prepare;
 pub(crate) mod rows;
+mod traffic;
 
 use longhaul_link::topology::Duplex;
 use longhaul_tcp::Config;
@@ -12,6 +13,7 @@ use crate::cell::Cell;
 use crate::definition::{self, Definition, Fault, Text};
 use crate::expression::Expression;
 pub use rows::Row;
+pub use traffic::{TrafficKind, TrafficSetup};
 
 /// An experiment that can be run.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct CellSetup {
     pub bottleneck: Duplex,
     /// Who sends.
     pub flows: Vec<FlowSetup>,
+    /// What else crosses the bottleneck.
+    pub traffic: Vec<TrafficSetup>,
     /// How long at most.
     pub duration: Span,
     /// What is measured, by the metrics' order.
@@ -54,6 +58,8 @@ pub struct FlowSetup {
     pub start: Span,
     /// See `start`.
     pub apart: Span,
+    /// Each begins later by a random time of at most so much.
+    pub spread: Span,
     /// How long its receiver waits before it reads.
     pub reads_after: Span,
     /// The senders' access links; `there` leads away from the host.

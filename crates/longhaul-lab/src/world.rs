@@ -1,11 +1,11 @@
 //! One run of a cell in virtual time.
 
+mod build;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
 
-use longhaul_link::topology::{Dumbbell, dumbbell};
-use longhaul_sim::{Plan, SessionId, Setup, SetupError, Sim};
+use longhaul_sim::{SessionId, SetupError, Sim};
 use longhaul_units::{Span, Time};
 
 use crate::experiment::CellSetup;
@@ -70,7 +70,7 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
     let mut samples = BTreeMap::new();
     for time in times(setup) {
         let left = (Time::ZERO + time) - world.sim.now();
-        world.sim.run(left, |_| false);
+        world.sim.run_for(left);
         samples.insert(time, world.sample());
     }
     let outcome = Outcome { duration: setup.duration, flows: world.ranges.clone(), samples };
@@ -104,32 +104,6 @@ struct Watched {
 }
 
 impl World {
-    fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
-        let each = || setup.flows.iter().flat_map(|flow| (0..flow.count).map(move |nth| (flow, nth)));
-        let left = each().map(|(flow, _)| flow.left.clone());
-        let right = each().map(|(flow, _)| flow.right.clone());
-        let Dumbbell { topology, left, right, bottleneck } = dumbbell(setup.bottleneck.clone(), left, right);
-        let mut hosts = Setup::new(seed, topology);
-        for ((flow, _), (left, right)) in each().zip(left.iter().zip(&right)) {
-            hosts.hosts[*left as usize].config = Arc::clone(&flow.config);
-            hosts.hosts[*right as usize].config = Arc::clone(&flow.config);
-        }
-        let mut sim = Sim::try_new(hosts)?;
-        let mut flows = Vec::new();
-        let mut ranges: BTreeMap<String, Range<usize>> = BTreeMap::new();
-        for ((flow, nth), (left, right)) in each().zip(left.iter().zip(&right)) {
-            let opened = Time::ZERO + flow.start + flow.apart * u64::from(nth);
-            let (host, to) = (*left as usize, *right as usize);
-            let mut sink = Plan::sink().zeros();
-            sink.read_from = opened + flow.reads_after;
-            let (sender, receiver) = sim.open_at(opened, host, to, Plan::bulk(flow.bytes).zeros(), sink);
-            let range = ranges.entry(flow.name.clone()).or_insert(flows.len()..flows.len());
-            range.end += 1;
-            flows.push(Watched { host, sender, receiver, opened, known: FlowSample::default() });
-        }
-        Ok(Self { sim, bottleneck: bottleneck.0, flows, ranges })
-    }
-
     fn sample(&mut self) -> Sample {
         let Self { sim, bottleneck, flows, .. } = self;
         let stats = sim.link(*bottleneck).stats().all();

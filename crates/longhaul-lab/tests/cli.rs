@@ -102,6 +102,13 @@ metric = "time"
 over = "rate"
 order = ["1mbit", "2mbit"]
 rule = "decreasing"
+
+[[traffic]]
+name = "udp"
+kind = "cbr"
+rate = "100kbit"
+packet = "500B"
+stop = "1s"
 "#;
     assert_eq!(run_file("plain", SOUND).0, Some(0));
     for (from, to, told) in [
@@ -129,6 +136,14 @@ rule = "decreasing"
             "goodput(x, 1s, 1s)",
             ":19: metrics.value: goodput up to a time that is not after its beginning",
         ),
+        ("\"cbr\"", "\"vbr\"", ":30: traffic.kind: \"vbr\" is no kind; there are: cbr, poisson, on-off"),
+        ("\"cbr\"", "\"on-off\"", ":30: traffic.kind: on-off needs `on` and `off`, their mean lengths"),
+        ("\"cbr\"", "\"cbr\"\non = \"1s\"", ":31: traffic.on: cbr has no bursts and no pauses"),
+        ("\"100kbit\"", "\"fast\"", ":31: traffic.rate: \"fast\" is no rate; "),
+        ("\"500B\"", "\"20B\"", ":32: traffic.packet: 20 is not within 28 to 65535"),
+        ("\"1s\"\n", "\"1s\"\nway = \"up\"\n", ":34: traffic.way: \"up\" is no way; there are: there, back, both"),
+        ("\"1s\"\n", "\"1s\"\ndscp = \"64\"\n", ":34: traffic.dscp: 64 is not within 0 to 63"),
+        ("\"1s\"\n", "\"1s\"\nstart = \"1s\"\n", ":33: traffic.stop: it would end before it begins"),
         ("metric = \"time\"", "metric = \"tyme\"", ":23: rows.metric: there is no metric \"tyme\"; there are: time"),
         ("over = \"rate\"", "over = \"rates\"", ":26: rows.at: row 1 chooses nothing on the axis \"rate\""),
         (

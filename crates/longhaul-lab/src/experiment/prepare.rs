@@ -47,6 +47,7 @@ pub(super) fn check(definition: &Definition, source: Source<'_>) -> Result<(), F
     for axis in &definition.axes {
         unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
     }
+    unique(source, "traffic.name", definition.traffic.iter().map(|traffic| &traffic.name))?;
     unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))
 }
 
@@ -67,23 +68,25 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
         return Err(source.fault(&definition.duration, "duration", "no time at all"));
     }
     let flows = definition.flows.iter().map(|flow| filling.flow(flow)).collect::<Result<Vec<_>, _>>()?;
+    let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic)).collect::<Result<_, _>>()?;
     let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, &flows, duration));
     Ok(CellSetup {
         bottleneck: filling.link(&definition.bottleneck, "bottleneck")?,
         metrics: metrics.collect::<Result<_, _>>()?,
         flows,
+        traffic,
         duration,
     })
 }
 
 #[derive(Clone, Copy)]
-struct Filling<'a> {
+pub(super) struct Filling<'a> {
     cell: &'a Cell,
     source: Source<'a>,
 }
 
 impl Filling<'_> {
-    fn read<T, E: std::fmt::Display>(
+    pub(super) fn read<T, E: std::fmt::Display>(
         self,
         text: &Text,
         field: &str,
@@ -93,11 +96,11 @@ impl Filling<'_> {
         read(&filled).map_err(|what| self.source.fault(text, field, what))
     }
 
-    fn span(self, text: &Text, field: &str) -> Result<Span, Fault> {
+    pub(super) fn span(self, text: &Text, field: &str) -> Result<Span, Fault> {
         self.read(text, field, value::span)
     }
 
-    fn link(self, text: &Text, field: &str) -> Result<Duplex, Fault> {
+    pub(super) fn link(self, text: &Text, field: &str) -> Result<Duplex, Fault> {
         self.read(text, field, |text| {
             let words: Vec<&str> = text.split_whitespace().collect();
             let mut options = LinkOptions::new();
@@ -112,13 +115,27 @@ impl Filling<'_> {
         })
     }
 
+    /// What a text says, or what it is without one.
+    pub(super) fn optional<T: Default>(
+        self,
+        text: &Option<Text>,
+        read: impl FnOnce(&Text) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        text.as_ref().map_or_else(|| Ok(T::default()), read)
+    }
+
+    /// What is wrong with a field.
+    pub(super) fn fault(self, at: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
+        self.source.fault(at, field, what)
+    }
+
     fn flow(self, flow: &Flow) -> Result<FlowSetup, Fault> {
         if flow.count == 0 || flow.count > MOST_FLOWS {
             let what = format!("{} is not within 1 to {MOST_FLOWS}", flow.count);
             return Err(self.source.fault(&flow.name, "flows.count", what));
         }
-        let optional = |text: &Option<Text>, field| text.as_ref().map(|text| self.span(text, field)).transpose();
-        let access = |text: &Option<Text>, field| text.as_ref().map(|text| self.link(text, field)).transpose();
+        let span = |text, field| self.optional(text, |text| self.span(text, field));
+        let access = |text, field| self.optional(text, |text| self.link(text, field));
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
             count: flow.count,
@@ -127,11 +144,12 @@ impl Filling<'_> {
                 Some(text) => self.read(text, "flows.bytes", value::size)?,
                 None => u64::MAX,
             },
-            start: optional(&flow.start, "flows.start")?.unwrap_or_default(),
-            apart: optional(&flow.apart, "flows.apart")?.unwrap_or_default(),
-            reads_after: optional(&flow.reads_after, "flows.reads-after")?.unwrap_or_default(),
-            left: access(&flow.left, "flows.left")?.unwrap_or_default(),
-            right: access(&flow.right, "flows.right")?.unwrap_or_default(),
+            start: span(&flow.start, "flows.start")?,
+            apart: span(&flow.apart, "flows.apart")?,
+            spread: span(&flow.start_spread, "flows.start-spread")?,
+            reads_after: span(&flow.reads_after, "flows.reads-after")?,
+            left: access(&flow.left, "flows.left")?,
+            right: access(&flow.right, "flows.right")?,
         })
     }
 

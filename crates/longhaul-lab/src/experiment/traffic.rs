@@ -1,0 +1,152 @@
+//! Cross traffic, from texts to settings and to packets.
+
+use longhaul_link::source::{Durations, Source};
+use longhaul_link::spec::value;
+use longhaul_link::topology::Duplex;
+use longhaul_link::{Ecn, Random, dscp};
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::prepare::Filling;
+use crate::definition::{Fault, Text, Traffic};
+
+/// An IP packet has at least its header and UDP's.
+const LEAST: u64 = 28;
+const MOST: u64 = 65_535;
+
+/// Packets of a size that cross the bottleneck and answer to nothing.
+#[derive(Clone, Debug)]
+pub struct TrafficSetup {
+    /// How they follow each other.
+    pub kind: TrafficKind,
+    /// How fast, in bytes of IP packets.
+    pub rate: Rate,
+    /// Bytes of an IP packet.
+    pub packet: u32,
+    /// Whether they go as the flows' data does, and whether the other way.
+    pub ways: [bool; 2],
+    /// From when on.
+    pub start: Span,
+    /// Until when.
+    pub stop: Span,
+    /// The access link of the host on the senders' side, which `there` leads away from.
+    pub left: Duplex,
+    /// The same on the receivers' side.
+    pub right: Duplex,
+    /// The marks in their IP headers.
+    pub ecn: Ecn,
+    /// See `ecn`.
+    pub dscp: u8,
+}
+
+/// How packets follow each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TrafficKind {
+    /// At one distance, from a random time within the first on.
+    Cbr,
+    /// At distances that are distributed exponentially.
+    Poisson,
+    /// At one distance in bursts, with pauses between: what they last in the mean, and how that varies.
+    OnOff(Span, Span, Durations),
+}
+
+impl TrafficSetup {
+    /// When packets leave; the random numbers decide what is not said.
+    #[must_use]
+    pub fn source(&self, mut random: Random) -> Source {
+        let start = Time::ZERO + self.start;
+        match self.kind {
+            TrafficKind::Cbr => {
+                let apart = self.rate.time_for(Bytes(u64::from(self.packet)));
+                Source::cbr(start + apart.mul_f64(random.unit()), self.rate, self.packet)
+            }
+            TrafficKind::Poisson => Source::poisson(start, self.rate, self.packet, random),
+            TrafficKind::OnOff(on, off, durations) => {
+                Source::on_off(start, self.rate, self.packet, (on, off), durations, random)
+            }
+        }
+    }
+}
+
+impl Filling<'_> {
+    pub(super) fn traffic(self, traffic: &Traffic) -> Result<TrafficSetup, Fault> {
+        let span = |text, field| self.optional(text, |text| self.span(text, field));
+        let access = |text, field| self.optional(text, |text| self.link(text, field));
+        let packet = self.read(&traffic.packet, "traffic.packet", |text| {
+            let size = value::size(text).map_err(|error| error.to_string())?;
+            let fits = (LEAST..=MOST).contains(&size);
+            u32::try_from(size).ok().filter(|_| fits).ok_or_else(|| format!("{size} is not within {LEAST} to {MOST}"))
+        })?;
+        let start = span(&traffic.start, "traffic.start")?;
+        let stop = traffic.stop.as_ref().map(|text| self.span(text, "traffic.stop")).transpose()?;
+        if let (Some(stop), Some(text)) = (stop, &traffic.stop)
+            && stop <= start
+        {
+            return Err(self.fault(text, "traffic.stop", "it would end before it begins"));
+        }
+        Ok(TrafficSetup {
+            kind: self.kind(traffic)?,
+            rate: self.read(&traffic.rate, "traffic.rate", value::rate)?,
+            packet,
+            ways: match &traffic.way {
+                None => [true, false],
+                Some(way) => self.read(way, "traffic.way", |text| match text {
+                    "there" => Ok([true, false]),
+                    "back" => Ok([false, true]),
+                    "both" => Ok([true, true]),
+                    _ => Err(format!("{text:?} is no way; there are: there, back, both")),
+                })?,
+            },
+            start,
+            stop: stop.unwrap_or(Span::MAX),
+            left: access(&traffic.left, "traffic.left")?,
+            right: access(&traffic.right, "traffic.right")?,
+            ecn: if traffic.ecn { Ecn::Ect0 } else { Ecn::NotEct },
+            dscp: traffic.dscp.as_ref().map_or(Ok(dscp::DEFAULT), |text| self.codepoint(text))?,
+        })
+    }
+
+    fn codepoint(self, text: &Text) -> Result<u8, Fault> {
+        self.read(text, "traffic.dscp", |text| {
+            let known = value::whole(text, "DiffServ codepoint").map_err(|error| error.to_string())?;
+            if known < 64 { Ok(known) } else { Err(format!("{known} is not within 0 to 63")) }
+        })
+    }
+
+    fn kind(self, traffic: &Traffic) -> Result<TrafficKind, Fault> {
+        let kind = self.read(&traffic.kind, "traffic.kind", |text| Ok::<_, String>(text.to_owned()))?;
+        let bursts = [&traffic.on, &traffic.off, &traffic.shape];
+        if kind == "on-off" {
+            return self.bursts(traffic);
+        }
+        if let Some(text) = bursts.into_iter().flatten().next() {
+            return Err(self.fault(text, "traffic.on", format!("{kind} has no bursts and no pauses")));
+        }
+        match kind.as_str() {
+            "cbr" => Ok(TrafficKind::Cbr),
+            "poisson" => Ok(TrafficKind::Poisson),
+            _ => Err(self.fault(
+                &traffic.kind,
+                "traffic.kind",
+                format!("{kind:?} is no kind; there are: cbr, poisson, on-off"),
+            )),
+        }
+    }
+
+    fn bursts(self, traffic: &Traffic) -> Result<TrafficKind, Fault> {
+        let (Some(on), Some(off)) = (&traffic.on, &traffic.off) else {
+            return Err(self.fault(&traffic.kind, "traffic.kind", "on-off needs `on` and `off`, their mean lengths"));
+        };
+        let length = |text| {
+            let span = self.span(text, "traffic.on")?;
+            if span.is_zero() { Err(self.fault(text, "traffic.on", "no time at all")) } else { Ok(span) }
+        };
+        let (on, off) = (length(on)?, length(off)?);
+        let durations = traffic.shape.as_ref().map_or(Ok(Durations::Exponential), |text| {
+            self.read(text, "traffic.shape", |text| {
+                let shape = value::number(text).map_err(|error| error.to_string())?;
+                if shape > 1.0 { Ok(Durations::Pareto(shape)) } else { Err(format!("{shape} is not above 1")) }
+            })
+        })?;
+        Ok(TrafficKind::OnOff(on, off, durations))
+    }
+}
