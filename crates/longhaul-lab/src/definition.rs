@@ -3,6 +3,7 @@
 mod axis;
 mod fault;
 mod series;
+mod setting;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use toml::Spanned;
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
 pub use series::Series;
+pub use setting::Setting;
 pub use traffic::Traffic;
 
 /// A text that may name variables of the axes: `"--rate {rate}"`. It remembers where it stands.
@@ -89,21 +91,21 @@ pub struct Flow {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
     /// Payload of a segment with timestamps, bytes.
-    pub segment: Option<u16>,
+    pub segment: Option<Setting>,
     /// The most that the receiver's window may be, bytes.
-    pub window: Option<usize>,
+    pub window: Option<Setting>,
     /// The send buffer, bytes.
-    pub send_buffer: Option<usize>,
+    pub send_buffer: Option<Setting>,
     /// Segments that an ACK covers.
-    pub ack_every: Option<u8>,
+    pub ack_every: Option<Setting>,
     /// How long an ACK may wait.
-    pub ack_delay: Option<Text>,
+    pub ack_delay: Option<Setting>,
     /// Whether ECN is asked for.
-    pub ecn: Option<bool>,
+    pub ecn: Option<Setting>,
     /// Whether SACK is offered.
-    pub sack: Option<bool>,
+    pub sack: Option<Setting>,
     /// Whether the sender paces; hosts of the papers' time don't.
-    pub paced: Option<bool>,
+    pub paced: Option<Setting>,
 }
 
 /// Something to be measured.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::Text;
+use super::setting::plain;
 
 /// Something that is varied.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,14 +33,7 @@ impl<'de> Deserialize<'de> for Choice {
 
         let value = Spanned::<toml::Value>::deserialize(deserializer)?;
         let span = value.span();
-        let text = |value: &toml::Value| match value {
-            toml::Value::String(text) => Some(text.clone()),
-            toml::Value::Integer(number) => Some(number.to_string()),
-            toml::Value::Float(number) => Some(number.to_string()),
-            toml::Value::Boolean(whether) => Some(whether.to_string()),
-            _ => None,
-        };
-        if let Some(plain) = text(value.get_ref()) {
+        if let Some(plain) = plain(value.get_ref()) {
             return Ok(Self { name: Spanned::new(span, plain), variables: BTreeMap::new() });
         }
         let toml::Value::Table(table) = value.into_inner() else {
@@ -48,7 +42,7 @@ impl<'de> Deserialize<'de> for Choice {
         let mut variables = BTreeMap::new();
         for (name, value) in &table {
             let value =
-                text(value).ok_or_else(|| D::Error::custom(format!("variable {name:?} is no text and no number")))?;
+                plain(value).ok_or_else(|| D::Error::custom(format!("variable {name:?} is no text and no number")))?;
             variables.insert(name.clone(), value);
         }
         let name =

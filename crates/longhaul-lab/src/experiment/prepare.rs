@@ -13,7 +13,7 @@ use longhaul_units::Span;
 
 use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
-use crate::definition::{Definition, Fault, Flow, Tcp, Text};
+use crate::definition::{Definition, Fault, Flow, Setting, Tcp, Text};
 use crate::expression::{Argument, Call, Expression};
 use crate::measure::{self, Needs};
 
@@ -158,24 +158,37 @@ impl Filling<'_> {
         unlimited(&mut config);
         config.congestion = self.read(&flow.congestion, "flows.congestion", FromStr::from_str)?;
         let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, paced } = &flow.tcp;
-        if *paced == Some(false) {
+        if self.switch(paced, "flows.tcp.paced")? == Some(false) {
             config.congestion = unpaced(config.congestion);
         }
-        if let Some(segment) = segment {
+        if let Some(segment) = self.number::<u16>(segment, "flows.tcp.segment")? {
             let plpmtu = segment.saturating_add(HEADERS);
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
         }
-        if let Some(window) = window {
-            (config.recv_buffer, config.recv_buffer_max) = (*window, *window);
+        if let Some(window) = self.number(window, "flows.tcp.window")? {
+            (config.recv_buffer, config.recv_buffer_max) = (window, window);
         }
-        config.send_buffer = send_buffer.unwrap_or(config.send_buffer);
-        config.ack_every = ack_every.unwrap_or(config.ack_every);
-        if let Some(text) = ack_delay {
+        config.send_buffer = self.number(send_buffer, "flows.tcp.send-buffer")?.unwrap_or(config.send_buffer);
+        config.ack_every = self.number(ack_every, "flows.tcp.ack-every")?.unwrap_or(config.ack_every);
+        if let Some(Setting(text)) = ack_delay {
             config.ack_delay = self.span(text, "flows.tcp.ack-delay")?;
         }
-        config.ecn = ecn.unwrap_or(config.ecn);
-        config.sack = sack.unwrap_or(config.sack);
+        config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
+        config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
         Ok(config)
+    }
+
+    fn number<T: FromStr>(self, setting: &Option<Setting>, field: &str) -> Result<Option<T>, Fault> {
+        self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
+    }
+
+    fn switch(self, setting: &Option<Setting>, field: &str) -> Result<Option<bool>, Fault> {
+        self.setting(setting, field, "true or false")
+    }
+
+    fn setting<T: FromStr>(self, setting: &Option<Setting>, field: &str, wanted: &str) -> Result<Option<T>, Fault> {
+        let read = |text: &str| text.parse().map_err(|_| format!("{text:?} is not {wanted}"));
+        setting.as_ref().map(|Setting(text)| self.read(text, field, read)).transpose()
     }
 
     fn metric(self, text: &Text, flows: &[FlowSetup], duration: Span) -> Result<Expression, Fault> {
