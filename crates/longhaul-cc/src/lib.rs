@@ -35,6 +35,7 @@ pub mod udt;
 mod unpaced;
 mod watch;
 pub mod wheel;
+mod with_params;
 pub mod xcp;
 
 pub use compose::Composed;
@@ -52,3 +53,4 @@ pub use path::Path;
 pub use unpaced::unpaced;
 pub use watch::watched;
 pub use wheel::TimerWheel;
+pub use with_params::with_params;

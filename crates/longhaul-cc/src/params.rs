@@ -17,6 +17,11 @@ pub struct BuildParams {
     /// What an earlier connection to the same host came to, for launches that begin there
     /// ([`Demands::saved_path`](crate::Demands::saved_path)).
     pub saved_path: Option<SavedPath>,
+    /// Whether windows grow by the bytes that ACKs deliver (RFC 3465; RFC 5681, section 3.1, recommends it). If not, an ACK is worth a
+    /// segment at most, however much it covers, as on hosts before that: a window grows half as fast where a receiver acknowledges
+    /// every second segment. What is estimated from ACKs has the bytes in either case. Controllers that are not
+    /// [`Composed`](crate::Composed) ignore it.
+    pub byte_counting: bool,
 }
 
 /// What a connection came to, kept for a later one over the same path (RFC 9959: saved congestion control parameters).
@@ -71,6 +76,12 @@ impl Default for BuildParams {
     /// 536-byte segments (RFC 9293, section 3.7.1) and no practical limit: 1 TiB, a thousand times what RFC 7323's
     /// window scale can advertise. Nothing is known of the path.
     fn default() -> Self {
-        Self { mss: Bytes(536), max_cwnd: Bytes(1 << 40), initial_ssthresh: None, saved_path: None }
+        Self {
+            mss: Bytes(536),
+            max_cwnd: Bytes(1 << 40),
+            initial_ssthresh: None,
+            saved_path: None,
+            byte_counting: true,
+        }
     }
 }

@@ -106,6 +106,12 @@ pub struct Tcp {
     pub sack: Option<Setting>,
     /// Whether the sender paces; hosts of the papers' time don't.
     pub paced: Option<Setting>,
+    /// Whether its window grows by bytes (RFC 3465), and not by the ACK; hosts of the papers' time counted ACKs.
+    pub byte_counting: Option<Setting>,
+    /// Where the first slow start ends at the latest, bytes: what an earlier connection left.
+    pub threshold: Option<Setting>,
+    /// The least that the retransmission timeout is above the round trip.
+    pub min_rto: Option<Setting>,
 }
 
 /// Something to be measured.
@@ -136,6 +142,8 @@ pub struct Row {
     pub order: Vec<Text>,
     /// The paper's value or values, where it has any.
     pub paper: Option<Values>,
+    /// The standard deviation that the paper gives with each value, or with all of them.
+    pub deviation: Option<Values>,
     /// What is taken of the runs; the median if it isn't given.
     #[serde(default)]
     pub statistic: Statistic,
@@ -175,6 +183,17 @@ pub enum Values {
     One(f64),
     /// In the order of the row.
     Many(Vec<f64>),
+}
+
+impl Values {
+    /// All of them.
+    #[must_use]
+    pub fn list(&self) -> &[f64] {
+        match self {
+            Self::One(value) => std::slice::from_ref(value),
+            Self::Many(values) => values,
+        }
+    }
 }
 
 const fn one() -> u32 {

@@ -83,7 +83,7 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     let pick =
         |nth: usize| Numbers::new(each.iter().map(|spread| spread.map(|spread| spread[nth])).collect(), compares);
     let medians: Option<Vec<f64>> = each.iter().map(|spread| spread.map(|[_, median, _]| median)).collect();
-    let holds = medians.is_some_and(|ours| judged.rule.holds(&ours, &row.paper));
+    let holds = medians.is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations));
     let (name, metric) =
         experiment.definition.metrics.iter().nth(judged.metric).map_or(("", ""), |(n, m)| (n, &m.unit));
     Judged {

@@ -11,6 +11,10 @@ pub enum Rule {
     Within(f64),
     /// `within X`: it differs from the paper's by at most so much.
     Near(f64),
+    /// `within X deviations`: it differs from the paper's by at most so many of the row's `deviation`.
+    WithinDeviations(f64),
+    /// `not below by X deviations`: it is not less than the paper's by more than so many of the row's `deviation`.
+    NotBelow(f64),
     /// `at least X`: whatever the paper's is.
     AtLeast(f64),
     /// `at most X`
@@ -21,6 +25,8 @@ pub enum Rule {
     NotIncreasing,
     /// `equal`: all values are one.
     Equal,
+    /// `alike within X%`: no value differs from the mean of all by more than so much of it.
+    Alike(f64),
 }
 
 /// What came of a row.
@@ -43,53 +49,73 @@ impl Rule {
     pub fn parse(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+        let count = |text: &str| number(text).filter(|number| *number >= 0.0);
         let percent = |text: &str| text.strip_suffix('%').and_then(number).filter(|percent| *percent >= 0.0);
         let rule = match words[..] {
             ["exact"] => Some(Self::Exact),
             ["within", share] if share.ends_with('%') => percent(share).map(|percent| Self::Within(percent / 100.0)),
-            ["within", most] => number(most).filter(|most| *most >= 0.0).map(Self::Near),
+            ["within", most] => count(most).map(Self::Near),
+            ["within", most, "deviations"] => count(most).map(Self::WithinDeviations),
+            ["not", "below", "by", most, "deviations"] => count(most).map(Self::NotBelow),
             ["at", "least", least] => number(least).map(Self::AtLeast),
             ["at", "most", most] => number(most).map(Self::AtMost),
             ["decreasing"] => Some(Self::Decreasing(0.0)),
             ["not-increasing"] => Some(Self::NotIncreasing),
             ["equal"] => Some(Self::Equal),
+            ["alike", "within", share] => percent(share).map(|percent| Self::Alike(percent / 100.0)),
             ["decreasing", "by", share] => percent(share).map(|percent| Self::Decreasing(percent / 100.0)),
             _ => None,
         };
         rule.ok_or_else(|| {
-            format!("{text:?} is no rule; write exact, within 10%, within 0.5, at least 3, at most 3, decreasing, decreasing by 5%, \
-                 not-increasing or equal")
+            format!("{text:?} is no rule; write exact, within 10%, within 0.5, within 2 deviations, not below by 2 deviations, at least 3, \
+                 at most 3, decreasing, decreasing by 5%, not-increasing, equal or alike within 5%")
         })
     }
 
     /// Whether it compares values along an axis.
     #[must_use]
     pub const fn compares(self) -> bool {
-        matches!(self, Self::Decreasing(_) | Self::NotIncreasing | Self::Equal)
+        matches!(self, Self::Decreasing(_) | Self::NotIncreasing | Self::Equal | Self::Alike(_))
     }
 
     /// Whether it needs the paper's value.
     #[must_use]
     pub const fn needs_paper(self) -> bool {
-        matches!(self, Self::Exact | Self::Within(_) | Self::Near(_))
+        matches!(self, Self::Exact | Self::Within(_) | Self::Near(_)) || self.needs_deviation()
     }
 
-    /// Whether these values, of which each has been measured, keep it.
+    /// Whether it needs the deviation that the paper gives with each value.
     #[must_use]
-    pub fn holds(self, ours: &[f64], paper: &[f64]) -> bool {
+    pub const fn needs_deviation(self) -> bool {
+        matches!(self, Self::WithinDeviations(_) | Self::NotBelow(_))
+    }
+
+    /// Whether these values, of which each has been measured, keep it. `deviations` are those that the paper gives with each value, or one
+    /// for all.
+    #[must_use]
+    pub fn holds(self, ours: &[f64], paper: &[f64], deviations: &[f64]) -> bool {
         let pairs = || ours.iter().zip(paper);
-        if ours.is_empty() || (self.needs_paper() && ours.len() != paper.len()) {
+        let spread = || pairs().zip(deviations.iter().cycle());
+        let missing = (self.needs_paper() && ours.len() != paper.len())
+            || (self.needs_deviation() && ![1, ours.len()].contains(&deviations.len()));
+        if ours.is_empty() || missing {
             return false;
         }
         match self {
             Self::Exact => ours == paper,
             Self::Within(share) => pairs().all(|(ours, paper)| (ours - paper).abs() <= share * paper.abs()),
             Self::Near(most) => pairs().all(|(ours, paper)| (ours - paper).abs() <= most),
+            Self::WithinDeviations(most) => spread().all(|((ours, paper), one)| (ours - paper).abs() <= most * one),
+            Self::NotBelow(most) => spread().all(|((ours, paper), one)| paper - ours <= most * one),
             Self::AtLeast(least) => ours.iter().all(|ours| *ours >= least),
             Self::AtMost(most) => ours.iter().all(|ours| *ours <= most),
             Self::Decreasing(share) => ours.windows(2).all(|two| two[0] > two[1] * (1.0 + share)),
             Self::NotIncreasing => ours.windows(2).all(|two| two[0] >= two[1]),
             Self::Equal => ours.windows(2).all(|two| two[0] == two[1]),
+            Self::Alike(share) => {
+                let mean = ours.iter().sum::<f64>() / ours.len() as f64;
+                ours.iter().all(|ours| (ours - mean).abs() <= share * mean.abs())
+            }
         }
     }
 }
@@ -110,16 +136,43 @@ mod tests {
             ("not-increasing", &[], &[3.0, 3.0, 1.0], &[3.0, 1.0, 2.0]),
             ("equal", &[], &[3.0, 3.0], &[3.0, 2.0]),
             ("decreasing by 50%", &[], &[3.1, 2.0, 1.0], &[2.9, 2.0, 1.0]),
+            ("decreasing by 900%", &[], &[10.1, 1.0], &[9.9, 1.0]),
+            ("within 2 deviations", &[50.0], &[51.0], &[51.1]),
+            ("within 2 deviations", &[50.0, 7.0], &[49.0, 8.0], &[49.0, 8.1]),
+            ("not below by 2 deviations", &[0.97], &[1.0], &[-0.1]),
+            ("not below by 2 deviations", &[50.0, 7.0], &[90.0, 6.0], &[49.0, 5.9]),
+            ("alike within 5%", &[], &[95.0, 105.0, 100.0], &[94.0, 106.0, 100.0]),
         ] {
             let rule = Rule::parse(text).unwrap();
-            assert!(rule.holds(holds, paper), "{text}");
-            assert!(!rule.holds(fails, paper), "{text}");
+            assert!(rule.holds(holds, paper, &[0.5]), "{text}");
+            assert!(!rule.holds(fails, paper, &[0.5]), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_value_has_its_deviation_or_all_have_one() {
+        let rule = Rule::parse("within 2 deviations").unwrap();
+        assert!(rule.holds(&[50.0, 7.2], &[52.0, 7.0], &[1.0, 0.1]));
+        assert!(!rule.holds(&[52.0, 9.0], &[52.0, 7.0], &[1.0, 0.1]));
+        for deviations in [&[][..], &[9.0, 9.0, 9.0][..]] {
+            assert!(!rule.holds(&[52.0, 7.0], &[52.0, 7.0], deviations), "{deviations:?}");
         }
     }
 
     #[test]
     fn what_is_none_is_told() {
-        for text in ["", "nearly", "within", "within -5%", "within ten", "at least", "decreasing by 5", "at most NaN"] {
+        for text in [
+            "",
+            "nearly",
+            "within",
+            "within -5%",
+            "within ten",
+            "at least",
+            "decreasing by 5",
+            "at most NaN",
+            "within -1 deviations",
+            "alike within 5",
+        ] {
             assert!(Rule::parse(text).unwrap_err().contains("is no rule; write exact, "), "{text}");
         }
     }

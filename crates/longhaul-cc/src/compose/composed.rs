@@ -104,6 +104,7 @@ pub struct Composed {
     cap: Bytes,
     /// The threshold to begin with, bytes; infinite unless the transport knew the path.
     initial_ssthresh: f64,
+    byte_counting: bool,
     ecn: EcnMark,
     sack: bool,
     /// What of the window a mark leaves, if that is not for the law to say.
@@ -138,6 +139,7 @@ impl Composed {
             mss: params.mss,
             cap: params.max_cwnd,
             initial_ssthresh: params.initial_ssthresh.map_or(f64::INFINITY, Bytes::as_f64),
+            byte_counting: params.byte_counting,
             ecn: EcnMark::NotEct,
             sack: true,
             mark_share: None,
@@ -188,13 +190,15 @@ impl Composed {
     }
 
     /// How many bytes of this ACK a window may grow on. Without SACK the transport credits a duplicate ACK with a
-    /// segment, which must not open the window (RFC 5681, section 3.2).
+    /// segment, which must not open the window (RFC 5681, section 3.2). Without byte counting an ACK is worth a segment at most
+    /// (RFC 5681, equations 2 and 3).
     fn growable(&self, ack: &Ack<'_>) -> Bytes {
-        match (ack.cwnd_limited, self.sack) {
+        let bytes = match (ack.cwnd_limited, self.sack) {
             (false, _) => Bytes::ZERO,
             (true, true) => ack.delivered,
             (true, false) => ack.delivered.min(ack.cumulative),
-        }
+        };
+        if self.byte_counting { bytes } else { bytes.min(self.mss) }
     }
 
     /// Hands the window to growth if it is below its threshold, else to the law.

@@ -325,6 +325,63 @@ fn a_known_threshold_leaves_the_initial_window_as_it_is() {
     assert_eq!(with_threshold("new-reno", None).ssthresh(), Bytes::MAX);
 }
 
+/// RFC 5681, equations 2 and 3: an ACK that counts is worth a segment at most. One for two segments, as receivers send them, makes
+/// slow start grow by half a round trip and congestion avoidance by half a segment; one for each leaves both as they are.
+#[test]
+fn an_ack_counts_for_a_segment_where_acks_are_counted() {
+    for (byte_counting, each, first, last) in [(true, 2, 20, 41), (false, 1, 20, 41), (false, 2, 15, 41)] {
+        let congestion: Congestion = "new-reno".parse().expect("a name");
+        let params =
+            BuildParams { mss: MSS, byte_counting, initial_ssthresh: Some(segments(40)), ..BuildParams::default() };
+        let mut sender = Sender::with(congestion.build(&params), Granted::basic());
+        let round = |sender: &mut Sender| {
+            sender.fill();
+            let mut left = sender.in_flight.0 / MSS.0;
+            while left > 0 {
+                let count = left.min(each);
+                let ack = sender.acked(count);
+                sender.tell(&ack);
+                left -= count;
+            }
+            sender.cwnd()
+        };
+        assert_eq!(round(&mut sender), segments(first), "{byte_counting}, {each}");
+        while sender.cwnd() < segments(40) {
+            round(&mut sender);
+        }
+        let mut rounds = 0;
+        while sender.cwnd() < segments(last) {
+            round(&mut sender);
+            rounds += 1;
+        }
+        assert_eq!(rounds, if byte_counting || each == 1 { 1 } else { 2 }, "{byte_counting}, {each}");
+    }
+}
+
+/// What is estimated has the bytes: after the same ACKs Westwood's threshold is the same.
+#[test]
+fn estimates_count_bytes_where_acks_are_counted() {
+    let [bytes, acks] = [true, false].map(|byte_counting| {
+        let congestion: Congestion = "slow-start+westwood".parse().expect("a name");
+        let params = BuildParams { mss: MSS, byte_counting, ..BuildParams::default() };
+        let mut sender = Sender::with(congestion.build(&params), Granted::basic());
+        sender.fill();
+        for _ in 0..30 {
+            sender.now += Span::from_millis(10);
+            for _ in 0..2 {
+                sender.send(SegmentKind::Data);
+            }
+            sender.ack(2);
+        }
+        let cwnd = sender.cwnd();
+        sender.lose();
+        (cwnd, sender.ssthresh())
+    });
+    assert_eq!((bytes.0, acks.0), (segments(70), segments(40)));
+    assert_eq!(bytes.1, acks.1);
+    assert!(bytes.1 > segments(10) && bytes.1 < segments(30), "{}", bytes.1);
+}
+
 /// A sender whose transport knew `ssthresh` of the path.
 fn with_threshold(spec: &str, ssthresh: Option<Bytes>) -> Sender {
     let congestion: Congestion = spec.parse().expect("a name");

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use longhaul_cc::unpaced;
+use longhaul_cc::{Congestion, unpaced, with_params};
 use longhaul_link::spec::{LinkOptions, value};
 use longhaul_link::topology::Duplex;
 use longhaul_sim::unlimited;
 use longhaul_tcp::Config;
-use longhaul_units::Span;
+use longhaul_units::{Bytes, Span};
 
 use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
@@ -157,10 +157,8 @@ impl Filling<'_> {
         let mut config = Config::default();
         unlimited(&mut config);
         config.congestion = self.read(&flow.congestion, "flows.congestion", FromStr::from_str)?;
-        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, paced } = &flow.tcp;
-        if self.switch(paced, "flows.tcp.paced")? == Some(false) {
-            config.congestion = unpaced(config.congestion);
-        }
+        config.congestion = self.host(&flow.tcp, config.congestion)?;
+        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, .. } = &flow.tcp;
         if let Some(segment) = self.number::<u16>(segment, "flows.tcp.segment")? {
             let plpmtu = segment.saturating_add(HEADERS);
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
@@ -173,9 +171,30 @@ impl Filling<'_> {
         if let Some(Setting(text)) = ack_delay {
             config.ack_delay = self.span(text, "flows.tcp.ack-delay")?;
         }
+        if let Some(Setting(text)) = min_rto {
+            config.min_rto = self.span(text, "flows.tcp.min-rto")?;
+        }
         config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
         config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
         Ok(config)
+    }
+
+    /// `congestion` as a host with these settings runs it.
+    fn host(self, tcp: &Tcp, congestion: Congestion) -> Result<Congestion, Fault> {
+        let threshold = match &tcp.threshold {
+            Some(Setting(text)) => Some(Bytes(self.read(text, "flows.tcp.threshold", value::size)?)),
+            None => None,
+        };
+        let byte_counting = self.switch(&tcp.byte_counting, "flows.tcp.byte-counting")?.unwrap_or(true);
+        let mut congestion = congestion;
+        if threshold.is_some() || !byte_counting {
+            congestion = with_params(congestion, move |params| {
+                params.initial_ssthresh = threshold.or(params.initial_ssthresh);
+                params.byte_counting = byte_counting;
+            });
+        }
+        let paced = self.switch(&tcp.paced, "flows.tcp.paced")?.unwrap_or(true);
+        Ok(if paced { congestion } else { unpaced(congestion) })
     }
 
     fn number<T: FromStr>(self, setting: &Option<Setting>, field: &str) -> Result<Option<T>, Fault> {

@@ -14,6 +14,8 @@ pub struct Row {
     pub judged: Option<Judged>,
     /// What the paper has.
     pub paper: Vec<f64>,
+    /// The standard deviations that it has with them, or the one of all.
+    pub deviations: Vec<f64>,
     /// Why it isn't reproducible, or what is to be known about it.
     pub reason: String,
 }
@@ -42,11 +44,8 @@ impl Row {
         row: &definition::Row,
         source: Source<'_>,
     ) -> Result<Self, Fault> {
-        let paper = match &row.paper {
-            None => Vec::new(),
-            Some(Values::One(value)) => vec![*value],
-            Some(Values::Many(values)) => values.clone(),
-        };
+        let list = |values: &Option<Values>| values.as_ref().map_or_else(Vec::new, |values| values.list().to_vec());
+        let (paper, deviations) = (list(&row.paper), list(&row.deviation));
         let reading = Reading { definition, cells, row, source };
         let (judged, reason) = match (&row.not_reproducible, &row.rule) {
             (Some(reason), None) => (None, reason.clone()),
@@ -56,7 +55,7 @@ impl Row {
                 return Err(source.fault(row.rule.as_ref().unwrap_or(&definition.id), "rows.rule", what));
             }
         };
-        Ok(Self { id: row.id.clone(), judged, paper, reason })
+        Ok(Self { id: row.id.clone(), judged, paper, deviations, reason })
     }
 }
 
@@ -87,6 +86,10 @@ impl Reading<'_> {
         }
         if rule.needs_paper() && papers != cells.len() {
             return Err(wrong(format!("{} values, but {papers} of the paper's in `paper`", cells.len())));
+        }
+        let deviations = self.row.deviation.as_ref().map_or(0, |values| values.list().len());
+        if rule.needs_deviation() && ![1, cells.len()].contains(&deviations) {
+            return Err(wrong(format!("{} values, but {deviations} of the paper's in `deviation`", cells.len())));
         }
         Ok(Judged {
             metric: place,

@@ -1,0 +1,53 @@
+//! Controllers that are built otherwise than the transport asks.
+
+use core::fmt;
+use std::sync::Arc;
+
+use crate::registry::Safety;
+use crate::{BuildParams, Congestion, Controller, ControllerFactory};
+
+/// `congestion`, built with what `change` makes of the transport's parameters. For comparing with what was measured on hosts that are no
+/// more: a window that [grows by the ACK](BuildParams::byte_counting), a threshold that [was known before](BuildParams::initial_ssthresh).
+///
+/// The name is that of `congestion`, the [`Safety`] is private: what is known of an algorithm is not known of it with other parameters.
+///
+/// ```
+/// use longhaul_cc::{BuildParams, Congestion, with_params};
+/// use longhaul_units::Bytes;
+///
+/// let reno: Congestion = "new-reno".parse()?;
+/// let cached = with_params(reno, |params| params.initial_ssthresh = Some(Bytes(29_000)));
+/// assert_eq!(cached.build(&BuildParams::default()).snapshot().ssthresh, None);
+/// # Ok::<(), longhaul_cc::registry::SpecError>(())
+/// ```
+#[must_use]
+pub fn with_params(congestion: Congestion, change: impl Fn(&mut BuildParams) + Send + Sync + 'static) -> Congestion {
+    Congestion::new(Factory { congestion, change: Arc::new(change) })
+}
+
+struct Factory {
+    congestion: Congestion,
+    change: Arc<dyn Fn(&mut BuildParams) + Send + Sync>,
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WithParams").field(&self.congestion).finish()
+    }
+}
+
+impl ControllerFactory for Factory {
+    fn build(&self, params: &BuildParams) -> Box<dyn Controller> {
+        let mut params = *params;
+        (self.change)(&mut params);
+        self.congestion.build(&params)
+    }
+
+    fn name(&self) -> String {
+        self.congestion.name()
+    }
+
+    fn safety(&self) -> Safety {
+        Safety::Private
+    }
+}
