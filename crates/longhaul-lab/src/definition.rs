@@ -2,6 +2,7 @@
 
 mod axis;
 mod fault;
+mod probe;
 mod series;
 mod setting;
 mod traffic;
@@ -13,6 +14,7 @@ use toml::Spanned;
 
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
+pub use probe::Probe;
 pub use series::Series;
 pub use setting::Setting;
 pub use traffic::Traffic;
@@ -47,6 +49,9 @@ pub struct Definition {
     /// What else crosses the bottleneck.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
+    /// What measures the bottleneck with packets of its own.
+    #[serde(default)]
+    pub probes: Vec<Probe>,
     /// What is measured of a run: an expression by each name.
     pub metrics: BTreeMap<String, Metric>,
     /// What is recorded over time, by name.
@@ -112,6 +117,8 @@ pub struct Tcp {
     pub threshold: Option<Setting>,
     /// The least that the retransmission timeout is above the round trip.
     pub min_rto: Option<Setting>,
+    /// Whether pairs of segments leave in flipped order, to measure the narrow link (TCPProbe).
+    pub pairs: Option<Setting>,
 }
 
 /// Something to be measured.

@@ -1,6 +1,7 @@
 //! A definition that was found sound, and what each of its cells is to do.
 
 mod prepare;
+mod probe;
 pub(crate) mod rows;
 mod traffic;
 
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use crate::cell::Cell;
 use crate::definition::{self, Definition, Fault, Text};
-use crate::expression::Expression;
+use crate::expression::{Call, Expression};
+use crate::probing::ProbeSetup;
 pub use rows::Row;
 pub use traffic::{TrafficKind, TrafficSetup};
 
@@ -37,10 +39,19 @@ pub struct CellSetup {
     pub flows: Vec<FlowSetup>,
     /// What else crosses the bottleneck.
     pub traffic: Vec<TrafficSetup>,
+    /// What measures the bottleneck.
+    pub probes: Vec<ProbeSetup>,
     /// How long at most.
     pub duration: Span,
     /// What is measured, by the metrics' order.
     pub metrics: Vec<Expression>,
+}
+
+impl CellSetup {
+    /// All measures that its metrics name.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.metrics.iter().flat_map(Expression::calls)
+    }
 }
 
 /// Connections of one kind.

@@ -1,6 +1,9 @@
 //! What can be measured of a run. Each measure is of connections of one name, or of the bottleneck; most can be restricted
 //! to a part of the run. One that cannot be told, because a transfer did not end, has no value.
 
+mod probes;
+mod senders;
+
 use longhaul_units::Span;
 
 use crate::expression::{Argument, Call};
@@ -13,6 +16,10 @@ pub enum Needs {
     Flows,
     /// The shared link, on the way of the data.
     Bottleneck,
+    /// A tool that measures the path.
+    Probe,
+    /// Connections of a name, and an estimate of their controllers'.
+    Estimate,
 }
 
 /// A measure.
@@ -34,8 +41,8 @@ pub struct Measure {
 const ANY: &[usize] = &[0, 1, 2];
 const WHOLE: &[usize] = &[0];
 
-/// All there are.
-pub const ALL: &[Measure] = &[
+/// Those of what was counted.
+const COUNTED: &[Measure] = &[
     Measure {
         name: "goodput",
         of: Needs::Flows,
@@ -135,10 +142,25 @@ pub const ALL: &[Measure] = &[
     },
 ];
 
+/// All there are.
+pub fn all() -> impl Iterator<Item = &'static Measure> {
+    COUNTED.iter().chain(senders::ALL).chain(probes::ALL)
+}
+
 /// The measure of a name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Measure> {
-    ALL.iter().find(|measure| measure.name == name)
+    all().find(|measure| measure.name == name)
+}
+
+/// Whether a call needs what senders see at each ACK.
+pub(crate) fn is_watched(call: &Call) -> bool {
+    senders::has(&call.name)
+}
+
+/// Whether a call is of nothing that happens in the world of the flows.
+pub(crate) fn is_of_probe(call: &Call) -> bool {
+    find(&call.name).is_some_and(|measure| measure.of == Needs::Probe)
 }
 
 /// The times that a call names.
@@ -159,17 +181,19 @@ pub fn value(call: &Call, outcome: &Outcome) -> Option<f64> {
         [to] => (Span::ZERO, to),
         [from, to, ..] => (from, to),
     };
-    let name = call.arguments.iter().find_map(|argument| match argument {
+    let mut names = call.arguments.iter().filter_map(|argument| match argument {
         Argument::Name(name) => Some(name.as_str()),
         Argument::Time(_) => None,
     });
-    (measure.value)(&Part { outcome, name, from, to })
+    let (name, estimate) = (names.next(), names.next());
+    (measure.value)(&Part { outcome, name, estimate, from, to })
 }
 
 /// The part of a run that a measure is of.
 struct Part<'a> {
     outcome: &'a Outcome,
     name: Option<&'a str>,
+    estimate: Option<&'a str>,
     from: Span,
     to: Span,
 }

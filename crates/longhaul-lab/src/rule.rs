@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn each_value_has_its_deviation_or_all_have_one() {
         let rule = Rule::parse("within 2 deviations").unwrap();
-        assert!(rule.holds(&[50.0, 7.2], &[52.0, 7.0], &[1.0, 0.1]));
+        assert!(rule.holds(&[50.0, 7.1], &[52.0, 7.0], &[1.0, 0.1]));
         assert!(!rule.holds(&[52.0, 9.0], &[52.0, 7.0], &[1.0, 0.1]));
         for deviations in [&[][..], &[9.0, 9.0, 9.0][..]] {
             assert!(!rule.holds(&[52.0, 7.0], &[52.0, 7.0], deviations), "{deviations:?}");

@@ -10,7 +10,9 @@ use longhaul_units::{Span, Time};
 
 use crate::experiment::CellSetup;
 use crate::measure;
+use crate::probing::Probed;
 use crate::record::Record;
+use crate::watching::{Log, Watcher};
 
 /// What a run left.
 #[derive(Clone, Debug)]
@@ -21,6 +23,12 @@ pub struct Outcome {
     pub flows: BTreeMap<String, Range<usize>>,
     /// What was counted by some times; at least by those that the metrics name.
     samples: BTreeMap<Span, Sample>,
+    /// What senders saw, by flow; empty if no metric asks for it.
+    pub logs: Vec<Log>,
+    /// When flows began.
+    pub opened: Vec<Time>,
+    /// What tools found of the path.
+    pub probes: BTreeMap<String, Probed>,
 }
 
 /// What was counted by a time.
@@ -73,17 +81,26 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
         world.sim.run_for(left);
         samples.insert(time, world.sample());
     }
-    let outcome = Outcome { duration: setup.duration, flows: world.ranges.clone(), samples };
+    let outcome = Outcome {
+        duration: setup.duration,
+        flows: world.ranges.clone(),
+        samples,
+        logs: world.watchers.iter().map(Watcher::log).collect(),
+        opened: world.flows.iter().map(|flow| flow.opened).collect(),
+        probes: build::probes(setup, seed)?,
+    };
     let values = setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect();
     let flow_seconds = world.flows.len() as f64 * setup.duration.as_secs_f64();
     Ok(Record { cell, seed, values, series: BTreeMap::new(), flow_seconds, took: 0.0 })
 }
 
-/// When to count: each second, and when a metric asks for it.
+/// When to count: each second, and when a metric asks for it. Never, if all metrics are of probes, which have worlds of their own.
 fn times(setup: &CellSetup) -> BTreeSet<Span> {
+    if setup.calls().all(measure::is_of_probe) {
+        return BTreeSet::new();
+    }
     let seconds = setup.duration.as_nanos() / 1_000_000_000;
-    let named =
-        setup.metrics.iter().flat_map(|metric| metric.calls().into_iter().flat_map(measure::times).collect::<Vec<_>>());
+    let named = setup.calls().flat_map(measure::times);
     (0..=seconds).map(Span::from_secs).chain(named).chain([setup.duration]).collect()
 }
 
@@ -91,6 +108,8 @@ struct World {
     sim: Sim,
     bottleneck: u32,
     flows: Vec<Watched>,
+    /// By flow, if a metric asks for what senders see.
+    watchers: Vec<Watcher>,
     ranges: BTreeMap<String, Range<usize>>,
 }
 

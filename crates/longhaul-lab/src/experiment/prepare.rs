@@ -48,7 +48,8 @@ pub(super) fn check(definition: &Definition, source: Source<'_>) -> Result<(), F
         unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
     }
     unique(source, "traffic.name", definition.traffic.iter().map(|traffic| &traffic.name))?;
-    unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))
+    unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))?;
+    unique(source, "probes.name", definition.probes.iter().map(|probe| &probe.name))
 }
 
 fn unique<'a>(source: Source<'_>, field: &str, names: impl Iterator<Item = &'a Text>) -> Result<(), Fault> {
@@ -68,13 +69,16 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
         return Err(source.fault(&definition.duration, "duration", "no time at all"));
     }
     let flows = definition.flows.iter().map(|flow| filling.flow(flow)).collect::<Result<Vec<_>, _>>()?;
-    let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic)).collect::<Result<_, _>>()?;
-    let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, &flows, duration));
+    let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic)).collect::<Result<Vec<_>, _>>()?;
+    let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
+    let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, &flows, &names, duration));
     Ok(CellSetup {
         bottleneck: filling.link(&definition.bottleneck, "bottleneck")?,
         metrics: metrics.collect::<Result<_, _>>()?,
         flows,
         traffic,
+        probes,
         duration,
     })
 }
@@ -158,7 +162,7 @@ impl Filling<'_> {
         unlimited(&mut config);
         config.congestion = self.read(&flow.congestion, "flows.congestion", FromStr::from_str)?;
         config.congestion = self.host(&flow.tcp, config.congestion)?;
-        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, .. } = &flow.tcp;
+        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, .. } = &flow.tcp;
         if let Some(segment) = self.number::<u16>(segment, "flows.tcp.segment")? {
             let plpmtu = segment.saturating_add(HEADERS);
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
@@ -176,6 +180,7 @@ impl Filling<'_> {
         }
         config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
         config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
+        config.probe_pairs = self.switch(pairs, "flows.tcp.pairs")?.unwrap_or(config.probe_pairs);
         Ok(config)
     }
 
@@ -210,43 +215,46 @@ impl Filling<'_> {
         setting.as_ref().map(|Setting(text)| self.read(text, field, read)).transpose()
     }
 
-    fn metric(self, text: &Text, flows: &[FlowSetup], duration: Span) -> Result<Expression, Fault> {
+    fn metric(self, text: &Text, flows: &[FlowSetup], probes: &[&str], duration: Span) -> Result<Expression, Fault> {
         let field = "metrics.value";
         let expression = self.read(text, field, Expression::parse)?;
         for call in expression.calls() {
-            self.call(call, flows, duration).map_err(|what| self.source.fault(text, field, what))?;
+            self.call(call, flows, probes, duration).map_err(|what| self.source.fault(text, field, what))?;
         }
         Ok(expression)
     }
 
-    fn call(self, call: &Call, flows: &[FlowSetup], duration: Span) -> Result<(), String> {
+    fn call(self, call: &Call, flows: &[FlowSetup], probes: &[&str], duration: Span) -> Result<(), String> {
         let Call { name, arguments } = call;
         let Some(known) = measure::find(name) else {
-            let all: Vec<&str> = measure::ALL.iter().map(|measure| measure.name).collect();
+            let all: Vec<&str> = measure::all().map(|measure| measure.name).collect();
             return Err(format!("there is no measure {name:?}; there are: {}", all.join(", ")));
         };
         let (names, times): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| matches!(a, Argument::Name(_)));
         let fits = match known.of {
             Needs::Flows => matches!(arguments.first(), Some(Argument::Name(_))) && names.len() == 1,
+            Needs::Probe => matches!(arguments.first(), Some(Argument::Name(_))) && names.len() == 1,
+            Needs::Estimate => matches!(arguments[..], [Argument::Name(_), Argument::Name(_), ..]) && names.len() == 2,
             Needs::Bottleneck => names.is_empty(),
         };
         if !fits || !known.times.contains(&times.len()) {
             return Err(format!("{name} is written {}", known.usage));
         }
+        if let Some(Argument::Name(of)) = arguments.first() {
+            let is_probe = known.of == Needs::Probe;
+            let all: Vec<&str> =
+                if is_probe { probes.to_vec() } else { flows.iter().map(|f| f.name.as_str()).collect() };
+            if !all.contains(&of.as_str()) {
+                let what = if is_probe { "is no probe" } else { "are no flows" };
+                return Err(format!("there {what} {of:?}; there are: {}", all.join(", ")));
+            }
+        }
         for argument in arguments {
-            match argument {
-                Argument::Name(flow) if !flows.iter().any(|known| known.name == *flow) => {
-                    let all: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
-                    return Err(format!("there are no flows {flow:?}; there are: {}", all.join(", ")));
-                }
-                Argument::Time(time) if *time > duration => {
-                    return Err(format!(
-                        "{name} at {} s, but a run ends at {} s",
-                        time.as_secs_f64(),
-                        duration.as_secs_f64()
-                    ));
-                }
-                _ => {}
+            if let Argument::Time(time) = argument
+                && *time > duration
+            {
+                let [time, end] = [*time, duration].map(Span::as_secs_f64);
+                return Err(format!("{name} at {time} s, but a run ends at {end} s"));
             }
         }
         let all: Vec<Span> = measure::times(call).collect();

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use longhaul_link::Random;
 use longhaul_link::topology::{Dumbbell, dumbbell};
+use longhaul_link::{NetworkError, Random};
 use longhaul_sim::{Plan, Setup, SetupError, Sim};
 use longhaul_units::{Rate, Span, Time};
 
 use super::{FlowSample, Watched, World};
 use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
+use crate::probing::Probed;
+use crate::watching::Watcher;
+use crate::{measure, probing};
 
 /// Random sequences from here on are the experiment's own; those of links are below.
 const STREAMS: u64 = 1 << 63;
@@ -25,8 +28,14 @@ impl World {
         let Dumbbell { topology, left, right, bottleneck } =
             dumbbell(setup.bottleneck.clone(), left.cloned(), right.cloned());
         let mut hosts = Setup::new(seed, topology);
+        let (is_watched, mut watchers) = (setup.calls().any(measure::is_watched), Vec::new());
         for ((flow, _), (left, right)) in each().zip(left.iter().zip(&right)) {
             hosts.hosts[*left as usize].config = Arc::clone(&flow.config);
+            if is_watched {
+                let watcher = Watcher::default();
+                hosts.hosts[*left as usize].config = Arc::new(watcher.watch(&flow.config));
+                watchers.push(watcher);
+            }
             hosts.hosts[*right as usize].config = Arc::clone(&flow.config);
         }
         let mut sim = Sim::try_new(hosts)?;
@@ -44,8 +53,14 @@ impl World {
             let range = ranges.entry(flow.name.clone()).or_insert(flows.len() - 1..flows.len());
             range.end = flows.len();
         }
-        Ok(Self { sim, bottleneck: bottleneck.0, flows, ranges })
+        Ok(Self { sim, bottleneck: bottleneck.0, flows, watchers, ranges })
     }
+}
+
+/// What the cell's tools find, beside the same cross traffic.
+pub(super) fn probes(setup: &CellSetup, seed: u64) -> Result<BTreeMap<String, Probed>, SetupError> {
+    let at_bottleneck = |error| NetworkError::Link { number: 0, from: 0, to: 1, error };
+    Ok(probing::run(setup, seed, TRAFFIC_STREAMS).map_err(at_bottleneck)?)
 }
 
 /// How much later than it is told to a flow begins.

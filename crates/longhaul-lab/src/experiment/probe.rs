@@ -1,0 +1,23 @@
+//! Tools that measure the path, from texts to settings.
+
+use longhaul_units::Span;
+
+use super::TrafficSetup;
+use super::prepare::Filling;
+use crate::definition::{Fault, Probe};
+use crate::probing::{METHODS, ProbeSetup};
+
+impl Filling<'_> {
+    pub(super) fn probe(self, probe: &Probe, traffic: &[TrafficSetup]) -> Result<ProbeSetup, Fault> {
+        if traffic.iter().any(|traffic| traffic.stop != Span::MAX) {
+            let what = "what a probe is to measure has no cross traffic that ends; leave out its `stop`";
+            return Err(self.fault(&probe.name, "probes.name", what));
+        }
+        let method = self.read(&probe.method, "probes.method", |text| {
+            let known = METHODS.contains(&text).then(|| text.to_owned());
+            known.ok_or_else(|| format!("{text:?} is no method; there are: {}", METHODS.join(", ")))
+        })?;
+        let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
+        Ok(ProbeSetup { name: probe.name.get_ref().clone(), method, start })
+    }
+}

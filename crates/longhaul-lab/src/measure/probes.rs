@@ -1,0 +1,68 @@
+//! Of tools that measure the path.
+
+use longhaul_cc::estimate::active::RateRange;
+use longhaul_sim::probing::Probing;
+use longhaul_units::{Rate, Span};
+
+use super::{Measure, Needs, Part, WHOLE};
+use crate::probing::Probed;
+
+const fn measure(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    value: fn(&Part<'_>) -> Option<f64>,
+) -> Measure {
+    Measure { name, of: Needs::Probe, times: WHOLE, usage, about, value }
+}
+
+pub(super) const ALL: &[Measure] = &[
+    measure("capacity", "capacity(PROBE)", "Mb/s of IP packets that a tool found the link to have", |part| {
+        Some(mbps(part.capacity()?.value))
+    }),
+    measure("capacity-low", "capacity-low(PROBE)", "the lower end of the range that the tool gives for it", |part| {
+        Some(mbps(part.capacity()?.low))
+    }),
+    measure("capacity-high", "capacity-high(PROBE)", "the upper end of it", |part| Some(mbps(part.capacity()?.high))),
+    measure("available-low", "available-low(PROBE)", "the least that a tool found to be left, Mb/s", |part| {
+        Some(mbps(part.available()?.low))
+    }),
+    measure("available-high", "available-high(PROBE)", "the most that a tool found to be left, Mb/s", |part| {
+        Some(mbps(part.available()?.high))
+    }),
+    measure(
+        "converged",
+        "converged(PROBE)",
+        "seconds until a tool's estimate had converged by its own criterion; none if it never did",
+        |part| part.probed()?.converged.map(Span::as_secs_f64),
+    ),
+    measure("probed", "probed(PROBE)", "seconds until a tool was done; none if the run ended before", |part| {
+        let probing = part.probe()?;
+        probing.done.then(|| probing.took.as_secs_f64())
+    }),
+    measure("probe-bytes", "probe-bytes(PROBE)", "bytes of IP packets that a tool sent", |part| {
+        Some(part.probe()?.bytes as f64)
+    }),
+];
+
+fn mbps(rate: Rate) -> f64 {
+    rate.as_bits_per_sec() as f64 * 1e-6
+}
+
+impl Part<'_> {
+    fn probed(&self) -> Option<&Probed> {
+        self.outcome.probes.get(self.name?)
+    }
+
+    fn probe(&self) -> Option<&Probing> {
+        self.probed().map(|probed| &probed.probing)
+    }
+
+    fn capacity(&self) -> Option<RateRange> {
+        self.probe()?.estimate.capacity
+    }
+
+    fn available(&self) -> Option<RateRange> {
+        self.probe()?.estimate.available
+    }
+}

@@ -1,0 +1,236 @@
+//! Of what senders see at each ACK.
+
+use std::collections::BTreeMap;
+
+use longhaul_units::Time;
+
+use super::{ANY, Measure, Needs, Part, WHOLE, deviation, mean, ratio};
+use crate::watching::{Log, Loss};
+
+/// At a level up to this the buffer counts as empty, and from that on as full.
+const IDLE: f64 = 0.1;
+const CONGESTED: f64 = 0.95;
+/// Classes of round trips in a bin of the overlap, which is a millisecond.
+const BIN: u64 = 10;
+
+const fn measure(
+    name: &'static str,
+    times: &'static [usize],
+    usage: &'static str,
+    about: &'static str,
+    value: fn(&Part<'_>) -> Option<f64>,
+) -> Measure {
+    Measure { name, of: Needs::Flows, times, usage, about, value }
+}
+
+const RANGE: &[usize] = &[2];
+
+pub(super) const ALL: &[Measure] = &[
+    measure("losses", ANY, "losses(FLOWS[, FROM], TO)", "recovery episodes that begin", |part| {
+        Some(part.losses().filter(|(_, loss)| part.has(loss.at)).count() as f64)
+    }),
+    measure(
+        "lost-within",
+        RANGE,
+        "lost-within(FLOWS, LEAST, MOST)",
+        "recovery episodes before which the last round trip was from LEAST to MOST, percent of all",
+        |part| {
+            let rtts: Vec<_> = part.losses().map(|(_, loss)| loss.rtt).collect();
+            let within = rtts.iter().filter(|rtt| (part.from..=part.to).contains(*rtt)).count();
+            ratio(100.0 * within as f64, rtts.len() as f64)
+        },
+    ),
+    measure(
+        "rtt-within",
+        RANGE,
+        "rtt-within(FLOWS, LEAST, MOST)",
+        "samples of the round trip from LEAST to MOST, percent of all; to a tenth of a millisecond",
+        |part| {
+            let [from, to] = [part.from, part.to].map(|span| span.as_micros() / 100);
+            let rtts = part.rtts(1);
+            let within: f64 = rtts.range(from..=to).map(|(_, count)| count).sum();
+            ratio(100.0 * within, rtts.values().sum())
+        },
+    ),
+    measure("rtt-least", WHOLE, "rtt-least(FLOWS)", "the least round trip, ms, down to a tenth", |part| {
+        part.rtts(1).keys().next().map(|class| *class as f64 * 0.1)
+    }),
+    measure("rtt-most", WHOLE, "rtt-most(FLOWS)", "the longest round trip, ms, down to a tenth", |part| {
+        part.rtts(1).keys().next_back().map(|class| *class as f64 * 0.1)
+    }),
+    measure(
+        "rtt-overlap",
+        WHOLE,
+        "rtt-overlap(FLOWS)",
+        "how alike round trips before losses are to all, percent: the sum over bins of a millisecond of the lesser share of the two",
+        |part| {
+            let before = part.losses().map(|(_, loss)| (loss.rtt.as_micros() / 1000, 1.0));
+            overlap(&shares(before), &shares(part.rtts(BIN)))
+        },
+    ),
+    measure(
+        "buffer-delay",
+        WHOLE,
+        "buffer-delay(FLOWS)",
+        "ms from the peak of all round trips to that of those before losses, the mean over flows that have such a peak",
+        |part| {
+            let delays = part.logs().filter_map(|log| log.buffer.delay());
+            mean(&delays.map(|delay| delay.as_secs_f64() * 1e3).collect::<Vec<_>>())
+        },
+    ),
+    measure(
+        "random-loss",
+        WHOLE,
+        "random-loss(FLOWS)",
+        "bytes lost at a congestion level under a half, percent of those delivered or lost, the mean over flows",
+        |part| mean(&part.logs().map(|log| 100.0 * log.rate.random()).collect::<Vec<_>>()),
+    ),
+    measure(
+        "cut-idle",
+        ANY,
+        "cut-idle(FLOWS[, FROM], TO)",
+        "percent of the window that losses at a congestion level of at most 0.1 take, their median",
+        |part| part.cut(|level| level <= IDLE),
+    ),
+    measure(
+        "cut-congested",
+        ANY,
+        "cut-congested(FLOWS[, FROM], TO)",
+        "percent of the window that losses at a congestion level of at least 0.95 take, their median",
+        |part| part.cut(|level| level >= CONGESTED),
+    ),
+    measure(
+        "pair-capacity",
+        WHOLE,
+        "pair-capacity(FLOWS)",
+        "Mb/s of IP packets that TCPProbe found at last, the mean over flows; they need `pairs`",
+        |part| {
+            let rates = part.logs().filter_map(|log| log.probe.capacity());
+            mean(&rates.map(|rate| rate.as_bits_per_sec() as f64 * 1e-6).collect::<Vec<_>>())
+        },
+    ),
+    measure(
+        "pair-converged",
+        WHOLE,
+        "pair-converged(FLOWS)",
+        "seconds until TCPProbe had converged to where it then stayed within 5 %, the mean over flows; none if one did not",
+        |part| {
+            let range = part.flows();
+            let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.opened[range]);
+            let each: Option<Vec<f64>> =
+                logs.map(|(log, opened)| log.stood_at().map(|at| (at - *opened).as_secs_f64())).collect();
+            mean(&each?)
+        },
+    ),
+    estimates(
+        "estimated",
+        "estimated(FLOWS, NAME[, FROM], TO)",
+        "the mean of what controllers have estimated, sampled each 0.1 s: rates in Mb/s, times in ms; NAME is the estimate's, `pairs` TCPProbe's",
+        |part| mean(&part.estimates()),
+    ),
+    estimates(
+        "estimate-deviation",
+        "estimate-deviation(FLOWS, NAME[, FROM], TO)",
+        "the standard deviation of the same, percent of its mean",
+        |part| {
+            let values = part.estimates();
+            ratio(100.0 * deviation(&values)?, mean(&values)?)
+        },
+    ),
+];
+
+const fn estimates(
+    name: &'static str,
+    usage: &'static str,
+    about: &'static str,
+    value: fn(&Part<'_>) -> Option<f64>,
+) -> Measure {
+    Measure { name, of: Needs::Estimate, times: ANY, usage, about, value }
+}
+
+/// Whether a measure of that name needs senders to be watched.
+pub(super) fn has(name: &str) -> bool {
+    ALL.iter().any(|measure| measure.name == name)
+}
+
+impl<'a> Part<'a> {
+    fn logs(&self) -> impl Iterator<Item = &'a Log> {
+        self.outcome.logs.get(self.flows()).unwrap_or_default().iter()
+    }
+
+    fn losses(&self) -> impl Iterator<Item = (&'a Log, &'a Loss)> {
+        self.logs().flat_map(|log| log.losses.iter().map(move |loss| (log, loss)))
+    }
+
+    fn has(&self, at: Time) -> bool {
+        (self.from..self.to).contains(&(at - Time::ZERO))
+    }
+
+    /// How many samples of the round trip are in each class, or in each `bin` of them.
+    fn rtts(&self, bin: u64) -> BTreeMap<u64, f64> {
+        let mut all = BTreeMap::new();
+        for (class, count) in self.logs().flat_map(|log| &log.rtts) {
+            *all.entry(class / bin).or_insert(0.0) += *count as f64;
+        }
+        all
+    }
+
+    fn cut(&self, is_meant: impl Fn(f64) -> bool) -> Option<f64> {
+        let meant = self.losses().map(|(_, loss)| loss).filter(|loss| self.has(loss.at));
+        let cuts = meant.filter(|loss| loss.level.is_some_and(&is_meant)).filter_map(Loss::cut);
+        median(cuts.collect())
+    }
+
+    fn estimates(&self) -> Vec<f64> {
+        let Some(name) = self.estimate else { return Vec::new() };
+        let of = |log: &'a Log| log.estimates.get(name).map(Vec::as_slice).unwrap_or_default();
+        self.logs().flat_map(of).filter(|(at, _)| self.has(*at)).map(|(_, value)| *value).collect()
+    }
+}
+
+/// The part of the whole that each bin has.
+fn shares(counts: impl IntoIterator<Item = (u64, f64)>) -> BTreeMap<u64, f64> {
+    let mut bins = BTreeMap::new();
+    for (bin, count) in counts {
+        *bins.entry(bin).or_insert(0.0) += count;
+    }
+    let whole: f64 = bins.values().sum();
+    bins.values_mut().for_each(|count| *count /= whole);
+    bins
+}
+
+/// Percent that two distributions have in common; none if one is empty.
+fn overlap(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>) -> Option<f64> {
+    let common = one.iter().filter_map(|(bin, share)| other.get(bin).map(|other| share.min(*other)));
+    (!one.is_empty() && !other.is_empty()).then(|| 100.0 * common.sum::<f64>())
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some((lower + upper) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_overlap_is_what_two_distributions_share() {
+        let bins = |counts: &[(u64, f64)]| shares(counts.to_vec());
+        let all = bins(&[(133, 6.0), (134, 2.0), (148, 2.0)]);
+        assert_eq!(overlap(&all, &all), Some(100.0));
+        assert_eq!(overlap(&bins(&[(150, 3.0)]), &all), Some(0.0));
+        let half = overlap(&bins(&[(148, 1.0), (133, 1.0)]), &all).unwrap();
+        assert!((half - 70.0).abs() < 1e-9, "the lesser of 0.5 and 0.6, and of 0.5 and 0.2: {half}");
+        assert_eq!(overlap(&bins(&[]), &all), None);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![50.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![50.0, 1.0, 2.0, 4.0]), Some(3.0));
+    }
+}
