@@ -1,14 +1,15 @@
 //! What came of each row.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::definition::Statistic;
 use crate::experiment::{Experiment, Row, rows};
 use crate::record::Record;
 use crate::rule::Verdict;
+use crate::stats;
 
 /// A row, as it is printed and written.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Judged {
     /// The experiment.
     pub experiment: String,
@@ -20,11 +21,11 @@ pub struct Judged {
     pub unit: String,
     /// The paper's value; a list if the rule compares.
     pub paper: Numbers,
-    /// Ours: medians over the runs.
+    /// Ours: medians over the runs, or what else the row takes of them.
     pub ours: Numbers,
-    /// The least of the runs.
+    /// Where their 95 % intervals begin: see [`stats::interval`].
     pub low: Numbers,
-    /// The most of the runs.
+    /// Where they end.
     pub high: Numbers,
     /// The rule.
     pub rule: String,
@@ -37,7 +38,7 @@ pub struct Judged {
 }
 
 /// A number, or some in the paper's order. What could not be measured is missing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Numbers {
     /// One.
@@ -79,11 +80,10 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
         };
     };
     let compares = judged.rule.compares();
-    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| spread(records, *cell, judged)).collect();
-    let pick =
-        |nth: usize| Numbers::new(each.iter().map(|spread| spread.map(|spread| spread[nth])).collect(), compares);
-    let medians: Option<Vec<f64>> = each.iter().map(|spread| spread.map(|[_, median, _]| median)).collect();
-    let holds = medians.is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations));
+    let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| estimate(records, *cell, judged)).collect();
+    let pick = |nth: usize| Numbers::new(each.iter().map(|each| each.map(|each| each[nth])).collect(), compares);
+    let ours: Option<Vec<f64>> = each.iter().map(|each| each.map(|[_, ours, _]| ours)).collect();
+    let holds = ours.is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations));
     let (name, metric) =
         experiment.definition.metrics.iter().nth(judged.metric).map_or(("", ""), |(n, m)| (n, &m.unit));
     Judged {
@@ -102,19 +102,28 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     }
 }
 
-/// Least, what stands for all, and most of a metric over a cell's runs; none if a run has none.
-fn spread(records: &[Record], cell: usize, row: &rows::Judged) -> Option<[f64; 3]> {
-    let of_cell = records.iter().filter(|record| record.cell == cell);
-    let values = of_cell.map(|record| record.values.get(row.metric).copied().flatten());
-    let mut values: Vec<f64> =
-        if row.skip_missing { values.flatten().collect() } else { values.collect::<Option<_>>()? };
-    values.sort_by(f64::total_cmp);
-    Some([*values.first()?, row.statistic.of(&values)?, *values.last()?])
+/// What stands for a row's metric over a cell's runs, between the ends of its interval; none if a run has none.
+pub(crate) fn estimate(records: &[Record], cell: usize, row: &rows::Judged) -> Option<[f64; 3]> {
+    let values = values(records, cell, row)?;
+    let [low, high] = stats::interval(&values, |sorted| row.statistic.of(sorted))?;
+    Some([low, row.statistic.of(&stats::sorted(&values))?, high])
+}
+
+/// A row's metric in each of a cell's runs; none if a run has none and may not be left out.
+pub(crate) fn values(records: &[Record], cell: usize, row: &rows::Judged) -> Option<Vec<f64>> {
+    let values = measured(records, cell, row.metric);
+    if row.skip_missing { Some(values.flatten().collect()) } else { values.collect() }
+}
+
+/// A metric in each of a cell's runs.
+pub(crate) fn measured(records: &[Record], cell: usize, metric: usize) -> impl Iterator<Item = Option<f64>> {
+    let of_cell = records.iter().filter(move |record| record.cell == cell);
+    of_cell.map(move |record| record.values.get(metric).copied().flatten())
 }
 
 impl Statistic {
     /// Of values in order; none of nothing.
-    fn of(self, sorted: &[f64]) -> Option<f64> {
+    pub(crate) fn of(self, sorted: &[f64]) -> Option<f64> {
         let last = sorted.len().checked_sub(1)?;
         let middle = |at: usize| sorted.get(at).copied();
         let mean = |of: &dyn Fn(f64) -> f64| sorted.iter().map(|value| of(*value)).sum::<f64>() / sorted.len() as f64;
@@ -154,11 +163,11 @@ mod tests {
         let mut row =
             rows::Judged { metric: 0, cells, statistic: Statistic::Median, skip_missing: false, rule, rule_text };
         let runs = [3.0, 1.0, 2.0].map(|value| run(3, Some(value)));
-        assert_eq!(spread(&runs, 3, &row), Some([1.0, 2.0, 3.0]));
-        assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, &row), None);
-        assert_eq!(spread(&[run(3, Some(1.0))], 2, &row), None);
+        assert_eq!(estimate(&runs, 3, &row), Some([1.0, 2.0, 3.0]));
+        assert_eq!(estimate(&[run(3, Some(1.0)), run(3, None)], 3, &row), None);
+        assert_eq!(estimate(&[run(3, Some(1.0))], 2, &row), None);
         row.skip_missing = true;
-        assert_eq!(spread(&[run(3, Some(1.0)), run(3, None)], 3, &row), Some([1.0; 3]));
-        assert_eq!(spread(&[run(3, None)], 3, &row), None);
+        assert_eq!(estimate(&[run(3, Some(1.0)), run(3, None)], 3, &row), Some([1.0; 3]));
+        assert_eq!(estimate(&[run(3, None)], 3, &row), None);
     }
 }

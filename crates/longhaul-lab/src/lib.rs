@@ -16,5 +16,6 @@ pub mod probing;
 pub mod record;
 pub mod rule;
 pub mod runner;
+pub mod stats;
 pub mod watching;
 pub mod world;

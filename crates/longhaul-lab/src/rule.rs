@@ -1,6 +1,6 @@
 //! When a row is reproduced.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How a measured value is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub enum Rule {
 }
 
 /// What came of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It is as the paper says.

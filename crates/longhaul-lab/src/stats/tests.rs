@@ -1,0 +1,84 @@
+use super::*;
+use crate::definition::Statistic;
+
+fn median(sorted: &[f64]) -> Option<f64> {
+    Statistic::Median.of(sorted)
+}
+
+/// The probability that of `n` trials that succeed with `p` at least `k` do.
+fn at_least(k: usize, n: usize, p: f64) -> f64 {
+    let choose = |n: usize, k: usize| (0..k).fold(1.0, |all, i| all * (n - i) as f64 / (i + 1) as f64);
+    (k..=n).map(|i| choose(n, i) * p.powi(i as i32) * (1.0 - p).powi((n - i) as i32)).sum()
+}
+
+/// The bootstrap's median of an odd number of values is at most the k-th with the probability that more than half of n draws are among the
+/// first k (Efron 1979, section 3): the ends of the interval are where that passes 2.5 and 97.5 %, to within what 2,000 resamples can tell.
+#[test]
+fn the_interval_ends_where_the_exact_bootstrap_distribution_has_its_percentiles() {
+    // Four standard errors of a share of 2.5 %.
+    let error = 4.0 * (0.025 * 0.975 / RESAMPLES as f64).sqrt();
+    for n in (3..=41).step_by(2) {
+        let values: Vec<f64> = (1..=n).map(|value| f64::from(value as u32)).collect();
+        let up_to = |k: f64| at_least(n / 2 + 1, n, k / n as f64);
+        let [low, high] = interval(&values, median).unwrap();
+        assert!(up_to(low) > 0.025 - error && up_to(low - 1.0) < 0.025 + error, "{n}: {low}");
+        assert!(up_to(high) > 0.975 - error && up_to(high - 1.0) < 0.975 + error, "{n}: {high}");
+    }
+}
+
+/// Between the a-th and the b-th of n values the median of what they are drawn from lies with the probability that of n tosses of a coin at
+/// least a and fewer than b are heads, whatever the distribution.
+#[test]
+fn the_interval_covers_the_median_as_often_as_order_statistics_do() {
+    const SAMPLES: usize = 600;
+    for n in [9, 15] {
+        let places: Vec<f64> = (1..=n).map(|value| f64::from(value as u32)).collect();
+        let [a, b] = interval(&places, median).unwrap().map(|place| place as usize);
+        let theory = at_least(a, n, 0.5) - at_least(b, n, 0.5);
+        let mut random = Random::new(7, n as u64);
+        let covered = (0..SAMPLES)
+            .filter(|_| {
+                // Of the exponential distribution, which is skewed and has its median at ln 2.
+                let sample: Vec<f64> = (0..n).map(|_| random.exponential()).collect();
+                let [low, high] = interval(&sample, median).unwrap();
+                (low..=high).contains(&std::f64::consts::LN_2)
+            })
+            .count();
+        let share = covered as f64 / SAMPLES as f64;
+        let error = 4.0 * (theory * (1.0 - theory) / SAMPLES as f64).sqrt();
+        assert!((share - theory).abs() < error, "{n}: {share} covered, {theory} expected");
+        assert!(theory > 0.9, "{n}: {theory} of nominally 0.95");
+    }
+}
+
+#[test]
+fn one_value_is_its_own_interval_and_order_does_not_matter() {
+    let one = Spread::of(&[5.0]).unwrap();
+    assert_eq!((one.min, one.max, one.deviation, one.iqr), (5.0, 5.0, None, 0.0));
+    assert_eq!(interval(&[5.0], median), Some([5.0; 2]));
+    assert_eq!(interval_of_difference(&[5.0], &[3.0], median), Some([2.0; 2]));
+    assert_eq!(interval(&[3.0, 1.0, 2.0, 9.0], median), interval(&[9.0, 3.0, 2.0, 1.0], median));
+    assert_eq!((Spread::of(&[]), interval(&[], median)), (None, None));
+    assert_eq!(interval_of_difference(&[1.0], &[], median), None);
+}
+
+/// By hand; the quartiles are those of `numpy.percentile`.
+#[test]
+fn spread_by_hand() {
+    let spread = Spread::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+    assert_eq!((spread.min, spread.max), (2.0, 9.0));
+    assert!((spread.deviation.unwrap() - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+    assert_eq!(spread.iqr, 5.5 - 4.0);
+}
+
+/// Of two samples of one thing the difference may be nothing; of two that are apart it is not.
+#[test]
+fn differences_are_told_from_chance() {
+    let a: Vec<f64> = (0..15).map(f64::from).collect();
+    let b: Vec<f64> = a.iter().rev().map(|value| value + 0.5).collect();
+    let far: Vec<f64> = a.iter().map(|value| value + 20.0).collect();
+    let [low, high] = interval_of_difference(&a, &b, median).unwrap();
+    assert!(low < 0.0 && high > 0.0, "{low} {high}");
+    let [low, high] = interval_of_difference(&far, &a, median).unwrap();
+    assert!(low > 0.0 && low < 20.0 && high > 20.0, "{low} {high}");
+}
