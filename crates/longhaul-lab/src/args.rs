@@ -1,18 +1,23 @@
 //! The command line.
 
-use std::io::{self, IsTerminal, Write};
+mod compare;
+mod merge;
+mod print;
+mod progress;
+mod report;
+mod run;
+mod speed;
+
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::experiment::Experiment;
-use crate::judge::{self, Judged, Numbers};
 use crate::library;
-use crate::rule::Verdict;
-use crate::runner::{self, Effort};
+use crate::runner::RunError;
 
 /// Runs experiments on transport protocols in virtual time, and judges them row by row by what a paper says.
 #[derive(Debug, Parser)]
@@ -32,29 +37,15 @@ enum Command {
         id: String,
     },
     /// Runs experiments. Exit code 1 if a row is not reproduced.
-    Run(Run),
-}
-
-#[derive(Debug, Args)]
-struct Run {
-    /// Their names, or files.
-    #[arg(required_unless_present = "all")]
-    ids: Vec<String>,
-    /// All there are.
-    #[arg(long, conflicts_with = "ids")]
-    all: bool,
-    /// Runs of each cell, instead of the experiment's own number.
-    #[arg(long, value_name = "N")]
-    seeds: Option<u32>,
-    /// Runs at a time; all processors by default.
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
-    /// Fewer runs.
-    #[arg(long, conflicts_with = "seeds")]
-    quick: bool,
-    /// One object a row on standard output.
-    #[arg(long)]
-    json: bool,
+    Run(run::Run),
+    /// Joins folders of the parts of a sweep, and judges it. Exit code 1 if a row is not reproduced, or runs are missing.
+    Merge(merge::Merge),
+    /// What a folder of results comes to. Exit code 1 if a row is not reproduced.
+    Report(report::Report),
+    /// What got better or worse from one folder to another. Exit code 1 if a row that was reproduced no longer is.
+    Compare(compare::Compare),
+    /// How fast this machine simulates: CUBIC over a dumbbell, by flows, rates and processors.
+    Speed(speed::Speed),
 }
 
 /// Does what the command line says.
@@ -65,7 +56,9 @@ pub fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("longhaul-lab: {error:#}");
-            ExitCode::from(2)
+            // Of programs that a signal interrupts a shell says 128 and the signal.
+            let is_interrupted = matches!(error.downcast_ref(), Some(RunError::Interrupted));
+            ExitCode::from(if is_interrupted { 130 } else { 2 })
         }
     }
 }
@@ -74,27 +67,28 @@ impl Command {
     /// Whether all went as the papers say.
     fn execute(self) -> Result<bool> {
         match self {
-            Self::List => {
-                for (file, text) in library::FILES {
-                    let Experiment { definition, cells, .. } = Experiment::read(file, text)?;
-                    let runs = cells.len() * definition.runs as usize;
-                    println!(
-                        "{:<24} {} ({runs} runs; {})",
-                        definition.id.get_ref(),
-                        definition.title,
-                        definition.source
-                    );
-                }
-                Ok(true)
-            }
+            Self::List => list().map(|()| true),
             Self::Show { id } => {
                 let (_, text) = open(&id)?;
                 print!("{text}");
                 Ok(true)
             }
             Self::Run(run) => run.execute(),
+            Self::Merge(merge) => merge.execute(),
+            Self::Report(report) => report.execute(),
+            Self::Compare(compare) => compare.execute(),
+            Self::Speed(speed) => speed.execute().map(|()| true),
         }
     }
+}
+
+fn list() -> Result<()> {
+    for (file, text) in library::FILES {
+        let Experiment { definition, cells, .. } = Experiment::read(file, text)?;
+        let runs = cells.len() * definition.runs as usize;
+        println!("{:<24} {} ({runs} runs; {})", definition.id.get_ref(), definition.title, definition.source);
+    }
+    Ok(())
 }
 
 /// The file of an experiment that comes with the program, or of the user's.
@@ -108,81 +102,4 @@ fn open(id: &str) -> Result<(String, String)> {
     }
     let text = fs::read_to_string(PathBuf::from(id)).with_context(|| id.to_owned())?;
     Ok((id.into(), text))
-}
-
-impl Run {
-    fn execute(&self) -> Result<bool> {
-        let ids: Vec<String> = if self.all {
-            library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect()
-        } else {
-            self.ids.clone()
-        };
-        // All are read before the first runs.
-        let experiments: Vec<Experiment> = ids
-            .iter()
-            .map(|id| {
-                let (file, text) = open(id)?;
-                Ok(Experiment::read(&file, &text)?)
-            })
-            .collect::<Result<_>>()?;
-        let mut all = true;
-        for experiment in &experiments {
-            for row in self.one(experiment)? {
-                all &= row.verdict != Verdict::NotReproduced;
-                if self.json {
-                    println!("{}", serde_json::to_string(&row)?);
-                } else {
-                    println!("{}", line(&row));
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    fn one(&self, experiment: &Experiment) -> Result<Vec<Judged>> {
-        let definition = &experiment.definition;
-        let usual = if self.quick { definition.quick_runs } else { definition.runs };
-        let runs = self.seeds.unwrap_or(usual);
-        if runs == 0 {
-            bail!("--seeds 0 measures nothing");
-        }
-        let jobs = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-        let is_watched = io::stderr().is_terminal();
-        let tell = |ended: usize, all: usize| {
-            if is_watched {
-                let end = if ended == all { "\n" } else { "" };
-                let _ = write!(io::stderr(), "\r{}: {ended} of {all} runs{end}", definition.id.get_ref());
-            }
-        };
-        let results = runner::run(experiment, Effort { runs, jobs }, tell)?;
-        Ok(judge::judge(experiment, &results, runs))
-    }
-}
-
-fn line(row: &Judged) -> String {
-    let verdict = match row.verdict {
-        Verdict::Reproduced => "reproduced",
-        Verdict::NotReproduced => "NOT reproduced",
-        Verdict::NotReproducible => "not reproducible",
-    };
-    let mut line = format!("{:<14} {verdict:<16}", row.row);
-    if row.verdict != Verdict::NotReproducible {
-        line += &format!(" {} {} (paper {}), {}", words(&row.ours), row.unit, words(&row.paper), row.rule);
-    }
-    if !row.reason.is_empty() {
-        line += &format!(": {}", row.reason);
-    }
-    line
-}
-
-fn words(numbers: &Numbers) -> String {
-    let one = |number: &Option<f64>| match number {
-        None => "-".to_owned(),
-        Some(number) if number.abs() >= 1000.0 => format!("{number:.0}"),
-        Some(number) => format!("{number:.3}"),
-    };
-    match numbers {
-        Numbers::One(number) => one(number),
-        Numbers::Many(numbers) => numbers.iter().map(one).collect::<Vec<_>>().join(" > "),
-    }
 }

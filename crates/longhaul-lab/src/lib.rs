@@ -2,10 +2,11 @@
 //!
 //! A file says who sends what over which network, what is varied, what is measured, and what a paper says of it, row by row, with a rule
 //! for each. [`experiment::Experiment::read`] checks it, [`runner::run`] runs it in virtual time, [`judge::judge`] says which rows are
-//! reproduced. [`library`] holds the experiments of the papers. `docs/lab.md` has the format.
+//! reproduced, [`results`] keeps it in a folder. [`library`] holds the experiments of the papers. `docs/lab.md` has the format.
 
 pub mod args;
 pub mod cell;
+pub mod cost;
 pub mod definition;
 pub mod experiment;
 pub mod expression;
@@ -14,8 +15,12 @@ pub mod library;
 pub mod measure;
 pub mod probing;
 pub mod record;
+pub mod results;
 pub mod rule;
 pub mod runner;
+pub mod shard;
+pub mod speed;
 pub mod stats;
+mod stopwatch;
 pub mod watching;
 pub mod world;

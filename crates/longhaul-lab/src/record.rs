@@ -21,3 +21,25 @@ pub struct Record {
     /// Seconds that it took. Not of the measurement: two runs with one seed differ in nothing else.
     pub took: f64,
 }
+
+impl Record {
+    /// The same as it comes back from a file: JSON has no number that is not finite, so that such a value cannot be told, and such a point of
+    /// a series is none.
+    #[must_use]
+    pub fn finite(mut self) -> Self {
+        for value in &mut self.values {
+            *value = value.filter(|value| value.is_finite());
+        }
+        for points in self.series.values_mut() {
+            points.retain(|(time, value)| time.is_finite() && value.is_finite());
+        }
+        self
+    }
+
+    /// Whether it is the same run with the same outcome.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        let timeless = |record: &Self| Self { took: 0.0, ..record.clone() };
+        timeless(self) == timeless(other)
+    }
+}

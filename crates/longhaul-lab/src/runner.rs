@@ -1,59 +1,148 @@
-//! All runs of an experiment, on some processors.
+//! Runs of all experiments that are asked for, on some processors: one queue, so that none is idle while another experiment could begin.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+mod interrupt;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Instant;
+use std::time::Duration;
 
 use longhaul_sim::SetupError;
 
-use crate::experiment::{CellSetup, Experiment};
+use crate::cost;
+use crate::experiment::Experiment;
 use crate::record::Record;
+use crate::stopwatch::Stopwatch;
 use crate::world;
 
-/// How much is to be done.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Runs of each cell, with seeds from 1 on.
-    pub runs: u32,
-    /// Runs at a time.
-    pub jobs: usize,
+/// How often one hears something while no run ends.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A run: a cell of an experiment, and a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Job {
+    /// The experiment's place among those that are run.
+    pub experiment: usize,
+    /// The cell's place among the experiment's.
+    pub cell: usize,
+    /// From 1 on.
+    pub seed: u64,
 }
 
-/// Runs an experiment and returns all records by cell and seed. `tell` hears of each run that ended how many have and how many there are.
+/// What one hears while they run.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// A run ended.
+    Ended(Job, Record),
+    /// None did for a while.
+    Waiting,
+}
+
+/// Why not all ran. Those that one has heard of are good.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There can be no such network.
+    #[error("{experiment}, cell {cell}, seed {seed}: {error}")]
+    Setup {
+        /// The experiment.
+        experiment: String,
+        /// The cell's place.
+        cell: usize,
+        /// The seed.
+        seed: u64,
+        /// What is wrong.
+        error: SetupError,
+    },
+    /// A fault of the program, which it told before.
+    #[error("{experiment}, cell {cell}, seed {seed}: the program panicked in this run")]
+    Panicked {
+        /// The experiment.
+        experiment: String,
+        /// The cell's place.
+        cell: usize,
+        /// The seed.
+        seed: u64,
+    },
+    /// Somebody pressed Ctrl-C, or told the program to end.
+    #[error("interrupted")]
+    Interrupted,
+    /// Who heard of a run could not go on.
+    #[error(transparent)]
+    Told(anyhow::Error),
+}
+
+/// All runs of some experiments, with seeds from 1 to each one's number of `runs`.
+#[must_use]
+pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
+    let of = |(experiment, (definition, runs)): (usize, (&Experiment, &u32))| {
+        let seeds = 1..=u64::from(*runs);
+        (0..definition.cells.len()).flat_map(move |cell| seeds.clone().map(move |seed| Job { experiment, cell, seed }))
+    };
+    experiments.iter().zip(runs).enumerate().flat_map(of).collect()
+}
+
+/// Does the jobs, so many at a time, what is expected to take longest first. `hear` gets each record as soon as it is there; an error of its
+/// stops everything.
 ///
 /// # Errors
-/// If there can be no such network.
+/// What stopped it. Runs that have begun are left behind, and end unheard of.
 pub fn run(
-    experiment: &Experiment,
-    effort: Effort,
-    tell: impl Fn(usize, usize) + Sync,
-) -> Result<Vec<Record>, SetupError> {
-    let Effort { runs, jobs } = effort;
-    let each: Vec<(usize, u32)> =
-        (0..experiment.cells.len()).flat_map(|cell| (0..runs).map(move |run| (cell, run))).collect();
-    let (next, ended, done) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let work = || {
-        while let Some(run @ (cell, number)) = each.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let values = timed(&experiment.setups[*cell], *cell, u64::from(*number) + 1);
-            if let Ok(mut done) = done.lock() {
-                done.insert(*run, values);
+    experiments: &Arc<[Experiment]>,
+    mut jobs: Vec<Job>,
+    at_a_time: usize,
+    mut hear: impl FnMut(News) -> anyhow::Result<()>,
+) -> Result<(), RunError> {
+    cost::longest_first(&mut jobs, experiments);
+    let (all, jobs, next) = (jobs.len(), Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
+    let (sender, events) = mpsc::channel();
+    interrupt::watch(sender.clone());
+    for _ in 0..at_a_time.clamp(1, all.max(1)) {
+        let (experiments, jobs, next) = (Arc::clone(experiments), Arc::clone(&jobs), Arc::clone(&next));
+        let sender = sender.clone();
+        thread::spawn(move || work(&experiments, &jobs, &next, &sender));
+    }
+    let mut ended = 0;
+    while ended < all {
+        match events.recv_timeout(PATIENCE) {
+            Ok(Event::Ended(job, record)) => {
+                ended += 1;
+                hear(News::Ended(job, *record)).map_err(RunError::Told)?;
             }
-            tell(ended.fetch_add(1, Ordering::Relaxed) + 1, each.len());
+            Ok(Event::Failed(error)) => return Err(error),
+            Err(RecvTimeoutError::Timeout) => hear(News::Waiting).map_err(RunError::Told)?,
+            // This end has a sender of its own.
+            Err(RecvTimeoutError::Disconnected) => break,
         }
-    };
-    thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(work);
-        }
-    });
-    done.into_inner().unwrap_or_default().into_values().collect()
+    }
+    Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a run takes is the computer's time, and no part of the run")]
-fn timed(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
-    let begun = Instant::now();
-    let record = world::run(setup, cell, seed)?;
-    Ok(Record { took: begun.elapsed().as_secs_f64(), ..record })
+/// What a thread tells.
+enum Event {
+    Ended(Job, Box<Record>),
+    Failed(RunError),
+}
+
+fn work(experiments: &[Experiment], jobs: &[Job], next: &AtomicUsize, sender: &Sender<Event>) {
+    while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let Job { cell, seed, .. } = *job;
+        let of = &experiments[job.experiment];
+        let experiment = || of.definition.id.get_ref().clone();
+        let event = match catch_unwind(AssertUnwindSafe(|| timed(of, cell, seed))) {
+            Ok(Ok(record)) => Event::Ended(*job, Box::new(record)),
+            Ok(Err(error)) => Event::Failed(RunError::Setup { experiment: experiment(), cell, seed, error }),
+            Err(_) => Event::Failed(RunError::Panicked { experiment: experiment(), cell, seed }),
+        };
+        if sender.send(event).is_err() {
+            return;
+        }
+    }
+}
+
+fn timed(experiment: &Experiment, cell: usize, seed: u64) -> Result<Record, SetupError> {
+    let begun = Stopwatch::start();
+    let record = world::run(&experiment.setups[cell], cell, seed)?;
+    Ok(Record { took: begun.seconds(), ..record }.finite())
 }

@@ -1,19 +1,13 @@
 //! The program as its users run it.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::fs;
-use std::process::{Command, Output};
+mod common;
 
+use std::fs;
+
+use common::{lab, text};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
-
-fn lab(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_longhaul-lab")).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
 
 /// Runs an experiment's text from a file of this name; the exit code and the rows.
 fn run_file(name: &str, definition: &str) -> (Option<i32>, Vec<serde_json::Value>) {
@@ -185,6 +179,7 @@ fn what_there_is_not_is_said() {
         ),
         (&["show", "./nothing.toml"], "./nothing.toml: "),
         (&["run", "swift-start-table-4", "--seeds", "0"], "--seeds 0 measures nothing"),
+        (&["run", "swift-start-table-4", "--jobs", "0"], "--jobs 0 runs nothing"),
     ] {
         let output = lab(arguments);
         assert_eq!(output.status.code(), Some(2));

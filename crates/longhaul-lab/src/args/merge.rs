@@ -1,0 +1,38 @@
+//! `merge`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::print;
+use crate::results;
+
+#[derive(Debug, Args)]
+pub(super) struct Merge {
+    /// A folder for the whole; new, or what was joined before.
+    out: PathBuf,
+    /// Folders of parts.
+    #[arg(required = true, value_name = "DIR")]
+    parts: Vec<PathBuf>,
+    /// One object a row on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Merge {
+    pub(super) fn execute(&self) -> Result<bool> {
+        let joined = results::merge(&self.out, &self.parts)?;
+        let mut all_well = true;
+        for one in &joined {
+            match &one.rows {
+                Some(rows) => all_well &= print::rows(rows, self.json)?,
+                None => {
+                    all_well = false;
+                    eprintln!("{}: {} of {} runs are there, and no row is judged", one.experiment, one.ended, one.all);
+                }
+            }
+        }
+        Ok(all_well)
+    }
+}

@@ -1,0 +1,67 @@
+//! `report`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::print;
+use crate::results::{self, Reported, Results};
+use crate::rule::Verdict;
+
+#[derive(Debug, Args)]
+pub(super) struct Report {
+    /// A folder of results.
+    dir: PathBuf,
+    /// One object on standard output.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Report {
+    pub(super) fn execute(&self) -> Result<bool> {
+        let results = Results::read(&self.dir)?;
+        let report = results::Report::of(&results);
+        if self.json {
+            print::out(&serde_json::to_string(&report)?)?;
+        } else {
+            print(&results, &report)?;
+        }
+        let rows = report.experiments.iter().flat_map(|one| &one.rows);
+        Ok(rows.into_iter().all(|row| row.verdict != Verdict::NotReproduced))
+    }
+}
+
+fn print(results: &Results, report: &results::Report) -> Result<()> {
+    for one in &report.experiments {
+        print::out(&format!("{}: {} ({})", one.experiment, one.title, one.source))?;
+        print::rows(&one.rows, false)?;
+        print::out("")?;
+    }
+    print::out("reproduced / not / not reproducible / not judged yet")?;
+    for paper in &report.papers {
+        let results::Paper { reproduced, not_reproduced, not_reproducible, incomplete, .. } = paper;
+        let counts = format!("{reproduced} / {not_reproduced} / {not_reproducible} / {incomplete}");
+        print::out(&format!("  {:<60} {counts}", paper.paper))?;
+    }
+    print::out("\nseconds of processors / of the clock / simulated seconds of flows in a second of a processor")?;
+    for one in &report.experiments {
+        print::out(&format!("  {:<30} {}", one.experiment, times(one)))?;
+    }
+    let incomplete: Vec<&Reported> = report.experiments.iter().filter(|one| one.ended < one.all).collect();
+    if !incomplete.is_empty() {
+        print::out("\nincomplete")?;
+    }
+    for one in incomplete {
+        print::out(&format!("  {:<30} {} of {} runs", one.experiment, one.ended, one.all))?;
+    }
+    if let Some(shard) = results.shard {
+        print::out(&format!("\npart {shard} of a sweep: `longhaul-lab merge OUT DIR...` joins the parts"))?;
+    }
+    Ok(())
+}
+
+fn times(one: &Reported) -> String {
+    let times = &one.times;
+    format!("{:.1} / {:.1} / {:.0}", times.computed_seconds, times.wall_seconds, one.flow_seconds_per_second)
+}

@@ -1,0 +1,112 @@
+//! `run`.
+
+mod session;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use super::open;
+use crate::experiment::Experiment;
+use crate::library;
+use crate::results::{Asked, Folder, Kept};
+use crate::shard::Shard;
+use session::Session;
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// Their names, or files.
+    #[arg(required_unless_present = "all")]
+    ids: Vec<String>,
+    /// All there are.
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Runs of each cell, instead of the experiment's own number.
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+    /// Runs at a time; all processors by default.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Fewer runs.
+    #[arg(long, conflicts_with = "seeds")]
+    quick: bool,
+    /// One object a row on standard output.
+    #[arg(long)]
+    json: bool,
+    /// A folder for results. Runs that are there are not repeated.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Removes what the folder has of these experiments first.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
+    /// Only this part of all runs, for `merge` to join: 2/5 is the second of five.
+    #[arg(long, value_name = "I/N", requires = "out")]
+    shard: Option<Shard>,
+}
+
+impl Run {
+    pub(super) fn execute(&self) -> Result<bool> {
+        // All are read before the first runs.
+        let (experiments, texts) = self.read()?;
+        let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect::<Result<_>>()?;
+        let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        if at_a_time == 0 {
+            bail!("--jobs 0 runs nothing");
+        }
+        let asked = experiments.iter().zip(&texts).zip(&kept);
+        let asked: Vec<Asked<'_>> = asked.map(|((experiment, text), kept)| Asked { experiment, text, kept }).collect();
+        let mut session = Session::new(Arc::clone(&experiments), &kept, self.json);
+        if let Some(path) = &self.out {
+            let mut folder = Folder::open(path, self.shard)?;
+            // Nothing is changed before all are known to fit.
+            for asked in asked.iter().filter(|_| !self.overwrite) {
+                folder.check(*asked)?;
+            }
+            for asked in &asked {
+                if self.overwrite {
+                    folder.remove(asked.experiment.definition.id.get_ref())?;
+                }
+                session.begin(&mut folder, *asked)?;
+            }
+            session.keep_in(folder);
+        }
+        session.run(self.shard, at_a_time)
+    }
+
+    /// The experiments and their texts, each once.
+    fn read(&self) -> Result<(Arc<[Experiment]>, Vec<String>)> {
+        let ids: Vec<String> = if self.all {
+            library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect()
+        } else {
+            self.ids.clone()
+        };
+        let (mut experiments, mut texts, mut known) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for id in &ids {
+            let (file, text) = open(id)?;
+            let experiment = Experiment::read(&file, &text)?;
+            let id = experiment.definition.id.get_ref().clone();
+            match known.insert(id.clone(), text.clone()) {
+                None => {
+                    experiments.push(experiment);
+                    texts.push(text);
+                }
+                Some(other) if other == text => {}
+                Some(_) => bail!("{file}: another experiment that is asked for has the id {id:?}, too"),
+            }
+        }
+        Ok((experiments.into(), texts))
+    }
+
+    fn kept(&self, (experiment, text): (&Experiment, &String)) -> Result<Kept> {
+        let definition = &experiment.definition;
+        let usual = if self.quick { definition.quick_runs } else { definition.runs };
+        match self.seeds.unwrap_or(usual) {
+            0 => bail!("--seeds 0 measures nothing"),
+            runs => Ok(Kept::new(text, runs)),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What is known while runs are made.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anyhow::Result;
+
+use super::super::print;
+use super::super::progress::Progress;
+use crate::cost::{self, Forecast};
+use crate::experiment::Experiment;
+use crate::judge::{self, Judged};
+use crate::record::Record;
+use crate::results::{Asked, Folder, Kept, ResultsError, RunFile, write_tables};
+use crate::runner::{self, Job, News, RunError};
+use crate::shard::Shard;
+use crate::stopwatch::Stopwatch;
+
+/// The work on some experiments, with or without a folder.
+pub(super) struct Session {
+    experiments: Arc<[Experiment]>,
+    works: Vec<Work>,
+    folder: Option<Folder>,
+    is_json: bool,
+    clock: Stopwatch,
+    /// Experiments whose rows were printed: those before this one.
+    printed: usize,
+    all_well: bool,
+}
+
+/// What has become of an experiment.
+struct Work {
+    /// Runs of each cell.
+    runs: u32,
+    /// Runs that there are to be.
+    all: usize,
+    /// Runs that are there, without their series.
+    records: BTreeMap<(usize, u64), Record>,
+    file: Option<RunFile>,
+    rows: Option<Vec<Judged>>,
+    /// When the first run of this session began, and when the last one ended.
+    span: Option<(f64, f64)>,
+}
+
+impl Work {
+    fn is_complete(&self) -> bool {
+        self.records.len() == self.all
+    }
+
+    fn put(&mut self, record: Record) {
+        let slim = Record { series: BTreeMap::new(), ..record };
+        self.records.insert((slim.cell, slim.seed), slim);
+    }
+
+    fn sorted(&self) -> Vec<Record> {
+        self.records.values().cloned().collect()
+    }
+}
+
+impl Session {
+    pub(super) fn new(experiments: Arc<[Experiment]>, kept: &[Kept], is_json: bool) -> Self {
+        let work = |(experiment, kept): (&Experiment, &Kept)| Work {
+            runs: kept.runs,
+            all: experiment.cells.len() * kept.runs as usize,
+            records: BTreeMap::new(),
+            file: None,
+            rows: None,
+            span: None,
+        };
+        let works = experiments.iter().zip(kept).map(work).collect();
+        let clock = Stopwatch::start();
+        Self { experiments, works, folder: None, is_json, clock, printed: 0, all_well: true }
+    }
+
+    /// Takes up what a folder has of an experiment.
+    pub(super) fn begin(&mut self, folder: &mut Folder, asked: Asked<'_>) -> Result<(), ResultsError> {
+        let (found, file) = folder.begin(asked)?;
+        let place = self.experiments.iter().position(|other| std::ptr::eq(other, asked.experiment));
+        let Some(work) = place.and_then(|place| self.works.get_mut(place)) else { return Ok(()) };
+        let runs = u64::from(work.runs);
+        found.into_values().filter(|record| record.seed <= runs).for_each(|record| work.put(record));
+        work.file = Some(file);
+        Ok(())
+    }
+
+    pub(super) fn keep_in(&mut self, folder: Folder) {
+        self.folder = Some(folder);
+    }
+
+    /// Makes the runs that are missing, and prints all rows of what is complete. Whether they are as the papers say.
+    pub(super) fn run(mut self, shard: Option<Shard>, at_a_time: usize) -> Result<bool> {
+        let runs: Vec<u32> = self.works.iter().map(|work| work.runs).collect();
+        let mut jobs = runner::jobs(&self.experiments, &runs);
+        if let Some(shard) = shard {
+            jobs = shard.of(jobs, &self.experiments);
+        }
+        let asked = jobs.len();
+        jobs.retain(|job| !self.works[job.experiment].records.contains_key(&(job.cell, job.seed)));
+        for place in 0..self.works.len() {
+            self.conclude(place)?;
+        }
+        self.print()?;
+        let result = self.work(jobs, asked, at_a_time);
+        self.note_times()?;
+        match result {
+            Err(RunError::Told(error)) => return Err(error),
+            Err(RunError::Interrupted) => {
+                eprintln!("{}", self.how_to_go_on());
+                return Err(RunError::Interrupted.into());
+            }
+            result => result?,
+        }
+        if let (Some(shard), Some(folder)) = (shard, &self.folder) {
+            eprintln!(
+                "part {shard}: its {asked} runs are in {path}; rows are judged when all parts are there, by `longhaul-lab merge OUT {path} ...`",
+                path = folder.path().display()
+            );
+        }
+        Ok(self.all_well)
+    }
+
+    fn work(&mut self, jobs: Vec<Job>, asked: usize, at_a_time: usize) -> Result<(), RunError> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let experiments = Arc::clone(&self.experiments);
+        let mut left: BTreeSet<Job> = jobs.iter().copied().collect();
+        let (mut progress, mut forecast) = (Progress::new(), Forecast::default());
+        let result = runner::run(&experiments, jobs, at_a_time, |news| {
+            if let News::Ended(job, record) = news {
+                left.remove(&job);
+                forecast.ended(job, cost::of(job, &experiments), record.took);
+                self.ended(job, record)?;
+                if self.works[job.experiment].is_complete() {
+                    progress.clear();
+                    self.conclude(job.experiment)?;
+                    self.print()?;
+                }
+            }
+            progress.tell(asked - left.len(), asked, || {
+                let costs = left.iter().map(|job| (*job, cost::of(*job, &experiments)));
+                let at_a_time = at_a_time.min(left.len()).max(1);
+                forecast.seconds(costs).map(|seconds| seconds / at_a_time as f64)
+            });
+            Ok(())
+        });
+        progress.clear();
+        result
+    }
+
+    fn ended(&mut self, job: Job, record: Record) -> Result<()> {
+        let now = self.clock.seconds();
+        let work = &mut self.works[job.experiment];
+        if let Some(file) = &mut work.file {
+            file.add(&record)?;
+        }
+        let began = work.span.map_or(f64::INFINITY, |(began, _)| began).min(now - record.took);
+        work.span = Some((began, now));
+        work.put(record);
+        Ok(())
+    }
+
+    /// Judges an experiment if all its runs are there.
+    fn conclude(&mut self, place: usize) -> Result<()> {
+        let (work, experiment) = (&mut self.works[place], &self.experiments[place]);
+        if work.is_complete() && work.rows.is_none() {
+            let records = work.sorted();
+            work.rows = Some(match &self.folder {
+                Some(folder) => write_tables(folder, experiment, &records, work.runs)?,
+                None => judge::judge(experiment, &records, work.runs),
+            });
+        }
+        Ok(())
+    }
+
+    /// Prints what is complete, in the order that was asked for.
+    fn print(&mut self) -> Result<()> {
+        while let Some(rows) = self.works.get(self.printed).and_then(|work| work.rows.as_ref()) {
+            self.all_well &= print::rows(rows, self.is_json)?;
+            self.printed += 1;
+        }
+        Ok(())
+    }
+
+    fn note_times(&self) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        for (work, experiment) in self.works.iter().zip(self.experiments.iter()) {
+            let wall = work.span.map_or(0.0, |(began, ended)| ended - began);
+            folder.note_times(experiment.definition.id.get_ref(), &work.sorted(), wall)?;
+        }
+        Ok(())
+    }
+
+    fn how_to_go_on(&self) -> String {
+        let ended: usize = self.works.iter().map(|work| work.records.len()).sum();
+        match &self.folder {
+            Some(folder) => {
+                let path = folder.path().display();
+                format!("{ended} runs are kept in {path}; the same command goes on from there")
+            }
+            None => "nothing is kept; with --out DIR what has ended would be, and the same command would go on".into(),
+        }
+    }
+}

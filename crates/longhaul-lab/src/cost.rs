@@ -1,0 +1,95 @@
+//! What runs cost the computer, as far as it can be told before they ran.
+
+use longhaul_units::Time;
+
+use crate::experiment::{CellSetup, Experiment};
+use crate::runner::Job;
+
+/// Of a link without a rate, bits per second: as fast as experiments are.
+const UNLIMITED: f64 = 1e10;
+/// Bits of a packet.
+const PACKET: f64 = 12_000.0;
+/// Packets' worth of work in a second of a flow that sends nothing: timers and samples.
+const IDLE: f64 = 10.0;
+
+/// The packets that can cross the shared link in a run, and something for each second of a flow. Runs of a cell cost the same, and costs are
+/// to each other roughly as times are.
+#[must_use]
+pub fn expected(setup: &CellSetup) -> u64 {
+    let seconds = setup.duration.as_secs_f64();
+    let flows: f64 = setup.flows.iter().map(|flow| f64::from(flow.count)).sum();
+    let rate =
+        setup.bottleneck.there.rate_at(Time::ZERO).map_or(UNLIMITED, |rate| rate.as_bytes_per_sec() as f64 * 8.0);
+    let asked: f64 = setup.flows.iter().map(|flow| f64::from(flow.count) * flow.bytes as f64 * 8.0).sum();
+    ((rate * seconds).min(asked) / PACKET + flows * seconds * IDLE) as u64
+}
+
+/// Puts what is expected to take longest first, so that no long run is left when all others have ended.
+pub fn longest_first(jobs: &mut [Job], experiments: &[Experiment]) {
+    jobs.sort_by_cached_key(|job| std::cmp::Reverse(of(*job, experiments)));
+}
+
+/// What a run is expected to cost.
+#[must_use]
+pub fn of(job: Job, experiments: &[Experiment]) -> u64 {
+    expected(&experiments[job.experiment].setups[job.cell])
+}
+
+/// How long what is left will take, from what ended: by the mean over a cell's runs where one has ended, by the expected cost elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Forecast {
+    /// By experiment and cell: runs, and seconds of all of them.
+    known: std::collections::BTreeMap<(usize, usize), (f64, f64)>,
+    /// Expected cost of what ended, and the seconds it took.
+    ended: (f64, f64),
+}
+
+impl Forecast {
+    /// A run ended that was expected to cost so much, after so many seconds.
+    pub fn ended(&mut self, job: Job, cost: u64, took: f64) {
+        let (runs, seconds) = self.known.entry((job.experiment, job.cell)).or_default();
+        (*runs, *seconds) = (*runs + 1.0, *seconds + took);
+        self.ended = (self.ended.0 + cost as f64, self.ended.1 + took);
+    }
+
+    /// Seconds that these will take one after the other; none before the first has ended.
+    #[must_use]
+    pub fn seconds(&self, left: impl Iterator<Item = (Job, u64)>) -> Option<f64> {
+        let (cost, took) = self.ended;
+        let rate = (cost > 0.0).then(|| took / cost)?;
+        let one = |(job, cost): (Job, u64)| match self.known.get(&(job.experiment, job.cell)) {
+            Some((runs, seconds)) => seconds / runs,
+            None => rate * cost as f64,
+        };
+        Some(left.map(one).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library;
+
+    #[test]
+    fn a_cell_costs_by_its_rate_and_no_more_than_it_has_to_send() {
+        let (file, text) = library::FILES.iter().find(|(file, _)| *file == "westwood-table-5.toml").unwrap();
+        let endless = Experiment::read(file, text).unwrap();
+        // 155 Mb/s for 60 s in packets of 1500 bytes, and one flow's seconds.
+        assert_eq!(expected(&endless.setups[0]), 155 * 60 * 1_000_000 / 12_000 + 600);
+        let some = text.replace("congestion = \"{congestion}\"", "congestion = \"{congestion}\"\nbytes = \"1500kB\"");
+        assert_ne!(some, *text);
+        assert_eq!(expected(&Experiment::read(file, &some).unwrap().setups[0]), 1000 + 600);
+    }
+
+    #[test]
+    fn what_is_left_is_told_from_what_ended() {
+        let job = |cell, seed| Job { experiment: 0, cell, seed };
+        let mut forecast = Forecast::default();
+        let left = [(job(0, 3), 100), (job(1, 1), 1000)];
+        assert_eq!(forecast.seconds(left.into_iter()), None);
+        forecast.ended(job(0, 1), 100, 2.0);
+        forecast.ended(job(0, 2), 100, 4.0);
+        // 3 s as the mean of its cell, and ten times the cost of what took 3 s.
+        assert_eq!(forecast.seconds(left.into_iter()), Some(33.0));
+    }
+}

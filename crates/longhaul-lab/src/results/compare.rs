@@ -1,0 +1,263 @@
+//! What got better or worse from one folder to another.
+
+mod direction;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::held::{Held, Results};
+use super::tables::choices;
+use crate::experiment::{Experiment, Row};
+use crate::judge::{self, Judged, Numbers};
+use crate::rule::Verdict;
+use crate::stats;
+
+/// What came of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Towards what the rule asks for; of a metric, towards what is better of its measure.
+    Better,
+    /// Away from it.
+    Worse,
+    /// What differs may be chance: see [`stats::interval_of_difference`].
+    Same,
+    /// It differs, and nothing says which is better; or it could be told in only one of them.
+    Changed,
+}
+
+/// What differs between two folders.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Rows whose verdict is another, or that are in only one.
+    pub verdicts: Vec<RowChange>,
+    /// All other rows.
+    pub rows: Vec<RowChange>,
+    /// Each metric of each cell.
+    pub metrics: Vec<MetricChange>,
+    /// What could not be compared.
+    pub unlike: Unlike,
+}
+
+/// What became of a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RowChange {
+    /// The experiment.
+    pub experiment: String,
+    /// The row.
+    pub row: String,
+    /// What is measured, and its unit.
+    pub metric: String,
+    /// See `metric`.
+    pub unit: String,
+    /// The verdict before; none if there was no such row.
+    pub before: Option<Verdict>,
+    /// The verdict now.
+    pub after: Option<Verdict>,
+    /// Medians before and now.
+    pub ours: [Option<Numbers>; 2],
+    /// What came of it.
+    pub change: Change,
+}
+
+/// What became of a metric in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricChange {
+    /// The experiment.
+    pub experiment: String,
+    /// The choice on each axis.
+    pub cell: String,
+    /// The metric, and its unit.
+    pub metric: String,
+    /// See `metric`.
+    pub unit: String,
+    /// Medians before and now.
+    pub medians: [Option<f64>; 2],
+    /// Where the 95 % interval of the difference begins, now less before, and where it ends.
+    pub low: Option<f64>,
+    /// See `low`.
+    pub high: Option<f64>,
+    /// What came of it.
+    pub change: Change,
+}
+
+/// Experiments that could not be compared, or not as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unlike {
+    /// Only in the first folder.
+    pub only_before: Vec<String>,
+    /// Only in the second.
+    pub only_after: Vec<String>,
+    /// Without all their runs in one of them; not compared.
+    pub incomplete: Vec<String>,
+    /// Of different texts: compared where rows and cells have the same names.
+    pub other_text: Vec<String>,
+}
+
+impl Comparison {
+    /// Rows that were reproduced and are no longer.
+    pub fn lost(&self) -> impl Iterator<Item = &RowChange> {
+        self.verdicts.iter().filter(|row| row.before == Some(Verdict::Reproduced))
+    }
+}
+
+/// Compares two folders, the one before with the one after.
+#[must_use]
+pub fn compare(before: &Results, after: &Results) -> Comparison {
+    let only = |one: &Results, other: &Results| {
+        let ids = one.experiments.iter().map(Held::id).filter(|id| other.find(id).is_none());
+        ids.map(str::to_owned).collect()
+    };
+    let unlike = Unlike { only_before: only(before, after), only_after: only(after, before), ..Unlike::default() };
+    let mut comparison = Comparison { verdicts: Vec::new(), rows: Vec::new(), metrics: Vec::new(), unlike };
+    for held in &before.experiments {
+        if let Some(other) = after.find(held.id()) {
+            comparison.add(held, other);
+        }
+    }
+    comparison
+}
+
+impl Comparison {
+    fn add(&mut self, before: &Held, after: &Held) {
+        let id = before.id().to_owned();
+        if before.text != after.text {
+            self.unlike.other_text.push(id.clone());
+        }
+        let (Some(rows_before), Some(rows_after)) = (before.rows(), after.rows()) else {
+            self.unlike.incomplete.push(id);
+            return;
+        };
+        let (before, after) = (Side { held: before, rows: rows_before }, Side { held: after, rows: rows_after });
+        for change in row_changes(&before, &after) {
+            let list = if change.before == change.after { &mut self.rows } else { &mut self.verdicts };
+            list.push(change);
+        }
+        self.metrics.extend(metric_changes(before.held, after.held));
+    }
+}
+
+struct Side<'a> {
+    held: &'a Held,
+    rows: Vec<Judged>,
+}
+
+impl Side<'_> {
+    /// Rows with what came of them. A row that is there again under its name is another one.
+    fn named(&self) -> impl Iterator<Item = (Name<'_>, &Row, &Judged)> {
+        let rows = self.held.experiment.rows.iter().zip(&self.rows).enumerate();
+        rows.map(|(place, (row, judged))| {
+            let nth =
+                self.rows[..place].iter().filter(|other| other.row == row.id && other.metric == judged.metric).count();
+            ((row.id.as_str(), judged.metric.as_str(), nth), row, judged)
+        })
+    }
+
+    fn find(&self, name: Name<'_>) -> Option<(&Row, &Judged)> {
+        self.named().find(|(other, _, _)| *other == name).map(|(_, row, judged)| (row, judged))
+    }
+
+    /// The values of the runs of each of a row's cells; none if one cannot be told.
+    fn values(&self, row: &Row) -> Option<Vec<Vec<f64>>> {
+        let judged = row.judged.as_ref()?;
+        judged.cells.iter().map(|cell| judge::values(&self.held.records, *cell, judged.metric)).collect()
+    }
+}
+
+/// A row's identifier, its metric, and which it is of several with both.
+type Name<'a> = (&'a str, &'a str, usize);
+
+fn row_changes(before: &Side<'_>, after: &Side<'_>) -> Vec<RowChange> {
+    let mut changes = Vec::new();
+    for (name, row, judged) in before.named() {
+        let other = after.find(name);
+        let change = match other {
+            None => Change::Changed,
+            Some((now, other)) => verdicts(judged.verdict, other.verdict)
+                .unwrap_or_else(|| values(row, before.values(row), after.values(now))),
+        };
+        changes.push(row_change(Some(judged), other.map(|(_, judged)| judged), change));
+    }
+    let new = after.named().filter(|(name, _, _)| before.find(*name).is_none());
+    changes.extend(new.map(|(_, _, judged)| row_change(None, Some(judged), Change::Changed)));
+    changes.into_iter().flatten().collect()
+}
+
+fn row_change(before: Option<&Judged>, after: Option<&Judged>, change: Change) -> Option<RowChange> {
+    let Judged { experiment, row, metric, unit, .. } = before.or(after)?.clone();
+    let verdict = |judged: Option<&Judged>| judged.map(|judged| judged.verdict);
+    let ours = [before, after].map(|judged| judged.map(|judged| judged.ours.clone()));
+    Some(RowChange { experiment, row, metric, unit, before: verdict(before), after: verdict(after), ours, change })
+}
+
+/// What another verdict says; nothing if it is none.
+fn verdicts(before: Verdict, after: Verdict) -> Option<Change> {
+    match (before, after) {
+        (same, now) if same == now => None,
+        (_, Verdict::Reproduced) => Some(Change::Better),
+        (Verdict::Reproduced, _) => Some(Change::Worse),
+        _ => Some(Change::Changed),
+    }
+}
+
+/// What became of a row with the same verdict.
+fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>) -> Change {
+    let (before, after) = match (before, after) {
+        (None, None) => return Change::Same,
+        (Some(before), Some(after)) if before.len() == after.len() => (before, after),
+        _ => return Change::Changed,
+    };
+    let is_same = |(before, after): (&Vec<f64>, &Vec<f64>)| {
+        stats::interval_of_difference(after, before).is_some_and(|[low, high]| low <= 0.0 && high >= 0.0)
+    };
+    if before.iter().zip(&after).all(is_same) {
+        return Change::Same;
+    }
+    let Some(judged) = &row.judged else { return Change::Same };
+    let medians = |cells: &[Vec<f64>]| cells.iter().filter_map(|values| stats::median(values)).collect::<Vec<_>>();
+    let miss = |cells| direction::miss(judged.rule, &medians(cells), &row.paper);
+    match (miss(&before), miss(&after)) {
+        (Some(before), Some(after)) if after < before => Change::Better,
+        (Some(before), Some(after)) if after > before => Change::Worse,
+        _ => Change::Changed,
+    }
+}
+
+fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
+    let mut changes = Vec::new();
+    let cells = 0..after.experiment.cells.len();
+    let places: BTreeMap<String, usize> = cells.map(|cell| (cell_name(&after.experiment, cell), cell)).collect();
+    for cell in 0..before.experiment.cells.len() {
+        let name = cell_name(&before.experiment, cell);
+        let Some(now) = places.get(&name).copied() else { continue };
+        for (metric, (key, definition)) in before.experiment.definition.metrics.iter().enumerate() {
+            let Some(place) = after.experiment.definition.metrics.keys().position(|other| other == key) else {
+                continue;
+            };
+            let was = judge::values(&before.records, cell, metric);
+            let is = judge::values(&after.records, now, place);
+            let interval = was.as_ref().zip(is.as_ref()).and_then(|(was, is)| stats::interval_of_difference(is, was));
+            let better = direction::of(definition.value.get_ref());
+            changes.push(MetricChange {
+                experiment: before.id().into(),
+                cell: name.clone(),
+                metric: key.clone(),
+                unit: definition.unit.clone(),
+                medians: [&was, &is].map(|values| values.as_deref().and_then(stats::median)),
+                low: interval.map(|[low, _]| low),
+                high: interval.map(|[_, high]| high),
+                change: match interval {
+                    None if was.is_none() && is.is_none() => Change::Same,
+                    None => Change::Changed,
+                    Some(interval) => better.change(interval),
+                },
+            });
+        }
+    }
+    changes
+}
+
+fn cell_name(experiment: &Experiment, cell: usize) -> String {
+    choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,95 @@
+//! Which way is better.
+
+use super::Change;
+use crate::rule::Rule;
+
+/// Whether more of something is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Better {
+    More,
+    Less,
+    /// Nothing says so.
+    Unknown,
+}
+
+/// Of an expression that is one of these measures and nothing else.
+pub(super) fn of(expression: &str) -> Better {
+    let Some((name, rest)) = expression.trim().split_once('(') else { return Better::Unknown };
+    if rest.find(')') != Some(rest.len().saturating_sub(1)) {
+        return Better::Unknown;
+    }
+    match name.trim() {
+        "goodput" | "jain" | "carried" | "utilisation" => Better::More,
+        "completion" | "resent" | "timeouts" | "deviation" | "settled" | "dropped" => Better::Less,
+        _ => Better::Unknown,
+    }
+}
+
+impl Better {
+    /// What a difference comes to that is within these ends.
+    pub(super) fn change(self, [low, high]: [f64; 2]) -> Change {
+        match self {
+            _ if low <= 0.0 && high >= 0.0 => Change::Same,
+            Self::Unknown => Change::Changed,
+            Self::More if low > 0.0 => Change::Better,
+            Self::Less if high < 0.0 => Change::Better,
+            Self::More | Self::Less => Change::Worse,
+        }
+    }
+}
+
+/// How far values are from what a rule asks for: less is better. Of a rule that only asks for differences nothing can be said.
+pub(super) fn miss(rule: Rule, ours: &[f64], paper: &[f64]) -> Option<f64> {
+    let most = |values: &mut dyn Iterator<Item = f64>| values.max_by(f64::total_cmp);
+    match rule {
+        Rule::Exact | Rule::Within(_) | Rule::Near(_) => {
+            let of = |(ours, paper): (&f64, &f64)| (ours - paper).abs() / if *paper == 0.0 { 1.0 } else { paper.abs() };
+            Some(ours.iter().zip(paper).map(of).sum())
+        }
+        Rule::AtLeast(_) => most(&mut ours.iter().map(|ours| -ours)),
+        Rule::AtMost(_) => most(&mut ours.iter().copied()),
+        Rule::Decreasing(_) | Rule::NotIncreasing => most(&mut ours.windows(2).map(|two| two[1] - two[0])),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_measures_have_a_direction() {
+        assert_eq!(of("goodput(x)"), Better::More);
+        assert_eq!(of(" completion(x) "), Better::Less);
+        for text in ["goodput(x) / goodput(y)", "1 - jain(x)", "sent(x, 2s)", "100 * resent(x)", "2", ""] {
+            assert_eq!(of(text), Better::Unknown, "{text}");
+        }
+    }
+
+    #[test]
+    fn differences_beyond_chance_are_better_or_worse() {
+        assert_eq!(Better::More.change([1.0, 2.0]), Change::Better);
+        assert_eq!(Better::More.change([-2.0, -1.0]), Change::Worse);
+        assert_eq!(Better::Less.change([-2.0, -1.0]), Change::Better);
+        assert_eq!(Better::Less.change([1.0, 2.0]), Change::Worse);
+        assert_eq!(Better::Unknown.change([1.0, 2.0]), Change::Changed);
+        for better in [Better::More, Better::Less, Better::Unknown] {
+            assert_eq!(better.change([-1.0, 2.0]), Change::Same);
+            assert_eq!(better.change([0.0, 0.0]), Change::Same);
+        }
+    }
+
+    #[test]
+    fn nearer_to_what_a_rule_asks_for_misses_less() {
+        for (text, paper, near, far) in [
+            ("exact", &[5.0][..], &[5.1][..], &[4.0][..]),
+            ("within 10%", &[5.0, 0.0], &[5.1, 0.1], &[5.1, 0.3]),
+            ("at least 3", &[], &[3.0], &[2.0]),
+            ("at most 3", &[], &[3.0], &[4.0]),
+            ("decreasing", &[], &[5.0, 3.0, 1.0], &[5.0, 3.0, 2.0]),
+        ] {
+            let rule = Rule::parse(text).unwrap();
+            assert!(miss(rule, near, paper) < miss(rule, far, paper), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A folder that is written to.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::lock::Lock;
+use super::runs::{ByRun, RunFile};
+use super::{
+    DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, ResultsError, TIMES, VALUES_CSV, hash, write,
+};
+use crate::experiment::Experiment;
+use crate::shard::Shard;
+
+/// A folder of results that nobody else writes to as long as this is there.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    lab: Lab,
+    _lock: Lock,
+}
+
+/// An experiment that a folder is to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// It.
+    pub experiment: &'a Experiment,
+    /// Its text.
+    pub text: &'a str,
+    /// With which program and how many runs of each cell.
+    pub kept: &'a Kept,
+}
+
+impl Asked<'_> {
+    fn id(&self) -> &str {
+        self.experiment.definition.id.get_ref()
+    }
+}
+
+impl Folder {
+    /// The folder of that path, which is made if it isn't there, for a whole sweep or a part of it.
+    ///
+    /// # Errors
+    /// It is no folder, or holds what is no result, or another part; or another program writes there.
+    pub fn open(path: &Path, shard: Option<Shard>) -> Result<Self, ResultsError> {
+        if path.is_file() {
+            return Err(ResultsError::IsFile(path.to_owned()));
+        }
+        fs::create_dir_all(path).map_err(|error| ResultsError::io(path, error))?;
+        if Lab::read(path)?.is_none() {
+            is_empty(path)?;
+        }
+        let lock = Lock::take(path)?;
+        let lab = Lab::read(path)?.unwrap_or(Lab { format: FORMAT, shard, ..Lab::default() });
+        if lab.shard != shard {
+            let words =
+                |shard: Option<Shard>| shard.map_or("a whole sweep".into(), |shard| format!("part {shard} of a sweep"));
+            return Err(ResultsError::Shard { path: path.to_owned(), there: words(lab.shard), asked: words(shard) });
+        }
+        Ok(Self { path: path.to_owned(), lab, _lock: lock })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether an experiment can go on here, or begin. Changes nothing.
+    ///
+    /// # Errors
+    /// What is there is of another text or program, or more than is asked for.
+    pub fn check(&self, asked: Asked<'_>) -> Result<(), ResultsError> {
+        let path = self.of(asked.id());
+        let Some(there) = self.lab.experiments.get(asked.id()) else {
+            return if path.exists() {
+                Err(ResultsError::Foreign { path: self.path.clone(), file: asked.id().into() })
+            } else {
+                Ok(())
+            };
+        };
+        let differs = |what: String| ResultsError::Differs { path: path.clone(), experiment: asked.id().into(), what };
+        if there.blake3 != asked.kept.blake3 {
+            let file = path.join(DEFINITION);
+            return Err(differs(format!("what is there is of another text, which is in {}", file.display())));
+        }
+        if there.program != asked.kept.program {
+            return Err(differs(format!("what is there is by {}, and this is {}", there.program, asked.kept.program)));
+        }
+        if there.runs > asked.kept.runs {
+            return Err(ResultsError::Fewer { path, there: there.runs, asked: asked.kept.runs });
+        }
+        if fs::read_to_string(path.join(DEFINITION)).is_ok_and(|text| hash(&text) != there.blake3) {
+            return Err(differs(format!("{DEFINITION} was changed since")));
+        }
+        Ok(())
+    }
+
+    /// Removes what is there of an experiment, and nothing else.
+    ///
+    /// # Errors
+    /// If the system cannot, or it is nothing that this program wrote.
+    pub fn remove(&self, id: &str) -> Result<(), ResultsError> {
+        let path = self.of(id);
+        match (self.lab.experiments.contains_key(id), path.exists()) {
+            (true, true) => fs::remove_dir_all(&path).map_err(|error| ResultsError::io(&path, error)),
+            (false, true) => Err(ResultsError::Foreign { path: self.path.clone(), file: id.into() }),
+            (_, false) => Ok(()),
+        }
+    }
+
+    /// Notes what is to be there, and opens the runs. What was made of fewer runs is removed.
+    ///
+    /// # Errors
+    /// If the system cannot, or there are runs that cannot be read.
+    pub fn begin(&mut self, asked: Asked<'_>) -> Result<(ByRun, RunFile), ResultsError> {
+        let path = self.of(asked.id());
+        let entry = self.lab.experiments.insert(asked.id().into(), asked.kept.clone());
+        if entry.as_ref() != Some(asked.kept) {
+            write::json(&self.path.join(LAB), &self.lab)?;
+            for made in [ROWS, ROWS_CSV, VALUES_CSV] {
+                let _ = fs::remove_file(path.join(made));
+            }
+        }
+        fs::create_dir_all(&path).map_err(|error| ResultsError::io(&path, error))?;
+        let definition = path.join(DEFINITION);
+        if !definition.exists() {
+            write::whole(&definition, asked.text.as_bytes())?;
+        }
+        RunFile::open(&path.join(RUNS), asked.experiment)
+    }
+
+    /// An experiment's folder.
+    #[must_use]
+    pub fn of(&self, id: &str) -> PathBuf {
+        self.path.join(id)
+    }
+
+    /// Where an experiment's times are.
+    pub(super) fn times(&self, id: &str) -> PathBuf {
+        self.of(id).join(TIMES)
+    }
+}
+
+/// Whether there is nothing but what a program leaves that was killed as soon as it began.
+fn is_empty(path: &Path) -> Result<(), ResultsError> {
+    for entry in fs::read_dir(path).map_err(|error| ResultsError::io(path, error))? {
+        let file = entry.map_err(|error| ResultsError::io(path, error))?.file_name().to_string_lossy().into_owned();
+        if file != LOCK && file != format!("{LAB}.tmp") {
+            return Err(ResultsError::Foreign { path: path.to_owned(), file });
+        }
+    }
+    Ok(())
+}

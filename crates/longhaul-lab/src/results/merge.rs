@@ -1,0 +1,116 @@
+//! Joins the parts of a sweep.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::folder::{Asked, Folder};
+use super::held::{Held, Results, asked_for};
+use super::runs::ByRun;
+use super::tables::write_tables;
+use super::{Kept, ResultsError};
+use crate::judge::Judged;
+use crate::record::Record;
+
+/// What became of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Joined {
+    /// Its identifier.
+    pub experiment: String,
+    /// Runs that are there.
+    pub ended: usize,
+    /// Runs that there are to be.
+    pub all: usize,
+    /// What came of its rows, if all are there.
+    pub rows: Option<Vec<Judged>>,
+}
+
+/// Adds the runs of these folders to one for the whole sweep, and judges what is complete.
+///
+/// # Errors
+/// They are not of the same experiments, texts, programs and numbers of runs, or have one run with different numbers.
+pub fn merge(out: &Path, parts: &[PathBuf]) -> Result<Vec<Joined>, ResultsError> {
+    let parts: Vec<Results> = parts.iter().map(|path| Results::read(path)).collect::<Result<_, _>>()?;
+    let Some((first, others)) = parts.split_first() else { return Ok(Vec::new()) };
+    for other in others {
+        alike(first, other)?;
+    }
+    // Nothing is written before all are known to fit.
+    let unions = first.experiments.iter().map(|held| union(held.id(), &parts)).collect::<Result<Vec<_>, _>>()?;
+    let mut folder = Folder::open(out, None)?;
+    for held in &first.experiments {
+        folder.check(asked(held))?;
+    }
+    first.experiments.iter().zip(unions).map(|(held, union)| join(&mut folder, held, union, &parts)).collect()
+}
+
+fn asked(held: &Held) -> Asked<'_> {
+    Asked { experiment: &held.experiment, text: &held.text, kept: &held.kept }
+}
+
+/// Whether two folders are of one sweep.
+fn alike(a: &Results, b: &Results) -> Result<(), ResultsError> {
+    let unlike = |what| ResultsError::Unlike { a: a.path.clone(), b: b.path.clone(), what };
+    let missing = |of: &Results, other: &Results| {
+        let id = of.experiments.iter().map(Held::id).find(|id| other.find(id).is_none())?;
+        Some(format!("only {} has {id}", of.path.display()))
+    };
+    if let Some(what) = missing(a, b).or_else(|| missing(b, a)) {
+        return Err(unlike(what));
+    }
+    for (one, other) in a.experiments.iter().zip(&b.experiments) {
+        let (id, Kept { program, blake3, runs }) = (one.id(), &one.kept);
+        if *blake3 != other.kept.blake3 {
+            return Err(unlike(format!("the texts of {id} differ")));
+        }
+        if *program != other.kept.program {
+            return Err(unlike(format!("{id} is by {program} and by {}", other.kept.program)));
+        }
+        if *runs != other.kept.runs {
+            return Err(unlike(format!("{id} has {runs} and {} runs of each cell", other.kept.runs)));
+        }
+    }
+    Ok(())
+}
+
+/// The runs of an experiment that are in any part.
+fn union(id: &str, parts: &[Results]) -> Result<ByRun, ResultsError> {
+    let mut all: BTreeMap<(usize, u64), (&Path, &Record)> = BTreeMap::new();
+    for part in parts {
+        for record in part.find(id).into_iter().flat_map(|held| &held.records) {
+            let (path, known) = *all.entry((record.cell, record.seed)).or_insert((&part.path, record));
+            if !known.agrees(record) {
+                return Err(other_numbers(id, record, path, &part.path));
+            }
+        }
+    }
+    Ok(all.into_iter().map(|(run, (_, record))| (run, record.clone())).collect())
+}
+
+fn other_numbers(id: &str, record: &Record, a: &Path, b: &Path) -> ResultsError {
+    let what = format!("{id}, cell {}, seed {} has different numbers", record.cell, record.seed);
+    ResultsError::Unlike { a: a.to_owned(), b: b.to_owned(), what }
+}
+
+fn join(folder: &mut Folder, held: &Held, union: ByRun, parts: &[Results]) -> Result<Joined, ResultsError> {
+    let (id, runs) = (held.id(), held.kept.runs);
+    let (mut found, mut file) = folder.begin(asked(held))?;
+    for (run, record) in union {
+        match found.get(&run) {
+            Some(known) if !known.agrees(&record) => {
+                return Err(other_numbers(id, &record, folder.path(), Path::new("the parts")));
+            }
+            Some(_) => {}
+            None => {
+                file.add(&record)?;
+                found.insert(run, record);
+            }
+        }
+    }
+    let records = asked_for(found, runs);
+    // Of parts that ran at the same time the longest is as long as the whole.
+    let walls = parts.iter().filter_map(|part| part.find(id)?.times).map(|times| times.wall_seconds);
+    folder.set_times(id, &records, walls.fold(0.0, f64::max))?;
+    let (ended, all) = (records.len(), held.all());
+    let rows = if ended == all { Some(write_tables(folder, &held.experiment, &records, runs)?) } else { None };
+    Ok(Joined { experiment: id.into(), ended, all, rows })
+}

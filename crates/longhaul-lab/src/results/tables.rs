@@ -1,0 +1,144 @@
+//! What is made of all runs of an experiment: judged rows, values, times.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Folder, ROWS, ROWS_CSV, ResultsError, VALUES_CSV, write};
+use crate::experiment::{Experiment, Row};
+use crate::judge::{self, Judged};
+use crate::record::Record;
+use crate::rule::Verdict;
+use crate::stats::Summary;
+
+/// How long an experiment took. The only file of a complete experiment, but for the runs, that differs from time to time.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Times {
+    /// Runs.
+    pub runs: usize,
+    /// Seconds that they took, summed over processors.
+    pub computed_seconds: f64,
+    /// Seconds from the first run's beginning to the last one's end, summed over the times that the program ran; a time that was killed isn't
+    /// counted.
+    pub wall_seconds: f64,
+    /// Seconds that were simulated, summed over flows.
+    pub flow_seconds: f64,
+}
+
+impl Times {
+    /// Of these runs.
+    #[must_use]
+    pub fn of(records: &[Record], wall_seconds: f64) -> Self {
+        let sum = |of: fn(&Record) -> f64| records.iter().map(of).sum();
+        let (computed_seconds, flow_seconds) = (sum(|record| record.took), sum(|record| record.flow_seconds));
+        Self { runs: records.len(), computed_seconds, wall_seconds, flow_seconds }
+    }
+
+    /// Flow-seconds that were simulated in a second of a processor.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        if self.computed_seconds > 0.0 { self.flow_seconds / self.computed_seconds } else { 0.0 }
+    }
+
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+}
+
+impl Folder {
+    /// Notes how long the runs of an experiment took that are there; `wall_seconds` are added to what was noted before.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    pub fn note_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<(), ResultsError> {
+        let before = Times::read(&self.times(id)).map_or(0.0, |times| times.wall_seconds);
+        self.set_times(id, records, before + wall_seconds)
+    }
+
+    /// The same without what was noted before.
+    pub(super) fn set_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<(), ResultsError> {
+        write::json(&self.times(id), &Times::of(records, wall_seconds))
+    }
+}
+
+/// Writes the rows and values of an experiment of which all runs are there, and returns the rows.
+///
+/// # Errors
+/// If the system cannot.
+pub fn write_tables(
+    folder: &Folder,
+    experiment: &Experiment,
+    records: &[Record],
+    runs: u32,
+) -> Result<Vec<Judged>, ResultsError> {
+    let path = folder.of(experiment.definition.id.get_ref());
+    let rows = judge::judge(experiment, records, runs);
+    write::csv(&path.join(VALUES_CSV), &values(experiment, records))?;
+    write::csv(&path.join(ROWS_CSV), &spread(experiment, records, &rows))?;
+    write::json_lines(&path.join(ROWS), &rows)?;
+    Ok(rows)
+}
+
+/// A line a run: the choice on each axis, the seed, each metric.
+fn values(experiment: &Experiment, records: &[Record]) -> Vec<Vec<String>> {
+    let definition = &experiment.definition;
+    let axes = definition.axes.iter().map(|axis| axis.name.get_ref().clone());
+    let names = axes.chain(["seed".into()]).chain(definition.metrics.keys().cloned()).collect();
+    let line = |record: &Record| {
+        let choices = choices(experiment, record.cell).map(|(_, choice)| choice.to_owned());
+        choices.chain([record.seed.to_string()]).chain(record.values.iter().copied().map(number)).collect()
+    };
+    [names].into_iter().chain(records.iter().map(line)).collect()
+}
+
+/// A line a value of a row, with what says how far the runs are apart.
+fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec<Vec<String>> {
+    let names = "row,metric,unit,verdict,rule,cell,paper,ours,low,high,min,max,deviation,iqr,seeds,reason";
+    let mut lines: Vec<Vec<String>> = vec![names.split(',').map(str::to_owned).collect()];
+    for (row, outcome) in experiment.rows.iter().zip(judged) {
+        let verdict = match outcome.verdict {
+            Verdict::Reproduced => "reproduced",
+            Verdict::NotReproduced => "not-reproduced",
+            Verdict::NotReproducible => "not-reproducible",
+        };
+        let [metric, unit, rule] = [&outcome.metric, &outcome.unit, &outcome.rule].map(Clone::clone);
+        for (cell, paper, summary) in each(row, records) {
+            let cell: Vec<String> = cell.map_or_else(Vec::new, |cell| {
+                choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect()
+            });
+            let of = |what: fn(&Summary) -> Option<f64>| number(summary.as_ref().and_then(what));
+            let mut line = vec![row.id.clone(), metric.clone(), unit.clone(), verdict.into(), rule.clone()];
+            line.extend([cell.join(" "), number(paper), of(|s| Some(s.median))]);
+            line.extend([of(|s| Some(s.interval[0])), of(|s| Some(s.interval[1]))]);
+            line.extend([of(|s| Some(s.min)), of(|s| Some(s.max)), of(|s| s.deviation), of(|s| Some(s.iqr))]);
+            line.extend([outcome.seeds.to_string(), outcome.reason.clone()]);
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The cells of a row with the paper's values, and what the runs came to; a row that cannot be reproduced has only the former.
+fn each(row: &Row, records: &[Record]) -> Vec<(Option<usize>, Option<f64>, Option<Summary>)> {
+    let paper = |place: usize| row.paper.get(place).copied();
+    match &row.judged {
+        None => (0..row.paper.len().max(1)).map(|place| (None, paper(place), None)).collect(),
+        Some(judged) => {
+            let summary = |cell| judge::values(records, cell, judged.metric).and_then(|values| Summary::of(&values));
+            let cells = judged.cells.iter().enumerate();
+            cells.map(|(place, cell)| (Some(*cell), paper(place), summary(*cell))).collect()
+        }
+    }
+}
+
+/// The axes' names, and a cell's choices on them.
+pub(super) fn choices(experiment: &Experiment, cell: usize) -> impl Iterator<Item = (&str, &str)> {
+    let places = experiment.cells.get(cell).map_or(&[][..], |cell| &cell.places);
+    let axes = experiment.definition.axes.iter();
+    axes.zip(places).map(|(axis, place)| (axis.name.get_ref().as_str(), axis.choices[*place].name.get_ref().as_str()))
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}

@@ -1,0 +1,49 @@
+//! Files that are there whole or not at all.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::ResultsError;
+
+/// Writes it under another name, and renames that.
+pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|error| ResultsError::io(path, error))
+}
+
+/// An object, indented.
+pub(super) fn json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| ResultsError::io(path, error.into()))?;
+    whole(path, (text + "\n").as_bytes())
+}
+
+/// A list with an element a line.
+pub(super) fn json_lines(path: &Path, values: &[impl Serialize]) -> Result<(), ResultsError> {
+    let lines: Result<Vec<String>, _> = values.iter().map(serde_json::to_string).collect();
+    let lines = lines.map_err(|error| ResultsError::io(path, error.into()))?;
+    whole(path, format!("[\n{}\n]\n", lines.join(",\n")).as_bytes())
+}
+
+/// Rows of values, the first of which are the names: RFC 4180 with line feeds.
+pub(super) fn csv(path: &Path, rows: &[Vec<String>]) -> Result<(), ResultsError> {
+    let quoted = |value: &String| {
+        if value.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", value.replace('"', "\"\""))
+        } else {
+            value.clone()
+        }
+    };
+    let lines = rows.iter().map(|row| row.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n");
+    whole(path, lines.collect::<String>().as_bytes())
+}

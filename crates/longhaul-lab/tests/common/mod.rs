@@ -1,0 +1,74 @@
+//! What tests of the program share.
+#![allow(dead_code, reason = "no test file needs all of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Four cells of which each run takes some hundredths of a second, and values that have no short decimal form.
+pub(crate) const SMALL: &str = include_str!("small.toml");
+
+pub(crate) fn lab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_longhaul-lab")).args(arguments).output().unwrap()
+}
+
+pub(crate) fn begin(arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul-lab"));
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What the program says that it cannot do.
+pub(crate) fn refusal(arguments: &[&str]) -> String {
+    let output = lab(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?} {}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+/// An empty place for a test.
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// A file with an experiment; its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.0.join(name).exists()
+    }
+
+    /// Waits until a file has so many lines.
+    pub(crate) fn wait_for(&self, name: &str, lines: usize) {
+        // Nothing depends on how long it takes; a minute is for a machine that does nothing at all.
+        for _ in 0..6000 {
+            let bytes = fs::read(self.path(name)).unwrap_or_default();
+            if bytes.iter().filter(|byte| **byte == b'\n').count() >= lines {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{name} did not come to {lines} lines");
+    }
+}
