@@ -2,10 +2,11 @@
 
 mod interrupt;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,15 @@ use crate::world;
 
 /// How often one hears something while no run ends.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How much is to be done of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Runs of each cell, with seeds from 1 on.
+    pub runs: u32,
+    /// Runs at a time.
+    pub jobs: usize,
+}
 
 /// A run: a cell of an experiment, and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,21 +93,53 @@ pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
     experiments.iter().zip(runs).enumerate().flat_map(of).collect()
 }
 
+/// Runs an experiment and returns all records by cell and seed. `tell` hears of each run that ended how many have and how many there are.
+///
+/// # Errors
+/// If there can be no such network, or the program has a fault.
+pub fn run(
+    experiment: &Experiment,
+    effort: Effort,
+    mut tell: impl FnMut(usize, usize),
+) -> Result<Vec<Record>, RunError> {
+    let experiments: Arc<[Experiment]> = [experiment.clone()].into();
+    let jobs = jobs(&experiments, &[effort.runs]);
+    let (all, mut done) = (jobs.len(), BTreeMap::new());
+    drive(&experiments, jobs, effort.jobs, mpsc::channel(), |news| {
+        if let News::Ended(job, record) = news {
+            done.insert(job, record);
+            tell(done.len(), all);
+        }
+        Ok(())
+    })?;
+    Ok(done.into_values().collect())
+}
+
 /// Does the jobs, so many at a time, what is expected to take longest first. `hear` gets each record as soon as it is there; an error of its
-/// stops everything.
+/// stops everything, and so does an interruption: from then on the program hears of them only here.
 ///
 /// # Errors
 /// What stopped it. Runs that have begun are left behind, and end unheard of.
-pub fn run(
+pub fn run_all(
+    experiments: &Arc<[Experiment]>,
+    jobs: Vec<Job>,
+    at_a_time: usize,
+    hear: impl FnMut(News) -> anyhow::Result<()>,
+) -> Result<(), RunError> {
+    let channel = mpsc::channel();
+    interrupt::watch(channel.0.clone());
+    drive(experiments, jobs, at_a_time, channel, hear)
+}
+
+fn drive(
     experiments: &Arc<[Experiment]>,
     mut jobs: Vec<Job>,
     at_a_time: usize,
+    (sender, events): (Sender<Event>, Receiver<Event>),
     mut hear: impl FnMut(News) -> anyhow::Result<()>,
 ) -> Result<(), RunError> {
     cost::longest_first(&mut jobs, experiments);
     let (all, jobs, next) = (jobs.len(), Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
-    let (sender, events) = mpsc::channel();
-    interrupt::watch(sender.clone());
     for _ in 0..at_a_time.clamp(1, all.max(1)) {
         let (experiments, jobs, next) = (Arc::clone(experiments), Arc::clone(&jobs), Arc::clone(&next));
         let sender = sender.clone();

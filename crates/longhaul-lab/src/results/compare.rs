@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::held::{Held, Results};
 use super::tables::choices;
+use crate::definition::Statistic;
 use crate::experiment::{Experiment, Row};
 use crate::judge::{self, Judged, Numbers};
 use crate::rule::Verdict;
@@ -161,7 +162,7 @@ impl Side<'_> {
     /// The values of the runs of each of a row's cells; none if one cannot be told.
     fn values(&self, row: &Row) -> Option<Vec<Vec<f64>>> {
         let judged = row.judged.as_ref()?;
-        judged.cells.iter().map(|cell| judge::values(&self.held.records, *cell, judged.metric)).collect()
+        judged.cells.iter().map(|cell| judge::values(&self.held.records, *cell, judged)).collect()
     }
 }
 
@@ -208,15 +209,18 @@ fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>
         (Some(before), Some(after)) if before.len() == after.len() => (before, after),
         _ => return Change::Changed,
     };
-    let is_same = |(before, after): (&Vec<f64>, &Vec<f64>)| {
-        stats::interval_of_difference(after, before).is_some_and(|[low, high]| low <= 0.0 && high >= 0.0)
+    let Some(judged) = &row.judged else { return Change::Same };
+    let of = |sorted: &[f64]| judged.statistic.of(sorted);
+    let is_same = |(before, after): (&Vec<f64>, &Vec<f64>)| match stats::interval_of_difference(after, before, of) {
+        Some([low, high]) => low <= 0.0 && high >= 0.0,
+        // Of values that may be left out all are.
+        None => before.is_empty() && after.is_empty(),
     };
     if before.iter().zip(&after).all(is_same) {
         return Change::Same;
     }
-    let Some(judged) = &row.judged else { return Change::Same };
-    let medians = |cells: &[Vec<f64>]| cells.iter().filter_map(|values| stats::median(values)).collect::<Vec<_>>();
-    let miss = |cells| direction::miss(judged.rule, &medians(cells), &row.paper);
+    let ours = |cells: &[Vec<f64>]| cells.iter().filter_map(|values| of(&stats::sorted(values))).collect::<Vec<_>>();
+    let miss = |cells: &[Vec<f64>]| direction::miss(judged.rule, &ours(cells), &row.paper);
     match (miss(&before), miss(&after)) {
         (Some(before), Some(after)) if after < before => Change::Better,
         (Some(before), Some(after)) if after > before => Change::Worse,
@@ -235,16 +239,18 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
             let Some(place) = after.experiment.definition.metrics.keys().position(|other| other == key) else {
                 continue;
             };
-            let was = judge::values(&before.records, cell, metric);
-            let is = judge::values(&after.records, now, place);
-            let interval = was.as_ref().zip(is.as_ref()).and_then(|(was, is)| stats::interval_of_difference(is, was));
+            let was: Option<Vec<f64>> = judge::measured(&before.records, cell, metric).collect();
+            let is: Option<Vec<f64>> = judge::measured(&after.records, now, place).collect();
+            let median = |sorted: &[f64]| Statistic::Median.of(sorted);
+            let both = was.as_ref().zip(is.as_ref());
+            let interval = both.and_then(|(was, is)| stats::interval_of_difference(is, was, median));
             let better = direction::of(definition.value.get_ref());
             changes.push(MetricChange {
                 experiment: before.id().into(),
                 cell: name.clone(),
                 metric: key.clone(),
                 unit: definition.unit.clone(),
-                medians: [&was, &is].map(|values| values.as_deref().and_then(stats::median)),
+                medians: [&was, &is].map(|values| median(&stats::sorted(values.as_deref().unwrap_or_default()))),
                 low: interval.map(|[low, _]| low),
                 high: interval.map(|[_, high]| high),
                 change: match interval {

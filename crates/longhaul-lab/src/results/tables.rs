@@ -10,7 +10,7 @@ use crate::experiment::{Experiment, Row};
 use crate::judge::{self, Judged};
 use crate::record::Record;
 use crate::rule::Verdict;
-use crate::stats::Summary;
+use crate::stats::Spread;
 
 /// How long an experiment took. The only file of a complete experiment, but for the runs, that differs from time to time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -103,14 +103,14 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
             Verdict::NotReproducible => "not-reproducible",
         };
         let [metric, unit, rule] = [&outcome.metric, &outcome.unit, &outcome.rule].map(Clone::clone);
-        for (cell, paper, summary) in each(row, records) {
+        for Value { cell, paper, ours, spread } in each(row, records) {
             let cell: Vec<String> = cell.map_or_else(Vec::new, |cell| {
                 choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect()
             });
-            let of = |what: fn(&Summary) -> Option<f64>| number(summary.as_ref().and_then(what));
             let mut line = vec![row.id.clone(), metric.clone(), unit.clone(), verdict.into(), rule.clone()];
-            line.extend([cell.join(" "), number(paper), of(|s| Some(s.median))]);
-            line.extend([of(|s| Some(s.interval[0])), of(|s| Some(s.interval[1]))]);
+            line.extend([cell.join(" "), number(paper)]);
+            line.extend([1, 0, 2].map(|nth| number(ours.map(|ours| ours[nth]))));
+            let of = |what: fn(Spread) -> Option<f64>| number(spread.and_then(what));
             line.extend([of(|s| Some(s.min)), of(|s| Some(s.max)), of(|s| s.deviation), of(|s| Some(s.iqr))]);
             line.extend([outcome.seeds.to_string(), outcome.reason.clone()]);
             lines.push(line);
@@ -119,16 +119,30 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
     lines
 }
 
+/// A value of a row.
+struct Value {
+    cell: Option<usize>,
+    paper: Option<f64>,
+    /// Between the ends of its interval.
+    ours: Option<[f64; 3]>,
+    spread: Option<Spread>,
+}
+
 /// The cells of a row with the paper's values, and what the runs came to; a row that cannot be reproduced has only the former.
-fn each(row: &Row, records: &[Record]) -> Vec<(Option<usize>, Option<f64>, Option<Summary>)> {
+fn each(row: &Row, records: &[Record]) -> Vec<Value> {
     let paper = |place: usize| row.paper.get(place).copied();
-    match &row.judged {
-        None => (0..row.paper.len().max(1)).map(|place| (None, paper(place), None)).collect(),
-        Some(judged) => {
-            let summary = |cell| judge::values(records, cell, judged.metric).and_then(|values| Summary::of(&values));
-            let cells = judged.cells.iter().enumerate();
-            cells.map(|(place, cell)| (Some(*cell), paper(place), summary(*cell))).collect()
+    let value = |place, cell: Option<usize>| {
+        let judged = row.judged.as_ref().zip(cell);
+        Value {
+            cell,
+            paper: paper(place),
+            ours: judged.and_then(|(row, cell)| judge::estimate(records, cell, row)),
+            spread: judged.and_then(|(row, cell)| Spread::of(&judge::values(records, cell, row)?)),
         }
+    };
+    match &row.judged {
+        None => (0..row.paper.len().max(1)).map(|place| value(place, None)).collect(),
+        Some(judged) => judged.cells.iter().enumerate().map(|(place, cell)| value(place, Some(*cell))).collect(),
     }
 }
 

@@ -126,7 +126,7 @@ impl Session {
         let experiments = Arc::clone(&self.experiments);
         let mut left: BTreeSet<Job> = jobs.iter().copied().collect();
         let (mut progress, mut forecast) = (Progress::new(), Forecast::default());
-        let result = runner::run(&experiments, jobs, at_a_time, |news| {
+        let result = runner::run_all(&experiments, jobs, at_a_time, |news| {
             if let News::Ended(job, record) = news {
                 left.remove(&job);
                 forecast.ended(job, cost::of(job, &experiments), record.took);

@@ -42,11 +42,11 @@ impl Better {
 pub(super) fn miss(rule: Rule, ours: &[f64], paper: &[f64]) -> Option<f64> {
     let most = |values: &mut dyn Iterator<Item = f64>| values.max_by(f64::total_cmp);
     match rule {
-        Rule::Exact | Rule::Within(_) | Rule::Near(_) => {
+        Rule::Exact | Rule::Within(_) | Rule::Near(_) | Rule::WithinDeviations(_) => {
             let of = |(ours, paper): (&f64, &f64)| (ours - paper).abs() / if *paper == 0.0 { 1.0 } else { paper.abs() };
             Some(ours.iter().zip(paper).map(of).sum())
         }
-        Rule::AtLeast(_) => most(&mut ours.iter().map(|ours| -ours)),
+        Rule::AtLeast(_) | Rule::NotBelow(_) => most(&mut ours.iter().map(|ours| -ours)),
         Rule::AtMost(_) => most(&mut ours.iter().copied()),
         Rule::Decreasing(_) | Rule::NotIncreasing => most(&mut ours.windows(2).map(|two| two[1] - two[0])),
         _ => None,
