@@ -9,7 +9,7 @@ use longhaul_cc::estimate::active::path_chirp::{PathChirp, PathChirpConfig};
 use longhaul_cc::estimate::active::pathload::{Pathload, PathloadConfig};
 use longhaul_cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
 use longhaul_cc::estimate::active::{CapProbeMethod, CapProbeOptions, InvalidOption, Method};
-use longhaul_link::{ConfigError, Random};
+use longhaul_link::{ConfigError, LinkConfig, Random};
 use longhaul_sim::probing::{ProbedPath, Probing};
 use longhaul_units::{Rate, Span, Time};
 
@@ -27,6 +27,8 @@ pub struct ProbeSetup {
     pub method: String,
     /// When it begins.
     pub start: Span,
+    /// The prober's link to the bottleneck.
+    pub left: Option<LinkConfig>,
 }
 
 /// What a tool found.
@@ -60,7 +62,7 @@ pub fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String,
     let until = Time::ZERO + setup.duration;
     let mut found = BTreeMap::new();
     for probe in &setup.probes {
-        let mut path = path(setup, seed, stream)?;
+        let mut path = path(setup, probe, seed, stream)?;
         // Their usual settings are within their ranges.
         let Ok(mut method) = method(&probe.method) else { continue };
         let from = Time::ZERO + probe.start;
@@ -71,11 +73,13 @@ pub fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String,
     Ok(found)
 }
 
-fn path(setup: &CellSetup, seed: u64, stream: u64) -> Result<ProbedPath, ConfigError> {
-    let mut path = ProbedPath::seeded([setup.bottleneck.there.clone()], setup.bottleneck.back.delay, seed)?;
+fn path(setup: &CellSetup, probe: &ProbeSetup, seed: u64, stream: u64) -> Result<ProbedPath, ConfigError> {
+    let hops: Vec<LinkConfig> = probe.left.iter().chain([&setup.bottleneck.there]).cloned().collect();
+    let narrow = hops.len() - 1;
+    let mut path = ProbedPath::seeded(hops, setup.bottleneck.back.delay, seed)?;
     for (number, traffic) in (0u64..).zip(&setup.traffic) {
         if traffic.ways[0] && traffic.rate > Rate::ZERO {
-            path = path.cross(0, 0, traffic.source(Random::new(seed, stream + 2 * number)));
+            path = path.cross(narrow, narrow, traffic.source(Random::new(seed, stream + 2 * number)));
         }
     }
     Ok(path)

@@ -14,4 +14,6 @@ pub struct Probe {
     pub method: Text,
     /// When it begins; with the run if it isn't given. Cross traffic may have begun before.
     pub start: Option<Text>,
+    /// The prober's link to the bottleneck; without, all packets of a train come to the bottleneck at once, and others' never get between.
+    pub left: Option<Text>,
 }

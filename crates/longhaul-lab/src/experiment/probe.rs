@@ -18,6 +18,7 @@ impl Filling<'_> {
             known.ok_or_else(|| format!("{text:?} is no method; there are: {}", METHODS.join(", ")))
         })?;
         let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
-        Ok(ProbeSetup { name: probe.name.get_ref().clone(), method, start })
+        let left = probe.left.as_ref().map(|text| self.link(text, "probes.left")).transpose()?;
+        Ok(ProbeSetup { name: probe.name.get_ref().clone(), method, start, left: left.map(|link| link.there) })
     }
 }
