@@ -74,6 +74,11 @@ pub struct Flow {
     pub congestion: Text,
     /// Bytes that each of them sends; without, it never ends.
     pub bytes: Option<Text>,
+    /// The flows after whose end they begin; `start` then counts from there.
+    pub after: Option<Text>,
+    /// The flows whose hosts they use, with the same congestion control: what those hosts have learnt is theirs. Without, they have their
+    /// own.
+    pub hosts: Option<Text>,
     /// When the first begins.
     pub start: Option<Text>,
     /// How long after one the next begins.
@@ -92,7 +97,7 @@ pub struct Flow {
 }
 
 /// Settings of a connection's ends. What isn't given is as [`longhaul_sim::unlimited`] has it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
     /// Payload of a segment with timestamps, bytes.
@@ -119,6 +124,8 @@ pub struct Tcp {
     pub min_rto: Option<Setting>,
     /// Whether pairs of segments leave in flipped order, to measure the narrow link (TCPProbe).
     pub pairs: Option<Setting>,
+    /// Whether hosts remember what connections learnt of a path: slow-start threshold and round trip (RFC 9040).
+    pub cache: Option<Setting>,
 }
 
 /// Something to be measured.

@@ -1,5 +1,6 @@
 //! A definition that was found sound, and what each of its cells is to do.
 
+mod calls;
 mod prepare;
 mod probe;
 pub(crate) mod rows;
@@ -14,6 +15,7 @@ use crate::cell::Cell;
 use crate::definition::{self, Definition, Fault, Text};
 use crate::expression::{Call, Expression};
 use crate::probing::ProbeSetup;
+use crate::series::SeriesSetup;
 pub use rows::Row;
 pub use traffic::{TrafficKind, TrafficSetup};
 
@@ -45,6 +47,8 @@ pub struct CellSetup {
     pub duration: Span,
     /// What is measured, by the metrics' order.
     pub metrics: Vec<Expression>,
+    /// What is recorded.
+    pub series: Vec<SeriesSetup>,
 }
 
 impl CellSetup {
@@ -65,6 +69,10 @@ pub struct FlowSetup {
     pub config: Arc<Config>,
     /// Bytes that each sends.
     pub bytes: u64,
+    /// The place of the flows after whose end they begin.
+    pub after: Option<usize>,
+    /// The place of the flows whose hosts they use, if they have none of their own.
+    pub hosts: Option<usize>,
     /// When the first begins, and how long after one the next does.
     pub start: Span,
     /// See `start`.

@@ -63,10 +63,12 @@ pub struct Call {
 /// What stands in parentheses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
-    /// A name: of flows.
+    /// A name: of flows, of something estimated, of a cause, a quantile.
     Name(String),
     /// A time since the run began.
     Time(Span),
+    /// So many bytes.
+    Size(u64),
 }
 
 /// Why a text is no expression.
@@ -231,7 +233,10 @@ impl<'a> Reader<'a> {
         loop {
             let piece = self.piece(|c| is_of_name(c) || c == '.');
             arguments.push(if piece.starts_with(|c: char| c.is_ascii_digit()) {
-                Argument::Time(value::span(piece).map_err(|error| SyntaxError(error.to_string()))?)
+                let time = value::span(piece).map(Argument::Time);
+                time.or_else(|error| {
+                    value::size(piece).map(Argument::Size).map_err(|_| SyntaxError(error.to_string()))
+                })?
             } else if piece.is_empty() {
                 return Err(self.unexpected("a name or a time"));
             } else {
@@ -280,10 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_names_and_times() {
-        let call = Expression::parse("goodput(far-away, 20s, 1.5min)").unwrap().calls()[0].clone();
+    fn arguments_are_names_times_and_sizes() {
+        let call = Expression::parse("goodput(far-away, 20s, 1.5min, 15kB, p99.9)").unwrap().calls()[0].clone();
         let (from, to) = (Argument::Time(Span::from_secs(20)), Argument::Time(Span::from_secs(90)));
-        assert_eq!(call.arguments, [Argument::Name("far-away".into()), from, to]);
+        let (size, quantile) = (Argument::Size(15_000), Argument::Name("p99.9".into()));
+        assert_eq!(call.arguments, [Argument::Name("far-away".into()), from, to, size, quantile]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod record;
 pub mod results;
 pub mod rule;
 pub mod runner;
+pub mod series;
 pub mod shard;
 pub mod speed;
 pub mod stats;

@@ -1,73 +1,28 @@
 //! One run of a cell in virtual time.
 
 mod build;
+mod follow;
+mod outcome;
+mod packets;
+mod record;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use longhaul_sim::{SessionId, SetupError, Sim};
+use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
 use crate::experiment::CellSetup;
-use crate::measure;
-use crate::probing::Probed;
+use crate::measure::{self, Asked, Watch};
 use crate::record::Record;
-use crate::watching::{Log, Watcher};
-
-/// What a run left.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// How long it was.
-    pub duration: Span,
-    /// Which flows bear a name.
-    pub flows: BTreeMap<String, Range<usize>>,
-    /// What was counted by some times; at least by those that the metrics name.
-    samples: BTreeMap<Span, Sample>,
-    /// What senders saw, by flow; empty if no metric asks for it.
-    pub logs: Vec<Log>,
-    /// When flows began.
-    pub opened: Vec<Time>,
-    /// What tools found of the path.
-    pub probes: BTreeMap<String, Probed>,
-}
-
-/// What was counted by a time.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    /// By flow.
-    pub flows: Vec<FlowSample>,
-    /// Packets that came to the shared link, on the way of the data.
-    pub offered: f64,
-    /// Those of them that it dropped.
-    pub dropped: f64,
-    /// Bytes of IP packets that it carried.
-    pub carried: f64,
-}
-
-/// What was counted of a flow.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FlowSample {
-    /// Bytes that the receiver's application read.
-    pub read: f64,
-    /// Bytes of new data sent.
-    pub sent: f64,
-    /// Segments of data sent, the first time and again.
-    pub segments: f64,
-    /// Segments sent again.
-    pub resent: f64,
-    /// Retransmission timeouts.
-    pub timeouts: f64,
-    /// Seconds from connect to the last byte, once it is there.
-    pub completion: Option<f64>,
-}
-
-impl Outcome {
-    /// What was counted by a time: at the latest sample until then.
-    pub(crate) fn at(&self, time: Span) -> &Sample {
-        static NOTHING: Sample = Sample { flows: Vec::new(), offered: 0.0, dropped: 0.0, carried: 0.0 };
-        self.samples.range(..=time).next_back().map_or(&NOTHING, |(_, sample)| sample)
-    }
-}
+use crate::watching::Watcher;
+use follow::{Followed, Goal, Starts};
+pub use outcome::{FlowSample, FlowState, Outcome, Sample};
+use packets::Drops;
+use record::Recorder;
 
 /// Runs the cell of that place.
 ///
@@ -75,29 +30,31 @@ impl Outcome {
 /// If there can be no such network.
 pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
     let mut world = World::new(setup, seed)?;
+    let counted = times(setup);
+    let sampled = record::times(&world.recorders, setup.duration);
     let mut samples = BTreeMap::new();
-    for time in times(setup) {
-        let left = (Time::ZERO + time) - world.sim.now();
-        world.sim.run_for(left);
-        samples.insert(time, world.sample());
+    for time in counted.union(&sampled) {
+        world.advance(Time::ZERO + *time);
+        if counted.contains(time) {
+            samples.insert(*time, world.sample());
+        }
+        world.record(*time);
     }
-    let outcome = Outcome {
-        duration: setup.duration,
-        flows: world.ranges.clone(),
-        samples,
-        logs: world.watchers.iter().map(Watcher::log).collect(),
-        opened: world.flows.iter().map(|flow| flow.opened).collect(),
-        probes: build::probes(setup, seed)?,
-    };
+    let (outcome, series) = world.end(setup, samples, build::probes(setup, seed)?);
     let values = setup.metrics.iter().map(|metric| metric.value(&|call| measure::value(call, &outcome))).collect();
-    let flow_seconds = world.flows.len() as f64 * setup.duration.as_secs_f64();
-    Ok(Record { cell, seed, values, series: BTreeMap::new(), flow_seconds, took: 0.0 })
+    let flow_seconds = outcome.begun.len() as f64 * setup.duration.as_secs_f64();
+    Ok(Record { cell, seed, values, series, flow_seconds, took: 0.0 })
 }
 
-/// When to count: each second, and when a metric asks for it. Never, if all metrics are of probes, which have worlds of their own.
+/// What the metrics of a cell ask for.
+fn asked(setup: &CellSetup) -> impl Iterator<Item = Asked<'_>> {
+    setup.calls().filter_map(|call| Asked::read(call).ok())
+}
+
+/// When to count: each second, and when a metric asks for it. When it begins alone, if all metrics are of tools and nothing is recorded.
 fn times(setup: &CellSetup) -> BTreeSet<Span> {
-    if setup.calls().all(measure::is_of_probe) {
-        return BTreeSet::new();
+    if setup.series.is_empty() && asked(setup).all(|asked| asked.measure.watch == Watch::Probe) {
+        return BTreeSet::from([Span::ZERO]);
     }
     let seconds = setup.duration.as_nanos() / 1_000_000_000;
     let named = setup.calls().flat_map(measure::times);
@@ -108,47 +65,101 @@ struct World {
     sim: Sim,
     bottleneck: u32,
     flows: Vec<Watched>,
-    /// By flow, if a metric asks for what senders see.
-    watchers: Vec<Watcher>,
     ranges: BTreeMap<String, Range<usize>>,
+    /// By flow, if a metric asks for what senders see at each ACK.
+    watchers: Vec<Watcher>,
+    /// Whether the senders' state is of interest at each sample.
+    has_states: bool,
+    /// The flows at each node that something has to be looked at after each of its events.
+    at_node: Vec<Vec<usize>>,
+    goals: Vec<Goal>,
+    starts: Vec<Starts>,
+    drops: Option<Rc<RefCell<Drops>>>,
+    /// Whether the windows at the first drop are still wanted.
+    awaits_drop: bool,
+    windows_at_drop: Vec<Option<f64>>,
+    recorders: Vec<Recorder>,
 }
 
 /// A flow, and what was last known of its sender while that was there.
 struct Watched {
-    host: usize,
-    sender: SessionId,
-    receiver: SessionId,
-    opened: Time,
+    /// The nodes of the sender and the receiver.
+    pair: [usize; 2],
+    /// The sessions there, once they are planned.
+    sessions: Option<(SessionId, SessionId)>,
+    opened: Option<Time>,
     known: FlowSample,
+    state: Option<FlowState>,
+    /// What is looked at after each event at the sender's host, if anything.
+    followed: Option<Followed>,
 }
 
 impl World {
+    /// Lets everything happen until a time.
+    fn advance(&mut self, to: Time) {
+        while self.has_to_look() {
+            let Some(step) = self.sim.step_until(to) else { break };
+            self.look(step);
+        }
+        let left = to - self.sim.now();
+        self.sim.run_for(left);
+        self.sim.catch_up(self.bottleneck);
+    }
+
     fn sample(&mut self) -> Sample {
-        let Self { sim, bottleneck, flows, .. } = self;
-        let stats = sim.link(*bottleneck).stats().all();
+        let Self { sim, flows, .. } = self;
+        let link = sim.link(self.bottleneck).stats().clone();
+        let all = link.all();
+        let mut samples = Vec::with_capacity(flows.len());
+        let mut states = Vec::new();
+        for flow in flows {
+            samples.push(flow.sample(sim));
+            if self.has_states {
+                flow.state = flow.look(sim).or_else(|| flow.state.take());
+                states.push(flow.state.clone());
+            }
+        }
         Sample {
-            flows: flows.iter_mut().map(|flow| flow.sample(sim)).collect(),
-            offered: stats.offered as f64,
-            dropped: stats.dropped_total() as f64,
-            carried: stats.sent_bytes as f64,
+            flows: samples,
+            states,
+            offered: all.offered as f64,
+            dropped: all.dropped_total() as f64,
+            carried: all.sent_bytes as f64,
+            waited: link.byte_seconds(sim.now()),
+            link,
         }
     }
 }
 
 impl Watched {
+    /// Its sender's connection and what there is to be known of it; none before it is opened and after it is gone.
+    fn connection<'a>(&self, sim: &'a Sim) -> Option<(&'a Connection, Info)> {
+        let (sender, _) = self.sessions?;
+        let host = sim.host(self.pair[0]);
+        let connection = host.endpoint.connection(sim.find(sender)?.id)?;
+        Some((connection, connection.info(sim.now())))
+    }
+
+    fn look(&self, sim: &Sim) -> Option<FlowState> {
+        self.connection(sim).map(|(connection, info)| FlowState::new(connection, &info))
+    }
+
+    /// What the receiver's application has read, and whether that was all.
+    fn read(&self, sim: &Sim) -> (u64, bool) {
+        let receiver = self.sessions.and_then(|(_, receiver)| sim.find(receiver));
+        receiver.map_or((0, false), |receiver| (receiver.read, receiver.ended))
+    }
+
     fn sample(&mut self, sim: &Sim) -> FlowSample {
-        if let Some(receiver) = sim.find(self.receiver) {
+        if let (Some((_, receiver)), Some(opened)) = (self.sessions, self.opened)
+            && let Some(receiver) = sim.find(receiver)
+        {
             self.known.read = receiver.read as f64;
             let ended = receiver.read_at.filter(|_| receiver.ended);
-            self.known.completion = ended.map(|at| (at - self.opened).as_secs_f64());
+            self.known.completion = ended.map(|at| (at - opened).as_secs_f64());
         }
-        let host = sim.host(self.host);
-        if let Some(connection) = sim.find(self.sender).and_then(|sender| host.endpoint.connection(sender.id)) {
-            let info = connection.info(sim.now());
-            self.known.sent = info.bytes_sent as f64;
-            self.known.segments = info.data_segments_out as f64;
-            self.known.resent = info.segments_retransmitted as f64;
-            self.known.timeouts = info.timeouts as f64;
+        if let Some((_, info)) = self.connection(sim) {
+            self.known.count(&info);
         }
         self.known
     }

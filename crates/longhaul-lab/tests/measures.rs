@@ -4,6 +4,7 @@
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::record::Record;
 use longhaul_lab::runner::{self, Effort};
+use longhaul_lab::{measure, series};
 
 /// An experiment with these lines, and a metric by each of these expressions.
 fn experiment(duration: &str, lines: &str, metrics: &[&str]) -> Experiment {
@@ -71,4 +72,218 @@ fn phases_differ_by_seed() {
         let is_other = |n: &usize| first[*n] != first[0];
         assert!((1..8).any(|n| is_other(&n)), "{metric}: {first:?}");
     }
+}
+
+/// Slow start of two segments, each of 1448 bytes and acknowledged, over 100 ms: round n brings 2 * 2^n of them, the first 150 ms after the
+/// SYN left, as a handshake goes before. A segment of 1500 bytes takes 12 us of 1 Gb/s, a SYN and its answer less than that.
+#[test]
+fn time_to_a_byte_is_that_of_slow_start() {
+    const FLOW: &str = "bottleneck = '--rate 1gbit --rtt 100ms'\n\
+        flows = [{ name = 'x', congestion = 'growth=slow-start(iw=2,l=1),steady=new-reno,recovery=new-reno', start = '1s', \
+        bytes = '1MB', tcp = { segment = 1448, ack-every = 1, paced = false } }]";
+    let metrics =
+        ["time-to(x, 1B)", "time-to(x, 2896B)", "time-to(x, 2897B)", "time-to(x, 8688B)", "time-to(x, 8689B)"];
+    let values = measure("5s", FLOW, &metrics);
+    for (value, expected) in values.into_iter().zip([0.15, 0.15, 0.25, 0.25, 0.35]) {
+        near(value.map(|value| value - 100e-6), expected, 100e-6);
+    }
+    assert_eq!(measure("5s", FLOW, &["time-to(x, 2MB)"]), [None]);
+    // Windows double each round, and so the fourth round's is 16 segments.
+    let values =
+        measure("5s", FLOW, &["cwnd(x, 1.45s)", "estimate(x, min-rtt)", "estimate(x, nothing)", "rtt(x, max)"]);
+    assert_eq!(values[0], Some(16.0 * 1448.0));
+    near(values[1], 100.0, 0.1);
+    assert_eq!(values[2], None);
+    near(values[3], 100.0, 100.0 / 32.0 + 1.0);
+}
+
+/// Packets of 1250 bytes come each 5 ms, for a second, to a link that takes 10 ms for each: the nth of 200 waits n times 5 ms, 2 s pass
+/// until all are sent, and 1250 bytes wait for the sum of all that time.
+#[test]
+fn a_queue_of_known_content() {
+    const CBR: &str = "traffic = [{ name = 'c', kind = 'cbr', rate = '2mbit', packet = '1250B', stop = '1s' }]";
+    let lines = format!("bottleneck = '--rate 1mbit --delay 500ms'\n{CBR}");
+    let metrics = [
+        "delay(max)",
+        "delay(median)",
+        "delay(p95)",
+        "delay(mean)",
+        "queue-mean()",
+        "utilisation(1s, 1.5s)",
+        "utilisation()",
+        "queue-max()",
+        "delay(min, 1.1s, 3s)",
+        "queue-mean(2.5s, 4s)",
+    ];
+    let values = measure("4s", &lines, &metrics);
+    let about = |value: Option<f64>, expected: f64| near(value, expected * (1.0 + 1.0 / 64.0), expected / 60.0);
+    near(values[0], 995.0, 1e-6);
+    about(values[1], 5.0 * 99.0);
+    about(values[2], 5.0 * 189.0);
+    near(values[3], 5.0 * 199.0 / 2.0, 1e-6);
+    near(values[4], 1250.0 * 0.005 * (200.0 * 199.0 / 2.0) / 4.0, 1e-3);
+    near(values[5], 100.0, 1e-9);
+    near(values[6], 50.0, 1e-9);
+    // At 995 ms and some microseconds the 200th comes and 100 have begun to be sent.
+    near(values[7], 1250.0 * 100.0, 1.0);
+    about(values[8], 5.0 * 110.0);
+    assert_eq!(values[9], Some(0.0));
+    // A queue of ten holds the rest up to twenty, and no more: half of what comes then is dropped.
+    let lines = format!("bottleneck = '--rate 1mbit --queue 10p'\n{CBR}");
+    let metrics = ["first-drop()", "first-drop(random)", "lost(queue-full)", "lost(random)", "lost(low)", "dropped()"];
+    let values = measure("3s", &lines, &metrics);
+    // Before packet n, floor(n / 2) + 1 have begun: n - that is 10 first where n is 21, though at 22 the queue moves on first.
+    near(values[0], 21.0 * 0.005 + 0.0025, 0.0026);
+    assert_eq!((values[1], values[3], values[4]), (None, Some(0.0), None));
+    near(values[2], 100.0 * 90.0 / 200.0, 0.51);
+    assert_eq!(values[2], values[5]);
+}
+
+/// A loss of one in twenty at random, and a queue that keeps all: 5 % of 10,000 packets, within four standard deviations.
+#[test]
+fn losses_are_told_apart() {
+    let lines = "bottleneck = '--rate 20mbit --loss-up 5%'\n\
+        traffic = [{ name = 'c', kind = 'cbr', rate = '10mbit', packet = '1250B', stop = '10s', dscp = '1' }]";
+    let metrics = ["lost(random)", "lost(queue-full)", "lost(low)", "lost(low, random)", "lost(normal)", "delay(max)"];
+    let values = measure("11s", lines, &metrics);
+    near(values[0], 5.0, 4.0 * 0.22);
+    assert_eq!((values[1], values[2], values[3]), (Some(0.0), values[0], values[0]));
+    assert_eq!((values[4], values[5]), (None, Some(0.0)));
+}
+
+/// What two flows get of a link that one of them had for itself.
+#[test]
+fn shares_and_convergence() {
+    let flow = |name: &str, start: &str| {
+        format!("{{ name = '{name}', congestion = 'cubic', start = '{start}', tcp = {{ window = 60000 }} }}")
+    };
+    // Windows that are less than the link holds: both get the same at once, the second from its third round on.
+    let lines =
+        format!("bottleneck = '--rate 100mbit --rtt 100ms'\nflows = [{}, {}]", flow("a", "0s"), flow("b", "2.5s"));
+    let metrics = ["share(a, b, 5s, 15s)", "share(a, b, 0s, 2s)", "convergence(a, b)", "oscillation(a, 5s)", "jain(a)"];
+    let values = measure("15s", &lines, &metrics);
+    near(values[0], 0.5, 0.002);
+    assert_eq!((values[1], values[4]), (Some(1.0), Some(1.0)));
+    near(values[2], 0.5, 1e-9);
+    near(values[3], 0.0, 0.02);
+    // 60 kB each 100 ms, but for two segments that do not fit: 4.57 to 4.8 Mb/s; and none of it was needless.
+    let values = measure(
+        "15s",
+        &lines,
+        &["goodput(a, 5s, 15s)", "spurious(a)", "probe-overhead(a)", "undone(a)", "overshoot(a)"],
+    );
+    near(values[0], 4.685, 0.115);
+    assert_eq!(values[1..], [Some(0.0), Some(0.0), None, None]);
+}
+
+/// A slow start over a short queue: what is measured of its first drops agrees with itself.
+#[test]
+fn the_first_drop_and_the_overshoot() {
+    let lines = "bottleneck = '--rate 10mbit --rtt 100ms --queue 20p'\n\
+        flows = [{ name = 'x', congestion = 'growth=slow-start(iw=2,l=1),steady=new-reno,recovery=new-reno', bytes = '3MB', \
+        tcp = { ecn = false, ack-every = 1 } }]\n\
+        [series]\ndrops = { value = 'drops()', unit = '' }\n\
+        window = { value = 'cwnd(x)', unit = 'bytes', every = '1ms' }\n\
+        before = { value = 'rtt-before-loss(x)', unit = 's' }\n\
+        resent = { value = 'resent(x)', unit = 'bytes' }\n";
+    let metrics = ["first-drop()", "cwnd-at-first-drop(x)", "overshoot(x)", "queue-max()", "dropped()", "resent(x)"];
+    let record = run(&experiment("10s", lines, &metrics), 1).remove(0);
+    let [first, window, overshoot, most] = [0, 1, 2, 3].map(|metric: usize| record.values[metric].unwrap());
+    let series = |name: &str| &record.series[name];
+    assert_eq!(series("drops")[0], (first, 1.0));
+    let then = series("window").iter().rfind(|(at, _)| *at <= first).unwrap().1;
+    assert!((then..=then + 2.0 * 1448.0).contains(&window), "{then} {window}");
+    // Twice what path and queue hold cannot fit: BDP 83 segments, queue 20.
+    let (at, before) = series("before")[0];
+    let dropped_by_then = series("drops").iter().take_while(|(when, _)| *when < at).count();
+    assert_eq!(overshoot, dropped_by_then as f64);
+    assert!(overshoot > 1.0 && (29_000.0..=30_000.0).contains(&most), "{overshoot} {most}");
+    // Before a loss the queue was full: 20 packets of 1.2 ms above 100 ms, and the packet itself.
+    near(Some(before), 0.1 + 21.0 * 0.0012, 0.003);
+    assert!(series("resent").len() as f64 >= overshoot);
+}
+
+/// Each kind of series, against what the same run's metrics say.
+#[test]
+fn series_agree_with_metrics() {
+    let lines = "bottleneck = '--rate 10mbit --rtt 100ms --queue 1bdp'\n\
+        flows = [{ name = 'x', congestion = 'cubic', bytes = '5MB', start = '250ms', tcp = { segment = 1448 } }]\n\
+        [series]\nread = { value = 'read(x)', unit = 'bytes', every = '500ms' }\n\
+        goodput = { value = 'goodput(x)', unit = 'Mb/s' }\n\
+        queue = { value = 'queue()', unit = 'bytes', every = '10ms' }\n\
+        segments = { value = 'segments(x)', unit = 'bytes' }\n\
+        acks = { value = 'acks(x)', unit = 'bytes' }\n\
+        rtt = { value = 'rtt(x)', unit = 's' }\n\
+        few = { value = 'rtt(x)', unit = 's', every = '1s' }\n\
+        srtt = { value = 'srtt(x)', unit = 's', every = '100ms', runs = 1 }\n\
+        rate = { value = 'estimate(x, delivery-rate)', unit = 'Mb/s', every = '100ms' }\n\
+        flight = { value = 'in-flight(x)', unit = 'bytes', every = '100ms', runs = 0 }";
+    let metrics = ["completion(x)", "rtt(x, max)", "rtt(x, mean)", "queue-max()", "goodput(x, 2s, 3s)"];
+    let mut records = run(&experiment("10s", lines, &metrics), 2);
+    assert!(records[0].series.contains_key("srtt") && !records[1].series.contains_key("srtt"));
+    let record = records.remove(0);
+    assert!(!record.series.contains_key("flight"));
+    let series = |name: &str| &record.series[name][..];
+    let values = |name: &str| series(name).iter().map(|(_, value)| *value);
+    assert_eq!(series("read").last(), Some(&(10.0, 5e6)));
+    assert_eq!((series("read").len(), series("read")[0]), (21, (0.0, 0.0)));
+    assert_eq!(series("goodput").iter().find(|(at, _)| *at == 3.0).unwrap().1, record.values[4].unwrap());
+    // 5 MB in segments of 1448 bytes, the last of which is the rest; all are acknowledged, the FIN as one more.
+    let offsets: Vec<f64> = values("segments").collect();
+    assert_eq!(offsets, (0..3454).map(|n| 1448.0 * f64::from(n)).collect::<Vec<_>>());
+    near(Some(series("segments")[0].0), 0.25 + 0.1, 0.001);
+    assert_eq!(values("acks").fold(0.0, f64::max), 5e6 + 1.0);
+    let longest = values("rtt").fold(0.0, f64::max) * 1e3;
+    near(record.values[1], longest, 1e-6);
+    let mean = values("rtt").sum::<f64>() / series("rtt").len() as f64;
+    near(record.values[2], mean * 1e3, 1e-3);
+    assert!((5..=10).contains(&series("few").len()) && series("few").windows(2).all(|two| two[1].0 - two[0].0 >= 1.0));
+    let most = values("queue").fold(0.0, f64::max);
+    assert!(most > 0.9 * record.values[3].unwrap() && most <= record.values[3].unwrap());
+    assert!(values("srtt").all(|srtt| (0.1..0.25).contains(&srtt)));
+    let (_, rate) = series("rate")[30];
+    near(Some(rate), 10.0 * 1448.0 / 1500.0, 0.3);
+}
+
+/// Whoever writes an experiment reads of each in the documentation what its `about` says.
+#[test]
+fn all_that_can_be_measured_is_documented() {
+    let text = include_str!("../../../docs/lab.md");
+    let measures = measure::all().map(|measure| (measure.usage, measure.about));
+    let of_series = series::ALL.iter().map(|kind| (kind.usage, kind.about));
+    for (usage, about) in measures.chain(of_series) {
+        let line = format!("| `{}` | {about} |", usage.replace('|', "\\|"));
+        assert!(text.contains(&line), "{line}");
+    }
+}
+
+/// A second flow that waits for the first one's end, on hosts that remember: NewReno's second slow start ends below what overflowed the queue,
+/// and without that memory it overflows it again.
+#[test]
+fn flows_follow_each_other_and_remember() {
+    let lines = |cache: bool| {
+        format!(
+            "bottleneck = '--rate 20mbit --rtt 100ms --queue 1bdp'\n\
+             [[flows]]\nname = 'a'\ncongestion = 'growth=slow-start,steady=new-reno'\nbytes = '30MB'\n\
+             tcp = {{ cache = {cache}, ecn = false }}\n\
+             [[flows]]\nname = 'b'\ncongestion = 'growth=slow-start,steady=new-reno'\nbytes = '4MB'\n\
+             after = 'a'\nhosts = 'a'\nstart = '500ms'\n\
+             [series]\nsegments = {{ value = 'segments(b)', unit = '' }}\nfirst = {{ value = 'segments(a)', unit = '' }}"
+        )
+    };
+    let metrics = ["completion(a)", "resent(b)", "completion(b)", "resent(a)"];
+    let [cached, fresh] = [true, false].map(|cache| run(&experiment("60s", &lines(cache), &metrics), 1).remove(0));
+    let value = |record: &Record, metric: usize| record.values[metric].unwrap();
+    assert!(
+        value(&fresh, 1) > 0.0 && value(&cached, 1) == 0.0 && value(&cached, 3) > 0.0,
+        "{:?} {:?}",
+        cached.values,
+        fresh.values
+    );
+    assert!(value(&cached, 2) > 4e6 * 8.0 / 20e6);
+    // Half a second after the last byte of the first, and a handshake.
+    let (began, offset) = cached.series["segments"][0];
+    near(Some(began), value(&cached, 0) + 0.5 + 0.1, 0.001);
+    assert_eq!((offset, cached.series["segments"].last().unwrap().1 < 4e6), (0.0, true));
+    assert!(cached.series["first"].last().unwrap().0 < began);
 }

@@ -44,6 +44,21 @@ impl Histogram {
         self.longest = self.longest.max(other.longest);
     }
 
+    /// What was counted since `earlier`, which is what this one was before. The longest is then known as a quantile is.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |bucket: usize| earlier.counts.get(bucket).copied().unwrap_or(0);
+        let counts: Vec<u64> =
+            self.counts.iter().enumerate().map(|(bucket, count)| count.saturating_sub(before(bucket))).collect();
+        let last = counts.iter().rposition(|count| *count > 0);
+        Self {
+            total: self.total.saturating_sub(earlier.total),
+            sum: self.sum.saturating_sub(earlier.sum),
+            longest: last.map_or(Span::ZERO, |bucket| Span::from_nanos(top(bucket)).min(self.longest)),
+            counts,
+        }
+    }
+
     /// How many were counted.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -131,5 +146,11 @@ mod tests {
         let mut twice = histogram.clone();
         twice.merge(&histogram);
         assert_eq!((twice.len(), twice.quantile(0.5)), (2_000, histogram.quantile(0.5)));
+        assert_eq!(twice.since(&histogram), histogram);
+        let mut longer = histogram.clone();
+        longer.add(Span::from_nanos(20_000));
+        let more = longer.since(&histogram);
+        assert_eq!((more.len(), more.mean(), more.quantile(0.5)), (1, Span::from_nanos(20_000), more.max()));
+        assert!((20_000..=20_625).contains(&more.max().as_nanos()), "{}", more.max());
     }
 }

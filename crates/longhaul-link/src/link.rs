@@ -128,6 +128,11 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         Some((at, packet))
     }
 
+    /// Lets everything happen that happens until `now`, so that counters and queue are of that time.
+    pub fn catch_up(&mut self, now: Time) {
+        let _ = self.proceed(now);
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {

@@ -226,6 +226,14 @@ impl LinkStats {
         self.backlog.mean(self.backlog.packet_nanos)
     }
 
+    /// The bytes that waited, summed over time until `now`, which is not before the queue last changed: byte seconds.
+    #[must_use]
+    pub fn byte_seconds(&self, now: Time) -> f64 {
+        let mut until = self.backlog;
+        until.change(now, until.packets, until.bytes);
+        until.byte_nanos as f64 / 1e9
+    }
+
     /// How much of one class waited, with the classes of [`class`](Self::class). The means of all classes add up to
     /// that of the queue.
     #[must_use]
@@ -352,5 +360,9 @@ mod tests {
         }
         assert_eq!((stats.mean_packets(), stats.mean_bytes()), (0.5, 250.0));
         assert_eq!((stats.max_packets, stats.max_bytes), (2, 1_000));
+        // 500 bytes for 10 ns and 1000 for 20; and from 200 on 500 again.
+        assert_eq!(stats.byte_seconds(at(200)), 25_000e-9);
+        stats.queue_changed(at(200), 1, 500);
+        assert_eq!(stats.byte_seconds(at(230)), 40_000e-9);
     }
 }

@@ -228,6 +228,17 @@ impl Sim {
         self.network.link(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
+    /// Lets everything happen on a link that has happened by now, so that its counters and its queue are of this time: a link decides as
+    /// if it did so at the right time, but looks when a packet comes or arrives.
+    ///
+    /// # Panics
+    /// If there is none of that number.
+    pub fn catch_up(&mut self, number: u32) {
+        let now = self.now;
+        let done = self.network.with_link(number, |link| link.catch_up(now));
+        done.unwrap_or_else(|| panic!("there is no link {number}"));
+    }
+
     /// Makes a link another one from now on, but for its queue, as [`Link::reconfigure`] does.
     ///
     /// # Errors
@@ -300,7 +311,8 @@ impl Sim {
         self.step_until(Time::MAX)
     }
 
-    fn step_until(&mut self, end: Time) -> Option<Step> {
+    /// Goes on to the next event if that is not after `end`; `None`, and the time stays, if it is.
+    pub fn step_until(&mut self, end: Time) -> Option<Step> {
         self.look_up_touched();
         loop {
             let (at, next) = self.next().filter(|(at, _)| *at <= end)?;

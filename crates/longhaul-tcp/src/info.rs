@@ -73,6 +73,8 @@ pub struct Info {
     pub rttvar: Span,
     /// The newest RTT sample.
     pub latest_rtt: Option<Span>,
+    /// How many there were.
+    pub rtt_samples: u64,
     /// The smallest RTT.
     pub min_rtt: Option<Span>,
     /// The retransmission timeout now.

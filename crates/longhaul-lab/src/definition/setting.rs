@@ -6,7 +6,7 @@ use toml::Spanned;
 use super::Text;
 
 /// A text, a number or a truth value, as the text that it would be: `1448`, `false`, `"{window}"`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setting(pub Text);
 
 impl<'de> Deserialize<'de> for Setting {

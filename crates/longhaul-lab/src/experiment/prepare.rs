@@ -8,14 +8,13 @@ use longhaul_cc::{Congestion, unpaced, with_params};
 use longhaul_link::spec::{LinkOptions, value};
 use longhaul_link::topology::Duplex;
 use longhaul_sim::unlimited;
-use longhaul_tcp::Config;
+use longhaul_tcp::{Config, PathCache};
 use longhaul_units::{Bytes, Span};
 
+use super::calls::Around;
 use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
 use crate::definition::{Definition, Fault, Flow, Setting, Tcp, Text};
-use crate::expression::{Argument, Call, Expression};
-use crate::measure::{self, Needs};
 
 /// More than this no file may ask for: a typing mistake is no reason to run for days.
 const MOST_CELLS: usize = 10_000;
@@ -68,19 +67,18 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     if duration.is_zero() {
         return Err(source.fault(&definition.duration, "duration", "no time at all"));
     }
-    let flows = definition.flows.iter().map(|flow| filling.flow(flow)).collect::<Result<Vec<_>, _>>()?;
+    let flows = filling.flows(&definition.flows)?;
+    let bottleneck = filling.link(&definition.bottleneck, "bottleneck")?;
     let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic)).collect::<Result<Vec<_>, _>>()?;
     let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
-    let names: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-    let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, &flows, &names, duration));
-    Ok(CellSetup {
-        bottleneck: filling.link(&definition.bottleneck, "bottleneck")?,
-        metrics: metrics.collect::<Result<_, _>>()?,
-        flows,
-        traffic,
-        probes,
-        duration,
-    })
+    let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
+    let tools: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
+    let around = Around { flows: &names, probes: &tools, bottleneck: &bottleneck.there, duration };
+    let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, around));
+    let metrics = metrics.collect::<Result<_, _>>()?;
+    let series = definition.series.iter().map(|(name, series)| filling.series(name, series, around));
+    let series = series.collect::<Result<_, _>>()?;
+    Ok(CellSetup { bottleneck, metrics, series, flows, traffic, probes, duration })
 }
 
 #[derive(Clone, Copy)]
@@ -133,6 +131,47 @@ impl Filling<'_> {
         self.source.fault(at, field, what)
     }
 
+    /// All flows, and which of them follow or share hosts with others that stand before them.
+    fn flows(self, flows: &[Flow]) -> Result<Vec<FlowSetup>, Fault> {
+        let mut setups: Vec<FlowSetup> = Vec::new();
+        for flow in flows {
+            let before = |text: &Option<Text>, field| {
+                let place = |text: &Text| {
+                    let found = setups.iter().position(|setup| setup.name == *text.get_ref());
+                    let told = || format!("no flows {:?} stand before these", text.get_ref());
+                    found.ok_or_else(|| self.fault(text, field, told()))
+                };
+                text.as_ref().map(place).transpose()
+            };
+            let (after, hosts) = (before(&flow.after, "flows.after")?, before(&flow.hosts, "flows.hosts")?);
+            let setup = FlowSetup { after, hosts, ..self.flow(flow)? };
+            self.check_others(flow, &setup, &setups)?;
+            setups.push(setup);
+        }
+        Ok(setups)
+    }
+
+    fn check_others(self, flow: &Flow, setup: &FlowSetup, before: &[FlowSetup]) -> Result<(), Fault> {
+        let other = |place: Option<usize>| place.and_then(|place| before.get(place));
+        if let (Some(text), Some(other)) = (&flow.after, other(setup.after))
+            && other.bytes == u64::MAX
+        {
+            return Err(self.fault(text, "flows.after", format!("{} have no `bytes` and never end", other.name)));
+        }
+        let (Some(text), Some(other)) = (&flow.hosts, other(setup.hosts)) else { return Ok(()) };
+        let has_own = flow.left.is_some() || flow.right.is_some() || flow.tcp != Tcp::default();
+        let what = if has_own {
+            "flows on the hosts of others have no `left`, `right` and `tcp`: they are the others'"
+        } else if other.count != setup.count {
+            "flows on the hosts of others are as many as those"
+        } else if other.hosts.is_some() || other.config.congestion.name() != setup.config.congestion.name() {
+            "a host has one congestion control; name flows with hosts of their own, and the same"
+        } else {
+            return Ok(());
+        };
+        Err(self.fault(text, "flows.hosts", what))
+    }
+
     fn flow(self, flow: &Flow) -> Result<FlowSetup, Fault> {
         if flow.count == 0 || flow.count > MOST_FLOWS {
             let what = format!("{} is not within 1 to {MOST_FLOWS}", flow.count);
@@ -148,6 +187,8 @@ impl Filling<'_> {
                 Some(text) => self.read(text, "flows.bytes", value::size)?,
                 None => u64::MAX,
             },
+            after: None,
+            hosts: None,
             start: span(&flow.start, "flows.start")?,
             apart: span(&flow.apart, "flows.apart")?,
             spread: span(&flow.start_spread, "flows.start-spread")?,
@@ -162,7 +203,8 @@ impl Filling<'_> {
         unlimited(&mut config);
         config.congestion = self.read(&flow.congestion, "flows.congestion", FromStr::from_str)?;
         config.congestion = self.host(&flow.tcp, config.congestion)?;
-        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, .. } = &flow.tcp;
+        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, cache, .. } =
+            &flow.tcp;
         if let Some(segment) = self.number::<u16>(segment, "flows.tcp.segment")? {
             let plpmtu = segment.saturating_add(HEADERS);
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
@@ -181,6 +223,9 @@ impl Filling<'_> {
         config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
         config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
         config.probe_pairs = self.switch(pairs, "flows.tcp.pairs")?.unwrap_or(config.probe_pairs);
+        if self.switch(cache, "flows.tcp.cache")? == Some(true) {
+            config.path_cache = Some(PathCache::default());
+        }
         Ok(config)
     }
 
@@ -213,54 +258,5 @@ impl Filling<'_> {
     fn setting<T: FromStr>(self, setting: &Option<Setting>, field: &str, wanted: &str) -> Result<Option<T>, Fault> {
         let read = |text: &str| text.parse().map_err(|_| format!("{text:?} is not {wanted}"));
         setting.as_ref().map(|Setting(text)| self.read(text, field, read)).transpose()
-    }
-
-    fn metric(self, text: &Text, flows: &[FlowSetup], probes: &[&str], duration: Span) -> Result<Expression, Fault> {
-        let field = "metrics.value";
-        let expression = self.read(text, field, Expression::parse)?;
-        for call in expression.calls() {
-            self.call(call, flows, probes, duration).map_err(|what| self.source.fault(text, field, what))?;
-        }
-        Ok(expression)
-    }
-
-    fn call(self, call: &Call, flows: &[FlowSetup], probes: &[&str], duration: Span) -> Result<(), String> {
-        let Call { name, arguments } = call;
-        let Some(known) = measure::find(name) else {
-            let all: Vec<&str> = measure::all().map(|measure| measure.name).collect();
-            return Err(format!("there is no measure {name:?}; there are: {}", all.join(", ")));
-        };
-        let (names, times): (Vec<_>, Vec<_>) = arguments.iter().partition(|a| matches!(a, Argument::Name(_)));
-        let fits = match known.of {
-            Needs::Flows => matches!(arguments.first(), Some(Argument::Name(_))) && names.len() == 1,
-            Needs::Probe => matches!(arguments.first(), Some(Argument::Name(_))) && names.len() == 1,
-            Needs::Estimate => matches!(arguments[..], [Argument::Name(_), Argument::Name(_), ..]) && names.len() == 2,
-            Needs::Bottleneck => names.is_empty(),
-        };
-        if !fits || !known.times.contains(&times.len()) {
-            return Err(format!("{name} is written {}", known.usage));
-        }
-        if let Some(Argument::Name(of)) = arguments.first() {
-            let is_probe = known.of == Needs::Probe;
-            let all: Vec<&str> =
-                if is_probe { probes.to_vec() } else { flows.iter().map(|f| f.name.as_str()).collect() };
-            if !all.contains(&of.as_str()) {
-                let what = if is_probe { "is no probe" } else { "are no flows" };
-                return Err(format!("there {what} {of:?}; there are: {}", all.join(", ")));
-            }
-        }
-        for argument in arguments {
-            if let Argument::Time(time) = argument
-                && *time > duration
-            {
-                let [time, end] = [*time, duration].map(Span::as_secs_f64);
-                return Err(format!("{name} at {time} s, but a run ends at {end} s"));
-            }
-        }
-        let all: Vec<Span> = measure::times(call).collect();
-        if all.windows(2).any(|two| two[0] >= two[1]) {
-            return Err(format!("{name} up to a time that is not after its beginning"));
-        }
-        Ok(())
     }
 }

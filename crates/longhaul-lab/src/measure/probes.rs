@@ -4,7 +4,8 @@ use longhaul_cc::estimate::active::RateRange;
 use longhaul_sim::probing::Probing;
 use longhaul_units::{Rate, Span};
 
-use super::{Measure, Needs, Part, WHOLE};
+use super::part::Part;
+use super::{Measure, Parameter, Watch};
 use crate::probing::Probed;
 
 const fn measure(
@@ -13,7 +14,7 @@ const fn measure(
     about: &'static str,
     value: fn(&Part<'_>) -> Option<f64>,
 ) -> Measure {
-    Measure { name, of: Needs::Probe, times: WHOLE, usage, about, value }
+    Measure { name, parameters: &[Parameter::Probe], usage, about, watch: Watch::Probe, value }
 }
 
 pub(super) const ALL: &[Measure] = &[
@@ -51,7 +52,7 @@ fn mbps(rate: Rate) -> f64 {
 
 impl Part<'_> {
     fn probed(&self) -> Option<&Probed> {
-        self.outcome.probes.get(self.name?)
+        self.outcome.probes.get(self.asked.probe)
     }
 
     fn probe(&self) -> Option<&Probing> {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
-use super::{ANY, Measure, Needs, Part, WHOLE, deviation, mean, ratio};
+use super::part::{Part, deviation, mean, ratio};
+use super::{Measure, Parameter, Watch};
 use crate::watching::{Log, Loss};
 
 /// At a level up to this the buffer counts as empty, and from that on as full.
@@ -15,18 +16,21 @@ const BIN: u64 = 10;
 
 const fn measure(
     name: &'static str,
-    times: &'static [usize],
+    parameters: &'static [Parameter],
     usage: &'static str,
     about: &'static str,
     value: fn(&Part<'_>) -> Option<f64>,
 ) -> Measure {
-    Measure { name, of: Needs::Flows, times, usage, about, value }
+    Measure { name, parameters, usage, about, watch: Watch::Acks, value }
 }
 
-const RANGE: &[usize] = &[2];
+const WHOLE: &[Parameter] = &[Parameter::Flows];
+const ANY: &[Parameter] = &[Parameter::Flows, super::ANY];
+const RANGE: &[Parameter] = &[Parameter::Flows, Parameter::Times(&[2])];
+const NAMED: &[Parameter] = &[Parameter::Flows, Parameter::Estimate, super::ANY];
 
 pub(super) const ALL: &[Measure] = &[
-    measure("losses", ANY, "losses(FLOWS[, FROM], TO)", "recovery episodes that begin", |part| {
+    measure("losses", ANY, "losses(FLOWS[, FROM][, TO])", "recovery episodes that begin", |part| {
         Some(part.losses().filter(|(_, loss)| part.has(loss.at)).count() as f64)
     }),
     measure(
@@ -88,14 +92,14 @@ pub(super) const ALL: &[Measure] = &[
     measure(
         "cut-idle",
         ANY,
-        "cut-idle(FLOWS[, FROM], TO)",
+        "cut-idle(FLOWS[, FROM][, TO])",
         "percent of the window that losses at a congestion level of at most 0.1 take, their median",
         |part| part.cut(|level| level <= IDLE),
     ),
     measure(
         "cut-congested",
         ANY,
-        "cut-congested(FLOWS[, FROM], TO)",
+        "cut-congested(FLOWS[, FROM][, TO])",
         "percent of the window that losses at a congestion level of at least 0.95 take, their median",
         |part| part.cut(|level| level >= CONGESTED),
     ),
@@ -116,21 +120,22 @@ pub(super) const ALL: &[Measure] = &[
         "seconds until TCPProbe had converged to where it then stayed within 5 %, the mean over flows; none if one did not",
         |part| {
             let range = part.flows();
-            let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.opened[range]);
-            let each: Option<Vec<f64>> =
-                logs.map(|(log, opened)| log.stood_at().map(|at| (at - *opened).as_secs_f64())).collect();
+            let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.begun[range]);
+            let stood =
+                |(log, begun): (&Log, &Option<Span>)| Some((log.stood_at()? - (Time::ZERO + (*begun)?)).as_secs_f64());
+            let each: Option<Vec<f64>> = logs.map(stood).collect();
             mean(&each?)
         },
     ),
     estimates(
         "estimated",
-        "estimated(FLOWS, NAME[, FROM], TO)",
+        "estimated(FLOWS, NAME[, FROM][, TO])",
         "the mean of what controllers have estimated, sampled each 0.1 s: rates in Mb/s, times in ms; NAME is the estimate's, `pairs` TCPProbe's",
         |part| mean(&part.estimates()),
     ),
     estimates(
         "estimate-deviation",
-        "estimate-deviation(FLOWS, NAME[, FROM], TO)",
+        "estimate-deviation(FLOWS, NAME[, FROM][, TO])",
         "the standard deviation of the same, percent of its mean",
         |part| {
             let values = part.estimates();
@@ -145,12 +150,7 @@ const fn estimates(
     about: &'static str,
     value: fn(&Part<'_>) -> Option<f64>,
 ) -> Measure {
-    Measure { name, of: Needs::Estimate, times: ANY, usage, about, value }
-}
-
-/// Whether a measure of that name needs senders to be watched.
-pub(super) fn has(name: &str) -> bool {
-    ALL.iter().any(|measure| measure.name == name)
+    Measure { name, parameters: NAMED, usage, about, watch: Watch::Acks, value }
 }
 
 impl<'a> Part<'a> {
@@ -182,8 +182,7 @@ impl<'a> Part<'a> {
     }
 
     fn estimates(&self) -> Vec<f64> {
-        let Some(name) = self.estimate else { return Vec::new() };
-        let of = |log: &'a Log| log.estimates.get(name).map(Vec::as_slice).unwrap_or_default();
+        let of = |log: &'a Log| log.estimates.get(self.asked.estimate).map(Vec::as_slice).unwrap_or_default();
         self.logs().flat_map(of).filter(|(at, _)| self.has(*at)).map(|(_, value)| *value).collect()
     }
 }

@@ -1,7 +1,9 @@
 //! Hosts, links and what begins when.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use longhaul_link::topology::{Dumbbell, dumbbell};
@@ -9,11 +11,15 @@ use longhaul_link::{NetworkError, Random};
 use longhaul_sim::{Plan, Setup, SetupError, Sim};
 use longhaul_units::{Rate, Span, Time};
 
-use super::{FlowSample, Watched, World};
+use super::follow::{Followed, Goal, Starts};
+use super::packets::{DropHook, Drops, Sequences};
+use super::record::Recorder;
+use super::{FlowSample, Watched, World, asked};
 use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
-use crate::probing::Probed;
+use crate::measure::{Asked, Watch};
+use crate::probing::{self, Probed};
+use crate::series::What;
 use crate::watching::Watcher;
-use crate::{measure, probing};
 
 /// Random sequences from here on are the experiment's own; those of links are below.
 const STREAMS: u64 = 1 << 63;
@@ -22,39 +28,171 @@ const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 
 impl World {
     pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
-        let each = || setup.flows.iter().flat_map(|flow| (0..flow.count).map(move |nth| (flow, nth)));
-        let left = each().map(|(flow, _)| &flow.left).chain(setup.traffic.iter().map(|traffic| &traffic.left));
-        let right = each().map(|(flow, _)| &flow.right).chain(setup.traffic.iter().map(|traffic| &traffic.right));
-        let Dumbbell { topology, left, right, bottleneck } =
-            dumbbell(setup.bottleneck.clone(), left.cloned(), right.cloned());
-        let mut hosts = Setup::new(seed, topology);
-        let (is_watched, mut watchers) = (setup.calls().any(measure::is_watched), Vec::new());
-        for ((flow, _), (left, right)) in each().zip(left.iter().zip(&right)) {
-            hosts.hosts[*left as usize].config = Arc::clone(&flow.config);
-            if is_watched {
-                let watcher = Watcher::default();
-                hosts.hosts[*left as usize].config = Arc::new(watcher.watch(&flow.config));
-                watchers.push(watcher);
-            }
-            hosts.hosts[*right as usize].config = Arc::clone(&flow.config);
-        }
-        let mut sim = Sim::try_new(hosts)?;
-        let pairs: Vec<[usize; 2]> =
-            left.iter().zip(&right).map(|(left, right)| [*left as usize, *right as usize]).collect();
+        let Network { mut sim, pairs, bottleneck, watchers } = network(setup, seed)?;
         let (of_flows, of_traffic) = pairs.split_at(pairs.len() - setup.traffic.len());
         for ((number, traffic), pair) in (0u64..).zip(&setup.traffic).zip(of_traffic) {
             add_traffic(&mut sim, traffic, *pair, seed, TRAFFIC_STREAMS + 2 * number);
         }
-        let mut flows = Vec::new();
-        let mut ranges: BTreeMap<String, Range<usize>> = BTreeMap::new();
-        for (((flow, nth), pair), number) in each().zip(of_flows).zip(0u64..) {
-            let later = spread(flow, Random::new(seed, STREAMS + number));
-            flows.push(open(&mut sim, flow, *pair, flow.start + flow.apart * u64::from(nth) + later));
-            let range = ranges.entry(flow.name.clone()).or_insert(flows.len() - 1..flows.len());
-            range.end = flows.len();
-        }
-        Ok(Self { sim, bottleneck: bottleneck.0, flows, watchers, ranges })
+        let mut world = Self {
+            at_node: vec![Vec::new(); 2 * pairs.len() + 2],
+            sim,
+            bottleneck,
+            flows: Vec::new(),
+            ranges: BTreeMap::new(),
+            watchers,
+            has_states: false,
+            goals: Vec::new(),
+            starts: Vec::new(),
+            drops: None,
+            awaits_drop: false,
+            windows_at_drop: Vec::new(),
+            recorders: Vec::new(),
+        };
+        world.add_flows(setup, of_flows);
+        world.add_recorders(setup, seed);
+        world.watch(setup);
+        world.plan_all(setup, seed);
+        Ok(world)
     }
+
+    fn add_flows(&mut self, setup: &CellSetup, pairs: &[[usize; 2]]) {
+        let first = first_pairs(setup);
+        for (flow, first) in setup.flows.iter().zip(first) {
+            let begin = self.flows.len();
+            for pair in &pairs[first..first + flow.count as usize] {
+                for node in pair {
+                    self.at_node[*node].push(self.flows.len());
+                }
+                let known = FlowSample::default();
+                let flow = Watched { pair: *pair, sessions: None, opened: None, known, state: None, followed: None };
+                self.flows.push(flow);
+            }
+            self.ranges.insert(flow.name.clone(), begin..self.flows.len());
+        }
+    }
+
+    fn range(&self, name: &str) -> Range<usize> {
+        self.ranges.get(name).cloned().unwrap_or(0..0)
+    }
+
+    /// Prepares for what the metrics ask for.
+    fn watch(&mut self, setup: &CellSetup) {
+        for Asked { measure, flows, bytes, .. } in asked(setup) {
+            let range = flows.first().map_or(0..0, |name| self.range(name));
+            match measure.watch {
+                Watch::Nothing | Watch::Acks | Watch::Probe => {}
+                Watch::State => self.has_states = true,
+                Watch::Rtt => self.follow(range),
+                Watch::Bytes => self.goals.push(Goal { flows: range, bytes, reached: None }),
+                Watch::Drops => self.watch_drops(),
+                Watch::FirstDrop => {
+                    self.watch_drops();
+                    self.awaits_drop = true;
+                }
+                Watch::Reduction => {
+                    self.watch_drops();
+                    self.follow(range);
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, range: Range<usize>) {
+        for flow in &mut self.flows[range] {
+            flow.followed.get_or_insert_with(Followed::default);
+        }
+    }
+
+    fn watch_drops(&mut self) {
+        if self.drops.is_none() {
+            let drops = Rc::new(RefCell::new(Drops::default()));
+            self.sim.set_hook(self.bottleneck, DropHook(Rc::clone(&drops)));
+            self.drops = Some(drops);
+        }
+    }
+
+    fn add_recorders(&mut self, setup: &CellSetup, seed: u64) {
+        for series in setup.series.iter().filter(|series| seed <= series.runs) {
+            let range = self.range(&series.flows);
+            if series.what.is_of_sender_events() {
+                self.follow(range.clone());
+            }
+            if series.what == What::Drops {
+                self.watch_drops();
+                self.drops.iter().for_each(|drops| drops.borrow_mut().all = Some(Vec::new()));
+            }
+            self.recorders.push(Recorder::new(series.clone(), range));
+        }
+    }
+
+    fn plan_all(&mut self, setup: &CellSetup, seed: u64) {
+        let each = setup.flows.iter().flat_map(|flow| (0..flow.count).map(move |nth| (flow, nth)));
+        for (number, (flow, nth)) in each.enumerate() {
+            let spread = spread(flow, Random::new(seed, STREAMS + number as u64));
+            let later = flow.start + flow.apart * u64::from(nth) + spread;
+            let (bytes, reads_after) = (flow.bytes, flow.reads_after);
+            match flow.after.and_then(|before| setup.flows.get(before)) {
+                Some(before) => {
+                    let after = self.range(&before.name);
+                    self.starts.push(Starts { after, flow: number, later, bytes, reads_after });
+                }
+                None => self.plan(number, Time::ZERO + later, bytes, reads_after),
+            }
+        }
+    }
+
+    /// Lets a flow begin at a time that is not past.
+    pub(super) fn plan(&mut self, number: usize, at: Time, bytes: u64, reads_after: Span) {
+        let Some(flow) = self.flows.get_mut(number) else { return };
+        let [from, to] = flow.pair;
+        let mut sink = Plan::sink().zeros();
+        sink.read_from = at + reads_after;
+        flow.sessions = Some(self.sim.open_at(at, from, to, Plan::bulk(bytes).zeros(), sink));
+        flow.opened = Some(at);
+        let of_packets =
+            |recorder: &&mut Recorder| recorder.setup.what.is_of_packets() && recorder.flows.start == number;
+        let mut recorders = self.recorders.iter_mut().filter(of_packets).peekable();
+        if recorders.peek().is_some() {
+            let seen = Rc::new(RefCell::new(Sequences::new(from, at)));
+            self.sim.add_tap(Rc::clone(&seen));
+            recorders.for_each(|recorder| recorder.packets = Some(Rc::clone(&seen)));
+        }
+    }
+}
+
+struct Network {
+    sim: Sim,
+    /// The nodes of each pair of hosts, those of cross traffic last.
+    pairs: Vec<[usize; 2]>,
+    bottleneck: u32,
+    /// By flow, if a metric asks for what senders see at each ACK.
+    watchers: Vec<Watcher>,
+}
+
+fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
+    let with_hosts = setup.flows.iter().filter(|flow| flow.hosts.is_none());
+    let each = || with_hosts.clone().flat_map(|flow| (0..flow.count).map(move |_| flow));
+    let left = each().map(|flow| &flow.left).chain(setup.traffic.iter().map(|traffic| &traffic.left));
+    let right = each().map(|flow| &flow.right).chain(setup.traffic.iter().map(|traffic| &traffic.right));
+    let Dumbbell { topology, left, right, bottleneck } =
+        dumbbell(setup.bottleneck.clone(), left.cloned(), right.cloned());
+    let mut hosts = Setup::new(seed, topology);
+    for (flow, node) in each().zip(&left).chain(each().zip(&right)) {
+        hosts.hosts[*node as usize].config = Arc::clone(&flow.config);
+    }
+    let is_watched = asked(setup).any(|asked| asked.measure.watch == Watch::Acks);
+    let of_pair: Vec<Watcher> = if is_watched { each().map(|_| Watcher::default()).collect() } else { Vec::new() };
+    for ((watcher, flow), node) in of_pair.iter().zip(each()).zip(&left) {
+        hosts.hosts[*node as usize].config = Arc::new(watcher.watch(&flow.config));
+    }
+    let firsts = setup.flows.iter().zip(first_pairs(setup));
+    let places = firsts.flat_map(|(flow, first)| first..first + flow.count as usize);
+    Ok(Network {
+        sim: Sim::try_new(hosts)?,
+        pairs: left.iter().zip(&right).map(|(left, right)| [*left as usize, *right as usize]).collect(),
+        bottleneck: bottleneck.0,
+        watchers: places.filter_map(|place| of_pair.get(place).cloned()).collect(),
+    })
 }
 
 /// What the cell's tools find, beside the same cross traffic.
@@ -63,17 +201,24 @@ pub(super) fn probes(setup: &CellSetup, seed: u64) -> Result<BTreeMap<String, Pr
     Ok(probing::run(setup, seed, TRAFFIC_STREAMS).map_err(at_bottleneck)?)
 }
 
+/// The place of the first pair of hosts of each name's flows.
+fn first_pairs(setup: &CellSetup) -> Vec<usize> {
+    let (mut first, mut next) = (Vec::new(), 0);
+    for flow in &setup.flows {
+        match flow.hosts.and_then(|other| first.get(other).copied()) {
+            Some(shared) => first.push(shared),
+            None => {
+                first.push(next);
+                next += flow.count as usize;
+            }
+        }
+    }
+    first
+}
+
 /// How much later than it is told to a flow begins.
 fn spread(flow: &FlowSetup, mut random: Random) -> Span {
     if flow.spread.is_zero() { Span::ZERO } else { random.span(flow.spread) }
-}
-
-fn open(sim: &mut Sim, flow: &FlowSetup, [host, to]: [usize; 2], at: Span) -> Watched {
-    let opened = Time::ZERO + at;
-    let mut sink = Plan::sink().zeros();
-    sink.read_from = opened + flow.reads_after;
-    let (sender, receiver) = sim.open_at(opened, host, to, Plan::bulk(flow.bytes).zeros(), sink);
-    Watched { host, sender, receiver, opened, known: FlowSample::default() }
 }
 
 fn add_traffic(sim: &mut Sim, traffic: &TrafficSetup, [left, right]: [usize; 2], seed: u64, stream: u64) {

@@ -51,6 +51,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             latest_rtt: self.rtt.latest(),
+            rtt_samples: u64::from(self.rtt.samples()),
             min_rtt: self.rtt.min(),
             rto: self.rtt.rto(),
             backoff: self.rtt.backoff(),

@@ -1,0 +1,81 @@
+//! What metrics and series are of.
+
+use longhaul_link::{LinkConfig, LinkRate};
+use longhaul_units::Span;
+
+use super::prepare::Filling;
+use crate::definition::{Fault, Series, Text};
+use crate::expression::{Call, Expression};
+use crate::measure::Asked;
+use crate::series::{self, SeriesSetup};
+
+/// More samples than that no series has.
+const MOST_SAMPLES: u64 = 1_000_000;
+
+/// What there is to be measured.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) flows: &'a [&'a str],
+    pub(super) probes: &'a [&'a str],
+    pub(super) bottleneck: &'a LinkConfig,
+    pub(super) duration: Span,
+}
+
+impl Around<'_> {
+    fn check(self, call: &Call) -> Result<(), String> {
+        let asked = Asked::read(call)?;
+        asked.flows.iter().try_for_each(|name| self.check_name(name))?;
+        if !asked.probe.is_empty() && !self.probes.contains(&asked.probe) {
+            return Err(format!("there is no probe {:?}; there are: {}", asked.probe, self.probes.join(", ")));
+        }
+        if let Some(time) = asked.times.iter().find(|time| **time > self.duration) {
+            let (time, end) = (time.as_secs_f64(), self.duration.as_secs_f64());
+            return Err(format!("{} at {time} s, but a run ends at {end} s", call.name));
+        }
+        if call.name == "utilisation" && self.bottleneck.rate == LinkRate::Unlimited {
+            return Err("utilisation of a bottleneck without --rate".into());
+        }
+        Ok(())
+    }
+
+    fn check_name(self, name: &str) -> Result<(), String> {
+        if self.flows.contains(&name) {
+            return Ok(());
+        }
+        Err(format!("there are no flows {name:?}; there are: {}", self.flows.join(", ")))
+    }
+}
+
+impl Filling<'_> {
+    pub(super) fn metric(self, text: &Text, around: Around<'_>) -> Result<Expression, Fault> {
+        let field = "metrics.value";
+        let expression = self.read(text, field, Expression::parse)?;
+        for call in expression.calls() {
+            around.check(call).map_err(|what| self.fault(text, field, what))?;
+        }
+        Ok(expression)
+    }
+
+    pub(super) fn series(self, name: &str, series: &Series, around: Around<'_>) -> Result<SeriesSetup, Fault> {
+        let wrong = |what: String| self.fault(&series.value, "series.value", what);
+        let expression = self.read(&series.value, "series.value", Expression::parse)?;
+        let Expression::Measure(call) = &expression else { return Err(wrong("a series is of one call".into())) };
+        let (what, flows, estimate) = series::read(call).map_err(wrong)?;
+        if !flows.is_empty() {
+            around.check_name(&flows).map_err(wrong)?;
+        }
+        let every = match &series.every {
+            Some(text) => self.span(text, "series.every")?,
+            None if what.is_by_event() => Span::ZERO,
+            None => Span::from_secs(1),
+        };
+        let samples = around.duration.as_nanos().checked_div(every.as_nanos());
+        if let (Some(text), false) = (&series.every, what.is_by_event())
+            && samples.is_none_or(|samples| samples > MOST_SAMPLES)
+        {
+            return Err(self.fault(text, "series.every", format!("more than {MOST_SAMPLES} samples of a run")));
+        }
+        let runs = series.runs.map_or(u64::MAX, u64::from);
+        Ok(SeriesSetup { name: name.to_owned(), what, flows, estimate, every, runs })
+    }
+}

@@ -1,0 +1,274 @@
+//! What stands in a measure's parentheses.
+
+use longhaul_link::{Cause, Histogram};
+use longhaul_units::Span;
+
+use super::{Measure, find};
+use crate::expression::{Argument, Call};
+
+/// What a measure wants to be told. They stand in the order of [`Measure::parameters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// Connections of a name.
+    Flows,
+    /// The name of a tool that measures the path.
+    Probe,
+    /// The name of something that is estimated.
+    Estimate,
+    /// Which value of many.
+    Quantile,
+    /// An amount of data.
+    Bytes,
+    /// Any number of causes of loss.
+    Causes,
+    /// Any number of causes of loss and classes of packets.
+    CausesAndClasses,
+    /// One of these numbers of times: none for the whole run, one for what had happened by then, two for what happened between.
+    Times(&'static [usize]),
+}
+
+/// Which value of many is meant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Quantile {
+    /// The arithmetic mean.
+    Mean,
+    /// The one that this share of all does not exceed, 0 to 1.
+    Share(f64),
+}
+
+/// Which packets' losses, for which causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// For whatever cause if there is none.
+    pub causes: Vec<Cause>,
+    /// Whether of low priority or of normal; of both if it isn't given.
+    pub low: Option<bool>,
+}
+
+/// A call that was understood.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// What is measured.
+    pub measure: &'static Measure,
+    /// Names of flows, in their order.
+    pub flows: Vec<&'a str>,
+    /// The name of a tool.
+    pub probe: &'a str,
+    /// The name of what is estimated.
+    pub estimate: &'a str,
+    /// Which value; the largest if it isn't given.
+    pub quantile: Quantile,
+    /// An amount of data.
+    pub bytes: u64,
+    /// Which losses.
+    pub losses: Losses,
+    /// Times, each after the one before.
+    pub times: Vec<Span>,
+}
+
+/// The names of causes in files.
+const CAUSES: [(&str, Cause); Cause::ALL.len()] = [
+    ("queue-full", Cause::QueueFull),
+    ("pushed-out", Cause::PushedOut),
+    ("low-priority", Cause::LowPriority),
+    ("aqm", Cause::Aqm),
+    ("policed", Cause::Policed),
+    ("random", Cause::Lost),
+    ("corrupted", Cause::Corrupted),
+    ("outage", Cause::Outage),
+    ("too-long", Cause::TooLong),
+    ("ttl-expired", Cause::TtlExpired),
+];
+
+impl<'a> Asked<'a> {
+    /// Understands a call.
+    ///
+    /// # Errors
+    /// There is no such measure, or it wants other things in its parentheses.
+    pub fn read(call: &'a Call) -> Result<Self, String> {
+        let Some(measure) = find(&call.name) else {
+            let known: Vec<&str> = super::all().map(|measure| measure.name).collect();
+            return Err(format!("there is no measure {:?}; there are: {}", call.name, known.join(", ")));
+        };
+        let (quantile, losses) = (Quantile::Share(1.0), Losses::default());
+        let mut asked =
+            Self { measure, flows: Vec::new(), probe: "", estimate: "", quantile, bytes: 0, losses, times: Vec::new() };
+        let mut rest = call.arguments.as_slice();
+        for parameter in measure.parameters {
+            rest = asked.take(*parameter, rest)?;
+        }
+        if !rest.is_empty() {
+            return Err(asked.usage());
+        }
+        if asked.times.windows(2).any(|two| two[0] >= two[1]) {
+            return Err(format!("{} up to a time that is not after its beginning", call.name));
+        }
+        Ok(asked)
+    }
+
+    fn usage(&self) -> String {
+        format!("{} is written {}", self.measure.name, self.measure.usage)
+    }
+
+    /// Takes what a parameter wants; what is left.
+    fn take(&mut self, parameter: Parameter, from: &'a [Argument]) -> Result<&'a [Argument], String> {
+        let one = || from.split_first().ok_or_else(|| self.usage());
+        let name = || match one()? {
+            (Argument::Name(name), rest) => Ok((name.as_str(), rest)),
+            _ => Err(self.usage()),
+        };
+        let leading = |of_kind: fn(&Argument) -> bool| from.iter().take_while(|argument| of_kind(argument)).count();
+        match parameter {
+            Parameter::Flows => {
+                let (name, rest) = name()?;
+                self.flows.push(name);
+                Ok(rest)
+            }
+            Parameter::Probe => {
+                let (name, rest) = name()?;
+                self.probe = name;
+                Ok(rest)
+            }
+            Parameter::Estimate => {
+                let (name, rest) = name()?;
+                self.estimate = name;
+                Ok(rest)
+            }
+            Parameter::Quantile => {
+                let (name, rest) = name()?;
+                self.quantile = Quantile::parse(name)?;
+                Ok(rest)
+            }
+            Parameter::Bytes => match one()? {
+                (Argument::Size(bytes), rest) => {
+                    self.bytes = *bytes;
+                    Ok(rest)
+                }
+                _ => Err(self.usage()),
+            },
+            Parameter::Causes | Parameter::CausesAndClasses => {
+                let (names, rest) = from.split_at(leading(|argument| matches!(argument, Argument::Name(_))));
+                for name in names {
+                    self.losses.add(name, parameter == Parameter::CausesAndClasses)?;
+                }
+                Ok(rest)
+            }
+            Parameter::Times(numbers) => {
+                let (times, rest) = from.split_at(leading(|argument| matches!(argument, Argument::Time(_))));
+                if !numbers.contains(&times.len()) {
+                    return Err(self.usage());
+                }
+                self.times = super::times_of(times).collect();
+                Ok(rest)
+            }
+        }
+    }
+}
+
+impl Quantile {
+    /// `p95`, `p99.9`, `median`, `min`, `max`, `mean`.
+    fn parse(name: &str) -> Result<Self, String> {
+        let share = match name {
+            "mean" => return Ok(Self::Mean),
+            "min" => 0.0,
+            "median" => 0.5,
+            "max" => 1.0,
+            _ => {
+                let percent = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
+                let told =
+                    || format!("{name:?} is no quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean");
+                percent.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(told)? / 100.0
+            }
+        };
+        Ok(Self::Share(share))
+    }
+
+    /// Of what was counted, in seconds; none if nothing was.
+    #[must_use]
+    pub fn seconds(self, of: &Histogram) -> Option<f64> {
+        if of.is_empty() {
+            return None;
+        }
+        let span = match self {
+            Self::Mean => of.mean(),
+            Self::Share(share) => of.quantile(share),
+        };
+        Some(span.as_secs_f64())
+    }
+}
+
+impl Losses {
+    fn add(&mut self, argument: &Argument, classes: bool) -> Result<(), String> {
+        let Argument::Name(name) = argument else { return Ok(()) };
+        let class = match name.as_str() {
+            "low" => Some(true),
+            "normal" => Some(false),
+            _ => None,
+        };
+        if class.is_some() && classes {
+            self.low = class;
+            return Ok(());
+        }
+        let cause = CAUSES.iter().find(|(known, _)| known == name);
+        let Some((_, cause)) = cause else {
+            let known: Vec<&str> = CAUSES.iter().map(|(name, _)| *name).collect();
+            let and = if classes { "; and the classes normal, low" } else { "" };
+            return Err(format!("{name:?} is no cause of loss; there are: {}{and}", known.join(", ")));
+        };
+        self.causes.push(*cause);
+        Ok(())
+    }
+
+    /// Whether a packet that was dropped for this cause counts.
+    #[must_use]
+    pub fn counts(&self, cause: Cause) -> bool {
+        self.causes.is_empty() || self.causes.contains(&cause)
+    }
+
+    /// The classes of a link that count.
+    #[must_use]
+    pub fn classes(&self) -> std::ops::Range<u8> {
+        let end = longhaul_link::MAX_CLASSES as u8;
+        match self.low {
+            None => 0..end,
+            Some(false) => 0..1,
+            Some(true) => 1..end,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::Expression;
+
+    fn fault(text: &str) -> String {
+        let expression = Expression::parse(text).unwrap();
+        Asked::read(expression.calls()[0]).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_wrong_in_parentheses_is_told() {
+        let quantile = "is no quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean";
+        assert_eq!(fault("rtt(x, p101)"), format!("\"p101\" {quantile}"));
+        assert_eq!(fault("delay(half)"), format!("\"half\" {quantile}"));
+        assert_eq!(fault("delay(pNaN)"), format!("\"pNaN\" {quantile}"));
+        assert!(fault("lost(full)").starts_with("\"full\" is no cause of loss; there are: queue-full, pushed-out, "));
+        assert!(fault("lost(full)").ends_with("; and the classes normal, low"));
+        assert!(fault("first-drop(low)").starts_with("\"low\" is no cause of loss; "));
+        assert_eq!(fault("time-to(x)"), "time-to is written time-to(FLOWS, BYTES)");
+        assert_eq!(fault("time-to(x, 5s)"), "time-to is written time-to(FLOWS, BYTES)");
+        assert_eq!(fault("share(x)"), "share is written share(FLOWS, FLOWS[, FROM][, TO])");
+        assert_eq!(fault("goodput(x, y)"), "goodput is written goodput(FLOWS[, FROM][, TO])");
+        assert_eq!(fault("goodput(x, 2s, 1s)"), "goodput up to a time that is not after its beginning");
+    }
+
+    #[test]
+    fn causes_and_classes_choose() {
+        let expression = Expression::parse("lost(low, queue-full, pushed-out, 1s)").unwrap();
+        let asked = Asked::read(expression.calls()[0]).unwrap();
+        assert!(asked.losses.counts(Cause::PushedOut) && !asked.losses.counts(Cause::Lost));
+        assert_eq!((asked.losses.classes(), asked.times), (1..8, vec![Span::from_secs(1)]));
+        assert!(CAUSES.iter().zip(Cause::ALL).all(|((_, here), there)| *here == there));
+    }
+}

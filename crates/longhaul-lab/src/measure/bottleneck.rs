@@ -1,0 +1,146 @@
+//! What is measured of the shared link, on the way of the data.
+
+use longhaul_link::{Cause, LinkConfig, LinkStats};
+use longhaul_units::{Bytes, Span, Time};
+
+use super::part::{Part, percent, ratio};
+use super::{ANY, Losses, Measure, Parameter, Watch};
+
+const PART: &[Parameter] = &[ANY];
+
+pub(super) const MEASURES: &[Measure] = &[
+    Measure {
+        name: "carried",
+        parameters: PART,
+        usage: "carried([FROM, ][TO])",
+        about: "Mb/s of IP packets that the shared link carried",
+        watch: Watch::Nothing,
+        value: |part| Some(carried(part) * 8e-6 / part.seconds()),
+    },
+    Measure {
+        name: "utilisation",
+        parameters: PART,
+        usage: "utilisation([FROM, ][TO])",
+        about: "IP packets that the shared link carried, percent of what its rate allows (draft-irtf-iccrg-tcpeval-01, section 2.3); what the \
+                link adds to packets is not counted; none for a link without a rate",
+        watch: Watch::Nothing,
+        value: |part| percent(carried(part), capacity(&part.outcome.bottleneck, part.from, part.to)?),
+    },
+    Measure {
+        name: "dropped",
+        parameters: PART,
+        usage: "dropped([FROM, ][TO])",
+        about: "packets that the shared link dropped, whatever for, percent of those offered",
+        watch: Watch::Nothing,
+        value: |part| {
+            let (from, to) = part.ends();
+            percent(to.dropped - from.dropped, to.offered - from.offered)
+        },
+    },
+    Measure {
+        name: "lost",
+        parameters: &[Parameter::CausesAndClasses, ANY],
+        usage: "lost([normal, | low, ][CAUSE, ...][FROM, ][TO])",
+        about: "packets that the shared link dropped for these causes, percent of those offered; of packets of normal or of low priority alone \
+                where that is said. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, outage, too-long, ttl-expired",
+        watch: Watch::Nothing,
+        value: |part| {
+            let (from, to) = part.ends();
+            let (from, to) = (lost(&from.link, &part.asked.losses), lost(&to.link, &part.asked.losses));
+            percent(to.0 - from.0, to.1 - from.1)
+        },
+    },
+    Measure {
+        name: "first-drop",
+        parameters: &[Parameter::Causes],
+        usage: "first-drop([CAUSE, ...])",
+        about: "seconds from the run's beginning until the shared link first drops a packet for one of these causes, or for any; none if it \
+                never does",
+        watch: Watch::Drops,
+        value: |part| {
+            let drops = part.outcome.first_drops.iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
+            drops.map(|(_, at)| *at).min_by(f64::total_cmp)
+        },
+    },
+    Measure {
+        name: "delay",
+        parameters: &[Parameter::Quantile, ANY],
+        usage: "delay(QUANTILE[, FROM][, TO])",
+        about: "milliseconds that packets waited before the shared link began to transmit them; quantiles to within 1/32",
+        watch: Watch::Nothing,
+        value: |part| {
+            let (from, to) = part.ends();
+            let waited = to.link.all().sojourn;
+            let waited = if part.from.is_zero() { waited } else { waited.since(&from.link.all().sojourn) };
+            part.asked.quantile.seconds(&waited).map(|seconds| seconds * 1e3)
+        },
+    },
+    Measure {
+        name: "queue-mean",
+        parameters: PART,
+        usage: "queue-mean([FROM, ][TO])",
+        about: "bytes that waited at the shared link, the mean over time",
+        watch: Watch::Nothing,
+        value: |part| {
+            let (from, to) = part.ends();
+            ratio(to.waited - from.waited, part.seconds())
+        },
+    },
+    Measure {
+        name: "queue-max",
+        parameters: &[Parameter::Times(&[0, 1])],
+        usage: "queue-max([TO])",
+        about: "the most bytes that waited at the shared link until then",
+        watch: Watch::Nothing,
+        value: |part| Some(part.ends().1.link.max_bytes as f64),
+    },
+];
+
+fn carried(part: &Part<'_>) -> f64 {
+    let (from, to) = part.ends();
+    to.carried - from.carried
+}
+
+/// Packets lost and offered.
+fn lost(link: &LinkStats, losses: &Losses) -> (f64, f64) {
+    let mut sum = (0, 0);
+    for class in losses.classes() {
+        let of_class = link.class(class);
+        let causes = Cause::ALL.into_iter().filter(|cause| losses.counts(*cause));
+        sum.0 += causes.map(|cause| of_class.dropped(cause)).sum::<u64>();
+        sum.1 += of_class.offered;
+    }
+    (sum.0 as f64, sum.1 as f64)
+}
+
+/// Bytes that a link's rate allows in a time; none if it has no rate.
+fn capacity(config: &LinkConfig, from: Span, to: Span) -> Option<f64> {
+    let (from, to) = (Time::ZERO + from, Time::ZERO + to);
+    let steps = config.steps.iter().map(|step| step.at).filter(|at| (from..to).contains(at));
+    let mut ends: Vec<Time> = std::iter::once(from).chain(steps).chain([to]).collect();
+    ends.dedup();
+    let bytes = |two: &[Time]| {
+        let Bytes(bytes) = config.rate_at(two[0])?.bytes_in(two[1] - two[0]);
+        Some(bytes as f64)
+    };
+    ends.windows(2).map(bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_link::Step;
+    use longhaul_units::Rate;
+
+    #[test]
+    fn capacity_follows_the_steps_of_the_rate() {
+        let second = |n| Time::ZERO + Span::from_secs(n);
+        let mut link = LinkConfig::new(Rate::from_bytes_per_sec(1000), Span::ZERO);
+        let step = |at, rate| Step { at: second(at), rate: Some(Rate::from_bytes_per_sec(rate)), delay: None };
+        link.steps = vec![step(2, 5000), step(4, 100)];
+        let between = |from, to| capacity(&link, Span::from_secs(from), Span::from_secs(to));
+        assert_eq!(between(0, 2), Some(2000.0));
+        assert_eq!(between(1, 5), Some(11_100.0));
+        assert_eq!(capacity(&LinkConfig::delay(Span::ZERO), Span::ZERO, Span::from_secs(1)), None);
+    }
+}

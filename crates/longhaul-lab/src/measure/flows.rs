@@ -1,0 +1,177 @@
+//! What is measured of the connections of one name.
+
+use super::part::{Part, deviation, mean, percent, ratio};
+use super::{ANY, Measure, ONE, Parameter, Watch};
+use Parameter::{Bytes, Estimate, Flows};
+
+const PART: &[Parameter] = &[Flows, ANY];
+const WHOLE: &[Parameter] = &[Flows];
+
+pub(super) const MEASURES: &[Measure] = &[
+    Measure {
+        name: "goodput",
+        parameters: PART,
+        usage: "goodput(FLOWS[, FROM][, TO])",
+        about: "Mb/s that applications read, of all flows together (RFC 5166, section 2.1.1)",
+        watch: Watch::Nothing,
+        value: |part| Some(part.sum(|flow| flow.read) * 8e-6 / part.seconds()),
+    },
+    Measure {
+        name: "sent",
+        parameters: PART,
+        usage: "sent(FLOWS[, FROM][, TO])",
+        about: "bytes of new data sent, of all flows together",
+        watch: Watch::Nothing,
+        value: |part| Some(part.sum(|flow| flow.sent)),
+    },
+    Measure {
+        name: "completion",
+        parameters: WHOLE,
+        usage: "completion(FLOWS)",
+        about: "seconds from connect to the last byte at the receiver, the mean over flows; none if one did not end",
+        watch: Watch::Nothing,
+        value: |part| {
+            let flows = &part.outcome.at(part.to).flows[part.flows()];
+            mean(&flows.iter().map(|flow| flow.completion).collect::<Option<Vec<f64>>>()?)
+        },
+    },
+    Measure {
+        name: "time-to",
+        parameters: &[Flows, Bytes],
+        usage: "time-to(FLOWS, BYTES)",
+        about: "seconds from the first connect until applications had read so many bytes, of all flows together: the ramp-up time of \
+                draft-irtf-iccrg-tcpeval-01, section 5.2, which is of the (1500 x 10^n)-th byte",
+        watch: Watch::Bytes,
+        value: |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied(),
+    },
+    Measure {
+        name: "resent",
+        parameters: PART,
+        usage: "resent(FLOWS[, FROM][, TO])",
+        about: "segments sent again, percent of the segments of data",
+        watch: Watch::Nothing,
+        value: |part| percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments)),
+    },
+    Measure {
+        name: "spurious",
+        parameters: PART,
+        usage: "spurious(FLOWS[, FROM][, TO])",
+        about: "duplicates that receivers reported by D-SACK (RFC 2883), percent of the segments sent again; more than all if the network \
+                duplicates; none without SACK",
+        watch: Watch::Nothing,
+        value: |part| {
+            let known = part.outcome.at(part.to).flows[part.flows()].iter().all(|flow| flow.has_sack);
+            let share = percent(part.sum(|flow| flow.dsacks), part.sum(|flow| flow.resent));
+            known.then(|| share.unwrap_or_default())
+        },
+    },
+    Measure {
+        name: "undone",
+        parameters: PART,
+        usage: "undone(FLOWS[, FROM][, TO])",
+        about: "recoveries that turned out to be needless and were undone (RFC 3522, RFC 5682, D-SACK), percent of all",
+        watch: Watch::Nothing,
+        value: |part| percent(part.sum(|flow| flow.undone), part.sum(|flow| flow.recoveries)),
+    },
+    Measure {
+        name: "timeouts",
+        parameters: PART,
+        usage: "timeouts(FLOWS[, FROM][, TO])",
+        about: "retransmission timeouts, of all flows together",
+        watch: Watch::Nothing,
+        value: |part| Some(part.sum(|flow| flow.timeouts)),
+    },
+    Measure {
+        name: "probe-overhead",
+        parameters: PART,
+        usage: "probe-overhead(FLOWS[, FROM][, TO])",
+        about: "payload of probes at low priority, percent of the payload of all data sent, the first time and again",
+        watch: Watch::Nothing,
+        value: |part| percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again)),
+    },
+    Measure {
+        name: "deviation",
+        parameters: WHOLE,
+        usage: "deviation(FLOWS)",
+        about: "standard deviation of the goodput of each second, Mb/s, of all flows together",
+        watch: Watch::Nothing,
+        value: |part| deviation(&part.each_second(part.from)),
+    },
+    Measure {
+        name: "oscillation",
+        parameters: &[Flows, ONE],
+        usage: "oscillation(FLOWS[, FROM])",
+        about: "coefficient of variation of the goodput of each whole second, of all flows together: its standard deviation over its mean \
+                (RFC 5166, section 2.2.2)",
+        watch: Watch::Nothing,
+        value: |part| {
+            let each = part.each_second(part.since());
+            ratio(deviation(&each)?, mean(&each)?)
+        },
+    },
+    Measure {
+        name: "settled",
+        parameters: WHOLE,
+        usage: "settled(FLOWS)",
+        about: "the first second whose goodput is 90 % of the mean of the run's last ten",
+        watch: Watch::Nothing,
+        value: |part| {
+            let each = part.each_second(part.from);
+            let end = mean(each.get(each.len().checked_sub(10)?..)?)?;
+            each.iter().position(|mbps| *mbps >= 0.9 * end).map(|second| (second + 1) as f64)
+        },
+    },
+    Measure {
+        name: "rtt",
+        parameters: &[Flows, Parameter::Quantile],
+        usage: "rtt(FLOWS, QUANTILE)",
+        about: "round-trip times that the senders measured, milliseconds, of all flows together; quantiles to within 1/32",
+        watch: Watch::Rtt,
+        value: |part| {
+            let mut all = longhaul_link::Histogram::default();
+            part.outcome.rtts.get(part.flows())?.iter().for_each(|rtts| all.merge(rtts));
+            part.asked.quantile.seconds(&all).map(|seconds| seconds * 1e3)
+        },
+    },
+    Measure {
+        name: "cwnd",
+        parameters: &[Flows, ONE],
+        usage: "cwnd(FLOWS[, TIME])",
+        about: "bytes of the congestion window at a time, the mean over flows; as it was last while there was a connection",
+        watch: Watch::State,
+        value: |part| part.mean_state(|state| Some(state.cwnd)),
+    },
+    Measure {
+        name: "estimate",
+        parameters: &[Flows, Estimate, ONE],
+        usage: "estimate(FLOWS, NAME[, TIME])",
+        about: "what the senders have estimated of the path at a time, the mean over those that have: Mb/s, bytes, milliseconds or a number. \
+                NAME is what the controller calls it, or delivery-rate, pacing-rate, srtt, latest-rtt, min-rtt, or capacity by flipped pairs",
+        watch: Watch::State,
+        value: |part| part.mean_state(|state| state.estimate(part.asked.estimate)),
+    },
+    Measure {
+        name: "cwnd-at-first-drop",
+        parameters: WHOLE,
+        usage: "cwnd-at-first-drop(FLOWS)",
+        about: "bytes of the congestion window when the bottleneck first drops a packet, whoever's, the mean over flows; none if it drops none",
+        watch: Watch::FirstDrop,
+        value: |part| {
+            mean(&part.outcome.windows_at_drop.get(part.flows())?.iter().flatten().copied().collect::<Vec<_>>())
+        },
+    },
+    Measure {
+        name: "overshoot",
+        parameters: WHOLE,
+        usage: "overshoot(FLOWS)",
+        about: "packets that the bottleneck dropped, whoever's, until one of the flows first began to recover from a loss; none if none \
+                of them did",
+        watch: Watch::Reduction,
+        value: first_reduction,
+    },
+];
+
+fn first_reduction(part: &Part<'_>) -> Option<f64> {
+    let first = part.outcome.reductions.get(part.flows())?.iter().flatten();
+    first.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, dropped)| *dropped)
+}

@@ -1,0 +1,90 @@
+//! What is measured between connections.
+
+use longhaul_units::Span;
+
+use super::part::{Part, mean, ratio};
+use super::{ANY, Measure, Parameter, Watch};
+use Parameter::Flows;
+
+/// So long shares have to stay near each other.
+const STEADY: usize = 5;
+/// So far from equal each share may be: 20 % of a half.
+const NEAR: f64 = 0.1;
+
+pub(super) const MEASURES: &[Measure] = &[
+    Measure {
+        name: "jain",
+        parameters: &[Flows, ANY],
+        usage: "jain(FLOWS[, FROM][, TO])",
+        about: "Jain's index of the flows' goodput (RFC 5166, section 2.3.1): the square of the sum over n times the sum of squares",
+        watch: Watch::Nothing,
+        value: |part| jain(&part.each(|flow| flow.read)),
+    },
+    Measure {
+        name: "share",
+        parameters: &[Flows, Flows, ANY],
+        usage: "share(FLOWS, FLOWS[, FROM][, TO])",
+        about: "the first flows' part of what both read together, the mean over the flows of each name: 0 to 1, and 0.5 is equal",
+        watch: Watch::Nothing,
+        value: |part| {
+            let of = |nth| mean(&part.each_of(nth, |flow| flow.read));
+            let (first, second) = (of(0)?, of(1)?);
+            ratio(first, first + second)
+        },
+    },
+    Measure {
+        name: "convergence",
+        parameters: &[Flows, Flows],
+        usage: "convergence(FLOWS, FLOWS)",
+        about: "seconds from when the last of both names has begun until their shares of each second's goodput, the mean over the flows of \
+                each name, are from 0.4 to 0.6 and stay so for five seconds: the delta-fair convergence time of RFC 5166, section 2.3.3, with \
+                delta 0.2; none if they never do",
+        watch: Watch::Nothing,
+        value: converged,
+    },
+];
+
+fn converged(part: &Part<'_>) -> Option<f64> {
+    let begun = [0, 1].map(|nth| part.outcome.begun.get(part.flows_of(nth)).map(|all| all.iter().copied().max()));
+    let [Some(Some(Some(first))), Some(Some(Some(second)))] = begun else { return None };
+    let later = first.max(second);
+    let of = |nth| part.each_second_of(nth, later).into_iter().map(move |mbps| (mbps, part.flows_of(nth).len() as f64));
+    let shares: Vec<Option<f64>> = of(0)
+        .zip(of(1))
+        .map(|((first, few), (second, many))| ratio(first / few, first / few + second / many))
+        .collect();
+    let whole = Span::from_secs(later.as_nanos().div_ceil(1_000_000_000));
+    steady_from(&shares).map(|second| second as f64 + (whole - later).as_secs_f64())
+}
+
+/// The first second from which on shares are near equal for long enough.
+fn steady_from(shares: &[Option<f64>]) -> Option<usize> {
+    let is_near = |share: &Option<f64>| share.is_some_and(|share| (share - 0.5).abs() <= NEAR + 1e-12);
+    shares.windows(STEADY).position(|window| window.iter().all(is_near))
+}
+
+fn jain(values: &[f64]) -> Option<f64> {
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    ratio(values.iter().sum::<f64>().powi(2), values.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index_has_the_square() {
+        // Jain, Chiu and Hawe, 1984: k of n users that share equally and nothing for the others is k/n.
+        assert_eq!(jain(&[5.0, 5.0, 0.0, 0.0]), Some(0.5));
+        assert_eq!(jain(&[3.0; 7]), Some(1.0));
+        assert_eq!(jain(&[0.0; 7]), None);
+    }
+
+    #[test]
+    fn shares_have_to_stay_equal() {
+        let from = |shares: &[f64]| steady_from(&shares.iter().copied().map(Some).collect::<Vec<_>>());
+        assert_eq!(from(&[0.1, 0.3, 0.4, 0.6, 0.5, 0.5, 0.45, 0.9]), Some(2));
+        assert_eq!(from(&[0.5, 0.5, 0.5, 0.5, 0.39, 0.5, 0.5, 0.5, 0.5]), None);
+        assert_eq!(steady_from(&[None; 9]), None);
+    }
+}

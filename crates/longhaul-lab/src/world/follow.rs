@@ -1,0 +1,136 @@
+//! What is looked at after each event, while anything has to be.
+
+use std::ops::Range;
+
+use longhaul_link::Histogram;
+use longhaul_sim::Step;
+use longhaul_tcp::Info;
+use longhaul_units::{Span, Time};
+
+use super::World;
+use super::record::Recorder;
+use crate::series::What;
+
+/// An amount of data that flows of a name are to have read.
+#[derive(Clone, Debug)]
+pub(super) struct Goal {
+    pub(super) flows: Range<usize>,
+    pub(super) bytes: u64,
+    /// Seconds from the first beginning until then.
+    pub(super) reached: Option<f64>,
+}
+
+/// Flows that begin when others have ended.
+#[derive(Clone, Debug)]
+pub(super) struct Starts {
+    pub(super) after: Range<usize>,
+    pub(super) flow: usize,
+    /// How long after that.
+    pub(super) later: Span,
+    pub(super) bytes: u64,
+    pub(super) reads_after: Span,
+}
+
+/// What a sender has told so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Followed {
+    /// Its round-trip times.
+    pub(super) rtts: Histogram,
+    /// When it began its first recovery, in seconds, and how many packets had been dropped by then.
+    pub(super) reduction: Option<(f64, f64)>,
+    samples: u64,
+    latest: Option<Span>,
+    lost: u64,
+}
+
+impl Followed {
+    /// Takes note of what is new; the round-trip time that was measured, and the last one before something was held lost.
+    fn note(&mut self, at: f64, info: &Info, dropped: u64) -> [Option<Span>; 2] {
+        let before = self.latest.filter(|_| info.bytes_lost > self.lost);
+        let rtt = info.latest_rtt.filter(|_| info.rtt_samples > self.samples);
+        rtt.into_iter().for_each(|rtt| self.rtts.add(rtt));
+        if info.recoveries > 0 && self.reduction.is_none() {
+            self.reduction = Some((at, dropped as f64));
+        }
+        (self.samples, self.latest, self.lost) = (info.rtt_samples, info.latest_rtt, info.bytes_lost);
+        [rtt, before]
+    }
+}
+
+impl World {
+    /// Whether anything is left to be looked at after each event.
+    pub(super) fn has_to_look(&self) -> bool {
+        self.awaits_drop
+            || !self.starts.is_empty()
+            || self.goals.iter().any(|goal| goal.reached.is_none())
+            || self.flows.iter().any(|flow| flow.followed.is_some())
+    }
+
+    pub(super) fn look(&mut self, step: Step) {
+        self.look_for_drop();
+        let (Step::Packet(node) | Step::Timer(node) | Step::Session(node) | Step::Opened(node)) = step else { return };
+        for place in 0..self.at_node.get(node).map_or(0, Vec::len) {
+            let flow = self.at_node[node][place];
+            if self.flows[flow].pair[0] == node {
+                self.look_at_sender(flow);
+            } else {
+                self.look_at_receiver(flow);
+            }
+        }
+    }
+
+    fn look_for_drop(&mut self) {
+        if self.awaits_drop && self.drops.as_ref().is_some_and(|drops| drops.borrow().count > 0) {
+            self.awaits_drop = false;
+            let window = |flow: &super::Watched| flow.look(&self.sim).map(|state| state.cwnd);
+            self.windows_at_drop = self.flows.iter().map(window).collect();
+        }
+    }
+
+    fn look_at_sender(&mut self, number: usize) {
+        let dropped = self.drops.as_ref().map_or(0, |drops| drops.borrow().count);
+        let flow = &mut self.flows[number];
+        if flow.followed.is_none() {
+            return;
+        }
+        let Some((_, info)) = flow.connection(&self.sim) else { return };
+        let at = seconds(self.sim.now());
+        let Some(followed) = &mut flow.followed else { return };
+        let [rtt, before] = followed.note(at, &info, dropped);
+        for (what, span) in [(What::Rtt, rtt), (What::RttBeforeLoss, before)] {
+            let Some(span) = span else { continue };
+            let of_flow = |recorder: &&mut Recorder| recorder.setup.what == what && recorder.flows.contains(&number);
+            self.recorders.iter_mut().filter(of_flow).for_each(|recorder| recorder.add(at, span.as_secs_f64()));
+        }
+    }
+
+    fn look_at_receiver(&mut self, number: usize) {
+        let now = self.sim.now();
+        let Self { goals, flows, sim, .. } = self;
+        for goal in goals.iter_mut().filter(|goal| goal.reached.is_none() && goal.flows.contains(&number)) {
+            let flows = &flows[goal.flows.clone()];
+            if flows.iter().map(|flow| flow.read(sim).0).sum::<u64>() >= goal.bytes {
+                let begun = flows.iter().filter_map(|flow| flow.opened).min();
+                goal.reached = begun.map(|begun| (now - begun).as_secs_f64());
+            }
+        }
+        if self.starts.iter().any(|start| start.after.contains(&number)) {
+            self.start_those_after();
+        }
+    }
+
+    fn start_those_after(&mut self) {
+        let Self { starts, flows, sim, .. } = self;
+        let has_ended = |start: &Starts| flows[start.after.clone()].iter().all(|flow| flow.read(sim).1);
+        let (ready, waiting): (Vec<_>, Vec<_>) = std::mem::take(starts).into_iter().partition(has_ended);
+        self.starts = waiting;
+        for start in ready {
+            let at = self.sim.now() + start.later;
+            self.plan(start.flow, at, start.bytes, start.reads_after);
+        }
+    }
+}
+
+fn seconds(at: Time) -> f64 {
+    (at - Time::ZERO).as_secs_f64()
+}

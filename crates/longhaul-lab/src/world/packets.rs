@@ -1,0 +1,125 @@
+//! Who looks at packets: at the sender's host, and at the bottleneck.
+
+use std::collections::HashMap;
+
+use longhaul_link::{Cause, Hook, Packet as Carried};
+use longhaul_sim::{Packet, Parcel, Sighting, Tap};
+use longhaul_units::Time;
+use longhaul_wire::{CheshireCodec, Flags, Segment};
+
+/// When the bottleneck dropped packets.
+#[derive(Debug, Default)]
+pub(super) struct Drops {
+    /// So far.
+    pub(super) count: u64,
+    /// The first for each cause, seconds.
+    pub(super) first: HashMap<Cause, f64>,
+    /// Each, if they are recorded.
+    pub(super) all: Option<Vec<(f64, f64)>>,
+}
+
+impl Drops {
+    fn add(&mut self, at: Time, cause: Cause) {
+        let at = (at - Time::ZERO).as_secs_f64();
+        self.count += 1;
+        self.first.entry(cause).and_modify(|first| *first = first.min(at)).or_insert(at);
+        let count = self.count as f64;
+        self.all.iter_mut().for_each(|all| all.push((at, count)));
+    }
+}
+
+/// Puts drops where they can be seen while a run goes on.
+pub(super) struct DropHook(pub(super) std::rc::Rc<std::cell::RefCell<Drops>>);
+
+impl Hook<Parcel> for DropHook {
+    fn dropped(&mut self, now: Time, _: &Carried<Parcel>, cause: Cause) {
+        self.0.borrow_mut().add(now, cause);
+    }
+}
+
+/// The segments and acknowledgements of one connection, seen at its sender's host: seconds and bytes from 0.
+#[derive(Debug, Default)]
+pub(super) struct Sequences {
+    node: usize,
+    /// The first connection from this time on is meant.
+    since: Time,
+    /// The connection's port, its SYN's sequence number and the highest offsets that were sent and acknowledged.
+    port: Option<u16>,
+    syn: u32,
+    sent: u64,
+    acked: u64,
+    /// Segments that left for the first time.
+    pub(super) segments: Vec<(f64, f64)>,
+    /// Segments that left again.
+    pub(super) resent: Vec<(f64, f64)>,
+    /// Acknowledgements that came.
+    pub(super) acks: Vec<(f64, f64)>,
+}
+
+impl Sequences {
+    pub(super) fn new(node: usize, since: Time) -> Self {
+        Self { node, since, ..Self::default() }
+    }
+
+    /// The offset of a sequence number, not far from another one.
+    fn offset(&self, number: u32, near: u64) -> u64 {
+        let relative = number.wrapping_sub(self.syn).wrapping_sub(1);
+        let ahead = relative.wrapping_sub(near as u32).cast_signed();
+        near.saturating_add_signed(i64::from(ahead))
+    }
+
+    fn leaves(&mut self, at: f64, number: u32, bytes: u64) {
+        let offset = self.offset(number, self.sent);
+        if offset >= self.sent {
+            self.sent = offset + bytes;
+            self.segments.push((at, offset as f64));
+        } else {
+            self.resent.push((at, offset as f64));
+        }
+    }
+}
+
+impl Tap for Sequences {
+    fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
+        let (is_out, port) = match sighting {
+            Sighting::Sent(node) if node == self.node => (true, packet.from.port()),
+            Sighting::Received(node) if node == self.node => (false, packet.to.port()),
+            _ => return,
+        };
+        if now < self.since || self.port.is_some_and(|own| own != port) {
+            return;
+        }
+        let Ok(segment) = Segment::parse::<CheshireCodec>(&packet.payload) else { return };
+        let (header, bytes) = (&segment.header, segment.payload.len() as u64 + u64::from(packet.zeros));
+        let at = (now - Time::ZERO).as_secs_f64();
+        if is_out && header.flags.contains(Flags::SYN) {
+            (self.port, self.syn) = (Some(port), header.seq);
+        } else if self.port.is_none() {
+        } else if is_out && bytes > 0 {
+            self.leaves(at, header.seq, bytes);
+        } else if !is_out && header.flags.contains(Flags::ACK) && !header.flags.contains(Flags::SYN) {
+            let acked = self.offset(header.ack, self.acked);
+            self.acked = self.acked.max(acked);
+            self.acks.push((at, acked as f64));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_go_on_where_sequence_numbers_wrap() {
+        let mut seen = Sequences { syn: u32::MAX - 1000, ..Sequences::default() };
+        seen.leaves(0.0, u32::MAX - 999, 600);
+        seen.leaves(1.0, u32::MAX - 399, 600);
+        seen.leaves(2.0, 200, 600);
+        seen.leaves(3.0, u32::MAX - 399, 600);
+        assert_eq!(seen.segments, [(0.0, 0.0), (1.0, 600.0), (2.0, 1200.0)]);
+        assert_eq!(seen.resent, [(3.0, 600.0)]);
+        let mut long = Sequences { sent: 3 << 32, ..Sequences::default() };
+        long.leaves(4.0, 1, 1);
+        assert_eq!(long.segments, [(4.0, (3u64 << 32) as f64)]);
+    }
+}

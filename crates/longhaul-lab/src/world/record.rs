@@ -1,0 +1,156 @@
+//! Series that grow while a run goes on.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use longhaul_units::{Span, Time};
+
+use super::packets::Sequences;
+use super::{FlowState, Outcome, Sample, World};
+use crate::experiment::CellSetup;
+use crate::probing::Probed;
+use crate::series::{SeriesSetup, What};
+use crate::watching::Watcher;
+
+/// Seconds since the run began, and values.
+type Points = Vec<(f64, f64)>;
+
+/// A series that grows.
+pub(super) struct Recorder {
+    pub(super) setup: SeriesSetup,
+    pub(super) flows: Range<usize>,
+    points: Points,
+    /// What had been read at the last sample, and when that was.
+    last: (f64, Span),
+    /// Where its packets are seen.
+    pub(super) packets: Option<Rc<RefCell<Sequences>>>,
+}
+
+/// When series are sampled.
+pub(super) fn times(recorders: &[Recorder], duration: Span) -> BTreeSet<Span> {
+    let mut times = BTreeSet::new();
+    for every in recorders.iter().filter(|recorder| !recorder.setup.what.is_by_event()).map(Recorder::every) {
+        let mut next = Span::ZERO;
+        while next <= duration {
+            times.insert(next);
+            next += every;
+        }
+    }
+    times
+}
+
+impl Recorder {
+    pub(super) fn new(setup: SeriesSetup, flows: Range<usize>) -> Self {
+        Self { setup, flows, points: Points::new(), last: (0.0, Span::ZERO), packets: None }
+    }
+
+    fn every(&self) -> Span {
+        self.setup.every.max(Span::from_nanos(1))
+    }
+
+    fn is_due(&self, time: Span) -> bool {
+        !self.setup.what.is_by_event() && time.as_nanos().is_multiple_of(self.every().as_nanos())
+    }
+
+    /// Adds an event, unless it is too soon after the last one.
+    pub(super) fn add(&mut self, at: f64, value: f64) {
+        let least = self.setup.every.as_secs_f64();
+        if self.points.last().is_none_or(|(last, _)| at - last >= least) {
+            self.points.push((at, value));
+        }
+    }
+
+    /// All that is known at the end.
+    fn end(mut self, drops: &[(f64, f64)]) -> (String, Points) {
+        let seen = match (self.setup.what, &self.packets) {
+            (What::Drops, _) => drops.to_vec(),
+            (What::Segments, Some(packets)) => packets.borrow().segments.clone(),
+            (What::Resent, Some(packets)) => packets.borrow().resent.clone(),
+            (What::Acks, Some(packets)) => packets.borrow().acks.clone(),
+            _ => Points::new(),
+        };
+        seen.into_iter().for_each(|(at, value)| self.add(at, value));
+        (self.setup.name, self.points)
+    }
+}
+
+impl World {
+    /// Takes the samples that are due.
+    pub(super) fn record(&mut self, time: Span) {
+        for number in 0..self.recorders.len() {
+            if self.recorders[number].is_due(time) {
+                let value = self.value(number, time);
+                self.recorders[number].points.extend(value.map(|value| (time.as_secs_f64(), value)));
+            }
+        }
+    }
+
+    fn value(&mut self, number: usize, time: Span) -> Option<f64> {
+        let Self { sim, flows, bottleneck, recorders, .. } = self;
+        let recorder = &mut recorders[number];
+        let flows = &flows[recorder.flows.clone()];
+        let states = || -> Vec<FlowState> { flows.iter().filter_map(|flow| flow.look(sim)).collect() };
+        let read = || -> f64 { flows.iter().map(|flow| flow.read(sim).0 as f64).sum() };
+        match recorder.setup.what {
+            What::Queue => Some(sim.link(*bottleneck).backlog().1 as f64),
+            What::Read => Some(read()),
+            What::Goodput => {
+                let (before, since) = std::mem::replace(&mut recorder.last, (read(), time));
+                let passed = (time - since).as_secs_f64();
+                (passed > 0.0).then(|| (recorder.last.0 - before) * 8e-6 / passed)
+            }
+            What::InFlight => Some(states().iter().map(|state| state.in_flight).sum()),
+            What::Rate => sum(states().iter().filter_map(|state| state.estimate("delivery-rate"))),
+            What::Window => mean(states().iter().map(|state| state.cwnd)),
+            What::Threshold => mean(states().iter().filter_map(|state| state.ssthresh)),
+            What::Srtt => mean(states().iter().filter_map(|state| state.srtt)),
+            What::Estimate => mean(states().iter().filter_map(|state| state.estimate(&recorder.setup.estimate))),
+            _ => None,
+        }
+    }
+
+    /// Everything that the run left.
+    pub(super) fn end(
+        self,
+        setup: &CellSetup,
+        samples: BTreeMap<Span, Sample>,
+        probes: BTreeMap<String, Probed>,
+    ) -> (Outcome, BTreeMap<String, Points>) {
+        let (mut first_drops, mut drops) = Default::default();
+        if let Some(seen) = &self.drops {
+            let seen = seen.borrow();
+            (first_drops, drops) = (seen.first.clone(), seen.all.clone().unwrap_or_default());
+        }
+        let series = self.recorders.into_iter().map(|recorder| recorder.end(&drops)).collect();
+        let of_goal = |goal: super::Goal| Some(((goal.flows.start, goal.bytes), goal.reached?));
+        let begun = |flow: &super::Watched| flow.opened.map(|opened| opened - Time::ZERO);
+        let followed = || self.flows.iter().map(|flow| flow.followed.clone().unwrap_or_default());
+        let outcome = Outcome {
+            duration: setup.duration,
+            bottleneck: setup.bottleneck.there.clone(),
+            flows: self.ranges,
+            begun: self.flows.iter().map(begun).collect(),
+            rtts: followed().map(|followed| followed.rtts).collect(),
+            reached: self.goals.into_iter().filter_map(of_goal).collect(),
+            first_drops,
+            windows_at_drop: self.windows_at_drop,
+            reductions: followed().map(|followed| followed.reduction).collect(),
+            logs: self.watchers.iter().map(Watcher::log).collect(),
+            probes,
+            samples,
+        };
+        (outcome, series)
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn sum(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
