@@ -2,9 +2,17 @@
 
 /// Each file's name and text.
 pub const FILES: &[(&str, &str)] = &[
-    ("swift-start-figures-1-3.toml", include_str!("../experiments/swift-start-figures-1-3.toml")),
+    ("swift-start-deep-queue.toml", include_str!("../experiments/swift-start-deep-queue.toml")),
+    ("swift-start-figure-16.toml", include_str!("../experiments/swift-start-figure-16.toml")),
+    ("swift-start-figure-5.toml", include_str!("../experiments/swift-start-figure-5.toml")),
     ("swift-start-figure-6.toml", include_str!("../experiments/swift-start-figure-6.toml")),
+    ("swift-start-figures-1-3.toml", include_str!("../experiments/swift-start-figures-1-3.toml")),
+    ("swift-start-figures-14-15.toml", include_str!("../experiments/swift-start-figures-14-15.toml")),
+    ("swift-start-figures-8-13.toml", include_str!("../experiments/swift-start-figures-8-13.toml")),
+    ("swift-start-table-3.toml", include_str!("../experiments/swift-start-table-3.toml")),
     ("swift-start-table-4.toml", include_str!("../experiments/swift-start-table-4.toml")),
+    ("swift-start-table-6.toml", include_str!("../experiments/swift-start-table-6.toml")),
+    ("swift-start-two-flows.toml", include_str!("../experiments/swift-start-two-flows.toml")),
     ("tcp-swift-figure-5.toml", include_str!("../experiments/tcp-swift-figure-5.toml")),
     ("tcp-swift-figure-7.toml", include_str!("../experiments/tcp-swift-figure-7.toml")),
     ("westwood-table-5.toml", include_str!("../experiments/westwood-table-5.toml")),
