@@ -82,6 +82,21 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_run_is_first() {
+        let read = |name: &str| {
+            let (file, text) = library::FILES.iter().find(|(file, _)| *file == name).unwrap();
+            Experiment::read(file, text).unwrap()
+        };
+        let experiments = [read("swift-start-table-4.toml"), read("westwood-table-5.toml")];
+        let mut jobs = crate::runner::jobs(&experiments, &[2, 2]);
+        assert_eq!(jobs[0].experiment, 0);
+        longest_first(&mut jobs, &experiments);
+        let costs: Vec<u64> = jobs.iter().map(|job| of(*job, &experiments)).collect();
+        assert!(costs.is_sorted_by(|a, b| a >= b) && costs[0] > *costs.last().unwrap(), "{costs:?}");
+        assert_eq!(jobs[0].experiment, 1);
+    }
+
+    #[test]
     fn what_is_left_is_told_from_what_ended() {
         let job = |cell, seed| Job { experiment: 0, cell, seed };
         let mut forecast = Forecast::default();

@@ -53,7 +53,7 @@ pub fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
 
 /// How much a run has to simulate to take so long.
 fn long_enough(flows: u32, mbps: u32, seconds: f64) -> Result<f64> {
-    let mut simulated = 0.5_f64;
+    let mut simulated = 0.1_f64;
     loop {
         let took = time(&setup(flows, mbps, simulated)?, 1)?;
         let factor = seconds / took.max(1e-6);

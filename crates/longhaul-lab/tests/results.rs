@@ -11,9 +11,18 @@ use common::{Place, SMALL, begin, lab, refusal, text};
 /// All files of a complete experiment that are the same each time.
 const SAME: [&str; 4] = ["small/rows.json", "small/rows.csv", "small/values.csv", "small/experiment.toml"];
 
-/// Runs the small experiment without disturbance to `whole`.
+/// Runs the small experiment without disturbance to `whole`; its file.
 fn whole(place: &Place) -> String {
-    let file = place.file("small.toml", SMALL);
+    whole_of(place, SMALL)
+}
+
+/// The same with more runs, for what is to be stopped in the middle.
+fn long_whole(place: &Place) -> String {
+    whole_of(place, &SMALL.replace("\nruns = 6\n", "\nruns = 20\n"))
+}
+
+fn whole_of(place: &Place, definition: &str) -> String {
+    let file = place.file("small.toml", definition);
     assert_eq!(lab(&["run", &file, "--out", &place.path("whole")]).status.code(), Some(0));
     file
 }
@@ -58,9 +67,9 @@ fn a_folder_has_what_the_rows_and_the_values_are() {
 #[test]
 fn what_was_killed_goes_on() {
     let place = Place::new("killed");
-    let file = whole(&place);
-    let run = ["run", &file, "--jobs", "2", "--out", &place.path("killed")];
-    for lines in [1, 8, 15] {
+    let file = long_whole(&place);
+    let run = ["run", &file, "--jobs", "1", "--out", &place.path("killed")];
+    for lines in [1, 10, 30] {
         let mut child = begin(&run);
         place.wait_for("killed/small/runs.jsonl", lines);
         // SIGKILL.
@@ -74,7 +83,7 @@ fn what_was_killed_goes_on() {
     assert_as_whole(&place, "killed");
     let after = place.bytes("killed/small/runs.jsonl");
     assert_eq!(after[..kept], before[..kept], "what was there is as it was, its times included");
-    assert_eq!(after.iter().filter(|byte| **byte == b'\n').count(), 24, "and nothing ran twice");
+    assert_eq!(after.iter().filter(|byte| **byte == b'\n').count(), 80, "and nothing ran twice");
 }
 
 /// A file of runs that ends anywhere is cut to whole lines and completed; so is a folder without the files that are made of all runs.
@@ -105,9 +114,9 @@ fn what_was_cut_off_goes_on() {
 #[test]
 fn what_was_interrupted_goes_on() {
     let place = Place::new("interrupted");
-    let file = whole(&place);
+    let file = long_whole(&place);
     let run = ["run", &file, "--jobs", "1", "--out", &place.path("interrupted")];
-    for (signal, lines) in [("-INT", 2), ("-TERM", 5)] {
+    for (signal, lines) in [("-INT", 2), ("-TERM", 20)] {
         let child = begin(&run);
         place.wait_for("interrupted/small/runs.jsonl", lines);
         let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
