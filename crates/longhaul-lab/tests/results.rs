@@ -105,6 +105,9 @@ fn what_was_cut_off_goes_on() {
         let now = place.bytes("whole/small/runs.jsonl");
         let kept = runs[..length].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         assert_eq!(now[..kept], runs[..kept], "cut to {length}");
+        assert_eq!(now.iter().filter(|byte| **byte == b'\n').count(), 24, "cut to {length}");
+        let report = lab(&["report", &folder]);
+        assert_eq!(report.status.code(), Some(0), "cut to {length}: {}", text(&report.stderr));
         assert!(place.exists("whole/small/values.csv"));
     }
 }
