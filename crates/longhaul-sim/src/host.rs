@@ -42,6 +42,10 @@ pub struct Host {
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
     /// Sessions that have let go.
     pub(crate) released: usize,
+    /// Those of them that nobody will ask for.
+    pub(crate) leaving: Vec<u32>,
+    /// Places of sessions that are left for others.
+    pub(crate) free: Vec<u32>,
 }
 
 /// What a host's turn to send needs beside the host. Shared by all, as only one has its turn.
@@ -109,6 +113,8 @@ impl Host {
             called: Vec::new(),
             wakes: BinaryHeap::new(),
             released: 0,
+            leaving: Vec::new(),
+            free: Vec::new(),
         }
     }
 
@@ -198,18 +204,30 @@ impl Host {
 
     /// Gives a connection to an application; its place.
     pub(crate) fn start(&mut self, now: Time, id: ConnId, role: Role) -> usize {
-        let index = self.sessions.len();
-        if index == 0 {
-            // Most hosts of a large network have one.
-            self.sessions.reserve_exact(1);
-        }
-        self.sessions.push(Session::new(self.clock(now), id, role));
+        let session = Session::new(self.clock(now), id, role);
+        let index = self.place(session);
         if self.by_connection.len() <= id.index() {
             self.by_connection.resize(id.index() + 1, u32::MAX);
         }
         self.by_connection[id.index()] = index as u32;
         self.call(index as u32);
         index
+    }
+
+    /// Keeps a session; its place.
+    fn place(&mut self, session: Session) -> usize {
+        let free = self.free.pop().map(|index| index as usize);
+        if let Some((index, place)) = free.and_then(|index| Some((index, self.sessions.get_mut(index)?))) {
+            *place = session;
+            self.released -= 1;
+            return index;
+        }
+        if self.sessions.is_empty() {
+            // Most hosts of a large network have one.
+            self.sessions.reserve_exact(1);
+        }
+        self.sessions.push(session);
+        self.sessions.len() - 1
     }
 
     fn call(&mut self, index: u32) {
@@ -269,6 +287,9 @@ impl Host {
             session.released_at = Some(clock);
             session.wakes = None;
             self.released += 1;
+            if session.guest.is_some() {
+                self.leaving.push(index);
+            }
             self.endpoint.release(clock, id);
         }
     }

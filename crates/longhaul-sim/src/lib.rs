@@ -73,5 +73,5 @@ pub use queue::Queue;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;
 pub use setup::{HostSetup, Setup, SetupError, unlimited};
-pub use sim::{LinkHook, SessionId, Sim, Step, Traffic, TrafficId, WorkloadId, exchange_of};
+pub use sim::{CrowdId, Epoch, LinkHook, SessionId, Sim, Step, Traffic, TrafficId, Visit, WorkloadId, exchange_of};
 pub use tap::{Sighting, Tap, TraceHash};

@@ -7,6 +7,7 @@ use longhaul_units::Time;
 use crate::pattern::Pattern;
 use crate::plan::{Close, Content, Plan};
 use crate::script::Script;
+use crate::sim::Guest;
 
 /// What is written at once where content does not matter.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -55,11 +56,13 @@ pub struct Session {
     write_again: Time,
     read_again: Time,
     script: Option<Box<Script>>,
+    /// Of a session that will be let go of.
+    pub(crate) guest: Option<Box<Guest>>,
 }
 
 impl Session {
     pub(crate) fn new(now: Time, id: ConnId, role: Role) -> Self {
-        let Role { is_client, flow, plan, writes, reads, script } = role;
+        let Role { is_client, flow, plan, writes, reads, script, guest } = role;
         Self {
             id,
             is_client,
@@ -83,6 +86,7 @@ impl Session {
             write_again: Time::ZERO,
             read_again: plan.read_from,
             script,
+            guest,
         }
     }
 
@@ -106,6 +110,9 @@ impl Session {
         self.read_on(now, connection);
         let stops = self.stop(now);
         let goes_on = self.write_on(now, connection);
+        if let Some(guest) = self.guest.as_mut().filter(|_| self.established_at.is_some()) {
+            guest.look(now, self.written, self.read);
+        }
         let sent = self.written == self.plan.send;
         let close = match self.plan.close {
             Close::AfterWriting => sent,
@@ -213,4 +220,5 @@ pub(crate) struct Role {
     pub(crate) writes: Pattern,
     pub(crate) reads: Pattern,
     pub(crate) script: Option<Box<Script>>,
+    pub(crate) guest: Option<Box<Guest>>,
 }

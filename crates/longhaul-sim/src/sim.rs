@@ -15,10 +15,14 @@ use crate::session::{Role, Session};
 use crate::setup::{Setup, SetupError};
 use crate::tap::{Sighting, Tap, TraceHash};
 
+mod crowd;
 mod open;
 mod qlog;
 mod traffic;
 
+use crowd::Crowd;
+pub(crate) use crowd::Guest;
+pub use crowd::{CrowdId, Epoch, Visit};
 use open::Opening;
 use traffic::Workload;
 pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
@@ -61,6 +65,7 @@ enum Event {
     Open(Box<Opening>),
     Traffic(u32),
     Workload(u32),
+    Visit(u32),
     Sample(u32),
 }
 
@@ -111,6 +116,7 @@ pub struct Sim {
     flows: u32,
     traffic: Vec<Traffic>,
     workloads: Vec<Workload>,
+    crowds: Vec<Crowd>,
     pub(crate) recorders: Vec<Recorder>,
     qlogs: Qlogs,
     /// Who looks at every event of a host.
@@ -174,6 +180,7 @@ impl Sim {
             flows: 0,
             traffic: Vec::new(),
             workloads: Vec::new(),
+            crowds: Vec::new(),
             recorders: Vec::new(),
             qlogs: Qlogs::default(),
             followers: Vec::new(),
@@ -388,6 +395,7 @@ impl Sim {
             Event::Open(opening) => Step::Opened(self.open_planned(*opening)),
             Event::Traffic(number) => Step::Traffic(self.send_traffic(number)),
             Event::Workload(number) => Step::Opened(self.next_of_workload(number)),
+            Event::Visit(number) => Step::Opened(self.next_visit(number)),
             Event::Sample(number) => {
                 self.sample(number);
                 Step::Sample
@@ -435,6 +443,9 @@ impl Sim {
             }
             // What an application says at once goes with the acknowledgment.
             let any_ran = self.hosts[place as usize].run_sessions(self.now);
+            if !self.hosts[place as usize].leaving.is_empty() {
+                self.see_off(place);
+            }
             if !any_ran && !first {
                 break;
             }

@@ -3,7 +3,7 @@
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
 use longhaul_link::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
 use longhaul_link::{Cause, Limit, LinkConfig, Random};
-use longhaul_sim::{Plan, Sampling, Setup, Sim, Step, exchange_of};
+use longhaul_sim::{Epoch, Plan, Sampling, Setup, Sim, Step, exchange_of};
 use longhaul_units::{Rate, Span, Time};
 
 fn millis(millis: u64) -> Span {
@@ -213,6 +213,38 @@ fn a_workload_opens_connection_after_connection() {
         assert!(client.ended_well() && client.opened_at == transfer.at);
         assert_eq!((server.read, client.read), (transfer.request, transfer.response));
     }
+}
+
+/// A crowd does what a workload does, to the packet, and keeps no sessions: each epoch is from the establishment until all is read.
+#[test]
+fn a_crowd_is_a_workload_that_forgets() {
+    let rate = Rate::from_bits_per_sec(10_000_000);
+    let sim = || Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
+    let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
+    let http =
+        HttpWorkload::new(Time::ZERO, rate, 0.3, responses, Random::new(3, 9)).map(|transfer| exchange_of(&transfer));
+    let (mut kept, mut let_go) = (sim(), sim());
+    let workload = kept.add_workload(0, 1, http.clone(), at(20_000));
+    let crowd = let_go.add_crowd(http.map(|vector| (0, 1, vector)), at(20_000));
+    let_go.run_for(Span::from_secs(19));
+    let open = let_go.epochs(crowd).iter().filter(|epoch| epoch.ended.is_none()).count();
+    assert!(open < 50 && let_go.host(0).sessions.len() < 50, "{open} of {}", let_go.host(0).sessions.len());
+    for sim in [&mut kept, &mut let_go] {
+        assert!(sim.run(Span::from_secs(60), Sim::all_done));
+    }
+    assert_eq!(kept.trace(), let_go.trace());
+    let opened = kept.opened_by(workload);
+    let client = |id| {
+        let client = kept.session(id);
+        Epoch { began: client.established_at.unwrap(), ended: client.read_at, response: client.read }
+    };
+    let mut expected: Vec<Epoch> = opened.iter().map(|(id, _)| client(*id)).collect();
+    let mut epochs = let_go.epochs(crowd);
+    for epochs in [&mut expected, &mut epochs] {
+        epochs.sort_by_key(|epoch| (epoch.began, epoch.response));
+    }
+    assert!(epochs.len() > 300 && epochs == expected);
+    assert_eq!(let_go.visits(crowd), opened.len() as u64);
 }
 
 /// On for 100 ms, off for 400: something is in flight during the first fifth of each half second, and nothing during the

@@ -21,8 +21,8 @@ pub(super) struct Opening {
     from: u32,
     to: u32,
     /// Role and number of the session at each end.
-    client: (Role, u32),
-    server: (Role, u32),
+    pub(super) client: (Role, u32),
+    pub(super) server: (Role, u32),
 }
 
 impl Sim {
@@ -109,6 +109,7 @@ impl Sim {
             writes,
             reads,
             script,
+            guest: None,
         };
         let (client, server) = (role(true, client, up, down), role(false, server, down, up));
         let number = self.sessions.len() as u32;
@@ -176,7 +177,7 @@ impl Sim {
     ) -> Option<SessionId> {
         let (place, peer) = (self.place(from) as u32, self.host(to).address);
         self.flows += 1;
-        let role = Role { is_client: true, flow: self.flows, plan, writes, reads, script: None };
+        let role = Role { is_client: true, flow: self.flows, plan, writes, reads, script: None, guest: None };
         let (index, _) = self.connect_from(place, 0, peer, &role)?;
         let number = self.sessions.len() as u32;
         self.sessions.push(Some((place, index as u32)));
@@ -190,7 +191,7 @@ impl Sim {
     /// If there is no host at that node.
     pub fn expect(&mut self, node: usize, plan: Plan, writes: Pattern, reads: Pattern) {
         let place = self.place(node) as u32;
-        let role = Role { is_client: false, flow: 0, plan, writes, reads, script: None };
+        let role = Role { is_client: false, flow: 0, plan, writes, reads, script: None, guest: None };
         self.any_expected.entry(place).or_default().push_back(role);
         self.waiting += 1;
     }

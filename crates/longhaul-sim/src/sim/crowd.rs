@@ -1,0 +1,202 @@
+//! Crowds: connections that come and go among many hosts, of which only what was measured is kept.
+
+use longhaul_link::source::{ConnectionVector, Exchange, Side};
+use longhaul_units::Time;
+
+use super::{Event, Sim};
+
+/// A connection of a crowd: the nodes that it is opened from and to, and what is exchanged.
+pub type Visit = (usize, usize, ConnectionVector);
+
+/// A crowd, by the order it was added in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrowdId(u32);
+
+/// A request and its response, or what there was of them: an epoch of the a-b-t model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// When the first byte of the request was written to a connection that was established.
+    pub began: Time,
+    /// When the last byte of the response had been read.
+    pub ended: Option<Time>,
+    /// Bytes of the response.
+    pub response: u64,
+}
+
+pub(super) struct Crowd {
+    visits: Box<dyn Iterator<Item = Visit>>,
+    until: Time,
+    next: Option<Visit>,
+    opened: u64,
+    /// Of the connections that were let go of.
+    epochs: Vec<Epoch>,
+}
+
+/// What is known of a session that is to be let go of.
+#[derive(Clone, Debug)]
+pub(crate) struct Guest {
+    crowd: u32,
+    /// The session's number.
+    number: u32,
+    /// Bytes written before and read after each epoch, and how long its response is.
+    marks: Vec<Mark>,
+    epochs: Vec<Epoch>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    written: u64,
+    read: u64,
+    response: u64,
+}
+
+impl Guest {
+    /// Looks at how far its session is.
+    pub(crate) fn look(&mut self, now: Time, written: u64, read: u64) {
+        while let Some(mark) = self.marks.get(self.epochs.len().saturating_sub(1)) {
+            if let Some(last) = self.epochs.last_mut()
+                && last.ended.is_none()
+            {
+                if read < mark.read {
+                    return;
+                }
+                last.ended = Some(now);
+            }
+            let Some(next) = self.marks.get(self.epochs.len()).filter(|next| written > next.written) else { return };
+            self.epochs.push(Epoch { began: now, ended: None, response: next.response });
+        }
+    }
+}
+
+/// The epochs of a connection whose ends take turns; none of one whose ends don't.
+fn marks(vector: &ConnectionVector) -> Vec<Mark> {
+    let Exchange::Sequential(adus) = &vector.exchange else { return Vec::new() };
+    let (mut marks, mut written, mut read) = (Vec::<Mark>::new(), 0, 0);
+    let mut asks = false;
+    for adu in adus.iter().filter(|adu| adu.bytes > 0) {
+        if adu.from == Side::Initiator {
+            if !asks {
+                marks.push(Mark { written, read, response: 0 });
+            }
+            written += adu.bytes;
+        } else {
+            read += adu.bytes;
+            if let Some(mark) = marks.last_mut() {
+                (mark.read, mark.response) = (read, mark.response + adu.bytes);
+            }
+        }
+        asks = adu.from == Side::Initiator;
+    }
+    marks.retain(|mark| mark.response > 0);
+    marks
+}
+
+impl Sim {
+    /// Opens connections as `visits` say, whose starts must not go back, up to a time. Their sessions are let go of once they have
+    /// ended: what stays of each are its [epochs](Self::epochs).
+    ///
+    /// # Panics
+    /// When a connection is opened, if there is no host at one of its nodes, or no port left.
+    pub fn add_crowd(&mut self, visits: impl IntoIterator<Item = Visit, IntoIter: 'static>, until: Time) -> CrowdId {
+        let number = self.crowds.len() as u32;
+        let visits = Box::new(visits.into_iter());
+        self.crowds.push(Crowd { visits, until, next: None, opened: 0, epochs: Vec::new() });
+        self.plan_visit(number);
+        CrowdId(number)
+    }
+
+    /// How many connections a crowd has opened so far.
+    #[must_use]
+    pub fn visits(&self, id: CrowdId) -> u64 {
+        self.crowds[id.0 as usize].opened
+    }
+
+    /// All epochs of a crowd that have begun so far, in no order. Connections whose ends don't take turns have none.
+    #[must_use]
+    pub fn epochs(&self, id: CrowdId) -> Vec<Epoch> {
+        let mut epochs = self.crowds[id.0 as usize].epochs.clone();
+        let guests = self.hosts.iter().flat_map(|host| &host.sessions).filter_map(|session| session.guest.as_ref());
+        guests.filter(|guest| guest.crowd == id.0).for_each(|guest| epochs.extend_from_slice(&guest.epochs));
+        epochs
+    }
+
+    fn plan_visit(&mut self, number: u32) {
+        let crowd = &mut self.crowds[number as usize];
+        let until = crowd.until;
+        crowd.next = crowd.visits.next().filter(|(_, _, vector)| vector.start < until);
+        if let Some((_, _, vector)) = &crowd.next {
+            self.waiting += 1;
+            self.queue.add(vector.start, Event::Visit(number));
+        }
+    }
+
+    /// Opens the next connection; the node it is opened from.
+    pub(super) fn next_visit(&mut self, number: u32) -> usize {
+        let crowd = &mut self.crowds[number as usize];
+        let Some((from, to, vector)) = crowd.next.take() else { return 0 };
+        crowd.opened += 1;
+        let (mut opening, _) = self.plan_replay(from, to, &vector);
+        let guest = |number_of, marks| Box::new(Guest { crowd: number, number: number_of, marks, epochs: Vec::new() });
+        let (client, server) = (&mut opening.client, &mut opening.server);
+        client.0.guest = Some(guest(client.1, marks(&vector)));
+        server.0.guest = Some(guest(server.1, Vec::new()));
+        self.open_planned(opening);
+        self.plan_visit(number);
+        from
+    }
+
+    /// Lets go of the sessions of a host that have ended and that nobody will ask for.
+    pub(super) fn see_off(&mut self, place: u32) {
+        let host = &mut self.hosts[place as usize];
+        for index in std::mem::take(&mut host.leaving) {
+            let Some(guest) = host.sessions.get_mut(index as usize).and_then(|session| session.guest.take()) else {
+                continue;
+            };
+            if let Some(known) = self.sessions.get_mut(guest.number as usize) {
+                *known = None;
+            }
+            if let Some(crowd) = self.crowds.get_mut(guest.crowd as usize) {
+                crowd.epochs.extend(guest.epochs);
+            }
+            host.free.push(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_link::source::Adu;
+    use longhaul_units::Span;
+
+    use super::*;
+
+    fn guest(adus: &[(Side, u64)]) -> Guest {
+        let none = Span::ZERO;
+        let adus =
+            adus.iter().map(|(from, bytes)| Adu { from: *from, after_send: none, after_receive: none, bytes: *bytes });
+        let vector = ConnectionVector::new(Time::ZERO, Exchange::Sequential(adus.collect()));
+        Guest { crowd: 0, number: 0, marks: marks(&vector), epochs: Vec::new() }
+    }
+
+    /// Two requests in a row are one; a response of two pieces is one; a request without a response is none.
+    #[test]
+    fn epochs_are_counted_by_bytes() {
+        use Side::{Acceptor as B, Initiator as A};
+        let mut guest = guest(&[(A, 100), (A, 50), (B, 1000), (B, 500), (A, 10), (B, 20), (A, 7)]);
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        for (millis, written, read) in [
+            (1, 0, 0),
+            (2, 100, 0),
+            (3, 150, 0),
+            (4, 150, 1499),
+            (5, 150, 1500),
+            (6, 151, 1500),
+            (7, 160, 1520),
+            (8, 167, 1520),
+        ] {
+            guest.look(at(millis), written, read);
+        }
+        let epoch = |began, ended, response| Epoch { began: at(began), ended: Some(at(ended)), response };
+        assert_eq!(guest.epochs, [epoch(2, 5, 1500), epoch(6, 7, 20)]);
+    }
+}
