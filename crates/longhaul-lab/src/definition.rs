@@ -6,6 +6,7 @@ mod probe;
 mod series;
 mod setting;
 mod traffic;
+mod workload;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ pub use probe::Probe;
 pub use series::Series;
 pub use setting::Setting;
 pub use traffic::Traffic;
+pub use workload::Workload;
 
 /// A text that may name variables of the axes: `"--rate {rate}"`. It remembers where it stands.
 pub type Text = Spanned<String>;
@@ -49,6 +51,9 @@ pub struct Definition {
     /// What else crosses the bottleneck.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
+    /// Connections that come and go.
+    #[serde(default)]
+    pub workloads: Vec<Workload>,
     /// What measures the bottleneck with packets of its own.
     #[serde(default)]
     pub probes: Vec<Probe>,

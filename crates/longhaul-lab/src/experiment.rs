@@ -5,6 +5,7 @@ mod prepare;
 mod probe;
 pub(crate) mod rows;
 mod traffic;
+mod workload;
 
 use longhaul_link::topology::Duplex;
 use longhaul_tcp::Config;
@@ -18,6 +19,7 @@ use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
 pub use rows::Row;
 pub use traffic::{TrafficKind, TrafficSetup};
+pub use workload::{WorkloadKind, WorkloadSetup};
 
 /// An experiment that can be run.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct CellSetup {
     pub flows: Vec<FlowSetup>,
     /// What else crosses the bottleneck.
     pub traffic: Vec<TrafficSetup>,
+    /// Connections that come and go.
+    pub workloads: Vec<WorkloadSetup>,
     /// What measures the bottleneck.
     pub probes: Vec<ProbeSetup>,
     /// How long at most.

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod bottleneck;
+mod epochs;
 mod flows;
 mod part;
 mod probes;
@@ -62,7 +63,8 @@ const ONE: Parameter = Parameter::Times(&[0, 1]);
 
 /// All there are.
 pub fn all() -> impl Iterator<Item = &'static Measure> {
-    flows::MEASURES.iter().chain(several::MEASURES).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
+    let of_crowds = several::MEASURES.iter().chain(epochs::MEASURES);
+    flows::MEASURES.iter().chain(of_crowds).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
 }
 
 /// The measure of a name.

@@ -25,6 +25,8 @@ pub enum Rule {
     NotIncreasing,
     /// `equal`: all values are one.
     Equal,
+    /// `above by X to Y`: each value is more than the next by at least X and at most Y.
+    Above(f64, f64),
     /// `alike within X%`: no value differs from the mean of all by more than so much of it.
     Alike(f64),
 }
@@ -62,20 +64,24 @@ impl Rule {
             ["decreasing"] => Some(Self::Decreasing(0.0)),
             ["not-increasing"] => Some(Self::NotIncreasing),
             ["equal"] => Some(Self::Equal),
+            ["above", "by", least, "to", most] => match (number(least), number(most)) {
+                (Some(least), Some(most)) if least <= most => Some(Self::Above(least, most)),
+                _ => None,
+            },
             ["alike", "within", share] => percent(share).map(|percent| Self::Alike(percent / 100.0)),
             ["decreasing", "by", share] => percent(share).map(|percent| Self::Decreasing(percent / 100.0)),
             _ => None,
         };
         rule.ok_or_else(|| {
             format!("{text:?} is no rule; write exact, within 10%, within 0.5, within 2 deviations, not below by 2 deviations, at least 3, \
-                 at most 3, decreasing, decreasing by 5%, not-increasing, equal or alike within 5%")
+                 at most 3, decreasing, decreasing by 5%, above by 0 to 1, not-increasing, equal or alike within 5%")
         })
     }
 
     /// Whether it compares values along an axis.
     #[must_use]
     pub const fn compares(self) -> bool {
-        matches!(self, Self::Decreasing(_) | Self::NotIncreasing | Self::Equal | Self::Alike(_))
+        matches!(self, Self::Decreasing(_) | Self::Above(..) | Self::NotIncreasing | Self::Equal | Self::Alike(_))
     }
 
     /// Whether it needs the paper's value.
@@ -110,6 +116,9 @@ impl Rule {
             Self::AtLeast(least) => ours.iter().all(|ours| *ours >= least),
             Self::AtMost(most) => ours.iter().all(|ours| *ours <= most),
             Self::Decreasing(share) => ours.windows(2).all(|two| two[0] > two[1] * (1.0 + share)),
+            Self::Above(least, most) => {
+                ours.windows(2).all(|two| (least..=most).contains(&(two[0] - two[1])))
+            }
             Self::NotIncreasing => ours.windows(2).all(|two| two[0] >= two[1]),
             Self::Equal => ours.windows(2).all(|two| two[0] == two[1]),
             Self::Alike(share) => {
@@ -141,6 +150,8 @@ mod tests {
             ("within 2 deviations", &[50.0, 7.0], &[49.0, 8.0], &[49.0, 8.1]),
             ("not below by 2 deviations", &[0.97], &[1.0], &[-0.1]),
             ("not below by 2 deviations", &[50.0, 7.0], &[90.0, 6.0], &[49.0, 5.9]),
+            ("above by 0.5 to 1", &[], &[3.0, 2.0, 1.5], &[3.0, 1.9]),
+            ("above by 0.5 to 1", &[], &[3.0, 2.0], &[3.0, 2.6]),
             ("alike within 5%", &[], &[95.0, 105.0, 100.0], &[94.0, 106.0, 100.0]),
         ] {
             let rule = Rule::parse(text).unwrap();
@@ -172,6 +183,7 @@ mod tests {
             "at most NaN",
             "within -1 deviations",
             "alike within 5",
+            "above by 1 to 0",
         ] {
             assert!(Rule::parse(text).unwrap_err().contains("is no rule; write exact, "), "{text}");
         }

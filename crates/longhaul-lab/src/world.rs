@@ -5,13 +5,14 @@ mod follow;
 mod outcome;
 mod packets;
 mod record;
+mod workload;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use longhaul_sim::{SessionId, SetupError, Sim};
+use longhaul_sim::{CrowdId, SessionId, SetupError, Sim};
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Span, Time};
 
@@ -66,6 +67,7 @@ struct World {
     bottleneck: u32,
     flows: Vec<Watched>,
     ranges: BTreeMap<String, Range<usize>>,
+    crowds: BTreeMap<String, CrowdId>,
     /// By flow, if a metric asks for what senders see at each ACK.
     watchers: Vec<Watcher>,
     /// Whether the senders' state is of interest at each sample.

@@ -17,6 +17,7 @@ const MOST_SAMPLES: u64 = 1_000_000;
 pub(super) struct Around<'a> {
     pub(super) flows: &'a [&'a str],
     pub(super) probes: &'a [&'a str],
+    pub(super) workloads: &'a [&'a str],
     pub(super) bottleneck: &'a LinkConfig,
     pub(super) duration: Span,
 }
@@ -27,6 +28,10 @@ impl Around<'_> {
         asked.flows.iter().try_for_each(|name| self.check_name(name))?;
         if !asked.probe.is_empty() && !self.probes.contains(&asked.probe) {
             return Err(format!("there is no probe {:?}; there are: {}", asked.probe, self.probes.join(", ")));
+        }
+        if !asked.workload.is_empty() && !self.workloads.contains(&asked.workload) {
+            let known = self.workloads.join(", ");
+            return Err(format!("there is no workload {:?}; there are: {known}", asked.workload));
         }
         if let Some(time) = asked.times.iter().find(|time| **time > self.duration) {
             let (time, end) = (time.as_secs_f64(), self.duration.as_secs_f64());

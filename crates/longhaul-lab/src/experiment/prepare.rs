@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use longhaul_cc::{Congestion, unpaced, with_params};
+use longhaul_cc::{BuildParams, Congestion, unpaced, with_params};
 use longhaul_link::spec::{LinkOptions, value};
 use longhaul_link::topology::Duplex;
 use longhaul_sim::unlimited;
@@ -47,6 +47,7 @@ pub(super) fn check(definition: &Definition, source: Source<'_>) -> Result<(), F
         unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
     }
     unique(source, "traffic.name", definition.traffic.iter().map(|traffic| &traffic.name))?;
+    unique(source, "workloads.name", definition.workloads.iter().map(|workload| &workload.name))?;
     unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))?;
     unique(source, "probes.name", definition.probes.iter().map(|probe| &probe.name))
 }
@@ -71,14 +72,17 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     let bottleneck = filling.link(&definition.bottleneck, "bottleneck")?;
     let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic)).collect::<Result<Vec<_>, _>>()?;
     let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
+    let workloads = definition.workloads.iter().map(|workload| filling.workload(workload, &bottleneck));
+    let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
+    let crowds: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
     let tools: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-    let around = Around { flows: &names, probes: &tools, bottleneck: &bottleneck.there, duration };
+    let around = Around { flows: &names, probes: &tools, workloads: &crowds, bottleneck: &bottleneck.there, duration };
     let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, around));
     let metrics = metrics.collect::<Result<_, _>>()?;
     let series = definition.series.iter().map(|(name, series)| filling.series(name, series, around));
     let series = series.collect::<Result<_, _>>()?;
-    Ok(CellSetup { bottleneck, metrics, series, flows, traffic, probes, duration })
+    Ok(CellSetup { bottleneck, metrics, series, flows, traffic, workloads, probes, duration })
 }
 
 #[derive(Clone, Copy)]
@@ -182,7 +186,7 @@ impl Filling<'_> {
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
             count: flow.count,
-            config: Arc::new(self.config(flow)?),
+            config: Arc::new(self.config(&flow.congestion, &flow.tcp)?),
             bytes: match &flow.bytes {
                 Some(text) => self.read(text, "flows.bytes", value::size)?,
                 None => u64::MAX,
@@ -198,13 +202,13 @@ impl Filling<'_> {
         })
     }
 
-    fn config(self, flow: &Flow) -> Result<Config, Fault> {
+    pub(super) fn config(self, congestion: &Text, tcp: &Tcp) -> Result<Config, Fault> {
         let mut config = Config::default();
         unlimited(&mut config);
-        config.congestion = self.read(&flow.congestion, "flows.congestion", FromStr::from_str)?;
-        config.congestion = self.host(&flow.tcp, config.congestion)?;
-        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, cache, .. } =
-            &flow.tcp;
+        config.congestion = self.read(congestion, "flows.congestion", FromStr::from_str)?;
+        config.routers_answer = asks_routers(&config.congestion);
+        config.congestion = self.host(tcp, config.congestion)?;
+        let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, cache, .. } = tcp;
         if let Some(segment) = self.number::<u16>(segment, "flows.tcp.segment")? {
             let plpmtu = segment.saturating_add(HEADERS);
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
@@ -259,4 +263,10 @@ impl Filling<'_> {
         let read = |text: &str| text.parse().map_err(|_| format!("{text:?} is not {wanted}"));
         setting.as_ref().map(|Setting(text)| self.read(text, field, read)).transpose()
     }
+}
+
+/// Whether it asks routers on the path, for which the file vouches then.
+fn asks_routers(congestion: &Congestion) -> bool {
+    let needs = congestion.build(&BuildParams::default()).needs();
+    needs.required.network_header.or(needs.preferred.network_header).is_some()
 }

@@ -13,12 +13,16 @@ pub enum Parameter {
     Flows,
     /// The name of a tool that measures the path.
     Probe,
+    /// The name of a workload.
+    Workload,
     /// The name of something that is estimated.
     Estimate,
     /// Which value of many.
     Quantile,
     /// An amount of data.
     Bytes,
+    /// From which length on and below which one, or neither.
+    Sizes,
     /// Any number of causes of loss.
     Causes,
     /// Any number of causes of loss and classes of packets.
@@ -54,12 +58,16 @@ pub struct Asked<'a> {
     pub flows: Vec<&'a str>,
     /// The name of a tool.
     pub probe: &'a str,
+    /// The name of a workload.
+    pub workload: &'a str,
     /// The name of what is estimated.
     pub estimate: &'a str,
     /// Which value; the largest if it isn't given.
     pub quantile: Quantile,
     /// An amount of data.
     pub bytes: u64,
+    /// From which length on and below which one.
+    pub sizes: Option<[u64; 2]>,
     /// Which losses.
     pub losses: Losses,
     /// Times, each after the one before.
@@ -91,8 +99,18 @@ impl<'a> Asked<'a> {
             return Err(format!("there is no measure {:?}; there are: {}", call.name, known.join(", ")));
         };
         let (quantile, losses) = (Quantile::Share(1.0), Losses::default());
-        let mut asked =
-            Self { measure, flows: Vec::new(), probe: "", estimate: "", quantile, bytes: 0, losses, times: Vec::new() };
+        let mut asked = Self {
+            measure,
+            flows: Vec::new(),
+            probe: "",
+            workload: "",
+            estimate: "",
+            quantile,
+            bytes: 0,
+            sizes: None,
+            losses,
+            times: Vec::new(),
+        };
         let mut rest = call.arguments.as_slice();
         for parameter in measure.parameters {
             rest = asked.take(*parameter, rest)?;
@@ -129,6 +147,11 @@ impl<'a> Asked<'a> {
                 self.probe = name;
                 Ok(rest)
             }
+            Parameter::Workload => {
+                let (name, rest) = name()?;
+                self.workload = name;
+                Ok(rest)
+            }
             Parameter::Estimate => {
                 let (name, rest) = name()?;
                 self.estimate = name;
@@ -145,6 +168,13 @@ impl<'a> Asked<'a> {
                     Ok(rest)
                 }
                 _ => Err(self.usage()),
+            },
+            Parameter::Sizes => match from {
+                [Argument::Size(least), Argument::Size(most), rest @ ..] => {
+                    self.sizes = Some([*least, *most]);
+                    Ok(rest)
+                }
+                _ => Ok(from),
             },
             Parameter::Causes | Parameter::CausesAndClasses => {
                 let (names, rest) = from.split_at(leading(|argument| matches!(argument, Argument::Name(_))));

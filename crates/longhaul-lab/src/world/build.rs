@@ -14,6 +14,7 @@ use longhaul_units::{Rate, Span, Time};
 use super::follow::{Followed, Goal, Starts};
 use super::packets::{DropHook, Drops, Sequences};
 use super::record::Recorder;
+use super::workload;
 use super::{FlowSample, Watched, World, asked};
 use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
 use crate::measure::{Asked, Watch};
@@ -29,16 +30,19 @@ const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 impl World {
     pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
         let Network { mut sim, pairs, bottleneck, watchers } = network(setup, seed)?;
-        let (of_flows, of_traffic) = pairs.split_at(pairs.len() - setup.traffic.len());
+        let (of_others, of_workloads) = pairs.split_at(pairs.len() - workload::pairs(setup).count());
+        let (of_flows, of_traffic) = of_others.split_at(of_others.len() - setup.traffic.len());
         for ((number, traffic), pair) in (0u64..).zip(&setup.traffic).zip(of_traffic) {
             add_traffic(&mut sim, traffic, *pair, seed, TRAFFIC_STREAMS + 2 * number);
         }
+        let crowds = workload::add(&mut sim, setup, of_workloads, seed);
         let mut world = Self {
             at_node: vec![Vec::new(); 2 * pairs.len() + 2],
             sim,
             bottleneck,
             flows: Vec::new(),
             ranges: BTreeMap::new(),
+            crowds,
             watchers,
             has_states: false,
             goals: Vec::new(),
@@ -162,7 +166,7 @@ impl World {
 
 struct Network {
     sim: Sim,
-    /// The nodes of each pair of hosts, those of cross traffic last.
+    /// The nodes of each pair of hosts: of flows, of cross traffic, of workloads.
     pairs: Vec<[usize; 2]>,
     bottleneck: u32,
     /// By flow, if a metric asks for what senders see at each ACK.
@@ -173,13 +177,17 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     let with_hosts = setup.flows.iter().filter(|flow| flow.hosts.is_none());
     let each = || with_hosts.clone().flat_map(|flow| (0..flow.count).map(move |_| flow));
     let left = each().map(|flow| &flow.left).chain(setup.traffic.iter().map(|traffic| &traffic.left));
+    let left = left.chain(workload::pairs(setup).map(|(left, _)| left));
     let right = each().map(|flow| &flow.right).chain(setup.traffic.iter().map(|traffic| &traffic.right));
+    let right = right.chain(workload::pairs(setup).map(|(_, right)| right));
     let Dumbbell { topology, left, right, bottleneck } =
         dumbbell(setup.bottleneck.clone(), left.cloned(), right.cloned());
     let mut hosts = Setup::new(seed, topology);
     for (flow, node) in each().zip(&left).chain(each().zip(&right)) {
         hosts.hosts[*node as usize].config = Arc::clone(&flow.config);
     }
+    workload::configure(setup, &mut hosts, &left);
+    workload::configure(setup, &mut hosts, &right);
     let is_watched = asked(setup).any(|asked| asked.measure.watch == Watch::Acks);
     let of_pair: Vec<Watcher> = if is_watched { each().map(|_| Watcher::default()).collect() } else { Vec::new() };
     for ((watcher, flow), node) in of_pair.iter().zip(each()).zip(&left) {

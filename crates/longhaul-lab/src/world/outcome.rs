@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use longhaul_cc::Quantity;
 use longhaul_link::{Cause, Histogram, LinkConfig, LinkStats};
+use longhaul_sim::Epoch;
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::{Rate, Span};
 
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub reductions: Vec<Option<(f64, f64)>>,
     /// What senders saw at each ACK, by flow; empty if no metric asks for it.
     pub logs: Vec<Log>,
+    /// Requests and responses of each workload, in no order.
+    pub epochs: BTreeMap<String, Vec<Epoch>>,
     /// What tools found of the path.
     pub probes: BTreeMap<String, Probed>,
     /// What was counted by some times; at least by those that the metrics name.

@@ -130,6 +130,7 @@ impl World {
         let outcome = Outcome {
             duration: setup.duration,
             bottleneck: setup.bottleneck.there.clone(),
+            epochs: super::workload::epochs(&self.sim, &self.crowds),
             flows: self.ranges,
             begun: self.flows.iter().map(begun).collect(),
             rtts: followed().map(|followed| followed.rtts).collect(),

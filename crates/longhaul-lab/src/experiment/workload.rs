@@ -1,0 +1,129 @@
+//! Workloads, from texts to settings and to connections.
+
+use std::sync::Arc;
+
+use longhaul_link::source::{BoundedPareto, HttpWorkload, Synthetic};
+use longhaul_link::spec::value;
+use longhaul_link::topology::Duplex;
+use longhaul_link::{LinkRate, Random};
+use longhaul_sim::{Visit, exchange_of};
+use longhaul_tcp::Config;
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::prepare::Filling;
+use crate::definition::{Fault, Setting, Text, Workload};
+
+/// More pairs of hosts than that no workload has.
+const MOST_PAIRS: usize = 10_000;
+
+/// Many connections that come and go.
+#[derive(Clone, Debug)]
+pub struct WorkloadSetup {
+    /// By which metrics know it.
+    pub name: String,
+    /// What is exchanged.
+    pub kind: WorkloadKind,
+    /// Bytes of responses a second.
+    pub rate: Rate,
+    /// The lengths of responses.
+    pub responses: BoundedPareto,
+    /// The settings of both ends.
+    pub config: Arc<Config>,
+    /// From when on.
+    pub start: Span,
+    /// Until when.
+    pub stop: Span,
+    /// The access links of each pair of hosts, on the senders' side and on the receivers'.
+    pub pairs: Vec<(Duplex, Duplex)>,
+}
+
+/// What is exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkloadKind {
+    /// A request of 350 bytes and its response.
+    Http,
+    /// A geometric number of requests and responses, with time to think between.
+    Vectors,
+}
+
+impl WorkloadSetup {
+    /// The connections; `pairs` has the nodes of each pair of hosts, those of the senders' side first. What comes when, and between
+    /// whom, does not depend on what becomes of it.
+    pub(crate) fn visits(&self, pairs: Vec<[usize; 2]>, random: [Random; 2]) -> Box<dyn Iterator<Item = Visit>> {
+        let [arrivals, mut places] = random;
+        let start = Time::ZERO + self.start;
+        let at = move |vector| {
+            let place = places.below(pairs.len() as u64) as usize;
+            let [from, to] = pairs.get(place).copied().unwrap_or_default();
+            (to, from, vector)
+        };
+        match self.kind {
+            WorkloadKind::Http => {
+                let transfers = HttpWorkload::new(start, self.rate, 1.0, self.responses, arrivals);
+                Box::new(transfers.map(|transfer| exchange_of(&transfer)).map(at))
+            }
+            WorkloadKind::Vectors => {
+                let mut vectors = Synthetic::web(start, Span::ZERO, arrivals);
+                let bytes = vectors.mean_epochs * self.responses.mean();
+                vectors.mean_gap = self.rate.time_for(Bytes(bytes.round() as u64));
+                vectors.responses = self.responses;
+                Box::new(vectors.map(at))
+            }
+        }
+    }
+}
+
+impl Filling<'_> {
+    pub(super) fn workload(self, workload: &Workload, bottleneck: &Duplex) -> Result<WorkloadSetup, Fault> {
+        let start = self.optional(&workload.start, |text| self.span(text, "workloads.start"))?;
+        let stop = workload.stop.as_ref().map(|text| self.span(text, "workloads.stop")).transpose()?;
+        if let (Some(stop), Some(text)) = (stop, &workload.stop)
+            && stop <= start
+        {
+            return Err(self.fault(text, "workloads.stop", "it would end before it begins"));
+        }
+        let LinkRate::Constant(rate) = bottleneck.there.rate else {
+            return Err(self.fault(&workload.load, "workloads.load", "the bottleneck has no constant --rate"));
+        };
+        let of_flows = |fault: Fault| Fault { field: fault.field.replacen("flows", "workloads", 1), ..fault };
+        Ok(WorkloadSetup {
+            name: workload.name.get_ref().clone(),
+            kind: self.read(&workload.kind, "workloads.kind", |text| match text {
+                "http" => Ok(WorkloadKind::Http),
+                "vectors" => Ok(WorkloadKind::Vectors),
+                _ => Err(format!("{text:?} is no kind; there are: http, vectors")),
+            })?,
+            rate: rate.mul_f64(self.read(&workload.load, "workloads.load", value::share)?),
+            responses: match &workload.response {
+                None => BoundedPareto::http_responses(),
+                Some(text) => {
+                    let bytes = self.read(text, "workloads.response", value::size)? as f64;
+                    BoundedPareto::new(bytes, bytes, 1.1)
+                }
+            },
+            config: Arc::new(self.config(&workload.congestion, &workload.tcp).map_err(of_flows)?),
+            start,
+            stop: stop.unwrap_or(Span::MAX),
+            pairs: self.pairs(workload)?,
+        })
+    }
+
+    fn pairs(self, workload: &Workload) -> Result<Vec<(Duplex, Duplex)>, Fault> {
+        let count = workload.pairs.as_ref().map_or(Ok(1), |Setting(text)| {
+            self.read(text, "workloads.pairs", |text| value::whole::<usize>(text, "number of pairs"))
+        })?;
+        let links = |texts: &[Text], field: &str| -> Result<Vec<Duplex>, Fault> {
+            let links = texts.iter().map(|text| self.link(text, field)).collect::<Result<Vec<_>, _>>()?;
+            Ok(if links.is_empty() { vec![Duplex::default()] } else { links })
+        };
+        let left = links(&workload.left, "workloads.left")?;
+        let right = links(&workload.right, "workloads.right")?;
+        let all = count.saturating_mul(left.len() * right.len());
+        if all == 0 || all > MOST_PAIRS {
+            let what = format!("{all} pairs of hosts are not within 1 to {MOST_PAIRS}");
+            return Err(self.fault(&workload.name, "workloads.pairs", what));
+        }
+        let paths = left.iter().flat_map(|left| right.iter().map(move |right| (left.clone(), right.clone())));
+        Ok((0..count).flat_map(|_| paths.clone()).collect())
+    }
+}

@@ -1,0 +1,73 @@
+//! Of connections that come and go: response times.
+
+use longhaul_sim::Epoch;
+use longhaul_units::Time;
+
+use super::part::{Part, mean};
+use super::{ANY, Measure, Parameter, Quantile, Watch};
+use Parameter::{Sizes, Workload};
+
+pub(super) const MEASURES: &[Measure] = &[
+    Measure {
+        name: "epoch",
+        parameters: &[Workload, Parameter::Quantile, Sizes, ANY],
+        usage: "epoch(WORKLOAD, QUANTILE[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
+        about: "seconds from the first byte of a request that is written to an established connection until the last of its response has been \
+                read, of responses from FROM_BYTES on and shorter than TO_BYTES whose request was of that part of the run and that have \
+                ended: the response time of an a-b-t epoch (Weigle et al., Tmix, CCR 2006)",
+        watch: Watch::Nothing,
+        value: |part| part.asked.quantile.seconds_of(part.epochs().filter_map(seconds).collect()),
+    },
+    Measure {
+        name: "epochs",
+        parameters: &[Workload, Sizes, ANY],
+        usage: "epochs(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
+        about: "how many epochs, as `epoch` has them, have ended",
+        watch: Watch::Nothing,
+        value: |part| Some(part.epochs().filter_map(seconds).count() as f64),
+    },
+    Measure {
+        name: "unfinished",
+        parameters: &[Workload, Sizes, ANY],
+        usage: "unfinished(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
+        about: "how many have begun and not ended when the run did",
+        watch: Watch::Nothing,
+        value: |part| Some(part.epochs().filter(|epoch| epoch.ended.is_none()).count() as f64),
+    },
+];
+
+fn seconds(epoch: &Epoch) -> Option<f64> {
+    Some((epoch.ended? - epoch.began).as_secs_f64())
+}
+
+impl Part<'_> {
+    fn epochs(&self) -> impl Iterator<Item = &Epoch> {
+        let [least, most] = self.asked.sizes.unwrap_or([0, u64::MAX]);
+        let (from, to) = (Time::ZERO + self.from, Time::ZERO + self.to);
+        let all = self.outcome.epochs.get(self.asked.workload).into_iter().flatten();
+        all.filter(move |epoch| (least..most).contains(&epoch.response) && (from..=to).contains(&epoch.began))
+    }
+}
+
+impl Quantile {
+    /// Of some seconds, by the nearest rank; none of nothing.
+    fn seconds_of(self, mut seconds: Vec<f64>) -> Option<f64> {
+        let Self::Share(share) = self else { return mean(&seconds) };
+        seconds.sort_by(f64::total_cmp);
+        let rank = (share * seconds.len() as f64).ceil().max(1.0) as usize;
+        seconds.get(rank - 1).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_rank_by_hand() {
+        let of = |share: f64| Quantile::Share(share).seconds_of(vec![50.0, 15.0, 20.0, 35.0, 40.0]);
+        assert_eq!([0.0, 0.05, 0.3, 0.4, 0.5, 1.0].map(of), [15.0, 15.0, 20.0, 20.0, 35.0, 50.0].map(Some));
+        assert_eq!(Quantile::Mean.seconds_of(vec![1.0, 2.0, 6.0]), Some(3.0));
+        assert_eq!(Quantile::Share(0.5).seconds_of(Vec::new()), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! Connections that come and go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use longhaul_link::Random;
+use longhaul_link::topology::Duplex;
+use longhaul_sim::{CrowdId, Epoch, Setup, Sim};
+use longhaul_units::{Rate, Time};
+
+use crate::experiment::CellSetup;
+
+/// Random sequences of workloads: when connections come, and between whom.
+const WORKLOAD_STREAMS: u64 = (1 << 63) + (1 << 33);
+
+/// The access links of all pairs of hosts that workloads have.
+pub(super) fn pairs(setup: &CellSetup) -> impl Iterator<Item = &(Duplex, Duplex)> + Clone {
+    setup.workloads.iter().flat_map(|workload| &workload.pairs)
+}
+
+/// Gives the hosts of workloads, the last of these nodes, their settings.
+pub(super) fn configure(setup: &CellSetup, hosts: &mut Setup, nodes: &[u32]) {
+    let configs = setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|_| &workload.config));
+    let of_workloads = nodes.iter().skip(nodes.len() - pairs(setup).count());
+    for (config, node) in configs.zip(of_workloads) {
+        hosts.hosts[*node as usize].config = Arc::clone(config);
+    }
+}
+
+/// Lets the connections come, between the last of these pairs of hosts.
+pub(super) fn add(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: u64) -> BTreeMap<String, CrowdId> {
+    let mut rest = pairs;
+    let streams = (WORKLOAD_STREAMS..).step_by(2);
+    let mut crowds = BTreeMap::new();
+    for (workload, stream) in setup.workloads.iter().zip(streams) {
+        let (own, others) = rest.split_at(workload.pairs.len());
+        rest = others;
+        if workload.rate == Rate::ZERO {
+            continue;
+        }
+        let random = [stream, stream + 1].map(|stream| Random::new(seed, stream));
+        let crowd = sim.add_crowd(workload.visits(own.to_vec(), random), Time::ZERO + workload.stop);
+        crowds.insert(workload.name.clone(), crowd);
+    }
+    crowds
+}
+
+/// What became of them.
+pub(super) fn epochs(sim: &Sim, crowds: &BTreeMap<String, CrowdId>) -> BTreeMap<String, Vec<Epoch>> {
+    crowds.iter().map(|(name, crowd)| (name.clone(), sim.epochs(*crowd))).collect()
+}
