@@ -141,6 +141,25 @@ pub struct Metric {
     pub value: Text,
     /// Its unit, as it is printed.
     pub unit: String,
+    /// The choices that make of each cell the one that it is related to: the value is then what `form` makes of a run's and the median of
+    /// that cell's.
+    #[serde(default)]
+    pub relative_to: BTreeMap<String, Text>,
+    /// What is made of both; their ratio if it isn't given.
+    pub form: Option<Form>,
+}
+
+/// What is made of a value x and the one that it is related to, y.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// x / y: G and L of draft-irtf-iccrg-tcpeval-01, section 6.1.
+    #[default]
+    Ratio,
+    /// (y - x) / y: harm, where more is better (Ware et al., HotNets 2019).
+    Harm,
+    /// (x - y) / x: harm, where less is better.
+    HarmOfLess,
 }
 
 /// What the paper says, and how it is to be judged.

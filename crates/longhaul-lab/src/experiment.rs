@@ -3,6 +3,7 @@
 mod calls;
 mod prepare;
 mod probe;
+mod relative;
 pub(crate) mod rows;
 mod traffic;
 mod workload;
@@ -17,6 +18,7 @@ use crate::definition::{self, Definition, Fault, Text};
 use crate::expression::{Call, Expression};
 use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
+pub use relative::Relative;
 pub use rows::Row;
 pub use traffic::{TrafficKind, TrafficSetup};
 pub use workload::{WorkloadKind, WorkloadSetup};
@@ -30,6 +32,8 @@ pub struct Experiment {
     pub cells: Vec<Cell>,
     /// What is done in each of them.
     pub setups: Vec<CellSetup>,
+    /// How metrics relate cells to each other, in their order.
+    pub relatives: Vec<Option<Relative>>,
     /// What is judged.
     pub rows: Vec<Row>,
 }
@@ -102,9 +106,11 @@ impl Experiment {
         prepare::check(&definition, source)?;
         let cells = Cell::all(&definition);
         let setups = cells.iter().map(|cell| prepare::cell(&definition, cell, source)).collect::<Result<_, _>>()?;
+        let relatives = definition.metrics.values().map(|metric| Relative::read(&definition, &cells, metric, source));
+        let relatives = relatives.collect::<Result<_, _>>()?;
         let rows =
             definition.rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
-        Ok(Self { definition, cells, setups, rows })
+        Ok(Self { definition, cells, setups, relatives, rows })
     }
 }
 

@@ -56,7 +56,8 @@ impl Numbers {
 /// Judges all rows.
 #[must_use]
 pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Judged> {
-    experiment.rows.iter().map(|row| judge_row(experiment, row, records, seeds)).collect()
+    let records = experiment.related(records);
+    experiment.rows.iter().map(|row| judge_row(experiment, row, &records, seeds)).collect()
 }
 
 fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32) -> Judged {

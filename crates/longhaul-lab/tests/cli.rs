@@ -132,6 +132,17 @@ stop = "1s"
         ),
         ("\"100kB\"", "\"100kB\"\nafter = \"y\"", ":17: flows.after: no flows \"y\" stand before these"),
         ("\"100kB\"", "\"100kB\"\nhosts = \"x\"", ":17: flows.hosts: no flows \"x\" stand before these"),
+        (
+            "unit = \"s\"",
+            "unit = \"\", relative-to = { rate = \"3mbit\" }",
+            ":19: metrics.relative-to: \"3mbit\" is no choice on the axis \"rate\"",
+        ),
+        (
+            "unit = \"s\"",
+            "unit = \"\", relative-to = { speed = \"1mbit\" }",
+            ":19: metrics.relative-to: there is no axis \"speed\"",
+        ),
+        ("unit = \"s\"", "unit = \"s\", form = \"harm\"", ":19: metrics.form: `form` is of what `relative-to` names"),
         ("completion(x)", "lost(full)", ":19: metrics.value: \"full\" is no cause of loss; there are: queue-full, "),
         ("completion(x)", "rtt(x, p101)", ":19: metrics.value: \"p101\" is no quantile; write p50, "),
         ("completion(x)", "time-to(x)", ":19: metrics.value: time-to is written time-to(FLOWS, BYTES)"),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use longhaul_lab::experiment::Experiment;
+use longhaul_lab::judge::{self, Numbers};
 use longhaul_lab::record::Record;
 use longhaul_lab::runner::{self, Effort};
 use longhaul_lab::{measure, series};
@@ -286,4 +287,28 @@ fn flows_follow_each_other_and_remember() {
     near(Some(began), value(&cached, 0) + 0.5 + 0.1, 0.001);
     assert_eq!((offset, cached.series["segments"].last().unwrap().1 < 4e6), (0.0, true));
     assert!(cached.series["first"].last().unwrap().0 < began);
+}
+
+/// Beside 4 Mb/s of CBR a flow over 10 Mb/s has what is left: six tenths of what it has alone, and a harm of four tenths.
+#[test]
+fn metrics_relate_cells() {
+    let text = |relative: &str| {
+        format!(
+            "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '20s'\n\
+             bottleneck = '--rate 10mbit --rtt 40ms --queue 2bdp'\n\
+             axes = [{{ name = 'udp', choices = ['0mbit', '4mbit'] }}, {{ name = 'law', choices = ['cubic', 'new-reno'] }}]\n\
+             flows = [{{ name = 'x', congestion = '{{law}}' }}]\n\
+             traffic = [{{ name = 'c', kind = 'cbr', rate = '{{udp}}', packet = '1500B' }}]\n\
+             [metrics]\nm = {{ value = 'goodput(x, 5s, 20s)', unit = '', {relative} }}\n\
+             [[rows]]\nid = '1'\nmetric = 'm'\nat = {{ law = 'new-reno' }}\nover = 'udp'\norder = ['0mbit', '4mbit']\nrule = 'decreasing'"
+        )
+    };
+    for (form, alone, beside) in [("", 1.0, 0.6), (", form = 'harm'", 0.0, 0.4)] {
+        let experiment =
+            Experiment::read("a.toml", &text(&format!("relative-to = {{ udp = '0mbit' }}{form}"))).unwrap();
+        let row = judge::judge(&experiment, &run(&experiment, 1), 1).remove(0);
+        let Numbers::Many(ours) = row.ours else { panic!("{row:?}") };
+        assert_eq!(ours[0], Some(alone));
+        near(ours[1], beside, 0.05);
+    }
 }

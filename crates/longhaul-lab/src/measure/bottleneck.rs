@@ -21,7 +21,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "utilisation",
         parameters: PART,
         usage: "utilisation([FROM, ][TO])",
-        about: "IP packets that the shared link carried, percent of what its rate allows (draft-irtf-iccrg-tcpeval-01, section 2.3); what the \
+        about: "IP packets that the shared link carried, percent of what its rate allows (RFC 5166, section 2.1.1); what the \
                 link adds to packets is not counted; none for a link without a rate",
         watch: Watch::Nothing,
         value: |part| percent(carried(part), capacity(&part.outcome.bottleneck, part.from, part.to)?),

@@ -162,7 +162,8 @@ impl Side<'_> {
     /// The values of the runs of each of a row's cells; none if one cannot be told.
     fn values(&self, row: &Row) -> Option<Vec<Vec<f64>>> {
         let judged = row.judged.as_ref()?;
-        judged.cells.iter().map(|cell| judge::values(&self.held.records, *cell, judged)).collect()
+        let records = self.held.experiment.related(&self.held.records);
+        judged.cells.iter().map(|cell| judge::values(&records, *cell, judged)).collect()
     }
 }
 

@@ -1,0 +1,111 @@
+//! Metrics that relate a cell's runs to another cell's.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::{Experiment, Source};
+use crate::cell::Cell;
+use crate::definition::{Axis, Definition, Fault, Form, Metric, Statistic, Text};
+use crate::judge;
+use crate::record::Record;
+use crate::stats;
+
+/// To which cell a metric relates each, and how.
+#[derive(Clone, Debug)]
+pub struct Relative {
+    /// By cell: the place of the other one.
+    pub bases: Vec<usize>,
+    /// What is made of both.
+    pub form: Form,
+}
+
+impl Relative {
+    /// What a metric says of it; nothing if it relates to none.
+    pub(super) fn read(
+        definition: &Definition,
+        cells: &[Cell],
+        metric: &Metric,
+        source: Source<'_>,
+    ) -> Result<Option<Self>, Fault> {
+        if metric.relative_to.is_empty() {
+            return match metric.form {
+                None => Ok(None),
+                Some(_) => Err(source.fault(&metric.value, "metrics.form", "`form` is of what `relative-to` names")),
+            };
+        }
+        let chosen = chosen(&definition.axes, &metric.relative_to, source)?;
+        let base = |cell: &Cell| {
+            let places = cell.places.iter().enumerate();
+            let places: Vec<usize> = places.map(|(axis, place)| chosen.get(&axis).copied().unwrap_or(*place)).collect();
+            cells.iter().position(|other| other.places == places)
+        };
+        let bases = cells.iter().filter_map(base).collect();
+        Ok(Some(Self { bases, form: metric.form.unwrap_or_default() }))
+    }
+}
+
+/// The choice on each axis that is named, both by their places.
+fn chosen(
+    axes: &[Axis],
+    relative_to: &BTreeMap<String, Text>,
+    source: Source<'_>,
+) -> Result<BTreeMap<usize, usize>, Fault> {
+    let place = |(name, choice): (&String, &Text)| {
+        let wrong = |what: String| source.fault(choice, "metrics.relative-to", what);
+        let axis = axes.iter().position(|axis| axis.name.get_ref() == name);
+        let axis = axis.ok_or_else(|| wrong(format!("there is no axis {name:?}")))?;
+        let found = axes[axis].choices.iter().position(|known| known.name.get_ref() == choice.get_ref());
+        let found = found.ok_or_else(|| wrong(format!("{:?} is no choice on the axis {name:?}", choice.get_ref())))?;
+        Ok((axis, found))
+    };
+    relative_to.iter().map(place).collect()
+}
+
+impl Form {
+    /// Of a run's value and the median of those that it is related to; none if that is zero.
+    fn of(self, value: f64, base: f64) -> Option<f64> {
+        let related = match self {
+            Self::Ratio => value / base,
+            Self::Harm => (base - value) / base,
+            Self::HarmOfLess => (value - base) / value,
+        };
+        related.is_finite().then_some(related)
+    }
+}
+
+impl Experiment {
+    /// The records with what relative metrics make of the values that were measured.
+    pub(crate) fn related<'a>(&self, records: &'a [Record]) -> Cow<'a, [Record]> {
+        let mut related = Cow::Borrowed(records);
+        for (metric, relative) in self.relatives.iter().enumerate() {
+            let Some(Relative { bases, form }) = relative else { continue };
+            let median = |cell: &usize| {
+                let values = judge::measured(records, *cell, metric).collect::<Option<Vec<f64>>>()?;
+                Statistic::Median.of(&stats::sorted(&values))
+            };
+            let medians: Vec<Option<f64>> = bases.iter().map(median).collect();
+            for record in related.to_mut() {
+                let base = medians.get(record.cell).copied().flatten();
+                if let Some(value) = record.values.get_mut(metric) {
+                    *value = value.zip(base).and_then(|(value, base)| form.of(value, base));
+                }
+            }
+        }
+        related
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_by_hand() {
+        // Ware, Mukerjee, Seshan and Sherry, HotNets 2019: 10 Mb/s alone and 4 beside another are a harm of 0.6; so are 4 s
+        // and 10.
+        assert_eq!(Form::Harm.of(4.0, 10.0), Some(0.6));
+        assert_eq!(Form::HarmOfLess.of(10.0, 4.0), Some(0.6));
+        assert_eq!(Form::Ratio.of(4.0, 10.0), Some(0.4));
+        assert_eq!(Form::Ratio.of(4.0, 0.0), None);
+    }
+}
