@@ -40,6 +40,9 @@ pub struct Definition {
     pub quick_runs: u32,
     /// How long a run is at most.
     pub duration: Text,
+    /// Further choices on axes, by the axis' name: how somebody's own controller is put into an experiment.
+    #[serde(default)]
+    pub add: BTreeMap<String, Vec<Text>>,
     /// What is varied. Each combination is a cell.
     #[serde(default)]
     pub axes: Vec<Axis>,
@@ -73,8 +76,7 @@ pub struct Flow {
     /// By which metrics know them.
     pub name: Text,
     /// How many.
-    #[serde(default = "one")]
-    pub count: u32,
+    pub count: Option<Setting>,
     /// Their congestion control, as the registry reads it.
     pub congestion: Text,
     /// Bytes that each of them sends; without, it never ends.
@@ -173,6 +175,8 @@ pub struct Row {
     /// The choice on each axis, but for the one that `over` names.
     #[serde(default)]
     pub at: BTreeMap<String, Text>,
+    /// An axis for each choice of which there is such a row; the choice is added to its id.
+    pub each: Option<Text>,
     /// The axis along which values are compared.
     pub over: Option<Text>,
     /// The choices on it, in the paper's order.
@@ -232,10 +236,6 @@ impl Values {
             Self::Many(values) => values,
         }
     }
-}
-
-const fn one() -> u32 {
-    1
 }
 
 /// Reads a file's text; `file` is its name.

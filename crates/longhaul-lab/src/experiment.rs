@@ -101,15 +101,16 @@ impl Experiment {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn read(file: &str, text: &str) -> Result<Self, Fault> {
-        let definition = definition::read(file, text)?;
+        let mut definition = definition::read(file, text)?;
         let source = Source { file, text };
+        prepare::add(&mut definition, source)?;
         prepare::check(&definition, source)?;
         let cells = Cell::all(&definition);
         let setups = cells.iter().map(|cell| prepare::cell(&definition, cell, source)).collect::<Result<_, _>>()?;
         let relatives = definition.metrics.values().map(|metric| Relative::read(&definition, &cells, metric, source));
         let relatives = relatives.collect::<Result<_, _>>()?;
-        let rows =
-            definition.rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
+        let rows = rows::expanded(&definition, source)?;
+        let rows = rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
         Ok(Self { definition, cells, setups, relatives, rows })
     }
 }

@@ -2,6 +2,9 @@
 
 /// Each file's name and text.
 pub const FILES: &[(&str, &str)] = &[
+    ("rfc9743-path.toml", include_str!("../experiments/rfc9743-path.toml")),
+    ("rfc9743-sharing.toml", include_str!("../experiments/rfc9743-sharing.toml")),
+    ("rfc9743-standard.toml", include_str!("../experiments/rfc9743-standard.toml")),
     ("swift-start-deep-queue.toml", include_str!("../experiments/swift-start-deep-queue.toml")),
     ("swift-start-figure-16.toml", include_str!("../experiments/swift-start-figure-16.toml")),
     ("swift-start-figure-5.toml", include_str!("../experiments/swift-start-figure-5.toml")),

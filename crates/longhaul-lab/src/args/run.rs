@@ -25,6 +25,9 @@ pub(super) struct Run {
     /// All there are.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// A further choice on an axis of plain choices, `controller=vegas`; may be given several times.
+    #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition)]
+    add: Vec<(String, String)>,
     /// Runs of each cell, instead of the experiment's own number.
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
@@ -87,6 +90,7 @@ impl Run {
         let (mut experiments, mut texts, mut known) = (Vec::new(), Vec::new(), BTreeMap::new());
         for id in &ids {
             let (file, text) = open(id)?;
+            let text = with_additions(&self.add, text);
             let experiment = Experiment::read(&file, &text)?;
             let id = experiment.definition.id.get_ref().clone();
             match known.insert(id.clone(), text.clone()) {
@@ -109,4 +113,19 @@ impl Run {
             runs => Ok(Kept::new(text, runs)),
         }
     }
+}
+
+fn addition(text: &str) -> Result<(String, String), String> {
+    let (axis, choice) = text.split_once('=').ok_or_else(|| format!("{text:?} is not of the form AXIS=CHOICE"))?;
+    Ok((axis.into(), choice.into()))
+}
+
+/// An experiment's text with further choices: they belong to what it is, and are kept with its results.
+fn with_additions(additions: &[(String, String)], text: String) -> String {
+    let mut axes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (axis, choice) in additions {
+        axes.entry(axis).or_default().push(choice);
+    }
+    let added: Vec<String> = axes.iter().map(|(axis, choices)| format!("{axis:?} = {choices:?}")).collect();
+    if added.is_empty() { text } else { format!("add = {{ {} }}\n{text}", added.join(", ")) }
 }

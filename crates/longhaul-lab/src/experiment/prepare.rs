@@ -1,6 +1,6 @@
 //! From texts to settings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use longhaul_units::{Bytes, Span};
 use super::calls::Around;
 use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
-use crate::definition::{Definition, Fault, Flow, Setting, Tcp, Text};
+use crate::definition::{Choice, Definition, Fault, Flow, Setting, Tcp, Text};
 
 /// More than this no file may ask for: a typing mistake is no reason to run for days.
 const MOST_CELLS: usize = 10_000;
@@ -22,6 +22,22 @@ const MOST_RUNS: u32 = 10_000;
 const MOST_FLOWS: u32 = 1000;
 /// Bytes of a segment's timestamps and of UDP's and TCP's headers, less than what IPv4's takes: see the wire format.
 const HEADERS: u16 = 24;
+
+/// Adds the choices that `add` has to the axes.
+pub(super) fn add(definition: &mut Definition, source: Source<'_>) -> Result<(), Fault> {
+    for (name, choices) in std::mem::take(&mut definition.add) {
+        let axis = definition.axes.iter_mut().find(|axis| *axis.name.get_ref() == name);
+        let Some(axis) = axis else {
+            return Err(source.fault(&definition.id, "add", format!("there is no axis {name:?}")));
+        };
+        if axis.choices.iter().any(|choice| !choice.variables.is_empty()) {
+            let what = format!("the choices on the axis {name:?} have variables, which a name does not tell");
+            return Err(source.fault(&definition.id, "add", what));
+        }
+        axis.choices.extend(choices.into_iter().map(|name| Choice { name, variables: BTreeMap::new() }));
+    }
+    Ok(())
+}
 
 /// What can be told without choosing.
 pub(super) fn check(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
@@ -177,15 +193,16 @@ impl Filling<'_> {
     }
 
     fn flow(self, flow: &Flow) -> Result<FlowSetup, Fault> {
-        if flow.count == 0 || flow.count > MOST_FLOWS {
-            let what = format!("{} is not within 1 to {MOST_FLOWS}", flow.count);
+        let count = self.number::<u32>(&flow.count, "flows.count")?.unwrap_or(1);
+        if count == 0 || count > MOST_FLOWS {
+            let what = format!("{count} is not within 1 to {MOST_FLOWS}");
             return Err(self.source.fault(&flow.name, "flows.count", what));
         }
         let span = |text, field| self.optional(text, |text| self.span(text, field));
         let access = |text, field| self.optional(text, |text| self.link(text, field));
         Ok(FlowSetup {
             name: flow.name.get_ref().clone(),
-            count: flow.count,
+            count,
             config: Arc::new(self.config(&flow.congestion, &flow.tcp)?),
             bytes: match &flow.bytes {
                 Some(text) => self.read(text, "flows.bytes", value::size)?,

@@ -37,6 +37,26 @@ pub struct Judged {
     pub rule_text: String,
 }
 
+/// The rows, and in place of one for each choice on an axis as many.
+pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Vec<definition::Row>, Fault> {
+    let mut rows = Vec::new();
+    for row in &definition.rows {
+        let Some(each) = &row.each else {
+            rows.push(row.clone());
+            continue;
+        };
+        let Some(axis) = definition.axes.iter().find(|axis| axis.name.get_ref() == each.get_ref()) else {
+            return Err(source.fault(each, "rows.each", format!("there is no axis {:?}", each.get_ref())));
+        };
+        for choice in &axis.choices {
+            let mut at = row.at.clone();
+            at.insert(each.get_ref().clone(), choice.name.clone());
+            rows.push(definition::Row { id: format!("{}, {}", row.id, choice.name.get_ref()), at, ..row.clone() });
+        }
+    }
+    Ok(rows)
+}
+
 impl Row {
     pub(super) fn read(
         definition: &Definition,
