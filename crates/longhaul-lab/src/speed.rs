@@ -1,13 +1,13 @@
 //! How fast the computer simulates, by flows, rates and processors.
 
-use std::sync::Mutex;
 use std::thread;
 
 use anyhow::{Result, anyhow};
+use longhaul_sim::SetupError;
 use serde::Serialize;
 
 use crate::experiment::{CellSetup, Experiment};
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{ProcessorTime, Stopwatch};
 use crate::world;
 
 /// How many flows share the link.
@@ -28,13 +28,15 @@ pub struct Point {
     pub at_a_time: usize,
     /// Seconds that a run simulates.
     pub simulated: f64,
-    /// Seconds that all of them took.
+    /// Seconds of the clock that all of them took.
     pub took: f64,
-    /// Seconds of flows that were simulated in a second.
+    /// Seconds that each had a processor, the mean over them.
+    pub processor: f64,
+    /// Seconds of flows that all of them simulate in a second while each has a processor: what else the computer does is not counted.
     pub speed: f64,
 }
 
-/// Measures all [`FLOWS`] at all [`RATES`], with one run at a time up to `most`, of which each takes about so many `seconds`.
+/// Measures all [`FLOWS`] at all [`RATES`], with one run at a time up to `most`, of which each takes about so many `seconds` of a processor.
 ///
 /// # Errors
 /// If there can be no such network.
@@ -43,9 +45,9 @@ pub fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
     for (flows, mbps) in FLOWS.into_iter().flat_map(|flows| RATES.map(|mbps| (flows, mbps))) {
         let simulated = long_enough(flows, mbps, seconds)?;
         for at_a_time in 1..=most {
-            let took = time(&setup(flows, mbps, simulated)?, at_a_time)?;
-            let flow_seconds = simulated * f64::from(flows) * at_a_time as f64;
-            points.push(Point { flows, mbps, at_a_time, simulated, took, speed: flow_seconds / took });
+            let (took, processor) = time(&setup(flows, mbps, simulated)?, at_a_time)?;
+            let speed = simulated * f64::from(flows) * at_a_time as f64 / processor;
+            points.push(Point { flows, mbps, at_a_time, simulated, took, processor, speed });
         }
     }
     Ok(points)
@@ -55,9 +57,9 @@ pub fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
 fn long_enough(flows: u32, mbps: u32, seconds: f64) -> Result<f64> {
     let mut simulated = 0.1_f64;
     loop {
-        let took = time(&setup(flows, mbps, simulated)?, 1)?;
-        let factor = seconds / took.max(1e-6);
-        if (0.5..=2.0).contains(&factor) || simulated >= LONGEST || factor < 0.5 {
+        let (_, processor) = time(&setup(flows, mbps, simulated)?, 1)?;
+        let factor = seconds / processor.max(1e-6);
+        if factor <= 2.0 || simulated >= LONGEST {
             return Ok(simulated);
         }
         // What was measured is mostly the beginning, which is not like the rest.
@@ -65,25 +67,23 @@ fn long_enough(flows: u32, mbps: u32, seconds: f64) -> Result<f64> {
     }
 }
 
-/// Seconds that so many runs take together.
-fn time(setup: &CellSetup, at_a_time: usize) -> Result<f64> {
-    let failed = Mutex::new(None);
+/// Seconds that so many runs take together, of the clock and, on average, of a processor.
+fn time(setup: &CellSetup, at_a_time: usize) -> Result<(f64, f64)> {
     let clock = Stopwatch::start();
-    thread::scope(|scope| {
-        for seed in 1..=at_a_time as u64 {
-            let failed = &failed;
-            scope.spawn(move || {
-                if let (Err(error), Ok(mut failed)) = (world::run(setup, 0, seed), failed.lock()) {
-                    *failed = Some(error);
-                }
-            });
-        }
+    let run = |seed| {
+        let processor = ProcessorTime::start();
+        world::run(setup, 0, seed).map(|_| processor.seconds())
+    };
+    let all: Vec<Option<Result<f64, SetupError>>> = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=at_a_time as u64).map(|seed| scope.spawn(move || run(seed))).collect();
+        threads.into_iter().map(|thread| thread.join().ok()).collect()
     });
     let took = clock.seconds();
-    match failed.into_inner() {
-        Ok(Some(error)) => Err(error.into()),
-        _ => Ok(took),
+    let mut processor = 0.0;
+    for one in all {
+        processor += one.ok_or_else(|| anyhow!("the program panicked in a run"))??;
     }
+    Ok((took, processor / at_a_time as f64))
 }
 
 /// CUBIC without an end over a link of 20 ms with a queue of a bandwidth-delay product, but of ten packets at least.

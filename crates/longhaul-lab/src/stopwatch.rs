@@ -19,3 +19,27 @@ impl Stopwatch {
         self.0.elapsed().as_secs_f64()
     }
 }
+
+/// Runs while this thread has a processor; where that isn't told, always.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProcessorTime(f64);
+
+#[cfg(target_os = "linux")]
+impl ProcessorTime {
+    pub(crate) fn start() -> Self {
+        Self(Self::now())
+    }
+
+    pub(crate) fn seconds(self) -> f64 {
+        Self::now() - self.0
+    }
+
+    fn now() -> f64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) type ProcessorTime = Stopwatch;

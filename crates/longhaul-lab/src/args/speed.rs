@@ -10,7 +10,7 @@ use crate::speed::{self, Point};
 
 #[derive(Debug, Args)]
 pub(super) struct Speed {
-    /// Seconds that each measurement takes, about.
+    /// Seconds of a processor that each run takes, about.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// Processors at most; all by default.
