@@ -21,6 +21,9 @@ pub fn expected(setup: &CellSetup) -> u64 {
     let rate =
         setup.bottleneck.there.rate_at(Time::ZERO).map_or(UNLIMITED, |rate| rate.as_bytes_per_sec() as f64 * 8.0);
     let asked: f64 = setup.flows.iter().map(|flow| f64::from(flow.count) * flow.bytes as f64 * 8.0).sum();
+    // What comes and goes, and what heeds nobody, may fill the link.
+    let is_limited = setup.workloads.is_empty() && setup.traffic.is_empty();
+    let asked = if is_limited { asked } else { f64::INFINITY };
     ((rate * seconds).min(asked) / PACKET + flows * seconds * IDLE) as u64
 }
 

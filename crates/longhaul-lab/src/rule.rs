@@ -116,9 +116,7 @@ impl Rule {
             Self::AtLeast(least) => ours.iter().all(|ours| *ours >= least),
             Self::AtMost(most) => ours.iter().all(|ours| *ours <= most),
             Self::Decreasing(share) => ours.windows(2).all(|two| two[0] > two[1] * (1.0 + share)),
-            Self::Above(least, most) => {
-                ours.windows(2).all(|two| (least..=most).contains(&(two[0] - two[1])))
-            }
+            Self::Above(least, most) => ours.windows(2).all(|two| (least..=most).contains(&(two[0] - two[1]))),
             Self::NotIncreasing => ours.windows(2).all(|two| two[0] >= two[1]),
             Self::Equal => ours.windows(2).all(|two| two[0] == two[1]),
             Self::Alike(share) => {

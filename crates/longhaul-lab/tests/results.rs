@@ -291,3 +291,26 @@ fn several_experiments_print_in_order() {
     let told = refusal(&["run", &long, &twin]);
     assert!(told.contains("another experiment that is asked for has the id \"long\", too"), "{told}");
 }
+
+/// What is written of a metric that relates cells to each other is what is judged.
+#[test]
+fn tables_have_what_is_judged_of_relative_metrics() {
+    let place = Place::new("relative");
+    let relative = "share = { value = \"goodput(x)\", unit = \"\", relative-to = { loss = \"0.5%\" } }\n\n[[rows]]";
+    let start = SMALL.find("share = ").unwrap();
+    let end = SMALL.find("[[rows]]").unwrap() + "[[rows]]".len();
+    let file = place.file("small.toml", &[&SMALL[..start], relative, &SMALL[end..]].concat());
+    let output = lab(&["run", &file, "--out", &place.path("folder"), "--json"]);
+    let rows: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [ours, low, high] = ["ours", "low", "high"].map(|key| rows[1][key].to_string());
+    assert!(rows[1]["ours"].as_f64().unwrap() < 1.0, "losses cost goodput: {}", rows[1]);
+    let table = text(&place.bytes("folder/small/rows.csv"));
+    assert!(table.lines().nth(3).unwrap().contains(&format!(",,{ours},{low},{high},")), "{table}");
+    // The shares of the cell that the others are related to lie about 1.
+    let values = text(&place.bytes("folder/small/values.csv"));
+    let shares: Vec<f64> =
+        values.lines().skip(1).take(6).map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    assert!(shares.iter().any(|share| *share <= 1.0) && shares.iter().any(|share| *share >= 1.0), "{shares:?}");
+    assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.2), "{shares:?}");
+}

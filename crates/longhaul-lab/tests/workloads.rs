@@ -78,7 +78,13 @@ fn epochs_are_told_apart_by_size_and_name() {
              [[workloads]]\nname = 'v'\nkind = 'http'\nload = '10%'\ncongestion = 'cubic'"
         )
     };
-    let metrics = ["epochs(w)", "epochs(w, 0B, 2239B)", "epochs(w, 0B, 4203B) / epochs(w)", "epochs(v)", "epochs(w, 0B, 10kB) + epochs(w, 10kB, 11MB)"];
+    let metrics = [
+        "epochs(w)",
+        "epochs(w, 0B, 2239B)",
+        "epochs(w, 0B, 4203B) / epochs(w)",
+        "epochs(v)",
+        "epochs(w, 0B, 10kB) + epochs(w, 10kB, 11MB)",
+    ];
     let counts = measure("40s", &lines("cubic"), &metrics);
     // 89 a second, 3571 in all.
     near(counts[0], 3571.0, 4.0 * f64::sqrt(3571.0));
@@ -92,7 +98,8 @@ fn epochs_are_told_apart_by_size_and_name() {
 
 #[test]
 fn faults_are_named() {
-    const SOUND: &str = "bottleneck = '--rate 10mbit'\n[[workloads]]\nname = 'w'\nkind = 'http'\nload = '30%'\ncongestion = 'cubic'\n";
+    const SOUND: &str =
+        "bottleneck = '--rate 10mbit'\n[[workloads]]\nname = 'w'\nkind = 'http'\nload = '30%'\ncongestion = 'cubic'\n";
     let fault = |from: &str, to: &str, metric: &str| read("9s", &SOUND.replace(from, to), &[metric]).unwrap_err();
     assert!(read("9s", SOUND, &["epoch(w, p95, 1kB, 10kB, 1s, 2s)"]).is_ok());
     for (from, to, metric, told) in [

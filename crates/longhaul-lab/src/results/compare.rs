@@ -231,6 +231,7 @@ fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>
 
 fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
     let mut changes = Vec::new();
+    let [records_before, records_after] = [before, after].map(|held| held.experiment.related(&held.records));
     let cells = 0..after.experiment.cells.len();
     let places: BTreeMap<String, usize> = cells.map(|cell| (cell_name(&after.experiment, cell), cell)).collect();
     for cell in 0..before.experiment.cells.len() {
@@ -240,12 +241,12 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
             let Some(place) = after.experiment.definition.metrics.keys().position(|other| other == key) else {
                 continue;
             };
-            let was: Option<Vec<f64>> = judge::measured(&before.records, cell, metric).collect();
-            let is: Option<Vec<f64>> = judge::measured(&after.records, now, place).collect();
+            let was: Option<Vec<f64>> = judge::measured(&records_before, cell, metric).collect();
+            let is: Option<Vec<f64>> = judge::measured(&records_after, now, place).collect();
             let median = |sorted: &[f64]| Statistic::Median.of(sorted);
             let both = was.as_ref().zip(is.as_ref());
             let interval = both.and_then(|(was, is)| stats::interval_of_difference(is, was, median));
-            let better = direction::of(definition.value.get_ref());
+            let better = direction::of(definition);
             changes.push(MetricChange {
                 experiment: before.id().into(),
                 cell: name.clone(),

@@ -74,8 +74,9 @@ pub fn write_tables(
 ) -> Result<Vec<Judged>, ResultsError> {
     let path = folder.of(experiment.definition.id.get_ref());
     let rows = judge::judge(experiment, records, runs);
-    write::csv(&path.join(VALUES_CSV), &values(experiment, records))?;
-    write::csv(&path.join(ROWS_CSV), &spread(experiment, records, &rows))?;
+    let related = experiment.related(records);
+    write::csv(&path.join(VALUES_CSV), &values(experiment, &related))?;
+    write::csv(&path.join(ROWS_CSV), &spread(experiment, &related, &rows))?;
     write::json_lines(&path.join(ROWS), &rows)?;
     Ok(rows)
 }

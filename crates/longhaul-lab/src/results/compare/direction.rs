@@ -1,6 +1,7 @@
 //! Which way is better.
 
 use super::Change;
+use crate::definition::{Form, Metric};
 use crate::rule::Rule;
 
 /// Whether more of something is better.
@@ -12,8 +13,15 @@ pub(super) enum Better {
     Unknown,
 }
 
-/// Of an expression that is one of these measures and nothing else.
-pub(super) fn of(expression: &str) -> Better {
+/// Of a metric that is one of these measures, or its ratio to that of another cell, and nothing else.
+pub(super) fn of(metric: &Metric) -> Better {
+    match metric.form {
+        None | Some(Form::Ratio) => of_expression(metric.value.get_ref()),
+        Some(_) => Better::Unknown,
+    }
+}
+
+fn of_expression(expression: &str) -> Better {
     let Some((name, rest)) = expression.trim().split_once('(') else { return Better::Unknown };
     if rest.find(')') != Some(rest.len().saturating_sub(1)) {
         return Better::Unknown;
@@ -59,10 +67,10 @@ mod tests {
 
     #[test]
     fn single_measures_have_a_direction() {
-        assert_eq!(of("goodput(x)"), Better::More);
-        assert_eq!(of(" completion(x) "), Better::Less);
+        assert_eq!(of_expression("goodput(x)"), Better::More);
+        assert_eq!(of_expression(" completion(x) "), Better::Less);
         for text in ["goodput(x) / goodput(y)", "1 - jain(x)", "sent(x, 2s)", "100 * resent(x)", "2", ""] {
-            assert_eq!(of(text), Better::Unknown, "{text}");
+            assert_eq!(of_expression(text), Better::Unknown, "{text}");
         }
     }
 
