@@ -2,6 +2,7 @@
 
 mod axis;
 mod fault;
+mod plot;
 mod probe;
 mod series;
 mod setting;
@@ -15,6 +16,7 @@ use toml::Spanned;
 
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
+pub use plot::{Expected, Plot};
 pub use probe::Probe;
 pub use series::Series;
 pub use setting::Setting;
@@ -65,6 +67,9 @@ pub struct Definition {
     /// What is recorded over time, by name.
     #[serde(default)]
     pub series: BTreeMap<String, Series>,
+    /// What is drawn.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
     /// What the paper says.
     pub rows: Vec<Row>,
 }

@@ -1,6 +1,7 @@
 //! A definition that was found sound, and what each of its cells is to do.
 
 mod calls;
+mod plots;
 mod prepare;
 mod probe;
 mod relative;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use crate::cell::Cell;
 use crate::definition::{self, Definition, Fault, Text};
 use crate::expression::{Call, Expression};
+use crate::plot::Plot;
 use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
 pub use relative::Relative;
@@ -36,6 +38,8 @@ pub struct Experiment {
     pub relatives: Vec<Option<Relative>>,
     /// What is judged.
     pub rows: Vec<Row>,
+    /// What is drawn.
+    pub plots: Vec<Plot>,
 }
 
 /// What is done in a cell.
@@ -111,7 +115,8 @@ impl Experiment {
         let relatives = relatives.collect::<Result<_, _>>()?;
         let rows = rows::expanded(&definition, source)?;
         let rows = rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
-        Ok(Self { definition, cells, setups, relatives, rows })
+        let plots = plots::read(&definition, &cells, source)?;
+        Ok(Self { definition, cells, setups, relatives, rows, plots })
     }
 }
 

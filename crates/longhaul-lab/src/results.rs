@@ -6,6 +6,7 @@ mod folder;
 mod held;
 mod lock;
 mod merge;
+mod pictures;
 mod report;
 mod runs;
 mod tables;
@@ -21,6 +22,8 @@ pub use error::ResultsError;
 pub use folder::{Asked, Folder};
 pub use held::{Held, Results};
 pub use merge::{Joined, merge};
+pub use pictures::illustrate;
+pub(crate) use report::paper;
 pub use report::{Paper, Report, Reported};
 pub use runs::RunFile;
 pub use tables::{Times, write_tables};
@@ -39,6 +42,10 @@ const ROWS: &str = "rows.json";
 const ROWS_CSV: &str = "rows.csv";
 const VALUES_CSV: &str = "values.csv";
 const TIMES: &str = "times.json";
+/// The folder of an experiment's pictures.
+const PICTURES: &str = "plots";
+/// The page of all experiments.
+const PAGE: &str = "index.html";
 
 /// This program, as folders name it.
 #[must_use]

@@ -11,7 +11,7 @@ use crate::rule::Verdict;
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// A folder of results.
+    /// A folder of results. Its pictures and its page, index.html, are drawn anew.
     dir: PathBuf,
     /// One object on standard output.
     #[arg(long)]
@@ -22,6 +22,7 @@ impl Report {
     pub(super) fn execute(&self) -> Result<bool> {
         let results = Results::read(&self.dir)?;
         let report = results::Report::of(&results);
+        results::illustrate(&results)?;
         if self.json {
             print::out(&serde_json::to_string(&report)?)?;
         } else {

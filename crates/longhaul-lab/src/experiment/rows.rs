@@ -167,15 +167,19 @@ impl Reading<'_> {
     }
 
     fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
-        axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
-            let known: Vec<&str> = axis.choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
-            let what = format!(
-                "{:?} is no choice on the axis {:?}; there are: {}",
-                choice.get_ref(),
-                axis.name.get_ref(),
-                known.join(", ")
-            );
-            self.source.fault(choice, field, what)
-        })
+        place(axis, choice).map_err(|what| self.source.fault(choice, field, what))
     }
+}
+
+/// The place of a choice on an axis, or what is wrong with it.
+pub(super) fn place(axis: &Axis, choice: &Text) -> Result<usize, String> {
+    axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
+        let known: Vec<&str> = axis.choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
+        format!(
+            "{:?} is no choice on the axis {:?}; there are: {}",
+            choice.get_ref(),
+            axis.name.get_ref(),
+            known.join(", ")
+        )
+    })
 }

@@ -106,7 +106,7 @@ impl Paper {
 }
 
 /// A source up to where it names a table, a figure or a section.
-fn paper(source: &str) -> String {
+pub(crate) fn paper(source: &str) -> String {
     const PLACES: [&str; 6] = ["table", "figure", "section", "fig.", "tab.", "page"];
     let is_place = |part: &str| PLACES.iter().any(|place| part.trim_start().to_lowercase().starts_with(place));
     let parts = source.split(',').take_while(|part| !is_place(part));

@@ -11,7 +11,7 @@ use crate::cost::{self, Forecast};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
-use crate::results::{Asked, Folder, Kept, ResultsError, RunFile, write_tables};
+use crate::results::{self, Asked, Folder, Kept, Results, ResultsError, RunFile, write_tables};
 use crate::runner::{self, Job, News, RunError};
 use crate::shard::Shard;
 use crate::stopwatch::Stopwatch;
@@ -109,6 +109,10 @@ impl Session {
                 return Err(RunError::Interrupted.into());
             }
             result => result?,
+        }
+        if let (None, Some(folder)) = (shard, &self.folder) {
+            let page = results::illustrate(&Results::read(folder.path())?)?;
+            eprintln!("pictures and rows of all that is there: {}", page.display());
         }
         if let (Some(shard), Some(folder)) = (shard, &self.folder) {
             eprintln!(

@@ -1,0 +1,314 @@
+//! From what a file says of pictures to what can be drawn.
+
+use std::collections::BTreeSet;
+
+use longhaul_link::spec::value;
+
+use super::Source;
+use crate::cell::Cell;
+use crate::definition::{self, Axis, Definition, Fault, Statistic, Text};
+use crate::plot::{self, Grid, Kind, Plot, Recorded, Side};
+
+/// Kinds that show something of all runs of a cell.
+const SUMMARIES: &[Kind] = &[Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Heat];
+
+/// Fields that not every kind has, and the kinds that have them.
+const FIELDS: &[(&str, &[Kind])] = &[
+    ("metric", &[Kind::Cdf, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat]),
+    ("x", &[Kind::Scatter]),
+    ("y", &[Kind::Scatter]),
+    ("statistic", SUMMARIES),
+    ("skip-missing", SUMMARIES),
+    ("series", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf]),
+    ("by", &[Kind::Bars, Kind::Lines, Kind::Heat]),
+    (
+        "over",
+        &[Kind::OverTime, Kind::Histogram, Kind::Cdf, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat],
+    ),
+    ("band", &[Kind::OverTime]),
+    ("seed", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf]),
+    ("from", &[Kind::OverTime, Kind::TimeSequence]),
+    ("to", &[Kind::OverTime, Kind::TimeSequence]),
+    ("bin", &[Kind::Histogram]),
+    ("log", &[Kind::Lines, Kind::Scatter, Kind::Cdf]),
+    ("log-y", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat]),
+    ("expected", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs]),
+];
+
+/// What a time-sequence picture is of.
+const OF_SEGMENTS: [&str; 3] = ["segments", "resent", "acks"];
+
+pub(super) fn read(definition: &Definition, cells: &[Cell], source: Source<'_>) -> Result<Vec<Plot>, Fault> {
+    let mut ids = BTreeSet::new();
+    let mut plots = Vec::new();
+    for plot in &definition.plots {
+        let id = plot.id.get_ref();
+        let is_name = !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !is_name {
+            let what = format!("{id:?} is not made of a to z, 0 to 9 and dashes");
+            return Err(source.fault(&plot.id, "plots.id", what));
+        }
+        if !ids.insert(id) {
+            return Err(source.fault(&plot.id, "plots.id", format!("{id:?} is there twice")));
+        }
+        plots.push(Reading { definition, cells, plot, source }.plot()?);
+    }
+    Ok(plots)
+}
+
+#[derive(Clone, Copy)]
+struct Reading<'a> {
+    definition: &'a Definition,
+    cells: &'a [Cell],
+    plot: &'a definition::Plot,
+    source: Source<'a>,
+}
+
+impl Reading<'_> {
+    fn plot(self) -> Result<Plot, Fault> {
+        let plot = self.plot;
+        let kind = self.kind()?;
+        self.fields(kind)?;
+        let metrics = [&plot.x, &plot.y, &plot.metric].into_iter().flatten();
+        let seconds = |text: &Option<Text>, field| text.as_ref().map(|text| self.seconds(text, field)).transpose();
+        let read = Plot {
+            id: plot.id.get_ref().clone(),
+            title: plot.title.clone(),
+            kind,
+            grid: self.grid(kind)?,
+            metrics: metrics.map(|metric| self.metric(metric)).collect::<Result<_, _>>()?,
+            series: plot.series.iter().map(|name| self.recorded(name)).collect::<Result<_, _>>()?,
+            statistic: plot.statistic,
+            skip_missing: plot.skip_missing,
+            seed: plot.seed,
+            from: seconds(&plot.from, "plots.from")?.unwrap_or(0.0),
+            to: seconds(&plot.to, "plots.to")?,
+            bin: plot.bin.unwrap_or(1.0),
+            band: plot.band,
+            log: plot.log,
+            log_y: plot.log_y,
+            label: plot.label.clone(),
+            expected: plot.expected.clone(),
+        };
+        self.whole(&read)?;
+        Ok(read)
+    }
+
+    fn kind(self) -> Result<Kind, Fault> {
+        let word = &self.plot.kind;
+        let known = Kind::ALL.into_iter().find(|(name, _)| name == word.get_ref());
+        known.map(|(_, kind)| kind).ok_or_else(|| {
+            let all = Kind::ALL.map(|(name, _)| name).join(", ");
+            self.source.fault(word, "plots.kind", format!("there is no kind {:?}; there are: {all}", word.get_ref()))
+        })
+    }
+
+    /// No field is given that the kind does not have.
+    fn fields(self, kind: Kind) -> Result<(), Fault> {
+        let plot = self.plot;
+        let given = |field: &str| match field {
+            "metric" => plot.metric.is_some(),
+            "x" => plot.x.is_some(),
+            "y" => plot.y.is_some(),
+            "statistic" => plot.statistic != Statistic::default(),
+            "skip-missing" => plot.skip_missing,
+            "series" => !plot.series.is_empty(),
+            "by" => plot.by.is_some(),
+            "over" => plot.over.is_some(),
+            "band" => plot.band,
+            "seed" => plot.seed.is_some(),
+            "from" => plot.from.is_some(),
+            "to" => plot.to.is_some(),
+            "bin" => plot.bin.is_some(),
+            "log" => plot.log,
+            "log-y" => plot.log_y,
+            _ => !plot.expected.is_empty(),
+        };
+        let word = plot.kind.get_ref();
+        for (field, kinds) in FIELDS {
+            if given(field) && !kinds.contains(&kind) {
+                return Err(self.wrong(field, format!("a picture of kind {word:?} has no `{field}`")));
+            }
+        }
+        let needed: &[&str] = match kind {
+            Kind::OverTime | Kind::TimeSequence => &["series"],
+            Kind::Histogram => &["series", "bin"],
+            Kind::Scatter => &["x", "y"],
+            Kind::Bars | Kind::Runs => &["metric"],
+            Kind::Lines => &["metric", "by"],
+            Kind::Heat => &["metric", "by", "over"],
+            Kind::Cdf if given("metric") == given("series") => {
+                return Err(self.wrong("metric", "a cdf is of a `metric`, or of `series`".into()));
+            }
+            Kind::Cdf => &[],
+        };
+        match needed.iter().find(|field| !given(field)) {
+            Some(field) => Err(self.wrong(field, format!("a picture of kind {word:?} needs `{field}`"))),
+            None => Ok(()),
+        }
+    }
+
+    /// At the picture's kind, as what is missing has no place.
+    fn wrong(self, field: &str, what: String) -> Fault {
+        self.source.fault(&self.plot.kind, &format!("plots.{field}"), what)
+    }
+
+    fn seconds(self, text: &Text, field: &str) -> Result<f64, Fault> {
+        let span = value::span(text.get_ref()).map_err(|what| self.source.fault(text, field, what))?;
+        Ok(span.as_secs_f64())
+    }
+
+    fn metric(self, name: &Text) -> Result<usize, Fault> {
+        let metrics = &self.definition.metrics;
+        metrics.keys().position(|known| known == name.get_ref()).ok_or_else(|| {
+            let known: Vec<&str> = metrics.keys().map(String::as_str).collect();
+            let what = format!("there is no metric {:?}; there are: {}", name.get_ref(), known.join(", "));
+            self.source.fault(name, "plots.metric", what)
+        })
+    }
+
+    fn recorded(self, name: &Text) -> Result<Recorded, Fault> {
+        let all = &self.definition.series;
+        let Some(series) = all.get(name.get_ref()) else {
+            let known: Vec<&str> = all.keys().map(String::as_str).collect();
+            let what = format!("there is no series {:?}; there are: {}", name.get_ref(), known.join(", "));
+            return Err(self.source.fault(name, "plots.series", what));
+        };
+        let call = series.value.get_ref();
+        let call = call.split_once('(').map_or(call.as_str(), |(call, _)| call).trim();
+        if let (Some(seed), Some(runs)) = (self.plot.seed, series.runs)
+            && seed > u64::from(runs)
+        {
+            let what = format!("run {seed} is drawn, but {:?} is recorded in the first {runs} only", name.get_ref());
+            return Err(self.source.fault(name, "plots.seed", what));
+        }
+        Ok(Recorded { name: name.get_ref().clone(), call: call.into(), unit: series.unit.clone() })
+    }
+
+    /// What fields have to be together.
+    fn whole(self, plot: &Plot) -> Result<(), Fault> {
+        if let Some((first, other)) =
+            plot.series.first().zip(plot.series.iter().find(|s| s.unit != plot.series[0].unit))
+        {
+            let what = format!("{:?} is in {:?}, {:?} in {:?}", first.name, first.unit, other.name, other.unit);
+            return Err(self.wrong("series", format!("series of one picture have one unit: {what}")));
+        }
+        if plot.kind == Kind::TimeSequence {
+            if let Some(other) = plot.series.iter().find(|series| !OF_SEGMENTS.contains(&series.call.as_str())) {
+                let what = format!("{:?} is none of {}", other.name, OF_SEGMENTS.join(", "));
+                return Err(self.wrong("series", what));
+            }
+            if plot.grid.cells.iter().flatten().count() != 1 {
+                return Err(self.wrong("at", "a time-sequence picture is of one cell".into()));
+            }
+        }
+        if self.plot.bin.is_some_and(|bin| !(bin > 0.0 && bin.is_finite())) {
+            return Err(self.wrong("bin", format!("{} is no width", plot.bin)));
+        }
+        if plot.to.is_some_and(|to| to <= plot.from) {
+            return Err(self.wrong("to", "the picture ends before it begins".into()));
+        }
+        if plot.expected.iter().any(|expected| !expected.value.is_finite()) {
+            return Err(self.wrong("expected", "a value is no number".into()));
+        }
+        if self.plot.seed == Some(0) {
+            return Err(self.wrong("seed", "the first run is 1".into()));
+        }
+        if plot.kind == Kind::Lines && plot.log && !plot::is_positive(&plot.grid.by.names) {
+            let what = format!("the choices on {:?} are not all numbers above zero", plot.grid.by.axis);
+            return Err(self.wrong("log", what));
+        }
+        Ok(())
+    }
+
+    /// The cells that are drawn, by `over` and `by`. Of a scatter, what is not chosen is drawn, too.
+    fn grid(self, kind: Kind) -> Result<Grid, Fault> {
+        let (plot, axes) = (self.plot, &self.definition.axes);
+        for (name, choice) in &plot.at {
+            let Some(axis) = axes.iter().find(|axis| axis.name.get_ref() == name) else {
+                return Err(self.source.fault(choice, "plots.at", self.no_axis(name)));
+            };
+            self.place(axis, choice, "plots.at")?;
+        }
+        let over = self.axis(plot.over.as_ref(), "plots.over")?;
+        let by = self.axis(plot.by.as_ref(), "plots.by")?;
+        if over.is_some() && over == by {
+            let at = plot.over.as_ref().unwrap_or(&plot.kind);
+            return Err(self.source.fault(at, "plots.over", "`over` and `by` are the same axis"));
+        }
+        let lines = self.lines(over)?;
+        let (mut fixed, mut free) = (Vec::new(), Vec::new());
+        for (nth, axis) in axes.iter().enumerate() {
+            let name = axis.name.get_ref();
+            match plot.at.get(name) {
+                _ if over == Some(nth) => {}
+                Some(choice) => fixed.push((nth, self.place(axis, choice, "plots.at")?)),
+                None if by == Some(nth) || kind == Kind::Scatter => free.push(nth),
+                None if axis.choices.len() == 1 => fixed.push((nth, 0)),
+                None => {
+                    let what = format!("picture {} chooses nothing on the axis {name:?}", plot.id.get_ref());
+                    return Err(self.wrong("at", what));
+                }
+            }
+        }
+        let fits = |cell: &(usize, &Cell)| fixed.iter().all(|(axis, place)| cell.1.places[*axis] == *place);
+        let cells: Vec<(usize, &Cell)> = self.cells.iter().enumerate().filter(fits).collect();
+        let of_line = |place: &Option<usize>| {
+            let is_on =
+                |cell: &&(usize, &Cell)| over.zip(*place).is_none_or(|(axis, place)| cell.1.places[axis] == place);
+            cells.iter().filter(is_on).map(|(nth, _)| *nth).collect::<Vec<usize>>()
+        };
+        let choice = |axis: usize, place: usize| axes[axis].choices[place].name.get_ref().clone();
+        let grid: Vec<Vec<usize>> = lines.iter().map(of_line).collect();
+        let along = |cell: &usize| {
+            let names = free.iter().map(|axis| choice(*axis, self.cells[*cell].places[*axis]));
+            names.collect::<Vec<String>>().join(", ")
+        };
+        let by = Side {
+            axis: free.iter().map(|axis| axes[*axis].name.get_ref().clone()).collect::<Vec<_>>().join(", "),
+            names: grid.first().map(|line| line.iter().map(along).collect()).unwrap_or_default(),
+        };
+        let over = Side {
+            axis: over.map(|axis| axes[axis].name.get_ref().clone()).unwrap_or_default(),
+            names: lines.iter().map(|place| over.zip(*place).map_or(String::new(), |(a, p)| choice(a, p))).collect(),
+        };
+        Ok(Grid { over, by, cells: grid })
+    }
+
+    /// The choices on `over` in their order; one that is none without it.
+    fn lines(self, over: Option<usize>) -> Result<Vec<Option<usize>>, Fault> {
+        let order = &self.plot.order;
+        let Some(axis) = over.map(|over| &self.definition.axes[over]) else {
+            return match order.first() {
+                Some(choice) => Err(self.source.fault(choice, "plots.order", "`order` needs `over`")),
+                None => Ok(vec![None]),
+            };
+        };
+        if order.is_empty() {
+            return Ok((0..axis.choices.len()).map(Some).collect());
+        }
+        order.iter().map(|choice| self.place(axis, choice, "plots.order").map(Some)).collect()
+    }
+
+    /// The axis of a name, on which `at` must not choose.
+    fn axis(self, name: Option<&Text>, field: &str) -> Result<Option<usize>, Fault> {
+        let Some(name) = name else { return Ok(None) };
+        let found = self.definition.axes.iter().position(|axis| axis.name.get_ref() == name.get_ref());
+        match found {
+            None => Err(self.source.fault(name, field, self.no_axis(name.get_ref()))),
+            Some(_) if self.plot.at.contains_key(name.get_ref()) => {
+                Err(self.source.fault(name, field, format!("`at` chooses on the axis {:?}", name.get_ref())))
+            }
+            found => Ok(found),
+        }
+    }
+
+    fn no_axis(self, name: &str) -> String {
+        let known: Vec<&str> = self.definition.axes.iter().map(|axis| axis.name.get_ref().as_str()).collect();
+        format!("there is no axis {name:?}; there are: {}", known.join(", "))
+    }
+
+    fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {
+        super::rows::place(axis, choice).map_err(|what| self.source.fault(choice, field, what))
+    }
+}

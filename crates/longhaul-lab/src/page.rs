@@ -1,0 +1,251 @@
+//! One page of all experiments: a file without anything outside it, which reads without its script, too.
+
+mod algorithms;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use crate::experiment::Experiment;
+use crate::judge::Judged;
+use crate::plot::tag::{Tag, escape};
+use crate::plot::{self, CSS};
+use crate::results::paper;
+use crate::rule::Verdict;
+
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// An experiment on the page.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// What was run.
+    pub experiment: &'a Experiment,
+    /// Its file's text.
+    pub text: &'a str,
+    /// What came of its rows.
+    pub rows: &'a [Judged],
+    /// Its pictures, as [`plot::draw`] returns them; what is no SVG is left out.
+    pub pictures: &'a [(String, String)],
+    /// Runs that have ended, of those that there are to be. Before all have, no row is judged.
+    pub ended: usize,
+    /// See `ended`.
+    pub runs: usize,
+    /// Seconds of processors that they took.
+    pub took: f64,
+}
+
+/// The page.
+#[must_use]
+pub fn html(sections: &[Section<'_>]) -> String {
+    let body = [header(sections), summary(sections), filters(sections), all(sections), DIALOG.to_owned()].concat();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>longhaul-lab: results</title>\n\
+         <style>\n{STYLE}{CSS}</style>\n</head>\n<body>\n{body}<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+const DIALOG: &str = "<dialog id=\"large\" aria-label=\"Picture\"><div id=\"large-picture\"></div><p>\
+    <button type=\"button\" id=\"previous\" aria-label=\"Previous picture\">\u{2190}</button>\
+    <button type=\"button\" id=\"next\" aria-label=\"Next picture\">\u{2192}</button>\
+    <button type=\"button\" id=\"close\" autofocus>Close</button></p></dialog>\n";
+
+/// The word of a verdict, and a mark that tells it without colour.
+const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
+    match verdict {
+        Verdict::Reproduced => ("reproduced", "\u{2713}", "reproduced"),
+        Verdict::NotReproduced => ("not-reproduced", "\u{2717}", "not reproduced"),
+        Verdict::NotReproducible => ("not-reproducible", "\u{25cb}", "not reproducible"),
+    }
+}
+
+const VERDICTS: [Verdict; 3] = [Verdict::Reproduced, Verdict::NotReproduced, Verdict::NotReproducible];
+
+fn header(sections: &[Section<'_>]) -> String {
+    let rows: usize = sections.iter().map(|section| section.rows.len()).sum();
+    let runs: usize = sections.iter().map(|section| section.ended).sum();
+    let took: f64 = sections.iter().map(|section| section.took).sum();
+    format!(
+        "<header><h1>longhaul-lab: results</h1><p>{} experiments, {rows} rows, {runs} runs, {} of computing.</p>\
+         <button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n",
+        sections.len(),
+        duration(took)
+    )
+}
+
+/// Seconds in words.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        seconds if !seconds.is_finite() || seconds < 0.0 => "no time".into(),
+        seconds if seconds < 1.0 => format!("{:.0} ms", seconds * 1000.0),
+        seconds if seconds < 120.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// How many rows of each paper came out how.
+fn summary(sections: &[Section<'_>]) -> String {
+    let mut papers: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    let mut all = [0; 3];
+    for section in sections {
+        let counts = papers.entry(paper(&section.experiment.definition.source)).or_default();
+        for row in section.rows {
+            let nth = VERDICTS.iter().position(|verdict| *verdict == row.verdict).unwrap_or(0);
+            counts[nth] += 1;
+            all[nth] += 1;
+        }
+    }
+    let mut lines = String::new();
+    for (name, counts) in &papers {
+        lines += &counted("td", name, counts, Some(name));
+    }
+    let total = counted("th", "All", &all, None);
+    let heads: String = VERDICTS
+        .iter()
+        .map(|of| {
+            let (class, mark, word) = verdict(*of);
+            format!("<th scope=\"col\" class=\"{class}\">{mark} {word}</th>")
+        })
+        .collect();
+    format!(
+        "<section id=\"summary\" aria-label=\"Summary\"><table><thead><tr><th scope=\"col\">Paper</th>{heads}\
+         <th scope=\"col\">rows</th></tr></thead><tbody>{lines}</tbody><tfoot>{total}</tfoot></table></section>\n"
+    )
+}
+
+/// A line of the summary, whose numbers lead to the rows.
+fn counted(cell: &str, name: &str, counts: &[usize; 3], of: Option<&str>) -> String {
+    let paper = of.map(|of| format!("paper={}", encoded(of)));
+    let link = |verdict: Option<&str>, count: usize| {
+        let verdict = verdict.map(|verdict| format!("verdict={verdict}"));
+        let state: Vec<String> = paper.iter().cloned().chain(verdict).collect();
+        match count {
+            0 => "<span class=\"none\">0</span>".to_owned(),
+            _ => format!("<a href=\"#{}\">{count}</a>", state.join("&amp;")),
+        }
+    };
+    let each: String = VERDICTS
+        .iter()
+        .zip(counts)
+        .map(|(of, count)| {
+            let (class, ..) = verdict(*of);
+            format!("<{cell} class=\"number {class}\">{}</{cell}>", link(Some(class), *count))
+        })
+        .collect();
+    let sum = link(None, counts.iter().sum());
+    format!("<tr><th scope=\"row\">{}</th>{each}<{cell} class=\"number\">{sum}</{cell}></tr>", escape(name))
+}
+
+/// As a part of an address' fragment.
+fn encoded(text: &str) -> String {
+    let of = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(of).collect()
+}
+
+fn filters(sections: &[Section<'_>]) -> String {
+    let option = |value: &str, text: &str| Tag::new("option").set("value", value).text(text).to_string();
+    let mut papers: Vec<String> = sections.iter().map(|section| paper(&section.experiment.definition.source)).collect();
+    papers.sort_unstable();
+    papers.dedup();
+    let papers: String = papers.iter().map(|paper| option(paper, paper)).collect();
+    let verdicts: String = VERDICTS
+        .iter()
+        .map(|of| {
+            let (class, mark, word) = verdict(*of);
+            option(class, &format!("{mark} {word}"))
+        })
+        .collect();
+    let algorithms: String = algorithms::by_slot(sections)
+        .into_iter()
+        .map(|(slot, names)| {
+            let names: String = names.iter().map(|name| option(name, name)).collect();
+            Tag::new("optgroup").set("label", slot).raw(&names).to_string()
+        })
+        .collect();
+    format!(
+        "<form id=\"filters\" role=\"search\" hidden>\
+         <label>Paper <select name=\"paper\"><option value=\"\">all</option>{papers}</select></label>\
+         <label>Algorithm <select name=\"algorithm\"><option value=\"\">all</option>{algorithms}</select></label>\
+         <label>Verdict <select name=\"verdict\"><option value=\"\">all</option>{verdicts}</select></label>\
+         <label>Text <input type=\"search\" name=\"q\" placeholder=\"press / to search\" autocomplete=\"off\"></label>\
+         <button type=\"reset\">Show all</button><output id=\"shown\" aria-live=\"polite\"></output></form>\n"
+    )
+}
+
+fn all(sections: &[Section<'_>]) -> String {
+    let each: String = sections.iter().map(section).collect();
+    format!("<main>\n{each}</main>\n")
+}
+
+fn section(section: &Section<'_>) -> String {
+    let definition = &section.experiment.definition;
+    let id = definition.id.get_ref();
+    let tally: String = VERDICTS
+        .iter()
+        .filter_map(|of| {
+            let count = section.rows.iter().filter(|row| row.verdict == *of).count();
+            let (class, mark, word) = verdict(*of);
+            (count > 0).then(|| format!(" <span class=\"{class}\">{mark} {count} {word}</span>"))
+        })
+        .collect();
+    let runs = if section.ended == section.runs {
+        format!("{} runs", section.runs)
+    } else {
+        format!("<strong>{} of {} runs: not judged yet</strong>", section.ended, section.runs)
+    };
+    let pictures: String = section.pictures.iter().filter_map(|(file, svg)| picture(id, file, svg)).collect();
+    let pictures = if pictures.is_empty() { pictures } else { format!("<div class=\"pictures\">{pictures}</div>") };
+    Tag::new("section")
+        .set("id", id)
+        .set("class", "experiment")
+        .set("data-paper", &paper(&definition.source))
+        .raw(&format!(
+            "<h2>{}</h2><p class=\"about\">{}{tally}</p><p class=\"about\"><code>{id}</code>: {runs}, {} of computing.</p>",
+            escape(&definition.title),
+            Tag::new("cite").text(&definition.source),
+            duration(section.took)
+        ))
+        .raw(&pictures)
+        .raw(&rows::table(section))
+        .raw("<details><summary>The experiment's file</summary>")
+        .raw(&format!("<pre>{}</pre></details>", escape(section.text)))
+        .to_string()
+        + "\n"
+}
+
+/// A picture that opens large: by the script in a dialog, without it in its place.
+fn picture(id: &str, file: &str, svg: &str) -> Option<String> {
+    let name = format!("plot={id}.{}", file.strip_suffix(".svg")?);
+    let figure = Tag::new("figure").set("id", &name).raw(
+        &Tag::new("a")
+            .set("href", &format!("#{name}"))
+            .set("class", "picture")
+            .raw(&plot::without_style(svg))
+            .to_string(),
+    );
+    Some(figure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_encoded() {
+        assert_eq!(encoded("a/b & \"c\""), "a%2Fb%20%26%20%22c%22");
+    }
+
+    #[test]
+    fn durations_by_a_table() {
+        for (seconds, wanted) in [(0.25, "250 ms"), (90.0, "90.0 s"), (600.0, "10 min"), (9000.0, "2.5 h")] {
+            assert_eq!(duration(seconds), wanted);
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Which algorithms a row is about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use longhaul_cc::registry::{Slot, Spec};
+
+use super::Section;
+use crate::experiment::{Experiment, Row};
+
+/// What a part is called when there is none.
+const NOTHING: [&str; 2] = ["none", "off"];
+
+/// The algorithms of some cells' flows, with the role of each. What a flow does not name itself is the registry's default.
+fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'static str)> {
+    let mut found = BTreeSet::new();
+    for cell in cells.iter().filter_map(|cell| experiment.cells.get(*cell)) {
+        for flow in &experiment.definition.flows {
+            let Ok(text) = cell.fill(flow.congestion.get_ref()) else { continue };
+            let Ok(spec) = text.parse::<Spec>() else { continue };
+            let parts = spec.parts().iter().map(|part| (part.entry().slot, part.entry().name));
+            found.extend(parts.filter(|(_, name)| !NOTHING.contains(name)));
+        }
+    }
+    found
+}
+
+/// Those of a row: of the cells that it is about, or of all if it is not measured.
+pub(super) fn of_row(experiment: &Experiment, row: &Row) -> BTreeSet<&'static str> {
+    let all: Vec<usize> = (0..experiment.cells.len()).collect();
+    let cells = row.judged.as_ref().map_or(&all, |judged| &judged.cells);
+    of_cells(experiment, cells).into_iter().map(|(_, name)| name).collect()
+}
+
+/// All algorithms, by what they do.
+pub(super) fn by_slot(sections: &[Section<'_>]) -> Vec<(&'static str, BTreeSet<&'static str>)> {
+    let mut all: BTreeMap<Slot, BTreeSet<&'static str>> = BTreeMap::new();
+    for section in sections {
+        let cells: Vec<usize> = (0..section.experiment.cells.len()).collect();
+        for (slot, name) in of_cells(section.experiment, &cells) {
+            all.entry(slot).or_default().insert(name);
+        }
+    }
+    all.into_iter().map(|(slot, names)| (role(slot), names)).collect()
+}
+
+const fn role(slot: Slot) -> &'static str {
+    match slot {
+        Slot::Launch => "start",
+        Slot::Growth => "growth",
+        Slot::Steady => "law of the window",
+        Slot::Loss => "class of losses",
+        Slot::Recovery => "recovery",
+        Slot::Whole => "whole controllers",
+    }
+}

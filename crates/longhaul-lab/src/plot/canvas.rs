@@ -1,0 +1,415 @@
+//! A picture's frame: title, legend, axes and caption around an area for what is drawn.
+
+use super::scale::{self, Scale};
+use super::tag::{Tag, coordinate};
+use super::text::{width, wrap};
+use super::{style, ticks};
+
+const WIDTH: f64 = 680.0;
+const AREA: f64 = 290.0;
+const MARGIN: f64 = 16.0;
+const TEXT: f64 = 12.0;
+const TICK: f64 = 11.5;
+const LINE: f64 = 14.0;
+
+/// What stands around.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Around {
+    /// For names within the page.
+    pub(crate) id: String,
+    pub(crate) title: String,
+    /// For who does not see the picture.
+    pub(crate) about: String,
+    /// Below it.
+    pub(crate) caption: String,
+    pub(crate) legend: Vec<Key>,
+}
+
+/// A line of the legend.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) look: Look,
+    pub(crate) name: String,
+}
+
+/// What stands before a name in the legend.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Look {
+    Line(usize),
+    /// In a colour and a dash.
+    Dashed(usize, usize),
+    LineAndMark(usize),
+    Mark(usize),
+    Box(usize),
+    /// The paper's, as a mark and as a box.
+    HollowMark,
+    DashedAndHollow,
+    HollowBox,
+    Dots,
+    Expected,
+}
+
+/// Numbers along an axis, or names.
+#[derive(Clone, Debug)]
+pub(crate) enum Axis {
+    Numbers { low: f64, high: f64, is_log: bool, ticks: Vec<(f64, String)>, label: String },
+    Names { names: Vec<String>, label: String },
+}
+
+impl Axis {
+    /// Of values of a unit, ending at ticks.
+    pub(crate) fn of(values: impl Iterator<Item = f64>, wish: Wish<'_>) -> Self {
+        let extent = scale::extent(values, wish.is_log);
+        let label = labelled(wish.name, wish.unit);
+        if wish.is_log {
+            let (low, high) = scale::round_log(extent);
+            let ticks = ticks::decades(ticks::logarithmic(low, high));
+            return Self::Numbers { low, high, is_log: true, ticks, label };
+        }
+        let (low, high, step) = scale::round(extent, wish.zero, wish.about);
+        let (factor, unit) = prefixed(low.abs().max(high.abs()), wish.unit);
+        let of = |tick: f64| (tick, ticks::label(tick / factor, step / factor));
+        let ticks = ticks::linear(low, high, step).into_iter().map(of).collect();
+        Self::Numbers { low, high, is_log: false, ticks, label: labelled(wish.name, &unit) }
+    }
+
+    /// From and to just these places; ticks are at least so far apart.
+    pub(crate) fn between((low, high): (f64, f64), name: &str, unit: &str, finest: f64) -> Self {
+        let (low, high) = if low < high { (low, high) } else { (low, low + 1.0) };
+        let step = ticks::step(high - low, 8).max(finest);
+        let ticks = ticks::linear(low, high, step).into_iter().map(|tick| (tick, ticks::label(tick, step))).collect();
+        Self::Numbers { low, high, is_log: false, ticks, label: labelled(name, unit) }
+    }
+
+    const fn label(&self) -> &String {
+        match self {
+            Self::Numbers { label, .. } | Self::Names { label, .. } => label,
+        }
+    }
+}
+
+/// How an axis is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) unit: &'a str,
+    pub(crate) is_log: bool,
+    pub(crate) zero: bool,
+    /// Ticks, about.
+    pub(crate) about: usize,
+}
+
+fn labelled(name: &str, unit: &str) -> String {
+    match (name.is_empty(), unit.is_empty()) {
+        (_, true) => name.into(),
+        (true, false) => unit.into(),
+        _ => format!("{name} ({unit})"),
+    }
+}
+
+/// By what large values of a unit are divided, and the unit then.
+pub(crate) fn prefixed(most: f64, unit: &str) -> (f64, String) {
+    let prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let Some((factor, prefix)) = prefixes.into_iter().find(|(factor, _)| most >= 2.0 * factor) else {
+        return (1.0, unit.into());
+    };
+    match unit {
+        "bytes" | "B" => (factor, format!("{prefix}B")),
+        _ if most < 2e5 => (1.0, unit.into()),
+        _ => {
+            let power = ticks::number(factor).replace('\u{2009}', "");
+            let power = match power.as_str() {
+                "1000" => "10\u{b3}",
+                "1000000" => "10\u{2076}",
+                _ => "10\u{2079}",
+            };
+            (factor, if unit.is_empty() { format!("\u{d7} {power}") } else { format!("{power} {unit}") })
+        }
+    }
+}
+
+/// A picture that is being drawn.
+#[derive(Debug)]
+pub(crate) struct Canvas {
+    around: Around,
+    x: Axis,
+    y: Axis,
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
+    head: Head,
+    names: Vec<Vec<String>>,
+    y_label: Vec<String>,
+    /// What is drawn.
+    pub(crate) marks: Tag,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Head {
+    title: Vec<String>,
+    /// By row: keys, and where each begins.
+    legend: Vec<Vec<(f64, Key)>>,
+}
+
+impl Canvas {
+    pub(crate) fn new(around: Around, x: Axis, y: Axis) -> Self {
+        let title = wrap(&around.title, 16.0, WIDTH - 2.0 * MARGIN);
+        let y_label = wrap(y.label(), TEXT, AREA);
+        let widest = match &y {
+            Axis::Numbers { ticks, .. } => ticks.iter().map(|(_, text)| width(text, TICK)).fold(0.0, f64::max),
+            Axis::Names { names, .. } => names.iter().map(|name| width(name, TICK)).fold(0.0, f64::max),
+        };
+        let left = MARGIN + y_label.len() as f64 * LINE + widest.min(WIDTH / 3.0) + 14.0;
+        let right = WIDTH - MARGIN - 6.0;
+        let legend = rows(&around.legend, left, right);
+        let top = MARGIN + title.len() as f64 * 20.0 + legend.len() as f64 * 19.0 + 12.0;
+        let names = match &x {
+            Axis::Names { names, .. } => {
+                let slot = (right - left) / names.len().max(1) as f64;
+                names.iter().map(|name| wrap(name, TICK, slot - 6.0)).collect()
+            }
+            Axis::Numbers { .. } => Vec::new(),
+        };
+        let head = Head { title, legend };
+        Self { around, x, y, left, right, top, bottom: top + AREA, head, names, y_label, marks: Tag::new("g") }
+    }
+
+    /// The place of a value along x.
+    pub(crate) fn x(&self, value: f64) -> Option<f64> {
+        scale_of(&self.x, self.left, self.right)?.place(value)
+    }
+
+    /// The place of a value along y.
+    pub(crate) fn y(&self, value: f64) -> Option<f64> {
+        scale_of(&self.y, self.bottom, self.top)?.place(value)
+    }
+
+    pub(crate) fn point(&self, x: f64, y: f64) -> Option<(f64, f64)> {
+        Some((self.x(x)?, self.y(y)?))
+    }
+
+    /// Where the nth of the names along x begins, and how wide it is.
+    pub(crate) fn slot(&self, nth: usize) -> (f64, f64) {
+        let count = match &self.x {
+            Axis::Names { names, .. } => names.len(),
+            Axis::Numbers { .. } => 1,
+        };
+        let wide = (self.right - self.left) / count.max(1) as f64;
+        (self.left + nth as f64 * wide, wide)
+    }
+
+    /// The same along y, from above.
+    pub(crate) fn row(&self, nth: usize) -> (f64, f64) {
+        let count = match &self.y {
+            Axis::Names { names, .. } => names.len(),
+            Axis::Numbers { .. } => 1,
+        };
+        let high = (self.bottom - self.top) / count.max(1) as f64;
+        (self.top + nth as f64 * high, high)
+    }
+
+    /// Where bars stand.
+    pub(crate) fn ground(&self) -> f64 {
+        self.y(0.0).map_or(self.bottom, |y| y.clamp(self.top, self.bottom))
+    }
+
+    /// A dashed line across at a value that is known beforehand.
+    pub(crate) fn expected(&mut self, value: f64) {
+        let Some(y) = self.y(value) else { return };
+        let across = Tag::new("line").set("class", "expected");
+        self.marks.push(&across.at("x1", self.left).at("x2", self.right).at("y1", y).at("y2", y));
+    }
+
+    /// Says that there is nothing to be seen.
+    pub(crate) fn nothing(&mut self) {
+        let (x, y) = (f64::midpoint(self.left, self.right), f64::midpoint(self.top, self.bottom));
+        self.marks.push(&words(x, y, "middle", "label nothing", "nothing was recorded"));
+    }
+
+    /// The file.
+    pub(crate) fn finish(self) -> String {
+        let caption = wrap(&self.around.caption, 10.5, WIDTH - 2.0 * MARGIN);
+        let below = match &self.x {
+            Axis::Names { .. } => self.names.iter().map(Vec::len).max().unwrap_or(0),
+            Axis::Numbers { .. } => 1,
+        };
+        let label = self.bottom + 12.0 + below as f64 * LINE;
+        let has_label = !self.x.label().is_empty();
+        let caption_top = label + if has_label { 20.0 } else { 4.0 } + 8.0;
+        let height = caption_top + caption.len() as f64 * 13.0 + 8.0;
+        let id = &self.around.id;
+        let size = format!("0 0 {} {}", coordinate(WIDTH), coordinate(height));
+        let mut svg = Tag::new("svg")
+            .set("xmlns", "http://www.w3.org/2000/svg")
+            .set("class", "plot")
+            .set("viewBox", &size)
+            .at("width", WIDTH)
+            .at("height", height)
+            .set("role", "img")
+            .set("aria-labelledby", &format!("{id}-title {id}-about"))
+            .child(&Tag::new("title").set("id", &format!("{id}-title")).text(&self.around.title))
+            .child(&Tag::new("desc").set("id", &format!("{id}-about")).text(&self.around.about))
+            .raw(&style_element())
+            .child(&style::hatches(id, style::COLOURS))
+            .child(&Tag::new("rect").set("class", "ground").at("width", WIDTH).at("height", height));
+        svg.push(&self.head());
+        svg.push(&self.grid());
+        svg.push(&self.marks);
+        svg.push(&self.axes());
+        if has_label {
+            svg.push(&words((self.left + self.right) / 2.0, label + 8.0, "middle", "label", self.x.label()));
+        }
+        for (n, line) in caption.iter().enumerate() {
+            svg.push(&words(MARGIN, caption_top + 6.0 + n as f64 * 13.0, "start", "caption", line));
+        }
+        format!("{svg}\n")
+    }
+
+    fn head(&self) -> Tag {
+        let mut head = Tag::new("g");
+        for (n, line) in self.head.title.iter().enumerate() {
+            head.push(&words(MARGIN, MARGIN + 14.0 + n as f64 * 20.0, "start", "title", line));
+        }
+        let mut y = MARGIN + self.head.title.len() as f64 * 20.0 + 12.0;
+        for row in &self.head.legend {
+            for (x, key) in row {
+                head.push(&look(&self.around.id, key.look, *x, y));
+                head.push(&words(x + 34.0, y + 4.0, "start", "key", &key.name));
+            }
+            y += 19.0;
+        }
+        head
+    }
+
+    fn grid(&self) -> Tag {
+        let mut path = String::new();
+        if let Axis::Numbers { ticks, .. } = &self.y {
+            for y in ticks.iter().filter_map(|(tick, _)| self.y(*tick)) {
+                path += &format!("M{} {}H{}", coordinate(self.left), coordinate(y), coordinate(self.right));
+            }
+        }
+        if let Axis::Numbers { ticks, .. } = &self.x {
+            for x in ticks.iter().filter_map(|(tick, _)| self.x(*tick)) {
+                path += &format!("M{} {}V{}", coordinate(x), coordinate(self.top), coordinate(self.bottom));
+            }
+        }
+        Tag::new("path").set("class", "grid").set("d", &path)
+    }
+
+    fn axes(&self) -> Tag {
+        let mut axes = Tag::new("g");
+        let (left, bottom) = (coordinate(self.left), coordinate(self.bottom));
+        let mut path = format!("M{left} {}V{bottom}H{}", coordinate(self.top), coordinate(self.right));
+        match &self.x {
+            Axis::Numbers { ticks, .. } => {
+                let mut free = f64::NEG_INFINITY;
+                for (place, text) in ticks.iter().filter_map(|(tick, text)| Some((self.x(*tick)?, text))) {
+                    path += &format!("M{} {bottom}v5", coordinate(place));
+                    let half = width(text, TICK) / 2.0;
+                    if place - half < free {
+                        continue;
+                    }
+                    free = place + half + 4.0;
+                    axes.push(&words(place, self.bottom + 18.0, "middle", "tick x", text));
+                }
+            }
+            Axis::Names { .. } => {
+                for (n, lines) in self.names.iter().enumerate() {
+                    let (from, wide) = self.slot(n);
+                    for (line, text) in lines.iter().enumerate() {
+                        let y = self.bottom + 18.0 + line as f64 * LINE;
+                        axes.push(&words(from + wide / 2.0, y, "middle", "tick x", text));
+                    }
+                }
+            }
+        }
+        match &self.y {
+            Axis::Numbers { ticks, .. } => {
+                for (place, text) in ticks.iter().filter_map(|(tick, text)| Some((self.y(*tick)?, text))) {
+                    path += &format!("M{left} {}h-5", coordinate(place));
+                    axes.push(&words(self.left - 8.0, place + 4.0, "end", "tick y", text));
+                }
+            }
+            Axis::Names { names, .. } => {
+                for (n, name) in names.iter().enumerate() {
+                    let (from, high) = self.row(n);
+                    axes.push(&words(self.left - 8.0, from + high / 2.0 + 4.0, "end", "tick y", name));
+                }
+            }
+        }
+        for (n, line) in self.y_label.iter().enumerate() {
+            let (x, y) = (MARGIN + 9.0 + n as f64 * LINE, (self.top + self.bottom) / 2.0);
+            let turned = format!("rotate(-90 {} {})", coordinate(x), coordinate(y));
+            axes.push(&words(x, y, "middle", "label", line).set("transform", &turned));
+        }
+        axes.push(&Tag::new("path").set("class", "axis").set("d", &path));
+        axes
+    }
+}
+
+fn scale_of(axis: &Axis, from: f64, to: f64) -> Option<Scale> {
+    match axis {
+        Axis::Numbers { low, high, is_log, .. } => Some(Scale { low: *low, high: *high, is_log: *is_log, from, to }),
+        Axis::Names { .. } => None,
+    }
+}
+
+/// The style inside a file of its own.
+pub(crate) fn style_element() -> String {
+    Tag::new("style").raw(style::CSS).to_string()
+}
+
+/// A text at a place.
+pub(crate) fn words(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Tag {
+    let tag = Tag::new("text").at("x", x).at("y", y).set("class", class);
+    if anchor == "start" { tag.text(text) } else { tag.set("text-anchor", anchor).text(text) }
+}
+
+fn rows(legend: &[Key], left: f64, right: f64) -> Vec<Vec<(f64, Key)>> {
+    let mut rows: Vec<Vec<(f64, Key)>> = Vec::new();
+    let mut x = f64::INFINITY;
+    for key in legend {
+        let wide = 34.0 + width(&key.name, TEXT) + 20.0;
+        if x + wide - 20.0 > right {
+            x = left;
+            rows.push(Vec::new());
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((x, key.clone()));
+        }
+        x += wide;
+    }
+    rows
+}
+
+/// What stands before a name: 28 wide.
+fn look(id: &str, look: Look, x: f64, y: f64) -> Tag {
+    let across = format!("M{} {}h28", coordinate(x), coordinate(y));
+    let middle = (x + 14.0, y);
+    let (corner, size) = ((x + 5.0, y - 6.0), (18.0, 12.0));
+    match look {
+        Look::Line(nth) => style::line(nth, &across),
+        Look::Dashed(colour, dash) => style::dashed((colour, dash), &across),
+        Look::LineAndMark(nth) => {
+            Tag::new("g").child(&style::line(nth, &across)).child(&style::mark(nth, "solid", middle, 3.6))
+        }
+        Look::Mark(nth) => style::mark(nth, "solid", middle, 4.2),
+        Look::Box(nth) => style::hatched(id, nth, corner, size),
+        Look::HollowMark => style::shaped(0, middle, 5.5).set("class", "hollow"),
+        Look::DashedAndHollow => Tag::new("g")
+            .child(&Tag::new("path").set("class", "line").set("stroke-dasharray", "7 3").set("d", &across))
+            .child(&style::shaped(0, middle, 5.0).set("class", "hollow")),
+        Look::HollowBox => Tag::new("rect")
+            .set("class", "hollow")
+            .at("x", corner.0)
+            .at("y", corner.1)
+            .at("width", size.0)
+            .at("height", size.1),
+        Look::Dots => {
+            let path = format!("M{} {}h0", coordinate(middle.0), coordinate(middle.1));
+            Tag::new("path").set("class", "dots").set("d", &path)
+        }
+        Look::Expected => Tag::new("path").set("class", "expected").set("d", &across),
+    }
+}

@@ -1,0 +1,50 @@
+//! A metric over two axes: shades, with the number in each.
+
+use super::canvas::{Axis, words};
+use super::picture::Picture;
+use super::scale::{Scale, extent};
+use super::tag::Tag;
+use super::{style, ticks};
+
+/// How dark the most is: text stays legible on it.
+const DARKEST: f64 = 0.5;
+
+pub(super) fn draw(picture: &Picture<'_>) -> String {
+    let (metric, grid) = (picture.one(), &picture.plot.grid);
+    let drawn = picture.drawn(metric);
+    let (name, unit) = picture.metric(metric);
+    let name = picture.plot.label.clone().unwrap_or(name);
+    let is_log = picture.plot.log_y;
+    let (low, high) = extent(drawn.iter().filter_map(|drawn| drawn.runs.value), is_log).unwrap_or((0.0, 1.0));
+    let shade = Scale { low, high, is_log, from: 0.0, to: DARKEST };
+    let x = Axis::Names { names: grid.by.names.clone(), label: grid.by.axis.clone() };
+    let y = Axis::Names { names: grid.over.names.clone(), label: grid.over.axis.clone() };
+    let measured = if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") };
+    let about = format!("{measured} by {} and {}; the darker, the more.", grid.over.axis, grid.by.axis);
+    let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
+    let small = if has_paper { " Below it, small: the paper's." } else { "" };
+    let runs = drawn.iter().map(|drawn| drawn.runs.each.len()).max().unwrap_or(0);
+    let how = format!("{measured}. {} of {runs} runs; the darker, the more.{small}", picture.statistic());
+    let mut canvas = picture.canvas(picture.around(Vec::new(), &about, &how), x, y);
+    for one in &drawn {
+        let ((left, wide), (top, high)) = (canvas.slot(one.by), canvas.row(one.over));
+        let mut group = Tag::new("g").child(&Tag::new("title").text(&picture.tell(one, unit)));
+        let area = Tag::new("rect")
+            .at("x", left + 1.0)
+            .at("y", top + 1.0)
+            .at("width", (wide - 2.0).max(1.0))
+            .at("height", (high - 2.0).max(1.0))
+            .set("class", &style::class(0, "solid shade"));
+        let dark = one.runs.value.map(|value| shade.place(value).unwrap_or(DARKEST / 2.0));
+        group.push(&area.at("fill-opacity", dark.unwrap_or(0.0)).set("data-of", "ours"));
+        let middle = (left + wide / 2.0, top + high / 2.0 + 4.0);
+        let value = one.runs.value.map_or_else(|| "\u{2013}".into(), ticks::short);
+        let shift = if one.paper.is_some() { 7.0 } else { 0.0 };
+        group.push(&words(middle.0, middle.1 - shift, "middle", "cell", &value));
+        if let Some(paper) = one.paper {
+            group.push(&words(middle.0, middle.1 + 7.0, "middle", "cell below", &ticks::short(paper)));
+        }
+        canvas.marks.push(&group);
+    }
+    canvas.finish()
+}

@@ -1,0 +1,115 @@
+//! How often a series has which values.
+
+use super::canvas::{Axis, Key, Look, Wish};
+use super::path::through;
+use super::picture::Picture;
+use super::style;
+use super::tag::Tag;
+
+/// More bins than pixels are not seen.
+const MOST_BINS: f64 = 400.0;
+
+pub(super) fn draw(picture: &Picture<'_>) -> String {
+    let all = values(picture);
+    let everything = || all.iter().flat_map(|(_, values)| values.iter().copied());
+    let low = everything().fold(f64::INFINITY, f64::min);
+    let high = everything().fold(f64::NEG_INFINITY, f64::max);
+    let bin = width(picture.plot.bin, high - low);
+    let first = if low.is_finite() { (low / bin).floor() } else { 0.0 };
+    let shares: Vec<(String, Vec<f64>)> =
+        all.iter().map(|(name, values)| (name.clone(), shares(values, first, bin))).collect();
+    let (name, unit) =
+        picture.plot.series.first().map_or(("", ""), |series| (series.name.as_str(), series.unit.as_str()));
+    let name = picture.plot.label.clone().unwrap_or_else(|| name.replace('-', " "));
+    let last = first + shares.iter().map(|(_, shares)| shares.len()).max().unwrap_or(0) as f64;
+    let x = Axis::of(
+        [first * bin, last * bin].into_iter(),
+        Wish { name: &name, unit, is_log: false, zero: false, about: 8 },
+    );
+    let y = shares.iter().flat_map(|(_, shares)| shares.iter().copied());
+    let y = Axis::of(y, Wish { name: "share of the samples", unit: "%", is_log: false, zero: true, about: 6 });
+    let legend = shares
+        .iter()
+        .enumerate()
+        .filter(|(_, (name, _))| !name.is_empty())
+        .map(|(nth, (name, _))| Key { look: Look::Line(nth), name: name.clone() })
+        .collect();
+    let how = format!("{} Bins of {} {unit}; each adds up to 100 %.", picture.which(), super::number(bin));
+    let mut canvas =
+        picture.canvas(picture.around(legend, "A histogram: how many of the samples have which values.", &how), x, y);
+    if shares.iter().all(|(_, shares)| shares.is_empty()) {
+        canvas.nothing();
+    }
+    for (nth, (name, shares)) in shares.iter().enumerate() {
+        let mut corners = vec![(first * bin, 0.0)];
+        for (place, share) in shares.iter().enumerate() {
+            let from = first + place as f64;
+            corners.extend([(from * bin, *share), ((from + 1.0) * bin, *share)]);
+        }
+        corners.push(((first + shares.len() as f64) * bin, 0.0));
+        let path = through(corners.into_iter().map(|(x, y)| canvas.point(x, y)));
+        let group = Tag::new("g")
+            .child(&Tag::new("title").text(name))
+            .child(&Tag::new("path").set("class", &style::class(nth, "band")).set("d", &path))
+            .child(&style::line(nth, &path).set("data-of", "ours"));
+        canvas.marks.push(&group);
+    }
+    canvas.finish()
+}
+
+/// The values of each series and choice, with the name of both as far as it is needed.
+pub(super) fn values(picture: &Picture<'_>) -> Vec<(String, Vec<f64>)> {
+    let plot = picture.plot;
+    let mut all = Vec::new();
+    for (over, cells) in plot.grid.cells.iter().enumerate() {
+        for series in &plot.series {
+            let runs = cells.iter().flat_map(|cell| picture.recorded(*cell, &series.name));
+            let values = runs.flatten().map(|(_, value)| *value).filter(|value| value.is_finite()).collect();
+            let names = [picture.over(over), if plot.series.len() > 1 { &series.name } else { "" }];
+            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+            all.push((names.join(", "), values));
+        }
+    }
+    all
+}
+
+/// The width of bins: the one that is wished for, or that times a whole number if there would be too many.
+fn width(wished: f64, range: f64) -> f64 {
+    if !range.is_finite() {
+        return wished;
+    }
+    wished * (range / wished / MOST_BINS).ceil().max(1.0)
+}
+
+/// The percentage of the values in each bin, the first of which is that many bins above zero.
+fn shares(values: &[f64], first: f64, bin: f64) -> Vec<f64> {
+    let mut counts: Vec<f64> = Vec::new();
+    for value in values {
+        // What is at a border, but for a rounding error, is above it.
+        let place = ((value / bin + 1e-9).floor() - first).clamp(0.0, 2.0 * MOST_BINS) as usize;
+        if counts.len() <= place {
+            counts.resize(place + 1, 0.0);
+        }
+        counts[place] += 1.0;
+    }
+    counts.into_iter().map(|count| count * 100.0 / values.len() as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_by_hand() {
+        assert_eq!(shares(&[1.0, 1.9, 2.0, 4.5], 1.0, 1.0), [50.0, 25.0, 0.0, 25.0]);
+        assert_eq!(shares(&[0.3], 0.0, 0.1), [0.0, 0.0, 0.0, 100.0]);
+        assert!(shares(&[], 0.0, 0.1).is_empty());
+    }
+
+    #[test]
+    fn bins_are_no_more_than_pixels() {
+        assert_eq!(width(1.0, 100.0), 1.0);
+        assert_eq!(width(1.0, 1000.0), 3.0);
+        assert_eq!(width(1.0, f64::NEG_INFINITY), 1.0);
+    }
+}

@@ -1,0 +1,178 @@
+//! Series against seconds.
+
+use super::canvas::{Axis, Canvas, Key, Look};
+use super::path::{thinned, through};
+use super::picture::Picture;
+use super::tag::Tag;
+use super::{Recorded, style};
+
+/// Times at which runs that were sampled at different times are compared.
+const GRID: usize = 300;
+
+/// A line and how far the runs are about it.
+struct Line {
+    colour: usize,
+    dash: usize,
+    name: String,
+    mean: Vec<(f64, f64)>,
+    /// Empty for a single run.
+    deviation: Vec<f64>,
+}
+
+pub(super) fn draw(picture: &Picture<'_>) -> String {
+    let plot = picture.plot;
+    let lines = lines(picture);
+    let end = lines.iter().filter_map(|line| line.mean.last()).map(|(time, _)| *time).fold(plot.from, f64::max);
+    let band = plot.band && lines.iter().any(|line| !line.deviation.is_empty());
+    let values = lines.iter().flat_map(|line| {
+        let spread = line.deviation.iter().copied().map(move |deviation| if band { deviation } else { 0.0 });
+        let spread = spread.chain(std::iter::repeat(0.0));
+        line.mean.iter().zip(spread).flat_map(|((_, mean), spread)| [mean - spread, mean + spread])
+    });
+    let values: Vec<f64> = values.collect();
+    let (name, unit) = match &plot.series[..] {
+        [one] => (one.name.replace('-', " "), one.unit.as_str()),
+        [first, ..] => (several(&plot.series), first.unit.as_str()),
+        [] => (String::new(), ""),
+    };
+    // A deviation may lead below zero where no value can be.
+    let y = picture.y_of(&name, unit, values.into_iter().map(|value| if band { value.max(0.0) } else { value }), true);
+    let x = Axis::between((plot.from, plot.to.unwrap_or(end)), "time", "s", 0.0);
+    let mut legend: Vec<Key> = lines
+        .iter()
+        .filter(|line| !line.name.is_empty())
+        .map(|line| Key { look: Look::Dashed(line.colour, line.dash), name: line.name.clone() })
+        .collect();
+    legend.extend(picture.expected_keys());
+    let names: Vec<&str> = plot.series.iter().map(|series| series.name.as_str()).collect();
+    let about = format!("{} against time in seconds.", names.join(", "));
+    let means = lines.iter().any(|line| !line.deviation.is_empty());
+    let how = match (means, band) {
+        (true, true) => format!("{} Lines: mean; bands: one standard deviation.", picture.which()),
+        (true, false) => format!("{} Lines: mean.", picture.which()),
+        (false, _) => picture.which(),
+    };
+    let mut canvas = picture.canvas(picture.around(legend, &about, &how), x, y);
+    if lines.is_empty() {
+        canvas.nothing();
+    }
+    for line in &lines {
+        draw_line(&mut canvas, line, lines.len(), band);
+    }
+    canvas.finish()
+}
+
+fn lines(picture: &Picture<'_>) -> Vec<Line> {
+    let plot = picture.plot;
+    let (choices, several) = (plot.grid.cells.len(), plot.series.len() > 1);
+    let mut lines = Vec::new();
+    for (over, cells) in plot.grid.cells.iter().enumerate() {
+        for (nth, series) in plot.series.iter().enumerate() {
+            let runs: Vec<Vec<(f64, f64)>> = cells
+                .iter()
+                .flat_map(|cell| picture.recorded(*cell, &series.name))
+                .map(|run| within(run, plot.from, plot.to))
+                .filter(|run| !run.is_empty())
+                .collect();
+            let (mean, deviation) = match &runs[..] {
+                [] => continue,
+                [one] => (one.clone(), Vec::new()),
+                runs => together(runs),
+            };
+            let name = [picture.over(over), if several { &series.name } else { "" }];
+            let name = name.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+            let (colour, dash) = if choices > 1 && several { (over, nth) } else { (over + nth, over + nth) };
+            lines.push(Line { colour, dash, name, mean, deviation });
+        }
+    }
+    lines
+}
+
+/// The names of several series, if they are not too many.
+fn several(series: &[Recorded]) -> String {
+    let names: Vec<String> = series.iter().map(|series| series.name.replace('-', " ")).collect();
+    if names.len() > 3 { String::new() } else { names.join(", ") }
+}
+
+fn within(run: &[(f64, f64)], from: f64, to: Option<f64>) -> Vec<(f64, f64)> {
+    let is_in = |time: f64| time >= from && to.is_none_or(|to| time <= to);
+    run.iter().copied().filter(|(time, value)| is_in(*time) && time.is_finite() && value.is_finite()).collect()
+}
+
+/// Mean and deviation over runs: at their times if these are the same, else at those of a grid, where a value stays until the next.
+fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
+    let times = |run: &[(f64, f64)]| run.iter().map(|(time, _)| *time).collect::<Vec<f64>>();
+    let first = times(&runs[0]);
+    let at: Vec<f64> = if runs.iter().all(|run| times(run) == first) {
+        first
+    } else {
+        let ends = runs.iter().filter_map(|run| Some((run.first()?.0, run.last()?.0)));
+        let (from, to) = ends.fold((f64::INFINITY, 0.0), |(from, to), (first, last)| (first.min(from), last.max(to)));
+        (0..=GRID).map(|nth| from + (to - from) * nth as f64 / GRID as f64).collect()
+    };
+    let mut mean = Vec::new();
+    let mut deviation = Vec::new();
+    for time in at {
+        let values: Vec<f64> = runs.iter().filter_map(|run| held(run, time)).collect();
+        if values.is_empty() {
+            continue;
+        }
+        let count = values.len() as f64;
+        let middle = values.iter().sum::<f64>() / count;
+        let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
+        mean.push((time, middle));
+        deviation.push((squares / count).sqrt());
+    }
+    (mean, deviation)
+}
+
+/// The last value until a time, of a run that has begun and has not ended.
+fn held(run: &[(f64, f64)], time: f64) -> Option<f64> {
+    let until = run.partition_point(|(at, _)| *at <= time);
+    let is_over = run.last().is_none_or(|(last, _)| *last < time);
+    (!is_over).then(|| run.get(until.checked_sub(1)?).map(|(_, value)| *value))?
+}
+
+fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
+    let mut group = Tag::new("g").child(&Tag::new("title").text(&line.name));
+    if band && !line.deviation.is_empty() {
+        let edge = |sign: f64| -> Vec<(f64, f64)> {
+            let all = line.mean.iter().zip(&line.deviation);
+            let points: Vec<(f64, f64)> = all.map(|((x, y), deviation)| (*x, y + sign * deviation)).collect();
+            thinned(&points, 3 * count)
+        };
+        let (above, mut below) = (edge(1.0), edge(-1.0));
+        below.reverse();
+        // Below the picture is its edge.
+        let place =
+            |(x, y): &(f64, f64)| Some((canvas.x(*x)?, canvas.y(*y).unwrap_or(canvas.bottom).min(canvas.bottom)));
+        let path = through(above.iter().chain(&below).map(place));
+        group.push(&Tag::new("path").set("class", &style::class(line.colour, "band")).set("d", &(path + "Z")));
+    }
+    let lines = if band { 3 * count } else { count };
+    let path = through(thinned(&line.mean, lines).iter().map(|(x, y)| canvas.point(*x, *y)));
+    group.push(&style::dashed((line.colour, line.dash), &path));
+    canvas.marks.push(&group);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_sampled_alike_are_averaged_where_they_were() {
+        let runs = [vec![(0.0, 1.0), (1.0, 4.0)], vec![(0.0, 3.0), (1.0, 4.0)]];
+        let (mean, deviation) = together(&runs);
+        assert_eq!(mean, [(0.0, 2.0), (1.0, 4.0)]);
+        assert_eq!(deviation, [1.0, 0.0]);
+    }
+
+    #[test]
+    fn others_hold_their_value_until_the_next_and_not_after_the_last() {
+        let runs = [vec![(0.0, 1.0), (3.0, 2.0)], vec![(1.0, 5.0), (2.0, 7.0)]];
+        let (mean, _) = together(&runs);
+        let at = |time: f64| mean.iter().find(|(at, _)| (at - time).abs() < 1e-9).unwrap().1;
+        assert_eq!((at(0.5), at(1.5), at(2.0), at(2.5)), (1.0, 3.0, 4.0, 1.0));
+        assert_eq!(mean.last(), Some(&(3.0, 2.0)));
+    }
+}

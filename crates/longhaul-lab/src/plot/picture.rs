@@ -1,0 +1,187 @@
+//! What all kinds of pictures ask for.
+
+use std::collections::BTreeMap;
+
+use super::canvas::{Around, Axis, Canvas, Key, Look, Wish};
+use super::cell::Runs;
+use super::{Plot, ticks};
+use crate::definition::Statistic;
+use crate::experiment::Experiment;
+use crate::record::Record;
+
+/// What is to be drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Picture<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) plot: &'a Plot,
+    pub(super) records: &'a [Record],
+}
+
+/// A cell of the grid with its place there.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    pub(super) over: usize,
+    pub(super) by: usize,
+    pub(super) runs: Runs,
+    pub(super) paper: Option<f64>,
+}
+
+impl Picture<'_> {
+    /// The name and the unit of a metric.
+    pub(super) fn metric(&self, place: usize) -> (String, &str) {
+        let metric = self.experiment.definition.metrics.iter().nth(place);
+        metric.map_or((String::new(), ""), |(name, metric)| (name.replace('-', " "), metric.unit.as_str()))
+    }
+
+    /// The only metric.
+    pub(super) fn one(&self) -> usize {
+        self.plot.metrics.first().copied().unwrap_or(usize::MAX)
+    }
+
+    /// All cells in a metric.
+    pub(super) fn drawn(&self, metric: usize) -> Vec<Drawn> {
+        let papers = self.papers(metric);
+        let lines = self.plot.grid.cells.iter().enumerate();
+        lines
+            .flat_map(|(over, line)| line.iter().enumerate().map(move |(by, cell)| (over, by, *cell)))
+            .map(|(over, by, cell)| Drawn {
+                over,
+                by,
+                runs: Runs::of(self.records, cell, metric, self.plot),
+                paper: papers.get(&cell).copied(),
+            })
+            .collect()
+    }
+
+    /// What the paper has of a metric, by cell.
+    fn papers(&self, metric: usize) -> BTreeMap<usize, f64> {
+        let judged = self.experiment.rows.iter().filter_map(|row| Some((row, row.judged.as_ref()?)));
+        judged
+            .filter(|(row, judged)| judged.metric == metric && judged.cells.len() == row.paper.len())
+            .filter(|(_, judged)| judged.statistic == self.plot.statistic)
+            .flat_map(|(row, judged)| judged.cells.iter().copied().zip(row.paper.iter().copied()))
+            .filter(|(_, value)| value.is_finite())
+            .collect()
+    }
+
+    /// The axis along y of a metric.
+    pub(super) fn y_axis(&self, metric: usize, values: impl Iterator<Item = f64>, zero: bool) -> Axis {
+        let (name, unit) = self.metric(metric);
+        self.y_of(&name, unit, values, zero)
+    }
+
+    pub(super) fn y_of(&self, name: &str, unit: &str, values: impl Iterator<Item = f64>, zero: bool) -> Axis {
+        let expected = self.plot.expected.iter().map(|expected| expected.value);
+        let name = self.plot.label.as_deref().unwrap_or(name);
+        let wish = Wish { name, unit, is_log: self.plot.log_y, zero, about: 6 };
+        Axis::of(values.chain(expected), wish)
+    }
+
+    /// The name of a choice that is a line; the only one needs none.
+    pub(super) fn over(&self, nth: usize) -> &str {
+        self.plot.grid.over.names.get(nth).map_or("", String::as_str)
+    }
+
+    pub(super) fn by(&self, nth: usize) -> &str {
+        self.plot.grid.by.names.get(nth).map_or("", String::as_str)
+    }
+
+    /// The legend of the choices that are lines; none if there is but one, without a name.
+    pub(super) fn keys(&self, look: impl Fn(usize) -> Look) -> Vec<Key> {
+        let names = self.plot.grid.over.names.iter().enumerate();
+        names.filter(|(_, name)| !name.is_empty()).map(|(n, name)| Key { look: look(n), name: name.clone() }).collect()
+    }
+
+    /// What is known beforehand, in the legend.
+    pub(super) fn expected_keys(&self) -> impl Iterator<Item = Key> {
+        self.plot.expected.iter().map(|expected| Key { look: Look::Expected, name: expected.label.clone() })
+    }
+
+    /// With lines at what is known beforehand.
+    pub(super) fn canvas(&self, around: Around, x: Axis, y: Axis) -> Canvas {
+        let mut canvas = Canvas::new(around, x, y);
+        for expected in &self.plot.expected {
+            canvas.expected(expected.value);
+        }
+        canvas
+    }
+
+    /// Title, source and what the picture shows, with a word on how.
+    pub(super) fn around(&self, legend: Vec<Key>, about: &str, how: &str) -> Around {
+        let definition = &self.experiment.definition;
+        let dot = if how.is_empty() { "" } else { " " };
+        Around {
+            id: format!("{}-{}", definition.id.get_ref(), self.plot.id),
+            title: self.plot.title.clone(),
+            about: about.into(),
+            caption: format!("{}.{dot}{how}", definition.source.trim_end_matches('.')),
+            legend,
+        }
+    }
+
+    /// "Medians of 10 runs" and how sure they are.
+    pub(super) fn how(&self, drawn: &[Drawn], marks: &str) -> String {
+        let most = drawn.iter().map(|drawn| drawn.runs.each.len()).max().unwrap_or(0);
+        match most {
+            0 => "No runs.".into(),
+            1 => "One run each.".into(),
+            runs => format!("{} of {runs} runs; {marks}: 95 % interval by bootstrap.", self.statistic()),
+        }
+    }
+
+    /// What stands for the runs of a cell.
+    pub(super) const fn statistic(&self) -> &'static str {
+        match self.plot.statistic {
+            Statistic::Median => "Medians",
+            Statistic::Mean => "Means",
+            Statistic::Deviation => "Standard deviations",
+            Statistic::Least => "The least",
+            Statistic::Most => "The most",
+        }
+    }
+
+    /// The runs of a cell that are drawn, with a series of each.
+    pub(super) fn recorded(&self, cell: usize, name: &str) -> impl Iterator<Item = &[(f64, f64)]> {
+        let chosen =
+            move |record: &&Record| record.cell == cell && self.plot.seed.is_none_or(|seed| seed == record.seed);
+        let name = name.to_owned();
+        self.records.iter().filter(chosen).filter_map(move |record| record.series.get(&name).map(Vec::as_slice))
+    }
+
+    /// Which run, or that it is all of them.
+    pub(super) fn which(&self) -> String {
+        match self.plot.seed {
+            Some(seed) => format!("Run {seed}."),
+            None => {
+                let cells: Vec<usize> = self.plot.grid.cells.iter().flatten().copied().collect();
+                let of = |cell: &usize| self.records.iter().filter(|record| record.cell == *cell).count();
+                match cells.iter().map(of).max().unwrap_or(0) {
+                    0 => "No runs.".into(),
+                    1 => "One run.".into(),
+                    runs => format!("{runs} runs."),
+                }
+            }
+        }
+    }
+
+    /// A value in words, for who points at it.
+    pub(super) fn tell(&self, drawn: &Drawn, unit: &str) -> String {
+        let names: Vec<&str> =
+            [self.over(drawn.over), self.by(drawn.by)].into_iter().filter(|name| !name.is_empty()).collect();
+        let mut text = names.join(", ");
+        if !text.is_empty() {
+            text += ": ";
+        }
+        match drawn.runs.value {
+            None => text += "no value",
+            Some(value) => text += format!("{} {unit}", ticks::number(value)).trim_end(),
+        }
+        if let Some([low, high]) = drawn.runs.interval {
+            text += &format!(" ({} to {})", ticks::number(low), ticks::number(high));
+        }
+        if let Some(paper) = drawn.paper {
+            text += &format!("; paper: {}", ticks::number(paper));
+        }
+        text
+    }
+}

@@ -1,0 +1,60 @@
+//! A metric against another.
+
+use super::canvas::{Axis, Key, Look, Wish};
+use super::picture::Picture;
+use super::tag::Tag;
+use super::{style, ticks};
+
+pub(super) fn draw(picture: &Picture<'_>) -> String {
+    let plot = picture.plot;
+    let [along, up] = [0, 1].map(|nth| plot.metrics.get(nth).copied().unwrap_or(usize::MAX));
+    let (x_drawn, y_drawn) = (picture.drawn(along), picture.drawn(up));
+    let (x_name, x_unit) = picture.metric(along);
+    let (y_name, y_unit) = picture.metric(up);
+    let wish = Wish { name: &x_name, unit: x_unit, is_log: plot.log, zero: false, about: 7 };
+    let x = Axis::of(x_drawn.iter().flat_map(|drawn| drawn.runs.values().chain(drawn.paper)), wish);
+    let y = picture.y_axis(up, y_drawn.iter().flat_map(|drawn| drawn.runs.values().chain(drawn.paper)), false);
+    let mut legend = picture.keys(Look::Mark);
+    let papers = || x_drawn.iter().zip(&y_drawn).filter_map(|(x, y)| Some((x.over, x.paper?, y.paper?)));
+    if papers().next().is_some() {
+        legend.push(Key { look: Look::HollowMark, name: "paper".into() });
+    }
+    let has_more = x_drawn.iter().any(|drawn| drawn.runs.each.len() > 1);
+    if has_more {
+        legend.push(Key { look: Look::Dots, name: "single runs".into() });
+    }
+    legend.extend(picture.expected_keys());
+    let about = format!("{y_name} against {x_name}, a mark for each cell and a dot for each run.");
+    let how = if has_more { format!("Marks: {}.", picture.statistic().to_lowercase()) } else { String::new() };
+    let mut canvas = picture.canvas(picture.around(legend, &about, &how), x, y);
+    for over in 0..plot.grid.cells.len() {
+        let of_line = || x_drawn.iter().zip(&y_drawn).filter(move |(x, _)| x.over == over);
+        let mut group = Tag::new("g");
+        if has_more {
+            let runs = of_line().flat_map(|(x, y)| x.runs.each.iter().zip(&y.runs.each));
+            let places: Vec<_> = runs.filter_map(|((_, x), (_, y))| canvas.point((*x)?, (*y)?)).collect();
+            group.push(&style::dots(over, places.into_iter()));
+        }
+        for (x, y) in of_line() {
+            let (Some(value), Some(other)) = (x.runs.value, y.runs.value) else { continue };
+            let Some(place) = canvas.point(value, other) else { continue };
+            let names = [picture.over(x.over), picture.by(x.by)];
+            let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+            let title = format!(
+                "{}: {x_name} {} {x_unit}, {y_name} {} {y_unit}",
+                names.join(", "),
+                ticks::number(value),
+                ticks::number(other)
+            );
+            let mark = style::mark(over, "solid", place, 5.0).set("data-of", "ours");
+            group.push(&mark.child(&Tag::new("title").text(title.trim_start_matches(": ").trim_end())));
+        }
+        for (_, x, y) in papers().filter(|(line, ..)| *line == over) {
+            if let Some(place) = canvas.point(x, y) {
+                group.push(&style::mark(over, "hollow", place, 6.5).set("data-of", "paper"));
+            }
+        }
+        canvas.marks.push(&group);
+    }
+    canvas.finish()
+}

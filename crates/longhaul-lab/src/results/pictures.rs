@@ -1,0 +1,50 @@
+//! What a folder looks like: pictures of each experiment, and a page of all.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::held::{Held, Results};
+use super::tables::Times;
+use super::{PAGE, PICTURES, ResultsError, write};
+use crate::page::{self, Section};
+use crate::plot;
+
+/// Draws the pictures of all experiments in a folder and writes its page, anew. Returns the page's path.
+///
+/// # Errors
+/// If the system cannot.
+pub fn illustrate(results: &Results) -> Result<PathBuf, ResultsError> {
+    let mut all = Vec::new();
+    for held in &results.experiments {
+        all.push(pictures(results, held)?);
+    }
+    let rows: Vec<_> = results.experiments.iter().map(|held| held.rows().unwrap_or_default()).collect();
+    let mut sections = Vec::new();
+    for ((held, rows), pictures) in results.experiments.iter().zip(&rows).zip(&all) {
+        sections.push(Section {
+            experiment: &held.experiment,
+            text: &held.text,
+            rows,
+            pictures,
+            ended: held.records.len(),
+            runs: held.all(),
+            took: Times::of(&held.records, 0.0).computed_seconds,
+        });
+    }
+    let path = results.path.join(PAGE);
+    write::whole(&path, page::html(&sections).as_bytes())?;
+    Ok(path)
+}
+
+/// Draws an experiment's pictures into its folder.
+fn pictures(results: &Results, held: &Held) -> Result<Vec<(String, String)>, ResultsError> {
+    let pictures = plot::draw(&held.experiment, &held.records);
+    let path = results.path.join(held.id()).join(PICTURES);
+    if !pictures.is_empty() {
+        fs::create_dir_all(&path).map_err(|error| ResultsError::io(&path, error))?;
+    }
+    for (file, text) in &pictures {
+        write::whole(&path.join(file), text.as_bytes())?;
+    }
+    Ok(pictures)
+}

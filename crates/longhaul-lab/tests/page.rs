@@ -1,0 +1,253 @@
+//! The page, in a real browser. Without chromium these tests say so and end.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::fs;
+use std::process::{Command, Output};
+
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::judge::{Judged, judge};
+use longhaul_lab::page::{self, Section};
+use longhaul_lab::plot;
+use longhaul_lab::record::Record;
+
+const ALL: &str = include_str!("data/all-plots.toml");
+
+/// Another paper's, of which nothing is drawn, and whose words would end the page if they were not escaped.
+const OTHER: &str = r#"id = "other"
+title = "</script><script>console.error(1)</script>"
+source = "Nobody + Sons, 2001, figure 3"
+runs = 1
+quick-runs = 1
+duration = "2s"
+bottleneck = "--rate 1mbit --rtt 20ms --queue 1bdp"
+[[flows]]
+name = "x"
+congestion = "bbr"
+[metrics]
+goodput = { value = "goodput(x)", unit = "Mb/s" }
+[[rows]]
+id = "lost <b>"
+not-reproducible = "the figure's \"numbers\" & axes are not there"
+[[rows]]
+id = "least"
+metric = "goodput"
+rule = "at least 3"
+"#;
+
+/// Three rows: reproduced by the formula; two more of another paper: not reproduced, not reproducible.
+fn html() -> String {
+    let experiments = [Experiment::read("a.toml", ALL).unwrap(), Experiment::read("b.toml", OTHER).unwrap()];
+    let runs = |experiment: &Experiment| -> Vec<Record> {
+        let run = |(cell, seed): (usize, u64)| {
+            let value = 40.0 / (cell as f64 + 1.0) + seed as f64 / 10.0;
+            let values = if experiment.cells.len() == 1 { vec![Some(2.0)] } else { vec![Some(value), Some(value)] };
+            Record { cell, seed, values, ..Record::default() }
+        };
+        (0..experiment.cells.len()).flat_map(|cell| [(cell, 1), (cell, 2)]).map(run).collect()
+    };
+    let records: Vec<Vec<Record>> = experiments.iter().map(runs).collect();
+    let rows: Vec<Vec<Judged>> = experiments.iter().zip(&records).map(|(e, records)| judge(e, records, 2)).collect();
+    let pictures: Vec<_> = experiments.iter().zip(&records).map(|(e, records)| plot::draw(e, records)).collect();
+    let section = |nth: usize| Section {
+        experiment: &experiments[nth],
+        text: [ALL, OTHER][nth],
+        rows: &rows[nth],
+        pictures: &pictures[nth],
+        ended: records[nth].len(),
+        runs: records[nth].len(),
+        took: 90.0,
+    };
+    page::html(&[section(0), section(1)])
+}
+
+/// What the browser made of a page.
+struct Seen {
+    dom: String,
+    console: Vec<String>,
+}
+
+impl Seen {
+    /// The identifiers of the rows that are visible.
+    fn rows(&self) -> Vec<&str> {
+        let rows = self.dom.split("<tr data-verdict=").skip(1);
+        let visible = rows.filter(|row| !row.split('>').next().unwrap().contains("hidden"));
+        visible.map(|row| row.split_once("<th scope=\"row\">").unwrap().1.split("</th>").next().unwrap()).collect()
+    }
+
+    fn is_open(&self) -> bool {
+        self.dom.split_once("<dialog ").unwrap().1.split('>').next().unwrap().contains(" open")
+    }
+
+    /// What the test's script left.
+    fn told(&self) -> Vec<&str> {
+        self.dom.split_once("data-told=\"").unwrap().1.split('"').next().unwrap().split('|').collect()
+    }
+}
+
+/// Chromium's output for the page at that fragment, with a script of the test's at its end; none if there is no chromium.
+fn chromium(name: &str, fragment: &str, script: &str, what: &str) -> Option<Output> {
+    let directory = format!("{}/page-{name}", env!("CARGO_TARGET_TMPDIR"));
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    let page = html().replace("</body>", &format!("<script>{script}</script></body>"));
+    fs::write(format!("{directory}/index.html"), page).unwrap();
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr"])
+        .args([&format!("--user-data-dir={directory}/profile"), "--window-size=1000,700"])
+        .args(["--virtual-time-budget=3000", what, &format!("file://{directory}/index.html#{fragment}")])
+        .output();
+    match output {
+        Ok(output) => Some(output),
+        Err(error) => {
+            eprintln!("skipped: chromium cannot be run: {error}");
+            None
+        }
+    }
+}
+
+fn browse(name: &str, fragment: &str, script: &str) -> Option<Seen> {
+    let output = chromium(name, fragment, script, "--dump-dom")?;
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(Seen {
+        dom: String::from_utf8(output.stdout).unwrap(),
+        console: told.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect(),
+    })
+}
+
+#[test]
+fn filters_are_in_the_address() {
+    let Some(seen) = browse("filters", "paper=Nobody%20%2B%20Sons%2C%202001&verdict=not-reproducible", "") else {
+        return;
+    };
+    assert_eq!(seen.rows(), ["lost &lt;b&gt;"]);
+    assert!(seen.dom.contains("1 of 4 rows"));
+    assert!(seen.console.is_empty(), "{:?}", seen.console);
+    assert!(!seen.is_open());
+    assert!(seen.dom.contains("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"));
+}
+
+/// The address is changed by hand.
+#[test]
+fn each_filter_does_its_own() {
+    const SCRIPT: &str = r##"
+        const told = [];
+        const rows = () => [...document.querySelectorAll("tr[data-verdict]")].filter((row) => !row.hidden);
+        const sections = () => [...document.querySelectorAll(".experiment")].filter((one) => !one.hidden).length;
+        const all = ["", "verdict=reproduced", "verdict=not-reproduced", "algorithm=westwood",
+            "algorithm=bbr&verdict=reproduced", "q=LEAST+nobody", "plot=all-plots.none"];
+        const next = () => {
+            if (told.length === all.length) {
+                document.body.dataset.told = told.join("|");
+                return;
+            }
+            location.hash = all[told.length];
+            setTimeout(() => {
+                const names = rows().map((row) => row.querySelector("th").textContent);
+                told.push(names.join(",") + ";" + sections() + ";" + document.getElementById("shown").textContent);
+                next();
+            }, 50);
+        };
+        next();
+    "##;
+    let Some(seen) = browse("each", "", SCRIPT) else { return };
+    let wanted = [
+        "a,b,lost &lt;b&gt;,least;2;4 of 4 rows",
+        "a,b;1;2 of 4 rows",
+        "least;1;1 of 4 rows",
+        "a,b;1;2 of 4 rows",
+        ";0;0 of 4 rows",
+        "least;1;1 of 4 rows",
+        "a,b,lost &lt;b&gt;,least;2;4 of 4 rows",
+    ];
+    assert_eq!(seen.told(), wanted);
+    assert!(!seen.is_open() && seen.console.is_empty(), "{:?}", seen.console);
+}
+
+#[test]
+fn a_picture_opens_large() {
+    let Some(seen) = browse("open", "plot=all-plots.bars", "") else { return };
+    assert!(seen.is_open());
+    let within = seen.dom.split_once("id=\"large-picture\">").unwrap().1.split("</dialog>").next().unwrap();
+    assert!(within.starts_with("<svg") && within.contains("Goodput under random losses, \"&lt;\" &amp; co."));
+    assert!(seen.console.is_empty(), "{:?}", seen.console);
+}
+
+/// What a person does: presses a key, types, looks at one picture after the other, closes it, leads the summary's link.
+#[test]
+fn it_works_by_keyboard_and_by_links() {
+    const SCRIPT: &str = r##"
+        const told = [];
+        const tell = (what) => told.push(what);
+        const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        const visible = () => [...document.querySelectorAll("tr[data-verdict]")].filter((row) => !row.hidden).length;
+        press("/");
+        tell(document.activeElement.name);
+        const field = document.activeElement;
+        field.value = "westwood";
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        tell(visible() + location.hash);
+        document.getElementById("filters").reset();
+        tell(visible() + location.hash);
+        document.querySelector("a.picture").click();
+        tell(document.getElementById("large").open + location.hash);
+        press("ArrowRight");
+        tell(location.hash);
+        press("ArrowLeft");
+        press("ArrowLeft");
+        tell(location.hash);
+        document.getElementById("close").click();
+        setTimeout(() => {
+            tell(location.hash + document.querySelectorAll("figure svg").length);
+            document.querySelector("#summary tbody a").click();
+            tell(visible() + location.hash);
+            document.getElementById("theme").click();
+            tell(document.documentElement.dataset.theme);
+            document.body.dataset.told = told.join("|");
+        }, 100);
+    "##;
+    let Some(seen) = browse("keys", "", SCRIPT) else { return };
+    let wanted = [
+        "q",
+        "2#q=westwood",
+        "4",
+        "true#plot=all-plots.bars",
+        "#plot=all-plots.lines",
+        "#plot=all-plots.cdf-of-series",
+        "11",
+        "1#paper=Nobody+%2B+Sons%2C+2001&amp;verdict=not-reproduced",
+        "dark",
+    ];
+    assert_eq!(seen.told(), wanted);
+    assert!(seen.console.is_empty(), "{:?}", seen.console);
+}
+
+#[test]
+fn light_and_dark_differ() {
+    let screenshot = |name: &str, theme: &str| {
+        let path = format!("{}/page-{name}.png", env!("CARGO_TARGET_TMPDIR"));
+        let _ = fs::remove_file(&path);
+        chromium(name, &format!("theme={theme}"), "", &format!("--screenshot={path}"))?;
+        Some(fs::read(path).unwrap())
+    };
+    let Some(light) = screenshot("light", "light") else { return };
+    assert_eq!(Some(&light), screenshot("again", "light").as_ref(), "a screenshot repeats itself");
+    assert_ne!(Some(light), screenshot("dark", "dark"));
+}
+
+/// Nothing is fetched, and a reader without scripts has all rows and pictures.
+#[test]
+fn the_page_is_one_file() {
+    let page = html();
+    for outside in ["http://", "https://", "src=", "@import", "url("] {
+        let place = page.match_indices(outside).find(|(at, _)| {
+            let own = ["http://www.w3.org/2000/svg", "url(#"];
+            !own.iter().any(|own| page[*at..].starts_with(own))
+        });
+        assert!(place.is_none(), "{outside}: {:?}", place.map(|(at, _)| &page[at..at + 60]));
+    }
+    assert!(page.len() < 1_000_000);
+    assert_eq!(page.matches("<tr data-verdict=").count(), 4);
+    assert_eq!(page.matches("<svg ").count(), 11);
+    assert_eq!(page.matches("<script>").count(), 1, "what a file says is no script");
+    assert_eq!(page.matches(".plot .halo {").count(), 1, "one style for all pictures");
+}

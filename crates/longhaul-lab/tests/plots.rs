@@ -1,0 +1,298 @@
+//! Pictures, read back.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::fs;
+
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::plot;
+use longhaul_lab::record::Record;
+use proptest::prelude::*;
+use roxmltree::{Document, Node};
+
+/// One of each kind.
+const ALL: &str = include_str!("data/all-plots.toml");
+
+fn experiment() -> Experiment {
+    Experiment::read("all-plots.toml", ALL).unwrap()
+}
+
+/// Ten runs of each cell, by formula: the sawtooth of a window, its rate, round-trip times, and what was sent.
+fn records(experiment: &Experiment) -> Vec<Record> {
+    let mut records = Vec::new();
+    for (cell, choices) in experiment.cells.iter().enumerate() {
+        let (law, loss) = (choices.places[0] as f64, choices.places[1] as f64);
+        for seed in 1..=10 {
+            let luck = ((seed * 7919 + cell as u64 * 104_729) % 101) as f64 / 101.0 - 0.5;
+            let goodput = 48.0 / (1.0 + law) / (1.0 + loss) * (1.0 + 0.2 * luck);
+            let delay = 12.0 + 9.0 * law + 6.0 * luck;
+            let mut record = Record { cell, seed, values: vec![Some(delay), Some(goodput)], ..Record::default() };
+            let period = 7.0 + 2.0 * law;
+            let saw = |t: f64| 1.0 + ((t + luck * 3.0) % period) / period;
+            let times = || (0..600).map(|n| f64::from(n) * 0.1);
+            let series = &mut record.series;
+            series.insert("window".into(), times().map(|t| (t, 600_000.0 * saw(t) / (1.0 + law))).collect());
+            series.insert("threshold".into(), times().map(|t| (t, 500_000.0 / (1.0 + law))).collect());
+            series.insert(
+                "rate".into(),
+                (0..60).map(|s| (f64::from(s), 20.0 * saw(f64::from(s)) / (1.0 + law))).collect(),
+            );
+            let rtt = |t: f64| 65.0 + 20.0 * (saw(t) - 1.0) + 3.0 * (t * 17.3).sin();
+            series.insert("rtts".into(), times().map(|t| (t, rtt(t))).collect());
+            let full = |t: &f64| saw(*t) > 1.8;
+            series.insert("rtts-before-loss".into(), times().filter(full).map(|t| (t, rtt(t))).collect());
+            let sent = |n: u32| (f64::from(n / 20) * 0.065 + f64::from(n % 20) * 0.001, f64::from(n) * 1448.0);
+            series.insert("data".into(), (0..400).map(sent).collect());
+            let again = |n: u32| (f64::from(n / 20) * 0.065 + 0.13, f64::from(n) * 1448.0);
+            series.insert("again".into(), (0..400).step_by(37).map(again).collect());
+            let acked = |n: u32| (sent(n).0 + 0.065, sent(n).1 + 1448.0);
+            series.insert("acked".into(), (0..400).step_by(2).map(acked).collect());
+            records.push(record);
+        }
+    }
+    records
+}
+
+fn file<'a>(files: &'a [(String, String)], name: &str) -> &'a str {
+    &files.iter().find(|(file, _)| file == name).unwrap_or_else(|| panic!("no {name}")).1
+}
+
+fn number(node: Node<'_, '_>, attribute: &str) -> f64 {
+    node.attribute(attribute).unwrap().parse().unwrap()
+}
+
+fn of<'a>(document: &'a Document<'_>, what: &'a str) -> impl Iterator<Item = Node<'a, 'a>> {
+    document.descendants().filter(move |node| node.attribute("data-of") == Some(what))
+}
+
+/// The value at a place, told from two ticks of an axis.
+fn value_at(document: &Document<'_>, class: &str, coordinate: &str, place: f64) -> f64 {
+    let ticks: Vec<(f64, f64)> = document
+        .descendants()
+        .filter(|node| node.attribute("class") == Some(class))
+        .map(|node| {
+            let value = node.text().unwrap().replace('\u{2009}', "").replace('\u{2212}', "-");
+            (number(node, coordinate), value.parse().unwrap())
+        })
+        .collect();
+    let (first, last) = (ticks[0], ticks[ticks.len() - 1]);
+    first.1 + (place - first.0) * (last.1 - first.1) / (last.0 - first.0)
+}
+
+#[test]
+fn each_kind_is_a_sound_file_of_its_own() {
+    let experiment = experiment();
+    let files = plot::draw(&experiment, &records(&experiment));
+    for (name, text) in &files {
+        fs::write(format!("{}/{name}", env!("CARGO_TARGET_TMPDIR")), text).unwrap();
+        if !name.ends_with(".svg") {
+            continue;
+        }
+        let document = Document::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(text.len() < 300_000, "{name} is of {} bytes", text.len());
+        let plot = experiment.plots.iter().find(|plot| format!("{}.svg", plot.id) == *name).unwrap();
+        let child = |tag| document.root_element().children().find(|child| child.has_tag_name(tag)).unwrap();
+        assert_eq!(child(("http://www.w3.org/2000/svg", "title")).text(), Some(&*plot.title));
+        assert!(child(("http://www.w3.org/2000/svg", "desc")).text().is_some_and(|about| !about.is_empty()));
+        assert!(text.contains("Tests &lt;&amp;&quot;, table 5."), "{name} has no source");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{name}");
+        assert!(
+            document
+                .descendants()
+                .any(|node| node.attribute("data-of").is_some() || node.attribute("class") == Some("line s0"))
+        );
+    }
+    assert_eq!(files.iter().filter(|(name, _)| name.ends_with(".svg")).count(), experiment.plots.len());
+    assert!(experiment.plots.iter().map(|plot| plot.kind as usize).max() == Some(8), "a kind is missing");
+}
+
+/// The height of each bar, read back against the axis, is the value; and so is the paper's.
+#[test]
+fn bars_are_as_high_as_their_values() {
+    let experiment = experiment();
+    let records = records(&experiment);
+    let files = plot::draw(&experiment, &records);
+    let document = Document::parse(file(&files, "bars.svg")).unwrap();
+    let zero = document
+        .descendants()
+        .find(|node| node.attribute("class") == Some("tick y") && node.text() == Some("0"))
+        .map(|node| number(node, "y"))
+        .unwrap();
+    let heights = |what| -> Vec<f64> {
+        of(&document, what).map(|bar| value_at(&document, "tick y", "y", zero - number(bar, "height"))).collect()
+    };
+    let medians: Vec<f64> = (0..experiment.cells.len())
+        .map(|cell| {
+            let mut values: Vec<f64> =
+                records.iter().filter(|record| record.cell == cell).map(|record| record.values[1].unwrap()).collect();
+            values.sort_by(f64::total_cmp);
+            (values[4] + values[5]) / 2.0
+        })
+        .collect();
+    for (got, wanted) in [(heights("ours"), medians), (heights("paper"), vec![50.0, 25.0, 30.0, 20.0, 5.0, 2.0])] {
+        assert_eq!(got.len(), wanted.len());
+        assert!(got.iter().zip(&wanted).all(|(got, wanted)| (got - wanted).abs() < 0.005 * 50.0), "{got:?} {wanted:?}");
+    }
+}
+
+/// A hundred thousand samples a run are thinned, and a file stays small.
+#[test]
+fn long_series_are_thinned() {
+    let experiment = experiment();
+    let mut records = records(&experiment);
+    for record in &mut records {
+        let long = |scale: f64| (0..60_000).map(move |n| (f64::from(n) * 1e-3, scale * f64::from(n % 97))).collect();
+        record.series.insert("window".into(), long(1e4));
+        record.series.insert("threshold".into(), long(1e3));
+        record.series.insert("rtts".into(), long(1.0));
+        let flood = |n: u32| (f64::from(n) * 1e-3, f64::from(n % 500) * 3000.0);
+        record.series.insert("data".into(), (0..60_000).map(flood).collect());
+    }
+    for (name, text) in plot::draw(&experiment, &records) {
+        assert!(!name.ends_with(".svg") || text.len() < 300_000, "{name} is of {} bytes", text.len());
+    }
+}
+
+/// The paper's value is drawn beside ours where a row is about the same metric and cell, and the same statistic.
+#[test]
+fn only_what_the_paper_has_is_beside_ours() {
+    let papers = |text: &str| {
+        let experiment = Experiment::read("a.toml", text).unwrap();
+        let files = plot::draw(&experiment, &records(&experiment));
+        ["bars.svg", "lines.svg", "runs.svg"]
+            .map(|name| of(&Document::parse(file(&files, name)).unwrap(), "paper").count())
+    };
+    assert_eq!(papers(ALL), [6, 6, 2]);
+    let of_mean = ALL.replacen("rule = \"decreasing\"", "rule = \"decreasing\"\nstatistic = \"mean\"", 1);
+    assert_eq!(papers(&of_mean), [3, 3, 2]);
+    let of_delay = ALL.replace(
+        "metric = \"goodput\"\nat = { loss = \"0.001%\" }\nover",
+        "metric = \"delay\"\nat = { loss = \"0.001%\" }\nover",
+    );
+    assert_eq!(papers(&of_delay), [3, 3, 2]);
+}
+
+/// What is wrong with a picture is told with file, line and field.
+#[test]
+fn faults_of_pictures_are_named() {
+    for (from, to, told) in [
+        (
+            "kind = \"bars\"",
+            "kind = \"pie\"",
+            "plots.kind: there is no kind \"pie\"; there are: over-time, time-sequence, ",
+        ),
+        (
+            "kind = \"bars\"\nmetric = \"goodput\"",
+            "kind = \"bars\"\nmetric = \"gp\"",
+            "plots.metric: there is no metric \"gp\"; there are: delay, goodput",
+        ),
+        (
+            "kind = \"bars\"\nmetric = \"goodput\"",
+            "kind = \"bars\"",
+            "plots.metric: a picture of kind \"bars\" needs `metric`",
+        ),
+        ("kind = \"bars\"", "kind = \"bars\"\nbin = 2.0", "plots.bin: a picture of kind \"bars\" has no `bin`"),
+        (
+            "by = \"loss\"\nover = \"law\"\nexpected",
+            "by = \"lost\"\nover = \"law\"\nexpected",
+            "plots.by: there is no axis \"lost\"; there are: law, loss",
+        ),
+        (
+            "by = \"loss\"\nover = \"law\"\nexpected",
+            "by = \"law\"\nover = \"law\"\nexpected",
+            "plots.over: `over` and `by` are the same axis",
+        ),
+        (
+            "order = [\"new-reno\", \"westwood\"]",
+            "order = [\"reno\"]",
+            "plots.order: \"reno\" is no choice on the axis \"law\"; there are: westwood, ",
+        ),
+        (
+            "at = { loss = \"0.1%\" }\nover = \"law\"\norder = [\"new-reno\"",
+            "over = \"law\"\norder = [\"new-reno\"",
+            "plots.at: picture runs chooses nothing on the axis \"loss\"",
+        ),
+        (
+            "series = [\"rate\"]",
+            "series = [\"speed\"]",
+            "plots.series: there is no series \"speed\"; there are: acked, again, ",
+        ),
+        ("series = [\"rate\"]", "series = [\"rate\", \"rtts\"]", "plots.series: series of one picture have one unit: "),
+        (
+            "series = [\"data\", \"again\"",
+            "series = [\"window\", \"again\"",
+            "plots.series: \"window\" is none of segments, resent, acks",
+        ),
+        ("to = \"1.4s\"", "to = \"1.4\"", "plots.to: \"1.4\" has no unit"),
+        ("to = \"1.4s\"", "from = \"2s\"\nto = \"1.4s\"", "plots.to: the picture ends before it begins"),
+        ("bin = 1.0", "bin = 0.0", "plots.bin: 0 is no width"),
+        ("log = true", "log = true\nseed = 1", "plots.seed: a picture of kind \"lines\" has no `seed`"),
+        (
+            "\"0.001%\", \"0.1%\"]",
+            "\"0%\", \"0.1%\"]",
+            "plots.log: the choices on \"loss\" are not all numbers above zero",
+        ),
+        ("id = \"lines\"", "id = \"bars\"", "plots.id: \"bars\" is there twice"),
+        ("id = \"lines\"", "id = \"../x\"", "plots.id: \"../x\" is not made of a to z, 0 to 9 and dashes"),
+        ("band = true", "bands = true", "unknown field `bands`"),
+    ] {
+        let wrong =
+            ALL.replacen(from, to, 1).replace("at = { loss = \"0.001%\" }\nover", "at = { loss = \"0.1%\" }\nover");
+        assert!(ALL.contains(from), "{from}");
+        let fault = Experiment::read("wrong.toml", &wrong).unwrap_err();
+        assert!(fault.to_string().contains(told), "{fault} for {told}");
+        // The line is that of the field, or of the picture's kind if there is none.
+        let field = told.split(':').next().unwrap().trim_start_matches("plots.");
+        let line = wrong.lines().nth(fault.line - 1).unwrap();
+        assert!(line.starts_with(field) || line.starts_with("kind = ") || line.contains("bands"), "{fault}: {line}");
+    }
+}
+
+/// Any number there is, and none.
+fn any_value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        4 => -1e9..1e9f64,
+        2 => Just(0.0),
+        1 => Just(5.0),
+        1 => Just(f64::NAN),
+        1 => Just(f64::INFINITY),
+        1 => Just(f64::NEG_INFINITY),
+        1 => Just(f64::MAX),
+        1 => Just(f64::MIN_POSITIVE),
+        1 => Just(-1e-300),
+    ]
+}
+
+fn any_records() -> impl Strategy<Value = Vec<Record>> {
+    let series = prop::collection::vec((any_value(), any_value()), 0..6);
+    let values = prop::collection::vec(prop::option::weighted(0.8, any_value()), 0..3);
+    let names = ["window", "threshold", "rate", "rtts", "rtts-before-loss", "data", "again", "acked"];
+    let all = prop::collection::vec(prop::option::of(series), names.len());
+    let record = (0..7usize, 1..5u64, values, all).prop_map(move |(cell, seed, values, all)| Record {
+        cell,
+        seed,
+        values,
+        series: names.into_iter().zip(all).filter_map(|(name, series)| Some((name.to_owned(), series?))).collect(),
+        ..Record::default()
+    });
+    prop::collection::vec(record, 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Whatever there is to draw, each file is sound and holds no word for what is no number.
+    #[test]
+    fn nothing_that_is_no_number_is_printed(records in any_records()) {
+        let files = plot::draw(&experiment(), &records);
+        for (name, text) in &files {
+            if name.ends_with(".svg") {
+                let read = Document::parse(text);
+                prop_assert!(read.is_ok(), "{name}: {:?}", read.err());
+            }
+            let is_word = |word: &str| text.split(|c: char| !c.is_ascii_alphabetic()).any(|part| part == word);
+            for word in ["NaN", "inf", "Infinity", "nan"] {
+                prop_assert!(!is_word(word), "{name}: {word}");
+            }
+        }
+    }
+}
