@@ -130,7 +130,7 @@ pub struct Tcp {
     pub paced: Option<Setting>,
     /// Whether its window grows by bytes (RFC 3465), and not by the ACK; hosts of the papers' time counted ACKs.
     pub byte_counting: Option<Setting>,
-    /// Where the first slow start ends at the latest, bytes: what an earlier connection left.
+    /// Where the first slow start ends at the latest, bytes: what an earlier connection left; or `infinite`.
     pub threshold: Option<Setting>,
     /// The least that the retransmission timeout is above the round trip.
     pub min_rto: Option<Setting>,

@@ -18,5 +18,12 @@ pub const FILES: &[(&str, &str)] = &[
     ("swift-start-two-flows.toml", include_str!("../experiments/swift-start-two-flows.toml")),
     ("tcp-swift-figure-5.toml", include_str!("../experiments/tcp-swift-figure-5.toml")),
     ("tcp-swift-figure-7.toml", include_str!("../experiments/tcp-swift-figure-7.toml")),
+    ("westwood-figure-4.toml", include_str!("../experiments/westwood-figure-4.toml")),
+    ("westwood-figure-5.toml", include_str!("../experiments/westwood-figure-5.toml")),
+    ("westwood-figure-7.toml", include_str!("../experiments/westwood-figure-7.toml")),
+    ("westwood-figure-8.toml", include_str!("../experiments/westwood-figure-8.toml")),
+    ("westwood-paths.toml", include_str!("../experiments/westwood-paths.toml")),
+    ("westwood-table-4.toml", include_str!("../experiments/westwood-table-4.toml")),
     ("westwood-table-5.toml", include_str!("../experiments/westwood-table-5.toml")),
+    ("westwood-table-6.toml", include_str!("../experiments/westwood-table-6.toml")),
 ];

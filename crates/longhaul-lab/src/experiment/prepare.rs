@@ -252,8 +252,12 @@ impl Filling<'_> {
 
     /// `congestion` as a host with these settings runs it.
     fn host(self, tcp: &Tcp, congestion: Congestion) -> Result<Congestion, Fault> {
+        let size = |text: &str| match text {
+            "infinite" => Ok(None),
+            _ => value::size(text).map(|bytes| Some(Bytes(bytes))),
+        };
         let threshold = match &tcp.threshold {
-            Some(Setting(text)) => Some(Bytes(self.read(text, "flows.tcp.threshold", value::size)?)),
+            Some(Setting(text)) => self.read(text, "flows.tcp.threshold", size)?,
             None => None,
         };
         let byte_counting = self.switch(&tcp.byte_counting, "flows.tcp.byte-counting")?.unwrap_or(true);
