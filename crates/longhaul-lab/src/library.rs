@@ -2,6 +2,15 @@
 
 /// Each file's name and text.
 pub const FILES: &[(&str, &str)] = &[
+    ("bbe-buffers.toml", include_str!("../experiments/bbe-buffers.toml")),
+    ("bbe-figure-2.toml", include_str!("../experiments/bbe-figure-2.toml")),
+    ("bbe-figure-3.toml", include_str!("../experiments/bbe-figure-3.toml")),
+    ("bbe-figure-4.toml", include_str!("../experiments/bbe-figure-4.toml")),
+    ("bbe-figure-5.toml", include_str!("../experiments/bbe-figure-5.toml")),
+    ("bbe-figure-8.toml", include_str!("../experiments/bbe-figure-8.toml")),
+    ("bbe-figure-9.toml", include_str!("../experiments/bbe-figure-9.toml")),
+    ("bbe-figures-6-7.toml", include_str!("../experiments/bbe-figures-6-7.toml")),
+    ("bbe-udp-loss.toml", include_str!("../experiments/bbe-udp-loss.toml")),
     ("rfc9743-path.toml", include_str!("../experiments/rfc9743-path.toml")),
     ("rfc9743-sharing.toml", include_str!("../experiments/rfc9743-sharing.toml")),
     ("rfc9743-standard.toml", include_str!("../experiments/rfc9743-standard.toml")),

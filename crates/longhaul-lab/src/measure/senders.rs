@@ -52,7 +52,7 @@ pub(super) const ALL: &[Measure] = &[
         |part| {
             let [from, to] = [part.from, part.to].map(|span| span.as_micros() / 100);
             let rtts = part.rtts(1);
-            let within: f64 = rtts.range(from..=to).map(|(_, count)| count).sum();
+            let within = rtts.range(from..=to).map(|(_, count)| count).sum::<f64>() + 0.0;
             ratio(100.0 * within, rtts.values().sum())
         },
     ),
@@ -142,6 +142,16 @@ pub(super) const ALL: &[Measure] = &[
             ratio(100.0 * deviation(&values)?, mean(&values)?)
         },
     ),
+    estimates(
+        "estimate-steps",
+        "estimate-steps(FLOWS, NAME[, FROM][, TO])",
+        "by how much the same changes in 0.1 s, either way, the mean, percent of its mean: how noisy an estimate is, whatever it follows",
+        |part| {
+            let each = part.estimates_each();
+            let steps = each.iter().flat_map(|values| values.windows(2).map(|two| (two[1] - two[0]).abs()));
+            ratio(100.0 * mean(&steps.collect::<Vec<_>>())?, mean(&each.concat())?)
+        },
+    ),
 ];
 
 const fn estimates(
@@ -181,9 +191,15 @@ impl<'a> Part<'a> {
         median(cuts.collect())
     }
 
-    fn estimates(&self) -> Vec<f64> {
+    /// The samples of each flow.
+    fn estimates_each(&self) -> Vec<Vec<f64>> {
         let of = |log: &'a Log| log.estimates.get(self.asked.estimate).map(Vec::as_slice).unwrap_or_default();
-        self.logs().flat_map(of).filter(|(at, _)| self.has(*at)).map(|(_, value)| *value).collect()
+        let within = |samples: &'a [(Time, f64)]| samples.iter().filter(|(at, _)| self.has(*at));
+        self.logs().map(|log| within(of(log)).map(|(_, value)| *value).collect()).collect()
+    }
+
+    fn estimates(&self) -> Vec<f64> {
+        self.estimates_each().concat()
     }
 }
 

@@ -1,0 +1,119 @@
+//! What tools and senders find of a path, against the path that was made.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::runner::{self, Effort};
+
+/// Reads an experiment with these lines, and a metric by each of these expressions.
+fn read(lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
+    let mut text =
+        format!("id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '60s'\nrows = []\n{lines}\n");
+    text += "[metrics]\n";
+    for (number, metric) in metrics.iter().enumerate() {
+        text += &format!("m{number:02} = {{ value = '{metric}', unit = '' }}\n");
+    }
+    Experiment::read("a.toml", &text).map_err(|fault| fault.to_string())
+}
+
+/// The values of these metrics in the run of seed 1.
+fn measure(lines: &str, metrics: &[&str]) -> Vec<Option<f64>> {
+    let experiment = read(lines, metrics).unwrap();
+    runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap().remove(0).values
+}
+
+#[track_caller]
+fn within(ours: Option<f64>, least: f64, most: f64) {
+    assert!(ours.is_some_and(|ours| (least..=most).contains(&ours)), "{ours:?} and not within {least} to {most}");
+}
+
+/// A link of 20 Mb/s of which others take 8: CapProbe finds the first, Pathload what is left, and both say how long they took.
+#[test]
+fn tools_find_the_rate_and_what_is_left_of_it() {
+    let lines = "bottleneck = '--rate 20mbit --rtt 40ms --queue 100kB'\n\
+        traffic = [{ name = 'others', kind = 'poisson', rate = '8mbit', packet = '500B' }]\n\
+        probes = [{ name = 'one', method = 'capprobe', start = '1s', left = '--rate 1gbit' }, { name = 'two', method = 'pathload' }]";
+    let metrics = ["capacity(one)", "converged(one)", "available-low(two)", "available-high(two)", "probed(two)"];
+    let values = measure(lines, &metrics);
+    within(values[0], 19.0, 21.0);
+    // Two sizes, 40 pairs of each, and a round trip at least between them.
+    within(values[1], 1.0, 20.0);
+    within(values[2], 7.0, 12.0);
+    within(values[3], 12.0, 16.0);
+    within(values[4], 1.0, 60.0);
+    let alone = measure(&lines.replace("8mbit", "0mbit"), &metrics);
+    within(alone[2], 18.0, 20.5);
+}
+
+/// A BBE flow alone over 20 Mb/s, 50 ms and 25 kB, which are 10 ms: each loss finds the queue full, and halves the window.
+#[test]
+fn losses_by_overflow_come_at_the_round_trip_of_a_full_queue() {
+    let lines = "bottleneck = '--rate 20mbit --rtt 50ms --queue 25kB'\n\
+        flows = [{ name = 'x', congestion = 'westwood-bbe', tcp = { pairs = true, ack-every = 1 } }]";
+    let values = measure(
+        lines,
+        &[
+            "losses(x)",
+            "lost-within(x, 58ms, 61ms)",
+            "cut-congested(x)",
+            "buffer-delay(x)",
+            "rtt-overlap(x)",
+            "random-loss(x)",
+            "rtt-least(x)",
+            "rtt-most(x)",
+            "pair-capacity(x)",
+            "pair-converged(x)",
+            "estimated(x, buffer)",
+            "estimated(x, be, 20s, 60s)",
+            "rtt-within(x, 50ms, 61ms)",
+            "goodput(x, 20s, 60s)",
+        ],
+    );
+    within(values[0], 5.0, 60.0);
+    within(values[1], 90.0, 100.0);
+    within(values[2], 45.0, 55.0);
+    // From the peak of all, which is near the empty queue's.
+    within(values[3], 5.0, 10.0);
+    within(values[4], 0.0, 50.0);
+    within(values[5], 0.0, 0.001);
+    within(values[6], 50.0, 51.0);
+    within(values[7], 59.0, 62.0);
+    within(values[8], 19.5, 20.5);
+    // 40 pairs, one a round trip.
+    within(values[9], 40.0 * 0.05, 10.0);
+    within(values[10], 8.0, 10.5);
+    // What is estimated of payload is what arrives of it.
+    let goodput = values[13].unwrap();
+    within(values[11], 0.9 * goodput, 1.1 * goodput);
+    within(values[12], 99.0, 100.0);
+}
+
+/// One packet in a thousand is lost on a link that nobody fills: no queue, so that losses come at the least round trip, count as chance
+/// and take next to nothing.
+#[test]
+fn losses_by_chance_come_at_any_round_trip() {
+    let lines = "bottleneck = '--rate 100mbit --rtt 50ms --queue 1bdp --loss-up 0.1%'\n\
+        flows = [{ name = 'x', congestion = 'westwood-bbe', tcp = { ack-every = 1, window = 200000 } }]";
+    let metrics =
+        ["lost-within(x, 50ms, 52ms)", "cut-idle(x)", "random-loss(x)", "rtt-overlap(x)", "known(buffer-delay(x))"];
+    let values = measure(lines, &metrics);
+    within(values[0], 95.0, 100.0);
+    within(values[1], 0.0, 10.0);
+    // 160,000 packets, 160 losses: three standard deviations are a quarter.
+    within(values[2], 0.075, 0.125);
+    within(values[3], 80.0, 100.0);
+    assert_eq!(values[4], Some(0.0));
+}
+
+#[test]
+fn faults_of_probes_are_told() {
+    let told =
+        |lines: &str, metric: &str| read(&format!("bottleneck = '--rate 20mbit'\n{lines}"), &[metric]).unwrap_err();
+    let line = |more: &str| format!("probes = [{{ name = 'p', {more} }}]");
+    let unknown = told(&line("method = 'ping'"), "capacity(p)");
+    assert!(unknown.contains("\"ping\" is no method; there are: capprobe, pathrate, pathload, pathchirp"), "{unknown}");
+    let nobody = told(&line("method = 'capprobe'"), "capacity(q)");
+    assert!(nobody.contains("there is no probe \"q\"; there are: p"), "{nobody}");
+    let ends = "traffic = [{ name = 'c', kind = 'cbr', rate = '1mbit', packet = '500B', stop = '5s' }]\n";
+    let stops = told(&format!("{ends}{}", line("method = 'capprobe'")), "capacity(p)");
+    assert!(stops.contains("cross traffic that ends; leave out its `stop`"), "{stops}");
+}
