@@ -2,6 +2,7 @@
 
 mod compare;
 mod error;
+mod findings;
 mod folder;
 mod held;
 mod lock;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use compare::{Change, Comparison, MetricChange, RowChange, Unlike, compare};
 pub use error::ResultsError;
+pub use findings::written;
 pub use folder::{Asked, Folder};
 pub use held::{Held, Results};
 pub use merge::{Joined, merge};

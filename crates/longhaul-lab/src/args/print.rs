@@ -42,7 +42,7 @@ pub(super) const fn verdict(verdict: Verdict) -> &'static str {
 pub(super) fn words(numbers: &Numbers) -> String {
     match numbers {
         Numbers::One(one) => number(*one),
-        Numbers::Many(numbers) => numbers.iter().copied().map(number).collect::<Vec<_>>().join(" > "),
+        Numbers::Many(numbers) => numbers.iter().copied().map(number).collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `report`.
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 
 use super::print;
@@ -13,6 +14,9 @@ use crate::rule::Verdict;
 pub(super) struct Report {
     /// A folder of results. Its pictures and its page, index.html, are drawn anew.
     dir: PathBuf,
+    /// A document whose part between `<!-- results -->` and `<!-- end of results -->` is replaced by tables of all rows.
+    #[arg(long, value_name = "FILE")]
+    findings: Option<PathBuf>,
     /// One object on standard output.
     #[arg(long)]
     json: bool,
@@ -23,6 +27,14 @@ impl Report {
         let results = Results::read(&self.dir)?;
         let report = results::Report::of(&results);
         results::illustrate(&results)?;
+        if let Some(file) = &self.findings {
+            let told = || file.display().to_string();
+            let document = fs::read_to_string(file).with_context(told)?;
+            let document = results::written(&document, &report).with_context(|| {
+                format!("{}: the marks of the part to be replaced are not there, once each", told())
+            })?;
+            fs::write(file, document).with_context(told)?;
+        }
         if self.json {
             print::out(&serde_json::to_string(&report)?)?;
         } else {
