@@ -1,9 +1,10 @@
 //! More than two hosts: shapes of networks, cross traffic, workloads; timers with a tick.
 
+use longhaul_link::router::QuickStartConfig;
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
 use longhaul_link::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
-use longhaul_link::{Cause, Limit, LinkConfig, Random};
-use longhaul_sim::{Epoch, Plan, Sampling, Setup, Sim, Step, exchange_of};
+use longhaul_link::{Cause, Limit, LinkConfig, Random, RouterConfig};
+use longhaul_sim::{Epoch, Plan, Sampling, Setup, Sim, Step, exchange_of, unlimited};
 use longhaul_units::{Rate, Span, Time};
 
 fn millis(millis: u64) -> Span {
@@ -245,6 +246,32 @@ fn a_crowd_is_a_workload_that_forgets() {
     }
     assert!(epochs.len() > 300 && epochs == expected);
     assert_eq!(let_go.visits(crowd), opened.len() as u64);
+}
+
+/// Servers ask routers by their SYN-ACK. Though their clients speak with the end of the handshake, the answer is there before: 70 segments, which
+/// slow start sends in three round trips, leave in one, at the 10.24 Mb/s that RFC 4782 has next below 85 % of the link.
+#[test]
+fn servers_are_answered_before_their_clients_speak() {
+    let response = 70 * 1448;
+    let time = |congestion: &str, router: Option<RouterConfig>| {
+        let mut setup = Setup::symmetric(1, megabits(20, 50, 1000)).configure(|config| {
+            unlimited(config);
+            config.congestion = congestion.parse().unwrap();
+            config.routers_answer = true;
+        });
+        for link in [0, 1] {
+            setup.link_mut(link).router = router.clone();
+        }
+        let mut sim = Sim::new(setup);
+        let (client, _) = sim.open(Plan::requests(1, 350, response).zeros(), Plan::responses(1, 350, response).zeros());
+        assert!(sim.run(Span::from_secs(60), Sim::all_done));
+        let client = sim.session(client);
+        (client.read_at.unwrap() - client.established_at.unwrap()).as_secs_f64()
+    };
+    let asked = time("quick-start+new-reno", Some(RouterConfig::QuickStart(QuickStartConfig::default())));
+    let expected = 0.1 + 69.0 * 1500.0 * 8.0 / 10.24e6;
+    assert!((asked - expected).abs() < 0.005, "{asked} and not {expected}");
+    assert!(time("quick-start+new-reno", None) > 0.3);
 }
 
 /// On for 100 ms, off for 400: something is in flight during the first fifth of each half second, and nothing during the

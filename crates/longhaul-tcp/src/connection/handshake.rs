@@ -278,7 +278,13 @@ impl Connection {
         self.last_heard = now;
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
-            self.rcv.ack_due = true;
+            if self.rcv.network_answer.is_some() {
+                // Before a report, and what is said at once: our first segment ends the peer's handshake, and its wait for an answer.
+                let header = self.ack_header(now);
+                self.ack_queue.push_front(header);
+            } else {
+                self.rcv.ack_due = true;
+            }
             self.announce_user_timeout(now);
             return;
         }
