@@ -109,6 +109,14 @@ stop = "1s"
         ("runs = 1\n", "", ":1: missing field `runs`"),
         ("runs = 1\n", "runs = 0\n", ":1: runs: 0 is not within 1 to 10000"),
         ("runs = 1\n", "runs = 1\nspeed = 3\n", ":5: unknown field `speed`"),
+        ("runs = 1\n", "runs = 1\nadd = { delay = [\"1s\"] }\n", ":1: add: there is no axis \"delay\""),
+        ("runs = 1\n", "runs = 1\nadd = { rate = [\"2mbit\"] }\n", ":5: axes.choices: \"2mbit\" is there twice"),
+        (
+            "over = \"rate\"\norder = [\"1mbit\", \"2mbit\"]",
+            "each = \"delay\"",
+            ":24: rows.each: there is no axis \"delay\"",
+        ),
+        ("bytes = \"100kB\"", "tcp = { sack = \"often\" }", ":16: flows.tcp.sack: \"often\" is not true or false"),
         ("quick-runs = 1", "quick-runs = ", ":5: "),
         ("\"sound\"", "\"a name\"", ":1: id: \"a name\" is not made of a to z, 0 to 9 and dashes"),
         ("\"2s\"", "\"2\"", ":6: duration: \"2\" has no unit; write it as 250us, 65ms, 1.5s or 2min"),
@@ -262,4 +270,24 @@ fn runs_repeat_themselves() {
     let ours = |row: &str| serde_json::from_str::<serde_json::Value>(row).unwrap()["ours"].clone();
     assert_eq!(run("1", "2"), run("3", "2"));
     assert_ne!(ours(&run("1", "1")), ours(&run("1", "2")));
+}
+
+/// A row for each choice on an axis, and choices that are not in the file.
+#[test]
+fn choices_are_added_and_each_has_its_row() {
+    let path = format!("{}/each.toml", env!("CARGO_TARGET_TMPDIR"));
+    let each = "each = \"loss\"\nmetric = \"goodput\"\nrule = \"at most 4.9\"\n";
+    let text =
+        LOSSY.replace("metric = \"goodput\"\nover = \"loss\"\norder = [\"1%\", \"2%\"]\nrule = \"decreasing\"\n", each);
+    fs::write(&path, text).unwrap();
+    let output = lab(&["run", &path, "--json", "--add", "loss=50%", "--add", "loss=0%"]);
+    let output = common::text(&output.stdout);
+    let rows: Vec<serde_json::Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdicts: Vec<_> =
+        rows.iter().map(|row| [&row["row"], &row["verdict"]].map(|it| it.as_str().unwrap())).collect();
+    let expected =
+        [("1, 1%", "reproduced"), ("1, 2%", "reproduced"), ("1, 50%", "reproduced"), ("1, 0%", "reproduced")];
+    assert_eq!(verdicts, expected.map(|(row, verdict)| [row, verdict]));
+    let goodput = |row: usize| rows[row]["ours"].as_f64().unwrap();
+    assert!(goodput(2) < 0.5 * goodput(0) && goodput(3) > goodput(0), "{rows:?}");
 }

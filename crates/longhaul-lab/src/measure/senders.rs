@@ -6,6 +6,8 @@ use longhaul_units::{Span, Time};
 
 use super::part::{Part, deviation, mean, ratio};
 use super::{Measure, Parameter, Watch};
+use crate::definition::Statistic;
+use crate::stats;
 use crate::watching::{Log, Loss};
 
 /// At a level up to this the buffer counts as empty, and from that on as full.
@@ -188,7 +190,7 @@ impl<'a> Part<'a> {
     fn cut(&self, is_meant: impl Fn(f64) -> bool) -> Option<f64> {
         let meant = self.losses().map(|(_, loss)| loss).filter(|loss| self.has(loss.at));
         let cuts = meant.filter(|loss| loss.level.is_some_and(&is_meant)).filter_map(Loss::cut);
-        median(cuts.collect())
+        Statistic::Median.of(&stats::sorted(&cuts.collect::<Vec<_>>()))
     }
 
     /// The samples of each flow.
@@ -220,13 +222,6 @@ fn overlap(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>) -> Option<f64> 
     (!one.is_empty() && !other.is_empty()).then(|| 100.0 * common.sum::<f64>())
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some((lower + upper) / 2.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,12 +235,5 @@ mod tests {
         let half = overlap(&bins(&[(148, 1.0), (133, 1.0)]), &all).unwrap();
         assert!((half - 70.0).abs() < 1e-9, "the lesser of 0.5 and 0.6, and of 0.5 and 0.2: {half}");
         assert_eq!(overlap(&bins(&[]), &all), None);
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![50.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![50.0, 1.0, 2.0, 4.0]), Some(3.0));
     }
 }
