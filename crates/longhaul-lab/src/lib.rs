@@ -1,8 +1,8 @@
 //! Experiments on transport protocols as data.
 //!
 //! A file says who sends what over which network, what is varied, what is measured, and what a paper says of it, row by row, with a rule
-//! for each. [`experiment::Experiment::read`] checks it, [`runner::run`] runs it in virtual time, [`judge::judge`] says which rows are
-//! reproduced, [`results`] keeps it in a folder. [`library`] holds the experiments of the papers. `docs/lab.md` has the format.
+//! for each. [`experiment::Experiment::read`] checks it, [`runner::run`] runs it in virtual time and [`real::run`] over real sockets,
+//! [`judge::judge`] says which rows are reproduced, [`results`] keeps it in a folder. [`library`] holds the experiments of the papers. `docs/lab.md` has the format.
 
 pub mod args;
 pub mod cell;
@@ -16,6 +16,7 @@ pub mod measure;
 pub mod page;
 pub mod plot;
 pub mod probing;
+pub mod real;
 pub mod record;
 pub mod results;
 pub mod rule;

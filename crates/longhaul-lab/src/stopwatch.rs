@@ -41,5 +41,12 @@ impl ProcessorTime {
     }
 }
 
+/// Seconds that all threads of the process have had a processor.
+#[cfg(target_os = "linux")]
+pub(crate) fn processor_seconds() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) type ProcessorTime = Stopwatch;

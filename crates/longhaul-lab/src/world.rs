@@ -1,6 +1,6 @@
 //! One run of a cell in virtual time.
 
-mod build;
+pub(crate) mod build;
 mod follow;
 mod outcome;
 mod packets;
@@ -48,12 +48,12 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
 }
 
 /// What the metrics of a cell ask for.
-fn asked(setup: &CellSetup) -> impl Iterator<Item = Asked<'_>> {
+pub(crate) fn asked(setup: &CellSetup) -> impl Iterator<Item = Asked<'_>> {
     setup.calls().filter_map(|call| Asked::read(call).ok())
 }
 
 /// When to count: each second, and when a metric asks for it. When it begins alone, if all metrics are of tools and nothing is recorded.
-fn times(setup: &CellSetup) -> BTreeSet<Span> {
+pub(crate) fn times(setup: &CellSetup) -> BTreeSet<Span> {
     if setup.series.is_empty() && asked(setup).all(|asked| asked.measure.watch == Watch::Probe) {
         return BTreeSet::from([Span::ZERO]);
     }

@@ -1,5 +1,6 @@
 //! `run`.
 
+mod real;
 mod session;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::experiment::Experiment;
 use crate::library;
 use crate::results::{Asked, Folder, Kept};
 use crate::shard::Shard;
+use real::Real;
 use session::Session;
 
 #[derive(Debug, Args)]
@@ -49,12 +51,24 @@ pub(super) struct Run {
     /// Only this part of all runs, for `merge` to join: 2/5 is the second of five.
     #[arg(long, value_name = "I/N", requires = "out")]
     shard: Option<Shard>,
+    /// Over real sockets through the emulated link, one run at a time (Linux), and how far that is from virtual time. One run of each cell,
+    /// if --seeds does not say more.
+    #[arg(long, conflicts_with_all = ["all", "out", "quick", "jobs"])]
+    real: bool,
+    /// Only cells with this choice; may be given several times. Rows that need others are left out.
+    #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, requires = "real")]
+    at: Vec<(String, String)>,
 }
 
 impl Run {
     pub(super) fn execute(&self) -> Result<bool> {
         // All are read before the first runs.
         let (experiments, texts) = self.read()?;
+        if self.real {
+            let seeds = self.seeds.unwrap_or(1);
+            anyhow::ensure!(seeds > 0, "--seeds 0 measures nothing");
+            return Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json }.execute();
+        }
         let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect::<Result<_>>()?;
         let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         if at_a_time == 0 {

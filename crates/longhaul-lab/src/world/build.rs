@@ -132,8 +132,7 @@ impl World {
     fn plan_all(&mut self, setup: &CellSetup, seed: u64) {
         let each = setup.flows.iter().flat_map(|flow| (0..flow.count).map(move |nth| (flow, nth)));
         for (number, (flow, nth)) in each.enumerate() {
-            let spread = spread(flow, Random::new(seed, STREAMS + number as u64));
-            let later = flow.start + flow.apart * u64::from(nth) + spread;
+            let later = start(flow, nth, number, seed);
             let (bytes, reads_after) = (flow.bytes, flow.reads_after);
             match flow.after.and_then(|before| setup.flows.get(before)) {
                 Some(before) => {
@@ -222,6 +221,11 @@ fn first_pairs(setup: &CellSetup) -> Vec<usize> {
         }
     }
     first
+}
+
+/// When a flow begins, or how long after those that it waits for: the one of this place among its kind and this one among all.
+pub(crate) fn start(flow: &FlowSetup, nth: u32, number: usize, seed: u64) -> Span {
+    flow.start + flow.apart * u64::from(nth) + spread(flow, Random::new(seed, STREAMS + number as u64))
 }
 
 /// How much later than it is told to a flow begins.

@@ -40,7 +40,7 @@ pub struct Outcome {
     /// What tools found of the path.
     pub probes: BTreeMap<String, Probed>,
     /// What was counted by some times; at least by those that the metrics name.
-    pub(super) samples: BTreeMap<Span, Sample>,
+    pub(crate) samples: BTreeMap<Span, Sample>,
 }
 
 /// What was counted by a time.
@@ -102,7 +102,7 @@ pub struct FlowState {
     pub in_flight: f64,
     /// Seconds of the smoothed round trip.
     pub srtt: Option<f64>,
-    estimates: Vec<(&'static str, f64)>,
+    pub(crate) estimates: Vec<(&'static str, f64)>,
 }
 
 impl Outcome {

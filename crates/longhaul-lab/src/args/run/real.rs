@@ -1,0 +1,248 @@
+//! `run --real`: each run in virtual time, then over real sockets, and how far both differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use super::super::print;
+use crate::experiment::{Experiment, Row, rows};
+use crate::judge::{self, Judged, Numbers};
+use crate::real::{self, Effort};
+use crate::record::Record;
+use crate::rule::Verdict;
+use crate::stats;
+use crate::world;
+
+/// What is to be run of some experiments.
+pub(super) struct Real<'a> {
+    pub(super) experiments: &'a [Experiment],
+    /// Runs of each cell.
+    pub(super) seeds: u32,
+    /// Choices on axes; on an axis without any, all.
+    pub(super) at: &'a [(String, String)],
+    pub(super) is_json: bool,
+}
+
+/// A row with its values in virtual time.
+#[derive(Serialize)]
+struct Line {
+    #[serde(flatten)]
+    real: Judged,
+    #[serde(rename = "virtual")]
+    simulated: Numbers,
+}
+
+/// By metric, statistic and cell, what rows have of an experiment: in real and in virtual time.
+type Values = BTreeMap<(usize, String, usize), [f64; 2]>;
+
+impl Real<'_> {
+    /// Whether all rows that can be judged are as the papers say.
+    pub(super) fn execute(&self) -> Result<bool> {
+        let chosen: Vec<BTreeSet<usize>> =
+            self.experiments.iter().map(|experiment| self.chosen(experiment)).collect::<Result<_>>()?;
+        let seconds = |(experiment, cells): (&Experiment, &BTreeSet<usize>)| -> f64 {
+            cells.iter().map(|cell| experiment.setups[*cell].duration.as_secs_f64()).sum()
+        };
+        let runs = chosen.iter().map(BTreeSet::len).sum::<usize>() * self.seeds as usize;
+        let seconds: f64 = self.experiments.iter().zip(&chosen).map(seconds).sum::<f64>() * f64::from(self.seeds);
+        eprintln!("runs in real time, one at a time: {runs}, which take {} at most", print::duration(seconds));
+        let (mut all_well, mut differences) = (true, Vec::new());
+        for (experiment, cells) in self.experiments.iter().zip(&chosen) {
+            let (well, values) = self.run(experiment, cells)?;
+            all_well &= well;
+            differences.extend(values.values().filter_map(|[real, simulated]| difference(*real, *simulated)));
+        }
+        let summary = summary(&differences);
+        if self.is_json {
+            eprintln!("{summary}");
+        } else {
+            print::out(&summary)?;
+        }
+        Ok(all_well)
+    }
+
+    /// The cells that are asked for, if all of them fit.
+    fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
+        let definition = &experiment.definition;
+        let id = definition.id.get_ref();
+        let mut wanted: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (name, choice) in self.at {
+            let axis = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
+            let axis = axis.with_context(|| format!("--at {name}={choice}: {id} has no axis {name:?}"))?;
+            let choices = &definition.axes[axis].choices;
+            let place = choices.iter().position(|known| known.name.get_ref() == choice);
+            let place = place.with_context(|| {
+                let known: Vec<&str> = choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
+                format!("--at {name}={choice}: no choice of {id}; there are: {}", known.join("; "))
+            })?;
+            wanted.entry(axis).or_default().insert(place);
+        }
+        let is_wanted = |cell: &usize| {
+            let places = &experiment.cells[*cell].places;
+            wanted.iter().all(|(axis, choices)| choices.contains(&places[*axis]))
+        };
+        let cells: BTreeSet<usize> = (0..experiment.cells.len()).filter(is_wanted).collect();
+        for cell in &cells {
+            if let Err(misfit) = real::check(&experiment.setups[*cell]) {
+                bail!("{} cannot be run in real time: {misfit}; --at chooses other cells", name(experiment, *cell));
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Makes all runs of an experiment and prints its rows. Whether those are as the paper says, and what they have.
+    fn run(&self, experiment: &Experiment, cells: &BTreeSet<usize>) -> Result<(bool, Values)> {
+        let runs = || cells.iter().flat_map(|cell| (1..=u64::from(self.seeds)).map(move |seed| (*cell, seed)));
+        let in_virtual_time = |(cell, seed)| -> Result<Record> {
+            let record = world::run(&experiment.setups[cell], cell, seed);
+            Ok(record.with_context(|| name(experiment, cell))?.finite())
+        };
+        let simulated: Vec<Record> = runs().map(in_virtual_time).collect::<Result<_>>()?;
+        let mut records = Vec::new();
+        for (cell, seed) in runs() {
+            let run = real::run(&experiment.setups[cell], cell, seed).with_context(|| name(experiment, cell))?;
+            tell(&format!("{}, seed {seed}", name(experiment, cell)), &run.effort);
+            records.push(run.record);
+        }
+        let judged = judge::judge(experiment, &records, self.seeds);
+        let simulated_rows = judge::judge(experiment, &simulated, self.seeds);
+        let (mut well, mut left_out) = (true, 0);
+        let mut values = Values::new();
+        for ((row, real), simulated) in experiment.rows.iter().zip(judged).zip(simulated_rows) {
+            if !has_all(experiment, row, cells) {
+                left_out += 1;
+                continue;
+            }
+            let line = Line { real: told(experiment, row, real), simulated: simulated.ours };
+            well &= line.real.verdict != Verdict::NotReproduced;
+            if let Some(judged) = &row.judged {
+                line.note(judged, &mut values);
+            }
+            print::out(&if self.is_json { serde_json::to_string(&line)? } else { line.text() })?;
+        }
+        if left_out > 0 {
+            eprintln!("{}: rows left out for want of other cells: {left_out}", experiment.definition.id.get_ref());
+        }
+        Ok((well, values))
+    }
+}
+
+/// An experiment's id and the choices of a cell.
+fn name(experiment: &Experiment, cell: usize) -> String {
+    let mut name = experiment.definition.id.get_ref().clone();
+    for (axis, place) in experiment.definition.axes.iter().zip(&experiment.cells[cell].places) {
+        name += &format!(", {} {:?}", axis.name.get_ref(), axis.choices[*place].name.get_ref());
+    }
+    name
+}
+
+/// Whether all cells were run that a row needs.
+fn has_all(experiment: &Experiment, row: &Row, cells: &BTreeSet<usize>) -> bool {
+    let Some(judged) = &row.judged else { return true };
+    let bases = experiment.relatives.get(judged.metric).and_then(Option::as_ref).map(|relative| &relative.bases);
+    let has = |cell: &usize| cells.contains(cell) && bases.is_none_or(|bases| cells.contains(&bases[*cell]));
+    judged.cells.iter().all(has)
+}
+
+/// The row without a verdict, if real sockets do not tell what it is about.
+fn told(experiment: &Experiment, row: &Row, real: Judged) -> Judged {
+    let untold = row.judged.as_ref().and_then(|judged| {
+        let setup = experiment.setups.get(*judged.cells.first()?)?;
+        real::untold(setup, setup.metrics.get(judged.metric)?)
+    });
+    match untold {
+        Some(reason) => Judged { verdict: Verdict::NotReproducible, reason, ..real },
+        None => real,
+    }
+}
+
+impl Line {
+    /// Each value beside its twin, as far as both are there.
+    fn pairs(&self) -> Vec<Option<[f64; 2]>> {
+        let list = |numbers: &Numbers| match numbers {
+            Numbers::One(one) => vec![*one],
+            Numbers::Many(many) => many.clone(),
+        };
+        let pair = |(real, simulated): (Option<f64>, Option<f64>)| Some([real?, simulated?]);
+        list(&self.real.ours).into_iter().zip(list(&self.simulated)).map(pair).collect()
+    }
+
+    fn note(&self, row: &rows::Judged, values: &mut Values) {
+        for (cell, pair) in row.cells.iter().zip(self.pairs()) {
+            let key = (row.metric, format!("{:?}", row.statistic), *cell);
+            values.extend(pair.map(|pair| (key, pair)));
+        }
+    }
+
+    fn text(&self) -> String {
+        let Judged { row, verdict, ours, unit, paper, rule, reason, .. } = &self.real;
+        let mut line = format!("{row:<14} {:<16}", print::verdict(*verdict));
+        if *verdict != Verdict::NotReproducible {
+            let percent = |pair: Option<[f64; 2]>| match pair.and_then(|[real, simulated]| difference(real, simulated))
+            {
+                Some(percent) => format!("{percent:+.1} %"),
+                None => "-".into(),
+            };
+            let differences: Vec<String> = self.pairs().into_iter().map(percent).collect();
+            line += &format!(
+                " {} {unit} (in virtual time {}, difference {}; paper {}), {rule}",
+                print::words(ours),
+                print::words(&self.simulated),
+                differences.join(", "),
+                print::words(paper)
+            );
+        }
+        if reason.is_empty() { line } else { format!("{line}: {reason}") }
+    }
+}
+
+/// Of a value in real time from the one in virtual time, percent of that.
+fn difference(real: f64, simulated: f64) -> Option<f64> {
+    (simulated != 0.0).then(|| 100.0 * (real - simulated) / simulated.abs())
+}
+
+fn summary(differences: &[f64]) -> String {
+    let sizes = stats::sorted(&differences.iter().map(|difference| difference.abs()).collect::<Vec<_>>());
+    let median = crate::definition::Statistic::Median.of(&sizes);
+    match (median, sizes.last()) {
+        (Some(median), Some(most)) => {
+            let count = sizes.len();
+            format!("real from virtual time: median difference {median:.1} %, largest {most:.1} %, of {count} values")
+        }
+        _ => "real from virtual time: no value is there in both".into(),
+    }
+}
+
+/// Says what a run took, and whether it can be trusted.
+fn tell(run: &str, effort: &Effort) {
+    let Effort { seconds, processor, memory, lateness, lost, starved, failures } = effort;
+    let memory = memory.map_or_else(String::new, |bytes| format!(", {:.0} MB of memory at most", bytes as f64 * 1e-6));
+    let late = lateness * 1e3;
+    eprintln!(
+        "{run}: {seconds:.1} s; both ends and the relay together {processor:.2} s of processors{memory}; the relay's p99 was {late:.2} ms late"
+    );
+    if !effort.kept_up() {
+        eprintln!(
+            "{run}: the machine was too slow for this to mean much: {late:.2} ms late, {lost} datagrams lost beside the link, a sender without a processor for {starved:.2} s"
+        );
+    }
+    for failure in failures {
+        eprintln!("{run}: a connection failed: {failure}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_by_hand() {
+        assert_eq!(difference(11.0, 10.0), Some(10.0));
+        assert_eq!(difference(-11.0, -10.0), Some(-10.0));
+        assert_eq!(difference(1.0, 0.0), None);
+        let told = "real from virtual time: median difference 2.0 %, largest 10.0 %, of 3 values";
+        assert_eq!(summary(&[-10.0, 1.0, 2.0]), told);
+        assert_eq!(summary(&[]), "real from virtual time: no value is there in both");
+    }
+}

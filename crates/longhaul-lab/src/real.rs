@@ -1,0 +1,80 @@
+//! Runs of a cell in real time: longhaul's own sockets on both sides of the emulated link, in this process.
+//!
+//! The clock is the computer's, and so is the work: two runs of a seed are not alike. What of an experiment fits that is said by [`check`],
+//! what of it real sockets do not tell by [`untold`].
+
+mod fit;
+#[cfg(target_os = "linux")]
+mod flow;
+#[cfg(target_os = "linux")]
+mod machine;
+#[cfg(target_os = "linux")]
+mod transfer;
+
+use anyhow::Result;
+
+pub use fit::{MOST_FLOWS, MOST_RATE, Misfit, check, untold};
+
+use crate::experiment::CellSetup;
+use crate::record::Record;
+
+/// What a run in real time left.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its numbers, as a run in virtual time leaves them, without series.
+    pub record: Record,
+    /// What it took of the machine.
+    pub effort: Effort,
+}
+
+/// What a run took of the machine: both ends and the relay between them are one process.
+#[derive(Clone, Debug, Default)]
+pub struct Effort {
+    /// Seconds of the clock.
+    pub seconds: f64,
+    /// Seconds of processors.
+    pub processor: f64,
+    /// The most memory that the process had, bytes; none where the system does not tell.
+    pub memory: Option<u64>,
+    /// What the relay was late by, at the 99th percentile, seconds.
+    pub lateness: f64,
+    /// Datagrams that sockets lost beside the link.
+    pub lost: u64,
+    /// Seconds for which a sender had more to send and no processor for it: the most of any.
+    pub starved: f64,
+    /// What connections failed of.
+    pub failures: Vec<String>,
+}
+
+impl Effort {
+    /// Later than that at the 99th percentile, the relay was too slow, seconds.
+    const TOO_LATE: f64 = 0.001;
+    /// What of the run a sender may be without a processor.
+    const STARVED: f64 = 0.01;
+
+    /// Whether the machine was fast enough for the run to mean something.
+    #[must_use]
+    pub fn kept_up(&self) -> bool {
+        self.lost == 0 && self.lateness <= Self::TOO_LATE && self.starved <= Self::STARVED * self.seconds
+    }
+}
+
+/// Runs the cell of that place, if it fits.
+///
+/// # Errors
+/// Why it does not fit, or the system's.
+#[cfg(target_os = "linux")]
+pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
+    check(setup)?;
+    transfer::run(setup, cell, seed)
+}
+
+/// Runs nothing: the relay needs Linux.
+///
+/// # Errors
+/// Always that.
+#[cfg(not(target_os = "linux"))]
+pub fn run(setup: &CellSetup, _: usize, _: u64) -> Result<Run> {
+    check(setup)?;
+    anyhow::bail!(Misfit::System)
+}

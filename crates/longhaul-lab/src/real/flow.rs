@@ -1,0 +1,223 @@
+//! A connection over the relay: who sends, who reads, and what is known of both.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::{Config, TcpInfo, TcpListener, TcpSocket, TcpStream};
+use longhaul_units::Span;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::time::sleep;
+
+use crate::stopwatch::Stopwatch;
+use crate::world::{FlowSample, FlowState};
+
+/// How often one looks whether all was acknowledged.
+const OFTEN: Duration = Duration::from_millis(10);
+/// How often one looks what the receiver's socket has lost, seconds.
+const SELDOM: f64 = 0.1;
+/// States in which our end was acknowledged.
+const ENDED: [&str; 5] = ["FIN-WAIT-2", "TIME-WAIT", "CLOSING", "LAST-ACK", "CLOSED"];
+/// Zeros to write at a time.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A connection, and what was last known of its sender while that was there.
+pub(super) struct Flow {
+    config: Arc<Config>,
+    bytes: u64,
+    start: Span,
+    reads_after: Span,
+    /// When it was opened, in seconds.
+    pub(super) opened: Cell<Option<f64>>,
+    /// What the receiver's application has read, when it last did, and whether that was all.
+    pub(super) read: Cell<u64>,
+    read_at: Cell<f64>,
+    has_ended: Cell<bool>,
+    /// Whether the sender is done, or has failed.
+    is_done: Cell<bool>,
+    stream: RefCell<Option<TcpStream>>,
+    known: Cell<FlowSample>,
+    state: RefCell<Option<FlowState>>,
+    /// Datagrams that the sockets of the sender and of the receiver lost.
+    lost: [Cell<u64>; 2],
+    /// Seconds for which the sender had more to send and no processor for it.
+    pub(super) starved: Cell<f64>,
+    pub(super) failure: RefCell<Option<String>>,
+}
+
+impl Flow {
+    pub(super) fn new(config: Arc<Config>, bytes: u64, start: Span, reads_after: Span) -> Self {
+        Self {
+            config,
+            bytes,
+            start,
+            reads_after,
+            opened: Cell::default(),
+            read: Cell::default(),
+            read_at: Cell::default(),
+            has_ended: Cell::default(),
+            is_done: Cell::default(),
+            stream: RefCell::default(),
+            known: Cell::default(),
+            state: RefCell::default(),
+            lost: Default::default(),
+            starved: Cell::default(),
+            failure: RefCell::default(),
+        }
+    }
+
+    /// A listener for it alone.
+    pub(super) fn listen(&self) -> io::Result<TcpListener> {
+        let socket = self.socket()?;
+        socket.bind(([127, 0, 0, 1], 0).into())?;
+        socket.listen(1)
+    }
+
+    /// Nobody else is on this link: what is not safe on shared ones may run.
+    fn socket(&self) -> io::Result<TcpSocket> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_config((*self.config).clone());
+        socket.allow_unsafe_congestion(true);
+        Ok(socket)
+    }
+
+    /// Whether nothing more will come of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.failure.borrow().is_some() || (self.is_done.get() && self.has_ended.get())
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.iter().map(Cell::get).sum()
+    }
+
+    pub(super) fn fail(&self, error: &io::Error) {
+        self.failure.borrow_mut().get_or_insert_with(|| error.to_string());
+    }
+
+    /// Sends everything at its time, and waits until it is acknowledged.
+    pub(super) async fn send(&self, clock: Stopwatch, to: SocketAddr) -> io::Result<()> {
+        sleep_until(clock, self.start.as_secs_f64()).await;
+        let socket = self.socket()?;
+        self.opened.set(Some(clock.seconds()));
+        let stream = socket.connect(to).await?;
+        self.stream.replace(Some(stream));
+        let mut left = self.bytes;
+        while left > 0 {
+            let chunk = usize::try_from(left).ok().and_then(|left| ZEROS.get(..left)).unwrap_or(&ZEROS);
+            let written = self.with_stream(|stream, cx| stream.poll_write(cx, chunk)).await?;
+            left -= written as u64;
+        }
+        self.with_stream(|stream, cx| stream.poll_shutdown(cx)).await?;
+        while !self.look() {
+            sleep(OFTEN).await;
+        }
+        self.is_done.set(true);
+        Ok(())
+    }
+
+    /// What is polled borrows the stream no longer than that takes: samples are taken between.
+    async fn with_stream<T>(
+        &self,
+        poll: impl Fn(Pin<&mut TcpStream>, &mut std::task::Context<'_>) -> std::task::Poll<io::Result<T>>,
+    ) -> io::Result<T> {
+        poll_fn(|cx| match &mut *self.stream.borrow_mut() {
+            Some(stream) => poll(Pin::new(stream), cx),
+            None => std::task::Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        })
+        .await
+    }
+
+    /// Takes note of what the sender tells. Whether there is nothing more to come of it.
+    fn look(&self) -> bool {
+        let info = self.stream.borrow().as_ref().map(TcpStream::info);
+        let Some(info) = info else { return false };
+        let Ok(info) = info else { return true };
+        let mut known = self.known.get();
+        count(&mut known, &info);
+        self.known.set(known);
+        self.lost[0].set(info.socket.kernel_drops);
+        self.starved.set(info.limited_by.cpu);
+        let has_ended = ENDED.contains(&info.state);
+        self.state.replace(Some(state(&info)));
+        has_ended
+    }
+
+    /// Reads everything, from its time on. `hear` is told after each read.
+    pub(super) async fn receive(&self, clock: Stopwatch, listener: TcpListener, hear: impl Fn()) -> io::Result<()> {
+        let (mut stream, _) = listener.accept().await?;
+        let from = self.opened.get().unwrap_or_default() + self.reads_after.as_secs_f64();
+        sleep_until(clock, from).await;
+        let (mut buffer, mut next_look) = (vec![0; 1 << 20], 0.0);
+        loop {
+            let read = stream.read(&mut buffer).await?;
+            let now = clock.seconds();
+            if (read == 0 || now >= next_look)
+                && let Ok(info) = stream.info()
+            {
+                self.lost[1].set(info.socket.kernel_drops);
+                next_look = now + SELDOM;
+            }
+            if read == 0 {
+                break;
+            }
+            self.read.set(self.read.get() + read as u64);
+            self.read_at.set(now);
+            hear();
+        }
+        self.has_ended.set(true);
+        Ok(())
+    }
+
+    /// What is known of it now.
+    pub(super) fn sample(&self) -> (FlowSample, Option<FlowState>) {
+        self.look();
+        let ended = self.has_ended.get().then(|| self.read_at.get());
+        let completion = ended.zip(self.opened.get()).map(|(ended, opened)| ended - opened);
+        let sample = FlowSample { read: self.read.get() as f64, completion, ..self.known.get() };
+        (sample, self.state.borrow().clone())
+    }
+}
+
+/// Sleeps until a time since the run began, in seconds.
+pub(super) async fn sleep_until(clock: Stopwatch, at: f64) {
+    let left = at - clock.seconds();
+    if left > 0.0 {
+        sleep(Duration::from_secs_f64(left)).await;
+    }
+}
+
+fn count(known: &mut FlowSample, info: &TcpInfo) {
+    known.sent_again = info.bytes_retrans as f64;
+    known.sent = info.bytes_sent as f64 - known.sent_again;
+    known.probes = info.probes.map_or(0.0, |probes| probes.bytes_sent as f64);
+    known.segments = info.data_segs_out as f64;
+    known.resent = info.total_retrans as f64;
+    known.dsacks = info.dsack_dups as f64;
+    known.has_sack = info.options.sack;
+    known.recoveries = info.recoveries as f64;
+    known.undone = info.spurious_recoveries as f64;
+    known.timeouts = info.timeouts as f64;
+}
+
+fn state(info: &TcpInfo) -> FlowState {
+    let rates = [
+        ("delivery-rate", Some(info.delivery_rate).filter(|rate| *rate > 0)),
+        ("pacing-rate", info.pacing_rate),
+        ("capacity", info.pairs.and_then(|pairs| pairs.capacity)),
+    ];
+    let rates = rates.into_iter().filter_map(|(name, rate)| Some((name, rate? as f64 * 8e-6)));
+    let spans = [("srtt", info.rtt), ("latest-rtt", info.latest_rtt), ("min-rtt", info.min_rtt)];
+    // Zero is what there is before the first sample.
+    let spans = spans.into_iter().filter(|(_, micros)| *micros > 0);
+    FlowState {
+        cwnd: info.snd_cwnd_bytes as f64,
+        ssthresh: info.snd_ssthresh_bytes.map(|bytes| bytes as f64),
+        in_flight: info.in_flight_bytes as f64,
+        srtt: Some(info.rtt).filter(|micros| *micros > 0).map(|micros| micros as f64 * 1e-6),
+        estimates: rates.chain(spans.map(|(name, micros)| (name, micros as f64 * 1e-3))).collect(),
+    }
+}
