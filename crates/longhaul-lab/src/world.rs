@@ -162,6 +162,8 @@ impl Watched {
         }
         if let Some((_, info)) = self.connection(sim) {
             self.known.count(&info);
+        } else if let Some(last) = self.sessions.and_then(|(sender, _)| sim.find(sender)?.last.as_ref()) {
+            self.known.count(last);
         }
         self.known
     }

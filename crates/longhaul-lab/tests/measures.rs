@@ -98,6 +98,17 @@ fn time_to_a_byte_is_that_of_slow_start() {
     near(values[3], 100.0, 100.0 / 32.0 + 1.0);
 }
 
+/// A transfer that begins and ends between two samples is counted as well: 100 kB, and of the 70 segments those that the link loses.
+#[test]
+fn a_short_transfer_is_counted() {
+    const FLOW: &str = "bottleneck = '--rate 20mbit --rtt 20ms --loss-list-up 10,30'\n\
+        flows = [{ name = 'x', congestion = 'cubic', start = '1.1s', bytes = '100kB', tcp = { segment = 1448 } }]";
+    let values = measure("5s", FLOW, &["completion(x)", "sent(x)", "resent(x)", "losses(x)"]);
+    assert!(values[0].is_some_and(|seconds| seconds < 0.8), "{values:?}");
+    assert_eq!(values[1], Some(100_000.0));
+    assert!(values[2].is_some_and(|percent| (2.0..5.0).contains(&percent)) && values[3] >= Some(1.0), "{values:?}");
+}
+
 /// Packets of 1250 bytes come each 5 ms, for a second, to a link that takes 10 ms for each: the nth of 200 waits n times 5 ms, 2 s pass
 /// until all are sent, and 1250 bytes wait for the sum of all that time.
 #[test]

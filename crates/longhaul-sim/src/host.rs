@@ -289,6 +289,8 @@ impl Host {
             self.released += 1;
             if session.guest.is_some() {
                 self.leaving.push(index);
+            } else {
+                session.last = self.endpoint.connection(id).map(|connection| Box::new(connection.info(clock)));
             }
             self.endpoint.release(clock, id);
         }

@@ -1,7 +1,7 @@
 //! An application at one end of a connection.
 
 use bytes::Bytes;
-use longhaul_tcp::{Blocked, ConnId, Connection, ConnectionError, State};
+use longhaul_tcp::{Blocked, ConnId, Connection, ConnectionError, Info, State};
 use longhaul_units::Time;
 
 use crate::pattern::Pattern;
@@ -48,6 +48,8 @@ pub struct Session {
     pub read_at: Option<Time>,
     /// When it let go.
     pub released_at: Option<Time>,
+    /// What its connection was like when it let go. Not of a session of a crowd.
+    pub last: Option<Box<Info>>,
     /// When it wants to act next, whatever happens.
     pub(crate) wakes: Option<Time>,
     /// Something happened to its connection, and it has not looked yet.
@@ -80,6 +82,7 @@ impl Session {
             established_at: None,
             read_at: None,
             released_at: None,
+            last: None,
             wakes: None,
             called: false,
             shut: false,
