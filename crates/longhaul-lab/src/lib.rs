@@ -13,6 +13,7 @@ pub mod expression;
 pub mod judge;
 pub mod library;
 pub mod measure;
+mod number;
 pub mod page;
 pub mod plot;
 pub mod probing;

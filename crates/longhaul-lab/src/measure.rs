@@ -29,9 +29,22 @@ pub struct Measure {
     pub usage: &'static str,
     /// What it is, its unit, how it is computed, and by whom it was proposed.
     pub about: &'static str,
+    /// Whether more of it is better, all else being equal.
+    pub better: Better,
     /// What has to be watched for it while a run goes on.
     pub watch: Watch,
     value: fn(&Part<'_>) -> Option<f64>,
+}
+
+/// Whether more of something is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// It is.
+    More,
+    /// Less is.
+    Less,
+    /// It depends on something else.
+    Unknown,
 }
 
 /// What has to be watched while a run goes on, beside what is counted each second.
@@ -55,6 +68,13 @@ pub enum Watch {
     Acks,
     /// Nothing in the world of the flows: tools have worlds of their own.
     Probe,
+}
+
+impl Measure {
+    /// The same, of which less is better.
+    const fn less(self) -> Self {
+        Self { better: Better::Less, ..self }
+    }
 }
 
 const ANY: Parameter = Parameter::Times(&[0, 1, 2]);

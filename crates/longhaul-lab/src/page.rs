@@ -87,16 +87,30 @@ fn duration(seconds: f64) -> String {
     }
 }
 
+/// Rows by their verdict, and those without one, whose runs have not all ended.
+type Counts = [usize; VERDICTS.len() + 1];
+
+fn count(section: &Section<'_>) -> Counts {
+    let mut counts = Counts::default();
+    if section.ended < section.runs {
+        counts[VERDICTS.len()] = section.experiment.rows.len();
+        return counts;
+    }
+    for (count, verdict) in counts.iter_mut().zip(VERDICTS) {
+        *count = section.rows.iter().filter(|row| row.verdict == verdict).count();
+    }
+    counts
+}
+
 /// How many rows of each paper came out how.
 fn summary(sections: &[Section<'_>]) -> String {
-    let mut papers: BTreeMap<String, [usize; 3]> = BTreeMap::new();
-    let mut all = [0; 3];
+    let mut papers: BTreeMap<String, Counts> = BTreeMap::new();
+    let mut all = Counts::default();
     for section in sections {
-        let counts = papers.entry(paper(&section.experiment.definition.source)).or_default();
-        for row in section.rows {
-            let nth = VERDICTS.iter().position(|verdict| *verdict == row.verdict).unwrap_or(0);
-            counts[nth] += 1;
-            all[nth] += 1;
+        let sums = papers.entry(paper(&section.experiment.definition.source)).or_default();
+        for (nth, count) in count(section).into_iter().enumerate() {
+            sums[nth] += count;
+            all[nth] += count;
         }
     }
     let mut lines = String::new();
@@ -113,12 +127,12 @@ fn summary(sections: &[Section<'_>]) -> String {
         .collect();
     format!(
         "<section id=\"summary\" aria-label=\"Summary\"><table><thead><tr><th scope=\"col\">Paper</th>{heads}\
-         <th scope=\"col\">rows</th></tr></thead><tbody>{lines}</tbody><tfoot>{total}</tfoot></table></section>\n"
+         <th scope=\"col\">not run</th><th scope=\"col\">rows</th></tr></thead><tbody>{lines}</tbody><tfoot>{total}</tfoot></table></section>\n"
     )
 }
 
 /// A line of the summary, whose numbers lead to the rows.
-fn counted(cell: &str, name: &str, counts: &[usize; 3], of: Option<&str>) -> String {
+fn counted(cell: &str, name: &str, counts: &Counts, of: Option<&str>) -> String {
     let paper = of.map(|of| format!("paper={}", encoded(of)));
     let link = |verdict: Option<&str>, count: usize| {
         let verdict = verdict.map(|verdict| format!("verdict={verdict}"));
@@ -136,8 +150,13 @@ fn counted(cell: &str, name: &str, counts: &[usize; 3], of: Option<&str>) -> Str
             format!("<{cell} class=\"number {class}\">{}</{cell}>", link(Some(class), *count))
         })
         .collect();
-    let sum = link(None, counts.iter().sum());
-    format!("<tr><th scope=\"row\">{}</th>{each}<{cell} class=\"number\">{sum}</{cell}></tr>", escape(name))
+    let not_run = counts[VERDICTS.len()];
+    let judged: usize = counts[..VERDICTS.len()].iter().sum();
+    let sum = link(None, judged);
+    format!(
+        "<tr><th scope=\"row\">{}</th>{each}<{cell} class=\"number\">{not_run}</{cell}><{cell} class=\"number\">{sum}</{cell}></tr>",
+        escape(name)
+    )
 }
 
 /// As a part of an address' fragment.
@@ -189,8 +208,8 @@ fn section(section: &Section<'_>) -> String {
     let id = definition.id.get_ref();
     let tally: String = VERDICTS
         .iter()
-        .filter_map(|of| {
-            let count = section.rows.iter().filter(|row| row.verdict == *of).count();
+        .zip(count(section))
+        .filter_map(|(of, count)| {
             let (class, mark, word) = verdict(*of);
             (count > 0).then(|| format!(" <span class=\"{class}\">{mark} {count} {word}</span>"))
         })

@@ -5,6 +5,7 @@ mod error;
 mod findings;
 mod folder;
 mod held;
+mod kept;
 mod lock;
 mod merge;
 mod pictures;
@@ -23,6 +24,7 @@ pub use error::ResultsError;
 pub use findings::written;
 pub use folder::{Asked, Folder};
 pub use held::{Held, Results};
+pub use kept::Kept;
 pub use merge::{Joined, merge};
 pub use pictures::illustrate;
 pub(crate) use report::paper;
@@ -33,7 +35,7 @@ pub use tables::{Times, write_tables};
 use crate::shard::Shard;
 
 /// The format of folders that this program writes, and the only one that it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// What a folder is about.
 const LAB: &str = "lab.json";
 /// Held by who writes to it.
@@ -65,29 +67,6 @@ pub struct Lab {
     pub shard: Option<Shard>,
     /// By their identifiers.
     pub experiments: BTreeMap<String, Kept>,
-}
-
-/// What a folder has, or is to have, of an experiment.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Kept {
-    /// The program that ran it.
-    pub program: String,
-    /// BLAKE3 of its text, hexadecimal.
-    pub blake3: String,
-    /// Runs of each cell that were asked for.
-    pub runs: u32,
-}
-
-impl Kept {
-    /// This program, that text.
-    #[must_use]
-    pub fn new(text: &str, runs: u32) -> Self {
-        Self { program: program(), blake3: hash(text), runs }
-    }
-}
-
-fn hash(text: &str) -> String {
-    blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
 impl Lab {

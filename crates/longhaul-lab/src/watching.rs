@@ -11,6 +11,8 @@ use longhaul_cc::{Ack, Controller, Demands, Episode, Estimate, Path, Quantity, w
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
+use crate::number::{mbps, number};
+
 /// Between samples of the controller's estimates.
 const EVERY: Span = Span::from_millis(100);
 /// A round trip's class: so many of them are a millisecond.
@@ -159,21 +161,6 @@ impl Log {
             estimates.entry("pairs").or_default().push((now, mbps(rate)));
         }
     }
-}
-
-/// In Mb/s, ms or bytes.
-fn number(value: Quantity) -> Option<f64> {
-    match value {
-        Quantity::Rate(rate) => Some(mbps(rate)),
-        Quantity::Span(span) => Some(span.as_secs_f64() * 1e3),
-        Quantity::Bytes(bytes) => Some(bytes.as_f64()),
-        Quantity::Number(number) => Some(number),
-        _ => None,
-    }
-}
-
-fn mbps(rate: Rate) -> f64 {
-    rate.as_bits_per_sec() as f64 * 1e-6
 }
 
 /// Who looks at a sender.

@@ -148,7 +148,7 @@ fn a_report_says_what_a_folder_comes_to() {
     // What is kept is what ran.
     fs::write(place.path("folder/second/experiment.toml"), SMALL).unwrap();
     let told = refusal(&["report", &folder]);
-    assert!(told.contains("second/experiment.toml: it is not the text that ran"), "{told}");
+    assert!(told.contains("second/experiment.toml: it is not what ran"), "{told}");
 }
 
 #[test]

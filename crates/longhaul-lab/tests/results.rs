@@ -173,7 +173,8 @@ fn what_differs_is_not_overwritten_unasked() {
     {
         let told = refusal(arguments);
         assert!(
-            told.contains("what is there is of another text, which is in ") && told.contains("--overwrite"),
+            told.contains("what is there is of another text, and more than rows, plots and comments differ: it is in ")
+                && told.contains("--overwrite"),
             "{told}"
         );
         assert_eq!(place.bytes("whole/small/runs.jsonl"), runs);
@@ -202,6 +203,23 @@ fn what_differs_is_not_overwritten_unasked() {
     assert_eq!(place.bytes("whole/mine.txt"), b"mine");
 }
 
+/// Rows and pictures are made of the runs: with others the runs stay.
+#[test]
+fn rows_may_change_and_runs_stay() {
+    let place = Place::new("rows");
+    whole(&place);
+    let runs = place.bytes("whole/small/runs.jsonl");
+    fs::create_dir(place.path("whole/small/plots")).unwrap();
+    fs::write(place.path("whole/small/plots/former.svg"), "<svg/>").unwrap();
+    fs::write(place.path("whole/small/plots/mine.txt"), "mine").unwrap();
+    let other = place.file("other.toml", &format!("# Too much.\n{}", SMALL.replace("at least 0.5", "at least 50")));
+    assert_eq!(lab(&["run", &other, "--out", &place.path("whole")]).status.code(), Some(1));
+    assert_eq!(place.bytes("whole/small/runs.jsonl"), runs);
+    assert_eq!(place.bytes("whole/small/experiment.toml"), fs::read(&other).unwrap());
+    assert!(text(&place.bytes("whole/small/rows.json")).contains("\"not-reproduced\""));
+    assert!(!place.exists("whole/small/plots/former.svg") && place.exists("whole/small/plots/mine.txt"));
+}
+
 #[test]
 fn what_cannot_be_kept_is_said() {
     let place = Place::new("refused");
@@ -222,9 +240,9 @@ fn what_cannot_be_kept_is_said() {
 
     for (from, to, wanted) in [
         (
-            "\"format\": 1",
             "\"format\": 2",
-            "has format 2, and this program has format 1; use the program that wrote it",
+            "\"format\": 1",
+            "has format 1, and this program has format 2; use the program that wrote it",
         ),
         ("\"format\"", "\"fromat\"", "lab.json: missing field `format`"),
         ("\"blake3\"", "blake3", "lab.json: "),

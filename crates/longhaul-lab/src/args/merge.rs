@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::print;
-use crate::results;
+use crate::results::{self, Results};
 
 #[derive(Debug, Args)]
 pub(super) struct Merge {
@@ -33,6 +33,8 @@ impl Merge {
                 }
             }
         }
+        let page = results::illustrate(&Results::read(&self.out)?)?;
+        eprintln!("pictures and rows of all that is there: {}", page.display());
         Ok(all_well)
     }
 }

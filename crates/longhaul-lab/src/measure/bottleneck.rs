@@ -4,7 +4,7 @@ use longhaul_link::{Cause, LinkConfig, LinkStats};
 use longhaul_units::{Bytes, Span, Time};
 
 use super::part::{Part, percent, ratio};
-use super::{ANY, Losses, Measure, Parameter, Watch};
+use super::{ANY, Better, Losses, Measure, Parameter, Watch};
 
 const PART: &[Parameter] = &[ANY];
 
@@ -14,6 +14,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "carried([FROM, ][TO])",
         about: "Mb/s of IP packets that the shared link carried",
+        better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(carried(part) * 8e-6 / part.seconds()),
     },
@@ -23,6 +24,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "utilisation([FROM, ][TO])",
         about: "IP packets that the shared link carried, percent of what its rate allows (RFC 5166, section 2.1.1); what the \
                 link adds to packets is not counted; none for a link without a rate",
+        better: Better::More,
         watch: Watch::Nothing,
         value: |part| percent(carried(part), capacity(&part.outcome.bottleneck, part.from, part.to)?),
     },
@@ -31,6 +33,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "dropped([FROM, ][TO])",
         about: "packets that the shared link dropped, whatever for, percent of those offered",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let (from, to) = part.ends();
@@ -43,6 +46,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "lost([normal, | low, ][CAUSE, ...][FROM, ][TO])",
         about: "packets that the shared link dropped for these causes, percent of those offered; of packets of normal or of low priority alone \
                 where that is said. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, outage, too-long, ttl-expired",
+        better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
             let (from, to) = part.ends();
@@ -56,6 +60,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "first-drop([CAUSE, ...])",
         about: "seconds from the run's beginning until the shared link first drops a packet for one of these causes, or for any; none if it \
                 never does",
+        better: Better::Unknown,
         watch: Watch::Drops,
         value: |part| {
             let drops = part.outcome.first_drops.iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
@@ -67,6 +72,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Parameter::Quantile, ANY],
         usage: "delay(QUANTILE[, FROM][, TO])",
         about: "milliseconds that packets waited before the shared link began to transmit them; quantiles to within 1/32",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let (from, to) = part.ends();
@@ -80,6 +86,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "queue-mean([FROM, ][TO])",
         about: "bytes that waited at the shared link, the mean over time",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let (from, to) = part.ends();
@@ -91,6 +98,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Parameter::Times(&[0, 1])],
         usage: "queue-max([TO])",
         about: "the most bytes that waited at the shared link until then",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(part.ends().1.link.max_bytes as f64),
     },

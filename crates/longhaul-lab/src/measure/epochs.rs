@@ -4,7 +4,7 @@ use longhaul_sim::Epoch;
 use longhaul_units::Time;
 
 use super::part::{Part, mean};
-use super::{ANY, Measure, Parameter, Quantile, Watch};
+use super::{ANY, Better, Measure, Parameter, Quantile, Watch};
 use Parameter::{Sizes, Workload};
 
 pub(super) const MEASURES: &[Measure] = &[
@@ -15,6 +15,7 @@ pub(super) const MEASURES: &[Measure] = &[
         about: "seconds from the first byte of a request that is written to an established connection until the last of its response has been \
                 read, of responses from FROM_BYTES on and shorter than TO_BYTES whose request was of that part of the run and that have \
                 ended: the response time of an a-b-t epoch (Weigle et al., Tmix, CCR 2006)",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| part.asked.quantile.seconds_of(part.epochs().filter_map(seconds).collect()),
     },
@@ -23,6 +24,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Workload, Sizes, ANY],
         usage: "epochs(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
         about: "how many epochs, as `epoch` has them, have ended",
+        better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(part.epochs().filter_map(seconds).count() as f64),
     },
@@ -31,6 +33,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Workload, Sizes, ANY],
         usage: "unfinished(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
         about: "how many have begun and not ended when the run did",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(part.epochs().filter(|epoch| epoch.ended.is_none()).count() as f64),
     },

@@ -1,7 +1,7 @@
 //! What is measured of the connections of one name.
 
 use super::part::{Part, deviation, mean, percent, ratio};
-use super::{ANY, Measure, ONE, Parameter, Watch};
+use super::{ANY, Better, Measure, ONE, Parameter, Watch};
 use Parameter::{Bytes, Estimate, Flows};
 
 const PART: &[Parameter] = &[Flows, ANY];
@@ -13,6 +13,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "goodput(FLOWS[, FROM][, TO])",
         about: "Mb/s that applications read, of all flows together (RFC 5166, section 2.1.1)",
+        better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.read) * 8e-6 / part.seconds()),
     },
@@ -21,6 +22,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "sent(FLOWS[, FROM][, TO])",
         about: "bytes of new data sent, of all flows together",
+        better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.sent)),
     },
@@ -29,6 +31,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: WHOLE,
         usage: "completion(FLOWS)",
         about: "seconds from connect to the last byte at the receiver, the mean over flows; none if one did not end",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let flows = &part.outcome.at(part.to).flows[part.flows()];
@@ -41,6 +44,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "time-to(FLOWS, BYTES)",
         about: "seconds from the first connect until applications had read so many bytes, of all flows together: the ramp-up time of \
                 draft-irtf-iccrg-tcpeval-01, section 5.2, which is of the (1500 x 10^n)-th byte",
+        better: Better::Less,
         watch: Watch::Bytes,
         value: |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied(),
     },
@@ -49,6 +53,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "resent(FLOWS[, FROM][, TO])",
         about: "segments sent again, percent of the segments of data",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments)),
     },
@@ -58,6 +63,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "spurious(FLOWS[, FROM][, TO])",
         about: "duplicates that receivers reported by D-SACK (RFC 2883), percent of the segments sent again; more than all if the network \
                 duplicates; none without SACK",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let known = part.outcome.at(part.to).flows[part.flows()].iter().all(|flow| flow.has_sack);
@@ -70,6 +76,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "undone(FLOWS[, FROM][, TO])",
         about: "recoveries that turned out to be needless and were undone (RFC 3522, RFC 5682, D-SACK), percent of all",
+        better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.undone), part.sum(|flow| flow.recoveries)),
     },
@@ -78,6 +85,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "timeouts(FLOWS[, FROM][, TO])",
         about: "retransmission timeouts, of all flows together",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.timeouts)),
     },
@@ -86,6 +94,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: PART,
         usage: "probe-overhead(FLOWS[, FROM][, TO])",
         about: "payload of probes at low priority, percent of the payload of all data sent, the first time and again",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again)),
     },
@@ -94,6 +103,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: WHOLE,
         usage: "deviation(FLOWS)",
         about: "standard deviation of the goodput of each second, Mb/s, of all flows together",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| deviation(&part.each_second(part.from)),
     },
@@ -103,6 +113,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "oscillation(FLOWS[, FROM])",
         about: "coefficient of variation of the goodput of each whole second, of all flows together: its standard deviation over its mean \
                 (RFC 5166, section 2.2.2)",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let each = part.each_second(part.since());
@@ -114,6 +125,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: WHOLE,
         usage: "settled(FLOWS)",
         about: "the first second whose goodput is 90 % of the mean of the run's last ten",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
             let each = part.each_second(part.from);
@@ -126,6 +138,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Flows, Parameter::Quantile],
         usage: "rtt(FLOWS, QUANTILE)",
         about: "round-trip times that the senders measured, milliseconds, of all flows together; quantiles to within 1/32",
+        better: Better::Less,
         watch: Watch::Rtt,
         value: |part| {
             let mut all = longhaul_link::Histogram::default();
@@ -138,6 +151,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Flows, ONE],
         usage: "cwnd(FLOWS[, TIME])",
         about: "bytes of the congestion window at a time, the mean over flows; as it was last while there was a connection",
+        better: Better::Unknown,
         watch: Watch::State,
         value: |part| part.mean_state(|state| Some(state.cwnd)),
     },
@@ -147,6 +161,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "estimate(FLOWS, NAME[, TIME])",
         about: "what the senders have estimated of the path at a time, the mean over those that have: Mb/s, bytes, milliseconds or a number. \
                 NAME is what the controller calls it, or delivery-rate, pacing-rate, srtt, latest-rtt, min-rtt, or capacity by flipped pairs",
+        better: Better::Unknown,
         watch: Watch::State,
         value: |part| part.mean_state(|state| state.estimate(part.asked.estimate)),
     },
@@ -155,6 +170,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: WHOLE,
         usage: "cwnd-at-first-drop(FLOWS)",
         about: "bytes of the congestion window when the bottleneck first drops a packet, whoever's, the mean over flows; none if it drops none",
+        better: Better::Unknown,
         watch: Watch::FirstDrop,
         value: |part| {
             mean(&part.outcome.windows_at_drop.get(part.flows())?.iter().flatten().copied().collect::<Vec<_>>())
@@ -166,6 +182,7 @@ pub(super) const MEASURES: &[Measure] = &[
         usage: "overshoot(FLOWS)",
         about: "packets that the bottleneck dropped, whoever's, until one of the flows first began to recover from a loss; none if none \
                 of them did",
+        better: Better::Less,
         watch: Watch::Reduction,
         value: first_reduction,
     },

@@ -2,10 +2,11 @@
 
 use longhaul_cc::estimate::active::RateRange;
 use longhaul_sim::probing::Probing;
-use longhaul_units::{Rate, Span};
+use longhaul_units::Span;
 
 use super::part::Part;
-use super::{Measure, Parameter, Watch};
+use super::{Better, Measure, Parameter, Watch};
+use crate::number::mbps;
 use crate::probing::Probed;
 
 const fn measure(
@@ -14,7 +15,7 @@ const fn measure(
     about: &'static str,
     value: fn(&Part<'_>) -> Option<f64>,
 ) -> Measure {
-    Measure { name, parameters: &[Parameter::Probe], usage, about, watch: Watch::Probe, value }
+    Measure { name, parameters: &[Parameter::Probe], usage, about, better: Better::Unknown, watch: Watch::Probe, value }
 }
 
 pub(super) const ALL: &[Measure] = &[
@@ -36,19 +37,18 @@ pub(super) const ALL: &[Measure] = &[
         "converged(PROBE)",
         "seconds until a tool's estimate had converged by its own criterion; none if it never did",
         |part| part.probed()?.converged.map(Span::as_secs_f64),
-    ),
+    )
+    .less(),
     measure("probed", "probed(PROBE)", "seconds until a tool was done; none if the run ended before", |part| {
         let probing = part.probe()?;
         probing.done.then(|| probing.took.as_secs_f64())
-    }),
+    })
+    .less(),
     measure("probe-bytes", "probe-bytes(PROBE)", "bytes of IP packets that a tool sent", |part| {
         Some(part.probe()?.bytes as f64)
-    }),
+    })
+    .less(),
 ];
-
-fn mbps(rate: Rate) -> f64 {
-    rate.as_bits_per_sec() as f64 * 1e-6
-}
 
 impl Part<'_> {
     fn probed(&self) -> Option<&Probed> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use longhaul_units::{Span, Time};
 
 use super::part::{Part, deviation, mean, ratio};
-use super::{Measure, Parameter, Watch};
+use super::{Better, Measure, Parameter, Watch};
 use crate::definition::Statistic;
 use crate::stats;
 use crate::watching::{Log, Loss};
@@ -23,7 +23,7 @@ const fn measure(
     about: &'static str,
     value: fn(&Part<'_>) -> Option<f64>,
 ) -> Measure {
-    Measure { name, parameters, usage, about, watch: Watch::Acks, value }
+    Measure { name, parameters, usage, about, better: Better::Unknown, watch: Watch::Acks, value }
 }
 
 const WHOLE: &[Parameter] = &[Parameter::Flows];
@@ -34,7 +34,7 @@ const NAMED: &[Parameter] = &[Parameter::Flows, Parameter::Estimate, super::ANY]
 pub(super) const ALL: &[Measure] = &[
     measure("losses", ANY, "losses(FLOWS[, FROM][, TO])", "recovery episodes that begin", |part| {
         Some(part.losses().filter(|(_, loss)| part.has(loss.at)).count() as f64)
-    }),
+    }).less(),
     measure(
         "lost-within",
         RANGE,
@@ -128,10 +128,10 @@ pub(super) const ALL: &[Measure] = &[
             let each: Option<Vec<f64>> = logs.map(stood).collect();
             mean(&each?)
         },
-    ),
+    ).less(),
     estimates(
-        "estimated",
-        "estimated(FLOWS, NAME[, FROM][, TO])",
+        "estimate-mean",
+        "estimate-mean(FLOWS, NAME[, FROM][, TO])",
         "the mean of what controllers have estimated, sampled each 0.1 s: rates in Mb/s, times in ms; NAME is the estimate's, `pairs` TCPProbe's",
         |part| mean(&part.estimates()),
     ),
@@ -143,7 +143,7 @@ pub(super) const ALL: &[Measure] = &[
             let values = part.estimates();
             ratio(100.0 * deviation(&values)?, mean(&values)?)
         },
-    ),
+    ).less(),
     estimates(
         "estimate-steps",
         "estimate-steps(FLOWS, NAME[, FROM][, TO])",
@@ -162,7 +162,7 @@ const fn estimates(
     about: &'static str,
     value: fn(&Part<'_>) -> Option<f64>,
 ) -> Measure {
-    Measure { name, parameters: NAMED, usage, about, watch: Watch::Acks, value }
+    Measure { name, parameters: NAMED, usage, about, better: Better::Unknown, watch: Watch::Acks, value }
 }
 
 impl<'a> Part<'a> {

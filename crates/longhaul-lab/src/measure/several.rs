@@ -3,7 +3,7 @@
 use longhaul_units::Span;
 
 use super::part::{Part, mean, ratio};
-use super::{ANY, Measure, Parameter, Watch};
+use super::{ANY, Better, Measure, Parameter, Watch};
 use Parameter::Flows;
 
 /// So long shares have to stay near each other.
@@ -17,6 +17,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Flows, ANY],
         usage: "jain(FLOWS[, FROM][, TO])",
         about: "Jain's index of the flows' goodput (RFC 5166, section 2.3.1): the square of the sum over n times the sum of squares",
+        better: Better::More,
         watch: Watch::Nothing,
         value: |part| jain(&part.each(|flow| flow.read)),
     },
@@ -25,6 +26,7 @@ pub(super) const MEASURES: &[Measure] = &[
         parameters: &[Flows, Flows, ANY],
         usage: "share(FLOWS, FLOWS[, FROM][, TO])",
         about: "the first flows' part of what both read together, the mean over the flows of each name: 0 to 1, and 0.5 is equal",
+        better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
             let of = |nth| mean(&part.each_of(nth, |flow| flow.read));
@@ -39,6 +41,7 @@ pub(super) const MEASURES: &[Measure] = &[
         about: "seconds from when the last of both names has begun until their shares of each second's goodput, the mean over the flows of \
                 each name, are from 0.4 to 0.6 and stay so for five seconds: the delta-fair convergence time of RFC 5166, section 2.3.3, with \
                 delta 0.2; none if they never do",
+        better: Better::Less,
         watch: Watch::Nothing,
         value: converged,
     },

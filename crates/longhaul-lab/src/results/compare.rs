@@ -258,7 +258,7 @@ fn metric_changes(before: &Held, after: &Held) -> Vec<MetricChange> {
                 change: match interval {
                     None if was.is_none() && is.is_none() => Change::Same,
                     None => Change::Changed,
-                    Some(interval) => better.change(interval),
+                    Some(interval) => direction::change(better, interval),
                 },
             });
         }

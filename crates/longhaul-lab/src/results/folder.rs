@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::lock::Lock;
 use super::runs::{ByRun, RunFile};
-use super::{
-    DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, ResultsError, TIMES, VALUES_CSV, hash, write,
-};
+use super::{DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, ResultsError, TIMES, VALUES_CSV, write};
 use crate::experiment::Experiment;
 use crate::shard::Shard;
 
@@ -81,7 +79,8 @@ impl Folder {
         let differs = |what: String| ResultsError::Differs { path: path.clone(), experiment: asked.id().into(), what };
         if there.blake3 != asked.kept.blake3 {
             let file = path.join(DEFINITION);
-            return Err(differs(format!("what is there is of another text, which is in {}", file.display())));
+            let what = "what is there is of another text, and more than rows, plots and comments differ: it is in";
+            return Err(differs(format!("{what} {}", file.display())));
         }
         if there.program != asked.kept.program {
             return Err(differs(format!("what is there is by {}, and this is {}", there.program, asked.kept.program)));
@@ -89,7 +88,7 @@ impl Folder {
         if there.runs > asked.kept.runs {
             return Err(ResultsError::Fewer { path, there: there.runs, asked: asked.kept.runs });
         }
-        if fs::read_to_string(path.join(DEFINITION)).is_ok_and(|text| hash(&text) != there.blake3) {
+        if fs::read_to_string(path.join(DEFINITION)).is_ok_and(|text| !there.is_of(&text)) {
             return Err(differs(format!("{DEFINITION} was changed since")));
         }
         Ok(())
@@ -108,22 +107,25 @@ impl Folder {
         }
     }
 
-    /// Notes what is to be there, and opens the runs. What was made of fewer runs is removed.
+    /// Notes what is to be there, and opens the runs. What was made of fewer runs, or by other rows, is removed.
     ///
     /// # Errors
     /// If the system cannot, or there are runs that cannot be read.
     pub fn begin(&mut self, asked: Asked<'_>) -> Result<(ByRun, RunFile), ResultsError> {
         let path = self.of(asked.id());
+        let definition = path.join(DEFINITION);
+        let is_same_text = fs::read(&definition).is_ok_and(|text| text == asked.text.as_bytes());
         let entry = self.lab.experiments.insert(asked.id().into(), asked.kept.clone());
         if entry.as_ref() != Some(asked.kept) {
             write::json(&self.path.join(LAB), &self.lab)?;
+        }
+        if entry.as_ref() != Some(asked.kept) || !is_same_text {
             for made in [ROWS, ROWS_CSV, VALUES_CSV] {
                 let _ = fs::remove_file(path.join(made));
             }
         }
         fs::create_dir_all(&path).map_err(|error| ResultsError::io(&path, error))?;
-        let definition = path.join(DEFINITION);
-        if !definition.exists() {
+        if !is_same_text {
             write::whole(&definition, asked.text.as_bytes())?;
         }
         RunFile::open(&path.join(RUNS), asked.experiment)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::runs::{self, ByRun};
 use super::tables::Times;
-use super::{DEFINITION, Kept, Lab, RUNS, ResultsError, TIMES, hash};
+use super::{DEFINITION, Kept, Lab, RUNS, ResultsError, TIMES};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
 use crate::record::Record;
@@ -25,7 +25,7 @@ pub struct Results {
 /// What is there of an experiment.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// As it was when it ran.
+    /// As its text has it, whose rows and pictures may be newer than its runs.
     pub experiment: Experiment,
     /// Its text.
     pub text: String,
@@ -59,8 +59,8 @@ impl Held {
     fn read(path: &Path, kept: Kept) -> Result<Self, ResultsError> {
         let definition = path.join(DEFINITION);
         let text = fs::read_to_string(&definition).map_err(|error| ResultsError::io(&definition, error))?;
-        if hash(&text) != kept.blake3 {
-            let what = "it is not the text that ran".into();
+        if !kept.is_of(&text) {
+            let what = "it is not what ran".into();
             return Err(ResultsError::Damaged { path: definition, what });
         }
         let experiment = Experiment::read(DEFINITION, &text)

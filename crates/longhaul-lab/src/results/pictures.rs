@@ -1,13 +1,16 @@
 //! What a folder looks like: pictures of each experiment, and a page of all.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::held::{Held, Results};
 use super::tables::Times;
 use super::{PAGE, PICTURES, ResultsError, write};
 use crate::page::{self, Section};
 use crate::plot;
+
+/// How names of pictures end.
+const KINDS: [&str; 2] = [".svg", ".xpl"];
 
 /// Draws the pictures of all experiments in a folder and writes its page, anew. Returns the page's path.
 ///
@@ -46,5 +49,17 @@ fn pictures(results: &Results, held: &Held) -> Result<Vec<(String, String)>, Res
     for (file, text) in &pictures {
         write::whole(&path.join(file), text.as_bytes())?;
     }
+    remove_others(&path, &pictures);
     Ok(pictures)
+}
+
+/// Removes pictures that the experiment has no longer, as far as the system lets it.
+fn remove_others(path: &Path, pictures: &[(String, String)]) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_picture = KINDS.iter().any(|kind| name.ends_with(kind));
+        if is_picture && !pictures.iter().any(|(file, _)| *file == name) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }

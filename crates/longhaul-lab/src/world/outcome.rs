@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use longhaul_cc::Quantity;
 use longhaul_link::{Cause, Histogram, LinkConfig, LinkStats};
 use longhaul_sim::Epoch;
 use longhaul_tcp::{Connection, Info};
-use longhaul_units::{Rate, Span};
+use longhaul_units::Span;
 
+use crate::number::{mbps, millis, number};
 use crate::probing::Probed;
 use crate::watching::Log;
 
@@ -142,7 +142,7 @@ impl FlowState {
         let rates = rates.into_iter().filter_map(|(name, rate)| Some((name, mbps(rate?))));
         let spans = spans.into_iter().filter_map(|(name, span)| Some((name, millis(span?))));
         let own = connection.estimates();
-        let own = own.iter().filter_map(|estimate| Some((estimate.name, plain(estimate.value)?)));
+        let own = own.iter().filter_map(|estimate| Some((estimate.name, number(estimate.value)?)));
         Self {
             cwnd: info.cwnd.as_f64(),
             ssthresh: info.ssthresh.map(|ssthresh| ssthresh.as_f64()),
@@ -156,23 +156,5 @@ impl FlowState {
     #[must_use]
     pub fn estimate(&self, name: &str) -> Option<f64> {
         self.estimates.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-    }
-}
-
-fn mbps(rate: Rate) -> f64 {
-    rate.as_bytes_per_sec() as f64 * 8e-6
-}
-
-fn millis(span: Span) -> f64 {
-    span.as_secs_f64() * 1e3
-}
-
-fn plain(value: Quantity) -> Option<f64> {
-    match value {
-        Quantity::Rate(rate) => Some(mbps(rate)),
-        Quantity::Bytes(bytes) => Some(bytes.as_f64()),
-        Quantity::Span(span) => Some(millis(span)),
-        Quantity::Number(number) => Some(number),
-        _ => None,
     }
 }

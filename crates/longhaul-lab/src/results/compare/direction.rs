@@ -2,18 +2,10 @@
 
 use super::Change;
 use crate::definition::{Form, Metric};
+use crate::measure::{self, Better};
 use crate::rule::Rule;
 
-/// Whether more of something is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Better {
-    More,
-    Less,
-    /// Nothing says so.
-    Unknown,
-}
-
-/// Of a metric that is one of these measures, or its ratio to that of another cell, and nothing else.
+/// Of a metric that is a measure, or its ratio to that of another cell, and nothing else.
 pub(super) fn of(metric: &Metric) -> Better {
     match metric.form {
         None | Some(Form::Ratio) => of_expression(metric.value.get_ref()),
@@ -23,26 +15,18 @@ pub(super) fn of(metric: &Metric) -> Better {
 
 fn of_expression(expression: &str) -> Better {
     let Some((name, rest)) = expression.trim().split_once('(') else { return Better::Unknown };
-    if rest.find(')') != Some(rest.len().saturating_sub(1)) {
-        return Better::Unknown;
-    }
-    match name.trim() {
-        "goodput" | "jain" | "carried" | "utilisation" => Better::More,
-        "completion" | "resent" | "timeouts" | "deviation" | "settled" | "dropped" => Better::Less,
-        _ => Better::Unknown,
-    }
+    let is_alone = rest.find(')') == Some(rest.len().saturating_sub(1));
+    measure::find(name.trim()).filter(|_| is_alone).map_or(Better::Unknown, |measure| measure.better)
 }
 
-impl Better {
-    /// What a difference comes to that is within these ends.
-    pub(super) fn change(self, [low, high]: [f64; 2]) -> Change {
-        match self {
-            _ if low <= 0.0 && high >= 0.0 => Change::Same,
-            Self::Unknown => Change::Changed,
-            Self::More if low > 0.0 => Change::Better,
-            Self::Less if high < 0.0 => Change::Better,
-            Self::More | Self::Less => Change::Worse,
-        }
+/// What a difference comes to that is within these ends.
+pub(super) fn change(better: Better, [low, high]: [f64; 2]) -> Change {
+    match better {
+        _ if low <= 0.0 && high >= 0.0 => Change::Same,
+        Better::Unknown => Change::Changed,
+        Better::More if low > 0.0 => Change::Better,
+        Better::Less if high < 0.0 => Change::Better,
+        Better::More | Better::Less => Change::Worse,
     }
 }
 
@@ -69,6 +53,9 @@ mod tests {
     fn single_measures_have_a_direction() {
         assert_eq!(of_expression("goodput(x)"), Better::More);
         assert_eq!(of_expression(" completion(x) "), Better::Less);
+        assert_eq!(of_expression("delay(p95, {from}, 9s)"), Better::Less);
+        assert_eq!(of_expression("converged(x)"), Better::Less);
+        assert_eq!(of_expression("nothing(x)"), Better::Unknown);
         for text in ["goodput(x) / goodput(y)", "1 - jain(x)", "sent(x, 2s)", "100 * resent(x)", "2", ""] {
             assert_eq!(of_expression(text), Better::Unknown, "{text}");
         }
@@ -76,14 +63,14 @@ mod tests {
 
     #[test]
     fn differences_beyond_chance_are_better_or_worse() {
-        assert_eq!(Better::More.change([1.0, 2.0]), Change::Better);
-        assert_eq!(Better::More.change([-2.0, -1.0]), Change::Worse);
-        assert_eq!(Better::Less.change([-2.0, -1.0]), Change::Better);
-        assert_eq!(Better::Less.change([1.0, 2.0]), Change::Worse);
-        assert_eq!(Better::Unknown.change([1.0, 2.0]), Change::Changed);
+        assert_eq!(change(Better::More, [1.0, 2.0]), Change::Better);
+        assert_eq!(change(Better::More, [-2.0, -1.0]), Change::Worse);
+        assert_eq!(change(Better::Less, [-2.0, -1.0]), Change::Better);
+        assert_eq!(change(Better::Less, [1.0, 2.0]), Change::Worse);
+        assert_eq!(change(Better::Unknown, [1.0, 2.0]), Change::Changed);
         for better in [Better::More, Better::Less, Better::Unknown] {
-            assert_eq!(better.change([-1.0, 2.0]), Change::Same);
-            assert_eq!(better.change([0.0, 0.0]), Change::Same);
+            assert_eq!(change(better, [-1.0, 2.0]), Change::Same);
+            assert_eq!(change(better, [0.0, 0.0]), Change::Same);
         }
     }
 
