@@ -134,11 +134,12 @@ impl PairEstimate {
         Rate::from_bytes_over(self.bytes, self.delta)
     }
 
-    /// As estimates with names, before any divisor.
-    fn tell(&self, tell: &mut dyn FnMut(Estimate)) {
+    /// As estimates with names, before the divisor and after it.
+    fn tell(&self, gamma: u64, tell: &mut dyn FnMut(Estimate)) {
         for (name, value) in [
             ("start-rate", Quantity::Rate(self.rate())),
             ("start-window", Quantity::Bytes(self.window(1))),
+            ("start-part", Quantity::Bytes(self.window(gamma))),
             ("start-rtt", Quantity::Span(self.rtt)),
             ("start-gap", Quantity::Span(self.delta)),
         ] {
@@ -408,7 +409,7 @@ impl Stage for SwiftStart {
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
         if let Some(estimate) = self.estimate {
-            estimate.tell(tell);
+            estimate.tell(self.config.gamma, tell);
         }
     }
 

@@ -72,7 +72,7 @@ fn the_second_round_is_the_estimate_over_gamma() {
     assert_eq!(sender.ssthresh(), Bytes::MAX, "the threshold stays what it was");
 }
 
-/// What was estimated is told through whatever stands around the start: 2920 bytes in 1 ms, over 100 ms, before the divisor.
+/// What was estimated is told through whatever stands around the start: 2920 bytes in 1 ms, over 100 ms, before the divisor and after it.
 #[test]
 fn the_estimate_is_told_by_name() {
     let told = |sender: &Sender| {
@@ -91,6 +91,7 @@ fn the_estimate_is_told_by_name() {
         let expected = [
             ("start-rate", Quantity::Rate(Rate::from_bytes_per_sec(2_920_000))),
             ("start-window", Quantity::Bytes(Bytes(292_000))),
+            ("start-part", Quantity::Bytes(Bytes(73_000))),
             ("start-rtt", Quantity::Span(Span::from_millis(100))),
             ("start-gap", Quantity::Span(Span::from_millis(1))),
         ];

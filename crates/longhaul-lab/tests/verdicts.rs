@@ -1,0 +1,59 @@
+//! A verdict is worth what it says of a wrong algorithm: experiments of which all rows are reproduced, with another one in its place.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod common;
+
+use common::{Place, lab, text};
+use longhaul_lab::library;
+
+/// The rows of an experiment that are no longer reproduced once one text in it is another.
+fn lost(id: &str, from: &str, to: &str) -> Vec<String> {
+    let file = format!("{id}.toml");
+    let (_, original) = library::FILES.iter().find(|(name, _)| *name == file).unwrap();
+    assert!(original.contains(from), "{id} has no {from}");
+    let place = Place::new(&format!("verdicts-{id}-{from}").replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+    let verdicts = |text_of: &str| {
+        let output = lab(&["run", &place.file(&file, text_of), "--quick", "--json"]);
+        let rows = text(&output.stdout);
+        let rows = rows.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let row = |row: serde_json::Value| (row["row"].as_str().unwrap().to_owned(), row["verdict"] == "reproduced");
+        rows.map(row).collect::<Vec<_>>()
+    };
+    let both = verdicts(original).into_iter().zip(verdicts(&original.replace(from, to)));
+    both.filter(|(right, wrong)| right.1 && !wrong.1).map(|(right, _)| right.0).collect()
+}
+
+/// By a wrong part of the estimate only the rows of that part change.
+#[test]
+fn a_wrong_divisor_is_seen() {
+    let of = |gamma: &str| ["a", "b", "d", "e"].map(|place| format!("SS-T4-{place} gamma {gamma}"));
+    let launch = "launch=swift-start(gamma=4,tick=1),";
+    let mut expected = of("4").to_vec();
+    // Over 0.5 Mb/s and 500 ms a whole window of the path is ahead of slow start; a quarter of it is behind.
+    expected.push("SS-T4-c gamma 4, sign".into());
+    expected.sort();
+    assert_eq!(lost("swift-start-table-4", launch, "launch=swift-start(gamma=1,tick=1),"), expected);
+
+    let rows = lost("swift-start-table-6", "gamma={gamma}", "gamma=4");
+    assert_eq!(rows.len(), 12, "{rows:?}");
+    assert!(rows.iter().all(|row| row.ends_with("gamma 1") || row.ends_with("gamma 8")), "{rows:?}");
+}
+
+#[test]
+fn another_start_is_seen() {
+    // BBN's and NASA's in each other's place.
+    let rows = lost("swift-start-figures-1-3", "swift-start-bbn(", "swift-start(");
+    assert_eq!(rows, ["SS-FIG1", "SS-FIG2 at the first ACK", "SS-FIG2 gap", "SS-FIG2 the third"]);
+    let rows = lost("swift-start-figures-1-3", "\"swift-start(", "\"swift-start-bbn(");
+    assert_eq!(rows, ["SS-FIG1 in theory", "SS-FIG3 slow start resumes"]);
+    // None.
+    let rows = lost("swift-start-figure-6", "launch=swift-start(gamma=1,tick=1),", "");
+    assert_eq!(rows, ["SS-F6-1 20 Mb/s, 500 ms, gamma 1", "SS-F6-1 5 Mb/s, 500 ms, gamma 1", "SS-F6-2 gamma 1"]);
+    let rows = lost("tcp-swift-speedy-start", "congestion = \"tcp-swift\"", "congestion = \"new-reno\"");
+    assert!(rows.contains(&"SW-3 TCP-Swift".into()), "{rows:?}");
+}
+
+#[test]
+fn another_initial_window_is_seen() {
+    assert!(lost("tcp-swift-speedy-start", "iw=1", "iw=2").contains(&"SW-3 slow start".into()));
+}
