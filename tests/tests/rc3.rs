@@ -46,8 +46,7 @@ impl Path {
         let packets = self.mbit * self.rtt * 125 / PACKET;
         let mut there = LinkConfig::new(self.rate(), self.rtt() / 2).queue(Limit::Packets(packets));
         if self.priorities {
-            let classes = Classes::less_effort().with(5, 2).with(9, 3).with(13, 4);
-            there.queue.discipline = Discipline::Priority(classes);
+            there.queue.discipline = Discipline::Priority(Classes::rc3());
         }
         there
     }

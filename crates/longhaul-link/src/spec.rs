@@ -25,7 +25,7 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("rtt", "TIME", "round-trip propagation time, half of it each way: 500ms"),
     ("delay", "TIME", "one-way propagation time, instead of --rtt"),
     ("queue", "LIMIT", "what may wait: 1000p, 150kB, 1bdp (of that direction's rate) or infinite"),
-    ("aqm", "NAME", "droptail, drophead, priority, peach, codel, red, pie or dualpi2"),
+    ("aqm", "NAME", "droptail, drophead, priority, rc3, peach, codel, red, pie or dualpi2"),
     ("ecn", "", "mark instead of drop where codel, red or pie would"),
     ("loss", "SHARE", "lose packets at random: 0.1%"),
     (

@@ -43,6 +43,13 @@ impl Classes {
         Self(levels)
     }
 
+    /// RC3's five priorities (Mittal et al., NSDI 2014, section 3.1) with the codepoints that `rc3(levels=4)` gives its segments: 1, 5, 9 and
+    /// 13 one behind the other, and everything else before them.
+    #[must_use]
+    pub fn rc3() -> Self {
+        Self::less_effort().with(5, 2).with(9, 3).with(13, 4)
+    }
+
     /// The same with one codepoint in another class. Bits of `dscp` above six are dropped, classes above 7 are 7.
     #[must_use]
     pub fn with(mut self, dscp: u8, class: u8) -> Self {

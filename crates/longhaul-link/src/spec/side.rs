@@ -240,13 +240,14 @@ fn discipline(text: &str) -> Result<Discipline, ValueError> {
         "droptail" => Discipline::default(),
         "drophead" => Discipline::DropHead,
         "priority" => Discipline::Priority(Classes::default()),
+        "rc3" => Discipline::Priority(Classes::rc3()),
         "peach" => Discipline::Threshold(Threshold::Packets(1)),
         "codel" => Discipline::CoDel(Default::default()),
         "red" => Discipline::Red(Default::default()),
         "pie" => Discipline::Pie(Default::default()),
         "dualpi2" => Discipline::DualPi2(Default::default()),
         _ => {
-            let words = "droptail, drophead, priority, peach, codel, red, pie and dualpi2";
+            let words = "droptail, drophead, priority, rc3, peach, codel, red, pie and dualpi2";
             return Err(ValueError::UnknownWord { text: text.into(), words });
         }
     })

@@ -55,6 +55,11 @@ fn every_option_says_what_it_should() {
     {
         assert!(format!("{:?}", down(&format!("--aqm {name}")).queue.discipline).starts_with(is));
     }
+    let classes_of = |name: &str| match down(&format!("--aqm {name}")).queue.discipline {
+        Discipline::Priority(classes) => [0, 1, 5, 9, 13, 46].map(|dscp| classes.of(dscp)),
+        _ => [u8::MAX; 6],
+    };
+    assert_eq!((classes_of("priority"), classes_of("rc3")), ([0, 1, 0, 0, 0, 0], [0, 1, 2, 3, 4, 0]));
     assert_eq!(down("--loss-ge 0.01,0.25").loss, Loss::GilbertElliott(GilbertElliott::simple(0.01, 0.25)));
     let elliott = GilbertElliott { p: 0.01, r: 0.25, loss_bad: 0.5, loss_good: 0.001 };
     assert_eq!(down("--loss-ge 1%,25%,50%,0.1%").loss, Loss::GilbertElliott(elliott));
@@ -158,7 +163,9 @@ fn faults_name_the_option_and_the_remedy() {
         "up: lost packet 2 of the list is not after the one before; sort them by number, each once"
     );
     assert!(told("--scenario moon").starts_with("there is no scenario \"moon\"; there are nasa-20mbit-500ms, "));
-    assert!(told("--aqm blue").ends_with("there are droptail, drophead, priority, peach, codel, red, pie and dualpi2"));
+    assert!(
+        told("--aqm blue").ends_with("there are droptail, drophead, priority, rc3, peach, codel, red, pie and dualpi2")
+    );
     assert_eq!(
         told("--reorder 5%"),
         "--reorder \"5%\" should be a share and places back, and perhaps a longest time, as in 1.3%,3, separated by commas"
