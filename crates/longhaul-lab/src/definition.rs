@@ -126,6 +126,8 @@ pub struct Tcp {
     pub ecn: Option<Setting>,
     /// Whether SACK is offered.
     pub sack: Option<Setting>,
+    /// Whether timestamps are offered (RFC 7323).
+    pub timestamps: Option<Setting>,
     /// Whether the sender paces; hosts of the papers' time don't.
     pub paced: Option<Setting>,
     /// Whether its window grows by bytes (RFC 3465), and not by the ACK; hosts of the papers' time counted ACKs.

@@ -6,6 +6,7 @@ mod bottleneck;
 mod epochs;
 mod flows;
 mod part;
+mod phases;
 mod probes;
 mod senders;
 mod several;
@@ -64,6 +65,8 @@ pub enum Watch {
     FirstDrop,
     /// When a sender begins to recover from its first loss.
     Reduction,
+    /// The phases of senders' congestion control, at each event.
+    Phases,
     /// What senders see at each ACK.
     Acks,
     /// Nothing in the world of the flows: tools have worlds of their own.
@@ -83,7 +86,7 @@ const ONE: Parameter = Parameter::Times(&[0, 1]);
 
 /// All there are.
 pub fn all() -> impl Iterator<Item = &'static Measure> {
-    let of_crowds = several::MEASURES.iter().chain(epochs::MEASURES);
+    let of_crowds = several::MEASURES.iter().chain(phases::MEASURES).chain(epochs::MEASURES);
     flows::MEASURES.iter().chain(of_crowds).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod build;
 mod follow;
 mod outcome;
 mod packets;
+mod phases;
 mod record;
 mod workload;
 
@@ -23,6 +24,7 @@ use crate::watching::Watcher;
 use follow::{Followed, Goal, Starts};
 pub use outcome::{FlowSample, FlowState, Outcome, Sample};
 use packets::Drops;
+pub use phases::{Phases, Stay};
 use record::Recorder;
 
 /// Runs the cell of that place.

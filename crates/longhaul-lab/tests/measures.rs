@@ -109,6 +109,44 @@ fn a_short_transfer_is_counted() {
     assert!(values[2].is_some_and(|percent| (2.0..5.0).contains(&percent)) && values[3] >= Some(1.0), "{values:?}");
 }
 
+/// Slow start from two segments over 100 ms, each acknowledged, with a threshold of 16: it ends with the third round's ACKs, 3 round trips
+/// after the handshake, having sent 2 + 4 + 8 segments and what the last round's ACKs let go before the window is there. The 30th segment is lost,
+/// of the 16 of the fourth round, and a round trip and three duplicates later recovery begins with it; NewReno's is over when it is acknowledged.
+#[test]
+fn phases_are_as_long_as_rounds() {
+    const FLOW: &str = "bottleneck = '--delay 50ms --loss-list-up 32'\n\
+        flows = [{ name = 'x', congestion = 'growth=slow-start(iw=2,l=1),steady=new-reno,recovery=new-reno', bytes = '1MB', \
+        tcp = { segment = 1448, ack-every = 1, paced = false, threshold = '23168B', sack = false } }]";
+    let metrics = [
+        "phase-time(x, slow-start)",
+        "phase-window(x, slow-start)",
+        "phase-segments(x, slow-start)",
+        "phase-time(x, recovery)",
+        "phase-window(x, congestion-avoidance) / 1448",
+        "phase-time(x, no-such-phase)",
+        "phase-probes(x, recovery)",
+        "answers-to-growth(x)",
+    ];
+    let values = measure("5s", FLOW, &metrics);
+    println!("{values:?}");
+}
+
+/// TCP-Peach's recovery of one segment of a window of 64 sends a probe for each segment of the window and passes over half of the answers
+/// (Akyildiz et al., 2001): growth begins with the 33rd.
+#[test]
+fn answers_to_probes_are_counted() {
+    const FLOW: &str = "bottleneck = '--rate-up 10mbit --delay 275ms --queue-up 50p --aqm-up priority --loss-list-up 130'\n\
+        flows = [{ name = 'x', congestion = 'tcp-peach', tcp = { segment = 1000, window = 256000, ack-every = 1, ecn = false, paced = false } }]";
+    let metrics = [
+        "phase-window(x, congestion-avoidance)",
+        "phase-probes(x, recovery)",
+        "answers-to-growth(x)",
+        "phase-window(x, window-expanding)",
+    ];
+    let values = measure("8s", FLOW, &metrics);
+    println!("{values:?}");
+}
+
 /// Packets of 1250 bytes come each 5 ms, for a second, to a link that takes 10 ms for each: the nth of 200 waits n times 5 ms, 2 s pass
 /// until all are sent, and 1250 bytes wait for the sum of all that time.
 #[test]

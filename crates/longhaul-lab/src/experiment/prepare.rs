@@ -243,6 +243,7 @@ impl Filling<'_> {
         }
         config.ecn = self.switch(ecn, "flows.tcp.ecn")?.unwrap_or(config.ecn);
         config.sack = self.switch(sack, "flows.tcp.sack")?.unwrap_or(config.sack);
+        config.timestamps = self.switch(&tcp.timestamps, "flows.tcp.timestamps")?.unwrap_or(config.timestamps);
         config.probe_pairs = self.switch(pairs, "flows.tcp.pairs")?.unwrap_or(config.probe_pairs);
         if self.switch(cache, "flows.tcp.cache")? == Some(true) {
             config.path_cache = Some(PathCache::default());

@@ -17,6 +17,8 @@ pub enum Parameter {
     Workload,
     /// The name of something that is estimated.
     Estimate,
+    /// The name of a phase of congestion control.
+    Phase,
     /// Which value of many.
     Quantile,
     /// An amount of data.
@@ -62,6 +64,8 @@ pub struct Asked<'a> {
     pub workload: &'a str,
     /// The name of what is estimated.
     pub estimate: &'a str,
+    /// The name of a phase.
+    pub phase: &'a str,
     /// Which value; the largest if it isn't given.
     pub quantile: Quantile,
     /// An amount of data.
@@ -105,6 +109,7 @@ impl<'a> Asked<'a> {
             probe: "",
             workload: "",
             estimate: "",
+            phase: "",
             quantile,
             bytes: 0,
             sizes: None,
@@ -155,6 +160,11 @@ impl<'a> Asked<'a> {
             Parameter::Estimate => {
                 let (name, rest) = name()?;
                 self.estimate = name;
+                Ok(rest)
+            }
+            Parameter::Phase => {
+                let (name, rest) = name()?;
+                self.phase = name;
                 Ok(rest)
             }
             Parameter::Quantile => {

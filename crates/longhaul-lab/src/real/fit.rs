@@ -121,7 +121,13 @@ fn untold_call(call: &Call, duration: Span) -> Option<String> {
         Watch::Nothing | Watch::Bytes => {}
         Watch::State if asked.estimate.is_empty() || ESTIMATES.contains(&asked.estimate) => {}
         Watch::State => return Some(format!("real sockets do not tell of the estimate {:?}", asked.estimate)),
-        Watch::Rtt | Watch::Drops | Watch::FirstDrop | Watch::Reduction | Watch::Acks | Watch::Probe => {
+        Watch::Rtt
+        | Watch::Drops
+        | Watch::FirstDrop
+        | Watch::Reduction
+        | Watch::Phases
+        | Watch::Acks
+        | Watch::Probe => {
             return Some(format!("real sockets do not tell `{name}`"));
         }
     }

@@ -212,6 +212,7 @@ impl All {
             first_drops: HashMap::new(),
             windows_at_drop: none(),
             reductions: vec![None; self.flows.len()],
+            phases: Vec::new(),
             logs: Vec::new(),
             epochs: BTreeMap::new(),
             probes: BTreeMap::new(),

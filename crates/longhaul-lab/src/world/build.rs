@@ -13,6 +13,7 @@ use longhaul_units::{Rate, Span, Time};
 
 use super::follow::{Followed, Goal, Starts};
 use super::packets::{DropHook, Drops, Sequences};
+use super::phases::Phases;
 use super::record::Recorder;
 use super::workload;
 use super::{FlowSample, Watched, World, asked};
@@ -93,6 +94,7 @@ impl World {
                     self.watch_drops();
                     self.awaits_drop = true;
                 }
+                Watch::Phases => self.follow_phases(range),
                 Watch::Reduction => {
                     self.watch_drops();
                     self.follow(range);
@@ -104,6 +106,13 @@ impl World {
     fn follow(&mut self, range: Range<usize>) {
         for flow in &mut self.flows[range] {
             flow.followed.get_or_insert_with(Followed::default);
+        }
+    }
+
+    fn follow_phases(&mut self, range: Range<usize>) {
+        self.follow(range.clone());
+        for followed in self.flows[range].iter_mut().filter_map(|flow| flow.followed.as_mut()) {
+            followed.phases.get_or_insert_with(Phases::default);
         }
     }
 

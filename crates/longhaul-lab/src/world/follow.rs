@@ -8,6 +8,7 @@ use longhaul_tcp::Info;
 use longhaul_units::{Span, Time};
 
 use super::World;
+use super::phases::Phases;
 use super::record::Recorder;
 use crate::series::What;
 
@@ -38,6 +39,8 @@ pub(super) struct Followed {
     pub(super) rtts: Histogram,
     /// When it began its first recovery, in seconds, and how many packets had been dropped by then.
     pub(super) reduction: Option<(f64, f64)>,
+    /// The phases that it went through, if they are wanted.
+    pub(super) phases: Option<Phases>,
     samples: u64,
     latest: Option<Span>,
     lost: u64,
@@ -52,6 +55,7 @@ impl Followed {
         if info.recoveries > 0 && self.reduction.is_none() {
             self.reduction = Some((at, dropped as f64));
         }
+        self.phases.iter_mut().for_each(|phases| phases.note(at, info));
         (self.samples, self.latest, self.lost) = (info.rtt_samples, info.latest_rtt, info.bytes_lost);
         [rtt, before]
     }

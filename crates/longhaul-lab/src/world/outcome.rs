@@ -8,6 +8,7 @@ use longhaul_sim::Epoch;
 use longhaul_tcp::{Connection, Info};
 use longhaul_units::Span;
 
+use super::phases::Phases;
 use crate::number::{mbps, millis, number};
 use crate::probing::Probed;
 use crate::watching::Log;
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub windows_at_drop: Vec<Option<f64>>,
     /// When each flow began its first recovery, in seconds, and how many packets had been dropped by then.
     pub reductions: Vec<Option<(f64, f64)>>,
+    /// The phases that each flow's sender went through, if they were watched.
+    pub phases: Vec<Phases>,
     /// What senders saw at each ACK, by flow; empty if no metric asks for it.
     pub logs: Vec<Log>,
     /// Requests and responses of each workload, in no order.

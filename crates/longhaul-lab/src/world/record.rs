@@ -138,6 +138,7 @@ impl World {
             first_drops,
             windows_at_drop: self.windows_at_drop,
             reductions: followed().map(|followed| followed.reduction).collect(),
+            phases: followed().map(|followed| followed.phases.unwrap_or_default()).collect(),
             logs: self.watchers.iter().map(Watcher::log).collect(),
             probes,
             samples,
