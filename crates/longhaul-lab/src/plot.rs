@@ -39,7 +39,7 @@ pub struct Plot {
     pub kind: Kind,
     /// The cells that are drawn.
     pub grid: Grid,
-    /// The metrics' places; a scatter has that along x first.
+    /// The metrics' places; a scatter has that along x first, and bars may have several along x.
     pub metrics: Vec<usize>,
     /// What stands for the runs of a cell.
     pub statistic: Statistic,
@@ -147,6 +147,11 @@ pub fn draw(experiment: &Experiment, records: &[Record]) -> Vec<(String, String)
         files.extend(xplot::files(experiment, plot, records));
     }
     files
+}
+
+/// A name of a file as it is written in a picture.
+pub(crate) fn spoken(name: &str) -> String {
+    name.replace('-', " ")
 }
 
 /// Whether choices can stand on a logarithmic axis.

@@ -134,6 +134,44 @@ fn bars_are_as_high_as_their_values() {
     }
 }
 
+/// Metrics of one unit stand side by side, each with a bar of each law: the median of the one, then of the other.
+#[test]
+fn bars_of_several_metrics_stand_along_x() {
+    let text = ALL
+        .replace(
+            "delay = { value = \"goodput(x)\", unit = \"ms\" }",
+            "delay = { value = \"goodput(x)\", unit = \"Mb/s\" }",
+        )
+        .replacen(
+            "metric = \"goodput\"\nby = \"loss\"",
+            "metrics = [\"delay\", \"goodput\"]\nat = { loss = \"0.1%\" }",
+            1,
+        );
+    let experiment = Experiment::read("a.toml", &text).unwrap();
+    let records = records(&experiment);
+    let files = plot::draw(&experiment, &records);
+    let document = Document::parse(file(&files, "bars.svg")).unwrap();
+    let names: Vec<&str> = document
+        .descendants()
+        .filter(|node| node.attribute("class") == Some("tick x"))
+        .filter_map(|node| node.text())
+        .collect();
+    assert_eq!(names, ["delay", "goodput"]);
+    let bars: Vec<(f64, f64)> = of(&document, "ours").map(|bar| (number(&bar, "x"), number(&bar, "height"))).collect();
+    let median = |cell: usize, metric: usize| {
+        let of_cell = records.iter().filter(|record| record.cell == cell);
+        let mut values: Vec<f64> = of_cell.map(|record| record.values[metric].unwrap()).collect();
+        values.sort_by(f64::total_cmp);
+        (values[4] + values[5]) / 2.0
+    };
+    // The cells of 0.1 % are every second one; values are in the order of the metrics' names.
+    let wanted: Vec<f64> = [0, 1].into_iter().flat_map(|metric| [1, 3, 5].map(|cell| median(cell, metric))).collect();
+    assert_eq!(bars.len(), wanted.len());
+    let scale = bars[0].1 / wanted[0];
+    assert!(bars.iter().zip(&wanted).all(|(bar, wanted)| (bar.1 - scale * wanted).abs() < 0.6), "{bars:?} {wanted:?}");
+    assert!(bars[..3].iter().all(|first| bars[3..].iter().all(|second| first.0 < second.0)), "{bars:?}");
+}
+
 /// A hundred thousand samples a run are thinned, and a file stays small.
 #[test]
 fn long_series_are_thinned() {
@@ -189,6 +227,16 @@ fn faults_of_pictures_are_named() {
             "kind = \"bars\"\nmetric = \"goodput\"",
             "kind = \"bars\"",
             "plots.metric: a picture of kind \"bars\" needs `metric`",
+        ),
+        (
+            "kind = \"bars\"",
+            "kind = \"bars\"\nmetrics = [\"delay\"]",
+            "plots.metrics: they stand along x: there is no `metric` and no `by` beside them",
+        ),
+        (
+            "metric = \"goodput\"\nby = \"loss\"\nover = \"law\"\nexpected",
+            "metrics = [\"goodput\", \"delay\"]\nat = { loss = \"0.1%\" }\nover = \"law\"\nexpected",
+            "plots.metrics: metrics of one picture have one unit: \"goodput\" is in \"Mb/s\", \"delay\" in \"ms\"",
         ),
         ("kind = \"bars\"", "kind = \"bars\"\nbin = 2.0", "plots.bin: a picture of kind \"bars\" has no `bin`"),
         (

@@ -18,6 +18,9 @@ pub struct Plot {
     pub kind: Text,
     /// The metric.
     pub metric: Option<Text>,
+    /// Metrics of one unit that stand side by side along x, in place of the choices on an axis.
+    #[serde(default)]
+    pub metrics: Vec<Text>,
     /// The metric along x of a scatter.
     pub x: Option<Text>,
     /// The metric along y of a scatter.

@@ -15,6 +15,7 @@ const SUMMARIES: &[Kind] = &[Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Heat]
 /// Fields that not every kind has, and the kinds that have them.
 const FIELDS: &[(&str, &[Kind])] = &[
     ("metric", &[Kind::Cdf, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat]),
+    ("metrics", &[Kind::Bars]),
     ("x", &[Kind::Scatter]),
     ("y", &[Kind::Scatter]),
     ("statistic", SUMMARIES),
@@ -69,13 +70,17 @@ impl Reading<'_> {
         let plot = self.plot;
         let kind = self.kind()?;
         self.fields(kind)?;
-        let metrics = [&plot.x, &plot.y, &plot.metric].into_iter().flatten();
+        let metrics = [&plot.x, &plot.y, &plot.metric].into_iter().flatten().chain(&plot.metrics);
         let seconds = |text: &Option<Text>, field| text.as_ref().map(|text| self.seconds(text, field)).transpose();
+        let mut grid = self.grid(kind)?;
+        if !plot.metrics.is_empty() {
+            grid.by.names = plot.metrics.iter().map(|name| plot::spoken(name.get_ref())).collect();
+        }
         let read = Plot {
             id: plot.id.get_ref().clone(),
             title: plot.title.clone(),
             kind,
-            grid: self.grid(kind)?,
+            grid,
             metrics: metrics.map(|metric| self.metric(metric)).collect::<Result<_, _>>()?,
             series: plot.series.iter().map(|name| self.recorded(name)).collect::<Result<_, _>>()?,
             statistic: plot.statistic,
@@ -108,6 +113,7 @@ impl Reading<'_> {
         let plot = self.plot;
         let given = |field: &str| match field {
             "metric" => plot.metric.is_some(),
+            "metrics" => !plot.metrics.is_empty(),
             "x" => plot.x.is_some(),
             "y" => plot.y.is_some(),
             "statistic" => plot.statistic != Statistic::default(),
@@ -134,6 +140,12 @@ impl Reading<'_> {
             Kind::OverTime | Kind::TimeSequence => &["series"],
             Kind::Histogram => &["series", "bin"],
             Kind::Scatter => &["x", "y"],
+            Kind::Bars if given("metrics") && (given("metric") || given("by")) => {
+                return Err(
+                    self.wrong("metrics", "they stand along x: there is no `metric` and no `by` beside them".into())
+                );
+            }
+            Kind::Bars if given("metrics") => &[],
             Kind::Bars | Kind::Runs => &["metric"],
             Kind::Lines => &["metric", "by"],
             Kind::Heat => &["metric", "by", "over"],
@@ -193,6 +205,7 @@ impl Reading<'_> {
             let what = format!("{:?} is in {:?}, {:?} in {:?}", first.name, first.unit, other.name, other.unit);
             return Err(self.wrong("series", format!("series of one picture have one unit: {what}")));
         }
+        self.one_unit(plot)?;
         if plot.kind == Kind::TimeSequence {
             if let Some(other) = plot.series.iter().find(|series| !OF_SEGMENTS.contains(&series.call.as_str())) {
                 let what = format!("{:?} is none of {}", other.name, OF_SEGMENTS.join(", "));
@@ -219,6 +232,24 @@ impl Reading<'_> {
             return Err(self.wrong("log", what));
         }
         Ok(())
+    }
+
+    /// Metrics along x share their axis of values.
+    fn one_unit(self, plot: &Plot) -> Result<(), Fault> {
+        if self.plot.metrics.is_empty() {
+            return Ok(());
+        }
+        let metrics: Vec<_> = self.definition.metrics.iter().collect();
+        let drawn = plot.metrics.iter().map(|place| metrics[*place]);
+        let (first, unit) =
+            drawn.clone().next().map_or(("", ""), |(name, metric)| (name.as_str(), metric.unit.as_str()));
+        match drawn.clone().find(|(_, metric)| metric.unit != unit) {
+            None => Ok(()),
+            Some((other, metric)) => {
+                let what = format!("{first:?} is in {unit:?}, {other:?} in {:?}", metric.unit);
+                Err(self.wrong("metrics", format!("metrics of one picture have one unit: {what}")))
+            }
+        }
     }
 
     /// The cells that are drawn, by `over` and `by`. Of a scatter, what is not chosen is drawn, too.

@@ -12,8 +12,9 @@ const VALUE: f64 = 11.0;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let metric = picture.one();
-    let drawn = picture.drawn(metric);
-    let (name, unit) = picture.metric(metric);
+    let drawn = picture.drawn_in_all();
+    let (own, unit) = picture.metric(metric);
+    let name = picture.plot.label.as_ref().unwrap_or(&own);
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
     let y = picture.y_axis(metric, values, !picture.plot.log_y);
@@ -24,7 +25,8 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         legend.push(Key { look: Look::HollowBox, name: "paper".into() });
     }
     legend.extend(picture.expected_keys());
-    let about = format!("Bars of {name} by {}, a bar for each {}.", grid.by.axis, grid.over.axis);
+    let along = if grid.by.axis.is_empty() { "what stands along x" } else { &grid.by.axis };
+    let about = format!("Bars of {name} by {along}, a bar for each {}.", grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "whiskers"));
     let id = around.id.clone();
     let mut canvas = picture.canvas(around, x, y);

@@ -30,7 +30,7 @@ impl Picture<'_> {
     /// The name and the unit of a metric.
     pub(super) fn metric(&self, place: usize) -> (String, &str) {
         let metric = self.experiment.definition.metrics.iter().nth(place);
-        metric.map_or((String::new(), ""), |(name, metric)| (name.replace('-', " "), metric.unit.as_str()))
+        metric.map_or((String::new(), ""), |(name, metric)| (super::spoken(name), metric.unit.as_str()))
     }
 
     /// The only metric.
@@ -51,6 +51,19 @@ impl Picture<'_> {
                 paper: papers.get(&cell).copied(),
             })
             .collect()
+    }
+
+    /// All cells in all metrics: in several, these stand along x.
+    pub(super) fn drawn_in_all(&self) -> Vec<Drawn> {
+        let metrics = &self.plot.metrics;
+        let of = |(nth, metric): (usize, &usize)| {
+            let mut drawn = self.drawn(*metric);
+            if metrics.len() > 1 {
+                drawn.iter_mut().for_each(|drawn| drawn.by = nth);
+            }
+            drawn
+        };
+        metrics.iter().enumerate().flat_map(of).collect()
     }
 
     /// What the paper has of a metric, by cell.
