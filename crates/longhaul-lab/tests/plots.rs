@@ -157,7 +157,7 @@ fn bars_of_several_metrics_stand_along_x() {
         .filter_map(|node| node.text())
         .collect();
     assert_eq!(names, ["delay", "goodput"]);
-    let bars: Vec<(f64, f64)> = of(&document, "ours").map(|bar| (number(&bar, "x"), number(&bar, "height"))).collect();
+    let bars: Vec<(f64, f64)> = of(&document, "ours").map(|bar| (number(bar, "x"), number(bar, "height"))).collect();
     let median = |cell: usize, metric: usize| {
         let of_cell = records.iter().filter(|record| record.cell == cell);
         let mut values: Vec<f64> = of_cell.map(|record| record.values[metric].unwrap()).collect();
