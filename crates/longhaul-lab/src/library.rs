@@ -24,6 +24,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("scharf-load.toml", include_str!("../experiments/scharf-load.toml")),
     ("scharf-speedup.toml", include_str!("../experiments/scharf-speedup.toml")),
     ("start-closed-forms.toml", include_str!("../experiments/start-closed-forms.toml")),
+    ("starts-and-paths.toml", include_str!("../experiments/starts-and-paths.toml")),
     ("starts-and-priorities.toml", include_str!("../experiments/starts-and-priorities.toml")),
     ("starts-by-laws.toml", include_str!("../experiments/starts-by-laws.toml")),
     ("swift-start-deep-queue.toml", include_str!("../experiments/swift-start-deep-queue.toml")),

@@ -29,6 +29,11 @@ fn all_experiments_are_sound_and_named_as_their_files() {
         assert_eq!(format!("{}.toml", experiment.definition.id.get_ref()), *file);
         assert!(!experiment.rows.is_empty());
     }
+    let directory = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/experiments")).unwrap();
+    let mut files: Vec<String> = directory.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort_unstable();
+    let known: Vec<&str> = library::FILES.iter().map(|(file, _)| *file).collect();
+    assert_eq!(known, files, "each file is listed, by its name");
     let listed = text(&lab(&["list"]).stdout);
     assert_eq!(listed.lines().count(), library::FILES.len());
     assert_eq!(text(&lab(&["show", "swift-start-table-4"]).stdout), table_4());
