@@ -38,6 +38,8 @@ pub struct FastStart {
     threshold: f64,
     limit: AckLimit,
     delay: Delay,
+    /// The last sample, of which one that a receiver's timer delayed is the only one in a row.
+    last: Option<Span>,
 }
 
 impl FastStart {
@@ -46,7 +48,7 @@ impl FastStart {
     #[must_use]
     pub fn new(initial_segments: u32, threshold: Span, segments_per_ack: u32) -> Self {
         let limit = AckLimit::rfc3465(segments_per_ack);
-        Self { initial_segments, threshold: threshold.as_secs_f64(), limit, delay: Delay::default() }
+        Self { initial_segments, threshold: threshold.as_secs_f64(), limit, delay: Delay::default(), last: None }
     }
 }
 
@@ -57,7 +59,8 @@ impl Stage for FastStart {
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         if let Some(sample) = ack.rtt {
-            self.delay.sample(sample.rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);
+            let rtt = self.last.replace(sample.rtt).map_or(sample.rtt, |last| last.min(sample.rtt));
+            self.delay.sample(rtt, ack.prior_in_flight.segments(path.mss), RTT_GAIN);
         }
     }
 
@@ -101,5 +104,21 @@ mod tests {
         assert_eq!(sender.snapshot().phase, "congestion-avoidance");
         assert!(sender.cwnd() < segments(160) && sender.cwnd() >= segments(80), "{}", sender.cwnd());
         assert_eq!(sender.ssthresh(), sender.cwnd());
+    }
+
+    /// An odd segment's ACK comes 40 ms late, when the receiver's timer is over. A quarter of that is thirteen times 0.75 ms,
+    /// and no queue. Two samples in a row are.
+    #[test]
+    fn a_delayed_acknowledgement_is_no_queue() {
+        for (late, phase) in [(1, "slow-start"), (2, "congestion-avoidance")] {
+            let mut sender = Sender::new("fast");
+            sender.fill();
+            sender.round();
+            sender.rtt += Span::from_millis(40);
+            (0..late).for_each(|_| sender.ack(1));
+            sender.rtt = Span::from_millis(100);
+            sender.ack(2);
+            assert_eq!(sender.snapshot().phase, phase, "{late}");
+        }
     }
 }
