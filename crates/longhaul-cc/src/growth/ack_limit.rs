@@ -43,6 +43,11 @@ impl AckLimit {
         self.paced = granted.pacing;
     }
 
+    /// Whether the transport paces.
+    pub(crate) const fn is_paced(&self) -> bool {
+        self.paced
+    }
+
     /// Learns whether acknowledgements are selective.
     pub fn on_detection(&mut self, detection: Detection) {
         self.sack = detection != Detection::DuplicateAcks;

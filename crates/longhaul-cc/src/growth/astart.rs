@@ -91,6 +91,11 @@ impl Astart {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
         Self { limit, estimate: config.estimate.clone(), adapts: true, pace: None, config }
     }
+
+    /// Lets the window leave as a train.
+    fn pace_train(&mut self, path: &Path, window: &Window) {
+        self.pace = path.srtt.and_then(|srtt| pace(self.config.train * window.cwnd, srtt));
+    }
 }
 
 impl Stage for Astart {
@@ -121,7 +126,7 @@ impl Growth for Astart {
         initial_window::of_connection(path, self.config.initial_segments)
     }
 
-    fn begin(&mut self, reason: Reason, _path: &Path, _window: &Window) {
+    fn begin(&mut self, reason: Reason, path: &Path, window: &Window) {
         self.adapts = match reason {
             Reason::NoLoss | Reason::Timeout => true,
             Reason::Asked => self.config.agile,
@@ -131,6 +136,10 @@ impl Growth for Astart {
         if self.adapts {
             self.estimate = self.config.estimate.clone();
         }
+        // Spread over half a round trip, the first window would show that rate alone, and its ACKs hand the spacing on.
+        if self.adapts && self.limit.is_paced() {
+            self.pace_train(path, window);
+        }
     }
 
     fn on_ack(&mut self, ack: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> GrowthStep {
@@ -138,7 +147,7 @@ impl Growth for Astart {
         if !self.adapts {
             return raise(window, bytes);
         }
-        self.pace = path.srtt.and_then(|srtt| pace(self.config.train * window.cwnd, srtt));
+        self.pace_train(path, window);
         // Above every estimate the threshold would have nothing to follow: it begins with the first window.
         if window.ssthresh.is_infinite() {
             window.ssthresh = self.initial_window(path).as_f64();

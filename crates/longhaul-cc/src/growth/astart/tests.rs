@@ -140,3 +140,18 @@ fn a_loss_ends_it() {
     sender.round();
     assert_ne!(sender.snapshot().phase, "adaptive-start");
 }
+
+/// Eight windows of ten segments in a round trip of 100 ms are 800 segments/s. Hosts that do not pace send the first at once.
+#[test]
+fn the_first_window_is_a_train() {
+    let mut path = Path::new(MSS);
+    path.srtt = Some(Span::from_millis(100));
+    for (pacing, expected) in [(true, Some(segments(800).0)), (false, None)] {
+        let mut growth = Astart { config: AstartConfig { train: 8.0, ..growth(false).config }, ..growth(false) };
+        let mut granted = crate::Granted::basic();
+        granted.pacing = pacing;
+        growth.limit.on_granted(&granted);
+        growth.begin(Reason::NoLoss, &path, &Window::new(segments(10).as_f64()));
+        assert_eq!(growth.overlay().pace.map(|pace| pace.rate.as_bytes_per_sec()), expected);
+    }
+}
