@@ -107,6 +107,25 @@ fn probe_rtt_comes_every_five_seconds_and_lasts_200_ms() {
     assert!(near(world.control().cwnd.as_f64(), 250_000.0, 0.02), "{:?}", world.steps[at].control.cwnd);
 }
 
+/// A round trip R of 600 ms, with q BDP in the queue when ProbeRTT comes: half a BDP is reached after (1/2 + q) R, in which the
+/// bottleneck is idle for R/2, and stays for R, of which it is idle for another R/2. Then 5 s pass. So R of every 5 s + (3/2 + q) R
+/// is lost, 9 to 10 %, and of the rest 1 % at most to the pacing margin, which leaves a little less than a BDP in flight.
+#[test]
+fn over_a_satellite_probe_rtt_costs_a_round_trip_in_six_seconds() {
+    let rtt = 0.6;
+    let mut world = World::new("bbr", 1.25e6, Span::from_secs_f64(rtt), Bytes(750_000));
+    world.run_to(20.0);
+    let before = world.delivered;
+    world.run_to(80.0);
+    let share = (world.delivered - before).as_f64() / (60.0 * 1.25e6);
+    let kept = |queued: f64| 1.0 - rtt / (5.0 + (1.5 + queued) * rtt);
+    assert!((0.99 * kept(0.0)..=kept(1.0)).contains(&share), "{share}");
+    let begins = beginnings(&world, "probe-rtt");
+    for pair in begins.windows(2).skip(2) {
+        assert!((5.0 + 1.45 * rtt..=5.1 + 2.5 * rtt).contains(&(pair[1] - pair[0])), "{begins:?}");
+    }
+}
+
 /// A Reno flow whose window is `w` segments needs `w` rounds to grow from half of it: so many pass between probes, 63 at
 /// most. On a path of 20 segments and 10 ms that is 0.2 s, far less than two seconds.
 #[test]
