@@ -172,6 +172,29 @@ fn bars_of_several_metrics_stand_along_x() {
     assert!(bars[..3].iter().all(|first| bars[3..].iter().all(|second| first.0 < second.0)), "{bars:?}");
 }
 
+/// Names along x that are wider than what they stand below are turned, and do not leave the picture; rows of a heat map are as high as their
+/// numbers, however many there are.
+#[test]
+fn names_that_do_not_fit_are_turned() {
+    let turned = |text: &str| {
+        let experiment = Experiment::read("a.toml", text).unwrap();
+        let files = plot::draw(&experiment, &records(&experiment));
+        let document = Document::parse(file(&files, "heat.svg")).unwrap();
+        let names = document.descendants().filter(|node| node.attribute("class") == Some("tick x"));
+        names.map(|node| node.attribute("transform").map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(turned(ALL).iter().flatten().count(), 0);
+    let long = ALL.replace("\"0.001%\"", &format!("\"{}\"", "o".repeat(80))).replace("log = true", "");
+    let names = turned(&long);
+    assert!(names.len() == 2 && names.iter().all(Option::is_some), "{names:?}");
+    let text = names[0].clone().unwrap();
+    let parts: Vec<f64> =
+        text.trim_start_matches("rotate(").trim_end_matches(')').split(' ').map(|part| part.parse().unwrap()).collect();
+    // 80 letters of 0.56 of 11.5 pixels end at the place that they are turned about.
+    let begins = parts[1] - 80.0 * 0.56 * 11.5 * parts[0].to_radians().cos();
+    assert!(parts[0] <= -40.0 && begins > -16.0, "{text}: from {begins} on");
+}
+
 /// A hundred thousand samples a run are thinned, and a file stays small.
 #[test]
 fn long_series_are_thinned() {

@@ -7,7 +7,13 @@ use super::{style, ticks};
 
 const WIDTH: f64 = 680.0;
 const AREA: f64 = 290.0;
+/// The least height of one of the names along y.
+const ROW: f64 = 20.0;
+/// Names along x that do not fit side by side are turned by so much at least, in degrees.
+const TURN: f64 = 40.0;
 const MARGIN: f64 = 16.0;
+/// Of 16, and bold.
+const TITLE: f64 = 17.5;
 const TEXT: f64 = 12.0;
 const TICK: f64 = 11.5;
 const LINE: f64 = 14.0;
@@ -139,7 +145,10 @@ pub(crate) struct Canvas {
     pub(crate) top: f64,
     pub(crate) bottom: f64,
     head: Head,
+    /// The lines of each name along x.
     names: Vec<Vec<String>>,
+    /// By how many degrees they are turned, if they are.
+    turn: Option<f64>,
     y_label: Vec<String>,
     /// What is drawn.
     pub(crate) marks: Tag,
@@ -154,8 +163,12 @@ struct Head {
 
 impl Canvas {
     pub(crate) fn new(around: Around, x: Axis, y: Axis) -> Self {
-        let title = wrap(&around.title, 16.0, WIDTH - 2.0 * MARGIN);
-        let y_label = wrap(y.label(), TEXT, AREA);
+        let title = wrap(&around.title, TITLE, WIDTH - 2.0 * MARGIN);
+        let area = match &y {
+            Axis::Numbers { .. } => AREA,
+            Axis::Names { names, .. } => AREA.max(names.len() as f64 * ROW),
+        };
+        let y_label = wrap(y.label(), TEXT, area);
         let widest = match &y {
             Axis::Numbers { ticks, .. } => ticks.iter().map(|(_, text)| width(text, TICK)).fold(0.0, f64::max),
             Axis::Names { names, .. } => names.iter().map(|name| width(name, TICK)).fold(0.0, f64::max),
@@ -164,15 +177,12 @@ impl Canvas {
         let right = WIDTH - MARGIN - 6.0;
         let legend = rows(&around.legend, left, right);
         let top = MARGIN + title.len() as f64 * 20.0 + legend.len() as f64 * 19.0 + 12.0;
-        let names = match &x {
-            Axis::Names { names, .. } => {
-                let slot = (right - left) / names.len().max(1) as f64;
-                names.iter().map(|name| wrap(name, TICK, slot - 6.0)).collect()
-            }
-            Axis::Numbers { .. } => Vec::new(),
+        let (names, turn) = match &x {
+            Axis::Names { names, .. } => along(names, left, (right - left) / names.len().max(1) as f64),
+            Axis::Numbers { .. } => (Vec::new(), None),
         };
-        let head = Head { title, legend };
-        Self { around, x, y, left, right, top, bottom: top + AREA, head, names, y_label, marks: Tag::new("g") }
+        let (head, bottom, marks) = (Head { title, legend }, top + area, Tag::new("g"));
+        Self { around, x, y, left, right, top, bottom, head, names, turn, y_label, marks }
     }
 
     /// The place of a value along x.
@@ -230,11 +240,7 @@ impl Canvas {
     /// The file.
     pub(crate) fn finish(self) -> String {
         let caption = wrap(&self.around.caption, 10.5, WIDTH - 2.0 * MARGIN);
-        let below = match &self.x {
-            Axis::Names { .. } => self.names.iter().map(Vec::len).max().unwrap_or(0),
-            Axis::Numbers { .. } => 1,
-        };
-        let label = self.bottom + 12.0 + below as f64 * LINE;
+        let label = self.bottom + 12.0 + self.below();
         let has_label = !self.x.label().is_empty();
         let caption_top = label + if has_label { 20.0 } else { 4.0 } + 8.0;
         let height = caption_top + caption.len() as f64 * 13.0 + 8.0;
@@ -264,6 +270,21 @@ impl Canvas {
             svg.push(&words(MARGIN, caption_top + 6.0 + n as f64 * 13.0, "start", "caption", line));
         }
         format!("{svg}\n")
+    }
+
+    /// How much the names or numbers along x need.
+    fn below(&self) -> f64 {
+        let lines = match &self.x {
+            Axis::Names { .. } => self.names.iter().map(Vec::len).max().unwrap_or(0),
+            Axis::Numbers { .. } => 1,
+        };
+        match self.turn {
+            None => lines as f64 * LINE,
+            Some(turn) => {
+                let widest = self.names.iter().flatten().map(|name| width(name, TICK)).fold(0.0, f64::max);
+                widest * turn.to_radians().sin() + LINE
+            }
+        }
     }
 
     fn head(&self) -> Tag {
@@ -317,6 +338,12 @@ impl Canvas {
             Axis::Names { .. } => {
                 for (n, lines) in self.names.iter().enumerate() {
                     let (from, wide) = self.slot(n);
+                    if let (Some(turn), Some(name)) = (self.turn, lines.first()) {
+                        let (x, y) = (from + wide / 2.0 + 4.0, self.bottom + 14.0);
+                        let turned = format!("rotate({} {} {})", coordinate(-turn), coordinate(x), coordinate(y));
+                        axes.push(&words(x, y, "end", "tick x", name).set("transform", &turned));
+                        continue;
+                    }
                     for (line, text) in lines.iter().enumerate() {
                         let y = self.bottom + 18.0 + line as f64 * LINE;
                         axes.push(&words(from + wide / 2.0, y, "middle", "tick x", text));
@@ -346,6 +373,21 @@ impl Canvas {
         axes.push(&Tag::new("path").set("class", "axis").set("d", &path));
         axes
     }
+}
+
+/// The lines of names along x, in slots of that width from `left` on, and by how many degrees they are turned: where a word is wider than its slot,
+/// each is one line, so steep that none begins left of the picture.
+fn along(names: &[String], left: f64, slot: f64) -> (Vec<Vec<String>>, Option<f64>) {
+    let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, TICK, slot - 6.0)).collect();
+    if wrapped.iter().flatten().all(|line| width(line, TICK) <= slot) {
+        return (wrapped, None);
+    }
+    let steepest = |(nth, name): (usize, &String)| {
+        let room = left + (nth as f64 + 0.5) * slot;
+        (room / width(name, TICK).max(1.0)).min(1.0).acos().to_degrees()
+    };
+    let turn = names.iter().enumerate().map(steepest).fold(TURN, f64::max);
+    (names.iter().map(|name| vec![name.clone()]).collect(), Some(turn))
 }
 
 fn scale_of(axis: &Axis, from: f64, to: f64) -> Option<Scale> {

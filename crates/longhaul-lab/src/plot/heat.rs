@@ -24,7 +24,8 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
     let small = if has_paper { " Below it, small: the paper's." } else { "" };
     let runs = drawn.iter().map(|drawn| drawn.runs.each.len()).max().unwrap_or(0);
-    let how = format!("{measured}. {} of {runs} runs; the darker, the more.{small}", picture.statistic());
+    let of = if runs > 1 { format!("{} of {runs} runs", picture.statistic()) } else { "One run each".into() };
+    let how = format!("{measured}. {of}; the darker, the more.{small}");
     let mut canvas = picture.canvas(picture.around(Vec::new(), &about, &how), x, y);
     for one in &drawn {
         let ((left, wide), (top, high)) = (canvas.slot(one.by), canvas.row(one.over));
