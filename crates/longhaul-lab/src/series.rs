@@ -131,7 +131,8 @@ pub const ALL: &[Kind] = &[
         name: "rtt-before-loss",
         what: What::RttBeforeLoss,
         usage: "rtt-before-loss(FLOWS)",
-        about: "by event: seconds of the round-trip time that a sender had measured last before it held something lost, of all flows",
+        about: "by event: seconds of the round-trip time that a sender had measured last before a recovery began or a timeout, of all flows: one for \
+                each, however many segments it lost",
     },
     Kind {
         name: "drops",

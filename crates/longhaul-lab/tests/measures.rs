@@ -249,7 +249,7 @@ fn the_first_drop_and_the_overshoot() {
         window = { value = 'cwnd(x)', unit = 'bytes', every = '1ms' }\n\
         before = { value = 'rtt-before-loss(x)', unit = 's' }\n\
         resent = { value = 'resent(x)', unit = 'bytes' }\n";
-    let metrics = ["first-drop()", "cwnd-at-first-drop(x)", "overshoot(x)", "queue-max()", "dropped()", "resent(x)"];
+    let metrics = ["first-drop()", "cwnd-at-first-drop(x)", "overshoot(x)", "queue-max()", "losses(x)", "timeouts(x)"];
     let record = run(&experiment("10s", lines, &metrics), 1).remove(0);
     let [first, window, overshoot, most] = [0, 1, 2, 3].map(|metric: usize| record.values[metric].unwrap());
     let series = |name: &str| &record.series[name];
@@ -264,6 +264,9 @@ fn the_first_drop_and_the_overshoot() {
     // Before a loss the queue was full: 20 packets of 1.2 ms above 100 ms, and the packet itself.
     near(Some(before), 0.1 + 21.0 * 0.0012, 0.003);
     assert!(series("resent").len() as f64 >= overshoot);
+    // One for each episode, of which the first has many losses.
+    let episodes = [4, 5].map(|metric: usize| record.values[metric].unwrap()).iter().sum::<f64>();
+    assert_eq!(series("before").len() as f64, episodes);
 }
 
 /// Each kind of series, against what the same run's metrics say.

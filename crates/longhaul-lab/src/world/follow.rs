@@ -43,20 +43,20 @@ pub(super) struct Followed {
     pub(super) phases: Option<Phases>,
     samples: u64,
     latest: Option<Span>,
-    lost: u64,
+    recoveries: u64,
 }
 
 impl Followed {
-    /// Takes note of what is new; the round-trip time that was measured, and the last one before something was held lost.
+    /// Takes note of what is new; the round-trip time that was measured, and the last one before a recovery began.
     fn note(&mut self, at: f64, info: &Info, dropped: u64) -> [Option<Span>; 2] {
-        let before = self.latest.filter(|_| info.bytes_lost > self.lost);
+        let before = self.latest.filter(|_| info.recoveries > self.recoveries);
         let rtt = info.latest_rtt.filter(|_| info.rtt_samples > self.samples);
         rtt.into_iter().for_each(|rtt| self.rtts.add(rtt));
         if info.recoveries > 0 && self.reduction.is_none() {
             self.reduction = Some((at, dropped as f64));
         }
         self.phases.iter_mut().for_each(|phases| phases.note(at, info));
-        (self.samples, self.latest, self.lost) = (info.rtt_samples, info.latest_rtt, info.bytes_lost);
+        (self.samples, self.latest, self.recoveries) = (info.rtt_samples, info.latest_rtt, info.recoveries);
         [rtt, before]
     }
 }
