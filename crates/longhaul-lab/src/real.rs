@@ -9,9 +9,12 @@ mod flow;
 #[cfg(target_os = "linux")]
 mod machine;
 #[cfg(target_os = "linux")]
+mod traffic;
+#[cfg(target_os = "linux")]
 mod transfer;
 
 use anyhow::Result;
+use serde::Serialize;
 
 pub use fit::{MOST_FLOWS, MOST_RATE, Misfit, check, untold};
 
@@ -27,21 +30,25 @@ pub struct Run {
     pub effort: Effort,
 }
 
-/// What a run took of the machine: both ends and the relay between them are one process.
-#[derive(Clone, Debug, Default)]
+/// What a run took of the machine: both ends, the relay between them and cross traffic are one process. Field names are those of the JSON.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Effort {
     /// Seconds of the clock.
     pub seconds: f64,
-    /// Seconds of processors.
-    pub processor: f64,
+    /// Seconds of processors, of all threads.
+    pub processor_seconds: f64,
+    /// Those of both ends of all flows, which have a thread of their own.
+    pub ends_processor_seconds: f64,
+    /// Bytes that the receivers' applications read, of all flows together.
+    pub read_bytes: u64,
     /// The most memory that the process had, bytes; none where the system does not tell.
-    pub memory: Option<u64>,
-    /// What the relay was late by, at the 99th percentile, seconds.
-    pub lateness: f64,
+    pub memory_bytes: Option<u64>,
+    /// What the relay, or cross traffic where that is worse, was late by, at the 99th percentile, seconds.
+    pub lateness_seconds: f64,
     /// Datagrams that sockets lost beside the link.
-    pub lost: u64,
+    pub lost_datagrams: u64,
     /// Seconds for which a sender had more to send and no processor for it: the most of any.
-    pub starved: f64,
+    pub starved_seconds: f64,
     /// What connections failed of.
     pub failures: Vec<String>,
 }
@@ -55,7 +62,15 @@ impl Effort {
     /// Whether the machine was fast enough for the run to mean something.
     #[must_use]
     pub fn kept_up(&self) -> bool {
-        self.lost == 0 && self.lateness <= Self::TOO_LATE && self.starved <= Self::STARVED * self.seconds
+        self.lost_datagrams == 0
+            && self.lateness_seconds <= Self::TOO_LATE
+            && self.starved_seconds <= Self::STARVED * self.seconds
+    }
+
+    /// Seconds of processors that both ends took for a gigabyte (10^9 bytes) read; none if nothing was.
+    #[must_use]
+    pub fn ends_per_gigabyte(&self) -> Option<f64> {
+        (self.read_bytes > 0).then(|| self.ends_processor_seconds / (self.read_bytes as f64 * 1e-9))
     }
 }
 

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Place, lab, refusal, text};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SMALL: &str = r#"id = "real"
 title = "Two transfers"
@@ -122,6 +122,18 @@ fn rows_have_values_of_both_clocks() {
     }
     assert_eq!(rows[2]["reason"], "the relay tells `carried` of whole runs only");
     assert_eq!(rows[3]["reason"], "real sockets do not tell `first-drop`");
+    let run = &rows[0]["runs"][0];
+    let number = |key: &str| run[key].as_f64().unwrap_or_else(|| panic!("{key} in {run}"));
+    assert_eq!((&run["cell"], &run["seed"], &run["failures"]), (&json!({ "rate": "2mbit" }), &1.into(), &json!([])));
+    assert_eq!(number("read_bytes"), 200_000.0);
+    assert!(number("seconds") >= 0.8 && number("memory_bytes") >= 1e6 && run["kept_up"].is_boolean(), "{run}");
+    let [all, ends] = ["processor_seconds", "ends_processor_seconds"].map(number);
+    assert!(0.0 < ends && ends < all, "{run}");
+    assert!((number("ends_processor_seconds_per_gb") / (ends / 0.0002) - 1.0).abs() < 1e-9, "{run}");
+    for key in ["lateness_seconds", "lost_datagrams", "starved_seconds"] {
+        assert!(number(key) >= 0.0);
+    }
+    assert_eq!(rows[8]["runs"], json!([]));
     // The virtual link is the same.
     let time = rows[0]["virtual"].as_f64().unwrap();
     assert!((0.8..1.2).contains(&time), "{time}");
@@ -153,15 +165,16 @@ fn what_does_not_fit_is_refused() {
         assert_ne!(changed, SMALL, "{from}");
         changed
     };
-    let traffic = "[[traffic]]\nname = 'udp'\nkind = 'cbr'\nrate = '1mbit'\npacket = '500B'\nstop = '1s'\n\n[metrics]";
-    let after = "start = \"10ms\"\n\n[[flows]]\nname = \"y\"\ncongestion = \"cubic\"\nbytes = \"1kB\"\nafter = \"x\"";
+    let traffic = |more: &str| {
+        let traffic = format!("[[traffic]]\nname = 'udp'\nkind = 'cbr'\npacket = '500B'\n{more}\n\n[metrics]");
+        with("[metrics]", &traffic)
+    };
     for (definition, told) in [
         (with("count = 2", "count = 101"), "it has 101 flows; 100 at most can be run over real sockets"),
         (with("count = 2", "left = '--delay 1ms'"), "flows \"x\" have access links of their own"),
         (with("count = 2", "right = '--rate 1mbit'"), "flows \"x\" have access links of their own"),
-        (with("count = 2", "tcp = { cache = true }"), "flows \"x\" share what hosts have learnt"),
-        (with("start = \"10ms\"", after), "flows \"y\" begin after others (`after`)"),
-        (with("[metrics]", traffic), "it has cross traffic"),
+        (traffic("rate = '1mbit'\nright = '--delay 1ms'"), "its cross traffic \"udp\" has access links of its own"),
+        (traffic("rate = '201mbit'"), "its cross traffic \"udp\" has 201 Mb/s"),
         (with("--queue 1bdp", "--queue 1bdp --step 1s,1gbit,-"), "its bottleneck has 1000 Mb/s; the relay is sure to "),
     ] {
         let file = place.file("real.toml", &definition);
@@ -176,10 +189,156 @@ fn what_does_not_fit_is_refused() {
         (&["--real", "--at", "rate=1mbit"], "--at rate=1mbit: no choice of real; there are: 2mbit; 300mbit"),
         (&["--real", "--at", "speed=1"], "--at speed=1: real has no axis \"speed\""),
         (&["--real", "--seeds", "0"], "--seeds 0 measures nothing"),
-        (&["--real", "--out", "x"], "'--real' cannot be used with '--out <DIR>'"),
+        (&["--real", "--jobs", "2"], "'--real' cannot be used with '--jobs <N>'"),
         (&["--at", "rate=2mbit"], "--real"),
     ] {
         let error = refusal(&[&["run", &file], arguments].concat());
         assert!(error.contains(told), "{told} in {error}");
     }
+}
+
+const BESIDE: &str = r#"id = "beside"
+title = "Beside UDP"
+source = "nobody"
+runs = 1
+quick-runs = 1
+duration = "2500ms"
+bottleneck = "--rate-up 2mbit --rate-down 100kbit --rtt 40ms --queue 100p"
+
+[[flows]]
+name = "x"
+congestion = "cubic"
+bytes = "50kB"
+
+[[traffic]]
+name = "udp"
+kind = "cbr"
+rate = "{rate}"
+packet = "500B"
+way = "{way}"
+dscp = "46"
+stop = "1s"
+
+[[axes]]
+name = "rate"
+choices = ["0bit", "400kbit"]
+
+[[axes]]
+name = "way"
+choices = ["there", "back", "both"]
+
+[metrics]
+carried = { value = "carried() * 2.5 / 8 * 1000000", unit = "bytes" }
+time = { value = "completion(x)", unit = "s" }
+
+[[rows]]
+id = "carried"
+metric = "carried"
+over = "rate"
+each = "way"
+order = ["400kbit", "0bit"]
+rule = "decreasing"
+
+[[rows]]
+id = "time"
+metric = "time"
+over = "rate"
+each = "way"
+order = ["400kbit", "0bit"]
+rule = "decreasing"
+"#;
+
+/// 400 kb/s for a second are 100 packets of 500 bytes: the link there carries so much more than without them. The one back has 100 kb/s, so
+/// that a queue of 3 s grows there in a second, and ACKs wait in it: 50 kB need two of them after another. A run beside them goes on when its
+/// flows have ended.
+#[test]
+fn cross_traffic_crosses_the_link() {
+    let place = Place::new("real-beside");
+    let file = place.file("beside.toml", BESIDE);
+    let output = lab(&["run", "--real", &file, "--json"]);
+    let (rows, errors) = (rows(&output.stdout), text(&output.stderr));
+    let beside = |row: &Value, place: usize| row["ours"][place].as_f64().unwrap_or_else(|| panic!("{row} {errors}"));
+    for row in &rows {
+        let seconds = |run: &Value| run["seconds"].as_f64().unwrap();
+        let seconds: Vec<f64> = row["runs"].as_array().unwrap().iter().map(seconds).collect();
+        assert!(seconds.len() == 2 && seconds[0] < 1.5 && seconds[1] >= 2.5, "{seconds:?} {errors}");
+    }
+    let more = |row: usize| beside(&rows[row], 0) - beside(&rows[row], 1);
+    let longer = |row: usize| beside(&rows[row], 0) / beside(&rows[row], 1);
+    let told = [more(0), more(1), more(2), longer(3), longer(4), longer(5)];
+    // Some ACKs and retransmissions of the flow's differ from run to run.
+    assert!((told[0] - 50_000.0).abs() < 2_000.0 && told[1] < 40_000.0 && told[2] > 48_000.0, "{told:?} {errors}");
+    assert!(told[3] < 1.5 && told[4] > 2.0 && told[5] > 2.0, "{told:?} {errors}");
+}
+
+const AFTER: &str = r#"id = "after"
+title = "One after the other"
+source = "nobody"
+runs = 1
+quick-runs = 1
+duration = "8s"
+bottleneck = "--rate 10mbit --rtt 100ms --queue 1bdp"
+
+[[axes]]
+name = "memory"
+choices = ["true", "false"]
+
+[[flows]]
+name = "first"
+congestion = "launch=careful-resume,growth=hystart-pp,steady=cubic,recovery=prr"
+bytes = "3MB"
+tcp = { cache = "{memory}" }
+
+[[flows]]
+name = "second"
+congestion = "launch=careful-resume,growth=hystart-pp,steady=cubic,recovery=prr"
+bytes = "400kB"
+after = "first"
+hosts = "first"
+start = "500ms"
+
+[metrics]
+time = { value = "completion(second)", unit = "s" }
+
+[[rows]]
+id = "time"
+metric = "time"
+over = "memory"
+order = ["false", "true"]
+rule = "decreasing by 5%"
+
+[[rows]]
+id = "alone"
+metric = "time"
+at = { memory = "false" }
+rule = "at most 1"
+"#;
+
+/// 400 kB take 0.33 s at 10 Mb/s and five round trips of slow start: less than a second only if the 3 MB are through. Who begins after
+/// another on its hosts knows the path, if they keep what they learnt: Careful Resume then needs fewer round trips. Both worlds say the same.
+#[test]
+fn flows_begin_after_others_and_know_what_those_learnt() {
+    let place = Place::new("real-after");
+    let file = place.file("after.toml", AFTER);
+    let out = place.path("kept");
+    let output = lab(&["run", "--real", &file, "--json", "--out", &out, "--seeds", "1"]);
+    let (rows, errors) = (rows(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        (rows[0]["verdict"].as_str(), rows[1]["verdict"].as_str()),
+        (Some("reproduced"), Some("reproduced")),
+        "{rows:?} {errors}"
+    );
+    let number = |values: &Value, place: usize| values[place].as_f64().unwrap();
+    for place in 0..2 {
+        let (real, simulated) = (number(&rows[0]["ours"], place), number(&rows[0]["virtual"], place));
+        assert!((real / simulated - 1.0).abs() < 0.05, "{real} {simulated} {errors}");
+    }
+    let kept: Value = serde_json::from_slice(&std::fs::read(format!("{out}/after.real.json")).unwrap()).unwrap();
+    assert_eq!((&kept["rows"], &kept["experiment"]), (&Value::from(rows), &"after".into()));
+    assert_eq!(kept["runs"].as_array().unwrap().len(), 2);
+    // What is there is replaced only if that is asked for, and not mixed with virtual time.
+    let again = refusal(&["run", "--real", &file, "--out", &out]);
+    assert!(again.contains("after.real.json is there; --overwrite replaces it"), "{again}");
+    let mixed = refusal(&["run", &file, "--out", &out]);
+    assert!(mixed.contains("after.real.json"), "{mixed}");
 }

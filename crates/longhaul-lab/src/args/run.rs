@@ -53,7 +53,7 @@ pub(super) struct Run {
     shard: Option<Shard>,
     /// Over real sockets through the emulated link, one run at a time (Linux), and how far that is from virtual time. One run of each cell,
     /// if --seeds does not say more.
-    #[arg(long, conflicts_with_all = ["all", "out", "quick", "jobs"])]
+    #[arg(long, conflicts_with_all = ["all", "quick", "jobs", "shard"])]
     real: bool,
     /// Only cells with this choice; may be given several times. Rows that need others are left out.
     #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, requires = "real")]
@@ -67,7 +67,9 @@ impl Run {
         if self.real {
             let seeds = self.seeds.unwrap_or(1);
             anyhow::ensure!(seeds > 0, "--seeds 0 measures nothing");
-            return Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json }.execute();
+            let (out, overwrite) = (self.out.as_deref(), self.overwrite);
+            let real = Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json, out, overwrite };
+            return real.execute();
         }
         let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect::<Result<_>>()?;
         let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));

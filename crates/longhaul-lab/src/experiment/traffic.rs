@@ -16,6 +16,8 @@ const MOST: u64 = 65_535;
 /// Packets of a size that cross the bottleneck and answer to nothing.
 #[derive(Clone, Debug)]
 pub struct TrafficSetup {
+    /// What the file calls it.
+    pub name: String,
     /// How they follow each other.
     pub kind: TrafficKind,
     /// How fast, in bytes of IP packets.
@@ -84,6 +86,7 @@ impl Filling<'_> {
             return Err(self.fault(text, "traffic.stop", "it would end before it begins"));
         }
         Ok(TrafficSetup {
+            name: traffic.name.get_ref().clone(),
             kind: self.kind(traffic)?,
             rate: self.read(&traffic.rate, "traffic.rate", value::rate)?,
             packet,

@@ -4,7 +4,7 @@ use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, LinkRate};
 use longhaul_units::{Rate, Span};
 
-use crate::experiment::{CellSetup, FlowSetup};
+use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
 use crate::expression::{Call, Expression};
 use crate::measure::{Asked, Watch};
 
@@ -37,15 +37,12 @@ pub enum Misfit {
     /// There is one link only.
     #[error("flows {0:?} have access links of their own; the relay has the shared link only")]
     Access(String),
-    /// They begin at no time that is known before.
-    #[error("flows {0:?} begin after others (`after`), which is done in virtual time only")]
-    After(String),
-    /// They know what others learnt.
-    #[error("flows {0:?} share what hosts have learnt (`hosts` or `cache`), which is done in virtual time only")]
-    Memory(String),
-    /// Something else sends packets.
-    #[error("it has cross traffic, which is made in virtual time only")]
-    Traffic,
+    /// So has cross traffic.
+    #[error("its cross traffic {0:?} has access links of its own; the relay has the shared link only")]
+    TrafficAccess(String),
+    /// Cross traffic comes faster than the machine is sure to be.
+    #[error("its cross traffic {0:?} has {1} Mb/s; the relay is sure to keep up to {MOST_RATE} Mb/s")]
+    TrafficFast(String, f64),
     /// Connections come and go.
     #[error("its workload {0:?} is made in virtual time only")]
     Workload(String),
@@ -68,9 +65,7 @@ pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
     if let Some(probe) = setup.probes.first() {
         return Err(Misfit::Probe(probe.name.clone()));
     }
-    if setup.traffic.iter().any(|traffic| traffic.rate != Rate::ZERO) {
-        return Err(Misfit::Traffic);
-    }
+    setup.traffic.iter().filter(|traffic| traffic.rate != Rate::ZERO).try_for_each(check_traffic)?;
     match setup.flows.iter().map(|flow| flow.count).sum() {
         0 => return Err(Misfit::Idle),
         flows if flows > MOST_FLOWS => return Err(Misfit::Crowd(flows)),
@@ -82,17 +77,20 @@ pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
 }
 
 fn check_flow(flow: &FlowSetup) -> Result<(), Misfit> {
-    let name = || flow.name.clone();
-    if [&flow.left, &flow.right].into_iter().any(|access| *access != Duplex::default()) {
-        return Err(Misfit::Access(name()));
+    let is_direct = [&flow.left, &flow.right].into_iter().all(|access| *access == Duplex::default());
+    is_direct.then_some(()).ok_or_else(|| Misfit::Access(flow.name.clone()))
+}
+
+fn check_traffic(traffic: &TrafficSetup) -> Result<(), Misfit> {
+    if [&traffic.left, &traffic.right].into_iter().any(|access| *access != Duplex::default()) {
+        return Err(Misfit::TrafficAccess(traffic.name.clone()));
     }
-    if flow.after.is_some() {
-        return Err(Misfit::After(name()));
-    }
-    if flow.hosts.is_some() || flow.config.path_cache.is_some() {
-        return Err(Misfit::Memory(name()));
-    }
-    Ok(())
+    let rate = megabits(traffic.rate);
+    if rate > MOST_RATE { Err(Misfit::TrafficFast(traffic.name.clone(), rate)) } else { Ok(()) }
+}
+
+fn megabits(rate: Rate) -> f64 {
+    rate.as_bytes_per_sec() as f64 * 8e-6
 }
 
 /// ACKs may come back as fast as they like: the data has a rate.
@@ -104,7 +102,7 @@ fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), Misfit> {
         LinkRate::Trace(trace) => Some(trace.mean_rate()),
     };
     let rates = first.into_iter().chain(link.steps.iter().filter_map(|step| step.rate));
-    let fastest = rates.map(|rate| rate.as_bytes_per_sec() as f64 * 8e-6).fold(0.0, f64::max);
+    let fastest = rates.map(megabits).fold(0.0, f64::max);
     if fastest > MOST_RATE { Err(Misfit::Fast(fastest)) } else { Ok(()) }
 }
 

@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::{Config, TcpInfo, TcpListener, TcpSocket, TcpStream};
+use longhaul::{Config, PathCache, TcpInfo, TcpListener, TcpSocket, TcpStream};
 use longhaul_units::Span;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::sleep;
@@ -25,18 +26,46 @@ const ENDED: [&str; 5] = ["FIN-WAIT-2", "TIME-WAIT", "CLOSING", "LAST-ACK", "CLO
 /// Zeros to write at a time.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
+/// The two hosts of a flow: what is set at the sender and at the receiver. What each learns of the path is its own.
+#[derive(Clone)]
+pub(super) struct Hosts {
+    sender: Arc<Config>,
+    receiver: Arc<Config>,
+}
+
+impl Hosts {
+    /// Hosts that know nothing yet.
+    pub(super) fn new(config: &Arc<Config>) -> Self {
+        let host = || {
+            let mut own = Arc::clone(config);
+            if own.path_cache.is_some() {
+                Arc::make_mut(&mut own).path_cache = Some(PathCache::default());
+            }
+            own
+        };
+        Self { sender: host(), receiver: host() }
+    }
+}
+
+/// What a flow does, and when.
+pub(super) struct Plan {
+    pub(super) hosts: Hosts,
+    pub(super) bytes: u64,
+    /// Since the run began, or since the flows of `after` have ended.
+    pub(super) start: Span,
+    pub(super) reads_after: Span,
+    pub(super) after: Option<Range<usize>>,
+}
+
 /// A connection, and what was last known of its sender while that was there.
 pub(super) struct Flow {
-    config: Arc<Config>,
-    bytes: u64,
-    start: Span,
-    reads_after: Span,
+    pub(super) plan: Plan,
     /// When it was opened, in seconds.
     pub(super) opened: Cell<Option<f64>>,
     /// What the receiver's application has read, when it last did, and whether that was all.
     pub(super) read: Cell<u64>,
     read_at: Cell<f64>,
-    has_ended: Cell<bool>,
+    pub(super) has_ended: Cell<bool>,
     /// Whether the sender is done, or has failed.
     is_done: Cell<bool>,
     stream: RefCell<Option<TcpStream>>,
@@ -50,12 +79,9 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(config: Arc<Config>, bytes: u64, start: Span, reads_after: Span) -> Self {
+    pub(super) fn new(plan: Plan) -> Self {
         Self {
-            config,
-            bytes,
-            start,
-            reads_after,
+            plan,
             opened: Cell::default(),
             read: Cell::default(),
             read_at: Cell::default(),
@@ -72,17 +98,9 @@ impl Flow {
 
     /// A listener for it alone.
     pub(super) fn listen(&self) -> io::Result<TcpListener> {
-        let socket = self.socket()?;
+        let socket = socket(&self.plan.hosts.receiver)?;
         socket.bind(([127, 0, 0, 1], 0).into())?;
         socket.listen(1)
-    }
-
-    /// Nobody else is on this link: what is not safe on shared ones may run.
-    fn socket(&self) -> io::Result<TcpSocket> {
-        let socket = TcpSocket::new_v4()?;
-        socket.set_config((*self.config).clone());
-        socket.allow_unsafe_congestion(true);
-        Ok(socket)
     }
 
     /// Whether nothing more will come of it.
@@ -98,14 +116,14 @@ impl Flow {
         self.failure.borrow_mut().get_or_insert_with(|| error.to_string());
     }
 
-    /// Sends everything at its time, and waits until it is acknowledged.
-    pub(super) async fn send(&self, clock: Stopwatch, to: SocketAddr) -> io::Result<()> {
-        sleep_until(clock, self.start.as_secs_f64()).await;
-        let socket = self.socket()?;
+    /// Sends everything at its time, which counts from `from` on, and waits until it is acknowledged.
+    pub(super) async fn send(&self, clock: Stopwatch, from: f64, to: SocketAddr) -> io::Result<()> {
+        sleep_until(clock, from + self.plan.start.as_secs_f64()).await;
+        let socket = socket(&self.plan.hosts.sender)?;
         self.opened.set(Some(clock.seconds()));
         let stream = socket.connect(to).await?;
         self.stream.replace(Some(stream));
-        let mut left = self.bytes;
+        let mut left = self.plan.bytes;
         while left > 0 {
             let chunk = usize::try_from(left).ok().and_then(|left| ZEROS.get(..left)).unwrap_or(&ZEROS);
             let written = self.with_stream(|stream, cx| stream.poll_write(cx, chunk)).await?;
@@ -149,7 +167,7 @@ impl Flow {
     /// Reads everything, from its time on. `hear` is told after each read.
     pub(super) async fn receive(&self, clock: Stopwatch, listener: TcpListener, hear: impl Fn()) -> io::Result<()> {
         let (mut stream, _) = listener.accept().await?;
-        let from = self.opened.get().unwrap_or_default() + self.reads_after.as_secs_f64();
+        let from = self.opened.get().unwrap_or_default() + self.plan.reads_after.as_secs_f64();
         sleep_until(clock, from).await;
         let (mut buffer, mut next_look) = (vec![0; 1 << 20], 0.0);
         loop {
@@ -180,6 +198,14 @@ impl Flow {
         let sample = FlowSample { read: self.read.get() as f64, completion, ..self.known.get() };
         (sample, self.state.borrow().clone())
     }
+}
+
+/// Nobody else is on this link: what is not safe on shared ones may run.
+fn socket(config: &Config) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_config(config.clone());
+    socket.allow_unsafe_congestion(true);
+    Ok(socket)
 }
 
 /// Sleeps until a time since the run began, in seconds.

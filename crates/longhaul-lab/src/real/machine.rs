@@ -2,24 +2,25 @@
 
 use std::fs;
 
-use crate::stopwatch::{Stopwatch, processor_seconds};
+use crate::stopwatch::{ProcessorTime, Stopwatch, processor_seconds};
 
-/// Since when it is counted.
+/// Since when it is counted, on the thread that is to be counted apart.
 pub(super) struct Meter {
     clock: Stopwatch,
     processor: f64,
+    here: ProcessorTime,
 }
 
 impl Meter {
     pub(super) fn start() -> Self {
         // Where that may not be done, the most memory is that of earlier runs, too (proc_pid_clear_refs(5)).
         let _ = fs::write("/proc/self/clear_refs", "5");
-        Self { clock: Stopwatch::start(), processor: processor_seconds() }
+        Self { clock: Stopwatch::start(), processor: processor_seconds(), here: ProcessorTime::start() }
     }
 
-    /// Seconds of the clock and of processors.
-    pub(super) fn seconds(&self) -> [f64; 2] {
-        [self.clock.seconds(), processor_seconds() - self.processor]
+    /// Seconds of the clock, of processors, and of that what this thread had.
+    pub(super) fn seconds(&self) -> [f64; 3] {
+        [self.clock.seconds(), processor_seconds() - self.processor, self.here.seconds()]
     }
 }
 

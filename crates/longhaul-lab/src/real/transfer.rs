@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -18,8 +18,9 @@ use tokio::runtime::Builder;
 use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::flow::{Flow, sleep_until};
+use super::flow::{Flow, Hosts, Plan, sleep_until};
 use super::machine::{Meter, peak_memory};
+use super::traffic::{self, CrossTraffic};
 use super::{Effort, Run, untold};
 use crate::experiment::CellSetup;
 use crate::measure::{self, Watch};
@@ -48,15 +49,22 @@ fn run_here(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
 async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let (flows, ranges) = flows(setup, seed);
     let listeners = flows.iter().map(Flow::listen).collect::<std::io::Result<Vec<_>>>()?;
-    let relay = relay(setup, seed, &listeners)?;
+    let traffic = traffic::all(setup)?;
+    let relay = relay(setup, seed, &servers(&listeners, &traffic)?)?;
+    let (to_flows, to_traffic) = relay.local_addrs().split_at(flows.len());
     let meter = Meter::start();
-    let all = Rc::new(All { clock: Stopwatch::start(), goals: goals(setup, &ranges), flows, over: Notify::new() });
-    for (number, (listener, to)) in listeners.into_iter().zip(relay.local_addrs().to_vec()).enumerate() {
+    let clock = Stopwatch::start();
+    let goes_on = !traffic.is_empty();
+    let all = All { clock, goals: goals(setup, &ranges), flows, goes_on, over: Notify::new(), ended: Notify::new() };
+    let all = Rc::new(all);
+    let traffic = traffic::Running::start(traffic, to_traffic, clock, seed)?;
+    for (number, (listener, to)) in listeners.into_iter().zip(to_flows.to_vec()).enumerate() {
         all.begin(number, listener, to);
     }
     let (samples, last) = all.samples(setup).await;
-    let [seconds, processor] = meter.seconds();
-    let memory = peak_memory();
+    let [seconds, processor_seconds, ends_processor_seconds] = meter.seconds();
+    let memory_bytes = peak_memory();
+    let (traffic_lateness, unsent) = traffic.stop()?;
     let (engine, counts) = relay.stop()?;
     let mut outcome = all.outcome(setup, ranges, samples);
     let link = engine.stats(Direction::Up).clone();
@@ -70,10 +78,17 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
         ..last
     };
     outcome.samples.insert(setup.duration, end);
-    let lateness = engine.lateness().quantile(0.99).as_secs_f64();
-    let starved = all.flows.iter().map(|flow| flow.starved.get()).fold(0.0, f64::max);
-    let (lost, failures) = (all.lost(counts), all.failures());
-    let effort = Effort { seconds, processor, memory, lateness, lost, starved, failures };
+    let effort = Effort {
+        seconds,
+        processor_seconds,
+        ends_processor_seconds,
+        read_bytes: all.flows.iter().map(|flow| flow.read.get()).sum(),
+        memory_bytes,
+        lateness_seconds: engine.lateness().quantile(0.99).as_secs_f64().max(traffic_lateness),
+        lost_datagrams: all.lost(counts) + unsent,
+        starved_seconds: all.flows.iter().map(|flow| flow.starved.get()).fold(0.0, f64::max),
+        failures: all.failures(),
+    };
     let flow_seconds = outcome.begun.len() as f64 * setup.duration.as_secs_f64();
     let record =
         Record { cell, seed, values: values(setup, &outcome), flow_seconds, took: seconds, ..Record::default() };
@@ -87,23 +102,34 @@ fn values(setup: &CellSetup, outcome: &Outcome) -> Vec<Option<f64>> {
 
 /// The flows, and which bear a name.
 fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usize>>) {
-    let (mut flows, mut ranges) = (Vec::new(), BTreeMap::new());
+    let (mut flows, mut ranges) = (Vec::<Flow>::new(), BTreeMap::<_, Range<usize>>::new());
     for flow in &setup.flows {
         let begin = flows.len();
+        let of = |place: Option<usize>| ranges.get(&setup.flows.get(place?)?.name).cloned();
+        let (after, with) = (of(flow.after), of(flow.hosts));
         for nth in 0..flow.count {
+            let shared = with.as_ref().and_then(|with| flows.get(with.start + nth as usize));
+            let hosts = shared.map_or_else(|| Hosts::new(&flow.config), |other| other.plan.hosts.clone());
             let start = build::start(flow, nth, flows.len(), seed);
-            flows.push(Flow::new(Arc::clone(&flow.config), flow.bytes, start, flow.reads_after));
+            let plan = Plan { hosts, bytes: flow.bytes, start, reads_after: flow.reads_after, after: after.clone() };
+            flows.push(Flow::new(plan));
         }
         ranges.insert(flow.name.clone(), begin..flows.len());
     }
     (flows, ranges)
 }
 
-/// The shared link, with a pair for each flow: behind a relay nobody could tell them apart by their addresses.
-fn relay(setup: &CellSetup, seed: u64, listeners: &[longhaul::TcpListener]) -> Result<Running> {
+/// Where the data of flows goes, and then cross traffic.
+fn servers(listeners: &[longhaul::TcpListener], traffic: &[CrossTraffic]) -> std::io::Result<Vec<SocketAddr>> {
+    let flows = listeners.iter().map(longhaul::TcpListener::local_addr);
+    flows.chain(traffic.iter().map(CrossTraffic::address)).collect()
+}
+
+/// The shared link, with a pair for each server: behind a relay nobody could tell flows apart by their addresses.
+fn relay(setup: &CellSetup, seed: u64, servers: &[SocketAddr]) -> Result<Running> {
     let mut options: Option<Options> = None;
-    for listener in listeners {
-        let (listen, to) = (([127, 0, 0, 1], 0).into(), listener.local_addr()?);
+    for to in servers {
+        let (listen, to) = (([127, 0, 0, 1], 0).into(), *to);
         options = Some(options.map_or_else(|| Options::new(listen, to), |options| options.and(listen, to)));
     }
     let options = options.context("no flows")?;
@@ -132,12 +158,16 @@ struct All {
     clock: Stopwatch,
     flows: Vec<Flow>,
     goals: Vec<Goal>,
+    /// Whether the link has something to carry when all flows have ended.
+    goes_on: bool,
     /// Told when a flow may have been the last to end.
     over: Notify,
+    /// Tells those that wait for other flows of each that has been read to its end.
+    ended: Notify,
 }
 
 impl All {
-    fn begin(self: &Rc<Self>, number: usize, listener: longhaul::TcpListener, to: std::net::SocketAddr) {
+    fn begin(self: &Rc<Self>, number: usize, listener: longhaul::TcpListener, to: SocketAddr) {
         let all = Rc::clone(self);
         spawn_local(async move {
             let flow = &all.flows[number];
@@ -145,16 +175,30 @@ impl All {
             if let Err(error) = flow.receive(all.clock, listener, hear).await {
                 flow.fail(&error);
             }
+            all.ended.notify_waiters();
             all.over.notify_one();
         });
         let all = Rc::clone(self);
         spawn_local(async move {
             let flow = &all.flows[number];
-            if let Err(error) = flow.send(all.clock, to).await {
+            let from = all.turn(number).await;
+            if let Err(error) = flow.send(all.clock, from, to).await {
                 flow.fail(&error);
             }
             all.over.notify_one();
         });
+    }
+
+    /// When a flow's turn has come, in seconds: at once, or when those have ended that it waits for.
+    async fn turn(&self, number: usize) -> f64 {
+        let Some(after) = self.flows[number].plan.after.clone() else { return 0.0 };
+        loop {
+            let ended = self.ended.notified();
+            if self.flows[after.clone()].iter().all(|flow| flow.has_ended.get()) {
+                return self.clock.seconds();
+            }
+            ended.await;
+        }
     }
 
     fn look_for_goals(&self, number: usize) {
@@ -168,10 +212,10 @@ impl All {
     }
 
     fn is_over(&self) -> bool {
-        self.flows.iter().all(Flow::is_over)
+        !self.goes_on && self.flows.iter().all(Flow::is_over)
     }
 
-    /// Samples at the times that there are, until all flows have ended; from then on nothing changes. The last one, too.
+    /// Samples at the times that there are, until all flows have ended, if nothing changes from then on. The last one, too.
     async fn samples(&self, setup: &CellSetup) -> (BTreeMap<Span, Sample>, Sample) {
         let times = world::times(setup);
         let mut samples = BTreeMap::new();

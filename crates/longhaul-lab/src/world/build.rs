@@ -26,7 +26,7 @@ use crate::watching::Watcher;
 /// Random sequences from here on are the experiment's own; those of links are below.
 const STREAMS: u64 = 1 << 63;
 /// And those of cross traffic from here on: a sequence for each way.
-const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
+pub(crate) const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 
 impl World {
     pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {

@@ -1,6 +1,10 @@
 //! `run --real`: each run in virtual time, then over real sockets, and how far both differ.
 
+mod kept;
+mod took;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -8,11 +12,14 @@ use serde::Serialize;
 use super::super::print;
 use crate::experiment::{Experiment, Row, rows};
 use crate::judge::{self, Judged, Numbers};
-use crate::real::{self, Effort};
+use crate::real;
 use crate::record::Record;
+use crate::results;
 use crate::rule::Verdict;
 use crate::stats;
 use crate::world;
+use kept::Kept;
+use took::Took;
 
 /// What is to be run of some experiments.
 pub(super) struct Real<'a> {
@@ -22,15 +29,19 @@ pub(super) struct Real<'a> {
     /// Choices on axes; on an axis without any, all.
     pub(super) at: &'a [(String, String)],
     pub(super) is_json: bool,
+    /// Where rows and runs are kept, and whether what is there is replaced.
+    pub(super) out: Option<&'a Path>,
+    pub(super) overwrite: bool,
 }
 
-/// A row with its values in virtual time.
+/// A row with its values in virtual time, and what its runs in real time took.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
     real: Judged,
     #[serde(rename = "virtual")]
     simulated: Numbers,
+    runs: Vec<Took>,
 }
 
 /// By metric, statistic and cell, what rows have of an experiment: in real and in virtual time.
@@ -41,6 +52,9 @@ impl Real<'_> {
     pub(super) fn execute(&self) -> Result<bool> {
         let chosen: Vec<BTreeSet<usize>> =
             self.experiments.iter().map(|experiment| self.chosen(experiment)).collect::<Result<_>>()?;
+        if let Some(folder) = self.out {
+            kept::check(folder, self.experiments, self.overwrite)?;
+        }
         let seconds = |(experiment, cells): (&Experiment, &BTreeSet<usize>)| -> f64 {
             cells.iter().map(|cell| experiment.setups[*cell].duration.as_secs_f64()).sum()
         };
@@ -99,27 +113,36 @@ impl Real<'_> {
             Ok(record.with_context(|| name(experiment, cell))?.finite())
         };
         let simulated: Vec<Record> = runs().map(in_virtual_time).collect::<Result<_>>()?;
-        let mut records = Vec::new();
+        let (mut records, mut all_took) = (Vec::new(), Vec::new());
         for (cell, seed) in runs() {
             let run = real::run(&experiment.setups[cell], cell, seed).with_context(|| name(experiment, cell))?;
-            tell(&format!("{}, seed {seed}", name(experiment, cell)), &run.effort);
+            let took = Took::new(experiment, cell, seed, run.effort);
+            took.tell();
             records.push(run.record);
+            all_took.push(took);
         }
         let judged = judge::judge(experiment, &records, self.seeds);
         let simulated_rows = judge::judge(experiment, &simulated, self.seeds);
         let (mut well, mut left_out) = (true, 0);
-        let mut values = Values::new();
+        let (mut values, mut lines) = (Values::new(), Vec::new());
         for ((row, real), simulated) in experiment.rows.iter().zip(judged).zip(simulated_rows) {
             if !has_all(experiment, row, cells) {
                 left_out += 1;
                 continue;
             }
-            let line = Line { real: told(experiment, row, real), simulated: simulated.ours };
+            let needs = |took: &&Took| row.judged.as_ref().is_some_and(|judged| judged.cells.contains(&took.place));
+            let runs = all_took.iter().filter(needs).cloned().collect();
+            let line = Line { real: told(experiment, row, real), simulated: simulated.ours, runs };
             well &= line.real.verdict != Verdict::NotReproduced;
             if let Some(judged) = &row.judged {
                 line.note(judged, &mut values);
             }
             print::out(&if self.is_json { serde_json::to_string(&line)? } else { line.text() })?;
+            lines.push(line);
+        }
+        if let Some(folder) = self.out {
+            let id = experiment.definition.id.get_ref();
+            Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took }.write(folder)?;
         }
         if left_out > 0 {
             eprintln!("{}: rows left out for want of other cells: {left_out}", experiment.definition.id.get_ref());
@@ -211,24 +234,6 @@ fn summary(differences: &[f64]) -> String {
             format!("real from virtual time: median difference {median:.1} %, largest {most:.1} %, of {count} values")
         }
         _ => "real from virtual time: no value is there in both".into(),
-    }
-}
-
-/// Says what a run took, and whether it can be trusted.
-fn tell(run: &str, effort: &Effort) {
-    let Effort { seconds, processor, memory, lateness, lost, starved, failures } = effort;
-    let memory = memory.map_or_else(String::new, |bytes| format!(", {:.0} MB of memory at most", bytes as f64 * 1e-6));
-    let late = lateness * 1e3;
-    eprintln!(
-        "{run}: {seconds:.1} s; both ends and the relay together {processor:.2} s of processors{memory}; the relay's p99 was {late:.2} ms late"
-    );
-    if !effort.kept_up() {
-        eprintln!(
-            "{run}: the machine was too slow for this to mean much: {late:.2} ms late, {lost} datagrams lost beside the link, a sender without a processor for {starved:.2} s"
-        );
-    }
-    for failure in failures {
-        eprintln!("{run}: a connection failed: {failure}");
     }
 }
 

@@ -1,0 +1,65 @@
+//! What a run in real time took of the machine, as it is told.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::name;
+use crate::experiment::Experiment;
+use crate::real::Effort;
+
+/// A run, and what it took.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Took {
+    /// The choice on each axis.
+    cell: BTreeMap<String, String>,
+    seed: u64,
+    #[serde(flatten)]
+    effort: Effort,
+    ends_processor_seconds_per_gb: Option<f64>,
+    kept_up: bool,
+    /// Its place among the experiment's cells.
+    #[serde(skip)]
+    pub(super) place: usize,
+    #[serde(skip)]
+    name: String,
+}
+
+impl Took {
+    pub(super) fn new(experiment: &Experiment, cell: usize, seed: u64, effort: Effort) -> Self {
+        let axes = experiment.definition.axes.iter().zip(&experiment.cells[cell].places);
+        let choice = |place: usize, axis: &crate::definition::Axis| axis.choices[place].name.get_ref().clone();
+        Self {
+            cell: axes.map(|(axis, place)| (axis.name.get_ref().clone(), choice(*place, axis))).collect(),
+            seed,
+            ends_processor_seconds_per_gb: effort.ends_per_gigabyte(),
+            kept_up: effort.kept_up(),
+            effort,
+            place: cell,
+            name: format!("{}, seed {seed}", name(experiment, cell)),
+        }
+    }
+
+    /// Says it, and whether the run can be trusted.
+    pub(super) fn tell(&self) {
+        let Self { name, effort, .. } = self;
+        let Effort { seconds, processor_seconds, ends_processor_seconds, lateness_seconds, failures, .. } = effort;
+        let each = self.ends_processor_seconds_per_gb.map_or_else(String::new, |each| format!(" ({each:.1} s/GB)"));
+        let memory = effort.memory_bytes.map_or_else(String::new, |bytes| format!(", {:.0} MB", bytes as f64 * 1e-6));
+        let late = lateness_seconds * 1e3;
+        eprintln!(
+            "{name}: {seconds:.1} s; both ends and the relay together {processor_seconds:.2} s of processors{memory} of memory at most; both ends \
+             alone {ends_processor_seconds:.2} s{each}; the relay's p99 was {late:.2} ms late"
+        );
+        if !self.kept_up {
+            let Effort { lost_datagrams, starved_seconds, .. } = effort;
+            eprintln!(
+                "{name}: the machine was too slow for this to mean much: {late:.2} ms late, {lost_datagrams} datagrams lost beside the link, a sender \
+                 without a processor for {starved_seconds:.2} s"
+            );
+        }
+        for failure in failures {
+            eprintln!("{name}: a connection failed: {failure}");
+        }
+    }
+}

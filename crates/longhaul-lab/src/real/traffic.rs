@@ -1,0 +1,206 @@
+//! Cross traffic: a UDP socket on either side of the link, which sends at its times and heeds nothing.
+
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use longhaul_link::source::Source;
+use longhaul_link::{Histogram, Random};
+use longhaul_sys::linux::{self, Transmit, run_first};
+use longhaul_units::{Rate, Span, Time};
+
+use crate::experiment::{CellSetup, TrafficSetup};
+use crate::stopwatch::Stopwatch;
+use crate::world::build::TRAFFIC_STREAMS;
+
+/// What IP's header and UDP's have of a packet.
+const HEADERS: usize = 28;
+/// What a datagram may have.
+const MOST: usize = 65_507;
+/// How often the relay is shown the way back, until that is known.
+const OPENINGS: Duration = Duration::from_secs(1);
+/// The longest sleep.
+const LONG: f64 = 3600.0;
+static ZEROS: [u8; MOST] = [0; MOST];
+
+/// Cross traffic of a name that there is.
+pub(super) struct CrossTraffic {
+    setup: TrafficSetup,
+    /// The first of its two random sequences.
+    stream: u64,
+    left: UdpSocket,
+    right: UdpSocket,
+}
+
+/// All of it, with sockets.
+pub(super) fn all(setup: &CellSetup) -> io::Result<Vec<CrossTraffic>> {
+    let there_is = (0u64..).zip(&setup.traffic).filter(|(_, traffic)| traffic.rate != Rate::ZERO);
+    there_is.map(|(number, setup)| CrossTraffic::new(setup, TRAFFIC_STREAMS + 2 * number)).collect()
+}
+
+impl CrossTraffic {
+    fn new(setup: &TrafficSetup, stream: u64) -> io::Result<Self> {
+        let socket = || UdpSocket::bind(("127.0.0.1", 0));
+        Ok(Self { setup: setup.clone(), stream, left: socket()?, right: socket()? })
+    }
+
+    /// Where its packets go.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.right.local_addr()
+    }
+
+    fn tos(&self) -> u8 {
+        self.setup.dscp << 2 | self.setup.ecn.bits()
+    }
+
+    /// What is sent there and back, each if it is, with the random numbers of virtual time.
+    fn sources(&self, seed: u64) -> [Option<Source>; 2] {
+        let source = |way: usize| self.setup.source(Random::new(seed, self.stream + way as u64));
+        [0, 1].map(|way| self.setup.ways[way].then(|| source(way)))
+    }
+}
+
+/// What a source came to: what it was late by, and packets that the system did not take.
+#[derive(Default)]
+struct Sent {
+    lateness: Histogram,
+    unsent: u64,
+}
+
+/// Cross traffic on its way, each direction on a thread of its own.
+#[derive(Default)]
+pub(super) struct Running {
+    stops: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<io::Result<Sent>>>,
+}
+
+impl Running {
+    /// Starts all; the relay listens for each at an address.
+    pub(super) fn start(all: Vec<CrossTraffic>, relay: &[SocketAddr], clock: Stopwatch, seed: u64) -> Result<Self> {
+        let mut running = Self::default();
+        for (traffic, relay) in all.into_iter().zip(relay.iter().copied()) {
+            let (tos, stop) = (traffic.tos(), Time::ZERO + traffic.setup.stop);
+            let [there, back] = traffic.sources(seed);
+            let (left, right) = (traffic.left, traffic.right);
+            let sockets = [left.try_clone()?, right.try_clone()?];
+            if let Some(source) = there {
+                let due = Due { source, until: stop, clock };
+                running.spawn(move |stopped| {
+                    let sent = due.send(&linux::UdpSocket::new(left)?, relay, tos, &stopped);
+                    // Who read nothing is there to the end.
+                    drop(right);
+                    Ok(sent)
+                })?;
+            }
+            if let Some(source) = back {
+                let due = Due { source, until: stop, clock };
+                running.spawn(move |stopped| {
+                    let [left, right] = sockets;
+                    let Some(client) = show_way(&left, &right, relay, &stopped)? else { return Ok(Sent::default()) };
+                    Ok(due.without_past().send(&linux::UdpSocket::new(right)?, client, tos, &stopped))
+                })?;
+            }
+        }
+        Ok(running)
+    }
+
+    fn spawn(&mut self, work: impl FnOnce(Receiver<()>) -> io::Result<Sent> + Send + 'static) -> io::Result<()> {
+        let (stop, stopped) = mpsc::channel();
+        let run = move || {
+            let _ = run_first();
+            work(stopped)
+        };
+        self.threads.push(thread::Builder::new().name("traffic".to_owned()).spawn(run)?);
+        self.stops.push(stop);
+        Ok(())
+    }
+
+    /// Ends all; seconds of lateness at the 99th percentile of the worst, and packets that the system did not take.
+    pub(super) fn stop(self) -> Result<(f64, u64)> {
+        drop(self.stops);
+        let (mut lateness, mut unsent) = (0.0_f64, 0);
+        for thread in self.threads {
+            let sent = thread.join().ok().context("a thread of cross traffic failed")?.context("cross traffic")?;
+            lateness = lateness.max(sent.lateness.quantile(0.99).as_secs_f64());
+            unsent += sent.unsent;
+        }
+        Ok((lateness, unsent))
+    }
+}
+
+/// Has the relay know who is on the left, by empty datagrams until one has crossed; whom it shows to the right then. Nothing if stopped before.
+fn show_way(
+    left: &UdpSocket,
+    right: &UdpSocket,
+    relay: SocketAddr,
+    stopped: &Receiver<()>,
+) -> io::Result<Option<SocketAddr>> {
+    right.set_read_timeout(Some(OPENINGS))?;
+    while !is_stopped(stopped) {
+        left.send_to(&[], relay)?;
+        match right.recv_from(&mut [0]) {
+            Ok((_, client)) => return Ok(Some(client)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn is_stopped(stopped: &Receiver<()>) -> bool {
+    stopped.try_recv() == Err(mpsc::TryRecvError::Disconnected)
+}
+
+/// Packets at their times since the run began.
+struct Due {
+    source: Source,
+    until: Time,
+    clock: Stopwatch,
+}
+
+impl Due {
+    /// Without those whose time is past.
+    fn without_past(mut self) -> Self {
+        let now = self.now();
+        let mut rest = self.source.clone();
+        while rest.next().is_some_and(|(at, _)| at < now.min(self.until)) {
+            self.source = rest.clone();
+        }
+        self
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + Span::from_secs_f64(self.clock.seconds())
+    }
+
+    fn send(mut self, socket: &linux::UdpSocket, to: SocketAddr, tos: u8, stopped: &Receiver<()>) -> Sent {
+        let mut sent = Sent::default();
+        while let Some((at, size)) = self.source.next().filter(|(at, _)| *at < self.until) {
+            if !self.sleep_until(at, stopped) {
+                break;
+            }
+            let payload = ZEROS.get(..(size as usize).saturating_sub(HEADERS)).unwrap_or(&ZEROS);
+            let slices = &[IoSlice::new(payload)];
+            let transmit = Transmit { destination: Some(to), tos, src_ip: None, segment_size: None, slices };
+            sent.unsent += u64::from(socket.send(&transmit).is_err());
+            sent.lateness.add(self.now().since(at));
+        }
+        sent
+    }
+
+    /// Whether it was not stopped before.
+    fn sleep_until(&self, at: Time, stopped: &Receiver<()>) -> bool {
+        loop {
+            let left = at.since(self.now()).as_secs_f64().min(LONG);
+            if left <= 0.0 {
+                return !is_stopped(stopped);
+            }
+            if stopped.recv_timeout(Duration::from_secs_f64(left)) != Err(RecvTimeoutError::Timeout) {
+                return false;
+            }
+        }
+    }
+}
