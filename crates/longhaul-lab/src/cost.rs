@@ -1,5 +1,6 @@
 //! What runs cost the computer, as far as it can be told before they ran.
 
+use longhaul_link::topology::Duplex;
 use longhaul_units::Time;
 
 use crate::experiment::{CellSetup, Experiment};
@@ -12,14 +13,15 @@ const PACKET: f64 = 12_000.0;
 /// Packets' worth of work in a second of a flow that sends nothing: timers and samples.
 const IDLE: f64 = 10.0;
 
-/// The packets that can cross the shared link in a run, and something for each second of a flow. Runs of a cell cost the same, and costs are
+/// The packets that can cross the shared links in a run, and something for each second of a flow. Runs of a cell cost the same, and costs are
 /// to each other roughly as times are.
 #[must_use]
 pub fn expected(setup: &CellSetup) -> u64 {
     let seconds = setup.duration.as_secs_f64();
     let flows: f64 = setup.flows.iter().map(|flow| f64::from(flow.count)).sum();
     let rate =
-        setup.bottleneck.there.rate_at(Time::ZERO).map_or(UNLIMITED, |rate| rate.as_bytes_per_sec() as f64 * 8.0);
+        |link: &Duplex| link.there.rate_at(Time::ZERO).map_or(UNLIMITED, |rate| rate.as_bytes_per_sec() as f64 * 8.0);
+    let rate: f64 = setup.links.iter().map(rate).sum();
     let asked: f64 = setup.flows.iter().map(|flow| f64::from(flow.count) * flow.bytes as f64 * 8.0).sum();
     // What comes and goes, and what heeds nobody, may fill the link.
     let is_limited = setup.workloads.is_empty() && setup.traffic.is_empty();

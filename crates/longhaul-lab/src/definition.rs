@@ -2,6 +2,7 @@
 
 mod axis;
 mod fault;
+mod links;
 mod plot;
 mod probe;
 mod series;
@@ -16,6 +17,7 @@ use toml::Spanned;
 
 pub use axis::{Axis, Choice};
 pub use fault::Fault;
+pub use links::Links;
 pub use plot::{Expected, Plot};
 pub use probe::Probe;
 pub use series::Series;
@@ -48,8 +50,8 @@ pub struct Definition {
     /// What is varied. Each combination is a cell.
     #[serde(default)]
     pub axes: Vec<Axis>,
-    /// The link that all flows share.
-    pub bottleneck: Text,
+    /// The link that all flows share, or several in a row.
+    pub bottleneck: Links,
     /// Who sends what.
     #[serde(default)]
     pub flows: Vec<Flow>,
@@ -91,6 +93,8 @@ pub struct Flow {
     /// The flows whose hosts they use, with the same congestion control: what those hosts have learnt is theirs. Without, they have their
     /// own.
     pub hosts: Option<Text>,
+    /// Which of several links they cross: `2`, or `1-3`; all without it.
+    pub hops: Option<Setting>,
     /// When the first begins.
     pub start: Option<Text>,
     /// How long after one the next begins.

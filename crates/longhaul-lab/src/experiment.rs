@@ -1,6 +1,7 @@
 //! A definition that was found sound, and what each of its cells is to do.
 
 mod calls;
+mod links;
 mod plots;
 mod prepare;
 mod probe;
@@ -12,6 +13,7 @@ mod workload;
 use longhaul_link::topology::Duplex;
 use longhaul_tcp::Config;
 use longhaul_units::Span;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cell::Cell;
@@ -45,8 +47,8 @@ pub struct Experiment {
 /// What is done in a cell.
 #[derive(Clone, Debug)]
 pub struct CellSetup {
-    /// The shared link; `there` is from the senders to the receivers.
-    pub bottleneck: Duplex,
+    /// The shared links in a row, one at least; `there` is from the senders to the receivers.
+    pub links: Vec<Duplex>,
     /// Who sends.
     pub flows: Vec<FlowSetup>,
     /// What else crosses the bottleneck.
@@ -64,6 +66,12 @@ pub struct CellSetup {
 }
 
 impl CellSetup {
+    /// The first of the shared links: the only one in most cells.
+    #[must_use]
+    pub fn bottleneck(&self) -> &Duplex {
+        &self.links[0]
+    }
+
     /// All measures that its metrics name.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.metrics.iter().flat_map(Expression::calls)
@@ -85,6 +93,8 @@ pub struct FlowSetup {
     pub after: Option<usize>,
     /// The place of the flows whose hosts they use, if they have none of their own.
     pub hosts: Option<usize>,
+    /// The links that they cross, by their places.
+    pub hops: Range<usize>,
     /// When the first begins, and how long after one the next does.
     pub start: Span,
     /// See `start`.

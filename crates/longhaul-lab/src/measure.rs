@@ -13,6 +13,7 @@ mod several;
 
 use longhaul_units::Span;
 
+pub(crate) use arguments::link;
 pub use arguments::{Asked, Losses, Parameter, Quantile};
 use part::Part;
 

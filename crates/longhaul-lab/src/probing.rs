@@ -74,12 +74,18 @@ pub fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String,
 }
 
 fn path(setup: &CellSetup, probe: &ProbeSetup, seed: u64, stream: u64) -> Result<ProbedPath, ConfigError> {
-    let hops: Vec<LinkConfig> = probe.left.iter().chain([&setup.bottleneck.there]).cloned().collect();
-    let narrow = hops.len() - 1;
-    let mut path = ProbedPath::seeded(hops, setup.bottleneck.back.delay, seed)?;
+    let shared = setup.links.iter().map(|link| &link.there);
+    let hops: Vec<LinkConfig> = probe.left.iter().chain(shared).cloned().collect();
+    let first = hops.len() - setup.links.len();
+    let back = setup.links.iter().fold(Span::ZERO, |sum, link| sum + link.back.delay);
+    let mut path = ProbedPath::seeded(hops, back, seed)?;
     for (number, traffic) in (0u64..).zip(&setup.traffic) {
         if traffic.ways[0] && traffic.rate > Rate::ZERO {
-            path = path.cross(narrow, narrow, traffic.source(Random::new(seed, stream + 2 * number)));
+            path = path.cross(
+                first + traffic.hops.start,
+                first + traffic.hops.end - 1,
+                traffic.source(Random::new(seed, stream + 2 * number)),
+            );
         }
     }
     Ok(path)

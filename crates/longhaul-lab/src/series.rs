@@ -3,6 +3,7 @@
 use longhaul_units::Span;
 
 use crate::expression::{Argument, Call};
+use crate::measure::link;
 
 /// A kind of series.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +97,7 @@ pub const ALL: &[Kind] = &[
         usage: "rate(FLOWS)",
         about: "Mb/s of the newest delivery-rate sample, of all flows together",
     },
-    Kind { name: "queue", what: What::Queue, usage: "queue()", about: "bytes that wait at the bottleneck" },
+    Kind { name: "queue", what: What::Queue, usage: "queue([link-N])", about: "bytes that wait at the bottleneck" },
     Kind {
         name: "estimate",
         what: What::Estimate,
@@ -137,7 +138,7 @@ pub const ALL: &[Kind] = &[
     Kind {
         name: "drops",
         what: What::Drops,
-        usage: "drops()",
+        usage: "drops([link-N])",
         about: "by event: packets that the bottleneck has dropped, whoever's, at each drop",
     },
 ];
@@ -151,6 +152,8 @@ pub struct SeriesSetup {
     pub what: What,
     /// The name of the flows; empty for the bottleneck.
     pub flows: String,
+    /// The place of the shared link.
+    pub link: usize,
     /// The name of what is estimated.
     pub estimate: String,
     /// Between samples; of what is recorded by event the least between two, and all if it is zero.
@@ -179,23 +182,27 @@ impl What {
     }
 }
 
-/// Understands a call: the kind, the name of flows and that of what is estimated, which are empty where there is none.
+/// Understands a call: the kind, the name of flows and that of what is estimated, which are empty where there is none, and the place of the
+/// shared link.
 ///
 /// # Errors
 /// There is no such series, or it is written otherwise.
-pub fn read(call: &Call) -> Result<(What, String, String), String> {
+pub fn read(call: &Call) -> Result<(What, String, String, usize), String> {
     let Some(kind) = ALL.iter().find(|kind| kind.name == call.name) else {
         let known: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
         return Err(format!("there is no series {:?}; there are: {}", call.name, known.join(", ")));
     };
+    if matches!(kind.what, What::Queue | What::Drops) {
+        let (link, rest) = link(&call.arguments)?;
+        return if rest.is_empty() { Ok((kind.what, String::new(), String::new(), link)) } else { Err(usage(kind)) };
+    }
     let (flows, estimate) = match (kind.what, &call.arguments[..]) {
-        (What::Queue | What::Drops, []) => (String::new(), String::new()),
         (What::Estimate, [Argument::Name(flows), Argument::Name(estimate)]) => (flows.clone(), estimate.clone()),
-        (What::Queue | What::Drops | What::Estimate, _) => return Err(usage(kind)),
+        (What::Estimate, _) => return Err(usage(kind)),
         (_, [Argument::Name(flows)]) => (flows.clone(), String::new()),
         _ => return Err(usage(kind)),
     };
-    Ok((kind.what, flows, estimate))
+    Ok((kind.what, flows, estimate, 0))
 }
 
 fn usage(kind: &Kind) -> String {

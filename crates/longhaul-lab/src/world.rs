@@ -22,7 +22,7 @@ use crate::measure::{self, Asked, Watch};
 use crate::record::Record;
 use crate::watching::Watcher;
 use follow::{Followed, Goal, Starts};
-pub use outcome::{FlowSample, FlowState, Outcome, Sample};
+pub use outcome::{FlowSample, FlowState, LinkSample, Outcome, Sample};
 use packets::Drops;
 pub use phases::{Phases, Stay};
 use record::Recorder;
@@ -66,7 +66,8 @@ pub(crate) fn times(setup: &CellSetup) -> BTreeSet<Span> {
 
 struct World {
     sim: Sim,
-    bottleneck: u32,
+    /// The numbers of the shared links, on the way of the data.
+    links: Vec<u32>,
     flows: Vec<Watched>,
     ranges: BTreeMap<String, Range<usize>>,
     crowds: BTreeMap<String, CrowdId>,
@@ -78,7 +79,8 @@ struct World {
     at_node: Vec<Vec<usize>>,
     goals: Vec<Goal>,
     starts: Vec<Starts>,
-    drops: Option<Rc<RefCell<Drops>>>,
+    /// By shared link, if drops are watched.
+    drops: Vec<Rc<RefCell<Drops>>>,
     /// Whether the windows at the first drop are still wanted.
     awaits_drop: bool,
     windows_at_drop: Vec<Option<f64>>,
@@ -107,13 +109,13 @@ impl World {
         }
         let left = to - self.sim.now();
         self.sim.run_for(left);
-        self.sim.catch_up(self.bottleneck);
+        for link in &self.links {
+            self.sim.catch_up(*link);
+        }
     }
 
     fn sample(&mut self) -> Sample {
-        let Self { sim, flows, .. } = self;
-        let link = sim.link(self.bottleneck).stats().clone();
-        let all = link.all();
+        let Self { sim, flows, links, .. } = self;
         let mut samples = Vec::with_capacity(flows.len());
         let mut states = Vec::new();
         for flow in flows {
@@ -123,15 +125,8 @@ impl World {
                 states.push(flow.state.clone());
             }
         }
-        Sample {
-            flows: samples,
-            states,
-            offered: all.offered as f64,
-            dropped: all.dropped_total() as f64,
-            carried: all.sent_bytes as f64,
-            waited: link.byte_seconds(sim.now()),
-            link,
-        }
+        let links = links.iter().map(|link| LinkSample::new(sim.link(*link).stats(), sim.now())).collect();
+        Sample { flows: samples, states, links }
     }
 }
 

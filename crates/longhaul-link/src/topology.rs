@@ -137,12 +137,46 @@ pub fn dumbbell(
     left: impl IntoIterator<Item = Duplex>,
     right: impl IntoIterator<Item = Duplex>,
 ) -> Dumbbell {
+    let at = |router| move |access| (router, access);
+    let Row { topology, left, right, links } =
+        row([bottleneck], left.into_iter().map(at(0)), right.into_iter().map(at(1)));
+    Dumbbell { topology, left, right, bottleneck: links[0] }
+}
+
+/// Routers in a row, with hosts that each talk over some of the links between.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The graph.
+    pub topology: Topology,
+    /// The hosts on the left.
+    pub left: Vec<u32>,
+    /// The hosts on the right.
+    pub right: Vec<u32>,
+    /// The links between routers, left to right and back.
+    pub links: Vec<(u32, u32)>,
+}
+
+/// Routers joined in a row by `links`, and a host for each access link, at the router of that place, from 0 to the number of links, which
+/// those beyond are at, too; `there` of an access link leads away from its host.
+#[must_use]
+pub fn row(
+    links: impl IntoIterator<Item = Duplex>,
+    left: impl IntoIterator<Item = (usize, Duplex)>,
+    right: impl IntoIterator<Item = (usize, Duplex)>,
+) -> Row {
     let mut topology = Topology::new();
-    let routers = (topology.router(), topology.router());
-    let bottleneck = topology.duplex(routers.0, routers.1, bottleneck);
-    let left = left.into_iter().map(|access| topology.attach(routers.0, access)).collect();
-    let right = right.into_iter().map(|access| topology.attach(routers.1, access)).collect();
-    Dumbbell { topology, left, right, bottleneck }
+    let (mut last, mut numbers) = (topology.router(), Vec::new());
+    let mut routers = vec![last];
+    for link in links {
+        let next = topology.router();
+        numbers.push(topology.duplex(last, next, link));
+        routers.push(next);
+        last = next;
+    }
+    let router = |place: usize| routers.get(place).copied().unwrap_or(last);
+    let left = left.into_iter().map(|(place, access)| topology.attach(router(place), access)).collect();
+    let right = right.into_iter().map(|(place, access)| topology.attach(router(place), access)).collect();
+    Row { topology, left, right, links: numbers }
 }
 
 /// One-way delays of the access links on the left in the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1),

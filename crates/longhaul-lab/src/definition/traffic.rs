@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Text;
+use super::{Setting, Text};
 
 /// Packets beside the flows, which answer to nothing.
 #[derive(Clone, Debug, Deserialize)]
@@ -18,8 +18,14 @@ pub struct Traffic {
     pub packet: Text,
     /// Whether it goes `there`, as the flows' data does, `back`, or `both` ways; `there` if it isn't given.
     pub way: Option<Text>,
+    /// How many sources; one if it isn't given.
+    pub count: Option<Setting>,
+    /// Which of several links it crosses, as [`Flow::hops`](super::Flow::hops) has it.
+    pub hops: Option<Setting>,
     /// When it begins.
     pub start: Option<Text>,
+    /// How long after one source the next begins: the rate grows in steps.
+    pub apart: Option<Text>,
     /// When it ends; with the run if it isn't given.
     pub stop: Option<Text>,
     /// How long a burst of `on-off` lasts in the mean.

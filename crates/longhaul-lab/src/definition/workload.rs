@@ -14,6 +14,8 @@ pub struct Workload {
     pub kind: Text,
     /// What the responses are of the bottleneck's rate on average, headers not counted: 35%. At 0% there is none.
     pub load: Text,
+    /// Which of several links they cross, as [`Flow::hops`](super::Flow::hops) has it; `load` is of the first one's rate.
+    pub hops: Option<Setting>,
     /// Their congestion control, at both ends.
     pub congestion: Text,
     /// The length of every response; by Pareto's law if it isn't given.

@@ -1,6 +1,7 @@
 //! What metrics and series are of.
 
-use longhaul_link::{LinkConfig, LinkRate};
+use longhaul_link::LinkRate;
+use longhaul_link::topology::Duplex;
 use longhaul_units::Span;
 
 use super::prepare::Filling;
@@ -18,7 +19,7 @@ pub(super) struct Around<'a> {
     pub(super) flows: &'a [&'a str],
     pub(super) probes: &'a [&'a str],
     pub(super) workloads: &'a [&'a str],
-    pub(super) bottleneck: &'a LinkConfig,
+    pub(super) links: &'a [Duplex],
     pub(super) duration: Span,
 }
 
@@ -37,10 +38,16 @@ impl Around<'_> {
             let (time, end) = (time.as_secs_f64(), self.duration.as_secs_f64());
             return Err(format!("{} at {time} s, but a run ends at {end} s", call.name));
         }
-        if call.name == "utilisation" && self.bottleneck.rate == LinkRate::Unlimited {
+        let link = self.link(asked.link)?;
+        if call.name == "utilisation" && link.there.rate == LinkRate::Unlimited {
             return Err("utilisation of a bottleneck without --rate".into());
         }
         Ok(())
+    }
+
+    fn link(&self, place: usize) -> Result<&Duplex, String> {
+        let links = self.links.len();
+        self.links.get(place).ok_or_else(|| format!("there is no link-{}; the bottleneck has {links}", place + 1))
     }
 
     fn check_name(self, name: &str) -> Result<(), String> {
@@ -65,7 +72,8 @@ impl Filling<'_> {
         let wrong = |what: String| self.fault(&series.value, "series.value", what);
         let expression = self.read(&series.value, "series.value", Expression::parse)?;
         let Expression::Measure(call) = &expression else { return Err(wrong("a series is of one call".into())) };
-        let (what, flows, estimate) = series::read(call).map_err(wrong)?;
+        let (what, flows, estimate, link) = series::read(call).map_err(wrong)?;
+        around.link(link).map_err(wrong)?;
         if !flows.is_empty() {
             around.check_name(&flows).map_err(wrong)?;
         }
@@ -81,6 +89,6 @@ impl Filling<'_> {
             return Err(self.fault(text, "series.every", format!("more than {MOST_SAMPLES} samples of a run")));
         }
         let runs = series.runs.map_or(u64::MAX, u64::from);
-        Ok(SeriesSetup { name: name.to_owned(), what, flows, estimate, every, runs })
+        Ok(SeriesSetup { name: name.to_owned(), what, flows, estimate, link, every, runs })
     }
 }

@@ -1,6 +1,7 @@
 //! From texts to settings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -84,21 +85,22 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     if duration.is_zero() {
         return Err(source.fault(&definition.duration, "duration", "no time at all"));
     }
-    let flows = filling.flows(&definition.flows)?;
-    let bottleneck = filling.link(&definition.bottleneck, "bottleneck")?;
-    let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic)).collect::<Result<Vec<_>, _>>()?;
+    let links = filling.links(&definition.bottleneck)?;
+    let flows = filling.flows(&definition.flows, links.len())?;
+    let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic, links.len()));
+    let traffic = traffic.collect::<Result<Vec<_>, _>>()?.concat();
     let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
-    let workloads = definition.workloads.iter().map(|workload| filling.workload(workload, &bottleneck));
+    let workloads = definition.workloads.iter().map(|workload| filling.workload(workload, &links));
     let workloads = workloads.collect::<Result<Vec<_>, _>>()?;
     let crowds: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
     let tools: Vec<&str> = probes.iter().map(|probe| probe.name.as_str()).collect();
-    let around = Around { flows: &names, probes: &tools, workloads: &crowds, bottleneck: &bottleneck.there, duration };
+    let around = Around { flows: &names, probes: &tools, workloads: &crowds, links: &links, duration };
     let metrics = definition.metrics.values().map(|metric| filling.metric(&metric.value, around));
     let metrics = metrics.collect::<Result<_, _>>()?;
     let series = definition.series.iter().map(|(name, series)| filling.series(name, series, around));
     let series = series.collect::<Result<_, _>>()?;
-    Ok(CellSetup { bottleneck, metrics, series, flows, traffic, workloads, probes, duration })
+    Ok(CellSetup { links, metrics, series, flows, traffic, workloads, probes, duration })
 }
 
 #[derive(Clone, Copy)]
@@ -151,8 +153,13 @@ impl Filling<'_> {
         self.source.fault(at, field, what)
     }
 
+    /// The same of what is no single text.
+    pub(super) fn fault_at(self, span: Range<usize>, field: &str, what: impl std::fmt::Display) -> Fault {
+        Fault::at(self.source.file, self.source.text, span, field, what)
+    }
+
     /// All flows, and which of them follow or share hosts with others that stand before them.
-    fn flows(self, flows: &[Flow]) -> Result<Vec<FlowSetup>, Fault> {
+    fn flows(self, flows: &[Flow], links: usize) -> Result<Vec<FlowSetup>, Fault> {
         let mut setups: Vec<FlowSetup> = Vec::new();
         for flow in flows {
             let before = |text: &Option<Text>, field| {
@@ -164,7 +171,7 @@ impl Filling<'_> {
                 text.as_ref().map(place).transpose()
             };
             let (after, hosts) = (before(&flow.after, "flows.after")?, before(&flow.hosts, "flows.hosts")?);
-            let setup = FlowSetup { after, hosts, ..self.flow(flow)? };
+            let setup = FlowSetup { after, hosts, ..self.flow(flow, links)? };
             self.check_others(flow, &setup, &setups)?;
             setups.push(setup);
         }
@@ -179,9 +186,9 @@ impl Filling<'_> {
             return Err(self.fault(text, "flows.after", format!("{} have no `bytes` and never end", other.name)));
         }
         let (Some(text), Some(other)) = (&flow.hosts, other(setup.hosts)) else { return Ok(()) };
-        let has_own = flow.left.is_some() || flow.right.is_some() || flow.tcp != Tcp::default();
+        let has_own = flow.left.is_some() || flow.right.is_some() || flow.hops.is_some() || flow.tcp != Tcp::default();
         let what = if has_own {
-            "flows on the hosts of others have no `left`, `right` and `tcp`: they are the others'"
+            "flows on the hosts of others have no `left`, `right`, `hops` and `tcp`: they are the others'"
         } else if other.count != setup.count {
             "flows on the hosts of others are as many as those"
         } else if other.hosts.is_some() || other.config.congestion.name() != setup.config.congestion.name() {
@@ -192,7 +199,7 @@ impl Filling<'_> {
         Err(self.fault(text, "flows.hosts", what))
     }
 
-    fn flow(self, flow: &Flow) -> Result<FlowSetup, Fault> {
+    fn flow(self, flow: &Flow, links: usize) -> Result<FlowSetup, Fault> {
         let count = self.number::<u32>(&flow.count, "flows.count")?.unwrap_or(1);
         if count == 0 || count > MOST_FLOWS {
             let what = format!("{count} is not within 1 to {MOST_FLOWS}");
@@ -210,6 +217,7 @@ impl Filling<'_> {
             },
             after: None,
             hosts: None,
+            hops: self.hops(&flow.hops, "flows.hops", links)?,
             start: span(&flow.start, "flows.start")?,
             apart: span(&flow.apart, "flows.apart")?,
             spread: span(&flow.start_spread, "flows.start-spread")?,
@@ -273,7 +281,7 @@ impl Filling<'_> {
         Ok(if paced { congestion } else { unpaced(congestion) })
     }
 
-    fn number<T: FromStr>(self, setting: &Option<Setting>, field: &str) -> Result<Option<T>, Fault> {
+    pub(super) fn number<T: FromStr>(self, setting: &Option<Setting>, field: &str) -> Result<Option<T>, Fault> {
         self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
     }
 

@@ -1,5 +1,7 @@
 //! Cross traffic, from texts to settings and to packets.
 
+use std::ops::Range;
+
 use longhaul_link::source::{Durations, Source};
 use longhaul_link::spec::value;
 use longhaul_link::topology::Duplex;
@@ -12,6 +14,8 @@ use crate::definition::{Fault, Text, Traffic};
 /// An IP packet has at least its header and UDP's.
 const LEAST: u64 = 28;
 const MOST: u64 = 65_535;
+/// More sources of a name than that there are not.
+const MOST_SOURCES: u32 = 1000;
 
 /// Packets of a size that cross the bottleneck and answer to nothing.
 #[derive(Clone, Debug)]
@@ -26,6 +30,8 @@ pub struct TrafficSetup {
     pub packet: u32,
     /// Whether they go as the flows' data does, and whether the other way.
     pub ways: [bool; 2],
+    /// The links that they cross, by their places.
+    pub hops: Range<usize>,
     /// From when on.
     pub start: Span,
     /// Until when.
@@ -70,7 +76,20 @@ impl TrafficSetup {
 }
 
 impl Filling<'_> {
-    pub(super) fn traffic(self, traffic: &Traffic) -> Result<TrafficSetup, Fault> {
+    /// Each source of a name.
+    pub(super) fn traffic(self, traffic: &Traffic, links: usize) -> Result<Vec<TrafficSetup>, Fault> {
+        let count = self.number::<u32>(&traffic.count, "traffic.count")?.unwrap_or(1);
+        if count == 0 || count > MOST_SOURCES {
+            let what = format!("{count} is not within 1 to {MOST_SOURCES}");
+            return Err(self.fault(&traffic.name, "traffic.count", what));
+        }
+        let apart = self.optional(&traffic.apart, |text| self.span(text, "traffic.apart"))?;
+        let first = self.source(traffic, links)?;
+        let nth = |number: u32| TrafficSetup { start: first.start + apart * u64::from(number), ..first.clone() };
+        Ok((0..count).map(nth).collect())
+    }
+
+    fn source(self, traffic: &Traffic, links: usize) -> Result<TrafficSetup, Fault> {
         let span = |text, field| self.optional(text, |text| self.span(text, field));
         let access = |text, field| self.optional(text, |text| self.link(text, field));
         let packet = self.read(&traffic.packet, "traffic.packet", |text| {
@@ -99,6 +118,7 @@ impl Filling<'_> {
                     _ => Err(format!("{text:?} is no way; there are: there, back, both")),
                 })?,
             },
+            hops: self.hops(&traffic.hops, "traffic.hops", links)?,
             start,
             stop: stop.unwrap_or(Span::MAX),
             left: access(&traffic.left, "traffic.left")?,

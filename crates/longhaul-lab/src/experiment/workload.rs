@@ -1,5 +1,6 @@
 //! Workloads, from texts to settings and to connections.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use longhaul_link::source::{BoundedPareto, HttpWorkload, Synthetic};
@@ -29,6 +30,8 @@ pub struct WorkloadSetup {
     pub responses: BoundedPareto,
     /// The settings of both ends.
     pub config: Arc<Config>,
+    /// The links that they cross, by their places.
+    pub hops: Range<usize>,
     /// From when on.
     pub start: Span,
     /// Until when.
@@ -74,7 +77,7 @@ impl WorkloadSetup {
 }
 
 impl Filling<'_> {
-    pub(super) fn workload(self, workload: &Workload, bottleneck: &Duplex) -> Result<WorkloadSetup, Fault> {
+    pub(super) fn workload(self, workload: &Workload, links: &[Duplex]) -> Result<WorkloadSetup, Fault> {
         let start = self.optional(&workload.start, |text| self.span(text, "workloads.start"))?;
         let stop = workload.stop.as_ref().map(|text| self.span(text, "workloads.stop")).transpose()?;
         if let (Some(stop), Some(text)) = (stop, &workload.stop)
@@ -82,7 +85,8 @@ impl Filling<'_> {
         {
             return Err(self.fault(text, "workloads.stop", "it would end before it begins"));
         }
-        let LinkRate::Constant(rate) = bottleneck.there.rate else {
+        let hops = self.hops(&workload.hops, "workloads.hops", links.len())?;
+        let LinkRate::Constant(rate) = links[hops.start].there.rate else {
             return Err(self.fault(&workload.load, "workloads.load", "the bottleneck has no constant --rate"));
         };
         let of_flows = |fault: Fault| Fault { field: fault.field.replacen("flows", "workloads", 1), ..fault };
@@ -102,6 +106,7 @@ impl Filling<'_> {
                 }
             },
             config: Arc::new(self.config(&workload.congestion, &workload.tcp).map_err(of_flows)?),
+            hops,
             start,
             stop: stop.unwrap_or(Span::MAX),
             pairs: self.pairs(workload)?,

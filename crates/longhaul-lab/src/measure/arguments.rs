@@ -9,6 +9,8 @@ use crate::expression::{Argument, Call};
 /// What a measure wants to be told. They stand in the order of [`Measure::parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter {
+    /// One of the shared links, `link-2`; the first without it.
+    Link,
     /// Connections of a name.
     Flows,
     /// The name of a tool that measures the path.
@@ -56,6 +58,8 @@ pub struct Losses {
 pub struct Asked<'a> {
     /// What is measured.
     pub measure: &'static Measure,
+    /// The place of the shared link.
+    pub link: usize,
     /// Names of flows, in their order.
     pub flows: Vec<&'a str>,
     /// The name of a tool.
@@ -105,6 +109,7 @@ impl<'a> Asked<'a> {
         let (quantile, losses) = (Quantile::Share(1.0), Losses::default());
         let mut asked = Self {
             measure,
+            link: 0,
             flows: Vec::new(),
             probe: "",
             workload: "",
@@ -142,6 +147,11 @@ impl<'a> Asked<'a> {
         };
         let leading = |of_kind: fn(&Argument) -> bool| from.iter().take_while(|argument| of_kind(argument)).count();
         match parameter {
+            Parameter::Link => {
+                let (link, rest) = link(from)?;
+                self.link = link;
+                Ok(rest)
+            }
             Parameter::Flows => {
                 let (name, rest) = name()?;
                 self.flows.push(name);
@@ -203,6 +213,15 @@ impl<'a> Asked<'a> {
             }
         }
     }
+}
+
+/// The place of the link that the first argument names, counted from 0, and the other arguments; the first link and all of them where it
+/// names none.
+pub(crate) fn link(from: &[Argument]) -> Result<(usize, &[Argument]), String> {
+    let [Argument::Name(name), rest @ ..] = from else { return Ok((0, from)) };
+    let Some(number) = name.strip_prefix("link-") else { return Ok((0, from)) };
+    let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    Ok((place.ok_or_else(|| format!("{name:?} is no link; they count from link-1"))?, rest))
 }
 
 impl Quantile {

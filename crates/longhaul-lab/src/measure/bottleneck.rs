@@ -5,14 +5,16 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::part::{Part, percent, ratio};
 use super::{ANY, Better, Losses, Measure, Parameter, Watch};
+use crate::world::LinkSample;
 
-const PART: &[Parameter] = &[ANY];
+const LOSSES: &[Parameter] = &[Parameter::Link, Parameter::CausesAndClasses, ANY];
+const PART: &[Parameter] = &[Parameter::Link, ANY];
 
 pub(super) const MEASURES: &[Measure] = &[
     Measure {
         name: "carried",
         parameters: PART,
-        usage: "carried([FROM, ][TO])",
+        usage: "carried([link-N, ][FROM, ][TO])",
         about: "Mb/s of IP packets that the shared link carried",
         better: Better::More,
         watch: Watch::Nothing,
@@ -21,92 +23,116 @@ pub(super) const MEASURES: &[Measure] = &[
     Measure {
         name: "utilisation",
         parameters: PART,
-        usage: "utilisation([FROM, ][TO])",
+        usage: "utilisation([link-N, ][FROM, ][TO])",
         about: "IP packets that the shared link carried, percent of what its rate allows (RFC 5166, section 2.1.1); what the \
                 link adds to packets is not counted; none for a link without a rate",
         better: Better::More,
         watch: Watch::Nothing,
-        value: |part| percent(carried(part), capacity(&part.outcome.bottleneck, part.from, part.to)?),
+        value: |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
     },
     Measure {
         name: "dropped",
         parameters: PART,
-        usage: "dropped([FROM, ][TO])",
+        usage: "dropped([link-N, ][FROM, ][TO])",
         about: "packets that the shared link dropped, whatever for, percent of those offered",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
-            let (from, to) = part.ends();
+            let (from, to) = ends(part);
             percent(to.dropped - from.dropped, to.offered - from.offered)
         },
     },
     Measure {
         name: "lost",
-        parameters: &[Parameter::CausesAndClasses, ANY],
-        usage: "lost([normal, | low, ][CAUSE, ...][FROM, ][TO])",
+        parameters: LOSSES,
+        usage: "lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
         about: "packets that the shared link dropped for these causes, percent of those offered; of packets of normal or of low priority alone \
                 where that is said. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, outage, too-long, ttl-expired",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
-            let (from, to) = part.ends();
-            let (from, to) = (lost(&from.link, &part.asked.losses), lost(&to.link, &part.asked.losses));
+            let (from, to) = losses(part);
             percent(to.0 - from.0, to.1 - from.1)
         },
     },
     Measure {
+        name: "drops",
+        parameters: LOSSES,
+        usage: "drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
+        about: "the same, as a number of packets",
+        better: Better::Unknown,
+        watch: Watch::Nothing,
+        value: |part| {
+            let (from, to) = losses(part);
+            Some(to.0 - from.0)
+        },
+    },
+    Measure {
         name: "first-drop",
-        parameters: &[Parameter::Causes],
-        usage: "first-drop([CAUSE, ...])",
+        parameters: &[Parameter::Link, Parameter::Causes],
+        usage: "first-drop([link-N, ][CAUSE, ...])",
         about: "seconds from the run's beginning until the shared link first drops a packet for one of these causes, or for any; none if it \
                 never does",
         better: Better::Unknown,
         watch: Watch::Drops,
         value: |part| {
-            let drops = part.outcome.first_drops.iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
+            let drops =
+                part.outcome.first_drops[part.asked.link].iter().filter(|(cause, _)| part.asked.losses.counts(**cause));
             drops.map(|(_, at)| *at).min_by(f64::total_cmp)
         },
     },
     Measure {
         name: "delay",
-        parameters: &[Parameter::Quantile, ANY],
-        usage: "delay(QUANTILE[, FROM][, TO])",
+        parameters: &[Parameter::Link, Parameter::Quantile, ANY],
+        usage: "delay([link-N, ]QUANTILE[, FROM][, TO])",
         about: "milliseconds that packets waited before the shared link began to transmit them; quantiles to within 1/32",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
-            let (from, to) = part.ends();
-            let waited = to.link.all().sojourn;
-            let waited = if part.from.is_zero() { waited } else { waited.since(&from.link.all().sojourn) };
+            let (from, to) = ends(part);
+            let waited = to.stats.all().sojourn;
+            let waited = if part.from.is_zero() { waited } else { waited.since(&from.stats.all().sojourn) };
             part.asked.quantile.seconds(&waited).map(|seconds| seconds * 1e3)
         },
     },
     Measure {
         name: "queue-mean",
         parameters: PART,
-        usage: "queue-mean([FROM, ][TO])",
+        usage: "queue-mean([link-N, ][FROM, ][TO])",
         about: "bytes that waited at the shared link, the mean over time",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
-            let (from, to) = part.ends();
+            let (from, to) = ends(part);
             ratio(to.waited - from.waited, part.seconds())
         },
     },
     Measure {
         name: "queue-max",
-        parameters: &[Parameter::Times(&[0, 1])],
-        usage: "queue-max([TO])",
+        parameters: &[Parameter::Link, Parameter::Times(&[0, 1])],
+        usage: "queue-max([link-N, ][TO])",
         about: "the most bytes that waited at the shared link until then",
         better: Better::Less,
         watch: Watch::Nothing,
-        value: |part| Some(part.ends().1.link.max_bytes as f64),
+        value: |part| Some(ends(part).1.stats.max_bytes as f64),
     },
 ];
 
-fn carried(part: &Part<'_>) -> f64 {
+/// What the link that is meant had counted before and by the end.
+fn ends<'a>(part: &Part<'a>) -> (&'a LinkSample, &'a LinkSample) {
     let (from, to) = part.ends();
+    (&from.links[part.asked.link], &to.links[part.asked.link])
+}
+
+fn carried(part: &Part<'_>) -> f64 {
+    let (from, to) = ends(part);
     to.carried - from.carried
+}
+
+/// Packets lost and offered, before and by the end.
+fn losses(part: &Part<'_>) -> ((f64, f64), (f64, f64)) {
+    let (from, to) = ends(part);
+    (lost(&from.stats, &part.asked.losses), lost(&to.stats, &part.asked.losses))
 }
 
 /// Packets lost and offered.

@@ -169,7 +169,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "cwnd-at-first-drop",
         parameters: WHOLE,
         usage: "cwnd-at-first-drop(FLOWS)",
-        about: "bytes of the congestion window when the bottleneck first drops a packet, whoever's, the mean over flows; none if it drops none",
+        about: "bytes of the congestion window when one of the shared links first drops a packet, whoever's, the mean over flows; none if it drops none",
         better: Better::Unknown,
         watch: Watch::FirstDrop,
         value: |part| {
@@ -180,7 +180,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "overshoot",
         parameters: WHOLE,
         usage: "overshoot(FLOWS)",
-        about: "packets that the bottleneck dropped, whoever's, until one of the flows first began to recover from a loss; none if none \
+        about: "packets that the shared links dropped, whoever's, until one of the flows first began to recover from a loss; none if none \
                 of them did",
         better: Better::Less,
         watch: Watch::Reduction,

@@ -28,6 +28,9 @@ pub enum Misfit {
     /// Too many send.
     #[error("it has {0} flows; {MOST_FLOWS} at most can be run over real sockets")]
     Crowd(u32),
+    /// There is one relay.
+    #[error("its bottleneck has {0} links in a row; the relay is one")]
+    Row(usize),
     /// The data may come as fast as it likes.
     #[error("its bottleneck has no rate; one of at most {MOST_RATE} Mb/s is needed")]
     Unlimited,
@@ -72,8 +75,11 @@ pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
         _ => {}
     }
     setup.flows.iter().try_for_each(check_flow)?;
-    check_rate(&setup.bottleneck.there, true)?;
-    check_rate(&setup.bottleneck.back, false)
+    if setup.links.len() > 1 {
+        return Err(Misfit::Row(setup.links.len()));
+    }
+    check_rate(&setup.bottleneck().there, true)?;
+    check_rate(&setup.bottleneck().back, false)
 }
 
 fn check_flow(flow: &FlowSetup) -> Result<(), Misfit> {

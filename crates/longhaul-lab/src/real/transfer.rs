@@ -26,7 +26,7 @@ use crate::experiment::CellSetup;
 use crate::measure::{self, Watch};
 use crate::record::Record;
 use crate::stopwatch::Stopwatch;
-use crate::world::{self, Outcome, Sample, build};
+use crate::world::{self, LinkSample, Outcome, Sample, build};
 
 /// Runs a cell that fits. All sockets are on a thread of their own, which goes before all others if it may, as the relay's does.
 pub(super) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
@@ -67,16 +67,8 @@ async fn transfer(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let (traffic_lateness, unsent) = traffic.stop()?;
     let (engine, counts) = relay.stop()?;
     let mut outcome = all.outcome(setup, ranges, samples);
-    let link = engine.stats(Direction::Up).clone();
-    let sum = link.all();
-    let end = Sample {
-        offered: sum.offered as f64,
-        dropped: sum.dropped_total() as f64,
-        carried: sum.sent_bytes as f64,
-        waited: link.byte_seconds(engine.now()),
-        link,
-        ..last
-    };
+    let link = LinkSample::new(engine.stats(Direction::Up), engine.now());
+    let end = Sample { links: vec![link], ..last };
     outcome.samples.insert(setup.duration, end);
     let effort = Effort {
         seconds,
@@ -133,7 +125,7 @@ fn relay(setup: &CellSetup, seed: u64, servers: &[SocketAddr]) -> Result<Running
         options = Some(options.map_or_else(|| Options::new(listen, to), |options| options.and(listen, to)));
     }
     let options = options.context("no flows")?;
-    Running::start(&options, &Path { link: setup.bottleneck.clone(), seed }, Logs::default())
+    Running::start(&options, &Path { link: setup.bottleneck().clone(), seed }, Logs::default())
 }
 
 /// An amount of data that flows of a name are to have read.
@@ -234,7 +226,7 @@ impl All {
 
     fn sample(&self) -> Sample {
         let (flows, states) = self.flows.iter().map(Flow::sample).unzip();
-        Sample { flows, states, ..Sample::default() }
+        Sample { flows, states, links: vec![LinkSample::default()] }
     }
 
     fn outcome(
@@ -248,12 +240,12 @@ impl All {
         let begun = |flow: &Flow| flow.opened.get().map(|opened| Span::from_nanos((opened * 1e9) as u64));
         Outcome {
             duration: setup.duration,
-            bottleneck: setup.bottleneck.there.clone(),
+            links: vec![setup.bottleneck().there.clone()],
             flows,
             begun: self.flows.iter().map(begun).collect(),
             rtts: vec![Histogram::default(); self.flows.len()],
             reached: self.goals.iter().filter_map(reached).collect(),
-            first_drops: HashMap::new(),
+            first_drops: vec![HashMap::new()],
             windows_at_drop: none(),
             reductions: vec![None; self.flows.len()],
             phases: Vec::new(),

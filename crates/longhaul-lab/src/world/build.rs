@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use longhaul_link::topology::{Dumbbell, dumbbell};
+use longhaul_link::topology::{Row, row};
 use longhaul_link::{NetworkError, Random};
 use longhaul_sim::{Plan, Setup, SetupError, Sim};
 use longhaul_units::{Rate, Span, Time};
@@ -30,7 +30,7 @@ pub(crate) const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 
 impl World {
     pub(super) fn new(setup: &CellSetup, seed: u64) -> Result<Self, SetupError> {
-        let Network { mut sim, pairs, bottleneck, watchers } = network(setup, seed)?;
+        let Network { mut sim, pairs, links, watchers } = network(setup, seed)?;
         let (of_others, of_workloads) = pairs.split_at(pairs.len() - workload::pairs(setup).count());
         let (of_flows, of_traffic) = of_others.split_at(of_others.len() - setup.traffic.len());
         for ((number, traffic), pair) in (0u64..).zip(&setup.traffic).zip(of_traffic) {
@@ -38,9 +38,9 @@ impl World {
         }
         let crowds = workload::add(&mut sim, setup, of_workloads, seed);
         let mut world = Self {
-            at_node: vec![Vec::new(); 2 * pairs.len() + 2],
+            at_node: vec![Vec::new(); 2 * pairs.len() + links.len() + 1],
             sim,
-            bottleneck,
+            links,
             flows: Vec::new(),
             ranges: BTreeMap::new(),
             crowds,
@@ -48,7 +48,7 @@ impl World {
             has_states: false,
             goals: Vec::new(),
             starts: Vec::new(),
-            drops: None,
+            drops: Vec::new(),
             awaits_drop: false,
             windows_at_drop: Vec::new(),
             recorders: Vec::new(),
@@ -117,10 +117,10 @@ impl World {
     }
 
     fn watch_drops(&mut self) {
-        if self.drops.is_none() {
+        for link in &self.links[self.drops.len()..] {
             let drops = Rc::new(RefCell::new(Drops::default()));
-            self.sim.set_hook(self.bottleneck, DropHook(Rc::clone(&drops)));
-            self.drops = Some(drops);
+            self.sim.set_hook(*link, DropHook(Rc::clone(&drops)));
+            self.drops.push(drops);
         }
     }
 
@@ -176,7 +176,8 @@ struct Network {
     sim: Sim,
     /// The nodes of each pair of hosts: of flows, of cross traffic, of workloads.
     pairs: Vec<[usize; 2]>,
-    bottleneck: u32,
+    /// The shared links, on the way of the data.
+    links: Vec<u32>,
     /// By flow, if a metric asks for what senders see at each ACK.
     watchers: Vec<Watcher>,
 }
@@ -184,12 +185,13 @@ struct Network {
 fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     let with_hosts = setup.flows.iter().filter(|flow| flow.hosts.is_none());
     let each = || with_hosts.clone().flat_map(|flow| (0..flow.count).map(move |_| flow));
-    let left = each().map(|flow| &flow.left).chain(setup.traffic.iter().map(|traffic| &traffic.left));
-    let left = left.chain(workload::pairs(setup).map(|(left, _)| left));
-    let right = each().map(|flow| &flow.right).chain(setup.traffic.iter().map(|traffic| &traffic.right));
-    let right = right.chain(workload::pairs(setup).map(|(_, right)| right));
-    let Dumbbell { topology, left, right, bottleneck } =
-        dumbbell(setup.bottleneck.clone(), left.cloned(), right.cloned());
+    let of_flows = each().map(|flow| (&flow.hops, &flow.left, &flow.right));
+    let of_traffic = setup.traffic.iter().map(|traffic| (&traffic.hops, &traffic.left, &traffic.right));
+    let of_workloads = workload::pairs(setup).map(|(hops, (left, right))| (hops, left, right));
+    let all = of_flows.chain(of_traffic).chain(of_workloads);
+    let left = all.clone().map(|(hops, left, _)| (hops.start, left.clone()));
+    let right = all.map(|(hops, _, right)| (hops.end, right.clone()));
+    let Row { topology, left, right, links } = row(setup.links.clone(), left, right);
     let mut hosts = Setup::new(seed, topology);
     for (flow, node) in each().zip(&left).chain(each().zip(&right)) {
         hosts.hosts[*node as usize].config = Arc::clone(&flow.config);
@@ -206,7 +208,7 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     Ok(Network {
         sim: Sim::try_new(hosts)?,
         pairs: left.iter().zip(&right).map(|(left, right)| [*left as usize, *right as usize]).collect(),
-        bottleneck: bottleneck.0,
+        links: links.iter().map(|(there, _)| *there).collect(),
         watchers: places.filter_map(|place| of_pair.get(place).cloned()).collect(),
     })
 }

@@ -83,8 +83,13 @@ impl World {
         }
     }
 
+    /// Packets that the shared links have dropped, if they are watched.
+    fn dropped(&self) -> u64 {
+        self.drops.iter().map(|drops| drops.borrow().count).sum()
+    }
+
     fn look_for_drop(&mut self) {
-        if self.awaits_drop && self.drops.as_ref().is_some_and(|drops| drops.borrow().count > 0) {
+        if self.awaits_drop && self.dropped() > 0 {
             self.awaits_drop = false;
             let window = |flow: &super::Watched| flow.look(&self.sim).map(|state| state.cwnd);
             self.windows_at_drop = self.flows.iter().map(window).collect();
@@ -92,7 +97,7 @@ impl World {
     }
 
     fn look_at_sender(&mut self, number: usize) {
-        let dropped = self.drops.as_ref().map_or(0, |drops| drops.borrow().count);
+        let dropped = self.dropped();
         let flow = &mut self.flows[number];
         if flow.followed.is_none() {
             return;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use longhaul_link::{Cause, Histogram, LinkConfig, LinkStats};
 use longhaul_sim::Epoch;
 use longhaul_tcp::{Connection, Info};
-use longhaul_units::Span;
+use longhaul_units::{Span, Time};
 
 use super::phases::Phases;
 use crate::number::{mbps, millis, number};
@@ -18,8 +18,8 @@ use crate::watching::Log;
 pub struct Outcome {
     /// How long it was.
     pub duration: Span,
-    /// The shared link, on the way of the data.
-    pub bottleneck: LinkConfig,
+    /// The shared links, on the way of the data.
+    pub links: Vec<LinkConfig>,
     /// Which flows bear a name.
     pub flows: BTreeMap<String, Range<usize>>,
     /// When each flow began, since the run did; none if it never did.
@@ -28,8 +28,8 @@ pub struct Outcome {
     pub rtts: Vec<Histogram>,
     /// By the first flow of a name and an amount of data: seconds from the flows' first beginning until it had been read.
     pub reached: BTreeMap<(usize, u64), f64>,
-    /// When the shared link first dropped something for a cause, seconds.
-    pub first_drops: HashMap<Cause, f64>,
+    /// By shared link, when it first dropped something for a cause, seconds.
+    pub first_drops: Vec<HashMap<Cause, f64>>,
     /// Bytes of each flow's window at the first drop.
     pub windows_at_drop: Vec<Option<f64>>,
     /// When each flow began its first recovery, in seconds, and how many packets had been dropped by then.
@@ -53,7 +53,14 @@ pub struct Sample {
     pub flows: Vec<FlowSample>,
     /// What each flow's sender was like, if that was of interest.
     pub states: Vec<Option<FlowState>>,
-    /// Packets that came to the shared link, on the way of the data.
+    /// What was counted of each shared link, on the way of the data.
+    pub links: Vec<LinkSample>,
+}
+
+/// What was counted of a link.
+#[derive(Clone, Debug, Default)]
+pub struct LinkSample {
+    /// Packets that came to it.
     pub offered: f64,
     /// Those of them that it dropped.
     pub dropped: f64,
@@ -62,7 +69,7 @@ pub struct Sample {
     /// Bytes that waited for it, summed over time: byte seconds.
     pub waited: f64,
     /// All that it counted.
-    pub link: LinkStats,
+    pub stats: LinkStats,
 }
 
 /// What was counted of a flow.
@@ -116,6 +123,19 @@ impl Outcome {
     pub(crate) fn at(&self, time: Span) -> &Sample {
         let latest = self.samples.range(..=time).next_back();
         latest.map(|(_, sample)| sample).expect("a run counts when it begins")
+    }
+}
+
+impl LinkSample {
+    pub(crate) fn new(stats: &LinkStats, now: Time) -> Self {
+        let all = stats.all();
+        Self {
+            offered: all.offered as f64,
+            dropped: all.dropped_total() as f64,
+            carried: all.sent_bytes as f64,
+            waited: stats.byte_seconds(now),
+            stats: stats.clone(),
+        }
     }
 }
 

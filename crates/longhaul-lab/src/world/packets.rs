@@ -7,8 +7,8 @@ use longhaul_sim::{Packet, Parcel, Sighting, Tap};
 use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Flags, Segment};
 
-/// When the bottleneck dropped packets.
-#[derive(Debug, Default)]
+/// When a shared link dropped packets.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Drops {
     /// So far.
     pub(super) count: u64,

@@ -88,13 +88,13 @@ impl World {
     }
 
     fn value(&mut self, number: usize, time: Span) -> Option<f64> {
-        let Self { sim, flows, bottleneck, recorders, .. } = self;
+        let Self { sim, flows, links, recorders, .. } = self;
         let recorder = &mut recorders[number];
         let flows = &flows[recorder.flows.clone()];
         let states = || -> Vec<FlowState> { flows.iter().filter_map(|flow| flow.look(sim)).collect() };
         let read = || -> f64 { flows.iter().map(|flow| flow.read(sim).0 as f64).sum() };
         match recorder.setup.what {
-            What::Queue => Some(sim.link(*bottleneck).backlog().1 as f64),
+            What::Queue => Some(sim.link(links[recorder.setup.link]).backlog().1 as f64),
             What::Read => Some(read()),
             What::Goodput => {
                 let (before, since) = std::mem::replace(&mut recorder.last, (read(), time));
@@ -118,18 +118,19 @@ impl World {
         samples: BTreeMap<Span, Sample>,
         probes: BTreeMap<String, Probed>,
     ) -> (Outcome, BTreeMap<String, Points>) {
-        let (mut first_drops, mut drops) = Default::default();
-        if let Some(seen) = &self.drops {
-            let seen = seen.borrow();
-            (first_drops, drops) = (seen.first.clone(), seen.all.clone().unwrap_or_default());
-        }
-        let series = self.recorders.into_iter().map(|recorder| recorder.end(&drops)).collect();
+        let dropped = |link: usize| self.drops.get(link).map(|drops| drops.borrow().clone()).unwrap_or_default();
+        let first_drops = (0..self.links.len()).map(|link| dropped(link).first).collect();
+        let end = |recorder: Recorder| {
+            let drops = dropped(recorder.setup.link).all.unwrap_or_default();
+            recorder.end(&drops)
+        };
+        let series = self.recorders.into_iter().map(end).collect();
         let of_goal = |goal: super::Goal| Some(((goal.flows.start, goal.bytes), goal.reached?));
         let begun = |flow: &super::Watched| flow.opened.map(|opened| opened - Time::ZERO);
         let followed = || self.flows.iter().map(|flow| flow.followed.clone().unwrap_or_default());
         let outcome = Outcome {
             duration: setup.duration,
-            bottleneck: setup.bottleneck.there.clone(),
+            links: setup.links.iter().map(|link| link.there.clone()).collect(),
             epochs: super::workload::epochs(&self.sim, &self.crowds),
             flows: self.ranges,
             begun: self.flows.iter().map(begun).collect(),

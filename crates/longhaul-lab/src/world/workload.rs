@@ -1,6 +1,7 @@
 //! Connections that come and go.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use longhaul_link::Random;
@@ -13,9 +14,9 @@ use crate::experiment::CellSetup;
 /// Random sequences of workloads: when connections come, and between whom.
 const WORKLOAD_STREAMS: u64 = (1 << 63) + (1 << 33);
 
-/// The access links of all pairs of hosts that workloads have.
-pub(super) fn pairs(setup: &CellSetup) -> impl Iterator<Item = &(Duplex, Duplex)> + Clone {
-    setup.workloads.iter().flat_map(|workload| &workload.pairs)
+/// All pairs of hosts that workloads have: the shared links that they talk over, and their access links.
+pub(super) fn pairs(setup: &CellSetup) -> impl Iterator<Item = (&Range<usize>, &(Duplex, Duplex))> + Clone {
+    setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|pair| (&workload.hops, pair)))
 }
 
 /// Gives the hosts of workloads, the last of these nodes, their settings.

@@ -1,0 +1,217 @@
+//! Bottlenecks of several links, against what follows from rates, sizes and delays.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::record::Record;
+use longhaul_lab::runner::{self, Effort};
+
+fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
+    let mut text = format!(
+        "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '{duration}'\nrows = []\n{lines}\n[metrics]\n"
+    );
+    for (number, metric) in metrics.iter().enumerate() {
+        text += &format!("m{number} = {{ value = '{metric}', unit = '' }}\n");
+    }
+    Experiment::read("a.toml", &text).map_err(|fault| fault.to_string())
+}
+
+fn run(duration: &str, lines: &str, metrics: &[&str]) -> Record {
+    let experiment = read(duration, lines, metrics).unwrap();
+    runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap().remove(0)
+}
+
+/// The values of these metrics in the run of seed 1.
+fn measure(duration: &str, lines: &str, metrics: &[&str]) -> Vec<f64> {
+    run(duration, lines, metrics).values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+}
+
+#[track_caller]
+fn near(ours: f64, expected: f64, most: f64) {
+    assert!((ours - expected).abs() <= most, "{ours} and not {expected} within {most}");
+}
+
+const THREE: &str =
+    "bottleneck = ['--rate 20mbit --delay 10ms', '--rate 5mbit --delay 20ms', '--rate 10mbit --delay 5ms']";
+
+/// A flow alone has the rate of the slowest link that it crosses, of packets of 1500 bytes with 1448 of data; its least round trip is the sum
+/// of the delays and of what a packet takes at each rate, 0.6, 2.4 and 1.2 ms, and ACKs of some 70 bytes take 0.2 ms at most.
+#[test]
+fn a_flow_has_the_slowest_rate_and_the_sum_of_delays() {
+    for (hops, rate, rtt) in [
+        ("", 5.0, 74.2),
+        ("hops = '1-3', ", 5.0, 74.2),
+        ("hops = '2-3', ", 5.0, 53.6),
+        ("hops = 3, ", 10.0, 11.2),
+        ("hops = 1, ", 20.0, 20.6),
+    ] {
+        let lines =
+            format!("{THREE}\nflows = [{{ name = 'x', {hops}congestion = 'vegas', tcp = {{ segment = 1448 }} }}]");
+        let values = measure("20s", &lines, &["goodput(x, 10s, 20s)", "rtt-least(x)"]);
+        near(values[0], rate * 1448.0 / 1500.0, 0.01 * rate);
+        near(values[1], rtt + 0.1, 0.15);
+    }
+}
+
+/// 4 Mb/s over the first two links and 3 Mb/s over the last two, which meet on the second; and back over the same.
+#[test]
+fn each_link_carries_what_crosses_it() {
+    let lines = format!(
+        "{}\n[[traffic]]\nname = 'a'\nkind = 'cbr'\nrate = '4mbit'\npacket = '1250B'\nhops = '1-2'\n\
+         [[traffic]]\nname = 'b'\nkind = 'cbr'\nrate = '3mbit'\npacket = '1250B'\nhops = '2-3'",
+        THREE.replace("5mbit", "8mbit")
+    );
+    let metrics =
+        ["carried(1s, 11s)", "carried(link-2, 1s, 11s)", "carried(link-3, 1s, 11s)", "utilisation(link-2, 1s, 11s)"];
+    let [first, second, third, utilisation] = measure("11s", &lines, &metrics)[..] else { unreachable!() };
+    near(first, 4.0, 0.0021);
+    near(second, 7.0, 0.0021);
+    near(third, 3.0, 0.0021);
+    near(utilisation, 100.0 * 7.0 / 8.0, 0.03);
+}
+
+/// A long flow and one more on each link fill it, and what both read is what it carried.
+#[test]
+fn flows_of_a_parking_lot_fill_each_link() {
+    let link = "'--rate 10mbit --delay 10ms --queue 50p'";
+    let flow = |name: &str, hops: &str| {
+        format!("[[flows]]\nname = '{name}'\nhops = '{hops}'\ncongestion = 'new-reno'\ntcp = {{ segment = 1448 }}\n")
+    };
+    let flows = [flow("long", "1-3"), flow("a", "1"), flow("b", "2"), flow("c", "3")].concat();
+    let metrics = [
+        "goodput(long, 10s, 60s)",
+        "goodput(a, 10s, 60s)",
+        "goodput(b, 10s, 60s)",
+        "goodput(c, 10s, 60s)",
+        "carried(link-1, 10s, 60s)",
+        "carried(link-2, 10s, 60s)",
+        "carried(link-3, 10s, 60s)",
+    ];
+    let values = measure("60s", &format!("bottleneck = [{link}, {link}, {link}]\n{flows}"), &metrics);
+    assert!(values[0] > 0.1, "{values:?}");
+    for (short, carried) in values[1..4].iter().zip(&values[4..]) {
+        near(*carried, 10.0, 0.2);
+        near((values[0] + short) * 1500.0 / 1448.0, *carried, 0.1);
+        // The long flow loses packets on three links.
+        assert!(*short > values[0], "{values:?}");
+    }
+}
+
+/// 2 Mb/s come to a link of 1 Mb/s with a queue of ten packets behind one of 10 Mb/s: half of them are dropped there, and the others wait
+/// for ten of 10 ms at most; on the first nothing waits.
+#[test]
+fn measures_of_a_link_are_of_that_link() {
+    let lines = "bottleneck = ['--rate 10mbit --delay 5ms', '--rate 1mbit --delay 5ms --queue 10p']\n\
+        [[traffic]]\nname = 'c'\nkind = 'cbr'\nrate = '2mbit'\npacket = '1250B'\n\
+        [series]\nqueue = { value = 'queue(link-2)', unit = 'B' }\nfirst = { value = 'queue()', unit = 'B' }\n\
+        drops = { value = 'drops(link-2)', unit = '' }";
+    let metrics = [
+        "dropped()",
+        "dropped(link-2)",
+        "lost(link-2, queue-full, 1s, 9s)",
+        "drops(link-2, 1s, 9s)",
+        "delay(link-2, max)",
+        "delay(max)",
+        "queue-max(link-2)",
+        "queue-max(link-1)",
+        "first-drop(link-2)",
+        "queue-mean(link-2, 2s, 9s)",
+    ];
+    let record = run("9s", lines, &metrics);
+    let values: Vec<f64> = record.values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+    // A packet that passes through an empty queue was in it.
+    assert_eq!((values[0], values[5], values[7]), (0.0, 0.0, 1250.0));
+    // Of 1800 packets 900 left, and ten wait.
+    near(values[1], 100.0 * 890.0 / 1800.0, 0.2);
+    near(values[2], 50.0, 0.1);
+    near(values[3], 8.0 * 100.0, 1.0);
+    near(values[4], 97.5, 2.6);
+    assert_eq!(values[6], 12_500.0);
+    // The 22nd packet finds ten that wait, as where the queue is the only one; 6 ms pass before.
+    near(values[8], 21.0 * 0.005 + 0.0085, 0.0026);
+    near(values[9], 12_500.0, 1250.0);
+    assert!(record.series["first"].iter().all(|(_, bytes)| *bytes == 0.0));
+    assert!(record.series["queue"][2..].iter().all(|(_, bytes)| *bytes >= 11_250.0));
+    near(record.series["drops"].len() as f64, 890.0, 3.0);
+    assert!(run("1s", lines, &["first-drop()"]).values[0].is_none());
+}
+
+/// 30 % of the second link's 10 Mb/s in responses of 20 kB are 18.75 a second, within four standard deviations of a Poisson process.
+#[test]
+fn a_load_is_of_the_first_link_that_is_crossed() {
+    let lines = "bottleneck = ['--rate 100mbit --delay 1ms', '--rate 10mbit --delay 1ms']\n\
+        [[workloads]]\nname = 'w'\nkind = 'http'\nload = '30%'\nresponse = '20kB'\ncongestion = 'cubic'\nhops = 2";
+    let [count, first, second] = measure("61s", lines, &["epochs(w, 0s, 60s)", "carried()", "carried(link-2)"])[..]
+    else {
+        unreachable!()
+    };
+    near(count, 60.0 * 18.75, 4.0 * f64::sqrt(60.0 * 18.75));
+    assert_eq!(first, 0.0);
+    near(second, count * 20_000.0 * 8e-6 / 61.0 * 1500.0 / 1448.0, 0.15);
+}
+
+/// A tool measures the narrow one of all links.
+#[test]
+fn tools_measure_the_whole_row() {
+    let lines = format!("{THREE}\nprobes = [{{ name = 't', method = 'capprobe' }}]");
+    near(measure("60s", &lines, &["capacity(t)"])[0], 5.0, 0.05);
+}
+
+#[test]
+fn one_link_is_one_written_as_a_row() {
+    let flow = "flows = [{ name = 'x', congestion = 'cubic' }]";
+    let metrics = ["goodput(x)", "dropped()", "delay(mean)", "resent(x)"];
+    let link = "'--rate 10mbit --rtt 40ms --queue 20p --loss 0.1%'";
+    let one = run("20s", &format!("bottleneck = {link}\n{flow}"), &metrics);
+    assert_eq!(one.values, run("20s", &format!("bottleneck = [{link}]\n{flow}"), &metrics).values);
+}
+
+/// Thirty sources of 0.25 Mb/s that begin 0.2 s apart are a rate that grows by as much each time.
+#[test]
+fn sources_that_begin_apart_are_steps() {
+    let lines = "bottleneck = '--rate 20mbit --rtt 10ms'\n\
+        [[traffic]]\nname = 'c'\nkind = 'cbr'\nrate = '250kbit'\npacket = '125B'\ncount = 30\napart = '200ms'\nstart = '1s'";
+    let metrics = ["carried(1s)", "carried(1.01s, 1.2s)", "carried(3.01s, 3.2s)", "carried(7s, 9s)", "drops()"];
+    let values = measure("9s", lines, &metrics);
+    // A packet of each is 4 ms long.
+    near(values[0], 0.0, 0.0);
+    near(values[1], 0.25, 0.25 * 4.0 / 190.0);
+    near(values[2], 11.0 * 0.25, 11.0 * 0.25 * 4.0 / 190.0);
+    near(values[3], 7.5, 7.5 * 4.0 / 2000.0);
+    assert_eq!(values[4], 0.0);
+}
+
+#[test]
+fn faults_are_named() {
+    const SOUND: &str = "bottleneck = [\n  '--rate 10mbit',\n  '--rate 10mbit --rtt 5ms',\n]\n[[flows]]\nname = 'x'\ncongestion = 'cubic'\nhops = '1-2'\n\
+        [[traffic]]\nname = 'c'\nkind = 'cbr'\nrate = '1mbit'\npacket = '99B'\nhops = 2\n";
+    let fault = |from: &str, to: &str, metric: &str| read("9s", &SOUND.replacen(from, to, 1), &[metric]).unwrap_err();
+    assert!(read("9s", SOUND, &["dropped(link-2, 1s)"]).is_ok());
+    for (from, to, metric, told) in [
+        ("--rtt 5ms", "--rtt 5", "dropped()", "a.toml:10: bottleneck: --rtt \"5\" has no unit"),
+        (
+            "'1-2'",
+            "'1-3'",
+            "dropped()",
+            "a.toml:15: flows.hops: \"1-3\" is not within the 2 links of the bottleneck, which count from 1",
+        ),
+        ("'1-2'", "0", "dropped()", "a.toml:15: flows.hops: \"0\" is not within the 2 links"),
+        ("'1-2'", "'2-1'", "dropped()", "flows.hops: \"2-1\" is not within the 2 links"),
+        ("'1-2'", "'all'", "dropped()", "flows.hops: \"all\" names no links; write it as 2 or 1-3"),
+        ("hops = 2", "hops = 3", "dropped()", "a.toml:21: traffic.hops: \"3\" is not within the 2 links"),
+        ("hops = 2", "count = 0", "dropped()", "traffic.count: 0 is not within 1 to 1000"),
+        ("", "", "dropped(link-3)", "metrics.value: there is no link-3; the bottleneck has 2"),
+        ("", "", "dropped(link-0)", "metrics.value: \"link-0\" is no link; they count from link-1"),
+        ("", "", "delay(mean, link-2)", "delay is written delay([link-N, ]QUANTILE[, FROM][, TO])"),
+        ("--rate 10mbit --rtt", "--rtt", "utilisation(link-2)", "utilisation of a bottleneck without --rate"),
+        (
+            "[\n  '--rate 10mbit',\n  '--rate 10mbit --rtt 5ms',\n]",
+            "[]",
+            "dropped()",
+            "a.toml:8: bottleneck: 0 links are not within 1 to 16",
+        ),
+        ("[\n  '--rate 10mbit',\n  '--rate 10mbit --rtt 5ms',\n]", "3", "dropped()", "a.toml:8: "),
+    ] {
+        let fault = fault(from, to, metric);
+        assert!(fault.contains(told), "{fault}");
+    }
+}
