@@ -60,6 +60,8 @@ pub enum Watch {
     Rtt,
     /// When so many bytes have been read.
     Bytes,
+    /// When the windows are so many bytes.
+    Window,
     /// Drops at the bottleneck.
     Drops,
     /// The senders when the bottleneck first drops.

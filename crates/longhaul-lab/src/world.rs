@@ -21,7 +21,7 @@ use crate::experiment::CellSetup;
 use crate::measure::{self, Asked, Watch};
 use crate::record::Record;
 use crate::watching::Watcher;
-use follow::{Followed, Goal, Starts};
+use follow::{Followed, Goal, Starts, WindowGoal};
 pub use outcome::{FlowSample, FlowState, LinkSample, Outcome, Sample};
 use packets::Drops;
 pub use phases::{Phases, Stay};
@@ -78,6 +78,7 @@ struct World {
     /// The flows at each node that something has to be looked at after each of its events.
     at_node: Vec<Vec<usize>>,
     goals: Vec<Goal>,
+    window_goals: Vec<WindowGoal>,
     starts: Vec<Starts>,
     /// By shared link, if drops are watched.
     drops: Vec<Rc<RefCell<Drops>>>,

@@ -89,6 +89,15 @@ fn time_to_a_byte_is_that_of_slow_start() {
         near(value.map(|value| value - 100e-6), expected, 100e-6);
     }
     assert_eq!(measure("5s", FLOW, &["time-to(x, 2MB)"]), [None]);
+    // ACKs of round n come 200 + n * 100 ms after the SYN left and each adds a segment to its 2 * 2^n: to eight at 1.3 s with the last of four,
+    // and to more at 1.4 s with the first of eight.
+    let windows =
+        ["time-to-window(x, 11584B, 1s)", "time-to-window(x, 11585B, 1.1s)", "time-to-window(x, 2896B, 1.3s)"];
+    let values = measure("5s", FLOW, &windows);
+    near(values[0], 0.3 + 100e-6, 100e-6);
+    near(values[1], 0.3 + 100e-6, 100e-6);
+    near(values[2], 100e-6, 100e-6);
+    assert_eq!(measure("5s", FLOW, &["time-to-window(x, 1GB, 1s)"]), [None]);
     // Windows double each round, and so the fourth round's is 16 segments.
     let values =
         measure("5s", FLOW, &["cwnd(x, 1.45s)", "estimate(x, min-rtt)", "estimate(x, nothing)", "rtt(x, max)"]);

@@ -96,6 +96,24 @@ fn flows_of_a_parking_lot_fill_each_link() {
     }
 }
 
+/// Where losses are by chance, a rate is by the inverse of the round trip and of the square root of losses: of three links' losses and r times the
+/// round trip a long flow has 1 / (1 + sqrt(3) r) of each link. CoDel keeps queues short, so that r is little more than 1.
+#[test]
+fn a_long_flow_has_what_the_root_law_leaves_it() {
+    let link = "'--rate 10mbit --delay 10ms --queue 200p --aqm codel'";
+    let flow = |name: &str, hops: &str, delay: &str| {
+        format!(
+            "[[flows]]\nname = '{name}'\nhops = '{hops}'\ncongestion = 'new-reno'\nleft = '--delay {delay}'\nright = '--delay {delay}'\n"
+        )
+    };
+    let short = ["1", "2", "3"].map(|hop| flow(&format!("s{hop}"), hop, "10ms")).concat();
+    let lines = format!("bottleneck = [{link}, {link}, {link}]\n{}{short}", flow("long", "1-3", "0ms"));
+    let metrics = ["goodput(long, 50s, 300s)", "goodput(s2, 50s, 300s)", "rtt(long, mean)", "rtt(s2, mean)"];
+    let [long, short, far, near_by] = measure("300s", &lines, &metrics)[..] else { unreachable!() };
+    let expected = 1.0 / (1.0 + f64::sqrt(3.0) * far / near_by);
+    near(long / (long + short), expected, 0.15 * expected);
+}
+
 /// 2 Mb/s come to a link of 1 Mb/s with a queue of ten packets behind one of 10 Mb/s: half of them are dropped there, and the others wait
 /// for ten of 10 ms at most; on the first nothing waits.
 #[test]

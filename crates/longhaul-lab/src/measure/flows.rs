@@ -156,6 +156,19 @@ pub(super) const MEASURES: &[Measure] = &[
         value: |part| part.mean_state(|state| Some(state.cwnd)),
     },
     Measure {
+        name: "time-to-window",
+        parameters: &[Flows, Bytes, Parameter::Times(&[1])],
+        usage: "time-to-window(FLOWS, BYTES, FROM)",
+        about: "seconds from a time until the congestion windows of all flows together first are so many bytes or more: how fast what others \
+                left is taken (draft-irtf-iccrg-tcpeval-01, section 5.3); none if they never are",
+        better: Better::Less,
+        watch: Watch::Window,
+        value: |part| {
+            let goal = (part.flows().start, part.asked.bytes, part.since());
+            part.outcome.windows_reached.get(&goal).copied()
+        },
+    },
+    Measure {
         name: "estimate",
         parameters: &[Flows, Estimate, ONE],
         usage: "estimate(FLOWS, NAME[, TIME])",

@@ -126,6 +126,7 @@ fn untold_call(call: &Call, duration: Span) -> Option<String> {
         Watch::State if asked.estimate.is_empty() || ESTIMATES.contains(&asked.estimate) => {}
         Watch::State => return Some(format!("real sockets do not tell of the estimate {:?}", asked.estimate)),
         Watch::Rtt
+        | Watch::Window
         | Watch::Drops
         | Watch::FirstDrop
         | Watch::Reduction

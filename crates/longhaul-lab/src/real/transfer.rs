@@ -245,6 +245,7 @@ impl All {
             begun: self.flows.iter().map(begun).collect(),
             rtts: vec![Histogram::default(); self.flows.len()],
             reached: self.goals.iter().filter_map(reached).collect(),
+            windows_reached: BTreeMap::new(),
             first_drops: vec![HashMap::new()],
             windows_at_drop: none(),
             reductions: vec![None; self.flows.len()],

@@ -11,7 +11,7 @@ use longhaul_link::{NetworkError, Random};
 use longhaul_sim::{Plan, Setup, SetupError, Sim};
 use longhaul_units::{Rate, Span, Time};
 
-use super::follow::{Followed, Goal, Starts};
+use super::follow::{Followed, Goal, Starts, WindowGoal};
 use super::packets::{DropHook, Drops, Sequences};
 use super::phases::Phases;
 use super::record::Recorder;
@@ -47,6 +47,7 @@ impl World {
             watchers,
             has_states: false,
             goals: Vec::new(),
+            window_goals: Vec::new(),
             starts: Vec::new(),
             drops: Vec::new(),
             awaits_drop: false,
@@ -82,13 +83,18 @@ impl World {
 
     /// Prepares for what the metrics ask for.
     fn watch(&mut self, setup: &CellSetup) {
-        for Asked { measure, flows, bytes, .. } in asked(setup) {
+        for Asked { measure, flows, bytes, times, .. } in asked(setup) {
             let range = flows.first().map_or(0..0, |name| self.range(name));
             match measure.watch {
                 Watch::Nothing | Watch::Acks | Watch::Probe => {}
                 Watch::State => self.has_states = true,
                 Watch::Rtt => self.follow(range),
                 Watch::Bytes => self.goals.push(Goal { flows: range, bytes, reached: None }),
+                Watch::Window => {
+                    let since = times.first().copied().unwrap_or_default();
+                    self.window_goals.push(WindowGoal { flows: range.clone(), bytes, since, reached: None });
+                    self.follow(range);
+                }
                 Watch::Drops => self.watch_drops(),
                 Watch::FirstDrop => {
                     self.watch_drops();

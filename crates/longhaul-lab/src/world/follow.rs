@@ -21,6 +21,16 @@ pub(super) struct Goal {
     pub(super) reached: Option<f64>,
 }
 
+/// A size that the windows of flows of a name are to have.
+#[derive(Clone, Debug)]
+pub(super) struct WindowGoal {
+    pub(super) flows: Range<usize>,
+    pub(super) bytes: u64,
+    pub(super) since: Span,
+    /// Seconds from that time until then.
+    pub(super) reached: Option<f64>,
+}
+
 /// Flows that begin when others have ended.
 #[derive(Clone, Debug)]
 pub(super) struct Starts {
@@ -110,6 +120,21 @@ impl World {
             let Some(span) = span else { continue };
             let of_flow = |recorder: &&mut Recorder| recorder.setup.what == what && recorder.flows.contains(&number);
             self.recorders.iter_mut().filter(of_flow).for_each(|recorder| recorder.add(at, span.as_secs_f64()));
+        }
+        self.look_at_windows(number);
+    }
+
+    fn look_at_windows(&mut self, number: usize) {
+        let Self { window_goals, flows, sim, .. } = self;
+        let now = sim.now() - Time::ZERO;
+        let is_open =
+            |goal: &&mut WindowGoal| goal.reached.is_none() && goal.since <= now && goal.flows.contains(&number);
+        for goal in window_goals.iter_mut().filter(is_open) {
+            let windows =
+                flows[goal.flows.clone()].iter().filter_map(|flow| Some(flow.connection(sim)?.1.cwnd.as_f64()));
+            if windows.sum::<f64>() >= goal.bytes as f64 {
+                goal.reached = Some((now - goal.since).as_secs_f64());
+            }
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Outcome {
     pub rtts: Vec<Histogram>,
     /// By the first flow of a name and an amount of data: seconds from the flows' first beginning until it had been read.
     pub reached: BTreeMap<(usize, u64), f64>,
+    /// By the first flow of a name, an amount of data and a time: seconds from then until the windows were as many bytes.
+    pub windows_reached: BTreeMap<(usize, u64, Span), f64>,
     /// By shared link, when it first dropped something for a cause, seconds.
     pub first_drops: Vec<HashMap<Cause, f64>>,
     /// Bytes of each flow's window at the first drop.

@@ -126,6 +126,7 @@ impl World {
         };
         let series = self.recorders.into_iter().map(end).collect();
         let of_goal = |goal: super::Goal| Some(((goal.flows.start, goal.bytes), goal.reached?));
+        let of_window = |goal: super::WindowGoal| Some(((goal.flows.start, goal.bytes, goal.since), goal.reached?));
         let begun = |flow: &super::Watched| flow.opened.map(|opened| opened - Time::ZERO);
         let followed = || self.flows.iter().map(|flow| flow.followed.clone().unwrap_or_default());
         let outcome = Outcome {
@@ -136,6 +137,7 @@ impl World {
             begun: self.flows.iter().map(begun).collect(),
             rtts: followed().map(|followed| followed.rtts).collect(),
             reached: self.goals.into_iter().filter_map(of_goal).collect(),
+            windows_reached: self.window_goals.into_iter().filter_map(of_window).collect(),
             first_drops,
             windows_at_drop: self.windows_at_drop,
             reductions: followed().map(|followed| followed.reduction).collect(),
