@@ -74,7 +74,8 @@ fn losses_by_overflow_come_at_the_round_trip_of_a_full_queue() {
     // From the peak of all, which is near the empty queue's.
     within(values[3], 5.0, 10.0);
     within(values[4], 0.0, 50.0);
-    within(values[5], 0.0, 0.001);
+    // The first loss comes before it is known how long the queue can be: one segment of more than 80,000.
+    within(values[5], 0.0, 100.0 / 80_000.0);
     within(values[6], 50.0, 51.0);
     within(values[7], 59.0, 62.0);
     within(values[8], 19.5, 20.5);
