@@ -174,7 +174,7 @@ stop = "1s"
         (
             "[[rows]]",
             "[series]\ns = { value = 'queue(x)', unit = '' }\n\n[[rows]]",
-            ":22: series.value: queue is written queue()",
+            ":22: series.value: queue is written queue([link-N])",
         ),
         (
             "[[rows]]",
