@@ -61,10 +61,17 @@ fn the_bottleneck_has_its_load() {
             "bottleneck = '--rate 10mbit --rtt 40ms'\n[[workloads]]\nname = 'w'\nkind = '{kind}'\nload = '30%'\nresponse = '20kB'\n\
              congestion = 'cubic'\npairs = 3\nleft = ['--delay 0ms', '--delay 5ms']\nstart = '1s'\nstop = '61s'"
         );
-        let metrics = ["epochs(w)", "epochs(w, 0s, 1s)", "unfinished(w)", "epochs(w, 1s, 20s) + epochs(w, 20s, 80s)"];
-        let [count, before, open, parts] = measure("80s", &lines, &metrics)[..] else { unreachable!() };
+        let metrics = [
+            "epochs(w)",
+            "epochs(w, 0s, 1s)",
+            "unfinished(w)",
+            "epochs(w, 1s, 20s) + epochs(w, 20s, 80s)",
+            "offered(w, 0s, 80s)",
+        ];
+        let [count, before, open, parts, offered] = measure("80s", &lines, &metrics)[..] else { unreachable!() };
         near(count, 60.0 * 18.75, most * f64::sqrt(60.0 * 18.75));
         assert_eq!((before, open, parts), (0.0, 0.0, count));
+        near(offered, count * 20e3 * 8e-6 / 80.0, 1e-9);
     }
 }
 

@@ -37,6 +37,16 @@ pub(super) const MEASURES: &[Measure] = &[
         watch: Watch::Nothing,
         value: |part| Some(part.epochs().filter(|epoch| epoch.ended.is_none()).count() as f64),
     },
+    Measure {
+        name: "offered",
+        parameters: &[Workload, Sizes, ANY],
+        usage: "offered(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
+        about: "Mb/s of the responses whose requests were of that part, whether they have ended or not: what there would be to carry if \
+                nothing were late",
+        better: Better::Unknown,
+        watch: Watch::Nothing,
+        value: |part| Some(part.epochs().map(|epoch| epoch.response as f64).sum::<f64>() * 8e-6 / part.seconds()),
+    },
 ];
 
 fn seconds(epoch: &Epoch) -> Option<f64> {
