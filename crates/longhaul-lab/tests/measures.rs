@@ -1,31 +1,13 @@
 //! What is measured, against what follows from rates, sizes and delays.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod written;
+
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::judge::{self, Numbers};
 use longhaul_lab::record::Record;
-use longhaul_lab::runner::{self, Effort};
-use longhaul_lab::{measure, series};
-
-/// An experiment with these lines, and a metric by each of these expressions.
-fn experiment(duration: &str, lines: &str, metrics: &[&str]) -> Experiment {
-    let mut text = format!(
-        "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '{duration}'\nrows = []\n{lines}\n[metrics]\n"
-    );
-    for (number, metric) in metrics.iter().enumerate() {
-        text += &format!("m{number} = {{ value = '{metric}', unit = '' }}\n");
-    }
-    Experiment::read("a.toml", &text).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
-}
-
-fn run(experiment: &Experiment, runs: u32) -> Vec<Record> {
-    runner::run(experiment, Effort { runs, jobs: 1 }, |_, _| ()).unwrap()
-}
-
-/// The values of these metrics in the run of seed 1.
-fn measure(duration: &str, lines: &str, metrics: &[&str]) -> Vec<Option<f64>> {
-    run(&experiment(duration, lines, metrics), 1).remove(0).values
-}
+use longhaul_lab::{measure as measures, series};
+use written::{measure, read, run};
 
 #[track_caller]
 fn near(ours: Option<f64>, expected: f64, most: f64) {
@@ -67,7 +49,7 @@ fn phases_differ_by_seed() {
     for (rate, lines, metric) in
         [("1mbit", SPREAD, "sent(x, 130ms)"), ("10mbit", BESIDE, "completion(x)"), ("10mbit", &back, "completion(x)")]
     {
-        let experiment = experiment("5s", &format!("bottleneck = '--rate {rate} --rtt 100ms'\n{lines}"), &[metric]);
+        let experiment = read("5s", &format!("bottleneck = '--rate {rate} --rtt 100ms'\n{lines}"), &[metric]).unwrap();
         let (first, again) = (times(run(&experiment, 8)), times(run(&experiment, 8)));
         assert_eq!(first, again);
         let is_other = |n: &usize| first[*n] != first[0];
@@ -259,7 +241,7 @@ fn the_first_drop_and_the_overshoot() {
         before = { value = 'rtt-before-loss(x)', unit = 's' }\n\
         resent = { value = 'resent(x)', unit = 'bytes' }\n";
     let metrics = ["first-drop()", "cwnd-at-first-drop(x)", "overshoot(x)", "queue-max()", "losses(x)", "timeouts(x)"];
-    let record = run(&experiment("10s", lines, &metrics), 1).remove(0);
+    let record = run(&read("10s", lines, &metrics).unwrap(), 1).remove(0);
     let [first, window, overshoot, most] = [0, 1, 2, 3].map(|metric: usize| record.values[metric].unwrap());
     let series = |name: &str| &record.series[name];
     assert_eq!(series("drops")[0], (first, 1.0));
@@ -294,7 +276,7 @@ fn series_agree_with_metrics() {
         rate = { value = 'estimate(x, delivery-rate)', unit = 'Mb/s', every = '100ms' }\n\
         flight = { value = 'in-flight(x)', unit = 'bytes', every = '100ms', runs = 0 }";
     let metrics = ["completion(x)", "rtt(x, max)", "rtt(x, mean)", "queue-max()", "goodput(x, 2s, 3s)"];
-    let mut records = run(&experiment("10s", lines, &metrics), 2);
+    let mut records = run(&read("10s", lines, &metrics).unwrap(), 2);
     assert!(records[0].series.contains_key("srtt") && !records[1].series.contains_key("srtt"));
     let record = records.remove(0);
     assert!(!record.series.contains_key("flight"));
@@ -324,7 +306,7 @@ fn series_agree_with_metrics() {
 #[test]
 fn all_that_can_be_measured_is_documented() {
     let text = include_str!("../../../docs/lab.md");
-    let measures = measure::all().map(|measure| (measure.usage, measure.about));
+    let measures = measures::all().map(|measure| (measure.usage, measure.about));
     let of_series = series::ALL.iter().map(|kind| (kind.usage, kind.about));
     for (usage, about) in measures.chain(of_series) {
         let line = format!("| `{}` | {about} |", usage.replace('|', "\\|"));
@@ -347,7 +329,7 @@ fn flows_follow_each_other_and_remember() {
         )
     };
     let metrics = ["completion(a)", "resent(b)", "completion(b)", "resent(a)"];
-    let [cached, fresh] = [true, false].map(|cache| run(&experiment("60s", &lines(cache), &metrics), 1).remove(0));
+    let [cached, fresh] = [true, false].map(|cache| run(&read("60s", &lines(cache), &metrics).unwrap(), 1).remove(0));
     let value = |record: &Record, metric: usize| record.values[metric].unwrap();
     assert!(
         value(&fresh, 1) > 0.0 && value(&cached, 1) == 0.0 && value(&cached, 3) > 0.0,

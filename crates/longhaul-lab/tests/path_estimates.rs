@@ -1,25 +1,9 @@
 //! What tools and senders find of a path, against the path that was made.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use longhaul_lab::experiment::Experiment;
-use longhaul_lab::runner::{self, Effort};
+mod written;
 
-/// Reads an experiment with these lines, and a metric by each of these expressions.
-fn read(lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
-    let mut text =
-        format!("id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '60s'\nrows = []\n{lines}\n");
-    text += "[metrics]\n";
-    for (number, metric) in metrics.iter().enumerate() {
-        text += &format!("m{number:02} = {{ value = '{metric}', unit = '' }}\n");
-    }
-    Experiment::read("a.toml", &text).map_err(|fault| fault.to_string())
-}
-
-/// The values of these metrics in the run of seed 1.
-fn measure(lines: &str, metrics: &[&str]) -> Vec<Option<f64>> {
-    let experiment = read(lines, metrics).unwrap();
-    runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap().remove(0).values
-}
+use written::{measure, read};
 
 #[track_caller]
 fn within(ours: Option<f64>, least: f64, most: f64) {
@@ -33,14 +17,14 @@ fn tools_find_the_rate_and_what_is_left_of_it() {
         traffic = [{ name = 'others', kind = 'poisson', rate = '8mbit', packet = '500B' }]\n\
         probes = [{ name = 'one', method = 'capprobe', start = '1s', left = '--rate 1gbit' }, { name = 'two', method = 'pathload' }]";
     let metrics = ["capacity(one)", "converged(one)", "available-low(two)", "available-high(two)", "probed(two)"];
-    let values = measure(lines, &metrics);
+    let values = measure("60s", lines, &metrics);
     within(values[0], 19.0, 21.0);
     // Two sizes, 40 pairs of each, and a round trip at least between them.
     within(values[1], 1.0, 20.0);
     within(values[2], 7.0, 12.0);
     within(values[3], 12.0, 16.0);
     within(values[4], 1.0, 60.0);
-    let alone = measure(&lines.replace("8mbit", "0mbit"), &metrics);
+    let alone = measure("60s", &lines.replace("8mbit", "0mbit"), &metrics);
     within(alone[2], 18.0, 20.5);
 }
 
@@ -50,6 +34,7 @@ fn losses_by_overflow_come_at_the_round_trip_of_a_full_queue() {
     let lines = "bottleneck = '--rate 20mbit --rtt 50ms --queue 25kB'\n\
         flows = [{ name = 'x', congestion = 'westwood-bbe', tcp = { pairs = true, ack-every = 1 } }]";
     let values = measure(
+        "60s",
         lines,
         &[
             "losses(x)",
@@ -96,7 +81,7 @@ fn losses_by_chance_come_at_any_round_trip() {
         flows = [{ name = 'x', congestion = 'westwood-bbe', tcp = { ack-every = 1, window = 200000 } }]";
     let metrics =
         ["lost-within(x, 50ms, 52ms)", "cut-idle(x)", "random-loss(x)", "rtt-overlap(x)", "known(buffer-delay(x))"];
-    let values = measure(lines, &metrics);
+    let values = measure("60s", lines, &metrics);
     within(values[0], 95.0, 100.0);
     within(values[1], 0.0, 10.0);
     // 160,000 packets, 160 losses: three standard deviations are a quarter.
@@ -107,8 +92,9 @@ fn losses_by_chance_come_at_any_round_trip() {
 
 #[test]
 fn faults_of_probes_are_told() {
-    let told =
-        |lines: &str, metric: &str| read(&format!("bottleneck = '--rate 20mbit'\n{lines}"), &[metric]).unwrap_err();
+    let told = |lines: &str, metric: &str| {
+        read("60s", &format!("bottleneck = '--rate 20mbit'\n{lines}"), &[metric]).unwrap_err()
+    };
     let line = |more: &str| format!("probes = [{{ name = 'p', {more} }}]");
     let unknown = told(&line("method = 'ping'"), "capacity(p)");
     assert!(unknown.contains("\"ping\" is no method; there are: capprobe, pathrate, pathload, pathchirp"), "{unknown}");

@@ -1,34 +1,9 @@
 //! Bottlenecks of several links, against what follows from rates, sizes and delays.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use longhaul_lab::experiment::Experiment;
-use longhaul_lab::record::Record;
-use longhaul_lab::runner::{self, Effort};
+mod written;
 
-fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
-    let mut text = format!(
-        "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '{duration}'\nrows = []\n{lines}\n[metrics]\n"
-    );
-    for (number, metric) in metrics.iter().enumerate() {
-        text += &format!("m{number} = {{ value = '{metric}', unit = '' }}\n");
-    }
-    Experiment::read("a.toml", &text).map_err(|fault| fault.to_string())
-}
-
-fn run(duration: &str, lines: &str, metrics: &[&str]) -> Record {
-    let experiment = read(duration, lines, metrics).unwrap();
-    runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap().remove(0)
-}
-
-/// The values of these metrics in the run of seed 1.
-fn measure(duration: &str, lines: &str, metrics: &[&str]) -> Vec<f64> {
-    run(duration, lines, metrics).values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
-}
-
-#[track_caller]
-fn near(ours: f64, expected: f64, most: f64) {
-    assert!((ours - expected).abs() <= most, "{ours} and not {expected} within {most}");
-}
+use written::{known, measure, near, read, run};
 
 const THREE: &str =
     "bottleneck = ['--rate 20mbit --delay 10ms', '--rate 5mbit --delay 20ms', '--rate 10mbit --delay 5ms']";
@@ -46,7 +21,7 @@ fn a_flow_has_the_slowest_rate_and_the_sum_of_delays() {
     ] {
         let lines =
             format!("{THREE}\nflows = [{{ name = 'x', {hops}congestion = 'vegas', tcp = {{ segment = 1448 }} }}]");
-        let values = measure("20s", &lines, &["goodput(x, 10s, 20s)", "rtt-least(x)"]);
+        let values = known("20s", &lines, &["goodput(x, 10s, 20s)", "rtt-least(x)"]);
         near(values[0], rate * 1448.0 / 1500.0, 0.01 * rate);
         near(values[1], rtt + 0.1, 0.15);
     }
@@ -62,7 +37,7 @@ fn each_link_carries_what_crosses_it() {
     );
     let metrics =
         ["carried(1s, 11s)", "carried(link-2, 1s, 11s)", "carried(link-3, 1s, 11s)", "utilisation(link-2, 1s, 11s)"];
-    let [first, second, third, utilisation] = measure("11s", &lines, &metrics)[..] else { unreachable!() };
+    let [first, second, third, utilisation] = known("11s", &lines, &metrics)[..] else { unreachable!() };
     near(first, 4.0, 0.0021);
     near(second, 7.0, 0.0021);
     near(third, 3.0, 0.0021);
@@ -86,7 +61,7 @@ fn flows_of_a_parking_lot_fill_each_link() {
         "carried(link-2, 10s, 60s)",
         "carried(link-3, 10s, 60s)",
     ];
-    let values = measure("60s", &format!("bottleneck = [{link}, {link}, {link}]\n{flows}"), &metrics);
+    let values = known("60s", &format!("bottleneck = [{link}, {link}, {link}]\n{flows}"), &metrics);
     assert!(values[0] > 0.1, "{values:?}");
     for (short, carried) in values[1..4].iter().zip(&values[4..]) {
         near(*carried, 10.0, 0.2);
@@ -109,7 +84,7 @@ fn a_long_flow_has_what_the_root_law_leaves_it() {
     let short = ["1", "2", "3"].map(|hop| flow(&format!("s{hop}"), hop, "10ms")).concat();
     let lines = format!("bottleneck = [{link}, {link}, {link}]\n{}{short}", flow("long", "1-3", "0ms"));
     let metrics = ["goodput(long, 50s, 300s)", "goodput(s2, 50s, 300s)", "rtt(long, mean)", "rtt(s2, mean)"];
-    let [long, short, far, near_by] = measure("300s", &lines, &metrics)[..] else { unreachable!() };
+    let [long, short, far, near_by] = known("300s", &lines, &metrics)[..] else { unreachable!() };
     let expected = 1.0 / (1.0 + f64::sqrt(3.0) * far / near_by);
     near(long / (long + short), expected, 0.15 * expected);
 }
@@ -134,7 +109,7 @@ fn measures_of_a_link_are_of_that_link() {
         "first-drop(link-2)",
         "queue-mean(link-2, 2s, 9s)",
     ];
-    let record = run("9s", lines, &metrics);
+    let record = run(&read("9s", lines, &metrics).unwrap(), 1).remove(0);
     let values: Vec<f64> = record.values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
     // A packet that passes through an empty queue was in it.
     assert_eq!((values[0], values[5], values[7]), (0.0, 0.0, 1250.0));
@@ -150,7 +125,7 @@ fn measures_of_a_link_are_of_that_link() {
     assert!(record.series["first"].iter().all(|(_, bytes)| *bytes == 0.0));
     assert!(record.series["queue"][2..].iter().all(|(_, bytes)| *bytes >= 11_250.0));
     near(record.series["drops"].len() as f64, 890.0, 3.0);
-    assert!(run("1s", lines, &["first-drop()"]).values[0].is_none());
+    assert!(measure("1s", lines, &["first-drop()"])[0].is_none());
 }
 
 /// 30 % of the second link's 10 Mb/s in responses of 20 kB are 18.75 a second, within four standard deviations of a Poisson process.
@@ -158,7 +133,7 @@ fn measures_of_a_link_are_of_that_link() {
 fn a_load_is_of_the_first_link_that_is_crossed() {
     let lines = "bottleneck = ['--rate 100mbit --delay 1ms', '--rate 10mbit --delay 1ms']\n\
         [[workloads]]\nname = 'w'\nkind = 'http'\nload = '30%'\nresponse = '20kB'\ncongestion = 'cubic'\nhops = 2";
-    let [count, first, second] = measure("61s", lines, &["epochs(w, 0s, 60s)", "carried()", "carried(link-2)"])[..]
+    let [count, first, second] = known("61s", lines, &["epochs(w, 0s, 60s)", "carried()", "carried(link-2)"])[..]
     else {
         unreachable!()
     };
@@ -171,7 +146,7 @@ fn a_load_is_of_the_first_link_that_is_crossed() {
 #[test]
 fn tools_measure_the_whole_row() {
     let lines = format!("{THREE}\nprobes = [{{ name = 't', method = 'capprobe' }}]");
-    near(measure("60s", &lines, &["capacity(t)"])[0], 5.0, 0.05);
+    near(known("60s", &lines, &["capacity(t)"])[0], 5.0, 0.05);
 }
 
 #[test]
@@ -179,8 +154,8 @@ fn one_link_is_one_written_as_a_row() {
     let flow = "flows = [{ name = 'x', congestion = 'cubic' }]";
     let metrics = ["goodput(x)", "dropped()", "delay(mean)", "resent(x)"];
     let link = "'--rate 10mbit --rtt 40ms --queue 20p --loss 0.1%'";
-    let one = run("20s", &format!("bottleneck = {link}\n{flow}"), &metrics);
-    assert_eq!(one.values, run("20s", &format!("bottleneck = [{link}]\n{flow}"), &metrics).values);
+    let one = measure("20s", &format!("bottleneck = {link}\n{flow}"), &metrics);
+    assert_eq!(one, measure("20s", &format!("bottleneck = [{link}]\n{flow}"), &metrics));
 }
 
 /// Thirty sources of 0.25 Mb/s that begin 0.2 s apart are a rate that grows by as much each time.
@@ -189,7 +164,7 @@ fn sources_that_begin_apart_are_steps() {
     let lines = "bottleneck = '--rate 20mbit --rtt 10ms'\n\
         [[traffic]]\nname = 'c'\nkind = 'cbr'\nrate = '250kbit'\npacket = '125B'\ncount = 30\napart = '200ms'\nstart = '1s'";
     let metrics = ["carried(1s)", "carried(1.01s, 1.2s)", "carried(3.01s, 3.2s)", "carried(7s, 9s)", "drops()"];
-    let values = measure("9s", lines, &metrics);
+    let values = known("9s", lines, &metrics);
     // A packet of each is 4 ms long.
     near(values[0], 0.0, 0.0);
     near(values[1], 0.25, 0.25 * 4.0 / 190.0);

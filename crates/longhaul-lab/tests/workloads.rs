@@ -1,30 +1,9 @@
 //! Connections that come and go, against what follows from rates, sizes and delays.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use longhaul_lab::experiment::Experiment;
-use longhaul_lab::runner::{self, Effort};
+mod written;
 
-fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
-    let mut text = format!(
-        "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '{duration}'\nrows = []\n{lines}\n[metrics]\n"
-    );
-    for (number, metric) in metrics.iter().enumerate() {
-        text += &format!("m{number} = {{ value = '{metric}', unit = '' }}\n");
-    }
-    Experiment::read("a.toml", &text).map_err(|fault| fault.to_string())
-}
-
-/// The values of these metrics in the run of seed 1.
-fn measure(duration: &str, lines: &str, metrics: &[&str]) -> Vec<f64> {
-    let experiment = read(duration, lines, metrics).unwrap();
-    let run = runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap().remove(0);
-    run.values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
-}
-
-#[track_caller]
-fn near(ours: f64, expected: f64, most: f64) {
-    assert!((ours - expected).abs() <= most, "{ours} and not {expected} within {most}");
-}
+use written::{known, near, read};
 
 /// Initial windows of ten segments are 10, 20 and 40 segments in three round trips: 70 segments are there after three round trips of the
 /// request, and 71 after four. Approved by all routers, they leave in one, at the rate that was asked for.
@@ -37,7 +16,7 @@ fn responses_take_the_round_trips_of_slow_start() {
              left = ['--delay 5ms {router}']\nright = ['--delay 15ms {router}']\ntcp = {{ segment = 1448, paced = false }}",
             segments * 1448
         );
-        measure("20s", &lines, &["epoch(w, min)", "epoch(w, max)", "epochs(w)"])
+        known("20s", &lines, &["epoch(w, min)", "epoch(w, max)", "epochs(w)"])
     };
     // Forty packets of 1500 bytes at 1 Gb/s are half a millisecond.
     for (segments, round_trips) in [(10, 1.0), (11, 2.0), (30, 2.0), (70, 3.0), (71, 4.0)] {
@@ -68,7 +47,7 @@ fn the_bottleneck_has_its_load() {
             "epochs(w, 1s, 20s) + epochs(w, 20s, 80s)",
             "offered(w, 0s, 80s)",
         ];
-        let [count, before, open, parts, offered] = measure("80s", &lines, &metrics)[..] else { unreachable!() };
+        let [count, before, open, parts, offered] = known("80s", &lines, &metrics)[..] else { unreachable!() };
         near(count, 60.0 * 18.75, most * f64::sqrt(60.0 * 18.75));
         assert_eq!((before, open, parts), (0.0, 0.0, count));
         near(offered, count * 20e3 * 8e-6 / 80.0, 1e-9);
@@ -92,14 +71,14 @@ fn epochs_are_told_apart_by_size_and_name() {
         "epochs(v)",
         "epochs(w, 0B, 10kB) + epochs(w, 10kB, 11MB)",
     ];
-    let counts = measure("40s", &lines("cubic"), &metrics);
+    let counts = known("40s", &lines("cubic"), &metrics);
     // 89 a second, 3571 in all.
     near(counts[0], 3571.0, 4.0 * f64::sqrt(3571.0));
     assert_eq!((counts[1], counts[4]), (0.0, counts[0]));
     near(counts[2], 0.5, 4.0 * 0.5 / f64::sqrt(3571.0));
     assert_ne!(counts[0], counts[3]);
-    let other = measure("40s", &lines("new-reno"), &["epochs(w) + unfinished(w)", "epochs(v) + unfinished(v)"]);
-    let all = measure("40s", &lines("cubic"), &["epochs(w) + unfinished(w)", "epochs(v) + unfinished(v)"]);
+    let other = known("40s", &lines("new-reno"), &["epochs(w) + unfinished(w)", "epochs(v) + unfinished(v)"]);
+    let all = known("40s", &lines("cubic"), &["epochs(w) + unfinished(w)", "epochs(v) + unfinished(v)"]);
     assert_eq!(other, all);
 }
 
