@@ -81,6 +81,8 @@ pub struct Astart {
     estimate: EligibleRate,
     /// Whether this is a start, and not the way back to a threshold that a loss left.
     adapts: bool,
+    /// Whether anything was acknowledged, under whatever start.
+    acked: bool,
     pace: Option<Pace>,
 }
 
@@ -89,7 +91,7 @@ impl Astart {
     #[must_use]
     pub fn new(config: AstartConfig) -> Self {
         let limit = AckLimit::rfc3465(config.segments_per_ack);
-        Self { limit, estimate: config.estimate.clone(), adapts: true, pace: None, config }
+        Self { limit, estimate: config.estimate.clone(), adapts: true, acked: false, pace: None, config }
     }
 
     /// Lets the window leave as a train.
@@ -104,6 +106,7 @@ impl Stage for Astart {
     }
 
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
+        self.acked = true;
         if matches!(ack.episode, Episode::Enter) || ack.ecn.congestion {
             self.adapts = false;
         }
@@ -136,8 +139,10 @@ impl Growth for Astart {
         if self.adapts {
             self.estimate = self.config.estimate.clone();
         }
-        // Spread over half a round trip, the first window would show that rate alone, and its ACKs hand the spacing on.
-        if self.adapts && self.limit.is_paced() {
+        // Spread over half a round trip, the first window would show that rate alone, and its ACKs hand the spacing on. What another start left is
+        // no first window.
+        let is_first = reason != Reason::NoLoss || !self.acked;
+        if self.adapts && is_first && self.limit.is_paced() {
             self.pace_train(path, window);
         }
     }

@@ -151,7 +151,12 @@ fn the_first_window_is_a_train() {
         let mut granted = crate::Granted::basic();
         granted.pacing = pacing;
         growth.limit.on_granted(&granted);
-        growth.begin(Reason::NoLoss, &path, &Window::new(segments(10).as_f64()));
+        let window = Window::new(segments(10).as_f64());
+        growth.begin(Reason::NoLoss, &path, &window);
         assert_eq!(growth.overlay().pace.map(|pace| pace.rate.as_bytes_per_sec()), expected);
+        // After another start it is no first window.
+        growth.observe(&Ack::new(Time::ZERO), &path);
+        growth.begin(Reason::NoLoss, &path, &window);
+        assert!(growth.overlay().pace.is_none());
     }
 }
