@@ -56,7 +56,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
     // Some laws have starts of their own that take longer; beside the train of Adaptive Start what RC3 adds is lost soon.
     let looked_at = match name {
         name if name.starts_with("launch=") => 300_000,
-        "rc3+abse" | "rc3+tcpw-a" | "rc3+westwood-bbe" => 20_000,
+        "rc3+abse" | "rc3+westwood-bbe" => 20_000,
         _ => 50_000,
     };
     assert!(last.bytes_sent > looked_at, "{name}: {} bytes until {}", last.bytes_sent, sim.now());

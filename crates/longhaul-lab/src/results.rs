@@ -12,7 +12,7 @@ mod pictures;
 mod report;
 mod runs;
 mod tables;
-mod write;
+pub(crate) mod write;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ use crate::shard::Shard;
 /// The format of folders that this program writes, and the only one that it reads.
 pub const FORMAT: u32 = 2;
 /// What a folder is about.
-const LAB: &str = "lab.json";
+pub(crate) const LAB: &str = "lab.json";
 /// Held by who writes to it.
 const LOCK: &str = "lab.lock";
 const DEFINITION: &str = "experiment.toml";

@@ -7,6 +7,7 @@ use longhaul_units::{Rate, Span};
 use crate::experiment::{CellSetup, FlowSetup, TrafficSetup};
 use crate::expression::{Call, Expression};
 use crate::measure::{Asked, Watch};
+use crate::number::mbps;
 
 /// The fastest link for which one process is both ends and the relay, Mb/s.
 pub const MOST_RATE: f64 = 200.0;
@@ -91,12 +92,8 @@ fn check_traffic(traffic: &TrafficSetup) -> Result<(), Misfit> {
     if [&traffic.left, &traffic.right].into_iter().any(|access| *access != Duplex::default()) {
         return Err(Misfit::TrafficAccess(traffic.name.clone()));
     }
-    let rate = megabits(traffic.rate);
+    let rate = mbps(traffic.rate);
     if rate > MOST_RATE { Err(Misfit::TrafficFast(traffic.name.clone(), rate)) } else { Ok(()) }
-}
-
-fn megabits(rate: Rate) -> f64 {
-    rate.as_bytes_per_sec() as f64 * 8e-6
 }
 
 /// ACKs may come back as fast as they like: the data has a rate.
@@ -108,7 +105,7 @@ fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), Misfit> {
         LinkRate::Trace(trace) => Some(trace.mean_rate()),
     };
     let rates = first.into_iter().chain(link.steps.iter().filter_map(|step| step.rate));
-    let fastest = rates.map(megabits).fold(0.0, f64::max);
+    let fastest = rates.map(mbps).fold(0.0, f64::max);
     if fastest > MOST_RATE { Err(Misfit::Fast(fastest)) } else { Ok(()) }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
 }
 
 /// An object, indented.
-pub(super) fn json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
+pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| ResultsError::io(path, error.into()))?;
     whole(path, (text + "\n").as_bytes())
 }

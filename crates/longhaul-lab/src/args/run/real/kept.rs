@@ -1,7 +1,6 @@
 //! Where runs in real time are kept: a file for each experiment, `ID.real.json`.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -10,9 +9,7 @@ use serde::Serialize;
 use super::Line;
 use super::took::Took;
 use crate::experiment::Experiment;
-
-/// What a folder of runs in virtual time has.
-const LAB: &str = "lab.json";
+use crate::results::{LAB, write};
 
 /// What is kept of an experiment.
 #[derive(Serialize)]
@@ -47,15 +44,6 @@ fn file(folder: &Path, id: &str) -> PathBuf {
 impl Kept<'_> {
     /// Writes the file, whole or not at all.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
-        let path = file(folder, self.experiment);
-        let part = path.with_extension("part");
-        let write = || -> Result<()> {
-            let mut out = BufWriter::new(File::create(&part)?);
-            serde_json::to_writer_pretty(&mut out, self)?;
-            writeln!(out)?;
-            out.flush()?;
-            Ok(fs::rename(&part, &path)?)
-        };
-        write().with_context(|| format!("{}", path.display()))
+        Ok(write::json(&file(folder, self.experiment), self)?)
     }
 }
