@@ -190,7 +190,6 @@ fn what_does_not_fit_is_refused() {
         (&["--real", "--at", "speed=1"], "--at speed=1: real has no axis \"speed\""),
         (&["--real", "--seeds", "0"], "--seeds 0 measures nothing"),
         (&["--real", "--jobs", "2"], "'--real' cannot be used with '--jobs <N>'"),
-        (&["--at", "rate=2mbit"], "--real"),
     ] {
         let error = refusal(&[&["run", &file], arguments].concat());
         assert!(error.contains(told), "{told} in {error}");

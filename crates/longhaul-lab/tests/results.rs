@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use common::{Place, SMALL, begin, lab, refusal, text};
@@ -61,6 +62,40 @@ fn a_folder_has_what_the_rows_and_the_values_are() {
     let times: serde_json::Value = serde_json::from_slice(&place.bytes("whole/small/times.json")).unwrap();
     assert_eq!((times["runs"].as_u64(), times["flow_seconds"].as_f64()), (Some(24), Some(240.0)));
     assert!(times["computed_seconds"].as_f64().unwrap() > 0.0 && times["wall_seconds"].as_f64().unwrap() > 0.0);
+}
+
+/// Chosen cells have their runs and their rows, and the rest of the same folder's come with all.
+#[test]
+fn cells_that_are_chosen_are_a_part_of_the_whole() {
+    let place = Place::new("chosen");
+    let file = whole(&place);
+    let rows = |printed: &[u8]| text(printed).lines().map(str::to_owned).collect::<Vec<_>>();
+    let all = rows(&lab(&["run", &file, "--json"]).stdout);
+    let some = ["run", &file, "--at", "rate=2mbit", "--json", "--out", &place.path("part")];
+    let output = lab(&some);
+    let chosen = rows(&output.stdout);
+    assert!(!chosen.is_empty() && chosen.len() < all.len() && chosen.iter().all(|row| all.contains(row)), "{chosen:?}");
+    let left_out = format!("small: rows left out for want of other cells: {}", all.len() - chosen.len());
+    assert!(text(&output.stderr).contains(&left_out), "{}", text(&output.stderr));
+    assert_eq!(text(&place.bytes("part/small/runs.jsonl")).lines().count(), 2 * 6, "two losses, six runs of each");
+    assert!(!Path::new(&place.path("part/small/rows.json")).exists());
+
+    assert_eq!(rows(&lab(&some).stdout), chosen, "of runs that are there");
+    assert_eq!(rows(&lab(&["run", &file, "--json", "--out", &place.path("part")]).stdout), all);
+    assert_as_whole(&place, "part");
+    assert_eq!(rows(&lab(&some).stdout), chosen, "of a folder that has more");
+
+    for (arguments, told) in [
+        (&["--at", "rate=3mbit"][..], "--at rate=3mbit: no choice of small; there are: "),
+        (&["--at", "speed=1"], "--at speed=1: small has no axis \"speed\""),
+        (
+            &["--at", "rate=2mbit", "--out", "x", "--shard", "1/2"],
+            "'--at <AXIS=CHOICE>' cannot be used with '--shard <I/N>'",
+        ),
+    ] {
+        let error = refusal(&[&["run", &file], arguments].concat());
+        assert!(error.contains(told), "{told} in {error}");
+    }
 }
 
 /// The program is killed after the first, some, and most runs, and goes on to the same end.

@@ -1,5 +1,6 @@
 //! `run`.
 
+mod chosen;
 mod real;
 mod session;
 
@@ -56,7 +57,7 @@ pub(super) struct Run {
     #[arg(long, conflicts_with_all = ["all", "quick", "jobs", "shard"])]
     real: bool,
     /// Only cells with this choice; may be given several times. Rows that need others are left out.
-    #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, requires = "real")]
+    #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, conflicts_with_all = ["all", "shard"])]
     at: Vec<(String, String)>,
 }
 
@@ -78,7 +79,8 @@ impl Run {
         }
         let asked = experiments.iter().zip(&texts).zip(&kept);
         let asked: Vec<Asked<'_>> = asked.map(|((experiment, text), kept)| Asked { experiment, text, kept }).collect();
-        let mut session = Session::new(Arc::clone(&experiments), &kept, self.json);
+        let cells = experiments.iter().map(|experiment| chosen::cells(experiment, &self.at)).collect::<Result<_>>()?;
+        let mut session = Session::new(Arc::clone(&experiments), cells, &kept, self.json);
         if let Some(path) = &self.out {
             let mut folder = Folder::open(path, self.shard)?;
             // Nothing is changed before all are known to fit.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::super::print;
+use super::chosen;
 use crate::experiment::{Experiment, Row, rows};
 use crate::judge::{self, Judged, Numbers};
 use crate::real;
@@ -78,25 +79,7 @@ impl Real<'_> {
 
     /// The cells that are asked for, if all of them fit.
     fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
-        let definition = &experiment.definition;
-        let id = definition.id.get_ref();
-        let mut wanted: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-        for (name, choice) in self.at {
-            let axis = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
-            let axis = axis.with_context(|| format!("--at {name}={choice}: {id} has no axis {name:?}"))?;
-            let choices = &definition.axes[axis].choices;
-            let place = choices.iter().position(|known| known.name.get_ref() == choice);
-            let place = place.with_context(|| {
-                let known: Vec<&str> = choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
-                format!("--at {name}={choice}: no choice of {id}; there are: {}", known.join("; "))
-            })?;
-            wanted.entry(axis).or_default().insert(place);
-        }
-        let is_wanted = |cell: &usize| {
-            let places = &experiment.cells[*cell].places;
-            wanted.iter().all(|(axis, choices)| choices.contains(&places[*axis]))
-        };
-        let cells: BTreeSet<usize> = (0..experiment.cells.len()).filter(is_wanted).collect();
+        let cells = chosen::cells(experiment, self.at)?;
         for cell in &cells {
             if let Err(misfit) = real::check(&experiment.setups[*cell]) {
                 bail!("{} cannot be run in real time: {misfit}; --at chooses other cells", name(experiment, *cell));
@@ -126,7 +109,7 @@ impl Real<'_> {
         let (mut well, mut left_out) = (true, 0);
         let (mut values, mut lines) = (Values::new(), Vec::new());
         for ((row, real), simulated) in experiment.rows.iter().zip(judged).zip(simulated_rows) {
-            if !has_all(experiment, row, cells) {
+            if !chosen::suffice(cells, row, experiment) {
                 left_out += 1;
                 continue;
             }
@@ -144,9 +127,7 @@ impl Real<'_> {
             let id = experiment.definition.id.get_ref();
             Kept { experiment: id, version: &results::program(), rows: &lines, runs: &all_took }.write(folder)?;
         }
-        if left_out > 0 {
-            eprintln!("{}: rows left out for want of other cells: {left_out}", experiment.definition.id.get_ref());
-        }
+        chosen::tell_left_out(experiment, left_out);
         Ok((well, values))
     }
 }
@@ -158,14 +139,6 @@ fn name(experiment: &Experiment, cell: usize) -> String {
         name += &format!(", {} {:?}", axis.name.get_ref(), axis.choices[*place].name.get_ref());
     }
     name
-}
-
-/// Whether all cells were run that a row needs.
-fn has_all(experiment: &Experiment, row: &Row, cells: &BTreeSet<usize>) -> bool {
-    let Some(judged) = &row.judged else { return true };
-    let bases = experiment.relatives.get(judged.metric).and_then(Option::as_ref).map(|relative| &relative.bases);
-    let has = |cell: &usize| cells.contains(cell) && bases.is_none_or(|bases| cells.contains(&bases[*cell]));
-    judged.cells.iter().all(has)
 }
 
 /// The row without a verdict, if real sockets do not tell what it is about.

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::super::print;
 use super::super::progress::Progress;
+use super::chosen;
 use crate::cost::{self, Forecast};
 use crate::experiment::Experiment;
 use crate::judge::{self, Judged};
@@ -30,10 +31,14 @@ pub(super) struct Session {
 
 /// What has become of an experiment.
 struct Work {
+    /// The cells that are asked for, by their places.
+    cells: BTreeSet<usize>,
     /// Runs of each cell.
     runs: u32,
-    /// Runs that there are to be.
+    /// Runs of all cells, whether they are asked for or not.
     all: usize,
+    /// Runs that are asked for and are not there.
+    lacking: usize,
     /// Runs that are there, without their series.
     records: BTreeMap<(usize, u64), Record>,
     file: Option<RunFile>,
@@ -43,13 +48,31 @@ struct Work {
 }
 
 impl Work {
+    /// Whether there is nothing left to do.
+    fn is_done(&self) -> bool {
+        self.lacking == 0
+    }
+
+    /// Whether all cells have all runs.
     fn is_complete(&self) -> bool {
         self.records.len() == self.all
     }
 
     fn put(&mut self, record: Record) {
         let slim = Record { series: BTreeMap::new(), ..record };
-        self.records.insert((slim.cell, slim.seed), slim);
+        let place = (slim.cell, slim.seed);
+        if self.records.insert(place, slim).is_none() && self.cells.contains(&place.0) {
+            self.lacking -= 1;
+        }
+    }
+
+    /// Of all rows those that the cells that are asked for suffice for, and how many others there are.
+    fn sufficed(&self, experiment: &Experiment, mut rows: Vec<Judged>) -> (Vec<Judged>, usize) {
+        let all = rows.len();
+        let mut suffices = experiment.rows.iter().map(|row| chosen::suffice(&self.cells, row, experiment));
+        rows.retain(|_| suffices.next() == Some(true));
+        let left_out = all - rows.len();
+        (rows, left_out)
     }
 
     fn sorted(&self) -> Vec<Record> {
@@ -58,16 +81,24 @@ impl Work {
 }
 
 impl Session {
-    pub(super) fn new(experiments: Arc<[Experiment]>, kept: &[Kept], is_json: bool) -> Self {
-        let work = |(experiment, kept): (&Experiment, &Kept)| Work {
+    /// On these cells of each.
+    pub(super) fn new(
+        experiments: Arc<[Experiment]>,
+        cells: Vec<BTreeSet<usize>>,
+        kept: &[Kept],
+        is_json: bool,
+    ) -> Self {
+        let work = |((experiment, cells), kept): ((&Experiment, BTreeSet<usize>), &Kept)| Work {
             runs: kept.runs,
             all: experiment.cells.len() * kept.runs as usize,
+            lacking: cells.len() * kept.runs as usize,
+            cells,
             records: BTreeMap::new(),
             file: None,
             rows: None,
             span: None,
         };
-        let works = experiments.iter().zip(kept).map(work).collect();
+        let works = experiments.iter().zip(cells).zip(kept).map(work).collect();
         let clock = Stopwatch::start();
         Self { experiments, works, folder: None, is_json, clock, printed: 0, all_well: true }
     }
@@ -94,6 +125,7 @@ impl Session {
         if let Some(shard) = shard {
             jobs = shard.of(jobs, &self.experiments);
         }
+        jobs.retain(|job| self.works[job.experiment].cells.contains(&job.cell));
         let asked = jobs.len();
         jobs.retain(|job| !self.works[job.experiment].records.contains_key(&(job.cell, job.seed)));
         for place in 0..self.works.len() {
@@ -135,7 +167,7 @@ impl Session {
                 left.remove(&job);
                 forecast.ended(job, cost::of(job, &experiments), record.took);
                 self.ended(job, record)?;
-                if self.works[job.experiment].is_complete() {
+                if self.works[job.experiment].is_done() {
                     progress.clear();
                     self.conclude(job.experiment)?;
                     self.print()?;
@@ -164,16 +196,20 @@ impl Session {
         Ok(())
     }
 
-    /// Judges an experiment if all its runs are there.
+    /// Judges an experiment if all runs that are asked for are there. A folder has tables of whole experiments alone.
     fn conclude(&mut self, place: usize) -> Result<()> {
         let (work, experiment) = (&mut self.works[place], &self.experiments[place]);
-        if work.is_complete() && work.rows.is_none() {
-            let records = work.sorted();
-            work.rows = Some(match &self.folder {
-                Some(folder) => write_tables(folder, experiment, &records, work.runs)?,
-                None => judge::judge(experiment, &records, work.runs),
-            });
+        if !work.is_done() || work.rows.is_some() {
+            return Ok(());
         }
+        let records = work.sorted();
+        let rows = match &self.folder {
+            Some(folder) if work.is_complete() => write_tables(folder, experiment, &records, work.runs)?,
+            _ => judge::judge(experiment, &records, work.runs),
+        };
+        let (rows, left_out) = work.sufficed(experiment, rows);
+        chosen::tell_left_out(experiment, left_out);
+        work.rows = Some(rows);
         Ok(())
     }
 
