@@ -31,9 +31,9 @@ pub struct Judged {
     pub rule: String,
     /// What came of it.
     pub verdict: Verdict,
-    /// Why, where that is known.
+    /// Why, where that is known; and how many runs were left out for want of a value.
     pub reason: String,
-    /// Runs of each value.
+    /// Runs that each value is of: the least of any.
     pub seeds: u32,
 }
 
@@ -84,6 +84,7 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     let each: Vec<Option<[f64; 3]>> = judged.cells.iter().map(|cell| estimate(records, *cell, judged)).collect();
     let pick = |nth: usize| Numbers::new(each.iter().map(|each| each.map(|each| each[nth])).collect(), compares);
     let ours: Option<Vec<f64>> = each.iter().map(|each| each.map(|[_, ours, _]| ours)).collect();
+    let used = used(records, judged, seeds);
     let holds = ours.is_some_and(|ours| judged.rule.holds(&ours, &row.paper, &row.deviations));
     let (name, metric) =
         experiment.definition.metrics.iter().nth(judged.metric).map_or(("", ""), |(n, m)| (n, &m.unit));
@@ -98,9 +99,23 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
         high: pick(2),
         rule: judged.rule_text.clone(),
         verdict: if holds { Verdict::Reproduced } else { Verdict::NotReproduced },
-        reason: row.reason.clone(),
-        seeds,
+        reason: with_left_out(&row.reason, seeds - used, seeds),
+        seeds: used,
     }
+}
+
+/// The runs of which a row's value is that has the fewest: all of them, unless such as have no value may be left out.
+fn used(records: &[Record], row: &rows::Judged, seeds: u32) -> u32 {
+    let of = |cell: &usize| values(records, *cell, row).map_or(seeds, |values| values.len() as u32);
+    row.cells.iter().map(of).min().map_or(seeds, |least| least.min(seeds))
+}
+
+fn with_left_out(reason: &str, left_out: u32, seeds: u32) -> String {
+    if left_out == 0 {
+        return reason.to_owned();
+    }
+    let told = format!("{left_out} of {seeds} runs have no value and are left out");
+    if reason.is_empty() { told } else { format!("{reason}; {told}") }
 }
 
 /// What stands for a row's metric over a cell's runs, between the ends of its interval; none if a run has none.
@@ -170,5 +185,13 @@ mod tests {
         row.skip_missing = true;
         assert_eq!(estimate(&[run(3, Some(1.0)), run(3, None)], 3, &row), Some([1.0; 3]));
         assert_eq!(estimate(&[run(3, None)], 3, &row), None);
+
+        row.cells = vec![3, 4];
+        let runs = [run(3, Some(1.0)), run(3, None), run(3, None), run(4, None), run(4, Some(1.0)), run(4, Some(2.0))];
+        assert_eq!(used(&runs, &row, 3), 1);
+        row.skip_missing = false;
+        assert_eq!(used(&runs, &row, 3), 3);
+        assert_eq!(with_left_out("bursts", 2, 3), "bursts; 2 of 3 runs have no value and are left out");
+        assert_eq!(with_left_out("", 0, 3), "");
     }
 }

@@ -99,11 +99,14 @@ fn what_is_in_one_folder_is_listed() {
     assert_eq!(run(&place, SMALL, "a", &["--quick"]), Some(0));
     assert_eq!(run(&place, &SMALL.replace("\"small\"", "\"second\""), "b", &["--quick"]), Some(0));
     let (code, changes) = json(&["compare", &place.path("a"), &place.path("b"), "--json"]);
-    assert_eq!(code, Some(0));
+    assert_eq!(code, Some(2), "nothing was compared");
     assert_eq!(changes["unlike"]["only_before"], serde_json::json!(["small"]));
     assert_eq!(changes["unlike"]["only_after"], serde_json::json!(["second"]));
     let printed = text(&lab(&["compare", &place.path("a"), &place.path("b")]).stdout);
     assert!(printed.contains("/a\n  small\n") && printed.contains("/b\n  second\n"), "{printed}");
+
+    assert_eq!(run(&place, &SMALL.replace("\"small\"", "\"second\""), "a", &["--quick"]), Some(0));
+    assert_eq!(json(&["compare", &place.path("a"), &place.path("b"), "--json"]).0, Some(0), "what both have");
 
     fs::create_dir(place.path("empty")).unwrap();
     for (command, path) in [("compare", "empty"), ("compare", "nothing"), ("report", "empty")] {
@@ -112,6 +115,20 @@ fn what_is_in_one_folder_is_listed() {
         let told = refusal(&[&[command], &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
         assert!(told.contains(&format!("{path} has no lab.json: it is no folder of results")), "{told}");
     }
+}
+
+/// Of an experiment that came to no end it is not known whether what was reproduced still is.
+#[test]
+fn an_experiment_without_an_end_has_lost_its_rows() {
+    let place = Place::new("without-end");
+    assert_eq!(run(&place, SMALL, "before", &[]), Some(0));
+    assert_eq!(run(&place, SMALL, "after", &["--at", "rate=2mbit"]), Some(0));
+    let (code, changes) = json(&["compare", &place.path("before"), &place.path("after"), "--json"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(changes["unlike"]["incomplete"], serde_json::json!(["small"]));
+    let lost: Vec<&Value> = changes["verdicts"].as_array().unwrap().iter().map(|row| &row["row"]).collect();
+    assert!(!lost.is_empty(), "{changes}");
+    assert_eq!(json(&["compare", &place.path("after"), &place.path("before"), "--json"]).0, Some(0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 
 use super::print;
@@ -29,6 +29,9 @@ impl Compare {
         } else {
             self.print(&comparison)?;
         }
+        if comparison.is_empty() {
+            bail!("there is nothing to compare: no experiment is in both folders");
+        }
         Ok(comparison.lost().next().is_none())
     }
 
@@ -40,7 +43,10 @@ impl Compare {
         let [before, after] = [&self.before, &self.after].map(|path| path.display());
         section(&format!("only in {before}"), unlike.only_before.iter().cloned())?;
         section(&format!("only in {after}"), unlike.only_after.iter().cloned())?;
-        section("incomplete, and not compared", unlike.incomplete.iter().cloned())?;
+        section(
+            "incomplete: values are not compared, and what was reproduced is not known",
+            unlike.incomplete.iter().cloned(),
+        )?;
         section("of different texts; compared where names are the same", unlike.other_text.iter().cloned())?;
         print::out(&counts("rows", verdicts.iter().chain(rows).map(|row| row.change)))?;
         print::out(&counts("metrics", metrics.iter().map(|metric| metric.change)))

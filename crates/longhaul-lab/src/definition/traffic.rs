@@ -33,14 +33,13 @@ pub struct Traffic {
     /// How long a pause of `on-off` lasts in the mean.
     pub off: Option<Text>,
     /// The shape of the Pareto distribution of bursts and pauses; exponential if it isn't given.
-    pub shape: Option<Text>,
+    pub shape: Option<Setting>,
     /// The link to the bottleneck of the host on the side of the flows' senders.
     pub left: Option<Text>,
     /// The same on the side of the receivers.
     pub right: Option<Text>,
     /// The DiffServ codepoint, 0 to 63.
-    pub dscp: Option<Text>,
+    pub dscp: Option<Setting>,
     /// Whether its packets say that they are ECN-capable.
-    #[serde(default)]
-    pub ecn: bool,
+    pub ecn: Option<Setting>,
 }

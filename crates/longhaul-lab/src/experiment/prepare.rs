@@ -285,7 +285,7 @@ impl Filling<'_> {
         self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
     }
 
-    fn switch(self, setting: &Option<Setting>, field: &str) -> Result<Option<bool>, Fault> {
+    pub(super) fn switch(self, setting: &Option<Setting>, field: &str) -> Result<Option<bool>, Fault> {
         self.setting(setting, field, "true or false")
     }
 

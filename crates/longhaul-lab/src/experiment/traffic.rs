@@ -9,7 +9,7 @@ use longhaul_link::{Ecn, Random, dscp};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::prepare::Filling;
-use crate::definition::{Fault, Text, Traffic};
+use crate::definition::{Fault, Setting, Text, Traffic};
 
 /// An IP packet has at least its header and UDP's.
 const LEAST: u64 = 28;
@@ -123,8 +123,8 @@ impl Filling<'_> {
             stop: stop.unwrap_or(Span::MAX),
             left: access(&traffic.left, "traffic.left")?,
             right: access(&traffic.right, "traffic.right")?,
-            ecn: if traffic.ecn { Ecn::Ect0 } else { Ecn::NotEct },
-            dscp: traffic.dscp.as_ref().map_or(Ok(dscp::DEFAULT), |text| self.codepoint(text))?,
+            ecn: if self.switch(&traffic.ecn, "traffic.ecn")? == Some(true) { Ecn::Ect0 } else { Ecn::NotEct },
+            dscp: traffic.dscp.as_ref().map_or(Ok(dscp::DEFAULT), |Setting(text)| self.codepoint(text))?,
         })
     }
 
@@ -137,7 +137,8 @@ impl Filling<'_> {
 
     fn kind(self, traffic: &Traffic) -> Result<TrafficKind, Fault> {
         let kind = self.read(&traffic.kind, "traffic.kind", |text| Ok::<_, String>(text.to_owned()))?;
-        let bursts = [&traffic.on, &traffic.off, &traffic.shape];
+        let shape = traffic.shape.as_ref().map(|Setting(text)| text);
+        let bursts = [traffic.on.as_ref(), traffic.off.as_ref(), shape];
         if kind == "on-off" {
             return self.bursts(traffic);
         }
@@ -164,7 +165,7 @@ impl Filling<'_> {
             if span.is_zero() { Err(self.fault(text, "traffic.on", "no time at all")) } else { Ok(span) }
         };
         let (on, off) = (length(on)?, length(off)?);
-        let durations = traffic.shape.as_ref().map_or(Ok(Durations::Exponential), |text| {
+        let durations = traffic.shape.as_ref().map_or(Ok(Durations::Exponential), |Setting(text)| {
             self.read(text, "traffic.shape", |text| {
                 let shape = value::number(text).map_err(|error| error.to_string())?;
                 if shape > 1.0 { Ok(Durations::Pareto(shape)) } else { Err(format!("{shape} is not above 1")) }

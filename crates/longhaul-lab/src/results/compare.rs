@@ -90,14 +90,20 @@ pub struct Unlike {
     pub only_before: Vec<String>,
     /// Only in the second.
     pub only_after: Vec<String>,
-    /// Without all their runs in one of them; not compared.
+    /// Without all their runs in one of them; their values are not compared.
     pub incomplete: Vec<String>,
     /// Of different texts: compared where rows and cells have the same names.
     pub other_text: Vec<String>,
 }
 
 impl Comparison {
-    /// Rows that were reproduced and are no longer.
+    /// Whether no experiment is in both folders.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.verdicts.is_empty() && self.metrics.is_empty() && self.unlike.incomplete.is_empty()
+    }
+
+    /// Rows that were reproduced and are no longer, or of which it is no longer known: the second folder has their experiment without all its runs.
     pub fn lost(&self) -> impl Iterator<Item = &RowChange> {
         self.verdicts.iter().filter(|row| row.before == Some(Verdict::Reproduced))
     }
@@ -126,9 +132,14 @@ impl Comparison {
         if before.text != after.text {
             self.unlike.other_text.push(id.clone());
         }
-        let (Some(rows_before), Some(rows_after)) = (before.rows(), after.rows()) else {
-            self.unlike.incomplete.push(id);
-            return;
+        let (rows_before, rows_after) = match (before.rows(), after.rows()) {
+            (Some(before), Some(after)) => (before, after),
+            (before, _) => {
+                self.unlike.incomplete.push(id);
+                let reproduced = before.iter().flatten().filter(|row| row.verdict == Verdict::Reproduced);
+                self.verdicts.extend(reproduced.filter_map(|row| row_change(Some(row), None, Change::Changed)));
+                return;
+            }
         };
         let (before, after) = (Side { held: before, rows: rows_before }, Side { held: after, rows: rows_after });
         for change in row_changes(&before, &after) {

@@ -75,13 +75,13 @@ pub fn write_tables(
     let path = folder.of(experiment.definition.id.get_ref());
     let rows = judge::judge(experiment, records, runs);
     let related = experiment.related(records);
-    write::csv(&path.join(VALUES_CSV), &values(experiment, &related))?;
+    write::csv(&path.join(VALUES_CSV), &values(experiment, records))?;
     write::csv(&path.join(ROWS_CSV), &spread(experiment, &related, &rows))?;
     write::json_lines(&path.join(ROWS), &rows)?;
     Ok(rows)
 }
 
-/// A line a run: the choice on each axis, the seed, each metric.
+/// A line a run: the choice on each axis, the seed, each metric as it was measured.
 fn values(experiment: &Experiment, records: &[Record]) -> Vec<Vec<String>> {
     let definition = &experiment.definition;
     let axes = definition.axes.iter().map(|axis| axis.name.get_ref().clone());
@@ -104,7 +104,7 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
             Verdict::NotReproducible => "not-reproducible",
         };
         let [metric, unit, rule] = [&outcome.metric, &outcome.unit, &outcome.rule].map(Clone::clone);
-        for Value { cell, paper, ours, spread } in each(row, records) {
+        for Value { cell, paper, ours, spread, runs } in each(row, records) {
             let cell: Vec<String> = cell.map_or_else(Vec::new, |cell| {
                 choices(experiment, cell).map(|(axis, choice)| format!("{axis}={choice}")).collect()
             });
@@ -113,7 +113,7 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
             line.extend([1, 0, 2].map(|nth| number(ours.map(|ours| ours[nth]))));
             let of = |what: fn(Spread) -> Option<f64>| number(spread.and_then(what));
             line.extend([of(|s| Some(s.min)), of(|s| Some(s.max)), of(|s| s.deviation), of(|s| Some(s.iqr))]);
-            line.extend([outcome.seeds.to_string(), outcome.reason.clone()]);
+            line.extend([runs.unwrap_or(outcome.seeds as usize).to_string(), outcome.reason.clone()]);
             lines.push(line);
         }
     }
@@ -127,6 +127,8 @@ struct Value {
     /// Between the ends of its interval.
     ours: Option<[f64; 3]>,
     spread: Option<Spread>,
+    /// The runs that it is of, if it has a value.
+    runs: Option<usize>,
 }
 
 /// The cells of a row with the paper's values, and what the runs came to; a row that cannot be reproduced has only the former.
@@ -134,11 +136,13 @@ fn each(row: &Row, records: &[Record]) -> Vec<Value> {
     let paper = |place: usize| row.paper.get(place).copied();
     let value = |place, cell: Option<usize>| {
         let judged = row.judged.as_ref().zip(cell);
+        let values = judged.and_then(|(row, cell)| judge::values(records, cell, row));
         Value {
             cell,
             paper: paper(place),
             ours: judged.and_then(|(row, cell)| judge::estimate(records, cell, row)),
-            spread: judged.and_then(|(row, cell)| Spread::of(&judge::values(records, cell, row)?)),
+            spread: values.as_deref().and_then(Spread::of),
+            runs: values.map(|values| values.len()),
         }
     };
     match &row.judged {
