@@ -52,6 +52,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("tcpeval-ramp-up-gigabit.toml", include_str!("../experiments/tcpeval-ramp-up-gigabit.toml")),
     ("tcpeval-ramp-up.toml", include_str!("../experiments/tcpeval-ramp-up.toml")),
     ("tcpeval-transients.toml", include_str!("../experiments/tcpeval-transients.toml")),
+    ("westwood-fairness.toml", include_str!("../experiments/westwood-fairness.toml")),
     ("westwood-figure-4.toml", include_str!("../experiments/westwood-figure-4.toml")),
     ("westwood-figure-5.toml", include_str!("../experiments/westwood-figure-5.toml")),
     ("westwood-figure-7.toml", include_str!("../experiments/westwood-figure-7.toml")),

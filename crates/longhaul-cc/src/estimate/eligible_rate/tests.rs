@@ -117,6 +117,35 @@ proptest! {
     }
 }
 
+/// Two flows share a link, the window of each in one train a round trip, and a queue of half the round trip makes windows of RTT / 2. While a train
+/// of n bytes comes that is shorter than this, samples rise from nothing to n / (RTT / 2): in the mean they are n / RTT, the rate achieved, and so is
+/// what a filter of constant gain (U is its own largest value) makes of them. With the adaptive gain the fall between two trains is the largest change
+/// for ten ACKs, U that much less, and tau short just while samples are small. A train longer than the window has its largest samples when they no
+/// more change, and nothing is taken from it.
+#[test]
+fn the_adaptive_gain_reads_short_trains_low() {
+    /// ERE over the rate achieved, the mean over a round trip, of the flow to which so many of a hundred ACKs belong.
+    fn ratio(recent: usize, acks: u64) -> f64 {
+        let mut ere = EligibleRate::new(EligibleRateConfig { recent, ..EligibleRateConfig::default() });
+        ere.on_ack(at(0), Bytes(2000), Bytes(2000), Some(RTT));
+        let mut sum = 0.0;
+        for round in 1..=100 {
+            for k in 0..acks {
+                ere.on_ack(at(200_000 * round + 2000 * k), Bytes(2000), Bytes(2000 * acks), Some(RTT * 2));
+                sum += if round == 100 { ere.rate() } else { 0.0 };
+            }
+        }
+        sum / acks as f64 / (2000.0 * acks as f64 / 0.2)
+    }
+    for acks in [25, 40, 75] {
+        let constant = ratio(1, acks);
+        assert!((constant - 1.0).abs() < 0.03, "{acks}: {constant}");
+    }
+    let [least, short, long] = [25, 40, 75].map(|acks| ratio(10, acks));
+    assert!(least < 0.85 && short < 0.85, "{least} {short}");
+    assert!((long - 1.0).abs() < 0.02, "{long}");
+}
+
 /// A step of the rate is followed with the time constant of a round trip once the samples are even again.
 #[test]
 fn a_step_is_followed() {
