@@ -5,14 +5,13 @@ mod common;
 
 use std::fs;
 
-use common::{lab, text};
+use common::{Place, SMALL, lab, text};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
 
-/// Runs an experiment's text from a file of this name; the exit code and the rows.
+/// Runs an experiment's text from a file in a place of this name; the exit code and the rows.
 fn run_file(name: &str, definition: &str) -> (Option<i32>, Vec<serde_json::Value>) {
-    let path = format!("{}/{name}.toml", env!("CARGO_TARGET_TMPDIR"));
-    fs::write(&path, definition).unwrap();
+    let path = Place::new(&format!("cli-{name}")).file("a.toml", definition);
     let output = lab(&["run", &path, "--quick", "--json"]);
     let rows = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     (output.status.code(), rows)
@@ -110,6 +109,7 @@ packet = "500B"
 stop = "1s"
 "#;
     assert_eq!(run_file("plain", SOUND).0, Some(0));
+    let place = Place::new("cli-faults");
     for (from, to, told) in [
         ("runs = 1\n", "", ":1: missing field `runs`"),
         ("runs = 1\n", "runs = 0\n", ":1: runs: 0 is not within 1 to 10000"),
@@ -211,9 +211,7 @@ stop = "1s"
     ] {
         let wrong = SOUND.replacen(from, to, 1);
         assert_ne!(wrong, SOUND, "{from}");
-        let path = format!("{}/faults.toml", env!("CARGO_TARGET_TMPDIR"));
-        fs::write(&path, wrong).unwrap();
-        let output = lab(&["run", &path]);
+        let output = lab(&["run", &place.file("faults.toml", &wrong)]);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(&format!("faults.toml{told}")), "{error} for {told}");
@@ -238,41 +236,15 @@ fn what_there_is_not_is_said() {
     }
 }
 
-/// Two transfers over a link that loses packets at random.
-const LOSSY: &str = r#"id = "lossy"
-title = "A transfer"
-source = "nobody"
-runs = 1
-quick-runs = 1
-duration = "5s"
-bottleneck = "--rate 5mbit --rtt 50ms --queue 1bdp --loss {loss}"
-
-[[axes]]
-name = "loss"
-choices = ["1%", "2%"]
-
-[[flows]]
-name = "x"
-congestion = "cubic"
-
-[metrics]
-goodput = { value = "goodput(x)", unit = "Mb/s" }
-
-[[rows]]
-id = "1"
-metric = "goodput"
-over = "loss"
-order = ["1%", "2%"]
-rule = "decreasing"
-"#;
-
 /// The same seeds give the same numbers, whatever the number of jobs; more seeds give others.
 #[test]
 fn runs_repeat_themselves() {
-    let path = format!("{}/lossy.toml", env!("CARGO_TARGET_TMPDIR"));
-    fs::write(&path, LOSSY).unwrap();
+    let path = Place::new("cli-seeds").file("small.toml", SMALL);
     let run = |jobs, seeds| text(&lab(&["run", &path, "--json", "--jobs", jobs, "--seeds", seeds]).stdout);
-    let ours = |row: &str| serde_json::from_str::<serde_json::Value>(row).unwrap()["ours"].clone();
+    let ours = |rows: &str| {
+        let first = rows.lines().next().unwrap();
+        serde_json::from_str::<serde_json::Value>(first).unwrap()["ours"].clone()
+    };
     assert_eq!(run("1", "2"), run("3", "2"));
     assert_ne!(ours(&run("1", "1")), ours(&run("1", "2")));
 }
@@ -280,18 +252,16 @@ fn runs_repeat_themselves() {
 /// A row for each choice on an axis, and choices that are not in the file.
 #[test]
 fn choices_are_added_and_each_has_its_row() {
-    let path = format!("{}/each.toml", env!("CARGO_TARGET_TMPDIR"));
-    let each = "each = \"loss\"\nmetric = \"goodput\"\nrule = \"at most 4.9\"\n";
-    let text =
-        LOSSY.replace("metric = \"goodput\"\nover = \"loss\"\norder = [\"1%\", \"2%\"]\nrule = \"decreasing\"\n", each);
-    fs::write(&path, text).unwrap();
-    let output = lab(&["run", &path, "--json", "--add", "loss=50%", "--add", "loss=0%"]);
+    let order = "over = \"loss\"\norder = [\"0.5%\", \"3%\"]\npaper = [4.5, 2]\nrule = \"decreasing\"\n";
+    let text = SMALL.replace(order, "each = \"loss\"\nrule = \"at most 4.9\"\n");
+    let path = Place::new("cli-each").file("small.toml", &text);
+    let output = lab(&["run", &path, "--quick", "--json", "--add", "loss=50%", "--add", "loss=0%"]);
     let output = common::text(&output.stdout);
     let rows: Vec<serde_json::Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let verdicts: Vec<_> =
-        rows.iter().map(|row| [&row["row"], &row["verdict"]].map(|it| it.as_str().unwrap())).collect();
+        rows.iter().take(4).map(|row| [&row["row"], &row["verdict"]].map(|it| it.as_str().unwrap())).collect();
     let expected =
-        [("1, 1%", "reproduced"), ("1, 2%", "reproduced"), ("1, 50%", "reproduced"), ("1, 0%", "reproduced")];
+        [("1, 0.5%", "reproduced"), ("1, 3%", "reproduced"), ("1, 50%", "reproduced"), ("1, 0%", "reproduced")];
     assert_eq!(verdicts, expected.map(|(row, verdict)| [row, verdict]));
     let goodput = |row: usize| rows[row]["ours"].as_f64().unwrap();
     assert!(goodput(2) < 0.5 * goodput(0) && goodput(3) > goodput(0), "{rows:?}");

@@ -7,7 +7,7 @@ use longhaul_lab::experiment::Experiment;
 use longhaul_lab::judge::{self, Numbers};
 use longhaul_lab::record::Record;
 use longhaul_lab::{measure as measures, series};
-use written::{measure, read, run};
+use written::{known, measure, read, run};
 
 #[track_caller]
 fn near(ours: Option<f64>, expected: f64, most: f64) {
@@ -55,6 +55,16 @@ fn phases_differ_by_seed() {
         let is_other = |n: &usize| first[*n] != first[0];
         assert!((1..8).any(|n| is_other(&n)), "{metric}: {first:?}");
     }
+}
+
+/// Of transfers that begin 2 s apart each ends 2 s after the one before.
+#[test]
+fn flows_begin_apart() {
+    let lines = "bottleneck = '--rate 10mbit --rtt 40ms'\n\
+        flows = [{ name = 'x', congestion = 'cubic', count = 3, apart = '2s', bytes = '10kB' }]";
+    let times = known("9s", lines, &["time-to(x, 10kB)", "time-to(x, 20kB)", "time-to(x, 30kB)"]);
+    near(Some(times[1] - times[0]), 2.0, 1e-6);
+    near(Some(times[2] - times[0]), 4.0, 1e-6);
 }
 
 /// Slow start of two segments, each of 1448 bytes and acknowledged, over 100 ms: round n brings 2 * 2^n of them, the first 150 ms after the
