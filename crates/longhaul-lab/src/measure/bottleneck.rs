@@ -15,7 +15,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "carried",
         parameters: PART,
         usage: "carried([link-N, ][FROM, ][TO])",
-        about: "Mb/s of IP packets that the shared link carried",
+        about: "Mb/s of IP packets that the shared link carried, with those that it then lost at random",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(carried(part) * 8e-6 / part.seconds()),
@@ -24,8 +24,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "utilisation",
         parameters: PART,
         usage: "utilisation([link-N, ][FROM, ][TO])",
-        about: "IP packets that the shared link carried, percent of what its rate allows (RFC 5166, section 2.1.1); what the \
-                link adds to packets is not counted; none for a link without a rate",
+        about: "IP packets that the shared link carried, with those that it then lost at random, percent of what its rate \
+                allows (RFC 5166, section 2.1.1); what the link adds to packets is not counted; none for a link without a rate",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
@@ -111,7 +111,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "queue-max",
         parameters: &[Parameter::Link, Parameter::Times(&[0, 1])],
         usage: "queue-max([link-N, ][TO])",
-        about: "the most bytes that waited at the shared link until then",
+        about: "the most bytes that waited at the shared link until then, with the packet that passes a queue of nothing",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(ends(part).1.stats.max_bytes as f64),
