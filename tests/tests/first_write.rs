@@ -56,9 +56,8 @@ fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     sim.now() - Time::ZERO
 }
 
-/// As published these take what the application's pause made of the first segments for the path's doing: Swift Start, whose hardened form does
-/// not, the distance of ACKs; Adaptive Start, also as a law asks for it, the rate of a header; FAST's start the delay of its ACK.
-const DECEIVED: [&str; 5] = ["swift-start", "swift-start-bbn", "astart", "agile-probing", "fast-start"];
+/// As published it takes what the application's pause made of the first segments for the path's doing, which its hardened form does not: the distance of ACKs.
+const DECEIVED: [&str; 2] = ["swift-start", "swift-start-bbn"];
 
 /// Every start, before a law that has none of its own.
 fn starts() -> Vec<String> {

@@ -37,13 +37,16 @@ pub struct Sent {
     pub kind: SegmentKind,
     /// [`Control::tag`](crate::Control::tag) at that moment.
     pub tag: u16,
+    /// How long the application had nothing to send just before although the window had room; zero if something else or
+    /// nothing held this segment back, or if it is no new data.
+    pub pause: Span,
 }
 
 impl Sent {
     /// A segment of `bytes` payload bytes that leaves at `now` as new data; the other fields are zero.
     #[must_use]
     pub const fn new(now: Time, tx: TxId, bytes: Bytes) -> Self {
-        Self { now, tx, bytes, in_flight_before: Bytes::ZERO, kind: SegmentKind::Data, tag: 0 }
+        Self { now, tx, bytes, in_flight_before: Bytes::ZERO, kind: SegmentKind::Data, tag: 0, pause: Span::ZERO }
     }
 }
 

@@ -145,7 +145,7 @@ impl Controller for ProbeToy {
     }
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
-        let Sent { now: _, tx, bytes, in_flight_before, kind, tag } = *event;
+        let Sent { now: _, tx, bytes, in_flight_before, kind, tag, pause: _ } = *event;
         assert_eq!(tag, (self.plan.id % 1000) as u16, "a segment left with another tag than the one in force");
         self.note(tx.0 ^ bytes.0 ^ in_flight_before.0);
         if kind == SegmentKind::Probe {

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use super::WindowedMin;
 use super::delivered::{Cursor, Delivered, Part, RESOLUTION};
-use crate::Ack;
+use crate::{Ack, Sent};
 
 /// The most values of U that the largest is taken from.
 pub const MOST_RECENT: usize = 32;
@@ -64,6 +64,9 @@ impl Default for EligibleRateConfig {
 /// No path delivers faster than was sent: where the time that the bytes of a window took to send is known and is longer than
 /// the window, the ACKs were compressed, by a queue on their way or by a peer that withholds them, and the rate is that of
 /// sending (as in the delivery-rate samples of draft-cheng-iccrg-delivery-rate-estimation, section 3.3).
+///
+/// Nor does a silence of the application say what the path delivers (RFC 9002, section 7.8, says as much of the window): no
+/// window of a sample reaches back over one.
 #[derive(Clone, Debug)]
 pub struct EligibleRate {
     config: EligibleRateConfig,
@@ -79,6 +82,8 @@ pub struct EligibleRate {
     sample: Option<f64>,
     changes: Changes,
     estimate: Option<f64>,
+    /// When the first and the last of what is not yet acknowledged left that followed a pause of the application.
+    resumed: Option<(Time, Time)>,
 }
 
 impl EligibleRate {
@@ -96,6 +101,7 @@ impl EligibleRate {
             sample: None,
             changes: Changes::new(config.recent),
             estimate: None,
+            resumed: None,
         }
     }
 
@@ -104,9 +110,23 @@ impl EligibleRate {
         self.on_ack_of(None, now, delivered, in_flight, rtt);
     }
 
+    /// A segment left: whether the application had paused before it.
+    pub fn on_sent(&mut self, sent: &Sent) {
+        if !sent.pause.is_zero() {
+            let first = self.resumed.map_or(sent.now, |(first, _)| first);
+            self.resumed = Some((first, sent.now));
+        }
+    }
+
     /// What an ACK says, under a round trip of `rtt`: the same, and when its data had left.
     pub fn observe(&mut self, ack: &Ack<'_>, rtt: Option<Span>) {
         let (now, sent_at) = (ack.rx_time.unwrap_or(ack.now), ack.rtt.map(|sample| sample.sent_at));
+        if let (Some((first, last)), Some(sent_at)) = (self.resumed, sent_at)
+            && sent_at >= first
+        {
+            (self.delivered, self.cursors) = (Delivered::new(), [Cursor::default(); 2]);
+            self.resumed = (sent_at < last).then_some((first, last));
+        }
         self.on_ack_of(sent_at, now, ack.delivered, ack.prior_in_flight, rtt);
     }
 

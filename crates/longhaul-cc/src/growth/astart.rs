@@ -10,7 +10,7 @@ use crate::registry::{Entry, Make, OptionSpec, Safety, Slot, Values};
 use crate::steady::abse::{BETA, EPSILON, FLOOR, N, RECENT, eligible_rate};
 use crate::steady::additive;
 use crate::steady::westwood::RTT_MIN_WINDOW;
-use crate::{Ack, Episode, Pace, Path, initial_window};
+use crate::{Ack, Episode, Pace, Path, Sent, initial_window};
 
 const TRAIN: OptionSpec = OptionSpec::float(
     "train",
@@ -113,6 +113,10 @@ impl Stage for Astart {
         if self.adapts {
             self.estimate.observe(ack, path.latest_rtt);
         }
+    }
+
+    fn on_sent(&mut self, sent: &Sent, _path: &Path) {
+        self.estimate.on_sent(sent);
     }
 
     fn overlay(&self) -> Overlay {

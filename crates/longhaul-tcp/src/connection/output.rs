@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use longhaul_cc::{EcnMark, SegmentKind, SendLimit, Sent, TxId};
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, ProbeEcho, Timestamps};
 
 use super::timers::Timer;
@@ -275,7 +275,13 @@ impl Connection {
         self.set_limit(now, limit);
         match limit {
             SendLimit::Cwnd => self.loss.cwnd_limited = true,
-            SendLimit::App if self.pipe() < self.control.cwnd.0 => self.rate.on_app_limited(self.pipe()),
+            SendLimit::App if self.pipe() < self.control.cwnd.0 => {
+                self.rate.on_app_limited(self.pipe());
+                // Whoever waits for the buffer to empty has more to send.
+                if !self.snd.writer_waits {
+                    self.snd.starved_since.get_or_insert(now);
+                }
+            }
             _ => {}
         }
     }
@@ -496,6 +502,9 @@ impl Connection {
         event.in_flight_before = Bytes(before);
         event.kind = kind;
         event.tag = self.control.tag;
+        if kind == SegmentKind::Data {
+            event.pause = self.snd.starved_since.take().map_or(Span::ZERO, |since| now - since);
+        }
         let path = self.path();
         self.controller.on_sent(&event, &path);
     }

@@ -47,6 +47,8 @@ pub(super) struct Sender {
     pub(super) persist: Persist,
     /// When anything was sent last; the restart after idleness counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
+    /// Since when the window has had room and the application nothing to send, until new data leave.
+    pub(super) starved_since: Option<longhaul_units::Time>,
     /// What left beyond SND.NXT, if the controller ever had that done.
     pub(super) tail: Option<Box<TailLoop>>,
 }
@@ -73,6 +75,7 @@ impl Sender {
             ece_answered_until: 0,
             persist: Persist::default(),
             last_sent: None,
+            starved_since: None,
             tail: None,
         }
     }

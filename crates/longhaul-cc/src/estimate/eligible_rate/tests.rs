@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{RttSample, TxId};
 
 const RTT: Span = Span::from_millis(100);
 
@@ -160,6 +161,44 @@ fn a_step_is_followed() {
         assert!(rounds < 30, "{}", ere.rate());
     }
     assert!(rounds >= 2, "{rounds}");
+}
+
+/// Headers of 16 bytes, and `pauses` of 20 ms later ten segments that leave and arrive at 1 MB/s.
+fn after_a_header(pauses: &[u64], said: bool) -> EligibleRate {
+    let mut ere = ere();
+    let leave = |ere: &mut EligibleRate, left: u64, bytes: u64, pause: u64| {
+        let mut sent = Sent::new(at(left), TxId(0), Bytes(bytes));
+        sent.pause = Span::from_micros(if said { pause } else { 0 });
+        ere.on_sent(&sent);
+    };
+    let headers: Vec<u64> = pauses.iter().scan(0, |at, pause| Some(std::mem::replace(at, *at + pause))).collect();
+    let begin = pauses.iter().sum::<u64>();
+    for (left, pause) in headers.iter().zip([0].iter().chain(pauses)) {
+        leave(&mut ere, *left, 16, *pause);
+    }
+    for k in 0..10 {
+        leave(&mut ere, begin + 1000 * k, 1000, if k == 0 { pauses.last().copied().unwrap_or(0) } else { 0 });
+    }
+    let mut arrive = |left: u64, bytes: u64| {
+        let mut ack = Ack::new(at(left + 100_000));
+        (ack.delivered, ack.prior_in_flight) = (Bytes(bytes), Bytes(10_000));
+        ack.rtt = Some(RttSample { rtt: RTT, sent_at: at(left) });
+        ere.observe(&ack, Some(RTT));
+    };
+    headers.iter().for_each(|left| arrive(*left, 16));
+    (0..10).for_each(|k| arrive(begin + 1000 * k, 1000));
+    ere
+}
+
+/// What an application writes before a pause says nothing of the path, and neither does the pause: the rate is the train's.
+#[test]
+fn a_pause_of_the_application_is_no_rate() {
+    for pauses in [&[20_000][..], &[20_000, 5_000], &[1_000, 1_000, 30_000]] {
+        let rate = after_a_header(pauses, true).rate();
+        assert!((rate / 1e6 - 1.0).abs() < 1e-9, "{pauses:?}: {rate}");
+    }
+    // One that nobody tells of is the path's.
+    assert!(after_a_header(&[20_000], false).rate() < 0.6e6);
 }
 
 #[test]
