@@ -151,6 +151,8 @@ pub struct Granted {
     pub probe_echo: bool,
     /// Whether the transport paces.
     pub pacing: bool,
+    /// Whether it spreads a window over the round trip, too, where the controller sets no pace; false if it does not pace.
+    pub spreads: bool,
     /// Whether the peer reports arrival times.
     pub arrival_times: bool,
     /// Whether flipped pairs are sent and reported.
@@ -174,6 +176,7 @@ impl Granted {
             probes: false,
             probe_echo: false,
             pacing: true,
+            spreads: true,
             arrival_times: false,
             pairs: false,
             ack_cadence: false,

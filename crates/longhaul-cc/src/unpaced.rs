@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Time};
 use crate::registry::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Estimate, Granted, NeedError, Needs, Pace,
-    Path, PathEvent, Sent, Snapshot, Timeout,
+    Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout,
 };
 
 /// A quantum that no window is above: 16 MiB.
@@ -59,7 +59,7 @@ impl Controller for Unpaced {
     }
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
-        self.0.on_granted(granted, path)
+        self.0.on_granted(&Granted { spreads: false, ..*granted }, path)
     }
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
@@ -92,11 +92,62 @@ impl Controller for Unpaced {
         Control { pace: control.pace.or(Some(at_once)), ..control }
     }
 
+    fn saved_path_use(&self) -> SavedPathUse {
+        self.0.saved_path_use()
+    }
+
     fn snapshot(&self) -> Snapshot {
         self.0.snapshot()
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {
         self.0.estimates(tell);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Keeps what it is granted, and has refused a memory of the path.
+    #[derive(Debug)]
+    struct Ear(Arc<Mutex<Option<Granted>>>);
+
+    impl Controller for Ear {
+        fn name(&self) -> String {
+            "ear".to_owned()
+        }
+
+        fn on_granted(&mut self, granted: &Granted, _: &Path) -> Result<(), NeedError> {
+            *self.0.lock().unwrap() = Some(*granted);
+            Ok(())
+        }
+
+        fn on_ack(&mut self, _: &Ack<'_>, _: &Path) {}
+
+        fn on_timeout(&mut self, _: &Timeout, _: &Path) {}
+
+        fn control(&self) -> Control {
+            Control::window(Bytes(1))
+        }
+
+        fn saved_path_use(&self) -> SavedPathUse {
+            SavedPathUse::OtherPath
+        }
+
+        fn snapshot(&self) -> Snapshot {
+            Snapshot { phase: "ear", ssthresh: None, bandwidth: None }
+        }
+    }
+
+    #[test]
+    fn it_is_told_that_nothing_spreads_its_window() {
+        let heard = Arc::default();
+        let mut controller = Unpaced(Box::new(Ear(Arc::clone(&heard))));
+        controller.on_granted(&Granted::basic(), &Path::new(Bytes(1000))).unwrap();
+        assert_eq!(*heard.lock().unwrap(), Some(Granted { spreads: false, ..Granted::basic() }));
+        assert_eq!(controller.saved_path_use(), SavedPathUse::OtherPath);
     }
 }

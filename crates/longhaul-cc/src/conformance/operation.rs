@@ -115,13 +115,14 @@ fn granted() -> impl Strategy<Value = Granted> {
         1 => Just(Some(NetworkHeaderKind::Rcp)),
         1 => Just(Some(NetworkHeaderKind::Xcp)),
     ];
-    (ecn, header, detection(), any::<[bool; 7]>()).prop_map(|(ecn, network_header, detection, flags)| {
-        let [probes, pacing, arrival_times, pairs, ack_cadence, segments, probe_echo] = flags;
+    (ecn, header, detection(), any::<[bool; 8]>()).prop_map(|(ecn, network_header, detection, flags)| {
+        let [probes, pacing, spreads, arrival_times, pairs, ack_cadence, segments, probe_echo] = flags;
         Granted {
             ecn,
             probes,
             probe_echo,
             pacing,
+            spreads: pacing && spreads,
             arrival_times,
             pairs,
             ack_cadence,

@@ -126,6 +126,7 @@ impl Controller for ProbeToy {
             probes,
             probe_echo,
             pacing,
+            spreads,
             arrival_times,
             pairs,
             ack_cadence,
@@ -135,7 +136,8 @@ impl Controller for ProbeToy {
         } = *granted;
         self.granted = probes;
         self.ecn = ecn;
-        let flags = [probe_echo, pacing, arrival_times, pairs, ack_cadence, segments, network_header.is_some()];
+        let flags =
+            [probe_echo, pacing, spreads, arrival_times, pairs, ack_cadence, segments, network_header.is_some()];
         for flag in flags {
             self.note(u64::from(flag));
         }

@@ -187,6 +187,12 @@ impl EligibleRate {
         self.rate() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
     }
 
+    /// The same at the filtered throughput.
+    #[must_use]
+    pub fn achieved(&self) -> f64 {
+        self.throughput() * self.rtt_min.get().map_or(0.0, Span::as_secs_f64)
+    }
+
     /// The rate in the last `span`, or in as much of it as is known, and no more than it was sent at.
     fn rate_over(&mut self, span: Span, which: usize) -> Option<f64> {
         let Part { bytes, nanos, sent, unit } = self.delivered.over(span, &mut self.cursors[which]);

@@ -9,7 +9,10 @@ use crate::compose::{Cause, Handoff, Signal, Stage, Steady, SteadyStep, Target, 
 use crate::estimate::eligible_rate::MOST_RECENT;
 use crate::estimate::{EligibleRate, EligibleRateConfig};
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value, Values};
-use crate::{Ack, Estimate, Path};
+use crate::{Ack, Estimate, Granted, NeedError, Path};
+
+/// A round trip is an eighth above the least: there is a queue (RFC 9406, section 4.2).
+const QUEUED: u64 = 8;
 
 /// What is kept while there is no estimate: NewReno's half.
 const BLIND: f64 = 0.5;
@@ -87,9 +90,14 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 /// ABSE's law.
+///
+/// Over a transport that paces, a loss beside a queue leaves no more than the filtered throughput fills. In samples shorter than a round trip the
+/// estimate has the pace as a factor, a quarter above the window's own rate or the trains of a start: as much as the queue takes off, so that
+/// nothing would be given up.
 #[derive(Clone, Debug)]
 pub struct Abse {
     estimate: EligibleRate,
+    paced: bool,
     pncd: Option<Pncd>,
     ecn_beta: f64,
 }
@@ -99,12 +107,14 @@ impl Abse {
     /// mark.
     #[must_use]
     pub const fn new(estimate: EligibleRate, pncd: Option<Pncd>, ecn_beta: f64) -> Self {
-        Self { estimate, pncd, ecn_beta }
+        Self { estimate, paced: false, pncd, ecn_beta }
     }
 
     /// The window to go on with after `cause`, bytes. A mark is congestion without a doubt.
-    fn target(&self, cause: &Cause) -> f64 {
-        let fills = self.estimate.fills();
+    fn target(&self, cause: &Cause, path: &Path) -> f64 {
+        let queued = path.latest_rtt.zip(path.min_rtt).is_some_and(|(rtt, least)| rtt > least + least / QUEUED);
+        let most = if self.paced && queued { self.estimate.achieved() } else { f64::INFINITY };
+        let fills = self.estimate.fills().min(most);
         let eligible = if fills > 0.0 { fills } else { BLIND * cause.base };
         if cause.signal == Signal::Ecn {
             return eligible.min(self.ecn_beta * cause.base);
@@ -115,6 +125,11 @@ impl Abse {
 }
 
 impl Stage for Abse {
+    fn on_granted(&mut self, granted: &Granted, _path: &Path) -> Result<(), NeedError> {
+        self.paced = granted.spreads;
+        Ok(())
+    }
+
     fn observe(&mut self, ack: &Ack<'_>, path: &Path) {
         self.estimate.observe(ack, path.latest_rtt);
     }
@@ -146,7 +161,7 @@ impl Steady for Abse {
     }
 
     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
-        let target = Target::floored(self.target(cause), cause.signal, path.mss);
+        let target = Target::floored(self.target(cause, path), cause.signal, path.mss);
         Target { cwnd: target.cwnd.min(cause.cwnd), ..target }
     }
 

@@ -1,3 +1,5 @@
+use longhaul_units::Time;
+
 use super::*;
 use crate::compose::Verdict;
 use crate::steady::rounds::Rounds;
@@ -31,6 +33,34 @@ fn a_loss_leaves_what_fills_the_path() {
     }
 }
 
+/// 100 kB a round trip, in trains of a tenth of it: their rate is the path's, and several times what the flow has. A loss beside a queue, from hosts
+/// that pace, goes by what the flow has; others go by the estimate.
+#[test]
+fn a_pace_is_no_share_of_a_queue() {
+    let kept = |pacing: bool, queue: Span| {
+        let (mut law, mut path) = (law(), Path { min_rtt: Some(MS100), ..Path::new(MSS) });
+        let mut granted = Granted::basic();
+        granted.spreads = pacing;
+        law.on_granted(&granted, &path).expect("it needs nothing");
+        for train in 0..60 {
+            path.latest_rtt = Some(if train == 0 { MS100 } else { MS100 + queue });
+            for k in 0..10 {
+                let mut ack = Ack::new(Time::ZERO + (MS100 + queue) * train + Span::from_millis(k));
+                (ack.delivered, ack.prior_in_flight) = (Bytes(10_000), Bytes(100_000));
+                law.observe(&ack, &path);
+            }
+        }
+        law.reduce(&Cause::new(Time::ZERO, Signal::Loss, Bytes(1_000_000), 1e6), &path).cwnd
+    };
+    let (queue, short) = (Span::from_millis(20), Span::from_millis(12));
+    let shared = kept(true, queue);
+    assert!((shared / (1e5 / 1.2) - 1.0).abs() < 0.15, "{shared}");
+    for (pacing, queue) in [(false, queue), (true, short)] {
+        let kept = kept(pacing, queue);
+        assert!(kept > 2.0 * shared, "{pacing}, {queue}: {kept}");
+    }
+}
+
 #[test]
 fn a_round_raises_by_one_segment() {
     assert!((flow(0).round() - 1.0).abs() < 0.01);
@@ -59,7 +89,7 @@ fn marks_and_ignorance_halve_and_doubt_keeps_more() {
 /// ACKs of one segment at a window of 100 above a threshold of 100; how many until PNCD speaks, of 1000.
 fn acks_until_found(mut pncd: Pncd, filled: f64, ssthresh: f64, limited: bool) -> Option<u32> {
     let window = Window { cwnd: 100.0 * MSS.as_f64(), ssthresh: ssthresh * MSS.as_f64() };
-    let mut ack = Ack::new(longhaul_units::Time::ZERO);
+    let mut ack = Ack::new(Time::ZERO);
     (ack.delivered, ack.cwnd_limited) = (MSS, limited);
     (1..=1000).find(|n| {
         ack.round_start = n % 100 == 1;
