@@ -36,7 +36,12 @@ rule = "at least 3"
 
 /// Three rows: reproduced by the formula; two more of another paper: not reproduced, not reproducible.
 fn html() -> String {
-    let experiments = [Experiment::read("a.toml", ALL).unwrap(), Experiment::read("b.toml", OTHER).unwrap()];
+    html_of(&[ALL, OTHER])
+}
+
+/// The page of these experiments, with two runs of each cell by formula.
+fn html_of(texts: &[&str]) -> String {
+    let experiments: Vec<Experiment> = texts.iter().map(|text| Experiment::read("a.toml", text).unwrap()).collect();
     let runs = |experiment: &Experiment| -> Vec<Record> {
         let run = |(cell, seed): (usize, u64)| {
             let value = 40.0 / (cell as f64 + 1.0) + seed as f64 / 10.0;
@@ -50,14 +55,19 @@ fn html() -> String {
     let pictures: Vec<_> = experiments.iter().zip(&records).map(|(e, records)| plot::draw(e, records)).collect();
     let section = |nth: usize| Section {
         experiment: &experiments[nth],
-        text: [ALL, OTHER][nth],
+        text: texts[nth],
         rows: &rows[nth],
         pictures: &pictures[nth],
         ended: records[nth].len(),
         runs: records[nth].len(),
         took: 90.0,
     };
-    page::html(&[section(0), section(1)])
+    page::html(&(0..texts.len()).map(section).collect::<Vec<_>>())
+}
+
+/// What stands between the beginnings and the ends of something on a page.
+fn between<'a>(page: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
+    page.split(begin).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
 
 /// What the browser made of a page.
@@ -250,4 +260,88 @@ fn the_page_is_one_file() {
     assert_eq!(page.matches("<svg ").count(), 11);
     assert_eq!(page.matches("<script>").count(), 1, "what a file says is no script");
     assert_eq!(page.matches(".plot .halo {").count(), 1, "one style for all pictures");
+}
+
+/// A row for each choice on an axis stands before others in the file, so that these have another place in it than on the page; two rows have one name.
+#[test]
+fn values_of_a_list_have_the_names_of_their_own_cells() {
+    let first = ALL.split("[[rows]]").next().unwrap();
+    let row = |over: &str, at: &str, order: &str, more: &str| {
+        format!(
+            "[[rows]]\nid = 'r'\nmetric = 'goodput'\n{at}\nover = '{over}'\norder = {order}\nrule = 'decreasing'\n{more}\n"
+        )
+    };
+    let text = [
+        first.to_owned(),
+        row("law", "each = 'loss'", "['cubic', 'westwood']", ""),
+        row("loss", "at = { law = 'cubic' }", "['0.1%', '0.001%']", "paper = [2, 1]"),
+        row("law", "at = { loss = '0.1%' }", "['new-reno', 'cubic', 'westwood']", ""),
+    ];
+    let page = html_of(&[&text.concat()]);
+    let rows = between(&page, "<tr data-verdict=", "</tr>");
+    let names: Vec<Vec<&str>> = rows.iter().map(|row| between(row, "<span class=\"choice\">", "</span>")).collect();
+    let losses = ["0.1%", "0.001%"];
+    let wanted: [&[&str]; 4] = [
+        &["cubic", "westwood"],
+        &["cubic", "westwood"],
+        &[losses, losses].concat(),
+        &["new-reno", "cubic", "westwood"],
+    ];
+    assert_eq!(names, wanted);
+}
+
+/// Connections that come and go have algorithms as flows have them, but where none come.
+#[test]
+fn rows_of_workloads_have_their_algorithms() {
+    const WORKLOADS: &str = r#"id = "load"
+title = "Load"
+source = "Nobody"
+runs = 1
+quick-runs = 1
+duration = "2s"
+bottleneck = "--rate 1mbit --rtt 20ms --queue 1bdp"
+[[axes]]
+name = "load"
+choices = ["0%", "50%"]
+[[axes]]
+name = "start"
+choices = ["jump-start", "halfback"]
+[[workloads]]
+name = "web"
+kind = "http"
+load = "{load}"
+congestion = "{start}+cubic"
+[metrics]
+m = { value = "carried()", unit = "Mb/s" }
+[[rows]]
+id = "r"
+metric = "m"
+at = { load = "50%" }
+over = "start"
+order = ["jump-start", "halfback"]
+rule = "decreasing"
+[[rows]]
+id = "one"
+metric = "m"
+at = { load = "50%", start = "halfback" }
+rule = "at least 0"
+[[rows]]
+id = "none"
+metric = "m"
+at = { load = "0%", start = "halfback" }
+rule = "at least 0"
+"#;
+    let page = html_of(&[WORKLOADS]);
+    let of = between(&page, " data-algorithms=\"", "\"");
+    let words: Vec<Vec<&str>> = of.iter().map(|row| row.split_whitespace().collect()).collect();
+    assert!(
+        words[0].contains(&"jump-start") && words[0].contains(&"halfback") && words[0].contains(&"cubic"),
+        "{of:?}"
+    );
+    assert!(
+        !words[1].contains(&"jump-start") && words[1].contains(&"halfback") && words[1].contains(&"cubic"),
+        "{of:?}"
+    );
+    assert!(words[2].is_empty(), "{of:?}");
+    assert!(page.contains("<option value=\"jump-start\">"));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_cc::registry::{Slot, Spec};
+use longhaul_units::Rate;
 
 use super::Section;
 use crate::experiment::{Experiment, Row};
@@ -10,12 +11,17 @@ use crate::experiment::{Experiment, Row};
 /// What a part is called when there is none.
 const NOTHING: [&str; 2] = ["none", "off"];
 
-/// The algorithms of some cells' flows, with the role of each. What a flow does not name itself is the registry's default.
+/// The algorithms of some cells' flows and workloads, with the role of each. What these do not name themselves is the registry's default.
 fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'static str)> {
     let mut found = BTreeSet::new();
-    for cell in cells.iter().filter_map(|cell| experiment.cells.get(*cell)) {
-        for flow in &experiment.definition.flows {
-            let Ok(text) = cell.fill(flow.congestion.get_ref()) else { continue };
+    for nth in cells {
+        let (Some(cell), Some(setup)) = (experiment.cells.get(*nth), experiment.setups.get(*nth)) else { continue };
+        let definition = &experiment.definition;
+        let flows = definition.flows.iter().map(|flow| &flow.congestion);
+        let workloads = definition.workloads.iter().zip(&setup.workloads);
+        let workloads = workloads.filter(|(_, setup)| setup.rate != Rate::ZERO).map(|(written, _)| &written.congestion);
+        for congestion in flows.chain(workloads) {
+            let Ok(text) = cell.fill(congestion.get_ref()) else { continue };
             let Ok(spec) = text.parse::<Spec>() else { continue };
             let parts = spec.parts().iter().map(|part| (part.entry().slot, part.entry().name));
             found.extend(parts.filter(|(_, name)| !NOTHING.contains(name)));

@@ -1,13 +1,13 @@
 //! The table of an experiment's rows.
 
 use super::{Section, algorithms, verdict};
-use crate::definition;
+use crate::experiment::Experiment;
 use crate::judge::{Judged, Numbers};
 use crate::plot::number;
 use crate::plot::tag::{Tag, escape};
 
 pub(super) fn table(section: &Section<'_>) -> String {
-    let rows: String = section.rows.iter().map(|judged| line(section, judged)).collect();
+    let rows: String = section.rows.iter().enumerate().map(|(nth, judged)| line(section, nth, judged)).collect();
     format!(
         "<div class=\"rows\"><table><thead><tr><th scope=\"col\">Row</th><th scope=\"col\">Verdict</th>\
          <th scope=\"col\">Metric</th><th scope=\"col\">Paper</th><th scope=\"col\">Ours (95 % interval)</th>\
@@ -15,10 +15,11 @@ pub(super) fn table(section: &Section<'_>) -> String {
     )
 }
 
-fn line(section: &Section<'_>, judged: &Judged) -> String {
-    let nth = section.experiment.rows.iter().position(|row| row.id == judged.row);
-    let row = nth.and_then(|nth| section.experiment.rows.get(nth));
-    let written = nth.and_then(|nth| section.experiment.definition.rows.get(nth));
+/// What came of the nth of the experiment's rows.
+fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
+    let row = section.experiment.rows.get(nth);
+    let names = row.and_then(|row| row.judged.as_ref()).map(|row| names(section.experiment, &row.cells));
+    let names = names.unwrap_or_default();
     let algorithms = row.map(|row| algorithms::of_row(section.experiment, row)).unwrap_or_default();
     let algorithms: Vec<&str> = algorithms.into_iter().collect();
     let (class, mark, word) = verdict(judged.verdict);
@@ -31,16 +32,28 @@ fn line(section: &Section<'_>, judged: &Judged) -> String {
         .raw(&format!("<th scope=\"row\">{}</th>", escape(&judged.row)))
         .raw(&format!("<td class=\"verdict {class}\"><span aria-hidden=\"true\">{mark}</span> {word}</td>"))
         .raw(&of(&metric.join(", ")))
-        .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper, None, written)))
-        .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.ours, Some(judged), written)))
+        .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.paper, None, &names)))
+        .raw(&format!("<td class=\"numbers\">{}</td>", values(&judged.ours, Some(judged), &names)))
         .raw(&of(&judged.rule))
         .raw(&of(&judged.reason))
         .to_string()
         + "\n"
 }
 
-/// A value or a list of them with the choices' names; with the range of ours.
-fn values(numbers: &Numbers, ours: Option<&Judged>, row: Option<&definition::Row>) -> String {
+/// What tells cells from each other: their choices on the axes on which they differ.
+fn names(experiment: &Experiment, cells: &[usize]) -> Vec<String> {
+    let places: Vec<&[usize]> = cells.iter().filter_map(|cell| Some(&*experiment.cells.get(*cell)?.places)).collect();
+    let axes = experiment.definition.axes.iter().enumerate();
+    let differ: Vec<_> = axes.filter(|(axis, _)| places.iter().any(|cell| cell[*axis] != places[0][*axis])).collect();
+    let name = |cell: &&[usize]| {
+        let choices = differ.iter().map(|(nth, axis)| axis.choices[cell[*nth]].name.get_ref().as_str());
+        choices.collect::<Vec<&str>>().join(", ")
+    };
+    places.iter().map(name).collect()
+}
+
+/// A value or a list of them with the names of their cells; with the range of ours.
+fn values(numbers: &Numbers, ours: Option<&Judged>, names: &[String]) -> String {
     let range = |nth: usize| {
         let judged = ours.filter(|judged| judged.seeds > 1)?;
         let (low, high) = (nth_of(&judged.low, nth)?, nth_of(&judged.high, nth)?);
@@ -54,7 +67,7 @@ fn values(numbers: &Numbers, ours: Option<&Judged>, row: Option<&definition::Row
         Numbers::One(value) => one(0, *value),
         Numbers::Many(values) => {
             let lines = values.iter().enumerate().map(|(nth, value)| {
-                let name = row.and_then(|row| row.order.get(nth)).map_or("", |name| name.get_ref());
+                let name = names.get(nth).map_or("", String::as_str);
                 format!("<li><span class=\"choice\">{}</span> {}</li>", escape(name), one(nth, *value))
             });
             format!("<ol>{}</ol>", lines.collect::<String>())
