@@ -93,7 +93,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "probe-overhead",
         parameters: PART,
         usage: "probe-overhead(FLOWS[, FROM][, TO])",
-        about: "payload of probes at low priority, percent of the payload of all data sent, the first time and again",
+        about: "payload of probes at low priority, percent of the payload of all other data sent, the first time and again",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again)),
