@@ -63,6 +63,8 @@ pub struct Plot {
     pub log_y: bool,
     /// What is written along the axis of values.
     pub label: Option<String>,
+    /// What is written below the choices along x.
+    pub by_label: Option<String>,
     /// What is known beforehand.
     pub expected: Vec<Expected>,
 }

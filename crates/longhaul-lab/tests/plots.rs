@@ -1,6 +1,8 @@
 //! Pictures, read back.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
+mod legible;
+
 use std::fs;
 
 use longhaul_lab::experiment::Experiment;
@@ -261,6 +263,11 @@ fn faults_of_pictures_are_named() {
             "metric = \"goodput\"\nby = \"loss\"\nover = \"law\"\nexpected",
             "metrics = [\"goodput\", \"delay\"]\nat = { loss = \"0.1%\" }\nover = \"law\"\nexpected",
             "plots.metrics: metrics of one picture have one unit: \"goodput\" is in \"Mb/s\", \"delay\" in \"ms\"",
+        ),
+        (
+            "kind = \"runs\"",
+            "kind = \"runs\"\nby-label = \"run\"",
+            "plots.by-label: a picture of kind \"runs\" has no `by-label`",
         ),
         ("kind = \"bars\"", "kind = \"bars\"\nbin = 2.0", "plots.bin: a picture of kind \"bars\" has no `bin`"),
         (

@@ -63,6 +63,8 @@ pub struct Plot {
     pub log_y: bool,
     /// What is written along the axis of values: y, but of a histogram and a cdf x. The metric's or the series' name if it isn't given.
     pub label: Option<String>,
+    /// What is written along x below the choices on an axis. The axis' name if it isn't given.
+    pub by_label: Option<String>,
     /// What is known beforehand: dashed lines across the picture.
     #[serde(default)]
     pub expected: Vec<Expected>,

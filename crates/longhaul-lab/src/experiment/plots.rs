@@ -22,6 +22,7 @@ const FIELDS: &[(&str, &[Kind])] = &[
     ("skip-missing", SUMMARIES),
     ("series", &[Kind::OverTime, Kind::TimeSequence, Kind::Histogram, Kind::Cdf]),
     ("by", &[Kind::Bars, Kind::Lines, Kind::Heat]),
+    ("by-label", &[Kind::Bars, Kind::Lines, Kind::Heat]),
     (
         "over",
         &[Kind::OverTime, Kind::Histogram, Kind::Cdf, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat],
@@ -93,6 +94,7 @@ impl Reading<'_> {
             log: plot.log,
             log_y: plot.log_y,
             label: plot.label.clone(),
+            by_label: plot.by_label.clone(),
             expected: plot.expected.clone(),
         };
         self.whole(&read)?;
@@ -120,6 +122,7 @@ impl Reading<'_> {
             "skip-missing" => plot.skip_missing,
             "series" => !plot.series.is_empty(),
             "by" => plot.by.is_some(),
+            "by-label" => plot.by_label.is_some(),
             "over" => plot.over.is_some(),
             "band" => plot.band,
             "seed" => plot.seed.is_some(),

@@ -1,6 +1,6 @@
 //! A bar for each cell, the paper's hollow beside it.
 
-use super::canvas::{Axis, Canvas, Key, Look, words};
+use super::canvas::{Axis, Canvas, Key, Look, upright, words};
 use super::picture::{Drawn, Picture};
 use super::tag::{Tag, coordinate};
 use super::{style, text, ticks};
@@ -8,7 +8,11 @@ use super::{style, text, ticks};
 /// Of a group's width what is between groups, and of a pair's what is the paper's.
 const GAP: f64 = 0.2;
 const PAPER: f64 = 0.44;
+/// The size of values, how far they are from each other and from their bar, and the narrowest bar with an upright one.
 const VALUE: f64 = 11.0;
+const APART: f64 = 3.0;
+const ABOVE: f64 = 4.0;
+const NARROWEST: f64 = 10.0;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let metric = picture.one();
@@ -19,7 +23,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let values = drawn.iter().flat_map(|drawn| drawn.runs.drawn().chain(drawn.paper));
     let y = picture.y_axis(metric, values, !picture.plot.log_y);
     let grid = &picture.plot.grid;
-    let x = Axis::Names { names: grid.by.names.clone(), label: grid.by.axis.clone() };
+    let x = Axis::names(&grid.by.names, picture.by_label());
     let mut legend = picture.keys(Look::Box);
     if has_paper {
         legend.push(Key { look: Look::HollowBox, name: "paper".into() });
@@ -29,60 +33,124 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let about = format!("Bars of {name} by {along}, a bar for each {}.", grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "whiskers"));
     let id = around.id.clone();
-    let mut canvas = picture.canvas(around, x, y);
+    let mut canvas = Canvas::new(around, x, y);
+    let bars = Bars::of(&canvas, &id, grid.over.names.len().max(1), &drawn);
+    canvas.lower(bars.room(&canvas, &drawn));
+    picture.expected(&mut canvas);
     for one in &drawn {
-        let bar = Bar { id: &id, over: grid.over.names.len().max(1), has_paper, title: picture.tell(one, unit) };
-        bar.draw(&mut canvas, one);
+        bars.draw(&mut canvas, one, &picture.tell(one, unit));
     }
     canvas.finish()
 }
 
-struct Bar<'a> {
+/// How values stand above bars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    /// Side by side, where all have room.
+    Level,
+    Upright,
+    /// Above bars that are narrower than a line of text.
+    Not,
+}
+
+impl Stand {
+    fn of(values: impl Iterator<Item = f64>, bar: f64) -> Self {
+        let widest = values.map(|value| text::width(&ticks::short(value), VALUE)).fold(0.0, f64::max);
+        match bar {
+            bar if widest + APART <= bar => Self::Level,
+            bar if bar >= NARROWEST => Self::Upright,
+            _ => Self::Not,
+        }
+    }
+
+    /// How far above its bar a value ends.
+    fn height(self, value: f64) -> f64 {
+        match self {
+            Self::Level => ABOVE + VALUE,
+            Self::Upright => ABOVE + text::width(&ticks::short(value), VALUE),
+            Self::Not => 0.0,
+        }
+    }
+
+    fn write(self, group: &mut Tag, (x, y): (f64, f64), value: f64) {
+        let label = ticks::short(value);
+        match self {
+            Self::Level => group.push(&words(x, y - ABOVE, "middle", "value", &label)),
+            Self::Upright => group.push(&upright((x + 0.36 * VALUE, y - ABOVE), "start", "value", &label)),
+            Self::Not => {}
+        }
+    }
+}
+
+/// What all bars of a picture share.
+struct Bars<'a> {
     id: &'a str,
     /// Bars of a group.
     over: usize,
-    has_paper: bool,
-    title: String,
+    /// The width of ours and of the paper's.
+    own: f64,
+    paper: f64,
+    /// How their values stand.
+    ours: Stand,
+    papers: Stand,
 }
 
-impl Bar<'_> {
-    fn draw(&self, canvas: &mut Canvas, drawn: &Drawn) {
+impl<'a> Bars<'a> {
+    fn of(canvas: &Canvas, id: &'a str, over: usize, drawn: &[Drawn]) -> Self {
+        let each = (canvas.slot(0).1 * (1.0 - GAP) / over as f64).min(110.0);
+        let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
+        let own = if has_paper { each * (1.0 - PAPER) } else { each } - 1.5;
+        let paper = if has_paper { (each * PAPER - 1.5).max(1.0) } else { 0.0 };
+        let ours = Stand::of(drawn.iter().filter_map(|drawn| drawn.runs.value), own);
+        let papers = Stand::of(drawn.iter().filter_map(|drawn| drawn.paper), paper);
+        let is_upright = ours == Stand::Upright || has_paper && papers == Stand::Upright;
+        let alike = |stand| if is_upright && stand == Stand::Level { Stand::Upright } else { stand };
+        Self { id, over, own, paper, ours: alike(ours), papers: alike(papers) }
+    }
+
+    /// The room that values need above the area, so that none stands on what is there.
+    fn room(&self, canvas: &Canvas, drawn: &[Drawn]) -> f64 {
+        let need = |stand: Stand, value: Option<f64>, above: f64| {
+            let (value, y) = (value?, canvas.y(above)?);
+            Some(canvas.top - (y - stand.height(value)))
+        };
+        let of = |drawn: &Drawn| {
+            let own = drawn.runs.drawn().fold(f64::NEG_INFINITY, f64::max);
+            [need(self.ours, drawn.runs.value, own), need(self.papers, drawn.paper, drawn.paper.unwrap_or(0.0))]
+        };
+        drawn.iter().flat_map(of).flatten().fold(0.0, f64::max)
+    }
+
+    fn draw(&self, canvas: &mut Canvas, drawn: &Drawn, title: &str) {
         let (from, slot) = canvas.slot(drawn.by);
         let each = (slot * (1.0 - GAP) / self.over as f64).min(110.0);
         let left = from + (slot - each * self.over as f64) / 2.0 + each * drawn.over as f64;
-        let own = if self.has_paper { each * (1.0 - PAPER) } else { each } - 1.5;
-        let mut group = Tag::new("g").child(&Tag::new("title").text(&self.title));
+        let middle = left + self.own / 2.0;
+        let mut group = Tag::new("g").child(&Tag::new("title").text(title));
         let mut above = None;
         if let Some((top, high)) = drawn.runs.value.and_then(|value| extent(canvas, value)) {
-            let bar = style::hatched(self.id, drawn.over, (left, top), (own, high)).set("data-of", "ours");
+            let bar = style::hatched(self.id, drawn.over, (left, top), (self.own, high)).set("data-of", "ours");
             group.push(&bar);
             above = Some(top);
         } else {
-            group.push(&words(left + own / 2.0, canvas.ground() - 4.0, "middle", "value", "\u{2013}"));
+            group.push(&words(middle, canvas.ground() - ABOVE, "middle", "value", "\u{2013}"));
         }
         if let Some([low, high]) = drawn.runs.interval
             && let (Some(low), Some(high)) = (canvas.y(low), canvas.y(high))
         {
-            whisker(&mut group, left + own / 2.0, (low, high), (own / 2.0 - 1.0).clamp(1.5, 4.0));
+            whisker(&mut group, middle, (low, high), (self.own / 2.0 - 1.0).clamp(1.5, 4.0));
             above = above.map(|above| above.min(high));
         }
         if let (Some(value), Some(above)) = (drawn.runs.value, above) {
-            let label = ticks::short(value);
-            if text::width(&label, VALUE) <= own + 2.0 {
-                group.push(&words(left + own / 2.0, above - 4.0, "middle", "value", &label));
-            }
+            self.ours.write(&mut group, (middle, above), value);
         }
         if let Some(paper) = drawn.paper
             && let Some((top, high)) = extent(canvas, paper)
         {
-            let wide = (each * PAPER - 1.5).max(1.0);
-            let x = left + own + 1.0;
-            let bar = Tag::new("rect").at("x", x).at("y", top).at("width", wide).at("height", high);
+            let x = left + self.own + 1.0;
+            let bar = Tag::new("rect").at("x", x).at("y", top).at("width", self.paper).at("height", high);
             group.push(&bar.set("class", &style::class(drawn.over, "hollow")).set("data-of", "paper"));
-            let label = ticks::short(paper);
-            if text::width(&label, VALUE) <= wide + 4.0 {
-                group.push(&words(x + wide / 2.0, top - 4.0, "middle", "value", &label));
-            }
+            self.papers.write(&mut group, (x + self.paper / 2.0, top), paper);
         }
         canvas.marks.push(&group);
     }

@@ -52,17 +52,34 @@ pub(crate) enum Look {
     DashedAndHollow,
     HollowBox,
     Dots,
-    Expected,
+    /// The nth of what is known beforehand.
+    Expected(usize),
 }
 
 /// Numbers along an axis, or names.
 #[derive(Clone, Debug)]
 pub(crate) enum Axis {
-    Numbers { low: f64, high: f64, is_log: bool, ticks: Vec<(f64, String)>, label: String },
-    Names { names: Vec<String>, label: String },
+    Numbers {
+        low: f64,
+        high: f64,
+        is_log: bool,
+        ticks: Vec<(f64, String)>,
+        label: String,
+    },
+    /// Each has so much room at least.
+    Names {
+        names: Vec<String>,
+        label: String,
+        least: f64,
+    },
 }
 
 impl Axis {
+    /// Of names, with as much room as there is.
+    pub(crate) fn names(names: &[String], label: &str) -> Self {
+        Self::Names { names: names.to_vec(), label: label.into(), least: 0.0 }
+    }
+
     /// Of values of a unit, ending at ticks.
     pub(crate) fn of(values: impl Iterator<Item = f64>, wish: Wish<'_>) -> Self {
         let extent = scale::extent(values, wish.is_log);
@@ -144,6 +161,8 @@ pub(crate) struct Canvas {
     pub(crate) right: f64,
     pub(crate) top: f64,
     pub(crate) bottom: f64,
+    /// The picture's width: more than usual if what stands along x needs it.
+    wide: f64,
     head: Head,
     /// The lines of each name along x.
     names: Vec<Vec<String>>,
@@ -174,7 +193,12 @@ impl Canvas {
             Axis::Names { names, .. } => names.iter().map(|name| width(name, TICK)).fold(0.0, f64::max),
         };
         let left = MARGIN + y_label.len() as f64 * LINE + widest.min(WIDTH / 3.0) + 14.0;
-        let right = WIDTH - MARGIN - 6.0;
+        let least = match &x {
+            Axis::Names { names, least, .. } => names.len() as f64 * least,
+            Axis::Numbers { .. } => 0.0,
+        };
+        let right = (WIDTH - MARGIN - 6.0).max(left + least);
+        let wide = right + MARGIN + 6.0;
         let legend = rows(&around.legend, left, right);
         let top = MARGIN + title.len() as f64 * 20.0 + legend.len() as f64 * 19.0 + 12.0;
         let (names, turn) = match &x {
@@ -182,7 +206,13 @@ impl Canvas {
             Axis::Numbers { .. } => (Vec::new(), None),
         };
         let (head, bottom, marks) = (Head { title, legend }, top + area, Tag::new("g"));
-        Self { around, x, y, left, right, top, bottom, head, names, turn, y_label, marks }
+        Self { around, x, y, left, right, top, bottom, wide, head, names, turn, y_label, marks }
+    }
+
+    /// With so much more room above the area. What is drawn already stays where it is.
+    pub(crate) fn lower(&mut self, room: f64) {
+        self.top += room;
+        self.bottom += room;
     }
 
     /// The place of a value along x.
@@ -224,11 +254,11 @@ impl Canvas {
         self.y(0.0).map_or(self.bottom, |y| y.clamp(self.top, self.bottom))
     }
 
-    /// A dashed line across at a value that is known beforehand.
-    pub(crate) fn expected(&mut self, value: f64) {
+    /// A dashed line across at the nth value that is known beforehand.
+    pub(crate) fn expected(&mut self, nth: usize, value: f64) {
         let Some(y) = self.y(value) else { return };
-        let across = Tag::new("line").set("class", "expected");
-        self.marks.push(&across.at("x1", self.left).at("x2", self.right).at("y1", y).at("y2", y));
+        let across = format!("M{} {}H{}", coordinate(self.left), coordinate(y), coordinate(self.right));
+        self.marks.push(&style::expected(nth, &across));
     }
 
     /// Says that there is nothing to be seen.
@@ -239,18 +269,18 @@ impl Canvas {
 
     /// The file.
     pub(crate) fn finish(self) -> String {
-        let caption = wrap(&self.around.caption, 10.5, WIDTH - 2.0 * MARGIN);
+        let caption = wrap(&self.around.caption, 10.5, self.wide - 2.0 * MARGIN);
         let label = self.bottom + 12.0 + self.below();
         let has_label = !self.x.label().is_empty();
         let caption_top = label + if has_label { 20.0 } else { 4.0 } + 8.0;
         let height = caption_top + caption.len() as f64 * 13.0 + 8.0;
         let id = &self.around.id;
-        let size = format!("0 0 {} {}", coordinate(WIDTH), coordinate(height));
+        let size = format!("0 0 {} {}", coordinate(self.wide), coordinate(height));
         let mut svg = Tag::new("svg")
             .set("xmlns", "http://www.w3.org/2000/svg")
             .set("class", "plot")
             .set("viewBox", &size)
-            .at("width", WIDTH)
+            .at("width", self.wide)
             .at("height", height)
             .set("role", "img")
             .set("aria-labelledby", &format!("{id}-title {id}-about"))
@@ -258,7 +288,7 @@ impl Canvas {
             .child(&Tag::new("desc").set("id", &format!("{id}-about")).text(&self.around.about))
             .raw(&style_element())
             .child(&style::hatches(id, style::COLOURS))
-            .child(&Tag::new("rect").set("class", "ground").at("width", WIDTH).at("height", height));
+            .child(&Tag::new("rect").set("class", "ground").at("width", self.wide).at("height", height));
         svg.push(&self.head());
         svg.push(&self.grid());
         svg.push(&self.marks);
@@ -366,9 +396,8 @@ impl Canvas {
             }
         }
         for (n, line) in self.y_label.iter().enumerate() {
-            let (x, y) = (MARGIN + 9.0 + n as f64 * LINE, (self.top + self.bottom) / 2.0);
-            let turned = format!("rotate(-90 {} {})", coordinate(x), coordinate(y));
-            axes.push(&words(x, y, "middle", "label", line).set("transform", &turned));
+            let place = (MARGIN + 9.0 + n as f64 * LINE, (self.top + self.bottom) / 2.0);
+            axes.push(&upright(place, "middle", "label", line));
         }
         axes.push(&Tag::new("path").set("class", "axis").set("d", &path));
         axes
@@ -406,6 +435,12 @@ pub(crate) fn style_element() -> String {
 pub(crate) fn words(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Tag {
     let tag = Tag::new("text").at("x", x).at("y", y).set("class", class);
     if anchor == "start" { tag.text(text) } else { tag.set("text-anchor", anchor).text(text) }
+}
+
+/// A text that is read from below.
+pub(crate) fn upright((x, y): (f64, f64), anchor: &str, class: &str, text: &str) -> Tag {
+    let turned = format!("rotate(-90 {} {})", coordinate(x), coordinate(y));
+    words(x, y, anchor, class, text).set("transform", &turned)
 }
 
 fn rows(legend: &[Key], left: f64, right: f64) -> Vec<Vec<(f64, Key)>> {
@@ -452,6 +487,6 @@ fn look(id: &str, look: Look, x: f64, y: f64) -> Tag {
             let path = format!("M{} {}h0", coordinate(middle.0), coordinate(middle.1));
             Tag::new("path").set("class", "dots").set("d", &path)
         }
-        Look::Expected => Tag::new("path").set("class", "expected").set("d", &across),
+        Look::Expected(nth) => style::expected(nth, &across),
     }
 }

@@ -4,10 +4,14 @@ use super::canvas::{Axis, words};
 use super::picture::Picture;
 use super::scale::{Scale, extent};
 use super::tag::Tag;
+use super::text::width;
 use super::{style, ticks};
 
 /// How dark the most is: text stays legible on it.
 const DARKEST: f64 = 0.5;
+/// The size of numbers, and how far those of two fields are from each other.
+const NUMBER: f64 = 12.0;
+const APART: f64 = 4.0;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let (metric, grid) = (picture.one(), &picture.plot.grid);
@@ -17,8 +21,10 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let is_log = picture.plot.log_y;
     let (low, high) = extent(drawn.iter().filter_map(|drawn| drawn.runs.value), is_log).unwrap_or((0.0, 1.0));
     let shade = Scale { low, high, is_log, from: 0.0, to: DARKEST };
-    let x = Axis::Names { names: grid.by.names.clone(), label: grid.by.axis.clone() };
-    let y = Axis::Names { names: grid.over.names.clone(), label: grid.over.axis.clone() };
+    let texts = drawn.iter().flat_map(|drawn| drawn.runs.value.into_iter().chain(drawn.paper)).map(ticks::short);
+    let least = texts.map(|text| width(&text, NUMBER)).fold(0.0, f64::max) + APART;
+    let x = Axis::Names { names: grid.by.names.clone(), label: picture.by_label().into(), least };
+    let y = Axis::names(&grid.over.names, &grid.over.axis);
     let measured = if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") };
     let about = format!("{measured} by {} and {}; the darker, the more.", grid.over.axis, grid.by.axis);
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());

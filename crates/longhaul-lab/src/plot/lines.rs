@@ -62,7 +62,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
 fn x_axis(picture: &Picture<'_>, along: Option<&(Vec<f64>, String)>) -> Axis {
     let by = &picture.plot.grid.by;
     let Some((values, unit)) = along else {
-        return Axis::Names { names: by.names.clone(), label: by.axis.clone() };
+        return Axis::names(&by.names, picture.by_label());
     };
     let is_log = picture.plot.log;
     let (low, high) = scale::extent(values.iter().copied(), is_log).unwrap_or((0.0, 1.0));
@@ -82,7 +82,8 @@ fn x_axis(picture: &Picture<'_>, along: Option<&(Vec<f64>, String)>) -> Axis {
     } else {
         ticks.into_iter().map(|tick| (tick, ticks::number(tick))).collect()
     };
-    let label = if unit.is_empty() { by.axis.clone() } else { format!("{} ({unit})", by.axis) };
+    let name = picture.by_label();
+    let label = if unit.is_empty() { name.into() } else { format!("{name} ({unit})") };
     Axis::Numbers { low, high, is_log, ticks, label }
 }
 

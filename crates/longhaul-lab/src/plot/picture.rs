@@ -99,6 +99,11 @@ impl Picture<'_> {
         self.plot.grid.by.names.get(nth).map_or("", String::as_str)
     }
 
+    /// What is written below the choices along x.
+    pub(super) fn by_label(&self) -> &str {
+        self.plot.by_label.as_ref().unwrap_or(&self.plot.grid.by.axis)
+    }
+
     /// The legend of the choices that are lines; none if there is but one, without a name.
     pub(super) fn keys(&self, look: impl Fn(usize) -> Look) -> Vec<Key> {
         let names = self.plot.grid.over.names.iter().enumerate();
@@ -107,16 +112,22 @@ impl Picture<'_> {
 
     /// What is known beforehand, in the legend.
     pub(super) fn expected_keys(&self) -> impl Iterator<Item = Key> {
-        self.plot.expected.iter().map(|expected| Key { look: Look::Expected, name: expected.label.clone() })
+        let expected = self.plot.expected.iter().enumerate();
+        expected.map(|(nth, expected)| Key { look: Look::Expected(nth), name: expected.label.clone() })
     }
 
     /// With lines at what is known beforehand.
     pub(super) fn canvas(&self, around: Around, x: Axis, y: Axis) -> Canvas {
         let mut canvas = Canvas::new(around, x, y);
-        for expected in &self.plot.expected {
-            canvas.expected(expected.value);
-        }
+        self.expected(&mut canvas);
         canvas
+    }
+
+    /// Draws what is known beforehand.
+    pub(super) fn expected(&self, canvas: &mut Canvas) {
+        for (nth, expected) in self.plot.expected.iter().enumerate() {
+            canvas.expected(nth, expected.value);
+        }
     }
 
     /// Title, source and what the picture shows, with a word on how.

@@ -12,6 +12,8 @@ use super::tag::{Tag, coordinate};
 const SENT: usize = 6;
 const AGAIN: usize = 7;
 const ACKED: usize = 2;
+/// Segments that are seen one by one.
+const FEW: usize = 100;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
     let plot = picture.plot;
@@ -57,8 +59,9 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     canvas.finish()
 }
 
-/// Upright strokes, two pixels at least; what touches in a column is one.
+/// Upright strokes, two pixels at least and six if they are few; what touches in a column is one.
 fn upright(places: &[(f64, f64)]) -> String {
+    let half = if places.len() <= FEW { 3.0 } else { 1.0 };
     let mut columns: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (x, y) in places {
         columns.entry((x * 2.0).round() as i64).or_default().push(*y);
@@ -66,10 +69,14 @@ fn upright(places: &[(f64, f64)]) -> String {
     let mut path = String::new();
     for (column, mut ys) in columns {
         ys.sort_by(f64::total_cmp);
-        for of_stroke in ys.chunk_by(|a, b| b - a <= 2.5) {
+        for of_stroke in ys.chunk_by(|a, b| b - a <= 2.0 * half + 0.5) {
             let (Some(top), Some(bottom)) = (of_stroke.first(), of_stroke.last()) else { continue };
-            path +=
-                &format!("M{} {}V{}", coordinate(column as f64 / 2.0), coordinate(top - 1.0), coordinate(bottom + 1.0));
+            path += &format!(
+                "M{} {}V{}",
+                coordinate(column as f64 / 2.0),
+                coordinate(top - half),
+                coordinate(bottom + half)
+            );
         }
     }
     path
@@ -90,7 +97,10 @@ mod tests {
 
     #[test]
     fn strokes_that_touch_are_one() {
-        assert_eq!(upright(&[(1.0, 10.0), (1.1, 12.0), (1.0, 20.0), (2.0, 10.0)]), "M1 9V13M1 19V21M2 9V11");
+        let few = [(1.0, 10.0), (1.1, 12.0), (1.0, 20.0), (2.0, 10.0)];
+        assert_eq!(upright(&few), "M1 7V15M1 17V23M2 7V13");
+        let many: Vec<(f64, f64)> = (0..=FEW).map(|nth| (4.0 + nth as f64, 10.0)).chain(few).collect();
+        assert!(upright(&many).starts_with("M1 9V13M1 19V21M2 9V11M4 9V11"), "{}", upright(&many));
         assert_eq!(seen([(1.0, 1.0), (1.1, 1.2), (9.0, 9.0)].into_iter()).len(), 2);
     }
 }

@@ -10,7 +10,28 @@ pub(crate) const CSS: &str = include_str!("style.css");
 /// Colours before they repeat.
 pub(crate) const COLOURS: usize = 8;
 
-const DASHES: [&str; COLOURS] = ["", "7 3", "2 3", "10 3 2 3", "5 2 1 2 1 2", "12 5", "1 2", "14 3 4 3"];
+/// Twice as many as there are colours, so that lines differ where these repeat.
+const DASHES: [&str; 2 * COLOURS] = [
+    "",
+    "7 3",
+    "2 3",
+    "10 3 2 3",
+    "5 2 1 2 1 2",
+    "12 5",
+    "1 2",
+    "14 3 4 3",
+    "18 2",
+    "4 1",
+    "8 2 2 2 2 2",
+    "3 6",
+    "12 2 6 2",
+    "1 5",
+    "6 2 1 2",
+    "10 8",
+];
+
+/// Of what is known beforehand.
+const EXPECTED: [&str; 4] = ["8 4", "2 3", "12 3 2 3", "5 2"];
 
 /// The class of the nth colour.
 pub(crate) fn class(nth: usize, kind: &str) -> String {
@@ -25,15 +46,27 @@ pub(crate) fn line(nth: usize, path: &str) -> Tag {
 /// A line along a path, in that colour and that dash.
 pub(crate) fn dashed((colour, dash): (usize, usize), path: &str) -> Tag {
     let line = Tag::new("path").set("class", &class(colour, "line")).set("d", path);
-    match DASHES[dash % COLOURS] {
+    match DASHES[dash % DASHES.len()] {
         "" => line,
         dashes => line.set("stroke-dasharray", dashes),
     }
 }
 
-/// A mark of the nth shape and colour, of that radius.
+/// A line along a path at the nth value that is known beforehand.
+pub(crate) fn expected(nth: usize, path: &str) -> Tag {
+    let line = Tag::new("path").set("class", "expected").set("d", path);
+    line.set("stroke-dasharray", EXPECTED[nth % EXPECTED.len()])
+}
+
+/// A mark of the nth shape and colour, of that radius. Where colours repeat it has a hole, and a hollow one a kernel.
 pub(crate) fn mark(nth: usize, kind: &str, place: (f64, f64), radius: f64) -> Tag {
-    shaped(nth, place, radius).set("class", &class(nth, kind))
+    let mark = shaped(nth, place, radius).set("class", &class(nth, kind));
+    if (nth / COLOURS).is_multiple_of(2) {
+        return mark;
+    }
+    let hole = Tag::new("circle").at("cx", place.0).at("cy", place.1).at("r", 0.45 * radius);
+    let inside = if kind == "hollow" { class(nth, "solid") } else { "ground".into() };
+    Tag::new("g").child(&mark).child(&hole.set("class", &inside))
 }
 
 /// A mark of the nth shape.
