@@ -235,6 +235,25 @@ fn only_what_the_paper_has_is_beside_ours() {
     assert_eq!(papers(&of_delay), [3, 3, 2]);
 }
 
+/// What the paper measured, as its tables have it, and not what its formulas or other conditions have of the same cells.
+#[test]
+fn the_papers_own_values_are_drawn() {
+    let papers = |id: &str| {
+        let svg = legible::drawn(id, "goodput", &[20.0]);
+        let document = Document::parse(&svg).unwrap();
+        let ours = of(&document, "ours").next().map(|bar| number(bar, "height")).unwrap();
+        of(&document, "paper").map(|bar| 20.0 * number(bar, "height") / ours).collect::<Vec<f64>>()
+    };
+    let by_law = [[49.43, 22.83, 12.92], [30.25, 12.14, 8.6], [4.71, 3.03, 2.26]].concat();
+    for (id, wanted) in [("westwood-table-5", by_law), ("bbe-figure-4", vec![15.4, 15.4])] {
+        let got = papers(id);
+        assert!(
+            got.len() == wanted.len() && got.iter().zip(&wanted).all(|(a, b)| (a - b).abs() < 0.01),
+            "{id}: {got:?}"
+        );
+    }
+}
+
 /// What is wrong with a picture is told with file, line and field.
 #[test]
 fn faults_of_pictures_are_named() {

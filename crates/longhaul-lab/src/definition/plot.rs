@@ -25,7 +25,7 @@ pub struct Plot {
     pub x: Option<Text>,
     /// The metric along y of a scatter.
     pub y: Option<Text>,
-    /// What stands for the runs of a cell; the median if it isn't given. The paper's value is that of rows with the same one.
+    /// What stands for the runs of a cell; the median if it isn't given. The paper's value is that of the first row with the same one.
     #[serde(default)]
     pub statistic: Statistic,
     /// Whether runs without a value are left out; a single one leaves the cell without otherwise.

@@ -66,15 +66,18 @@ impl Picture<'_> {
         metrics.iter().enumerate().flat_map(of).collect()
     }
 
-    /// What the paper has of a metric, by cell.
+    /// What the paper has of a metric, by cell. Of several rows about a cell the first counts: those of its formulas stand behind what it measured.
     fn papers(&self, metric: usize) -> BTreeMap<usize, f64> {
+        let mut papers = BTreeMap::new();
         let judged = self.experiment.rows.iter().filter_map(|row| Some((row, row.judged.as_ref()?)));
-        judged
+        let values = judged
             .filter(|(row, judged)| judged.metric == metric && judged.cells.len() == row.paper.len())
             .filter(|(_, judged)| judged.statistic == self.plot.statistic)
-            .flat_map(|(row, judged)| judged.cells.iter().copied().zip(row.paper.iter().copied()))
-            .filter(|(_, value)| value.is_finite())
-            .collect()
+            .flat_map(|(row, judged)| judged.cells.iter().copied().zip(row.paper.iter().copied()));
+        for (cell, value) in values.filter(|(_, value)| value.is_finite()) {
+            papers.entry(cell).or_insert(value);
+        }
+        papers
     }
 
     /// The axis along y of a metric.
