@@ -30,7 +30,7 @@ use record::Recorder;
 /// Runs the cell of that place.
 ///
 /// # Errors
-/// If there can be no such network.
+/// If there can be no such network, or a host is to have more connections than it has ports.
 pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
     let mut world = World::new(setup, seed)?;
     let counted = times(setup);
@@ -38,6 +38,7 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
     let mut samples = BTreeMap::new();
     for time in counted.union(&sampled) {
         world.advance(Time::ZERO + *time);
+        world.sim.lacks_port().map_or(Ok(()), Err)?;
         if counted.contains(time) {
             samples.insert(*time, world.sample());
         }

@@ -73,6 +73,15 @@ pub enum SetupError {
         /// Another one.
         second: usize,
     },
+    /// A host was to open more connections at a time than it has ports, which are taken until TIME-WAIT is over. This shows in the course of
+    /// the simulation: see [`Sim::lacks_port`](crate::Sim::lacks_port).
+    #[error(
+        "the host at node {node} has no port left for another connection; let fewer come, or share them out over more hosts"
+    )]
+    NoPort {
+        /// The node.
+        node: usize,
+    },
 }
 
 impl Setup {

@@ -111,6 +111,8 @@ pub struct Sim {
     /// and of any, by host, in order.
     any_expected: HashMap<u32, VecDeque<Role>>,
     waiting: usize,
+    /// The node of the first host that had no port left for a connection.
+    without_port: Option<usize>,
     /// Where each planned session is: its host's place, and its own there.
     sessions: Vec<Option<(u32, u32)>>,
     flows: u32,
@@ -176,6 +178,7 @@ impl Sim {
             expected: HashMap::new(),
             any_expected: HashMap::new(),
             waiting: 0,
+            without_port: None,
             sessions: Vec::new(),
             flows: 0,
             traffic: Vec::new(),

@@ -4,7 +4,7 @@ use longhaul_link::router::QuickStartConfig;
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
 use longhaul_link::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
 use longhaul_link::{Cause, Limit, LinkConfig, Random, RouterConfig};
-use longhaul_sim::{Epoch, Plan, Sampling, Setup, Sim, Step, exchange_of, unlimited};
+use longhaul_sim::{Epoch, Plan, Sampling, Setup, SetupError, Sim, Step, exchange_of, unlimited};
 use longhaul_units::{Rate, Span, Time};
 
 fn millis(millis: u64) -> Span {
@@ -246,6 +246,19 @@ fn a_crowd_is_a_workload_that_forgets() {
     }
     assert!(epochs.len() > 300 && epochs == expected);
     assert_eq!(let_go.visits(crowd), opened.len() as u64);
+}
+
+/// A host has 16,384 ports beside its own: the connection after as many at a time never comes, nor does any later one, and the simulation says so.
+#[test]
+fn a_host_without_ports_opens_no_more() {
+    let rate = Rate::from_bits_per_sec(1_000_000_000);
+    for (count, lacks) in [(16_385, None), (16_386, Some(SetupError::NoPort { node: 0 }))] {
+        let mut sim = Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
+        let http = HttpWorkload::new(Time::ZERO, rate, 1.0, BoundedPareto::new(1.0, 1.0, 1.1), Random::new(3, 9));
+        let crowd = sim.add_crowd(http.take(count).map(|transfer| (0, 1, exchange_of(&transfer))), at(1000));
+        sim.run_for(Span::from_millis(4));
+        assert_eq!((sim.visits(crowd), sim.lacks_port()), (count as u64, lacks));
+    }
 }
 
 /// Servers ask routers by their SYN-ACK. Though their clients speak with the end of the handshake, the answer is there before: 70 segments, which

@@ -17,7 +17,8 @@ impl BoundedPareto {
     /// wrong way round are swapped.
     #[must_use]
     pub fn new(scale: f64, largest: f64, shape: f64) -> Self {
-        Self { scale: scale.min(largest).max(f64::MIN_POSITIVE), largest: largest.max(scale), shape }
+        let [scale, largest] = [scale.min(largest), scale.max(largest)].map(|bound| bound.max(f64::MIN_POSITIVE));
+        Self { scale, largest, shape }
     }
 
     /// The one with this mean, which is between 0 and `largest`.
@@ -84,6 +85,12 @@ mod tests {
         near(sizes.quantile(0.99), 146_000.0);
         near(sizes.quantile(0.999), 1.10e6);
         assert_eq!((sizes.quantile(0.0), sizes.quantile(1.0)), (sizes.scale(), 1e7));
+    }
+
+    #[test]
+    fn bounds_of_zero_draw_zero() {
+        let none = BoundedPareto::new(0.0, 0.0, 1.1);
+        assert_eq!((none.draw(&mut Random::new(4, 0)), none.mean()), (0, f64::MIN_POSITIVE));
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Sim {
     /// ended: what stays of each are its [epochs](Self::epochs).
     ///
     /// # Panics
-    /// When a connection is opened, if there is no host at one of its nodes, or no port left.
+    /// When a connection is opened, if there is no host at one of its nodes. If there is [no port left](Self::lacks_port) it never comes.
     pub fn add_crowd(&mut self, visits: impl IntoIterator<Item = Visit, IntoIter: 'static>, until: Time) -> CrowdId {
         let number = self.crowds.len() as u32;
         let visits = Box::new(visits.into_iter());

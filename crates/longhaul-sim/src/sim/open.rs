@@ -11,6 +11,7 @@ use crate::pattern::Pattern;
 use crate::plan::Plan;
 use crate::script::Script;
 use crate::session::Role;
+use crate::setup::SetupError;
 
 /// How many ports are tried for a connection.
 const PORTS: u16 = 16_384;
@@ -48,11 +49,11 @@ impl Sim {
     /// If there is no host at one of the nodes, or no port left.
     pub fn open_between(&mut self, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
-        self.open_now(opening);
+        self.open_now(opening).expect("a port is left");
         ids
     }
 
-    /// Opens a connection at a time to come. The sessions exist from then on.
+    /// Opens a connection at a time to come. The sessions exist from then on, unless the host [has no port left](Self::lacks_port).
     ///
     /// # Panics
     /// If there is no host at one of the nodes.
@@ -119,16 +120,27 @@ impl Sim {
         (Opening { from: from_place, to: to_place, client, server }, ids)
     }
 
-    /// Opens it; the node it is opened from.
-    pub(super) fn open_planned(&mut self, opening: Opening) -> usize {
-        self.waiting -= 1;
-        self.open_now(opening)
+    /// The first host, if any, that was to open a connection in its course and had no port left. Neither that connection's sessions nor those
+    /// of any that are planned for later ever exist.
+    #[must_use]
+    pub fn lacks_port(&self) -> Option<SetupError> {
+        self.without_port.map(|node| SetupError::NoPort { node })
     }
 
-    pub(super) fn open_now(&mut self, opening: Opening) -> usize {
+    /// Opens it, if there is a port; the node it is opened from.
+    pub(super) fn open_planned(&mut self, opening: Opening) -> usize {
+        self.waiting -= 1;
+        let node = self.nodes[opening.from as usize] as usize;
+        if self.without_port.is_none() && self.open_now(opening).is_none() {
+            self.without_port = Some(node);
+        }
+        node
+    }
+
+    fn open_now(&mut self, opening: Opening) -> Option<()> {
         let Opening { from, to, client: (client, number), server } = opening;
         let peer = self.hosts[to as usize].address;
-        let (index, source) = self.connect(from, peer, client).expect("a port is left");
+        let (index, source) = self.connect(from, peer, client)?;
         self.sessions[number as usize] = Some((from, index as u32));
         if self.qlogs.any_waits() {
             self.begin_qlogs_between([(number, source), (server.1, peer)]);
@@ -138,7 +150,7 @@ impl Sim {
             self.waiting += 1;
         }
         self.settle_place(from);
-        self.nodes[from as usize] as usize
+        Some(())
     }
 
     /// The place of the new session at its host, and where its packets come from.
