@@ -12,7 +12,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, Subcommand};
 
 use crate::experiment::Experiment;
@@ -70,7 +70,7 @@ impl Command {
             Self::List => list().map(|()| true),
             Self::Show { id } => {
                 let (_, text) = open(&id)?;
-                print!("{text}");
+                print::text(&text)?;
                 Ok(true)
             }
             Self::Run(run) => run.execute(),
@@ -86,7 +86,8 @@ fn list() -> Result<()> {
     for (file, text) in library::FILES {
         let Experiment { definition, cells, .. } = Experiment::read(file, text)?;
         let runs = cells.len() * definition.runs as usize;
-        println!("{:<24} {} ({runs} runs; {})", definition.id.get_ref(), definition.title, definition.source);
+        let (id, title, source) = (definition.id.get_ref(), &definition.title, &definition.source);
+        print::out(&format!("{id:<24} {title} ({runs} runs; {source})"))?;
     }
     Ok(())
 }
@@ -100,6 +101,11 @@ fn open(id: &str) -> Result<(String, String)> {
     if !id.contains(['/', '.']) {
         bail!("there is no experiment {id:?}; `longhaul-lab list` names them, and a file is named by a path");
     }
-    let text = fs::read_to_string(PathBuf::from(id)).with_context(|| id.to_owned())?;
+    let bytes = fs::read(PathBuf::from(id)).with_context(|| id.to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let sound = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..sound].iter().filter(|byte| **byte == b'\n').count() + 1;
+        anyhow!("{id}:{line}: the text is no UTF-8")
+    })?;
     Ok((id.into(), text))
 }

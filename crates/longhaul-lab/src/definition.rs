@@ -3,6 +3,7 @@
 mod axis;
 mod fault;
 mod links;
+mod place;
 mod plot;
 mod probe;
 mod series;
@@ -180,7 +181,7 @@ pub enum Form {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Row {
     /// By which it is cited.
-    pub id: String,
+    pub id: Text,
     /// The metric.
     pub metric: Option<Text>,
     /// The choice on each axis, but for the one that `over` names.

@@ -1,6 +1,7 @@
 //! A definition that was found sound, and what each of its cells is to do.
 
 mod calls;
+mod check;
 mod links;
 mod plots;
 mod prepare;
@@ -22,6 +23,7 @@ use crate::expression::{Call, Expression};
 use crate::plot::Plot;
 use crate::probing::ProbeSetup;
 use crate::series::SeriesSetup;
+pub(crate) use check::can_run;
 pub use relative::Relative;
 pub use rows::Row;
 pub use traffic::{TrafficKind, TrafficSetup};
@@ -115,16 +117,24 @@ impl Experiment {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn read(file: &str, text: &str) -> Result<Self, Fault> {
+        Self::with_choices(file, text, &[])
+    }
+
+    /// The same with further choices on axes, each of them an axis and a choice, after those that the text has in `add`.
+    ///
+    /// # Errors
+    /// What is wrong with the text or with these choices, and where in the text.
+    pub fn with_choices(file: &str, text: &str, choices: &[(String, String)]) -> Result<Self, Fault> {
         let mut definition = definition::read(file, text)?;
         let source = Source { file, text };
-        prepare::add(&mut definition, source)?;
-        prepare::check(&definition, source)?;
+        prepare::add(&mut definition, choices, source)?;
+        check::definition(&definition, source)?;
         let cells = Cell::all(&definition);
-        let setups = cells.iter().map(|cell| prepare::cell(&definition, cell, source)).collect::<Result<_, _>>()?;
+        let setups = check::setups(&definition, &cells, source)?;
         let relatives = definition.metrics.values().map(|metric| Relative::read(&definition, &cells, metric, source));
         let relatives = relatives.collect::<Result<_, _>>()?;
         let rows = rows::expanded(&definition, source)?;
-        let rows = rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<_, _>>()?;
+        let rows = rows.iter().map(|row| Row::read(&definition, &cells, row, source)).collect::<Result<Vec<_>, _>>()?;
         let plots = plots::read(&definition, &cells, source)?;
         Ok(Self { definition, cells, setups, relatives, rows, plots })
     }
@@ -140,5 +150,10 @@ struct Source<'a> {
 impl Source<'_> {
     fn fault(self, at: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
         Fault::at(self.file, self.text, at.span(), field, what)
+    }
+
+    /// Where that field stands beside a text in the same table: of fields that are no texts.
+    fn beside(self, near: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
+        Fault::beside(self.file, self.text, near.span(), field, what)
     }
 }

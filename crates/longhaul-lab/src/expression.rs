@@ -7,6 +7,8 @@ use longhaul_units::Span;
 
 /// Deeper than this no expression is.
 const DEEPEST: usize = 32;
+/// More operators than this no expression has: each of them is an expression in another one.
+const MOST_OPERATORS: usize = 1000;
 
 /// An expression over measures of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,7 +91,7 @@ impl Expression {
     /// # Errors
     /// If it is none.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
-        let mut reader = Reader { rest: text, depth: 0 };
+        let mut reader = Reader { rest: text, depth: 0, operators: 0 };
         let expression = reader.comparison()?;
         reader.skip();
         if reader.rest.is_empty() { Ok(expression) } else { Err(reader.unexpected("an operator or the end")) }
@@ -105,11 +107,11 @@ impl Expression {
         }
     }
 
-    /// Its value, if each measure has one and nothing is divided by zero.
+    /// Its value, if each measure has one that is a number and nothing is divided by zero.
     pub fn value(&self, measure: &impl Fn(&Call) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Measure(call) => measure(call),
+            Self::Measure(call) => measure(call).filter(|value| !value.is_nan()),
             Self::Both(both) => {
                 let (left, right) = (both.0.value(measure)?, both.2.value(measure)?);
                 let value = both.1.apply(left, right);
@@ -123,6 +125,7 @@ impl Expression {
 struct Reader<'a> {
     rest: &'a str,
     depth: usize,
+    operators: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -151,6 +154,15 @@ impl<'a> Reader<'a> {
         piece
     }
 
+    /// Both, if there are not too many of them.
+    fn both(&mut self, left: Expression, operator: Operator, right: Expression) -> Result<Expression, SyntaxError> {
+        self.operators += 1;
+        if self.operators > MOST_OPERATORS {
+            return Err(SyntaxError(format!("more than {MOST_OPERATORS} operators")));
+        }
+        Ok(Expression::Both(Box::new((left, operator, right))))
+    }
+
     /// At most one: `a < b < c` is no question that has an answer.
     fn comparison(&mut self) -> Result<Expression, SyntaxError> {
         let left = self.sum()?;
@@ -161,7 +173,8 @@ impl<'a> Reader<'a> {
         } else {
             return Ok(left);
         };
-        Ok(Expression::Both(Box::new((left, operator, self.sum()?))))
+        let right = self.sum()?;
+        self.both(left, operator, right)
     }
 
     /// What stands in parentheses, of which the first was read.
@@ -185,7 +198,8 @@ impl<'a> Reader<'a> {
             } else {
                 return Ok(left);
             };
-            left = Expression::Both(Box::new((left, operator, self.product()?)));
+            let right = self.product()?;
+            left = self.both(left, operator, right)?;
         }
     }
 
@@ -199,7 +213,8 @@ impl<'a> Reader<'a> {
             } else {
                 return Ok(left);
             };
-            left = Expression::Both(Box::new((left, operator, self.factor()?)));
+            let right = self.factor()?;
+            left = self.both(left, operator, right)?;
         }
     }
 
@@ -308,5 +323,17 @@ mod tests {
             assert_eq!(Expression::parse(text).unwrap_err().to_string(), told, "{text}");
         }
         assert!(Expression::parse(&"(".repeat(100_000)).is_err());
+        for operator in ["+", "/"] {
+            let long = |operators: usize| Expression::parse(&format!("1{}", format!("{operator}1").repeat(operators)));
+            assert_eq!(long(100_000).unwrap_err().to_string(), "more than 1000 operators");
+            assert!(long(1000).is_ok_and(|long| long.calls().is_empty()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_value() {
+        for (text, expected) in [("n() < 3", None), ("n() > 3", None), ("n()", None), ("known(n())", Some(0.0))] {
+            assert_eq!(Expression::parse(text).unwrap().value(&|_| Some(f64::NAN)), expected, "{text}");
+        }
     }
 }

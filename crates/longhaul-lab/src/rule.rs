@@ -19,7 +19,7 @@ pub enum Rule {
     AtLeast(f64),
     /// `at most X`
     AtMost(f64),
-    /// `decreasing` or `decreasing by X%`: each value is at least so much more than the next, in the row's order.
+    /// `decreasing` or `decreasing by X%`: each value is more than the next, by more than so much of that one's size, in the row's order.
     Decreasing(f64),
     /// `not-increasing`: no value is less than the next.
     NotIncreasing,
@@ -115,7 +115,7 @@ impl Rule {
             Self::NotBelow(most) => spread().all(|((ours, paper), one)| paper - ours <= most * one),
             Self::AtLeast(least) => ours.iter().all(|ours| *ours >= least),
             Self::AtMost(most) => ours.iter().all(|ours| *ours <= most),
-            Self::Decreasing(share) => ours.windows(2).all(|two| two[0] > two[1] * (1.0 + share)),
+            Self::Decreasing(share) => ours.windows(2).all(|two| two[0] - two[1] > share * two[1].abs()),
             Self::Above(least, most) => ours.windows(2).all(|two| (least..=most).contains(&(two[0] - two[1]))),
             Self::NotIncreasing => ours.windows(2).all(|two| two[0] >= two[1]),
             Self::Equal => ours.windows(2).all(|two| two[0] == two[1]),
@@ -144,6 +144,8 @@ mod tests {
             ("equal", &[], &[3.0, 3.0], &[3.0, 2.0]),
             ("decreasing by 50%", &[], &[3.1, 2.0, 1.0], &[2.9, 2.0, 1.0]),
             ("decreasing by 900%", &[], &[10.1, 1.0], &[9.9, 1.0]),
+            ("decreasing by 50%", &[], &[-0.9, -2.0], &[-1.1, -2.0]),
+            ("decreasing by 5%", &[], &[1.0, 0.0, -1.0], &[-1.0, -0.99]),
             ("within 2 deviations", &[50.0], &[51.0], &[51.1]),
             ("within 2 deviations", &[50.0, 7.0], &[49.0, 8.0], &[49.0, 8.1]),
             ("not below by 2 deviations", &[0.97], &[1.0], &[-0.1]),

@@ -110,11 +110,17 @@ stop = "1s"
 "#;
     assert_eq!(run_file("plain", SOUND).0, Some(0));
     let place = Place::new("cli-faults");
+    let axes_64: String = (0..64).map(|axis| format!("[[axes]]\nname = 'a{axis}'\nchoices = [1, 2]\n")).collect();
+    let axes_64 = format!("{axes_64}[[axes]]");
+    let workload = |more: &str| {
+        let fields = "name = 'w'\nkind = 'http'\ncongestion = 'cubic'\nload = '35%'";
+        format!("[[workloads]]\n{fields}\n{more}\n[[traffic]]")
+    };
     for (from, to, told) in [
-        ("runs = 1\n", "", ":1: missing field `runs`"),
-        ("runs = 1\n", "runs = 0\n", ":1: runs: 0 is not within 1 to 10000"),
-        ("runs = 1\n", "runs = 1\nspeed = 3\n", ":5: unknown field `speed`"),
-        ("runs = 1\n", "runs = 1\nadd = { delay = [\"1s\"] }\n", ":1: add: there is no axis \"delay\""),
+        ("runs = 1\n", "", ":1: runs: missing field `runs`"),
+        ("runs = 1\n", "runs = 0\n", ":4: runs: 0 is not within 1 to 10000"),
+        ("runs = 1\n", "runs = 1\nspeed = 3\n", ":5: speed: unknown field `speed`"),
+        ("runs = 1\n", "runs = 1\nadd = { delay = [\"1s\"] }\n", ":5: add: there is no axis \"delay\""),
         ("runs = 1\n", "runs = 1\nadd = { rate = [\"2mbit\"] }\n", ":5: axes.choices: \"2mbit\" is there twice"),
         (
             "over = \"rate\"\norder = [\"1mbit\", \"2mbit\"]",
@@ -130,10 +136,10 @@ stop = "1s"
         ("{rate}", "{rate", ":7: bottleneck: "),
         ("--rtt 20ms", "--trip 20ms", ":7: bottleneck: \"--trip\" is no option of a link"),
         ("\"2mbit\"]\n\n", "\"1mbit\"]\n\n", ":11: axes.choices: \"1mbit\" is there twice"),
-        ("choices = [\"1mbit\", \"2mbit\"]", "choices = []", ":1: axes: 0 combinations; 1 to 10000 can be run"),
+        ("choices = [\"1mbit\", \"2mbit\"]", "choices = []", ":11: axes.choices: there is nothing to choose"),
         ("\"cubic\"", "\"cubik\"", ":15: flows.congestion: "),
         ("\"100kB\"", "\"plenty\"", ":16: flows.bytes: "),
-        ("bytes = \"100kB\"", "count = 0", ":14: flows.count: 0 is not within 1 to 1000"),
+        ("bytes = \"100kB\"", "count = 0", ":16: flows.count: 0 is not within 1 to 1000"),
         ("completion(x)", "completion(y)", ":19: metrics.value: there are no flows \"y\"; there are: x"),
         ("completion(x)", "speed(x)", ":19: metrics.value: there is no measure \"speed\"; there are: goodput, "),
         ("completion(x)", "completion()", ":19: metrics.value: completion is written completion(FLOWS)"),
@@ -190,7 +196,7 @@ stop = "1s"
         ("\"1s\"\n", "\"1s\"\ndscp = \"64\"\n", ":34: traffic.dscp: 64 is not within 0 to 63"),
         ("\"1s\"\n", "\"1s\"\nstart = \"1s\"\n", ":33: traffic.stop: it would end before it begins"),
         ("metric = \"time\"", "metric = \"tyme\"", ":23: rows.metric: there is no metric \"tyme\"; there are: time"),
-        ("over = \"rate\"", "over = \"rates\"", ":26: rows.at: row 1 chooses nothing on the axis \"rate\""),
+        ("over = \"rate\"", "over = \"rates\"", ":24: rows.over: there is no axis \"rates\"; there are: rate"),
         (
             "[\"1mbit\", \"2mbit\"]\nrule",
             "[\"1mbit\", \"3mbit\"]\nrule",
@@ -206,8 +212,80 @@ stop = "1s"
         (
             "rule = \"decreasing\"",
             "",
-            ":1: rows.rule: row 1 has either `rule`, or `not-reproducible` with what is missing",
+            ":22: rows.rule: row 1 has either `rule`, or `not-reproducible` with what is missing",
         ),
+        // What is accepted otherwise and makes a verdict meaningless.
+        ("[\"1mbit\", \"2mbit\"]\nrule", "[\"1mbit\", \"1mbit\"]\nrule", ":25: rows.order: \"1mbit\" is there twice"),
+        ("\"decreasing\"", "\"within 5%\"\npaper = [inf, 1]", ":27: rows.paper: inf is no number"),
+        ("\"decreasing\"", "\"decreasing\"\npaper = [nan, 1]", ":27: rows.paper: NaN is no number"),
+        ("\"decreasing\"", "\"decreasing\"\ndeviation = inf", ":27: rows.deviation: inf is no deviation"),
+        ("\"decreasing\"", "\"decreasing\"\ndeviation = -5", ":27: rows.deviation: -5 is no deviation"),
+        ("\"decreasing\"", "\"decreasing\"\npaper = 3", ":26: rows.rule: 2 values, but 1 of the paper's in `paper`"),
+        ("over = \"rate\"\n", "", ":24: rows.order: `order` needs `over`, the axis that its choices are on"),
+        (
+            "order = [\"1mbit\", \"2mbit\"]\nrule = \"decreasing\"",
+            "rule = \"at least 0\"",
+            ":24: rows.over: `over` needs `order`, the choices on it in the paper's order",
+        ),
+        (
+            "rule = \"decreasing\"",
+            "rule = \"decreasing\"\neach = \"rate\"",
+            ":27: rows.each: `at` or `over` is of the axis",
+        ),
+        (
+            "over = \"rate\"\norder = [\"1mbit\", \"2mbit\"]",
+            "each = \"rate\"\nat = { rate = \"1mbit\" }",
+            ":24: rows.each: `at` or `over` is of the axis \"rate\", too",
+        ),
+        (
+            "[[flows]]",
+            "[[axes]]\nname = \"start\"\nchoices = [{ name = \"slow\", rate = \"3mbit\" }]\n\n[[flows]]",
+            ":15: axes.choices: the variable \"rate\" is set on the axis \"rate\", too",
+        ),
+        (
+            "[[flows]]",
+            "[[axes]]\nname = \"a\"\nchoices = [{ name = \"b\", v = 1 }]\n\n[[axes]]\nname = \"c\"\nchoices = [{ name = \"d\", v = 2 }]\n\n[[flows]]",
+            ":19: axes.choices: the variable \"v\" is set on the axis \"a\", too",
+        ),
+        (
+            "metric = \"time\"\nover = \"rate\"\norder = [\"1mbit\", \"2mbit\"]\nrule = \"decreasing\"",
+            "not-reproducible = \"no\"\nmetric = \"tyme\"",
+            ":24: rows.metric: there is no metric \"tyme\"",
+        ),
+        (
+            "metric = \"time\"\nover = \"rate\"\norder = [\"1mbit\", \"2mbit\"]\nrule = \"decreasing\"",
+            "not-reproducible = \"no\"\nat = { rate = \"3mbit\" }",
+            ":24: rows.at: \"3mbit\" is no choice on the axis \"rate\"",
+        ),
+        ("id = \"1\"", "id = \"\"", ":22: rows.id: a row is cited by its id"),
+        (
+            "[[traffic]]",
+            "[[rows]]\nid = \"1\"\nnot-reproducible = \"no\"\n\n[[traffic]]",
+            ":29: rows.id: \"1\" is there twice",
+        ),
+        (
+            "completion(x)",
+            "goodput(x, 0s) < 3",
+            ":19: metrics.value: goodput up to a time that is not after its beginning",
+        ),
+        // What runs cannot do, or not at all as it says.
+        ("bytes = \"100kB\"", "tcp = { segment = 0 }", ":16: flows.tcp.segment: not within 1 to 65511"),
+        ("bytes = \"100kB\"", "tcp = { segment = 65512 }", ":16: flows.tcp.segment: not within 1 to 65511"),
+        ("bytes = \"100kB\"", "tcp = { window = 0 }", ":16: flows.tcp.window: less than 1"),
+        ("bytes = \"100kB\"", "tcp = { send-buffer = 0 }", ":16: flows.tcp.send-buffer: less than 1"),
+        ("bytes = \"100kB\"", "start = \"2s\"", ":16: flows.start: all runs have ended before"),
+        ("quick-runs = 1", "quick-runs = 2", ":5: quick-runs: 2 are more than the 1 of `runs`"),
+        (
+            "[[rows]]",
+            "[series]\ns = { value = 'cwnd(x)', unit = 'B' }\n\n[[plots]]\nid = 'p'\ntitle = ''\nkind = 'over-time'\nseries = ['s']\nover = 'rate'\nseed = 2\n\n[[rows]]",
+            ":30: plots.seed: run 2 is drawn, but each cell has only 1",
+        ),
+        // What memory cannot hold.
+        ("\"2s\"", "\"86401s\"", ":6: duration: more than 86400 s, a day"),
+        ("[[axes]]", &axes_64, ":9: axes: more than 10000 combinations of choices"),
+        ("runs = 1\n", "runs = 10001\n", ":4: runs: 10001 is not within 1 to 10000"),
+        ("[[traffic]]", &workload("response = '0B'"), ":33: workloads.response: nothing at all"),
+        ("completion(x)", &format!("1{}", "+1".repeat(100_000)), ":19: metrics.value: more than 1000 operators"),
     ] {
         let wrong = SOUND.replacen(from, to, 1);
         assert_ne!(wrong, SOUND, "{from}");
@@ -221,6 +299,9 @@ stop = "1s"
 
 #[test]
 fn what_there_is_not_is_said() {
+    let place = Place::new("cli-latin");
+    let latin = place.path("latin.toml");
+    fs::write(&latin, b"id = \"x\"\ntitle = \"\xe9\"\n").unwrap();
     for (arguments, told) in [
         (
             &["run", "nothing"][..],
@@ -228,7 +309,16 @@ fn what_there_is_not_is_said() {
         ),
         (&["show", "./nothing.toml"], "./nothing.toml: "),
         (&["run", "swift-start-table-4", "--seeds", "0"], "--seeds 0 measures nothing"),
+        (
+            &["run", "swift-start-table-4", "--seeds", "4000000000"],
+            "--seeds of swift-start-table-4: 4000000000 is not within 1 to 10000",
+        ),
+        (
+            &["run", "swift-start-figure-5", "--real", "--seeds", "10001"],
+            "--seeds of swift-start-figure-5: 10001 is not within 1 to 10000",
+        ),
         (&["run", "swift-start-table-4", "--jobs", "0"], "--jobs 0 runs nothing"),
+        (&["run", &latin], "latin.toml:2: the text is no UTF-8"),
     ] {
         let output = lab(arguments);
         assert_eq!(output.status.code(), Some(2));

@@ -331,7 +331,7 @@ fn faults_of_pictures_are_named() {
         ),
         ("id = \"lines\"", "id = \"bars\"", "plots.id: \"bars\" is there twice"),
         ("id = \"lines\"", "id = \"../x\"", "plots.id: \"../x\" is not made of a to z, 0 to 9 and dashes"),
-        ("band = true", "bands = true", "unknown field `bands`"),
+        ("band = true", "bands = true", "plots.bands: unknown field `bands`"),
     ] {
         let wrong =
             ALL.replacen(from, to, 1).replace("at = { loss = \"0.001%\" }\nover", "at = { loss = \"0.1%\" }\nover");

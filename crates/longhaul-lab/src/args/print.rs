@@ -12,6 +12,11 @@ pub(super) fn out(line: &str) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
+/// A text on standard output, as it is.
+pub(super) fn text(text: &str) -> Result<()> {
+    Ok(write!(io::stdout(), "{text}")?)
+}
+
 /// Rows, as lines or as JSON, and whether none of them failed.
 pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
     for row in rows {

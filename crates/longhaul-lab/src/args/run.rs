@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 
 use super::open;
-use crate::experiment::Experiment;
+use crate::experiment::{self, Experiment};
 use crate::library;
 use crate::results::{Asked, Folder, Kept};
 use crate::shard::Shard;
@@ -65,14 +65,14 @@ impl Run {
     pub(super) fn execute(&self) -> Result<bool> {
         // All are read before the first runs.
         let (experiments, texts) = self.read()?;
+        self.check_seeds(&experiments)?;
         if self.real {
             let seeds = self.seeds.unwrap_or(1);
-            anyhow::ensure!(seeds > 0, "--seeds 0 measures nothing");
             let (out, overwrite) = (self.out.as_deref(), self.overwrite);
             let real = Real { experiments: &experiments, seeds, at: &self.at, is_json: self.json, out, overwrite };
             return real.execute();
         }
-        let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect::<Result<_>>()?;
+        let kept: Vec<Kept> = experiments.iter().zip(&texts).map(|each| self.kept(each)).collect();
         let at_a_time = self.jobs.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         if at_a_time == 0 {
             bail!("--jobs 0 runs nothing");
@@ -108,8 +108,8 @@ impl Run {
         let (mut experiments, mut texts, mut known) = (Vec::new(), Vec::new(), BTreeMap::new());
         for id in &ids {
             let (file, text) = open(id)?;
-            let text = with_additions(&self.add, text);
-            let experiment = Experiment::read(&file, &text)?;
+            let experiment = Experiment::with_choices(&file, &text, &self.add)?;
+            let text = with_additions(&self.add, text)?;
             let id = experiment.definition.id.get_ref().clone();
             match known.insert(id.clone(), text.clone()) {
                 None => {
@@ -123,13 +123,23 @@ impl Run {
         Ok((experiments.into(), texts))
     }
 
-    fn kept(&self, (experiment, text): (&Experiment, &String)) -> Result<Kept> {
+    fn kept(&self, (experiment, text): (&Experiment, &String)) -> Kept {
         let definition = &experiment.definition;
         let usual = if self.quick { definition.quick_runs } else { definition.runs };
-        match self.seeds.unwrap_or(usual) {
-            0 => bail!("--seeds 0 measures nothing"),
-            runs => Ok(Kept::new(text, runs)),
+        Kept::new(text, self.seeds.unwrap_or(usual))
+    }
+
+    /// Whether all can have as many runs as `--seeds` says.
+    fn check_seeds(&self, experiments: &[Experiment]) -> Result<()> {
+        let Some(seeds) = self.seeds else { return Ok(()) };
+        if seeds == 0 {
+            bail!("--seeds 0 measures nothing");
         }
+        for Experiment { definition, .. } in experiments {
+            let can_run = experiment::can_run(definition, seeds);
+            can_run.map_err(|what| anyhow!("--seeds of {}: {what}", definition.id.get_ref()))?;
+        }
+        Ok(())
     }
 }
 
@@ -138,12 +148,26 @@ fn addition(text: &str) -> Result<(String, String), String> {
     Ok((axis.into(), choice.into()))
 }
 
-/// An experiment's text with further choices: they belong to what it is, and are kept with its results.
-fn with_additions(additions: &[(String, String)], text: String) -> String {
+/// An experiment's text with further choices: they belong to what it is, and are kept with its results. A text that has some of its own in
+/// `add` loses its comments.
+fn with_additions(additions: &[(String, String)], text: String) -> Result<String> {
     let mut axes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (axis, choice) in additions {
         axes.entry(axis).or_default().push(choice);
     }
-    let added: Vec<String> = axes.iter().map(|(axis, choices)| format!("{axis:?} = {choices:?}")).collect();
-    if added.is_empty() { text } else { format!("add = {{ {} }}\n{text}", added.join(", ")) }
+    if axes.is_empty() {
+        return Ok(text);
+    }
+    let mut table: toml::Table = text.parse()?;
+    let Some(own) = table.get_mut("add").and_then(toml::Value::as_table_mut) else {
+        let added: Vec<String> = axes.iter().map(|(axis, choices)| format!("{axis:?} = {choices:?}")).collect();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        return Ok(format!("add = {{ {} }}\n{text}", added.join(", ")));
+    };
+    for (axis, choices) in axes {
+        let known = own.entry(axis).or_insert_with(|| toml::Value::Array(Vec::new()));
+        let Some(known) = known.as_array_mut() else { continue };
+        known.extend(choices.into_iter().map(|choice| toml::Value::String(choice.into())));
+    }
+    Ok(toml::to_string(&table)?)
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use super::place;
+
 /// What is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -22,9 +24,16 @@ impl Fault {
         Self { file: file.into(), line: line(text, span.start), field: field.into(), what: what.to_string() }
     }
 
+    /// At the field of that name which stands beside a text in the same table; at the text if there is none.
+    pub(crate) fn beside(file: &str, text: &str, near: Range<usize>, field: &str, what: impl fmt::Display) -> Self {
+        let name = field.rsplit('.').next().unwrap_or(field);
+        let span = place::beside(text, &near, name).unwrap_or(near);
+        Self::at(file, text, span, field, what)
+    }
+
     pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let line = error.span().map_or(0, |span| line(text, span.start));
-        Self { file: file.into(), line, field: String::new(), what: error.message().into() }
+        Self { file: file.into(), line, field: place::field(text, error), what: error.message().into() }
     }
 }
 

@@ -163,9 +163,9 @@ impl Reading<'_> {
         }
     }
 
-    /// At the picture's kind, as what is missing has no place.
+    /// At the field, or at the picture's kind, as what is missing has no place.
     fn wrong(self, field: &str, what: String) -> Fault {
-        self.source.fault(&self.plot.kind, &format!("plots.{field}"), what)
+        self.source.beside(&self.plot.kind, &format!("plots.{field}"), what)
     }
 
     fn seconds(self, text: &Text, field: &str) -> Result<f64, Fault> {
@@ -229,6 +229,10 @@ impl Reading<'_> {
         }
         if self.plot.seed == Some(0) {
             return Err(self.wrong("seed", "the first run is 1".into()));
+        }
+        let runs = self.definition.runs;
+        if let Some(seed) = self.plot.seed.filter(|seed| *seed > u64::from(runs)) {
+            return Err(self.wrong("seed", format!("run {seed} is drawn, but each cell has only {runs}")));
         }
         if plot.kind == Kind::Lines && plot.log && !plot::is_positive(&plot.grid.by.names) {
             let what = format!("the choices on {:?} are not all numbers above zero", plot.grid.by.axis);

@@ -1,7 +1,7 @@
 //! From texts to settings.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -17,66 +17,41 @@ use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
 use crate::definition::{Choice, Definition, Fault, Flow, Setting, Tcp, Text};
 
-/// More than this no file may ask for: a typing mistake is no reason to run for days.
-const MOST_CELLS: usize = 10_000;
-const MOST_RUNS: u32 = 10_000;
+/// More connections of a name than that there are not.
 const MOST_FLOWS: u32 = 1000;
+/// Longer than this no run is, in seconds: a day.
+const LONGEST: u64 = 86_400;
+/// What is counted each second of a run, as many flows' worth: a gigabyte of it. A link takes as much as some flows do.
+const MOST_COUNTED: u64 = 10_000_000;
+const FLOWS_OF_LINK: u64 = 50;
 /// Bytes of a segment's timestamps and of UDP's and TCP's headers, less than what IPv4's takes: see the wire format.
 const HEADERS: u16 = 24;
 
-/// Adds the choices that `add` has to the axes.
-pub(super) fn add(definition: &mut Definition, source: Source<'_>) -> Result<(), Fault> {
+/// Adds the choices that `add` has to the axes, and then those that somebody adds beside the text.
+pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], source: Source<'_>) -> Result<(), Fault> {
     for (name, choices) in std::mem::take(&mut definition.add) {
-        let axis = definition.axes.iter_mut().find(|axis| *axis.name.get_ref() == name);
-        let Some(axis) = axis else {
-            return Err(source.fault(&definition.id, "add", format!("there is no axis {name:?}")));
-        };
-        if axis.choices.iter().any(|choice| !choice.variables.is_empty()) {
-            let what = format!("the choices on the axis {name:?} have variables, which a name does not tell");
-            return Err(source.fault(&definition.id, "add", what));
-        }
-        axis.choices.extend(choices.into_iter().map(|name| Choice { name, variables: BTreeMap::new() }));
+        let axis = axis(definition, &name).map_err(|what| source.beside(&definition.id, "add", what))?;
+        let choices = choices.into_iter().map(|name| Choice { name, variables: BTreeMap::new() });
+        definition.axes[axis].choices.extend(choices);
+    }
+    for (name, choice) in choices {
+        let axis = axis(definition, name).map_err(|what| source.fault(&definition.id, "add", what))?;
+        let axis = &mut definition.axes[axis];
+        // A choice that has no place in the text is told of where its axis is.
+        let name = Text::new(axis.name.span(), choice.clone());
+        axis.choices.push(Choice { name, variables: BTreeMap::new() });
     }
     Ok(())
 }
 
-/// What can be told without choosing.
-pub(super) fn check(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
-    let id = definition.id.get_ref();
-    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-        return Err(source.fault(&definition.id, "id", format!("{id:?} is not made of a to z, 0 to 9 and dashes")));
+/// The place of an axis that choices can be added to by their names.
+fn axis(definition: &Definition, name: &str) -> Result<usize, String> {
+    let place = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
+    let place = place.ok_or_else(|| format!("there is no axis {name:?}"))?;
+    if definition.axes[place].choices.iter().any(|choice| !choice.variables.is_empty()) {
+        return Err(format!("the choices on the axis {name:?} have variables, which a name does not tell"));
     }
-    let count: usize = definition.axes.iter().map(|axis| axis.choices.len()).product();
-    if count == 0 || count > MOST_CELLS {
-        return Err(source.fault(
-            &definition.id,
-            "axes",
-            format!("{count} combinations; 1 to {MOST_CELLS} can be run"),
-        ));
-    }
-    for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs)] {
-        if runs == 0 || runs > MOST_RUNS {
-            return Err(source.fault(&definition.id, field, format!("{runs} is not within 1 to {MOST_RUNS}")));
-        }
-    }
-    unique(source, "axes.name", definition.axes.iter().map(|axis| &axis.name))?;
-    for axis in &definition.axes {
-        unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
-    }
-    unique(source, "traffic.name", definition.traffic.iter().map(|traffic| &traffic.name))?;
-    unique(source, "workloads.name", definition.workloads.iter().map(|workload| &workload.name))?;
-    unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))?;
-    unique(source, "probes.name", definition.probes.iter().map(|probe| &probe.name))
-}
-
-fn unique<'a>(source: Source<'_>, field: &str, names: impl Iterator<Item = &'a Text>) -> Result<(), Fault> {
-    let mut seen = BTreeSet::new();
-    for name in names {
-        if !seen.insert(name.get_ref()) {
-            return Err(source.fault(name, field, format!("{:?} is there twice", name.get_ref())));
-        }
-    }
-    Ok(())
+    Ok(place)
 }
 
 pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> Result<CellSetup, Fault> {
@@ -85,8 +60,20 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     if duration.is_zero() {
         return Err(source.fault(&definition.duration, "duration", "no time at all"));
     }
+    if duration > Span::from_secs(LONGEST) {
+        return Err(source.fault(&definition.duration, "duration", format!("more than {LONGEST} s, a day")));
+    }
     let links = filling.links(&definition.bottleneck)?;
     let flows = filling.flows(&definition.flows, links.len())?;
+    let connections = flows.iter().map(|flow| u64::from(flow.count)).sum::<u64>();
+    let seconds = duration.as_nanos() / 1_000_000_000;
+    if seconds * (connections + FLOWS_OF_LINK * links.len() as u64) > MOST_COUNTED {
+        let what = format!(
+            "too long for {connections} flows over links in number {}: all is counted each second",
+            links.len()
+        );
+        return Err(source.fault(&definition.duration, "duration", what));
+    }
     let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic, links.len()));
     let traffic = traffic.collect::<Result<Vec<_>, _>>()?.concat();
     let probes = definition.probes.iter().map(|probe| filling.probe(probe, &traffic)).collect::<Result<Vec<_>, _>>()?;
@@ -153,6 +140,11 @@ impl Filling<'_> {
         self.source.fault(at, field, what)
     }
 
+    /// The same of a field beside a text that is given.
+    pub(super) fn beside(self, near: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
+        self.source.beside(near, field, what)
+    }
+
     /// The same of what is no single text.
     pub(super) fn fault_at(self, span: Range<usize>, field: &str, what: impl std::fmt::Display) -> Fault {
         Fault::at(self.source.file, self.source.text, span, field, what)
@@ -203,7 +195,7 @@ impl Filling<'_> {
         let count = self.number::<u32>(&flow.count, "flows.count")?.unwrap_or(1);
         if count == 0 || count > MOST_FLOWS {
             let what = format!("{count} is not within 1 to {MOST_FLOWS}");
-            return Err(self.source.fault(&flow.name, "flows.count", what));
+            return Err(self.beside(&flow.name, "flows.count", what));
         }
         let span = |text, field| self.optional(text, |text| self.span(text, field));
         let access = |text, field| self.optional(text, |text| self.link(text, field));
@@ -234,14 +226,16 @@ impl Filling<'_> {
         config.routers_answer = asks_routers(&config.congestion);
         config.congestion = self.host(tcp, config.congestion)?;
         let Tcp { segment, window, send_buffer, ack_every, ack_delay, ecn, sack, min_rto, pairs, cache, .. } = tcp;
-        if let Some(segment) = self.number::<u16>(segment, "flows.tcp.segment")? {
-            let plpmtu = segment.saturating_add(HEADERS);
+        let segments = 1..=u64::from(u16::MAX - HEADERS);
+        if let Some(segment) = self.within::<u16>(segment, "flows.tcp.segment", segments)? {
+            let plpmtu = segment + HEADERS;
             (config.base_plpmtu, config.max_plpmtu) = (plpmtu, plpmtu);
         }
-        if let Some(window) = self.number(window, "flows.tcp.window")? {
+        if let Some(window) = self.within(window, "flows.tcp.window", 1..=u64::MAX)? {
             (config.recv_buffer, config.recv_buffer_max) = (window, window);
         }
-        config.send_buffer = self.number(send_buffer, "flows.tcp.send-buffer")?.unwrap_or(config.send_buffer);
+        let send_buffer = self.within(send_buffer, "flows.tcp.send-buffer", 1..=u64::MAX)?;
+        config.send_buffer = send_buffer.unwrap_or(config.send_buffer);
         config.ack_every = self.number(ack_every, "flows.tcp.ack-every")?.unwrap_or(config.ack_every);
         if let Some(Setting(text)) = ack_delay {
             config.ack_delay = self.span(text, "flows.tcp.ack-delay")?;
@@ -283,6 +277,23 @@ impl Filling<'_> {
 
     pub(super) fn number<T: FromStr>(self, setting: &Option<Setting>, field: &str) -> Result<Option<T>, Fault> {
         self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
+    }
+
+    /// A number that is not too small and not too large.
+    fn within<T: FromStr + Copy + TryInto<u64>>(
+        self,
+        setting: &Option<Setting>,
+        field: &str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<Option<T>, Fault> {
+        let number = self.number::<T>(setting, field)?;
+        let is_outside = |number: &T| (*number).try_into().is_ok_and(|number| !bounds.contains(&number));
+        let (Some(Setting(text)), Some(_)) = (setting, number.filter(is_outside)) else { return Ok(number) };
+        let what = match (*bounds.start(), *bounds.end()) {
+            (least, u64::MAX) => format!("less than {least}"),
+            (least, most) => format!("not within {least} to {most}"),
+        };
+        Err(self.fault(text, field, what))
     }
 
     pub(super) fn switch(self, setting: &Option<Setting>, field: &str) -> Result<Option<bool>, Fault> {

@@ -1,6 +1,7 @@
 //! What a paper's row is about, in our cells.
 
 use super::Source;
+use super::check::unique;
 use crate::cell::Cell;
 use crate::definition::{self, Axis, Definition, Fault, Statistic, Text, Values};
 use crate::rule::Rule;
@@ -48,12 +49,22 @@ pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Ve
         let Some(axis) = definition.axes.iter().find(|axis| axis.name.get_ref() == each.get_ref()) else {
             return Err(source.fault(each, "rows.each", format!("there is no axis {:?}", each.get_ref())));
         };
+        if row.at.contains_key(each.get_ref()) || row.over.as_ref().is_some_and(|over| over.get_ref() == each.get_ref())
+        {
+            let what = format!("`at` or `over` is of the axis {:?}, too", each.get_ref());
+            return Err(source.fault(each, "rows.each", what));
+        }
         for choice in &axis.choices {
             let mut at = row.at.clone();
             at.insert(each.get_ref().clone(), choice.name.clone());
-            rows.push(definition::Row { id: format!("{}, {}", row.id, choice.name.get_ref()), at, ..row.clone() });
+            let id = format!("{}, {}", row.id.get_ref(), choice.name.get_ref());
+            rows.push(definition::Row { id: Text::new(row.id.span(), id), at, ..row.clone() });
         }
     }
+    if let Some(row) = definition.rows.iter().find(|row| row.id.get_ref().is_empty()) {
+        return Err(source.fault(&row.id, "rows.id", "a row is cited by its id"));
+    }
+    unique(source, "rows.id", rows.iter().map(|row| &row.id))?;
     Ok(rows)
 }
 
@@ -67,15 +78,20 @@ impl Row {
         let list = |values: &Option<Values>| values.as_ref().map_or_else(Vec::new, |values| values.list().to_vec());
         let (paper, deviations) = (list(&row.paper), list(&row.deviation));
         let reading = Reading { definition, cells, row, source };
+        reading.numbers(&paper, &deviations)?;
         let (judged, reason) = match (&row.not_reproducible, &row.rule) {
-            (Some(reason), None) => (None, reason.clone()),
+            (Some(reason), None) => {
+                reading.names()?;
+                (None, reason.clone())
+            }
             (None, Some(rule)) => (Some(reading.judged(rule, paper.len())?), row.remark.clone().unwrap_or_default()),
             _ => {
-                let what = format!("row {} has either `rule`, or `not-reproducible` with what is missing", row.id);
-                return Err(source.fault(row.rule.as_ref().unwrap_or(&definition.id), "rows.rule", what));
+                let id = row.id.get_ref();
+                let what = format!("row {id} has either `rule`, or `not-reproducible` with what is missing");
+                return Err(source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.rule", what));
             }
         };
-        Ok(Self { id: row.id.clone(), judged, paper, deviations, reason })
+        Ok(Self { id: row.id.get_ref().clone(), judged, paper, deviations, reason })
     }
 }
 
@@ -92,19 +108,16 @@ impl Reading<'_> {
         let row = self.row;
         let rule = Rule::parse(rule_text.get_ref()).map_err(|what| self.source.fault(rule_text, "rows.rule", what))?;
         let wrong = |what: String| self.source.fault(rule_text, "rows.rule", what);
-        let Some(metric) = &row.metric else { return Err(wrong(format!("row {} has no metric", row.id))) };
-        let place = self.definition.metrics.keys().position(|name| name == metric.get_ref()).ok_or_else(|| {
-            let known: Vec<&str> = self.definition.metrics.keys().map(String::as_str).collect();
-            let what = format!("there is no metric {:?}; there are: {}", metric.get_ref(), known.join(", "));
-            self.source.fault(metric, "rows.metric", what)
-        })?;
+        let Some(metric) = &row.metric else { return Err(wrong(format!("row {} has no metric", row.id.get_ref()))) };
+        let place = self.metric(metric)?;
+        self.names()?;
         let cells = self.cells()?;
         if rule.compares() && cells.len() < 2 {
             return Err(wrong(
                 "only one value, and nothing to compare it with; `over` names an axis, `order` its choices".into(),
             ));
         }
-        if rule.needs_paper() && papers != cells.len() {
+        if (rule.needs_paper() || papers > 0) && papers != cells.len() {
             return Err(wrong(format!("{} values, but {papers} of the paper's in `paper`", cells.len())));
         }
         let deviations = self.row.deviation.as_ref().map_or(0, |values| values.list().len());
@@ -121,49 +134,86 @@ impl Reading<'_> {
         })
     }
 
+    fn metric(self, metric: &Text) -> Result<usize, Fault> {
+        self.definition.metrics.keys().position(|name| name == metric.get_ref()).ok_or_else(|| {
+            let known: Vec<&str> = self.definition.metrics.keys().map(String::as_str).collect();
+            let what = format!("there is no metric {:?}; there are: {}", metric.get_ref(), known.join(", "));
+            self.source.fault(metric, "rows.metric", what)
+        })
+    }
+
+    /// What the paper has are numbers, and no deviation is below zero.
+    fn numbers(self, paper: &[f64], deviations: &[f64]) -> Result<(), Fault> {
+        let of_paper = paper.iter().find(|value| !value.is_finite()).map(|value| ("rows.paper", value));
+        let of_deviations = deviations.iter().find(|value| !(value.is_finite() && **value >= 0.0));
+        let Some((field, value)) = of_paper.or(of_deviations.map(|value| ("rows.deviation", value))) else {
+            return Ok(());
+        };
+        let what = if field == "rows.paper" { "is no number" } else { "is no deviation" };
+        Err(self.source.beside(&self.row.id, field, format!("{value} {what}")))
+    }
+
+    /// Whatever the row names is there, whether it is judged or not.
+    fn names(self) -> Result<(), Fault> {
+        let row = self.row;
+        row.metric.as_ref().map(|metric| self.metric(metric)).transpose()?;
+        for (name, choice) in &row.at {
+            let axis = self.axis(name).map_err(|what| self.source.fault(choice, "rows.at", what))?;
+            self.place(&self.definition.axes[axis], choice, "rows.at")?;
+        }
+        let Some(over) = &row.over else {
+            let needless = row.order.first();
+            return needless.map_or(Ok(()), |choice| {
+                Err(self.source.fault(choice, "rows.order", "`order` needs `over`, the axis that its choices are on"))
+            });
+        };
+        let wrong = |what: String| self.source.fault(over, "rows.over", what);
+        let axis = self.axis(over.get_ref()).map_err(wrong)?;
+        if row.at.contains_key(over.get_ref()) {
+            return Err(wrong(format!("`at` chooses on the axis {:?}", over.get_ref())));
+        }
+        if row.order.is_empty() {
+            return Err(wrong("`over` needs `order`, the choices on it in the paper's order".into()));
+        }
+        unique(self.source, "rows.order", row.order.iter())?;
+        row.order.iter().try_for_each(|choice| self.place(&self.definition.axes[axis], choice, "rows.order").map(drop))
+    }
+
+    /// The place of an axis.
+    fn axis(self, name: &str) -> Result<usize, String> {
+        let axes = &self.definition.axes;
+        axes.iter().position(|axis| axis.name.get_ref() == name).ok_or_else(|| {
+            let known: Vec<&str> = axes.iter().map(|axis| axis.name.get_ref().as_str()).collect();
+            format!("there is no axis {name:?}; there are: {}", known.join(", "))
+        })
+    }
+
     /// The cells that the row is about, in its order.
     fn cells(self) -> Result<Vec<usize>, Fault> {
         let (row, axes) = (self.row, &self.definition.axes);
-        for (name, choice) in &row.at {
-            if !axes.iter().any(|axis| axis.name.get_ref() == name) {
-                return Err(self.source.fault(choice, "rows.at", format!("there is no axis {name:?}")));
-            }
-        }
-        let mut chosen: Vec<Option<usize>> = Vec::new();
-        for axis in axes {
+        let over = row.over.as_ref().and_then(|over| self.axis(over.get_ref()).ok());
+        let mut chosen: Vec<usize> = Vec::new();
+        for (nth, axis) in axes.iter().enumerate() {
             let name = axis.name.get_ref();
-            let is_over = row.over.as_ref().is_some_and(|over| over.get_ref() == name);
             chosen.push(match row.at.get(name) {
-                Some(choice) => Some(self.place(axis, choice, "rows.at")?),
-                None if is_over => None,
-                None if axis.choices.len() == 1 => Some(0),
+                Some(choice) => self.place(axis, choice, "rows.at")?,
+                None if over == Some(nth) || axis.choices.len() == 1 => 0,
                 None => {
-                    let what = format!("row {} chooses nothing on the axis {name:?}", row.id);
-                    let at = row.rule.as_ref().unwrap_or(&self.definition.id);
-                    return Err(self.source.fault(at, "rows.at", what));
+                    let what = format!("row {} chooses nothing on the axis {name:?}", row.id.get_ref());
+                    return Err(self.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.at", what));
                 }
             });
         }
-        let mut lines = vec![chosen];
-        if let Some(over) = &row.over {
-            let open = axes.iter().position(|axis| axis.name.get_ref() == over.get_ref());
-            let Some(open) = open.filter(|open| lines[0][*open].is_none()) else {
-                let what = format!("{:?} is no axis, or `at` chooses on it", over.get_ref());
-                return Err(self.source.fault(over, "rows.over", what));
-            };
+        let mut lines = vec![chosen.clone()];
+        if let Some(over) = over {
             let along = |choice: &Text| {
-                let mut line = lines[0].clone();
-                line[open] = Some(self.place(&axes[open], choice, "rows.order")?);
+                let mut line = chosen.clone();
+                line[over] = self.place(&axes[over], choice, "rows.order")?;
                 Ok(line)
             };
             lines = row.order.iter().map(along).collect::<Result<_, Fault>>()?;
         }
-        let place = |line: &Vec<Option<usize>>| {
-            self.cells
-                .iter()
-                .position(|cell| cell.places.iter().zip(line).all(|(place, wanted)| Some(*place) == *wanted))
-        };
-        Ok(lines.iter().filter_map(place).collect())
+        Ok(lines.iter().filter_map(|line| self.cells.iter().position(|cell| cell.places == *line)).collect())
     }
 
     fn place(self, axis: &Axis, choice: &Text, field: &str) -> Result<usize, Fault> {

@@ -81,7 +81,7 @@ impl Filling<'_> {
         let count = self.number::<u32>(&traffic.count, "traffic.count")?.unwrap_or(1);
         if count == 0 || count > MOST_SOURCES {
             let what = format!("{count} is not within 1 to {MOST_SOURCES}");
-            return Err(self.fault(&traffic.name, "traffic.count", what));
+            return Err(self.beside(&traffic.name, "traffic.count", what));
         }
         let apart = self.optional(&traffic.apart, |text| self.span(text, "traffic.apart"))?;
         let first = self.source(traffic, links)?;

@@ -101,8 +101,11 @@ impl Filling<'_> {
             responses: match &workload.response {
                 None => BoundedPareto::http_responses(),
                 Some(text) => {
-                    let bytes = self.read(text, "workloads.response", value::size)? as f64;
-                    BoundedPareto::new(bytes, bytes, 1.1)
+                    let bytes = self.read(text, "workloads.response", value::size)?;
+                    if bytes == 0 {
+                        return Err(self.fault(text, "workloads.response", "nothing at all"));
+                    }
+                    BoundedPareto::new(bytes as f64, bytes as f64, 1.1)
                 }
             },
             config: Arc::new(self.config(&workload.congestion, &workload.tcp).map_err(of_flows)?),
@@ -126,7 +129,7 @@ impl Filling<'_> {
         let all = count.saturating_mul(left.len() * right.len());
         if all == 0 || all > MOST_PAIRS {
             let what = format!("{all} pairs of hosts are not within 1 to {MOST_PAIRS}");
-            return Err(self.fault(&workload.name, "workloads.pairs", what));
+            return Err(self.beside(&workload.name, "workloads.pairs", what));
         }
         let paths = left.iter().flat_map(|left| right.iter().map(move |right| (left.clone(), right.clone())));
         Ok((0..count).flat_map(|_| paths.clone()).collect())

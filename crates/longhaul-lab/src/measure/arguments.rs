@@ -128,7 +128,8 @@ impl<'a> Asked<'a> {
         if !rest.is_empty() {
             return Err(asked.usage());
         }
-        if asked.times.windows(2).any(|two| two[0] >= two[1]) {
+        let is_none = measure.parameters.contains(&super::ANY) && asked.times == [Span::ZERO];
+        if is_none || asked.times.windows(2).any(|two| two[0] >= two[1]) {
             return Err(format!("{} up to a time that is not after its beginning", call.name));
         }
         Ok(asked)
@@ -320,6 +321,9 @@ mod tests {
         assert_eq!(fault("share(x)"), "share is written share(FLOWS, FLOWS[, FROM][, TO])");
         assert_eq!(fault("goodput(x, y)"), "goodput is written goodput(FLOWS[, FROM][, TO])");
         assert_eq!(fault("goodput(x, 2s, 1s)"), "goodput up to a time that is not after its beginning");
+        assert_eq!(fault("goodput(x, 0s)"), "goodput up to a time that is not after its beginning");
+        let expression = Expression::parse("oscillation(x, 0s) + goodput(x, 0s, 1s)").unwrap();
+        assert!(expression.calls().into_iter().all(|call| Asked::read(call).is_ok()));
     }
 
     #[test]

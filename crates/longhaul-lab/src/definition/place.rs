@@ -1,0 +1,59 @@
+//! Where fields stand in a file's text.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Deeper than this no field of an experiment stands.
+const DEEPEST: usize = 8;
+
+/// What is wrong with a text that is TOML but no definition: the field, as `flows.tcp.segment`; empty if it cannot be told.
+pub(super) fn field(text: &str, error: &toml::de::Error) -> String {
+    let (Ok(all), Some(span)) = (DeTable::parse(text), error.span()) else { return String::new() };
+    let found = path(all.get_ref(), &span, DEEPEST);
+    let missing = error.message().strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    let of_root = span == all.span() || found.is_none();
+    let mut names = found.filter(|_| !(of_root && missing.is_some())).map_or_else(Vec::new, |(names, _)| names);
+    names.extend(missing);
+    names.join(".")
+}
+
+/// Where the field of a name begins that is in the same table as the value that stands at `at`.
+pub(super) fn beside(text: &str, at: &Range<usize>, name: &str) -> Option<Range<usize>> {
+    let all = DeTable::parse(text).ok()?;
+    let (_, table) = path(all.get_ref(), at, DEEPEST)?;
+    table.keys().find(|key| key.get_ref() == name).map(Spanned::span)
+}
+
+/// The names of the fields that lead to what stands there, and the table that the last one is in.
+fn path<'t>(table: &'t DeTable<'t>, at: &Range<usize>, deep: usize) -> Option<(Vec<&'t str>, &'t DeTable<'t>)> {
+    let deep = deep.checked_sub(1)?;
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        if let Some((mut names, inner)) = within(value, at, deep) {
+            names.insert(0, name);
+            return Some((names, inner));
+        }
+        if key.span() == *at || value.span() == *at || is_item(value, at) {
+            return Some((vec![name], table));
+        }
+    }
+    None
+}
+
+fn within<'t>(
+    value: &'t Spanned<DeValue<'t>>,
+    at: &Range<usize>,
+    deep: usize,
+) -> Option<(Vec<&'t str>, &'t DeTable<'t>)> {
+    match value.get_ref() {
+        DeValue::Table(table) => path(table, at, deep),
+        DeValue::Array(items) => items.iter().find_map(|item| path(item.get_ref().as_table()?, at, deep)),
+        _ => None,
+    }
+}
+
+fn is_item(value: &Spanned<DeValue<'_>>, at: &Range<usize>) -> bool {
+    value.get_ref().as_array().is_some_and(|items| items.iter().any(|item| item.span() == *at))
+}

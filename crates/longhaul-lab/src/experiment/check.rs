@@ -1,0 +1,136 @@
+//! What can be told of a whole file, and what all of its cells come to together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{CellSetup, Source, prepare};
+use crate::cell::Cell;
+use crate::definition::{Definition, Fault, Text};
+
+/// More than this no file may ask for: a typing mistake is no reason to run for days.
+const MOST_CELLS: usize = 10_000;
+const MOST_RUNS: u32 = 10_000;
+/// Of all cells together.
+const MOST_RUNS_OF_ALL: u64 = 10_000_000;
+/// Sources of cross traffic and pairs of hosts for workloads, of all cells together: each has two links.
+const MOST_HOSTS: usize = 200_000;
+
+/// What can be told without choosing.
+pub(super) fn definition(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
+    let id = definition.id.get_ref();
+    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+        return Err(source.fault(&definition.id, "id", format!("{id:?} is not made of a to z, 0 to 9 and dashes")));
+    }
+    axes(definition, source)?;
+    for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs)] {
+        can_run(definition, runs).map_err(|what| source.beside(&definition.id, field, what))?;
+    }
+    if definition.quick_runs > definition.runs {
+        let what = format!("{} are more than the {} of `runs`", definition.quick_runs, definition.runs);
+        return Err(source.beside(&definition.id, "quick-runs", what));
+    }
+    unique(source, "traffic.name", definition.traffic.iter().map(|traffic| &traffic.name))?;
+    unique(source, "workloads.name", definition.workloads.iter().map(|workload| &workload.name))?;
+    unique(source, "flows.name", definition.flows.iter().map(|flow| &flow.name))?;
+    unique(source, "probes.name", definition.probes.iter().map(|probe| &probe.name))
+}
+
+/// Whether each cell can have so many runs; what is wrong with that otherwise.
+pub(crate) fn can_run(definition: &Definition, runs: u32) -> Result<(), String> {
+    if runs == 0 || runs > MOST_RUNS {
+        return Err(format!("{runs} is not within 1 to {MOST_RUNS}"));
+    }
+    let cells = cells(definition);
+    if cells as u64 * u64::from(runs) > MOST_RUNS_OF_ALL {
+        return Err(format!("{runs} of {cells} cells each are more than {MOST_RUNS_OF_ALL}"));
+    }
+    Ok(())
+}
+
+fn cells(definition: &Definition) -> usize {
+    definition.axes.iter().map(|axis| axis.choices.len()).fold(1, usize::saturating_mul)
+}
+
+fn axes(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
+    for axis in &definition.axes {
+        if axis.choices.is_empty() {
+            return Err(source.beside(&axis.name, "axes.choices", "there is nothing to choose"));
+        }
+        unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
+    }
+    let count = cells(definition);
+    if count > MOST_CELLS {
+        let what = format!("more than {MOST_CELLS} combinations of choices");
+        return Err(source.beside(&definition.id, "axes", what));
+    }
+    unique(source, "axes.name", definition.axes.iter().map(|axis| &axis.name))?;
+    variables(definition, source)
+}
+
+/// No variable is set on two axes. A choice may set the one that has its own axis' name.
+fn variables(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
+    let mut known: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, axis) in definition.axes.iter().enumerate() {
+        known.insert(axis.name.get_ref(), place);
+    }
+    for (place, axis) in definition.axes.iter().enumerate() {
+        for choice in &axis.choices {
+            for name in choice.variables.keys() {
+                let first = *known.entry(name).or_insert(place);
+                if first != place {
+                    let other = definition.axes[first].name.get_ref();
+                    let what = format!("the variable {name:?} is set on the axis {other:?}, too");
+                    return Err(source.fault(&choice.name, "axes.choices", what));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn unique<'a>(source: Source<'_>, field: &str, names: impl Iterator<Item = &'a Text>) -> Result<(), Fault> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name.get_ref()) {
+            return Err(source.fault(name, field, format!("{:?} is there twice", name.get_ref())));
+        }
+    }
+    Ok(())
+}
+
+/// What is done in each cell, as long as memory holds it.
+pub(super) fn setups(definition: &Definition, cells: &[Cell], source: Source<'_>) -> Result<Vec<CellSetup>, Fault> {
+    let (mut setups, mut hosts) = (Vec::new(), 0);
+    for cell in cells {
+        let setup = prepare::cell(definition, cell, source)?;
+        let pairs: usize = setup.workloads.iter().map(|workload| workload.pairs.len()).sum();
+        hosts += pairs + setup.traffic.len();
+        if hosts > MOST_HOSTS {
+            return Err(too_many(definition, pairs > setup.traffic.len(), source));
+        }
+        setups.push(setup);
+    }
+    never_begin(definition, &setups, source)?;
+    Ok(setups)
+}
+
+fn too_many(definition: &Definition, are_pairs: bool, source: Source<'_>) -> Fault {
+    let what = format!("more than {MOST_HOSTS} sources of traffic and pairs of hosts in all cells together");
+    match (definition.workloads.first(), definition.traffic.first()) {
+        (Some(workload), _) if are_pairs => source.beside(&workload.name, "workloads.pairs", what),
+        (_, Some(traffic)) => source.beside(&traffic.name, "traffic.count", what),
+        _ => source.fault(&definition.id, "axes", what),
+    }
+}
+
+/// Flows may begin after the end of some cells' runs: so a cell is without them. Not of all.
+fn never_begin(definition: &Definition, setups: &[CellSetup], source: Source<'_>) -> Result<(), Fault> {
+    for (place, flow) in definition.flows.iter().enumerate() {
+        let Some(start) = &flow.start else { continue };
+        let is_late =
+            |setup: &CellSetup| setup.flows[place].after.is_none() && setup.flows[place].start >= setup.duration;
+        if setups.iter().all(is_late) {
+            return Err(source.fault(start, "flows.start", "all runs have ended before"));
+        }
+    }
+    Ok(())
+}
