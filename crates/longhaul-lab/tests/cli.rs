@@ -280,6 +280,7 @@ stop = "1s"
             "[series]\ns = { value = 'cwnd(x)', unit = 'B' }\n\n[[plots]]\nid = 'p'\ntitle = ''\nkind = 'over-time'\nseries = ['s']\nover = 'rate'\nseed = 2\n\n[[rows]]",
             ":30: plots.seed: run 2 is drawn, but each cell has only 1",
         ),
+        ("[[rows]]", &format!("[x]\na{} = 1\n[[rows]]", ".a".repeat(100_000)), ":22: recursion limit"),
         // What memory cannot hold.
         ("\"2s\"", "\"86401s\"", ":6: duration: more than 86400 s, a day"),
         ("[[axes]]", &axes_64, ":9: axes: more than 10000 combinations of choices"),

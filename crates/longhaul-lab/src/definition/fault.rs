@@ -10,7 +10,7 @@ use super::place;
 pub struct Fault {
     /// The file.
     pub file: String,
-    /// The line, from 1; 0 if it cannot be told.
+    /// The line, from 1.
     pub line: usize,
     /// The field, such as `rows.paper`; empty if the text does not get that far.
     pub field: String,
@@ -32,7 +32,7 @@ impl Fault {
     }
 
     pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
-        let line = error.span().map_or(0, |span| line(text, span.start));
+        let line = error.span().map_or_else(|| place::line_of(text, error), |span| line(text, span.start));
         Self { file: file.into(), line, field: place::field(text, error), what: error.message().into() }
     }
 }

@@ -19,6 +19,13 @@ pub(super) fn field(text: &str, error: &toml::de::Error) -> String {
     names.join(".")
 }
 
+/// The line that has an error without a place: the text up to its end is the shortest with that error.
+pub(super) fn line_of(text: &str, error: &toml::de::Error) -> usize {
+    let has_it = |end: &usize| DeTable::parse(&text[..*end]).is_err_and(|other| other.message() == error.message());
+    let ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end + 1).collect();
+    ends.partition_point(|end| !has_it(end)) + 1
+}
+
 /// Where the field of a name begins that is in the same table as the value that stands at `at`.
 pub(super) fn beside(text: &str, at: &Range<usize>, name: &str) -> Option<Range<usize>> {
     let all = DeTable::parse(text).ok()?;
