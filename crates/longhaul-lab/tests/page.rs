@@ -262,20 +262,20 @@ fn the_page_is_one_file() {
     assert_eq!(page.matches(".plot .halo {").count(), 1, "one style for all pictures");
 }
 
-/// A row for each choice on an axis stands before others in the file, so that these have another place in it than on the page; two rows have one name.
+/// A row for each choice on an axis stands before others in the file, so that these have another place in it than on the page.
 #[test]
 fn values_of_a_list_have_the_names_of_their_own_cells() {
     let first = ALL.split("[[rows]]").next().unwrap();
-    let row = |over: &str, at: &str, order: &str, more: &str| {
+    let row = |id: &str, over: &str, at: &str, order: &str, more: &str| {
         format!(
-            "[[rows]]\nid = 'r'\nmetric = 'goodput'\n{at}\nover = '{over}'\norder = {order}\nrule = 'decreasing'\n{more}\n"
+            "[[rows]]\nid = '{id}'\nmetric = 'goodput'\n{at}\nover = '{over}'\norder = {order}\nrule = 'decreasing'\n{more}\n"
         )
     };
     let text = [
         first.to_owned(),
-        row("law", "each = 'loss'", "['cubic', 'westwood']", ""),
-        row("loss", "at = { law = 'cubic' }", "['0.1%', '0.001%']", "paper = [2, 1]"),
-        row("law", "at = { loss = '0.1%' }", "['new-reno', 'cubic', 'westwood']", ""),
+        row("r", "law", "each = 'loss'", "['cubic', 'westwood']", ""),
+        row("s", "loss", "at = { law = 'cubic' }", "['0.1%', '0.001%']", "paper = [2, 1]"),
+        row("t", "law", "at = { loss = '0.1%' }", "['new-reno', 'cubic', 'westwood']", ""),
     ];
     let page = html_of(&[&text.concat()]);
     let rows = between(&page, "<tr data-verdict=", "</tr>");
