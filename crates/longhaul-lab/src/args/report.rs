@@ -57,7 +57,9 @@ fn print(results: &Results, report: &results::Report) -> Result<()> {
         let counts = format!("{reproduced} / {not_reproduced} / {not_reproducible} / {incomplete}");
         print::out(&format!("  {:<60} {counts}", paper.paper))?;
     }
-    print::out("\nseconds of processors / of the clock / simulated seconds of flows in a second of a processor")?;
+    print::out(
+        "\nseconds of all runs, one after the other / of the clock / simulated seconds of flows in a second of a run",
+    )?;
     for one in &report.experiments {
         print::out(&format!("  {:<30} {}", one.experiment, times(one)))?;
     }

@@ -37,7 +37,7 @@ pub struct Reported {
     pub rows: Vec<Judged>,
     /// How long those took that are there.
     pub times: Times,
-    /// Flow-seconds that were simulated in a second of a processor.
+    /// Flow-seconds that were simulated in a second of a run.
     pub flow_seconds_per_second: f64,
 }
 

@@ -35,7 +35,7 @@ impl Times {
         Self { runs: records.len(), computed_seconds, wall_seconds, flow_seconds }
     }
 
-    /// Flow-seconds that were simulated in a second of a processor.
+    /// Flow-seconds that were simulated in a second of a run.
     #[must_use]
     pub fn speed(&self) -> f64 {
         if self.computed_seconds > 0.0 { self.flow_seconds / self.computed_seconds } else { 0.0 }
