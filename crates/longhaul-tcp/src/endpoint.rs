@@ -227,12 +227,14 @@ impl Endpoint {
     }
 
     /// Nobody will drive the endpoint any more: the peers of connections whose stream was not ended are sent a RST,
-    /// which waits in [`poll_transmit`](Self::poll_transmit). Those that have our FIN need nothing but an
-    /// acknowledgment of theirs, which they can do without; a RST could cost them data that is still unread.
+    /// which waits in [`poll_transmit`](Self::poll_transmit). Those that were sent our FIN need nothing but an
+    /// acknowledgment of theirs, which they can do without; a RST could cost them data that is still unread. If data or
+    /// the FIN still wait to be sent, the peer would wait for them for ever: it is sent a RST.
     pub fn abandon(&mut self, now: Time) {
         self.unlisten(now);
         let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
-        for id in self.ids(|slot| !ours(slot.connection.state())) {
+        let ended = |connection: &Connection| ours(connection.state()) && connection.has_sent_fin();
+        for id in self.ids(|slot| !ended(&slot.connection)) {
             self.drive(now, id, Connection::abort);
         }
     }

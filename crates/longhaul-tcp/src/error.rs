@@ -7,6 +7,15 @@ pub enum ConnectionError {
     /// The peer answered our SYN by a RST, or its host says that nobody listens.
     #[error("connection refused")]
     Refused,
+    /// Our own SYN came back: what answers is no TCP over UDP but a service that echoes datagrams.
+    #[error("connection refused: the peer echoes our own datagrams and speaks no TCP over UDP")]
+    Echoed,
+    /// The host or the network cannot be reached, as the host said twice: of two SYNs.
+    #[error("{0}")]
+    Unreachable(HostError),
+    /// Nobody listens on the peer's port any more, as its host said of several segments while nothing else came.
+    #[error("connection reset: the peer's host says that its port is closed")]
+    Gone,
     /// The peer sent a RST.
     #[error("connection reset by peer")]
     Reset,

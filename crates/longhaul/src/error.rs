@@ -7,8 +7,9 @@ use longhaul_tcp::{Blocked, Connection, ConnectionError, HostError};
 /// The end of `connection`, which is `error`, as the application is told of it.
 pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -> io::Error {
     let kind = match error {
-        ConnectionError::Refused => ErrorKind::ConnectionRefused,
-        ConnectionError::Reset => ErrorKind::ConnectionReset,
+        ConnectionError::Refused | ConnectionError::Echoed => ErrorKind::ConnectionRefused,
+        ConnectionError::Reset | ConnectionError::Gone => ErrorKind::ConnectionReset,
+        ConnectionError::Unreachable(host) => kind_of(host),
         ConnectionError::TimedOut => ErrorKind::TimedOut,
         ConnectionError::Aborted => ErrorKind::ConnectionAborted,
         ConnectionError::NeedNotGranted { .. } => ErrorKind::Unsupported,
@@ -17,6 +18,18 @@ pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -
     match connection.host_error().filter(|_| error == ConnectionError::TimedOut) {
         Some(source) => io::Error::new(kind, TimedOut { error, source }),
         None => io::Error::new(kind, error),
+    }
+}
+
+/// The kind of what the host says against the path.
+fn kind_of(error: HostError) -> ErrorKind {
+    match error {
+        HostError::Refused => ErrorKind::ConnectionRefused,
+        HostError::HostUnreachable => ErrorKind::HostUnreachable,
+        HostError::NetworkUnreachable => ErrorKind::NetworkUnreachable,
+        HostError::NetworkDown => ErrorKind::NetworkDown,
+        HostError::Prohibited => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Other,
     }
 }
 

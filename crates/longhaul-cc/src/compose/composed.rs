@@ -106,7 +106,8 @@ pub struct Composed {
     initial_ssthresh: f64,
     byte_counting: bool,
     ecn: EcnMark,
-    sack: bool,
+    /// Delivered by SACK since SND.UNA last advanced, outside of recovery.
+    above_hole: Bytes,
     /// What of the window a mark leaves, if that is not for the law to say.
     mark_share: Option<f64>,
 }
@@ -141,7 +142,7 @@ impl Composed {
             initial_ssthresh: params.initial_ssthresh.map_or(f64::INFINITY, Bytes::as_f64),
             byte_counting: params.byte_counting,
             ecn: EcnMark::NotEct,
-            sack: true,
+            above_hole: Bytes::ZERO,
             mark_share: None,
         }
     }
@@ -183,22 +184,26 @@ impl Composed {
     }
 
     fn set_detection(&mut self, detection: Detection) {
-        self.sack = detection != Detection::DuplicateAcks;
         for stage in self.stages_mut() {
             stage.on_detection(detection);
         }
     }
 
-    /// How many bytes of this ACK a window may grow on. Without SACK the transport credits a duplicate ACK with a
-    /// segment, which must not open the window (RFC 5681, section 3.2). Without byte counting an ACK is worth a segment at most
-    /// (RFC 5681, equations 2 and 3).
-    fn growable(&self, ack: &Ack<'_>) -> Bytes {
-        let bytes = match (ack.cwnd_limited, self.sack) {
+    /// Returns how many bytes of this ACK a window may grow on: cumulative progress only (RFC 5681, section 3.1).
+    ///
+    /// A duplicate ACK that brings nothing but SACK blocks leaves the window alone: the first two let one segment each go
+    /// because they lower the pipe (RFC 3042; RFC 6675, section 5). What they delivered counts once SND.UNA passes it, so
+    /// that reordering costs no growth. In an episode, data delivered before a hole was filled does not count. Without
+    /// byte counting an ACK is worth at most one segment (RFC 5681, equations 2 and 3).
+    fn growable(&mut self, ack: &Ack<'_>) -> Bytes {
+        let delivered = self.above_hole + ack.delivered;
+        let bytes = delivered.min(ack.cumulative);
+        self.above_hole = if ack.episode == Episode::None { delivered - bytes } else { Bytes::ZERO };
+        match (ack.cwnd_limited, self.byte_counting) {
             (false, _) => Bytes::ZERO,
-            (true, true) => ack.delivered,
-            (true, false) => ack.delivered.min(ack.cumulative),
-        };
-        if self.byte_counting { bytes } else { bytes.min(self.mss) }
+            (true, true) => bytes,
+            (true, false) => bytes.min(self.mss),
+        }
     }
 
     /// Hands the window to growth if it is below its threshold, else to the law.

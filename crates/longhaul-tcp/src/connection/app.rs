@@ -9,7 +9,6 @@ use super::timers::{Timer, Timers};
 use super::{Connection, Event, Pressure, SegmentLists};
 use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
-use crate::seq;
 use crate::state::State;
 
 /// What [`Connection::read`] and [`Connection::write`] say when they do nothing.
@@ -223,6 +222,11 @@ impl Connection {
         self.snd.fin_acknowledged() || (self.state == State::Closed && self.error.is_none())
     }
 
+    /// Whether our FIN has left, once at least.
+    pub(crate) fn has_sent_fin(&self) -> bool {
+        self.snd.fin_sent
+    }
+
     /// Whether both sides are done: the process may end without leaving the peer waiting for an answer.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -365,6 +369,7 @@ impl Connection {
                 self.consider_r1();
             }
             Timer::KeepAlive => self.on_keep_alive(now),
+            Timer::Doubt => self.on_doubt(now),
             Timer::User => self.finish(Some(ConnectionError::TimedOut)),
             Timer::Linger => self.finish(None),
             Timer::Tick => {
@@ -402,9 +407,9 @@ impl Connection {
         }
     }
 
-    fn keep_alive_header(&mut self, now: Time) -> Header {
-        let mut header = self.header(now, Flags::ACK, self.snd.nxt);
-        header.seq = seq::to_wire(self.iss, self.snd.nxt).wrapping_sub(1);
+    pub(super) fn keep_alive_header(&mut self, now: Time) -> Header {
+        let mut header = self.header(now, Flags::ACK, self.snd.una);
+        header.seq = header.seq.wrapping_sub(1);
         header
     }
 

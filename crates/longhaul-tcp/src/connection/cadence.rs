@@ -107,7 +107,7 @@ impl Connection {
         let speaks = self.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
         let Some(cadence) = self.cadence.as_deref_mut().filter(|_| speaks) else { return };
         let Some(rate) = cadence.next(now, ratio, sent) else { return };
-        let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.nxt);
+        let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
         header.options.ack_rate = Some(rate);
         self.ack_queue.push_back(header);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_cc::{AckCadence, Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
-use longhaul_wire::{Flags, Header, Timestamps};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
 use super::cadence::{self, Cadence};
 use super::output::Batch;
@@ -13,16 +13,14 @@ use super::sender::MIN_PEER_MSS;
 use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
 use crate::config::Config;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, HostError};
 use crate::seq;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
-/// SYN-ACKs sent unasked to an address that has not proved itself: three in all, so that at most three times what
-/// came goes back (RFC 9000, section 8, has that bound).
+/// SYN-ACKs sent unasked to an address that has not proved itself: three in all, none of them longer than the SYN, so that
+/// at most three times what came goes back (RFC 9000, section 8, has that bound).
 const SYN_ACK_RETRIES: u32 = 2;
-/// Towards a SYN without MSS option, which our answer is longer than: two in all.
-const LONGER_SYN_ACK_RETRIES: u32 = 1;
 /// How long after a first refusal by ICMP the SYN is sent again, to see whether it is refused as well. Whoever
 /// forges one message blindly has to hit that time, too (RFC 5927, section 5.2: ICMP is no more than a hint).
 const REFUSAL_PAUSE: Span = Span::from_millis(100);
@@ -36,7 +34,9 @@ pub(super) struct Handshake {
     sent_at: Time,
     /// How often a SYN-ACK is repeated unasked, if the peer opened.
     passive: Option<u32>,
-    /// When a first report came that nobody listens.
+    /// The longest header that may answer the peer, whose address is not proved.
+    longest: usize,
+    /// When the host first reported that the peer cannot be reached or does not listen.
     refused_at: Option<Time>,
     /// The next SYN is sent for that reason.
     asks_again: bool,
@@ -66,8 +66,10 @@ impl Connection {
         conn.enter(State::SynReceived);
         conn.take_syn(now, syn);
         conn.take_network(meta, syn);
-        let longer = syn.options.mss.is_none();
-        conn.begin_handshake(now, Some(if longer { LONGER_SYN_ACK_RETRIES } else { SYN_ACK_RETRIES }));
+        conn.begin_handshake(now, Some(SYN_ACK_RETRIES));
+        if let Some(handshake) = &mut conn.handshake {
+            handshake.longest = CheshireCodec::header_len(&syn.options);
+        }
         conn
     }
 
@@ -92,7 +94,15 @@ impl Connection {
 
     fn begin_handshake(&mut self, now: Time, passive: Option<u32>) {
         self.snd.nxt = 1;
-        let handshake = Handshake { due: true, retries: 0, sent_at: now, passive, refused_at: None, asks_again: false };
+        let handshake = Handshake {
+            due: true,
+            retries: 0,
+            sent_at: now,
+            passive,
+            longest: usize::MAX,
+            refused_at: None,
+            asks_again: false,
+        };
         self.handshake = Some(Box::new(handshake));
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         if let Some(limit) = self.config.user_timeout {
@@ -104,13 +114,17 @@ impl Connection {
         let Some(handshake) = self.handshake.as_mut().filter(|h| h.due) else { return false };
         handshake.due = false;
         handshake.sent_at = now;
-        let retries = handshake.retries;
+        let (retries, longest) = (handshake.retries, handshake.longest);
         let mut header = if self.state == State::SynSent { self.syn(now, retries) } else { self.syn_ack(now) };
         match self.state {
             State::SynSent => self.add_network_to_syn(&mut header, retries == 0),
             _ => self.add_network_to_syn_ack(&mut header, retries == 0),
         }
         header.fit();
+        if CheshireCodec::header_len(&header.options) > longest {
+            // The SYN named no MSS: neither do we, and the peer takes the default (RFC 9293, MUST-15).
+            header.options.mss = None;
+        }
         if self.negotiated.scaled_window && !header.options.scaled_window {
             // There was no room to say so.
             self.negotiated.scaled_window = false;
@@ -273,6 +287,11 @@ impl Connection {
         if !flags.contains(Flags::SYN) {
             return;
         }
+        if !acks_syn && header.seq == self.iss {
+            // Two hosts that open at once have one initial sequence number once in 2^32 times; an echo has it always.
+            self.finish(Some(ConnectionError::Echoed));
+            return;
+        }
         self.take_syn(now, header);
         self.take_network(meta, header);
         self.last_heard = now;
@@ -389,19 +408,20 @@ impl Connection {
         self.stats.segments_retransmitted += 1;
     }
 
-    /// A report that nobody listens. It counts if the SYN was sent again since the first one, and this is about that:
-    /// an earlier one, or one of the same moment, is about the first SYN, or forged.
-    pub(super) fn on_refusal(&mut self, now: Time) {
+    /// Handles the host's report that nobody listens or that the peer cannot be reached. It ends the attempt if it is
+    /// repeated about a SYN sent since the first report: an earlier one is about the first SYN, or forged. A route that
+    /// lacks is reported at the very moment of sending; that nobody listens takes a round trip.
+    pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
         let Some(handshake) = self.handshake.as_mut() else { return };
-        match handshake.refused_at {
-            None => {
-                (handshake.refused_at, handshake.asks_again) = (Some(now), true);
-                self.timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
-            }
-            Some(first) if handshake.sent_at >= first + REFUSAL_PAUSE && now > handshake.sent_at => {
-                self.finish(Some(ConnectionError::Refused));
-            }
-            Some(_) => {}
+        let Some(first) = handshake.refused_at else {
+            (handshake.refused_at, handshake.asks_again) = (Some(now), true);
+            self.timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
+            return;
+        };
+        let refused = error == HostError::Refused;
+        let about_last = now > handshake.sent_at || (now == handshake.sent_at && !refused);
+        if handshake.sent_at >= first + REFUSAL_PAUSE && about_last {
+            self.finish(Some(if refused { ConnectionError::Refused } else { ConnectionError::Unreachable(error) }));
         }
     }
 
@@ -413,14 +433,19 @@ impl Connection {
         }
     }
 
-    /// A RST at SND.NXT that also acknowledges.
-    pub(super) fn reset_header(&self, _now: Time) -> Header {
-        Header {
+    /// A RST behind everything sent that also acknowledges. It carries timestamps if they are in force (RFC 7323,
+    /// section 3.2).
+    pub(super) fn reset_header(&self, now: Time) -> Header {
+        let mut header = Header {
             flags: Flags::RST | Flags::ACK,
-            seq: seq::to_wire(self.iss, self.snd.nxt),
+            seq: seq::to_wire(self.iss, self.snd.sent_to()),
             ack: seq::to_wire(self.irs, self.rcv.next()),
             ..Header::default()
+        };
+        if self.negotiated.timestamps {
+            header.options.timestamps = Some(Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
         }
+        header
     }
 }
 

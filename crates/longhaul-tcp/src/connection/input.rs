@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use longhaul_units::{Span, Time};
-use longhaul_wire::{Ecn, Flags, Header, SackBlock};
+use longhaul_wire::{Ecn, Flags, Header, SackBlock, Timestamps};
 
 use super::handshake::reset_for;
-use super::timers::Timer;
+use super::timers::{Timer, Timers};
 use super::{Connection, Event, Pressure};
 use crate::error::ConnectionError;
 use crate::info::add;
@@ -154,6 +154,7 @@ impl Connection {
         self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
         self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
+        self.hear_after_outage(now);
         self.give_up_unanswered();
         self.tell_unheard(now);
         self.pmtu.note_episodes(self.stats.recoveries);
@@ -162,12 +163,13 @@ impl Connection {
             return;
         }
         self.take_congestion_mark(meta, &segment);
+        // Before the data, so that the ACK which that may draw covers the FIN (RFC 5681, section 4.2: one ACK a segment).
+        if segment.has(Flags::FIN) {
+            self.note_fin(&segment);
+        }
         if !segment.payload.is_empty() {
             self.note_arrival(segment.start, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
             self.take_data(now, &segment);
-        }
-        if segment.has(Flags::FIN) {
-            self.note_fin(&segment);
         }
         self.consider_fin(now);
     }
@@ -226,7 +228,10 @@ impl Connection {
         let within = |offset: i64| next <= offset && offset < edge;
         let acceptable = match (len, edge.saturating_sub(next)) {
             (0, 0) => start == next,
-            (0, _) => within(start) || start == next,
+            // A sender that has filled the window acknowledges from its right edge. To drop that would stop the other
+            // direction until the first retransmission, as both sides may have filled the other's window. Deployed stacks
+            // accept it, too. A RST has to hit the window.
+            (0, _) => within(start) || (start == edge && !segment.has(Flags::RST)),
             // A closed window still takes ACKs and RSTs (RFC 9293, section 3.10.7.4).
             (_, 0) => start == next,
             (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
@@ -237,13 +242,14 @@ impl Connection {
         acceptable
     }
 
-    /// What is not acceptable draws an ACK, unless it is a RST. Duplicates with data are answered each, and at once:
-    /// the sender's undo and probes live on it (RFC 2883). The rest is limited like challenges, against ACK loops.
+    /// What is not acceptable draws an ACK, unless it is a RST. Duplicates with data are answered each, and at once, if they
+    /// are credible: the sender's undo and probes live on it (RFC 2883). The rest is limited like challenges, against ACK
+    /// loops and against senders of forged segments (RFC 5961, section 7).
     fn answer_unacceptable(&mut self, now: Time, segment: &Arrival<'_>) {
         if segment.has(Flags::RST) {
             return;
         }
-        if segment.has(Flags::SYN) {
+        if segment.has(Flags::SYN) || !self.is_credible(now, segment.header) {
             self.challenge(now);
             return;
         }
@@ -264,6 +270,21 @@ impl Connection {
         }
     }
 
+    /// Whether a segment outside the window can be the peer's: it acknowledges what RFC 5961, section 5.2, accepts and, with
+    /// timestamps, echoes one that this connection has sent. Whoever sees none of our segments guesses both once in
+    /// some million tries.
+    fn is_credible(&self, now: Time, header: &Header) -> bool {
+        let ack = seq::to_offset(self.iss, header.ack, self.snd.una);
+        let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
+        let plausible = header.flags.contains(Flags::ACK) && oldest <= ack && ack <= self.snd.sent_to() as i64;
+        let echoed = |stamp: Timestamps| {
+            let age = self.clock.age(now, stamp.echo);
+            // A microsecond clock goes round in 71 minutes: afterwards half of all values look recent.
+            age.is_some_and(|age| age <= now - self.created_at)
+        };
+        plausible && (!self.negotiated.timestamps || header.options.timestamps.is_some_and(echoed))
+    }
+
     /// One ACK with our numbers, at most one each half second (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
     pub(super) fn challenge(&mut self, now: Time) {
         if self.challenged_at.is_some_and(|at| now - at < CHALLENGE_INTERVAL) {
@@ -271,12 +292,7 @@ impl Connection {
         }
         self.challenged_at = Some(now);
         add(&mut self.stats.challenge_acks, 1);
-        if self.state == State::SynReceived {
-            // Not synchronised: the SYN-ACK says the same and is allowed.
-            self.repeat_syn_ack();
-        } else {
-            self.queue_ack(now);
-        }
+        self.queue_ack(now);
     }
 
     /// RFC 9293, section 3.10.7.4, second; RFC 5961, section 3.2; RFC 1337.
@@ -359,10 +375,7 @@ impl Connection {
         self.enter(State::TimeWait);
         self.events.raise(Event::Finished);
         self.account_limit(now);
-        for timer in [Timer::Rto, Timer::Probe, Timer::Persist, Timer::KeepAlive, Timer::User, Timer::Tick, Timer::Pace]
-        {
-            self.timers.stop(timer);
-        }
+        self.timers = Timers::default();
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
     }
 
@@ -496,7 +509,7 @@ impl Connection {
         if !self.rcv.fin_reached() || !self.state.can_receive() {
             return;
         }
-        self.rcv.ack_due = true;
+        self.rcv.ack_due |= self.rcv.last_ack_sent < self.rcv.next();
         self.events.raise(Event::Readable);
         match self.state {
             State::SynReceived | State::Established => self.enter(State::CloseWait),

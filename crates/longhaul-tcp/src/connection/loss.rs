@@ -12,9 +12,13 @@ use crate::error::ConnectionError;
 use crate::scoreboard::{Record, Scoreboard};
 
 mod detect;
+mod outage;
 mod spurious;
+mod tail_probe;
 
+use outage::Outage;
 use spurious::{Eifel, Frto, Undo};
+use tail_probe::TailProbe;
 
 /// RFC 5681, section 3.2: three duplicates.
 const DUP_THRESH: u32 = 3;
@@ -28,14 +32,6 @@ const MAX_FIN_TIMEOUTS: u32 = 8;
 /// RFC 9293, section 3.8.3: how long a silent peer is not given up, at least 100 s; longer than the longest timeout, so
 /// that one which answers every retransmission is never silent.
 const R2: Span = Span::from_secs(250);
-/// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.
-const MAX_ACK_DELAY: Span = Span::from_millis(200);
-/// The probe timeout is no shorter, however short the path: a peer whose process waits for its turn on the CPU is
-/// late by this much (QUIC allows 25 ms for the like, RFC 9002, section 6.2.1).
-const MIN_PROBE_TIMEOUT: Span = Span::from_millis(25);
-/// RFC 8985, section 7.2: without an RTT sample.
-const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
-
 /// A sender silent for so long gives back the memory that it keeps for speed.
 const REST_AFTER: Span = Span::from_secs(2);
 
@@ -67,13 +63,6 @@ pub(super) struct Rack {
     reo_wnd_mult: u32,
     reo_wnd_persist: u32,
     dsack_round: Option<u64>,
-}
-
-/// The tail loss probe in flight (RFC 8985, section 7.1).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TailProbe {
-    end: u64,
-    retransmission: bool,
 }
 
 #[derive(Debug)]
@@ -108,6 +97,7 @@ pub(super) struct Loss {
     least_rtt: Option<Span>,
     rescue_rxt: Option<u64>,
     timeouts: u32,
+    outage: Option<Outage>,
     /// The window was full at some time in this round.
     pub(super) cwnd_limited: bool,
     /// And in the round before: one who paces comes to the end of the window late in a round.
@@ -153,6 +143,7 @@ impl Loss {
             least_rtt: None,
             rescue_rxt: None,
             timeouts: 0,
+            outage: None,
             cwnd_limited: false,
             was_cwnd_limited: false,
             tail_repaired: false,
@@ -388,17 +379,6 @@ impl Connection {
         }
     }
 
-    /// RFC 8985, section 7.4.2: whether the tail loss probe repaired a loss.
-    fn check_tail_probe(&mut self, ack: &AckOutcome) {
-        let Some(probe) = self.loss.tail_probe.filter(|p| self.snd.una >= p.end) else { return };
-        let reported = ack.dsack.is_some_and(|(_, right)| right == probe.end);
-        let beyond = self.snd.una > probe.end;
-        if !probe.retransmission || reported || beyond || (ack.duplicate && ack.newly_sacked == 0) {
-            self.loss.tail_probe = None;
-        }
-        self.loss.tail_repaired = probe.retransmission && !reported && beyond;
-    }
-
     /// Arms the retransmission timer and the tail loss probe, as there is something in flight or not
     /// (RFC 6298, section 5; RFC 8985, section 7.2).
     pub(super) fn arm_retransmission(&mut self, now: Time) {
@@ -431,7 +411,7 @@ impl Connection {
         if probing {
             self.timers.arm(Timer::Probe, self.probe_deadline(now));
         } else {
-            self.timers.stop(Timer::Probe);
+            self.timers.set(Timer::Probe, self.outage_probe_at());
         }
     }
 
@@ -444,38 +424,6 @@ impl Connection {
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, since + limit);
         }
-    }
-
-    fn probe_deadline(&self, now: Time) -> Time {
-        let mut wait = match self.rtt.srtt() {
-            Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
-            None => BLIND_PROBE_TIMEOUT,
-        };
-        if self.snd.board.len() == 1 {
-            wait += MAX_ACK_DELAY;
-        }
-        let at = now + wait;
-        self.timers.get(Timer::Rto).map_or(at, |rto| at.min(rto))
-    }
-
-    /// RFC 8985, section 7.3: a new segment if there is one, else the last sent.
-    pub(super) fn on_probe_timeout(&mut self, now: Time) {
-        if self.loss.is_repairing() {
-            // The retransmission timer was due at the same time.
-            return;
-        }
-        self.loss.probe_allowed = false;
-        let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
-        if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
-            self.loss.extra = 1;
-            self.loss.tail_probe = Some(TailProbe { end: self.snd.nxt, retransmission: false });
-        } else if let Some((index, record)) = self.snd.board.last_unsacked() {
-            self.loss.tail_probe = Some(TailProbe { end: record.end(), retransmission: true });
-            self.loss.probe = Some(index);
-        }
-        self.loss.forced = true;
-        self.timers.arm(Timer::Rto, now + self.rtt.rto());
-        self.stats.tail_probes += 1;
     }
 
     /// RFC 8985, section 6.3: the reordering window has passed.
@@ -514,6 +462,10 @@ impl Connection {
             self.renege();
         }
         let first = !matches!(self.loss.phase, Phase::Timeout(_));
+        if first {
+            self.consider_outage(now);
+        }
+        self.put_off_outage_probe(now);
         self.begin_episode(Phase::Timeout(self.snd.nxt), first);
         if first {
             self.loss.frto = Some(Frto { before: self.snd.board.last_tx(), second_step: false });
@@ -580,6 +532,7 @@ impl Connection {
     pub(super) fn on_progress(&mut self, now: Time) {
         self.rtt.reset_backoff();
         self.loss.timeouts = 0;
+        self.loss.outage = None;
         self.loss.stalled_since = None;
         self.timers.stop(Timer::Rto);
         self.arm_retransmission(now);

@@ -327,7 +327,7 @@ impl Connection {
         if let Some((rate, nonce)) = self.network.report.take() {
             let request = Request::QuickStartReport { rate, nonce };
             let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
-            let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.nxt);
+            let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
             header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
             self.ack_queue.push_back(header);
         }

@@ -196,7 +196,7 @@ impl Connection {
     /// The header of a pure ACK as of now; what it acknowledges is then acknowledged.
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
         let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.snd.nxt);
+        let mut header = self.header(now, flags, self.snd.sent_to());
         self.add_sack(&mut header);
         header.options.probe_echo = self.rcv.probe_echo.take().map(|value| ProbeEcho { value });
         self.add_network_to_ack(&mut header);
@@ -384,10 +384,17 @@ impl Connection {
         self.stats.bytes_retransmitted += u64::from(record.len);
         self.stats.segments_retransmitted += 1;
         let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
-        let flags = fill.template.flags | Flags::PSH | fin;
+        let flags = fill.template.flags | self.push_flag(record.start, record.len) | fin;
         fill.push(flags, seq::to_wire(self.iss, record.start), record.start, record.len);
         self.report_sent(fill.now, tx, record.len, before, SegmentKind::Retransmit);
         Step::Sent(u64::from(record.len))
+    }
+
+    /// PSH on the segment that ends what is queued (RFC 9293, section 3.9.1.2, MUST-61); never on a bare FIN, which has
+    /// nothing to push.
+    fn push_flag(&self, start: u64, len: u16) -> Flags {
+        let ends = len > 0 && start + u64::from(len) == self.snd.buffer.end();
+        if ends { Flags::PSH } else { Flags::NONE }
     }
 
     /// The ECN field of new data.
@@ -432,9 +439,7 @@ impl Connection {
         if fin {
             flags |= Flags::FIN;
         }
-        if end == self.snd.buffer.end() {
-            flags |= Flags::PSH;
-        }
+        flags |= self.push_flag(start, next.len);
         if std::mem::take(&mut self.snd.cwr_due) {
             flags |= Flags::CWR;
         }
@@ -452,8 +457,8 @@ impl Connection {
         let unsent = self.snd.unsent();
         if unsent == 0 {
             return match self.snd.fin_waits() {
-                true if room > 0 => Ok(NextSegment { len: 0, mtu_probe: false }),
-                true => Err(SendLimit::Cwnd),
+                // A bare FIN carries no octet that the window counts, and ends the connection a round trip sooner.
+                true => Ok(NextSegment { len: 0, mtu_probe: false }),
                 false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
                 false => Err(SendLimit::App),
             };

@@ -86,6 +86,7 @@ impl Connection {
     pub(super) fn heard_from_peer(&mut self, now: Time) {
         self.last_heard = now;
         self.snd.persist.unanswered = 0;
+        self.trust_peer();
     }
 
     /// After every acknowledgment: goes on probing a window that is still closed, and ends it when the window opens.

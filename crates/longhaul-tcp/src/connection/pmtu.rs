@@ -2,7 +2,8 @@
 //!
 //! A probe is new data in one segment larger than the MSS in force. If it is acknowledged, the size is confirmed; if
 //! only the probe is lost, the size is refused and the data goes again in smaller segments, which is no sign of
-//! congestion (RFC 4821, section 7.6.2). When nothing but small segments get through, the size falls back to the base.
+//! congestion (RFC 4821, section 7.6.2). When nothing but small segments get through, the size falls back to the base, and
+//! if nothing passes at that, either, to the least that every IPv4 path carries.
 //!
 //! One probe a round trip from the first data on: Ethernet's size, jumbo frames', the ceiling; once one is refused, the
 //! sizes that links and tunnels have, by halves; between two of those by halves again. A single loss refuses a size for
@@ -22,6 +23,10 @@ const PROBE_TIMER: Span = Span::from_secs(16);
 const RAISE_TIMER: Span = Span::from_secs(600);
 /// Timeouts in a row without any delivery that are read as a black hole (RFC 8899, section 4.3).
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
+/// The UDP payload that fits an IPv4 packet of 576 bytes with the longest header, which every host has to take
+/// (RFC 1122, section 3.3.2; RFC 791): RFC 8899's MIN_PLPMTU here. Every IPv6 link carries 1280 bytes (RFC 8200, section 5),
+/// so that there the base is the least.
+const MIN_PLPMTU: u16 = 508;
 /// The MTU of Ethernet, which most paths have.
 const ETHERNET: u16 = 1500;
 /// The MTU of jumbo frames as networks that have them set it.
@@ -37,8 +42,12 @@ const RESOLUTION_PART: u16 = 32;
 #[derive(Clone, Debug)]
 pub(super) struct Pmtu {
     base: u16,
+    /// Below the base, or equal to it.
+    least: u16,
     max: u16,
     ipv6: bool,
+    /// The timeouts in a row at which the size last fell.
+    fell_at: u32,
     /// Confirmed UDP payload.
     current: u16,
     /// The smallest size refused, else more than the ceiling.
@@ -85,8 +94,10 @@ impl Pmtu {
         let max = config.max_plpmtu.saturating_sub(cost).max(base);
         Self {
             base,
+            least: if ipv6 { base } else { base.min(MIN_PLPMTU) },
             max,
             ipv6,
+            fell_at: 0,
             current: base,
             refused: max.saturating_add(1),
             refusals: 0,
@@ -213,17 +224,25 @@ impl Pmtu {
         }
     }
 
-    /// A timeout fired with nothing delivered since the last. Whether the size fell back to the base.
+    /// A timeout fired, the so-many-th with nothing delivered since. Whether the size fell: to the base, and from there to
+    /// the least, each after two timeouts.
     pub(super) fn on_timeout(&mut self, now: Time, in_a_row: u32) -> bool {
-        if in_a_row < BLACK_HOLE_TIMEOUTS || self.current == self.base {
+        let since = if in_a_row > self.fell_at { in_a_row - self.fell_at } else { in_a_row };
+        if since < BLACK_HOLE_TIMEOUTS || self.current <= self.least {
             return false;
         }
+        self.fell_at = in_a_row;
         // What passes now is searched anew, below what no longer does.
         self.probe = None;
         self.before = None;
         self.next_at = None;
-        let size = std::mem::replace(&mut self.current, self.base);
-        self.refuse(now, size, 1);
+        let next = if self.current > self.base { self.base } else { self.least };
+        let size = std::mem::replace(&mut self.current, next);
+        if next == self.base {
+            self.refuse(now, size, 1);
+        }
+        // Below the base nothing is refused: after an outage, of which a black hole cannot be told, the first probe that is
+        // delivered takes the size back to where it was.
         true
     }
 }

@@ -146,7 +146,8 @@ impl TailLoop {
 
 impl Sender {
     /// The end of what has left without a gap: SND.NXT, and what the loop from the tail has sent right behind it. No honest peer
-    /// acknowledges more.
+    /// acknowledges more. Pure ACKs carry this number: the peer's RCV.NXT may be beyond SND.NXT, and a segment to the left of
+    /// RCV.NXT is not acceptable (RFC 9293, section 3.10.7.4), so that both ends would drop each other's ACKs.
     pub(super) fn sent_to(&self) -> u64 {
         let ahead = self.tail.as_ref().and_then(|tail| tail.sent.first()).filter(|range| range.start <= self.nxt);
         ahead.map_or(self.nxt, |range| range.end.max(self.nxt))

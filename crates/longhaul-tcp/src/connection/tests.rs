@@ -12,6 +12,7 @@ use longhaul_units::{Span, Time};
 use crate::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, State, Tuple};
 
 mod ecn_check;
+mod outage;
 mod pairs;
 mod path_memory;
 mod pmtu;
@@ -21,6 +22,7 @@ mod reuse;
 mod spurious;
 mod tail_loop;
 mod trouble;
+mod two_way;
 mod user_timeout;
 
 const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);

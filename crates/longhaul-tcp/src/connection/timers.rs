@@ -29,10 +29,12 @@ pub(super) enum Timer {
     Rest,
     /// The next probe of the controller's plan.
     Copy,
+    /// An answer to whether the peer is still there (RFC 1122, section 4.2.3.9).
+    Doubt,
 }
 
 impl Timer {
-    pub(super) const COUNT: usize = 12;
+    pub(super) const COUNT: usize = 13;
     const ALL: [Self; Self::COUNT] = [
         Self::Rto,
         Self::Probe,
@@ -46,6 +48,7 @@ impl Timer {
         Self::Tick,
         Self::Rest,
         Self::Copy,
+        Self::Doubt,
     ];
 }
 

@@ -1,20 +1,38 @@
 //! What the host says against the path, and the peer's silence (RFC 9293, sections 3.8.3, 3.9.1.8 and 3.9.2.2).
 
-use longhaul_units::Time;
+use longhaul_units::{Span, Time};
 
+use super::timers::Timer;
 use super::{Connection, Event};
-use crate::error::HostError;
+use crate::error::{ConnectionError, HostError};
 use crate::info::add;
 use crate::state::State;
 
 /// RFC 9293, section 3.8.3 (SHLD-10): R1 is three retransmissions at least.
 const R1: u32 = 3;
 
+/// How long after a report that nobody listens any more the peer is asked, and the least time for each answer.
+const DOUBT_PAUSE: Span = Span::from_millis(100);
+/// Segments that have to be refused, one after the other, before the peer is believed to be gone.
+const DOUBT_PROBES: u32 = 3;
+
 /// The host's errors so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trouble {
     last: Option<(HostError, Time)>,
     count: u64,
+    doubt: Option<Doubt>,
+}
+
+/// An established connection was told that its peer's port is closed, and asks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doubt {
+    /// Probes refused so far.
+    refused: u32,
+    /// When the probe left that is not answered yet.
+    probed_at: Option<Time>,
+    /// It was refused.
+    is_refused: bool,
 }
 
 impl Trouble {
@@ -34,16 +52,60 @@ impl Trouble {
 
 impl Connection {
     /// The host says something against the path to the peer. It is remembered, and ends nothing: it may pass
-    /// (RFC 1122, section 4.2.3.9), and can be forged (RFC 5927, section 4). Only a connection in SYN-SENT that is
-    /// refused, and refused again when it asks once more, is ended by it.
+    /// (RFC 1122, section 4.2.3.9), and can be forged (RFC 5927, section 4). Two things are confirmed and then believed:
+    /// in SYN-SENT, that the peer cannot be reached or does not listen, if the next SYN meets with the same; later, that
+    /// the peer's port is closed, if three segments in a row that a living peer would answer are refused and nothing is
+    /// heard of it meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1, has the risk).
     pub fn handle_host_error(&mut self, now: Time, error: HostError) {
         let now = self.advance(now);
         if self.state == State::Closed {
             return;
         }
         self.trouble.note(error, now);
-        if self.state == State::SynSent && error == HostError::Refused {
-            self.on_refusal(now);
+        match self.state {
+            State::SynSent if error != HostError::Other => self.on_refusal(now, error),
+            state if state.is_synchronized() && error == HostError::Refused => self.doubt_peer(now),
+            _ => {}
+        }
+    }
+
+    /// The peer's port is said to be closed: asks, or notes what became of the question.
+    fn doubt_peer(&mut self, now: Time) {
+        if self.state == State::TimeWait {
+            return;
+        }
+        match &mut self.trouble.doubt {
+            Some(doubt) => doubt.is_refused |= doubt.probed_at.is_some_and(|at| now > at),
+            None => {
+                self.trouble.doubt = Some(Doubt::default());
+                self.timers.arm(Timer::Doubt, now + DOUBT_PAUSE);
+            }
+        }
+    }
+
+    /// The time for an answer has passed.
+    pub(super) fn on_doubt(&mut self, now: Time) {
+        let Some(mut doubt) = self.trouble.doubt.take() else { return };
+        if doubt.probed_at.is_some() && !doubt.is_refused {
+            // Neither an answer nor a refusal: silence is for the other timers.
+            return;
+        }
+        doubt.refused += u32::from(doubt.is_refused);
+        if doubt.refused >= DOUBT_PROBES {
+            self.finish(Some(ConnectionError::Gone));
+            return;
+        }
+        (doubt.probed_at, doubt.is_refused) = (Some(now), false);
+        self.trouble.doubt = Some(doubt);
+        let probe = self.keep_alive_header(now);
+        self.ack_queue.push_back(probe);
+        self.timers.arm(Timer::Doubt, now + self.rtt.base_rto().max(DOUBT_PAUSE));
+    }
+
+    /// The peer was heard.
+    pub(super) fn trust_peer(&mut self) {
+        if self.trouble.doubt.take().is_some() {
+            self.timers.stop(Timer::Doubt);
         }
     }
 

@@ -1,8 +1,8 @@
 //! SYN cookies: a handshake that costs no memory until the peer has proved its address (RFC 4987, section 3.6).
 //!
-//! The initial sequence number carries 22 bits of code and 10 of options: slot parity, MSS class, window scale, SACK,
-//! ECN. With timestamps another 32 bits of code ride in our TSval and must come back in TSecr, so that guessing costs
-//! 2^54 tries; without them, window scale and SACK are given up and the code has 22 bits alone.
+//! With timestamps the initial sequence number carries 22 bits of code and 10 of options: slot parity, MSS class, window
+//! scale, SACK, ECN. Another 32 bits of code ride in our TSval and must come back in TSecr, so that guessing costs 2^54
+//! tries. Without them, window scale, SACK and ECN are given up: slot parity and MSS class leave 28 bits of code.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use longhaul_units::{Span, Time};
@@ -12,7 +12,9 @@ use super::keys::{Keys, Tuple};
 
 /// A cookie is good for the slot it was made in and the next.
 const SLOT: Span = Span::from_secs(64);
+/// Bits of options in the sequence number, with and without timestamps.
 const OPTION_BITS: u32 = 10;
+const PLAIN_OPTION_BITS: u32 = 4;
 
 /// MSS classes: a peer's MSS is rounded down to one of these.
 const MSS_CLASSES: [u16; 8] = [216, 536, 1220, 1300, 1380, 1440, 1460, 8940];
@@ -42,17 +44,24 @@ impl Remembered {
         }
     }
 
-    /// MSS class in bits 0 to 2, window scale in 3 to 6 (15: none), SACK in 7, ECN in 8.
+    /// MSS class in bits 0 to 2; with timestamps window scale in 3 to 6 (15: none), SACK in 7, ECN in 8.
     fn bits(self) -> u32 {
         let class = MSS_CLASSES.into_iter().position(|c| c == self.mss).unwrap_or(0) as u32;
+        if !self.timestamps {
+            return class;
+        }
         let scale = u32::from(self.window_scale.unwrap_or(15));
         class | (scale << 3) | (u32::from(self.sack) << 7) | (u32::from(self.ecn) << 8)
     }
 
     fn from_bits(bits: u32, timestamps: bool) -> Self {
+        let mss = MSS_CLASSES.get((bits & 7) as usize).copied().unwrap_or_default();
+        if !timestamps {
+            return Self { mss, window_scale: None, sack: false, ecn: false, timestamps };
+        }
         let scale = (bits >> 3 & 15) as u8;
         Self {
-            mss: MSS_CLASSES.get((bits & 7) as usize).copied().unwrap_or_default(),
+            mss,
             window_scale: (scale <= 14).then_some(scale),
             sack: bits >> 7 & 1 == 1,
             ecn: bits >> 8 & 1 == 1,
@@ -72,6 +81,10 @@ impl Remembered {
     }
 }
 
+const fn option_bits(timestamps: bool) -> u32 {
+    if timestamps { OPTION_BITS } else { PLAIN_OPTION_BITS }
+}
+
 fn slot_of(now: Time) -> u64 {
     now.as_nanos().checked_div(SLOT.as_nanos()).unwrap_or(0)
 }
@@ -79,30 +92,31 @@ fn slot_of(now: Time) -> u64 {
 /// The sequence number and timestamp of the SYN-ACK.
 pub(super) fn make(keys: &Keys, tuple: &Tuple, peer_isn: u32, now: Time, what: Remembered) -> (u32, u32) {
     let slot = slot_of(now);
-    let options = what.bits() | ((slot & 1) as u32) << 9;
-    let code = keys.cookie(tuple, peer_isn, slot, options);
-    (code << OPTION_BITS | options, keys.cookie_stamp(tuple, peer_isn, slot, options))
+    let width = option_bits(what.timestamps);
+    let options = what.bits() | ((slot & 1) as u32) << width.saturating_sub(1);
+    let code = keys.cookie(tuple, peer_isn, slot, (width, options));
+    (code << width | options, keys.cookie_stamp(tuple, peer_isn, slot, options))
 }
 
 /// What the SYN said, if `ack` brings back a cookie of ours.
 pub(super) fn open(keys: &Keys, tuple: &Tuple, ack: &Header, now: Time) -> Option<Remembered> {
     let cookie = ack.ack.wrapping_sub(1);
     let peer_isn = ack.seq.wrapping_sub(1);
-    let options = cookie & ((1 << OPTION_BITS) - 1);
-    let parity = u64::from(options >> 9);
+    let stamp = ack.options.timestamps;
+    let width = option_bits(stamp.is_some());
+    let parity_bit = 1u32 << width.saturating_sub(1);
+    let options = cookie & ((1u32 << width).saturating_sub(1));
+    let parity = u64::from(options & parity_bit != 0);
     let current = slot_of(now);
     let slot = if current & 1 == parity { current } else { current.checked_sub(1)? };
-    let expected = keys.cookie(tuple, peer_isn, slot, options) << OPTION_BITS | options;
-    let stamp = ack.options.timestamps;
+    // The width is part of what is hashed, so that a cookie of one kind cannot be taken for one of the other.
+    let expected = keys.cookie(tuple, peer_isn, slot, (width, options)) << width | options;
     // One comparison of all bits, whichever differ.
     let wrong_stamp = stamp.map_or(0, |t| t.echo ^ keys.cookie_stamp(tuple, peer_isn, slot, options));
     if (expected ^ cookie) | wrong_stamp != 0 {
         return None;
     }
-    let what = Remembered::from_bits(options & 0x1ff, stamp.is_some());
-    // Options that only a cookie with timestamps may carry.
-    let plain = what.window_scale.is_none() && !what.sack && !what.ecn;
-    (stamp.is_some() || plain).then_some(what)
+    Some(Remembered::from_bits(options & parity_bit.saturating_sub(1), stamp.is_some()))
 }
 
 #[cfg(test)]

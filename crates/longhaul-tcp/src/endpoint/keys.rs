@@ -80,7 +80,7 @@ impl Keys {
     }
 
     /// The code of a cookie over everything that must come back unchanged.
-    pub(super) fn cookie(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: u32) -> u32 {
+    pub(super) fn cookie(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: (u32, u32)) -> u32 {
         self.hash(Domain::Cookie, (tuple, peer_isn, slot, options)) as u32
     }
 

@@ -69,6 +69,11 @@ impl Endpoint {
             self.open_passively(now, meta, header, previous);
             return None;
         }
+        if self.listener.is_some() && !flags.contains(Flags::ACK) {
+            // RFC 9293, section 3.10.7.2, fourth: neither an acknowledgment nor a SYN that opens.
+            add(&mut self.stats.stray, 1);
+            return None;
+        }
         if let Some(opened) = self.open_by_cookie(now, meta, header) {
             return opened;
         }

@@ -8,6 +8,8 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Timestamps};
 
 use super::*;
 
+mod rules;
+
 const NOW: Time = Time::from_nanos(1_000_000_000);
 
 fn tuple(remote: IpAddr, local: IpAddr) -> Tuple {

@@ -51,6 +51,9 @@ impl Controller for Composed {
                 stage.observe(event, path);
             }
         }
+        if event.episode != Episode::None {
+            self.above_hole = Bytes::ZERO;
+        }
         let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
         match (event.episode, self.repair) {
             (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),

@@ -120,3 +120,28 @@ fn an_outage_does_not_cost_the_size_for_long() {
     path.pour(Span::from_secs(20));
     assert_eq!(path.info().plpmtu, 1472);
 }
+
+/// RFC 8899's MIN_PLPMTU: a path that turns narrower than the base still carries the stream, and the way back is found.
+#[test]
+fn a_path_narrower_than_the_base_is_gone_down_to_and_left_again() {
+    let mut path = Narrow::new(1500, 1472);
+    path.pour(Span::from_secs(5));
+    assert_eq!(path.info().plpmtu, 1472);
+    path.mtu.set(600);
+    let before = path.info().bytes_acked;
+    path.pour(Span::from_secs(30));
+    let narrow = path.info();
+    assert!(narrow.bytes_acked > before + 1_000_000, "{} bytes", narrow.bytes_acked - before);
+    assert!((508..=572).contains(&narrow.plpmtu), "{}", narrow.plpmtu);
+    path.mtu.set(1500);
+    path.pour(Span::from_secs(700));
+    assert_eq!(path.info().plpmtu, 1472);
+}
+
+/// The same from the first segment on.
+#[test]
+fn a_narrow_path_carries_a_new_connection() {
+    let mut path = Narrow::new(600, 1472);
+    path.pour(Span::from_secs(30));
+    assert!(path.info().bytes_acked > 1_000_000, "{}", path.info().bytes_acked);
+}

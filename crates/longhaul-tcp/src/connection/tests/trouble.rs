@@ -20,6 +20,19 @@ fn opening(config: Config) -> (Net, ConnId) {
     (net, id)
 }
 
+/// Lets so much time pass.
+fn run_for(net: &mut Net, span: Span) {
+    let until = net.now + span;
+    let due = |net: &mut Net| {
+        let flying = net.flying.front().map(|flying| flying.0);
+        flying.into_iter().chain(net.ends[0].poll_timeout()).chain(net.ends[1].poll_timeout()).min()
+    };
+    while due(net).is_some_and(|at| at <= until) {
+        net.step();
+    }
+    net.now = until;
+}
+
 fn error(net: &Net, id: ConnId) -> Option<ConnectionError> {
     net.ends[0].connection(id).unwrap().error()
 }
@@ -133,4 +146,77 @@ fn keep_alive_probes_are_no_closer_than_they_are_answered() {
         assert_eq!(error(&net, a), Some(ConnectionError::TimedOut));
         assert!(net.now - gone <= MIN_KEEP_ALIVE * 4, "{millis}");
     }
+}
+
+/// What the host says of the route is confirmed by the next SYN, so that the next address of a name can be tried.
+#[test]
+fn an_unreachable_peer_is_told_of_after_one_confirmation() {
+    for what in
+        [HostError::HostUnreachable, HostError::NetworkUnreachable, HostError::NetworkDown, HostError::Prohibited]
+    {
+        let (mut net, id) = opening(Config::default());
+        let begun = net.now;
+        say(&mut net, what);
+        assert_eq!(error(&net, id), None, "once is not enough");
+        net.run_until(Span::from_millis(100), |net| net.sent == 2);
+        // Without a route the report comes at the moment of sending.
+        say(&mut net, what);
+        assert_eq!(error(&net, id), Some(ConnectionError::Unreachable(what)));
+        assert!(net.now - begun <= Span::from_millis(100));
+    }
+    let (mut net, id) = opening(Config::default());
+    for _ in 0..5 {
+        say(&mut net, HostError::Other);
+        net.now += Span::from_millis(50);
+    }
+    assert_eq!((error(&net, id), net.sent), (None, 1));
+}
+
+/// A peer whose process was killed: its host refuses what arrives, and the connection asks until it is sure.
+#[test]
+fn a_refusal_of_an_established_connection_is_confirmed() {
+    for busy in [true, false] {
+        let mut net = Net::new(Span::from_millis(10));
+        let (a, _) = net.connect(Config::default());
+        if busy {
+            net.ends[0].drive(net.now, a, |c| c.write(&[7; 100_000])).unwrap().unwrap();
+        }
+        // Nothing arrives, and the host refuses each segment a round trip later.
+        let refused = Rc::new(std::cell::RefCell::new(VecDeque::new()));
+        let log = Rc::clone(&refused);
+        net.lose = Box::new(move |_, from, _| {
+            log.borrow_mut().push_back(from);
+            true
+        });
+        net.pump();
+        let begun = net.now;
+        say(&mut net, HostError::Refused);
+        let mut reports: VecDeque<Time> = VecDeque::new();
+        while error(&net, a).is_none() && net.now - begun < Span::from_secs(10) {
+            run_for(&mut net, Span::from_millis(1));
+            reports.extend(refused.borrow_mut().drain(..).map(|_| net.now + Span::from_millis(20)));
+            while reports.front().is_some_and(|at| *at <= net.now) {
+                reports.pop_front();
+                say(&mut net, HostError::Refused);
+            }
+        }
+        assert_eq!(error(&net, a), Some(ConnectionError::Gone), "busy: {busy}");
+        let taken = net.now - begun;
+        assert!(taken >= Span::from_millis(300) && taken <= Span::from_secs(3), "{taken}");
+    }
+}
+
+/// One that lives answers the question, and reports that are forged, however many, end nothing.
+#[test]
+fn a_living_peer_ends_the_doubt() {
+    let mut net = Net::new(Span::from_millis(10));
+    let (a, _) = net.connect(Config::default());
+    let begun = net.now;
+    for _ in 0..2000 {
+        say(&mut net, HostError::Refused);
+        run_for(&mut net, Span::from_millis(5));
+    }
+    assert_eq!(error(&net, a), None);
+    let probes = net.sent / 2;
+    assert!(probes <= (net.now - begun).as_nanos() / 100_000_000 + 1, "{probes} questions in {}", net.now - begun);
 }

@@ -1,0 +1,101 @@
+//! How soon a transfer goes on after an outage.
+
+use super::*;
+
+const DELAY: Span = Span::from_millis(50);
+
+fn controller(net: &Net, id: ConnId) -> Info {
+    net.ends[0].connection(id).unwrap().info(net.now)
+}
+
+/// A transfer over a path that is silent from one time to another, in one direction or both. When data arrive again,
+/// from the end of the outage on, and how many segments left during it.
+fn outage(lasts: Span, ways: [bool; 2], reply: bool) -> (Span, u64) {
+    let mut net = Net::new(DELAY);
+    let (a, b) = net.connect(Config { max_cwnd: 100_000, ..Config::default() });
+    let pour = |net: &mut Net, until: Time, wanted: u64| {
+        let read = Rc::new(Cell::new(0u64));
+        let count = Rc::clone(&read);
+        net.run_until(Span::from_secs(4000), move |net| {
+            let now = net.now;
+            while net.ends[0].drive(now, a, |c| c.write(&[7; 65_536]).is_ok()).unwrap() {}
+            while let Ok(part) = net.ends[1].drive(now, b, |c| c.read(1 << 20)).unwrap() {
+                count.set(count.get() + part.len() as u64);
+            }
+            net.pump();
+            now >= until || count.get() >= wanted
+        });
+        read.get()
+    };
+    let begun = net.now + Span::from_secs(2);
+    pour(&mut net, begun, u64::MAX);
+    let before = controller(&net, a);
+    assert_eq!((before.timeouts, before.recoveries), (0, 0));
+    net.lose = Box::new(move |_, from, _| ways[from]);
+    let end = begun + lasts;
+    pour(&mut net, end, u64::MAX);
+    let sent = controller(&net, a).segments_retransmitted;
+    net.lose = Box::new(|_, _, _| false);
+    if reply {
+        net.ends[1].drive(net.now, b, |c| c.write(b"here I am")).unwrap().unwrap();
+        net.pump();
+    }
+    let now = net.now;
+    pour(&mut net, now + Span::from_secs(600), 1);
+    (net.now - now, sent)
+}
+
+/// Within the first minute the path is found within four round trips or two seconds of its return, and new data follow a
+/// round trip later, as the first segment in flight may have arrived before and only its ACK been lost.
+#[test]
+fn a_path_that_comes_back_is_found_within_two_seconds() {
+    for seconds in [3, 7, 15, 20, 31, 45, 58] {
+        let (found, sent) = outage(Span::from_secs(seconds), [true, true], false);
+        assert!(found <= Span::from_secs(2) + DELAY * 3, "{found} after {seconds} s");
+        assert!(sent <= 10 + seconds / 2 + 7, "{sent} segments in {seconds} s");
+    }
+}
+
+/// Beyond it the timer's doubling is all there is (RFC 6298, section 5.5)...
+#[test]
+fn after_a_minute_the_timer_doubles() {
+    let (found, sent) = outage(Span::from_secs(240), [true, true], false);
+    assert!(found > Span::from_secs(2) && found <= Span::from_secs(120) + DELAY * 3, "{found}");
+    assert!(sent <= 60, "{sent}");
+}
+
+/// ...until the peer is heard: then the path is tried at once.
+#[test]
+fn whatever_the_peer_sends_ends_the_wait() {
+    for seconds in [5, 40, 100, 240] {
+        let (found, _) = outage(Span::from_secs(seconds), [true, true], true);
+        assert!(found <= DELAY * 3, "{found} after {seconds} s");
+    }
+}
+
+/// A path that had been losing segments is given the timer's doubling alone: its silence may be congestion.
+#[test]
+fn a_path_that_was_losing_is_not_probed() {
+    let mut net = Net::new(DELAY);
+    let (a, b) = net.connect(Config { max_cwnd: 100_000, ..Config::default() });
+    let mut data = 0;
+    net.lose = Box::new(move |_, from, datagram| {
+        data += u64::from(from == 0 && datagram.len() > 1000);
+        // Some of one flight, and then everything.
+        from == 0 && data > 100 && (data % 2 == 0 || data > 150)
+    });
+    let mut late = None;
+    let began = net.now;
+    net.run_until(Span::from_secs(400), |net| {
+        let now = net.now;
+        while net.ends[0].drive(now, a, |c| c.write(&[7; 65_536]).is_ok()).unwrap() {}
+        while net.ends[1].drive(now, b, |c| c.read(1 << 20).is_ok()).unwrap() {}
+        net.pump();
+        if now - began >= Span::from_secs(10) {
+            late.get_or_insert(net.sent);
+        }
+        now - began >= Span::from_secs(60)
+    });
+    let alone = net.sent - late.unwrap();
+    assert!((1..=3).contains(&alone), "{alone} segments between 10 and 60 s");
+}

@@ -1,0 +1,111 @@
+//! Data both ways at once: what one end does to its sequence numbers must not cost the other its acknowledgments.
+
+use super::*;
+
+/// Sends so much each way; when both have it all.
+fn exchange(launches: [&str; 2], bytes: [usize; 2], delay: Span, lose: Box<Lose>) -> Span {
+    let mut net = Net::new(delay);
+    let [ours, theirs] = launches.map(|text| {
+        let mut config = Config { nagle: false, recv_buffer: 4 << 20, ..Config::default() };
+        config.congestion = text.parse().unwrap();
+        Arc::new(config)
+    });
+    net.ends[1].listen(theirs);
+    let a = net.ends[0].connect(net.now, Net::tuple(1), ours).unwrap();
+    let (mut b, mut written, mut read) = (None, [0; 2], [0; 2]);
+    net.lose = lose;
+    let begun = net.now;
+    net.run_until(Span::from_secs(400), |net| {
+        b = b.or_else(|| net.ends[1].accept());
+        for (end, id) in [(0, Some(a)), (1, b)] {
+            let Some(id) = id else { continue };
+            net.ends[end].drive(net.now, id, |c| {
+                while let Ok(n @ 1..) = c.write(&vec![7; bytes[end] - written[end]]) {
+                    written[end] += n;
+                }
+                while let Ok(part) = c.read(1 << 20) {
+                    read[1 - end] += part.len();
+                }
+            });
+        }
+        net.pump();
+        read == bytes
+            && (0..2).all(|end| {
+                net.ends[end].connection([a, b.unwrap_or(a)][end]).unwrap().info(net.now).bytes_acked
+                    >= bytes[end] as u64
+            })
+    });
+    net.now - begun
+}
+
+/// RC3's tail takes the peer's RCV.NXT beyond SND.NXT: ACKs at SND.NXT would not be acceptable there.
+#[test]
+fn rc3_at_both_ends_with_data_both_ways_arrives() {
+    let rc3 = ["rc3+slow-start+new-reno", "rc3(pace=line)+slow-start+new-reno", "rc3+cubic"];
+    for ours in rc3 {
+        for theirs in rc3.into_iter().chain(["cubic"]) {
+            for (up, down) in [(20_000, 20_000), (100_000, 30_000), (40_000, 400_000), (1_000_000, 1_000_000)] {
+                for delay in [5, 50] {
+                    let taken =
+                        exchange([ours, theirs], [up, down], Span::from_millis(delay), Box::new(|_, _, _| false));
+                    assert!(
+                        taken <= Span::from_millis(delay) * 40,
+                        "{ours} {theirs} {up} {down}: {taken} at {delay} ms"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Both ends fill the other's window and lose the first segment: what acknowledges then comes from the window's right edge.
+#[test]
+fn acks_from_the_right_edge_of_the_window_count() {
+    let mut net = Net::new(Span::from_millis(50));
+    let config = Config { recv_buffer: 8 << 10, recv_buffer_max: 8 << 10, nagle: false, ..Config::default() };
+    let (a, b) = net.connect(config);
+    let mut data = [0; 2];
+    net.lose = Box::new(move |_, from, datagram| {
+        data[from] += u64::from(datagram.len() > 1000);
+        datagram.len() > 1000 && data[from] == 1
+    });
+    let begun = net.now;
+    let mut read = [0; 2];
+    net.ends[0].drive(net.now, a, |c| c.write(&[7; 8 << 10])).unwrap().unwrap();
+    net.ends[1].drive(net.now, b, |c| c.write(&[7; 8 << 10])).unwrap().unwrap();
+    net.run_until(Span::from_secs(20), |net| {
+        for (end, id) in [(0, a), (1, b)] {
+            while let Ok(part) = net.ends[end].drive(net.now, id, |c| c.read(1 << 20)).unwrap() {
+                read[end] += part.len();
+            }
+        }
+        read == [8 << 10; 2]
+    });
+    assert_eq!(net.ends[0].connection(a).unwrap().info(net.now).timeouts, 0);
+    assert!(net.now - begun < Span::from_millis(250), "{}", net.now - begun);
+}
+
+/// A duplicate ACK that brings nothing but SACK blocks leaves cwnd alone (RFC 5681, section 3.1); the first two let one
+/// segment each go (RFC 3042).
+#[test]
+fn sack_blocks_alone_do_not_open_the_window() {
+    let mut net = Net::new(Span::from_millis(50));
+    let (a, b) = net.connect(Config { nagle: false, ..Config::default() });
+    let mut data = 0;
+    net.lose = Box::new(move |_, from, datagram| {
+        data += u64::from(from == 0 && datagram.len() > 1000);
+        from == 0 && data == 1 && datagram.len() > 1000
+    });
+    net.ends[0].drive(net.now, a, |c| c.write(&[7; 200_000])).unwrap().unwrap();
+    let initial = net.ends[0].connection(a).unwrap().info(net.now).cwnd;
+    let mut windows = Vec::new();
+    net.run_until(Span::from_secs(2), |net| {
+        while net.ends[1].drive(net.now, b, |c| c.read(1 << 20).is_ok()).unwrap() {}
+        let info = net.ends[0].connection(a).unwrap().info(net.now);
+        if info.bytes_acked == 0 && info.recoveries == 0 {
+            windows.push(info.cwnd);
+        }
+        info.bytes_acked > 0
+    });
+    assert!(windows.len() > 2 && windows.iter().all(|cwnd| *cwnd == initial), "{initial:?}: {windows:?}");
+}

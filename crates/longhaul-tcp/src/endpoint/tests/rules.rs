@@ -1,0 +1,286 @@
+//! Single rules of RFC 9293, RFC 5961 and RFC 7323, by single segments.
+
+use longhaul_wire::Options;
+
+use super::*;
+use crate::ConnectionError;
+
+/// A SYN as stock clients send it.
+fn full_syn() -> Header {
+    let mut syn = syn();
+    syn.options.mss = Some(1460);
+    syn.options.sack_permitted = true;
+    syn.options.window_scale = Some(7);
+    syn
+}
+
+fn established(config: Config) -> (Endpoint, Tuple, ConnId, Header) {
+    let (mut endpoint, tuple) = (listening(config), tuple(there(), here()));
+    let (id, ack) = connect(&mut endpoint, tuple, &full_syn());
+    let _ = sent(&mut endpoint, NOW);
+    (endpoint, tuple, id, ack)
+}
+
+/// RFC 5681, section 4.2, asks for no more than one ACK per segment.
+#[test]
+fn data_with_fin_draws_one_ack_that_covers_both() {
+    for len in [1, 600, 1400] {
+        for ack_every in [1, 2] {
+            let (mut endpoint, tuple, _, ack) = established(Config { ack_every, ..Config::default() });
+            let fin = Header { flags: Flags::ACK | Flags::FIN | Flags::PSH, ..ack.clone() };
+            deliver(&mut endpoint, NOW, tuple, &fin, &vec![7; len]);
+            let answers = sent(&mut endpoint, NOW);
+            let acks: Vec<_> = answers.iter().map(|header| header.ack.wrapping_sub(ack.seq)).collect();
+            assert_eq!(acks, [len as u32 + 1], "{len} bytes, an ACK for {ack_every}");
+        }
+    }
+}
+
+/// RFC 9293, section 3.10.7.2.
+#[test]
+fn a_listener_drops_what_neither_opens_nor_acknowledges() {
+    let (mut endpoint, tuple) = (listening(Config::default()), tuple(there(), here()));
+    for flags in [Flags::NONE, Flags::FIN, Flags::PSH, Flags::SYN | Flags::FIN] {
+        deliver(&mut endpoint, NOW, tuple, &Header { flags, seq: 99, ..Header::default() }, b"text of a stranger");
+        assert_eq!(sent(&mut endpoint, NOW), [], "{flags:?}");
+    }
+    deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::ACK, ack: 77, ..Header::default() }, &[]);
+    let resets = sent(&mut endpoint, NOW);
+    assert_eq!((resets.len(), resets[0].flags, resets[0].seq), (1, Flags::RST, 77));
+    // Where nobody listens, each of them is answered (section 3.10.7.1).
+    let mut closed = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
+    deliver(&mut closed, NOW, tuple, &Header { flags: Flags::FIN, seq: 99, ..Header::default() }, &[]);
+    assert_eq!(sent(&mut closed, NOW).len(), 1);
+}
+
+/// RFC 7323, section 3.2.
+#[test]
+fn a_reset_carries_timestamps_if_they_are_in_force() {
+    for timestamps in [true, false] {
+        let (mut endpoint, _, id, ack) = established(Config { timestamps, ..Config::default() });
+        endpoint.drive(NOW, id, Connection::abort);
+        let resets = sent(&mut endpoint, NOW);
+        let echo = timestamps.then_some(ack.options.timestamps.map_or(0, |stamp| stamp.value));
+        assert_eq!((resets.len(), resets[0].flags), (1, Flags::RST | Flags::ACK));
+        assert_eq!(resets[0].options.timestamps.map(|stamp| stamp.echo), echo);
+    }
+}
+
+/// RFC 9293, section 3.10.7.4: before synchronisation, too, a RST inside the window draws an ACK of SND.NXT.
+#[test]
+fn a_reset_in_the_window_of_syn_received_is_challenged_by_an_ack() {
+    let (mut endpoint, tuple) = (listening(Config::default()), tuple(there(), here()));
+    deliver(&mut endpoint, NOW, tuple, &full_syn(), &[]);
+    let answer = sent(&mut endpoint, NOW).pop().unwrap();
+    deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::RST, seq: 105, ..Header::default() }, &[]);
+    let challenges = sent(&mut endpoint, NOW);
+    let [challenge] = challenges.as_slice() else { panic!("{challenges:?}") };
+    assert_eq!((challenge.flags, challenge.seq, challenge.ack), (Flags::ACK, answer.seq.wrapping_add(1), 100));
+    // The connection is still there, and a RST at RCV.NXT ends it.
+    assert_eq!(endpoint.len(), 1);
+    deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::RST, seq: 100, ..Header::default() }, &[]);
+    assert_eq!((sent(&mut endpoint, NOW).len(), endpoint.len()), (0, 0));
+}
+
+/// An application that ends a full window's worth of data need not wait for a round trip more.
+#[test]
+fn a_fin_leaves_though_the_window_is_full() {
+    let (mut endpoint, tuple, id, ack) = established(Config::default());
+    let open = Header { window: 60_000, ..ack };
+    deliver(&mut endpoint, NOW, tuple, &open, &[]);
+    let window = endpoint.connection(id).unwrap().info(NOW).cwnd.0 as usize;
+    endpoint.drive(NOW, id, |c| {
+        assert_eq!(c.write(&vec![7; window]).unwrap(), window);
+        c.shutdown();
+    });
+    let (mut now, mut headers) = (NOW, Vec::new());
+    while headers.iter().all(|header: &Header| !header.flags.contains(Flags::FIN)) && now < NOW + Span::from_millis(100)
+    {
+        headers.extend(sent(&mut endpoint, now));
+        now += Span::from_millis(1);
+        endpoint.handle_timeout(now);
+    }
+    assert!(headers.iter().any(|header| header.flags.contains(Flags::FIN)), "{headers:?}");
+}
+
+/// RFC 9293, section 3.9.1.2: PSH marks the end of what was queued, not each repetition, nor a FIN by itself.
+#[test]
+fn push_ends_what_was_queued_and_nothing_else() {
+    let (mut endpoint, tuple, id, ack) = established(Config { nagle: false, ..Config::default() });
+    let open = Header { window: 60_000, ..ack };
+    deliver(&mut endpoint, NOW, tuple, &open, &[]);
+    endpoint.drive(NOW, id, |c| c.write(&[7; 3000]).unwrap());
+    let pushes = |headers: &[Header]| headers.iter().map(|h| h.flags.contains(Flags::PSH)).collect::<Vec<_>>();
+    assert_eq!(pushes(&sent(&mut endpoint, NOW)), [false, false, true]);
+    let mut now = NOW;
+    let mut again = Vec::new();
+    while now < NOW + Span::from_secs(3) {
+        now = endpoint.poll_timeout().unwrap();
+        endpoint.handle_timeout(now);
+        again.extend(sent(&mut endpoint, now));
+    }
+    let (first, last) = (open.ack, open.ack.wrapping_add(2 * 1208));
+    assert!(again.iter().filter(|h| h.seq == first).count() > 0);
+    assert!(again.iter().all(|h| h.flags.contains(Flags::PSH) == (h.seq.wrapping_sub(last) as i32 >= 0)), "{again:?}");
+    endpoint.drive(now, id, Connection::shutdown);
+    let mut done = Header { ack: open.ack.wrapping_add(3000), ..open.clone() };
+    done.options.timestamps = again.last().unwrap().options.timestamps.map(|t| Timestamps { value: 3, echo: t.value });
+    deliver(&mut endpoint, now, tuple, &done, &[]);
+    let fins = sent(&mut endpoint, now);
+    assert!(fins.iter().any(|h| h.flags == Flags::ACK | Flags::FIN), "{fins:?}");
+}
+
+/// RFC 5961, section 7: whoever knows addresses and ports only draws two ACKs per second, not one per segment; what
+/// the peer repeats is answered each time (RFC 2883).
+#[test]
+fn forged_old_data_is_answered_twice_per_second() {
+    for timestamps in [true, false] {
+        let (mut endpoint, tuple, _, ack) = established(Config { timestamps, ..Config::default() });
+        deliver(&mut endpoint, NOW, tuple, &ack, &[1; 1000]);
+        deliver(&mut endpoint, NOW, tuple, &Header { seq: ack.seq.wrapping_add(1000), ..ack.clone() }, &[1; 1000]);
+        let _ = sent(&mut endpoint, NOW);
+        let flood = |endpoint: &mut Endpoint, forge: &dyn Fn(&mut Header, u32)| {
+            let mut answers = 0;
+            for i in 0..1000u32 {
+                let mut header = ack.clone();
+                forge(&mut header, i);
+                let now = NOW + Span::from_secs(1) + Span::from_millis(u64::from(i));
+                deliver(endpoint, now, tuple, &header, &[1; 8]);
+                answers += sent(endpoint, now).len();
+            }
+            answers
+        };
+        let spread = |i: u32| i.wrapping_mul(0x9e37_79b9) | 1 << 30;
+        for fin in [Flags::NONE, Flags::FIN] {
+            let mut endpoint = {
+                let (mut endpoint, _, _, again) = established(Config { timestamps, ..Config::default() });
+                deliver(&mut endpoint, NOW, tuple, &again, &[1; 1000]);
+                let _ = sent(&mut endpoint, NOW);
+                endpoint
+            };
+            let guesses = flood(&mut endpoint, &|header, i| {
+                header.flags |= fin;
+                header.ack = header.ack.wrapping_add(spread(i));
+            });
+            assert!((1..=2).contains(&guesses), "{guesses} answers to wild acknowledgments");
+        }
+        if timestamps {
+            let guesses = flood(&mut endpoint, &|header, i| {
+                let stamp = header.options.timestamps.as_mut().unwrap();
+                stamp.echo = stamp.echo.wrapping_add(spread(i) & !(1 << 31));
+            });
+            assert!((1..=2).contains(&guesses), "{guesses} answers to echoes of what was not sent");
+        }
+        assert_eq!(flood(&mut endpoint, &|_, _| ()), 1000, "repetitions of the peer's, timestamps {timestamps}");
+    }
+}
+
+/// A service that echoes datagrams is no peer that opens at the same time.
+#[test]
+fn an_echo_of_our_syn_is_no_connection() {
+    let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
+    let tuple = tuple(there(), here());
+    let id = endpoint.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
+    let syn = sent(&mut endpoint, NOW).pop().unwrap();
+    // A simultaneous open is still one.
+    let mut other = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
+    let simultaneous = other.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
+    let _ = sent(&mut other, NOW);
+    deliver(&mut other, NOW, tuple, &Header { seq: syn.seq.wrapping_add(9), ..syn.clone() }, &[]);
+    assert_eq!(other.connection(simultaneous).unwrap().state(), State::SynReceived);
+    deliver(&mut endpoint, NOW, tuple, &syn, &[]);
+    let connection = endpoint.connection(id).unwrap();
+    assert_eq!((connection.state(), connection.error()), (State::Closed, Some(ConnectionError::Echoed)));
+    assert_eq!(sent(&mut endpoint, NOW), []);
+}
+
+/// RFC 9000, section 8, as a measure: an unproved address gets back no more than it sent, three times.
+#[test]
+fn no_syn_ack_is_longer_than_its_syn() {
+    let all = full_syn().options;
+    for mask in 0..256u32 {
+        for always_cookies in [false, true] {
+            let has = |bit: u32| mask >> bit & 1 == 1;
+            let mut options = Options::default();
+            options.mss = all.mss.filter(|_| has(0));
+            options.sack_permitted = has(1);
+            options.window_scale = all.window_scale.filter(|_| has(2));
+            options.timestamps = all.timestamps.filter(|_| has(3));
+            options.microsecond_timestamps = has(4);
+            options.arrival_permitted = has(5);
+            options.probe_permitted = has(6);
+            options.ack_rate_permitted = has(7);
+            let ecn = if has(0) { Flags::ECE | Flags::CWR } else { Flags::NONE };
+            let mut syn = Header { flags: Flags::SYN | ecn, seq: 99, window: 65_535, options, ..Header::default() };
+            syn.fit();
+            let mut settings = EndpointConfig::new([5; 32]);
+            settings.always_cookies = always_cookies;
+            let mut endpoint = Endpoint::new(settings, NOW);
+            endpoint.listen(Arc::new(Config::default()));
+            let mut now = NOW;
+            deliver(&mut endpoint, now, tuple(there(), here()), &syn, &[]);
+            let mut answers = sent(&mut endpoint, now);
+            while let Some(at) = endpoint.poll_timeout() {
+                now = at;
+                endpoint.handle_timeout(now);
+                answers.extend(sent(&mut endpoint, now));
+            }
+            let came = CheshireCodec::header_len(&syn.options);
+            assert!((1..=3).contains(&answers.len()));
+            for answer in &answers {
+                let left = CheshireCodec::header_len(&answer.options);
+                assert!(left <= came, "{left} bytes for {came}: {answer:?} for {syn:?}");
+            }
+        }
+    }
+}
+
+/// The promise of the documentation: a cookie without timestamps is as hard to guess as 28 bits are.
+#[test]
+fn a_plain_cookie_leaves_four_bits_to_guess_from() {
+    let mut settings = EndpointConfig::new([5; 32]);
+    settings.always_cookies = true;
+    let mut endpoint = Endpoint::new(settings, NOW);
+    endpoint.listen(Arc::new(Config::default()));
+    let tuple = tuple(there(), here());
+    let mut plain = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
+    plain.options.mss = Some(1460);
+    deliver(&mut endpoint, NOW, tuple, &plain, &[]);
+    let cookie = sent(&mut endpoint, NOW).pop().unwrap();
+    // Other options than those that were encoded are not taken: every combination of the low bits but one misses, and
+    // so does every change of the others.
+    let mut accepted = 0;
+    for low in 0..1u32 << 14 {
+        let guess = cookie.seq & !((1 << 14) - 1) | low;
+        let ack = Header { flags: Flags::ACK, seq: 100, ack: guess.wrapping_add(1), window: 900, ..Header::default() };
+        let before = endpoint.stats().cookies_accepted;
+        deliver(&mut endpoint, NOW, tuple, &ack, &[]);
+        if endpoint.stats().cookies_accepted > before {
+            accepted += 1;
+            let id = endpoint.accept().unwrap();
+            endpoint.drive(NOW, id, Connection::abort);
+            endpoint.release(NOW, id);
+        }
+        let _ = sent(&mut endpoint, NOW);
+    }
+    assert_eq!(accepted, 1, "of 2^14 guesses in 16 classes of MSS and slot, at most one each in 2^28 is right");
+}
+
+/// A stream that was ended, but whose end has not left when the runtime goes, would leave its peer waiting for ever.
+#[test]
+fn an_abandoned_endpoint_resets_streams_whose_fin_has_not_left() {
+    for (bytes, resets) in [(0, 0), (1_000_000, 1)] {
+        let (mut endpoint, tuple, id, ack) = established(Config::default());
+        deliver(&mut endpoint, NOW, tuple, &Header { window: 60_000, ..ack }, &[]);
+        endpoint.drive(NOW, id, |c| {
+            assert_eq!(c.write(&vec![7; bytes]).unwrap_or(0), bytes.min(256 << 10));
+            c.shutdown();
+        });
+        let left = sent(&mut endpoint, NOW);
+        assert_eq!(left.iter().any(|header| header.flags.contains(Flags::FIN)), bytes == 0);
+        assert_eq!(endpoint.connection(id).unwrap().state(), State::FinWait1);
+        endpoint.abandon(NOW);
+        let last = sent(&mut endpoint, NOW);
+        assert_eq!(last.iter().filter(|header| header.flags.contains(Flags::RST)).count(), resets, "{bytes} bytes");
+    }
+}
