@@ -196,7 +196,7 @@ impl Connection {
     /// The header of a pure ACK as of now; what it acknowledges is then acknowledged.
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
         let flags = Flags::ACK | self.echo_flag();
-        let mut header = self.header(now, flags, self.snd.nxt);
+        let mut header = self.header(now, flags, self.snd.sent_to());
         self.add_sack(&mut header);
         header.options.probe_echo = self.rcv.probe_echo.take().map(|value| ProbeEcho { value });
         self.add_network_to_ack(&mut header);
