@@ -41,13 +41,15 @@ pub(super) struct Judge {
     earned: u64,
     /// Window and threshold before the last decrease that may be undone.
     saved: Option<(u64, Bytes)>,
+    /// Delivered by SACK outside of recovery since the last cumulative progress: what that may be grown on, too.
+    above_hole: u64,
     /// Marks were answered; losses are not answered again until so much is delivered in total.
     marked: Option<Bytes>,
 }
 
 impl Judge {
     pub(super) const fn new(expect: Expect, cap: Bytes) -> Self {
-        Self { expect, cap, earned: 0, saved: None, marked: None }
+        Self { expect, cap, earned: 0, saved: None, above_hole: 0, marked: None }
     }
 
     /// Compares the answers before and after an event on a path with segments of `mss`.
@@ -122,6 +124,9 @@ impl Judge {
             Happened::Established => self.earned = new,
             Happened::Acked(ack) => {
                 self.acked(ack, new, old, settled, mss);
+                let delivered = self.above_hole + ack.delivered.0;
+                let waits = ack.episode == Episode::None;
+                self.above_hole = if waits { delivered.saturating_sub(ack.cumulative.0) } else { 0 };
                 let answered = |until| ack.total_delivered >= until || ack.in_flight == Bytes::ZERO;
                 self.marked.take_if(|until| answered(*until));
             }
@@ -173,8 +178,10 @@ impl Judge {
             return;
         }
         let may_grow = ack.cwnd_limited && matches!(ack.episode, Episode::None | Episode::Rto);
-        // A byte more, because the window's fraction is not seen here.
-        let grown = if may_grow { ack.delivered.0 + 1 } else { 0 };
+        // Growth is for cumulative progress (RFC 5681, section 3.1), of what was delivered by then. A byte more, because the
+        // window's fraction is not seen here.
+        let progress = (self.above_hole + ack.delivered.0).min(ack.cumulative.0);
+        let grown = if may_grow { progress + 1 } else { 0 };
         // In repair what leaves may at most replace what arrived.
         let conserved = if ack.episode == Episode::In { ack.prior_in_flight.0 } else { 0 };
         // A segment for each probe that came through.
