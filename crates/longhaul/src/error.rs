@@ -37,6 +37,19 @@ struct TimedOut {
     source: HostError,
 }
 
+/// A connection attempt was given up because of `error`.
+pub(crate) fn from_path(error: HostError) -> io::Error {
+    let kind = match error {
+        HostError::Refused => ErrorKind::ConnectionRefused,
+        HostError::HostUnreachable => ErrorKind::HostUnreachable,
+        HostError::NetworkUnreachable => ErrorKind::NetworkUnreachable,
+        HostError::NetworkDown => ErrorKind::NetworkDown,
+        HostError::Prohibited => ErrorKind::PermissionDenied,
+        _ => ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}
+
 /// What an error of the socket that may pass says of the path.
 pub(crate) fn from_host(error: &io::Error) -> HostError {
     match error.kind() {

@@ -5,12 +5,12 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use arrayvec::ArrayVec;
 use longhaul_tcp::{
-    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointConfig, EndpointEvent, Event, Tuple,
+    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, HostError, Tuple,
 };
 use longhaul_units::{Span, Time};
 
@@ -75,10 +75,8 @@ pub(crate) struct State {
     pub(crate) dscp: u8,
     wake: Vec<Waker>,
     scratch: Vec<u8>,
-    /// The one connection of a connected socket.
+    /// The one peer of a connected socket.
     pub(crate) client: Option<Tuple>,
-    /// It, while the handshake is under way.
-    pub(crate) connecting: Option<ConnId>,
 }
 
 /// What a turn of sending ended with.
@@ -114,9 +112,9 @@ impl Shared {
             wake: Vec::new(),
             scratch: Vec::new(),
             client: None,
-            connecting: None,
         };
-        let wildcard = local.ip().is_unspecified();
+        // A connector's peers are told apart by their addresses alone, whichever of ours the system chooses for them.
+        let wildcard = local.ip().is_unspecified() && !io.role().is_client();
         Arc::new(Self { state: Mutex::new(state), io, local, wildcard, buffers })
     }
 
@@ -248,7 +246,7 @@ impl State {
                 },
             };
             if let Err(error) = self.send(shared, now, &destination)
-                && self.on_send_error(now, destination, &error) == Turn::Blocked
+                && self.on_send_error(shared, now, destination, &error) == Turn::Blocked
             {
                 return Turn::Blocked;
             }
@@ -300,8 +298,12 @@ impl State {
     }
 
     /// What was not taken for good counts as lost on the way: the engine repeats it.
-    fn on_send_error(&mut self, now: Time, destination: Destination, error: &io::Error) -> Turn {
+    fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
         match Io::fault(error) {
+            Fault::Refused | Fault::Soft | Fault::TooLong if self.hear_errors(shared, now) => {
+                // It was said of an earlier datagram, perhaps to somebody else; this one was not sent.
+                self.stuck = Some(destination);
+            }
             Fault::WouldBlock => {
                 self.stuck = Some(destination);
                 return Turn::Blocked;
@@ -309,7 +311,7 @@ impl State {
             Fault::NoBuffers => {
                 self.stats.send_faults += 1;
                 self.stuck = Some(destination);
-                self.resume_at = Some(now + NO_BUFFERS_PAUSE);
+                self.pause(now);
                 return Turn::Done;
             }
             Fault::TooLong => {
@@ -319,13 +321,13 @@ impl State {
                 }
             }
             Fault::Refused => {
-                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
+                self.path_error(now, &destination.tuple, from_host(error));
                 // It was said of an earlier datagram; this one was not sent.
                 self.stuck = Some(destination);
             }
             Fault::Soft => {
                 self.stats.send_faults += 1;
-                self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
+                self.path_error(now, &destination.tuple, from_host(error));
             }
             Fault::Fatal => self.fail(error),
         }
@@ -355,17 +357,31 @@ impl State {
         self.wake_everybody();
     }
 
-    /// Whether the one connection of a connected socket has no answer yet.
-    pub(crate) fn is_connecting(&self) -> bool {
-        let state = |id| self.endpoint.connection(id).map(Connection::state);
-        self.connecting.is_some_and(|id| state(id) == Some(longhaul_tcp::State::SynSent))
+    /// Passes on what the host has said of the path; whether it has said anything.
+    pub(crate) fn hear_errors(&mut self, shared: &Shared, now: Time) -> bool {
+        shared.io.take_errors(|destination, error| self.on_host_error(now, destination, error))
     }
 
-    /// A connected socket was told something against the path to its peer.
-    pub(crate) fn on_host_error(&mut self, now: Time, error: &io::Error) {
-        if let Some(tuple) = self.client {
-            self.endpoint.handle_host_error(now, tuple, from_host(error));
+    /// The host says something against the path to `destination`; a connected socket has but one.
+    pub(crate) fn on_host_error(&mut self, now: Time, destination: Option<SocketAddr>, error: HostError) {
+        let Some(tuple) = self.client.or(destination.map(Shared::client_tuple)) else { return };
+        self.path_error(now, &tuple, error);
+    }
+
+    /// Tells the connection, and ends the attempt to make one if this confirms that its peer cannot be reached.
+    fn path_error(&mut self, now: Time, tuple: &Tuple, error: HostError) {
+        self.endpoint.handle_host_error(now, *tuple, error);
+        let Some(id) = self.endpoint.find(tuple) else { return };
+        let opening = self.endpoint.connection(id).is_some_and(|c| c.state() == longhaul_tcp::State::SynSent);
+        let waiters = slot(&mut self.waiters, id);
+        if opening && waiters.unreachable.note(now, error) {
+            waiters.state.take(&mut self.wake);
         }
+    }
+
+    /// Sends nothing for a moment.
+    pub(crate) fn pause(&mut self, now: Time) {
+        self.resume_at = Some(now + NO_BUFFERS_PAUSE);
     }
 
     fn wake_everybody(&mut self) {
@@ -490,16 +506,4 @@ pub(crate) fn set_buffers(io: &Io) -> Buffers {
         });
     }
     granted
-}
-
-/// Settings of the endpoint on the socket of the address `local`. The process has one key, from the operating system:
-/// without entropy nothing starts.
-pub(crate) fn endpoint_config(local: SocketAddr) -> io::Result<EndpointConfig> {
-    static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
-    if let Some(secret) = SECRET.get() {
-        return Ok(EndpointConfig::of_socket(secret, local));
-    }
-    let mut fresh = [0; 32];
-    getrandom::fill(&mut fresh).map_err(io::Error::other)?;
-    Ok(EndpointConfig::of_socket(SECRET.get_or_init(|| fresh), local))
 }

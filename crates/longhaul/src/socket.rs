@@ -11,6 +11,8 @@ use longhaul_units::Rate;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::capture::Capture;
+use crate::connect::connect_over;
+use crate::connector::TcpConnector;
 use crate::handle::to_span;
 use crate::listener::TcpListener;
 use crate::qlog::Place;
@@ -58,7 +60,7 @@ impl TcpSocket {
         Ok(Self { udp, setup: Mutex::new(Setup::default()) })
     }
 
-    fn setup(&self) -> MutexGuard<'_, Setup> {
+    pub(crate) fn setup(&self) -> MutexGuard<'_, Setup> {
         self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -365,7 +367,20 @@ impl TcpSocket {
     /// control that must be allowed first, `Unsupported` for one that needs what the peer does not offer; the system's.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         let (udp, setup) = self.into_parts();
-        TcpStream::connect_over(udp, addr, setup).await
+        connect_over(udp, addr, setup).await
+    }
+
+    /// Makes connections to many peers from this socket. It is bound to any port of its family if it is not yet.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a congestion control that must be allowed first; the system's.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connector(self) -> io::Result<TcpConnector> {
+        self.bind_if_unbound()?;
+        let (udp, setup) = self.into_parts();
+        TcpConnector::over(udp, setup)
     }
 
     /// Listens. Beyond `backlog` connections that are in the handshake or wait to be accepted, the handshake is done
@@ -377,12 +392,15 @@ impl TcpSocket {
     /// # Panics
     /// Outside a tokio runtime, as tokio's does.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
+        self.bind_if_unbound()?;
+        let (udp, mut setup) = self.into_parts();
+        setup.backlog = Some(backlog.max(1) as usize);
+        TcpListener::over(udp, setup)
+    }
+
+    fn bind_if_unbound(&self) -> io::Result<()> {
         let local = self.local_addr()?;
-        if local.port() == 0 {
-            self.bind(local)?;
-        }
-        let (udp, setup) = self.into_parts();
-        TcpListener::over(udp, setup, Some(backlog.max(1) as usize))
+        if local.port() == 0 { self.bind(local) } else { Ok(()) }
     }
 
     fn into_parts(self) -> (std::net::UdpSocket, Setup) {

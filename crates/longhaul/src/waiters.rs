@@ -2,6 +2,9 @@
 
 use std::task::{Context, Waker};
 
+use longhaul_tcp::HostError;
+use longhaul_units::{Span, Time};
+
 /// Tasks that wait for one thing. Usually one; a second reader or a `readable()` beside a read makes more.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
@@ -40,8 +43,44 @@ pub(crate) struct Waiters {
     pub(crate) write: WakerSet,
     /// For the handshake, for the acknowledgment of the FIN, for the end.
     pub(crate) state: WakerSet,
+    /// What was heard against the path while the handshake was under way.
+    pub(crate) unreachable: Unreachable,
     /// The connection's, if anybody subscribes to it.
     pub(crate) span: Option<Box<tracing::Span>>,
+}
+
+/// Whether a connection attempt goes to a host or network that cannot be reached.
+///
+/// One ICMP message is no proof: it may be forged, or be of a route that changes at this moment (RFC 5461, section 2.2).
+/// Another one, of a later SYN, is enough to give the attempt up, so that another address of the name may be tried. An
+/// established connection is ended by neither.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unreachable {
+    first: Option<Time>,
+    confirmed: Option<HostError>,
+}
+
+impl Unreachable {
+    /// Reports closer together than this may be of the same SYN; the first is repeated after a second.
+    const APART: Span = Span::from_millis(500);
+
+    /// Notes what the host says; whether that settles the matter.
+    pub(crate) fn note(&mut self, now: Time, error: HostError) -> bool {
+        use HostError::{HostUnreachable, NetworkDown, NetworkUnreachable, Prohibited};
+        if !matches!(error, HostUnreachable | NetworkUnreachable | NetworkDown | Prohibited) {
+            return false;
+        }
+        let first = *self.first.get_or_insert(now);
+        if now - first >= Self::APART {
+            self.confirmed.get_or_insert(error);
+        }
+        self.confirmed.is_some()
+    }
+
+    /// Why the attempt is to be given up, if it is.
+    pub(crate) fn confirmed(&self) -> Option<HostError> {
+        self.confirmed
+    }
 }
 
 impl Waiters {
@@ -52,5 +91,22 @@ impl Waiters {
             set.take(&mut wakers);
         }
         wakers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_report_of_a_later_syn_confirms_the_first() {
+        let at = |millis| Time::ZERO + Span::from_millis(millis);
+        let mut unreachable = Unreachable::default();
+        assert!(!unreachable.note(at(0), HostError::HostUnreachable));
+        assert!(!unreachable.note(at(499), HostError::HostUnreachable), "of the same SYN");
+        assert!(!unreachable.note(at(1000), HostError::Refused), "the transport's matter");
+        assert_eq!(unreachable.confirmed(), None);
+        assert!(unreachable.note(at(1000), HostError::NetworkUnreachable));
+        assert_eq!(unreachable.confirmed(), Some(HostError::NetworkUnreachable));
     }
 }

@@ -2,13 +2,14 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_tcp::{Blocked, Config, Connection, State};
 use longhaul_units::{Rate, Span};
 use tokio::io::{Interest, Ready};
+use tokio::task::coop;
 
 use super::{COPY_LIMIT, Handle, Wait};
 use crate::error::{from_blocked, from_connection};
@@ -56,25 +57,34 @@ impl Handle {
         self.attempt(|connection| connection.write_bytes(data))
     }
 
-    pub(crate) fn poll_write_vectored(&self, cx: &Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write_vectored(&self, cx: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.poll(cx, Wait::Write, |connection| write_vectored(connection, data))
     }
 
-    pub(crate) fn poll_write_bytes(&self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write_bytes(&self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         self.poll(cx, Wait::Write, |connection| connection.write_bytes(data))
     }
 
-    pub(crate) fn poll_read_bytes(&self, cx: &Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+    pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         self.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
-    pub(crate) fn poll_peek(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = buffer.len().min(COPY_LIMIT);
         self.poll(cx, Wait::Read, |connection| connection.peek(&mut buffer[..limit]))
     }
 
     /// Ready once something of `interest` can be done, or has failed.
-    pub(crate) fn poll_ready(&self, cx: &Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = self.poll_ready_unbudgeted(cx, interest);
+        if result.is_ready() {
+            budget.made_progress();
+        }
+        result
+    }
+
+    fn poll_ready_unbudgeted(&self, cx: &Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
             return Poll::Ready(Err(kind.into()));

@@ -132,7 +132,7 @@ pub(super) async fn peek(handle: &Handle, buf: &mut [u8]) -> io::Result<usize> {
     std::future::poll_fn(|cx| handle.poll_peek(cx, buf)).await
 }
 
-pub(super) fn poll_peek(handle: &Handle, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+pub(super) fn poll_peek(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
     let seen = ready!(handle.poll_peek(cx, buf.initialize_unfilled()))?;
     buf.advance(seen);
     Poll::Ready(Ok(seen))
