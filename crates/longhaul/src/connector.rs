@@ -35,7 +35,7 @@ use crate::stream::TcpStream;
 /// ```
 #[derive(Debug)]
 pub struct TcpConnector {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     habits: Habits,
     config: Arc<Config>,
 }

@@ -175,6 +175,6 @@ impl Future for Driver {
         if again {
             cx.waker().wake_by_ref();
         }
-        if self.is_over(now) { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_over(now) && self.shared.lock().end() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

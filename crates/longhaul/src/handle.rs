@@ -108,7 +108,7 @@ impl Handle {
 
     pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.poll(cx, Wait::Read, |connection| connection.read_into(&mut buffer[..limit]))
+        self.poll(cx, Wait::Read, |connection| read_into(connection, &mut buffer[..limit]))
     }
 
     pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
@@ -141,6 +141,14 @@ impl Handle {
             (false, None) => Err(Blocked::WouldBlock),
         })
     }
+}
+
+/// An empty read is one for readiness, as with kernel TCP: it waits for data, and takes none.
+fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
+    if buffer.is_empty() && !connection.is_readable() {
+        return Err(Blocked::WouldBlock);
+    }
+    connection.read_into(buffer)
 }
 
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {

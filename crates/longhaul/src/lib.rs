@@ -13,6 +13,7 @@
 mod capture;
 mod connect;
 mod connector;
+mod descriptors;
 mod driver;
 mod error;
 mod handle;
@@ -22,6 +23,7 @@ mod limits;
 mod listener;
 mod observe;
 mod qlog;
+mod rebind;
 mod setup;
 mod shared;
 mod socket;

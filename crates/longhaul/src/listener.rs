@@ -13,6 +13,7 @@ use crate::connect;
 use crate::driver::Driver;
 use crate::io::{Io, Role as SocketRole};
 use crate::qlog::Role;
+use crate::rebind;
 use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
@@ -20,19 +21,20 @@ use crate::stream::TcpStream;
 /// A listener, as `tokio::net::TcpListener` is one. All its connections share its UDP socket.
 #[derive(Debug)]
 pub struct TcpListener {
-    shared: Arc<Shared>,
-    habits: Habits,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) habits: Habits,
 }
 
 impl TcpListener {
-    /// Listens on the first of `addr`'s addresses that can be bound.
+    /// Listens on the first of `addr`'s addresses that can be bound. An address whose last listener of this runtime is gone
+    /// can be bound again at once, whatever became of its connections: they stay, and share the socket with the new ones.
     ///
     /// # Errors
     /// As `tokio::net::TcpListener::bind`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for addr in tokio::net::lookup_host(addr).await? {
-            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Setup::default())) {
+            match rebind::listen(addr, Setup::default()) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => last = Some(error),
             }
@@ -45,7 +47,7 @@ impl TcpListener {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        Self::over(std::net::UdpSocket::bind(addr)?, config.into())
+        rebind::listen(addr, config.into())
     }
 
     pub(crate) fn over(socket: std::net::UdpSocket, setup: Setup) -> io::Result<Self> {
@@ -54,6 +56,7 @@ impl TcpListener {
         state.endpoint.listen(config);
         state.handles += 1;
         drop(state);
+        rebind::remember(&shared);
         Driver::spawn(Arc::clone(&shared));
         Ok(Self { shared, habits })
     }

@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) reflect: bool,
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
+    /// The socket of a former listener, to listen on instead of one of its own.
+    pub(crate) takes_over: Option<Arc<Shared>>,
 }
 
 impl From<Config> for Setup {

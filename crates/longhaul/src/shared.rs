@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) io: Io,
     pub(crate) local: SocketAddr,
+    /// The runtime that the driver runs on.
+    pub(crate) runtime: tokio::runtime::Id,
     /// The socket is bound to no one address: answers leave from the one that was written to.
     wildcard: bool,
     pub(crate) buffers: Buffers,
@@ -65,6 +67,8 @@ pub(crate) struct State {
     /// Handles of the application: streams, listeners.
     pub(crate) handles: usize,
     pub(crate) fatal: Option<io::ErrorKind>,
+    /// The driver has ended, or is about to: nobody serves the socket any more.
+    pub(crate) ended: bool,
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<Capture>,
@@ -103,6 +107,7 @@ impl Shared {
             armed: None,
             handles: 0,
             fatal: None,
+            ended: false,
             stats: SocketStats::default(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
@@ -115,7 +120,8 @@ impl Shared {
         };
         // A connector's peers are told apart by their addresses alone, whichever of ours the system chooses for them.
         let wildcard = local.ip().is_unspecified() && !io.role().is_client();
-        Arc::new(Self { state: Mutex::new(state), io, local, wildcard, buffers })
+        let runtime = tokio::runtime::Handle::current().id();
+        Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers })
     }
 
     /// A panic elsewhere while the lock was held leaves counters at worst: the engine's methods do not stop half-way.
@@ -158,6 +164,22 @@ impl Shared {
         state.wake_driver();
         state.finish();
         State::wake(state);
+    }
+
+    /// The TTL or hop limit of packets sent.
+    pub(crate) fn ttl(&self) -> io::Result<u32> {
+        let udp = self.io.options();
+        if self.local.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
+    }
+
+    pub(crate) fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let udp = self.io.options();
+        if self.local.is_ipv4() {
+            return udp.set_ttl_v4(ttl);
+        }
+        // That of IPv4 governs mapped peers; a socket for IPv6 only need not take it.
+        let _ = udp.set_ttl_v4(ttl);
+        udp.set_unicast_hops_v6(ttl)
     }
 
     /// Between whom a datagram passes, as the endpoint's table has it.
@@ -206,6 +228,12 @@ impl State {
     /// Whether the driver may end: nobody holds anything, and nothing is under way.
     pub(crate) fn is_over(&self) -> bool {
         self.fatal.is_some() || (self.handles == 0 && self.endpoint.is_empty() && self.stuck.is_none())
+    }
+
+    /// Ends the endpoint, unless somebody has taken it up again in the meantime; whether it is over.
+    pub(crate) fn end(&mut self) -> bool {
+        self.ended = self.is_over();
+        self.ended
     }
 
     /// Hands a received message to the endpoint.

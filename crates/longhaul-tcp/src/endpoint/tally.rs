@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::keys::{Keys, Tuple};
 use super::{Endpoint, Slot};
+use crate::config::EndpointConfig;
 
 /// Counts by address. Of an IPv6 address the upper 64 bits count: a host has all addresses of its network to choose from
 /// (RFC 4291, section 2.5.1; RFC 8981).
@@ -48,6 +49,19 @@ impl Tally {
 }
 
 impl Endpoint {
+    /// Whether SYNs are answered.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// Replaces the limits, for another listener on the same socket. What is above a new limit stays until it ends; the
+    /// secret, the number of TIME-WAIT records and sequence numbers for tests stay as they are.
+    pub fn set_limits(&mut self, config: &EndpointConfig) {
+        let EndpointConfig { secret, max_time_wait, initial_sequence, .. } = self.config;
+        self.config = EndpointConfig { secret, max_time_wait, initial_sequence, ..config.clone() };
+    }
+
     /// Whether one more connection from there finds no room: in all, or among those of its address.
     pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {
         self.live >= self.config.max_connections || self.tally.count(tuple.remote.ip()) >= self.config.max_per_address

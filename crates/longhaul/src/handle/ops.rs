@@ -11,7 +11,7 @@ use longhaul_units::{Rate, Span};
 use tokio::io::{Interest, Ready};
 use tokio::task::coop;
 
-use super::{COPY_LIMIT, Handle, Wait};
+use super::{COPY_LIMIT, Handle, Wait, read_into};
 use crate::error::{from_blocked, from_connection};
 use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
@@ -33,7 +33,7 @@ impl Handle {
 
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.attempt(|connection| connection.read_into(&mut buffer[..limit]))
+        self.attempt(|connection| read_into(connection, &mut buffer[..limit]))
     }
 
     pub(crate) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
@@ -71,7 +71,25 @@ impl Handle {
 
     pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.poll(cx, Wait::Read, |connection| connection.peek(&mut buffer[..limit]))
+        self.poll(cx, Wait::Read, |connection| match limit {
+            0 => read_into(connection, &mut []),
+            _ => connection.peek(&mut buffer[..limit]),
+        })
+    }
+
+    /// Runs `operation` if something of `interest` can be done now; `WouldBlock` if nothing can.
+    pub(crate) fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Err(kind.into());
+        }
+        let ready = state.with(Io::now(), self.id, |connection, _| readiness(connection, interest));
+        drop(state);
+        match ready {
+            None => Err(io::ErrorKind::NotConnected.into()),
+            Some(ready) if ready.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            Some(_) => operation(),
+        }
     }
 
     /// Ready once something of `interest` can be done, or has failed.
