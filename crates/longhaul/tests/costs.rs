@@ -45,10 +45,12 @@ async fn exchange(a: &mut TcpStream, b: &mut TcpStream) {
     b.set_nodelay(true).unwrap();
     let mut got = vec![0; data.len()];
     let (wrote, read) = soon(async { tokio::join!(a.write_all(&data), b.read_exact(&mut got)) }).await;
-    (wrote.unwrap(), read.unwrap());
+    wrote.unwrap();
+    read.unwrap();
     assert!(got == data);
     let (wrote, read) = soon(async { tokio::join!(b.write_all(&data), a.read_exact(&mut got)) }).await;
-    (wrote.unwrap(), read.unwrap());
+    wrote.unwrap();
+    read.unwrap();
     assert!(got == data);
 }
 
