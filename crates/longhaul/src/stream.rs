@@ -28,7 +28,7 @@ pub(crate) mod split_owned;
 
 /// A connection, as `tokio::net::TcpStream` is one.
 ///
-/// Read and write it with the traits of `tokio::io`. Writing queues data: it is sent as windows and pacing allow.
+/// Read and write it with the traits of `tokio::io`. Reads and writes take from the task's budget, as tokio's do. Writing queues data: it is sent as windows and pacing allow.
 /// Flushing does nothing, as with tokio's.
 ///
 /// # Closing
@@ -44,6 +44,12 @@ pub(crate) mod split_owned;
 ///
 /// **The process is the stack**: a runtime that ends takes along what was not yet sent. It sends a reset to the peers
 /// of connections that were not shut down. So wait for [`close`](Self::close) where it matters.
+///
+/// # When the peer vanishes
+///
+/// A peer that was killed or cut off says nothing. A stream that only reads then waits for ever, and one that writes fails
+/// after some 15 minutes, unless a keep-alive ([`TcpSocket::set_keepalive_params`](crate::TcpSocket::set_keepalive_params))
+/// and a user timeout ([`set_user_timeout`](Self::set_user_timeout)) are set: set both where somebody waits for an answer.
 ///
 /// # Cancel safety
 ///

@@ -6,7 +6,7 @@ mod common;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use common::{pattern, soon};
+use common::{Relay, pattern, soon};
 use longhaul::{TcpConnector, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -109,4 +109,26 @@ async fn settings_of_the_socket_are_those_of_its_connections() {
     let third = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = soon(connector.connect(third.local_addr().unwrap())).await.unwrap_err();
     assert!(error.to_string().contains("as many connections as it may"), "{error}");
+}
+
+/// Of sockets of one peer and of several.
+#[tokio::test]
+async fn a_killed_peer_is_heard_of_at_the_next_write() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+    for shared in [false, true] {
+        let relay = Relay::new(listener.local_addr().unwrap()).await;
+        let to = relay.address;
+        let client = async { if shared { connector.connect(to).await } else { TcpStream::connect(to).await } };
+        let (client, _server) = soon(async { tokio::join!(client, listener.accept()) }).await;
+        let mut client = client.unwrap();
+        relay.vanish().await;
+        client.write_all(b"x").await.unwrap();
+        soon(async {
+            while client.info().unwrap().host_error != Some("refused") {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
 }
