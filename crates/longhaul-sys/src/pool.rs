@@ -209,6 +209,13 @@ impl RecvBuffer {
         }
     }
 
+    /// Lets go of what was taken of it; memory that nobody took stays for the next receive.
+    pub fn forget(&mut self) {
+        if matches!(self.held, Held::Taken(_)) {
+            self.held = Held::Nothing;
+        }
+    }
+
     /// Gives the memory back to the pool (or to whoever took it); for sockets that fall silent.
     pub fn release(&mut self) {
         self.held = Held::Nothing;
@@ -259,6 +266,14 @@ mod tests {
 
         let mut again = pool.buffer();
         assert_eq!(again.writable().as_ptr(), memory, "reused");
+
+        drop(again.take(900));
+        assert_eq!(pool.kept(), 1, "the buffer itself still reads it");
+        again.forget();
+        assert_eq!((pool.live(), pool.kept()), (1, 0));
+        let stays = buffer.writable().as_ptr();
+        buffer.forget();
+        assert_eq!(buffer.writable().as_ptr(), stays, "nobody took it");
     }
 
     #[test]

@@ -173,6 +173,9 @@ pub struct EndpointConfig {
     pub always_cookies: bool,
     /// Connections at most; further SYNs are dropped.
     pub max_connections: usize,
+    /// Connections at most that one address opened to us: one IPv4 address, or one IPv6 network of 64 bits; further SYNs
+    /// from there are dropped.
+    pub max_per_address: usize,
     /// Bytes of data buffered by all connections together, at most; above it windows stop growing and new
     /// connections are refused.
     pub max_memory: usize,
@@ -208,6 +211,7 @@ impl EndpointConfig {
             backlog: 1024,
             always_cookies: false,
             max_connections: 1 << 20,
+            max_per_address: 1 << 19,
             max_memory: 4 << 30,
             max_time_wait: 131_072,
             reset_unknown: true,

@@ -35,6 +35,7 @@ mod receiving;
 mod reflect;
 mod stray;
 mod table;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod time_wait;
@@ -47,6 +48,7 @@ pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetr
 use reflect::Reflector;
 use stray::Buckets;
 use table::Table;
+use tally::Tally;
 use time_wait::{Record, TimeWait};
 
 /// Between the last sequence number of a connection and the first of the next one between the same addresses: a window
@@ -138,6 +140,8 @@ struct Slot {
     held: bool,
     /// A passive open that was not accepted yet.
     pending: bool,
+    /// The peer opened it.
+    passive: bool,
     memory: usize,
     /// To be told of the path once the connection has seen it.
     path_cache: Option<PathCache>,
@@ -161,6 +165,7 @@ pub struct Endpoint {
     slots: Vec<Option<Box<Slot>>>,
     free: Vec<(u32, u32)>,
     table: Table,
+    tally: Tally,
     listener: Option<Listener>,
     time_wait: TimeWait,
     wheel: TimerWheel,
@@ -184,6 +189,7 @@ impl Endpoint {
             slots: Vec::new(),
             free: Vec::new(),
             table: Table::new(keys.clone()),
+            tally: Tally::new(keys.clone()),
             listener: None,
             time_wait: TimeWait::new(keys.clone(), config.max_time_wait),
             wheel: TimerWheel::new(now),
@@ -459,7 +465,9 @@ impl Endpoint {
         let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
         connection.recall(self.now, tuple.remote.ip());
         let path_cache = connection.config.path_cache.clone();
-        let slot = Slot { tuple, connection, generation, queued: false, held: true, pending, memory: 0, path_cache };
+        let (queued, held, memory) = (false, true, 0);
+        let slot = Slot { tuple, connection, generation, queued, held, pending, passive: pending, memory, path_cache };
+        self.tally.add(&slot);
         if index as usize == self.slots.len() {
             self.slots.push(None);
         }
@@ -553,6 +561,7 @@ impl Endpoint {
         self.wheel.cancel(index);
         self.memory = self.memory.saturating_sub(slot.memory);
         self.live = self.live.saturating_sub(1);
+        self.tally.remove(&slot);
         if let Some(listener) = self.listener.as_mut().filter(|_| slot.pending) {
             listener.pending = listener.pending.saturating_sub(1);
         }

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use longhaul_units::{Span, Time};
 
-use crate::io::{Fault, Io, IoReceiver};
+use crate::error::from_host;
+use crate::io::{Fault, Io, IoReceiver, Writable};
 use crate::shared::{Shared, State, Turn};
 
 /// Receive calls of one turn.
@@ -24,15 +25,13 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     receiver: IoReceiver,
     lingers_until: Option<Time>,
-    connecting: bool,
 }
 
 impl Driver {
     /// Spawns the driver of an endpoint on the current runtime.
     pub(crate) fn spawn(shared: Arc<Shared>) {
         let receiver = shared.io.receiver();
-        let connecting = shared.lock().is_connecting();
-        tokio::spawn(Self { shared, receiver, lingers_until: None, connecting });
+        tokio::spawn(Self { shared, receiver, lingers_until: None });
     }
 
     /// Receives until the socket is empty or the turn is over. Whether there is more.
@@ -59,7 +58,10 @@ impl Driver {
                     let mut state = guard.unwrap_or_else(|| shared.lock());
                     let now = Io::now();
                     match Io::fault(&error) {
-                        Fault::Refused | Fault::Soft => state.on_host_error(now, &error),
+                        // The call used the error up; what was reported with it may still wait.
+                        Fault::Refused | Fault::Soft if !state.hear_errors(&shared, now) => {
+                            state.on_host_error(now, None, from_host(&error));
+                        }
                         Fault::Fatal => state.fail(&error),
                         _ => {}
                     }
@@ -70,22 +72,15 @@ impl Driver {
         true
     }
 
-    /// An ICMP error makes a socket neither readable nor fail a call until the next one is made: while there is no
-    /// answer to the SYN, it is asked for.
-    fn listen_for_refusal(&mut self, cx: &mut Context<'_>) {
+    /// An ICMP error makes a socket neither readable nor fail a call until the next one is made: it is asked for.
+    fn listen_for_errors(&mut self, cx: &mut Context<'_>) {
         let shared = Arc::clone(&self.shared);
-        while self.connecting
-            && let Poll::Ready(error) = shared.io.poll_error(cx)
-        {
+        while shared.io.poll_error(cx, &mut self.receiver).is_ready() {
             let mut state = shared.lock();
             let now = Io::now();
-            if matches!(Io::fault(&error), Fault::Refused | Fault::Soft) {
-                state.on_host_error(now, &error);
-            }
-            self.connecting = state.is_connecting();
+            state.hear_errors(&shared, now);
             shared.settle(state, now);
         }
-        self.connecting = self.connecting && shared.lock().is_connecting();
     }
 
     /// Whether the socket may be closed.
@@ -139,13 +134,10 @@ impl Future for Driver {
         self.shared.lock().set_driver(cx);
         let mut again = self.receive(cx);
         let shared = Arc::clone(&self.shared);
-        while let Poll::Ready(fired) = shared.io.poll_timer(cx) {
+        while shared.io.poll_timer(cx).is_ready() {
             let mut state = shared.lock();
             let now = Io::now();
             state.timer_fired();
-            if let Err(error) = fired {
-                state.fail(&error);
-            }
             state.endpoint.handle_timeout(now);
             shared.settle(state, now);
         }
@@ -158,9 +150,7 @@ impl Future for Driver {
         let wakers = state.take_wakers();
         drop(state);
         wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
-        if self.connecting {
-            self.listen_for_refusal(cx);
-        }
+        self.listen_for_errors(cx);
         match turn {
             Turn::Done => {}
             Turn::More => again = true,
@@ -171,12 +161,20 @@ impl Future for Driver {
                     state.arm(&shared);
                     turn != Turn::Blocked
                 };
-                again |= shared.io.poll_writable(cx, retry).is_ready();
+                match shared.io.poll_writable(cx, retry) {
+                    Poll::Ready(Writable::Yes) => again = true,
+                    Poll::Ready(Writable::Unknown) => {
+                        let mut state = shared.lock();
+                        state.pause(Io::now());
+                        state.arm(&shared);
+                    }
+                    Poll::Pending => {}
+                }
             }
         }
         if again {
             cx.waker().wake_by_ref();
         }
-        if self.is_over(now) { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_over(now) && self.shared.lock().end() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

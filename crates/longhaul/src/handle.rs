@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use longhaul_tcp::{Blocked, ConnId, Connection, State};
+use tokio::task::coop;
 
 use crate::error::from_blocked;
 use crate::io::Io;
@@ -57,7 +58,24 @@ impl Handle {
     }
 
     /// Tries `act`; if it would block, `cx` is woken when that may have changed.
+    ///
+    /// Each call that succeeds takes one unit of the task's budget, as tokio's own types do: a task that always finds
+    /// data, or room for it, yields to the others after some 128 calls.
     fn poll<R>(
+        &self,
+        cx: &mut Context<'_>,
+        wait: Wait,
+        act: impl FnOnce(&mut Connection) -> Result<R, Blocked>,
+    ) -> Poll<io::Result<R>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = self.poll_unbudgeted(cx, wait, act);
+        if result.is_ready() {
+            budget.made_progress();
+        }
+        result
+    }
+
+    fn poll_unbudgeted<R>(
         &self,
         cx: &Context<'_>,
         wait: Wait,
@@ -88,18 +106,18 @@ impl Handle {
         }
     }
 
-    pub(crate) fn poll_read(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.poll(cx, Wait::Read, |connection| connection.read_into(&mut buffer[..limit]))
+        self.poll(cx, Wait::Read, |connection| read_into(connection, &mut buffer[..limit]))
     }
 
-    pub(crate) fn poll_write(&self, cx: &Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let part = &data[..data.len().min(COPY_LIMIT)];
         self.poll(cx, Wait::Write, |connection| connection.write(part))
     }
 
     /// Ready when the handshake is over, one way or the other.
-    pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll(cx, Wait::State, |connection| match (connection.error(), connection.state()) {
             (Some(error), _) => Err(Blocked::Failed(error)),
             (None, State::SynSent | State::SynReceived) => Err(Blocked::WouldBlock),
@@ -108,7 +126,7 @@ impl Handle {
     }
 
     /// Ready when everything written, and the FIN, is acknowledged, or the connection is over.
-    pub(crate) fn poll_finished(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll(cx, Wait::State, |connection| match (connection.is_finished(), connection.error()) {
             // Whatever happened since.
             (true, _) => Ok(()),
@@ -116,6 +134,14 @@ impl Handle {
             (false, None) => Err(Blocked::WouldBlock),
         })
     }
+}
+
+/// An empty read is one for readiness, as with kernel TCP: it waits for data, and takes none.
+fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
+    if buffer.is_empty() && !connection.is_readable() {
+        return Err(Blocked::WouldBlock);
+    }
+    connection.read_into(buffer)
 }
 
 fn waiting(waiters: &mut Waiters, wait: Wait) -> &mut crate::waiters::WakerSet {

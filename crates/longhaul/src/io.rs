@@ -32,6 +32,31 @@ fn pool() -> &'static RecvPool {
     POOL.get_or_init(|| RecvPool::new(SPARE_BUFFERS, KEPT_BUFFERS))
 }
 
+/// What a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It listens: for a listener and its connections.
+    Listener,
+    /// It is connected to the one peer that it has.
+    Connected,
+    /// It is not connected and has several peers, each of which it opened the connection to.
+    Connector,
+}
+
+impl Role {
+    pub(crate) const fn is_client(self) -> bool {
+        matches!(self, Self::Connected | Self::Connector)
+    }
+}
+
+/// Whether a socket that was full takes datagrams again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writable {
+    Yes,
+    /// It did not when last tried, and there is no telling when it will.
+    Unknown,
+}
+
 /// What is to be sent by one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing<'a> {
@@ -82,4 +107,12 @@ pub(crate) enum Fault {
     Soft,
     /// The socket itself is broken.
     Fatal,
+}
+
+/// IPv4 peers of an IPv6 socket appear as IPv4 addresses.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
 }

@@ -11,20 +11,26 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod connect;
+mod connector;
+mod descriptors;
 mod driver;
 mod error;
 mod handle;
 mod info;
 mod io;
+mod limits;
 mod listener;
 mod observe;
 mod qlog;
+mod rebind;
 mod setup;
 mod shared;
 mod socket;
 mod stream;
 mod waiters;
 
+pub use connector::TcpConnector;
 pub use info::{LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath};
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;

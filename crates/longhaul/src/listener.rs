@@ -3,14 +3,17 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use longhaul_tcp::{Config, Endpoint};
+use longhaul_tcp::Config;
 use tokio::net::ToSocketAddrs;
+use tokio::task::coop;
 
+use crate::connect;
 use crate::driver::Driver;
-use crate::io::Io;
+use crate::io::{Io, Role as SocketRole};
 use crate::qlog::Role;
+use crate::rebind;
 use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
@@ -18,25 +21,25 @@ use crate::stream::TcpStream;
 /// A listener, as `tokio::net::TcpListener` is one. All its connections share its UDP socket.
 #[derive(Debug)]
 pub struct TcpListener {
-    shared: Arc<Shared>,
-    habits: Habits,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) habits: Habits,
 }
 
 impl TcpListener {
-    /// Listens on the first of `addr`'s addresses that can be bound.
+    /// Listens on the first of `addr`'s addresses that can be bound. An address whose last listener of this runtime is gone
+    /// can be bound again at once, whatever became of its connections: they stay, and share the socket with the new ones.
     ///
     /// # Errors
     /// As `tokio::net::TcpListener::bind`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for addr in tokio::net::lookup_host(addr).await? {
-            match std::net::UdpSocket::bind(addr).and_then(|socket| Self::over(socket, Config::default().into(), None))
-            {
+            match rebind::listen(addr, Setup::default()) {
                 Ok(listener) => return Ok(listener),
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")))
+        Err(last.unwrap_or_else(connect::no_address))
     }
 
     /// Listens with settings for what is accepted.
@@ -44,25 +47,16 @@ impl TcpListener {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        Self::over(std::net::UdpSocket::bind(addr)?, config.into(), None)
+        rebind::listen(addr, config.into())
     }
 
-    pub(crate) fn over(socket: std::net::UdpSocket, mut setup: Setup, backlog: Option<usize>) -> io::Result<Self> {
-        setup.check()?;
-        let io = Io::new(socket, false)?;
-        let local = io.local_addr()?;
-        let buffers = crate::shared::set_buffers(&io);
-        let mut settings = crate::shared::endpoint_config(local)?;
-        if let Some(backlog) = backlog {
-            settings.backlog = backlog;
-        }
-        settings.reflect = setup.reflect;
-        let mut endpoint = Endpoint::new(settings, Io::now());
-        let config = std::mem::take(&mut setup.config);
-        endpoint.listen(Arc::new(config));
-        let shared = Shared::new(io, endpoint, local, buffers);
-        let habits = setup.apply(&shared);
-        shared.lock().handles += 1;
+    pub(crate) fn over(socket: std::net::UdpSocket, setup: Setup) -> io::Result<Self> {
+        let (shared, habits, config) = connect::endpoint(socket, setup, SocketRole::Listener)?;
+        let mut state = shared.lock();
+        state.endpoint.listen(config);
+        state.handles += 1;
+        drop(state);
+        rebind::remember(&shared);
         Driver::spawn(Arc::clone(&shared));
         Ok(Self { shared, habits })
     }
@@ -82,6 +76,15 @@ impl TcpListener {
     /// # Errors
     /// As there.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = self.poll_accept_unbudgeted(cx);
+        if result.is_ready() {
+            budget.made_progress();
+        }
+        result
+    }
+
+    fn poll_accept_unbudgeted(&self, cx: &Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
             return Poll::Ready(Err(kind.into()));

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use longhaul_cc::Congestion;
 use longhaul_cc::registry::Safety;
-use longhaul_tcp::{Config, ConnId};
+use longhaul_tcp::{Config, ConnId, EndpointConfig};
 
 use crate::capture::Capture;
 use crate::handle::Handle;
+use crate::limits::Limits;
 use crate::qlog::{Place, Role};
 use crate::shared::Shared;
 
@@ -24,6 +25,10 @@ pub(crate) struct Setup {
     pub(crate) capture: Option<Capture>,
     pub(crate) qlog: Option<Place>,
     pub(crate) reflect: bool,
+    pub(crate) backlog: Option<usize>,
+    pub(crate) limits: Limits,
+    /// The socket of a former listener, to listen on instead of one of its own.
+    pub(crate) takes_over: Option<Arc<Shared>>,
 }
 
 impl From<Config> for Setup {
@@ -48,6 +53,15 @@ impl Setup {
         Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: self.config.congestion.name() }))
     }
 
+    /// Settings of the endpoint on the socket of the address `local`.
+    pub(crate) fn endpoint_config(&self, local: SocketAddr) -> io::Result<EndpointConfig> {
+        let mut config = EndpointConfig::of_socket(secret()?, local);
+        config.backlog = self.backlog.unwrap_or(config.backlog);
+        config.reflect = self.reflect;
+        self.limits.apply(&mut config);
+        Ok(config)
+    }
+
     /// Hands over what belongs to the socket; the rest is for each connection.
     pub(crate) fn apply(&mut self, shared: &Shared) -> Habits {
         let mut state = shared.lock();
@@ -67,6 +81,17 @@ impl Habits {
         }
         Handle::new(Arc::clone(shared), id, local, peer, self.linger)
     }
+}
+
+/// The process's key, from the operating system: without entropy nothing starts.
+fn secret() -> io::Result<&'static [u8; 32]> {
+    static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
+    if let Some(secret) = SECRET.get() {
+        return Ok(secret);
+    }
+    let mut fresh = [0; 32];
+    getrandom::fill(&mut fresh).map_err(io::Error::other)?;
+    Ok(SECRET.get_or_init(|| fresh))
 }
 
 /// A controller that takes more than its share was not asked for explicitly.

@@ -5,12 +5,12 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use arrayvec::ArrayVec;
 use longhaul_tcp::{
-    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointConfig, EndpointEvent, Event, Tuple,
+    Batch, ConnId, Connection, DatagramMeta, Destination, Ecn, Endpoint, EndpointEvent, Event, HostError, Tuple,
 };
 use longhaul_units::{Span, Time};
 
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) io: Io,
     pub(crate) local: SocketAddr,
+    /// The runtime that the driver runs on.
+    pub(crate) runtime: tokio::runtime::Id,
     /// The socket is bound to no one address: answers leave from the one that was written to.
     wildcard: bool,
     pub(crate) buffers: Buffers,
@@ -65,6 +67,8 @@ pub(crate) struct State {
     /// Handles of the application: streams, listeners.
     pub(crate) handles: usize,
     pub(crate) fatal: Option<io::ErrorKind>,
+    /// The driver has ended, or is about to: nobody serves the socket any more.
+    pub(crate) ended: bool,
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<Capture>,
@@ -75,10 +79,8 @@ pub(crate) struct State {
     pub(crate) dscp: u8,
     wake: Vec<Waker>,
     scratch: Vec<u8>,
-    /// The one connection of a connected socket.
+    /// The one peer of a connected socket.
     pub(crate) client: Option<Tuple>,
-    /// It, while the handshake is under way.
-    pub(crate) connecting: Option<ConnId>,
 }
 
 /// What a turn of sending ended with.
@@ -105,6 +107,7 @@ impl Shared {
             armed: None,
             handles: 0,
             fatal: None,
+            ended: false,
             stats: SocketStats::default(),
             kernel_drops_seen: 0,
             captures: Vec::new(),
@@ -114,10 +117,11 @@ impl Shared {
             wake: Vec::new(),
             scratch: Vec::new(),
             client: None,
-            connecting: None,
         };
-        let wildcard = local.ip().is_unspecified();
-        Arc::new(Self { state: Mutex::new(state), io, local, wildcard, buffers })
+        // A connector's peers are told apart by their addresses alone, whichever of ours the system chooses for them.
+        let wildcard = local.ip().is_unspecified() && !io.role().is_client();
+        let runtime = tokio::runtime::Handle::current().id();
+        Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers })
     }
 
     /// A panic elsewhere while the lock was held leaves counters at worst: the engine's methods do not stop half-way.
@@ -160,6 +164,22 @@ impl Shared {
         state.wake_driver();
         state.finish();
         State::wake(state);
+    }
+
+    /// The TTL or hop limit of packets sent.
+    pub(crate) fn ttl(&self) -> io::Result<u32> {
+        let udp = self.io.options();
+        if self.local.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
+    }
+
+    pub(crate) fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let udp = self.io.options();
+        if self.local.is_ipv4() {
+            return udp.set_ttl_v4(ttl);
+        }
+        // That of IPv4 governs mapped peers; a socket for IPv6 only need not take it.
+        let _ = udp.set_ttl_v4(ttl);
+        udp.set_unicast_hops_v6(ttl)
     }
 
     /// Between whom a datagram passes, as the endpoint's table has it.
@@ -210,6 +230,12 @@ impl State {
         self.fatal.is_some() || (self.handles == 0 && self.endpoint.is_empty() && self.stuck.is_none())
     }
 
+    /// Ends the endpoint, unless somebody has taken it up again in the meantime; whether it is over.
+    pub(crate) fn end(&mut self) -> bool {
+        self.ended = self.is_over();
+        self.ended
+    }
+
     /// Hands a received message to the endpoint.
     pub(crate) fn receive(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>, drops: Option<u32>) {
         if let Some(drops) = drops {
@@ -248,7 +274,7 @@ impl State {
                 },
             };
             if let Err(error) = self.send(shared, now, &destination)
-                && self.on_send_error(now, destination, &error) == Turn::Blocked
+                && self.on_send_error(shared, now, destination, &error) == Turn::Blocked
             {
                 return Turn::Blocked;
             }
@@ -300,8 +326,12 @@ impl State {
     }
 
     /// What was not taken for good counts as lost on the way: the engine repeats it.
-    fn on_send_error(&mut self, now: Time, destination: Destination, error: &io::Error) -> Turn {
+    fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
         match Io::fault(error) {
+            Fault::Refused | Fault::Soft | Fault::TooLong if self.hear_errors(shared, now) => {
+                // It was said of an earlier datagram, perhaps to somebody else; this one was not sent.
+                self.stuck = Some(destination);
+            }
             Fault::WouldBlock => {
                 self.stuck = Some(destination);
                 return Turn::Blocked;
@@ -309,7 +339,7 @@ impl State {
             Fault::NoBuffers => {
                 self.stats.send_faults += 1;
                 self.stuck = Some(destination);
-                self.resume_at = Some(now + NO_BUFFERS_PAUSE);
+                self.pause(now);
                 return Turn::Done;
             }
             Fault::TooLong => {
@@ -355,17 +385,20 @@ impl State {
         self.wake_everybody();
     }
 
-    /// Whether the one connection of a connected socket has no answer yet.
-    pub(crate) fn is_connecting(&self) -> bool {
-        let state = |id| self.endpoint.connection(id).map(Connection::state);
-        self.connecting.is_some_and(|id| state(id) == Some(longhaul_tcp::State::SynSent))
+    /// Passes on what the host has said of the path; whether it has said anything.
+    pub(crate) fn hear_errors(&mut self, shared: &Shared, now: Time) -> bool {
+        shared.io.take_errors(|destination, error| self.on_host_error(now, destination, error))
     }
 
-    /// A connected socket was told something against the path to its peer.
-    pub(crate) fn on_host_error(&mut self, now: Time, error: &io::Error) {
-        if let Some(tuple) = self.client {
-            self.endpoint.handle_host_error(now, tuple, from_host(error));
-        }
+    /// The host says something against the path to `destination`; a connected socket has but one.
+    pub(crate) fn on_host_error(&mut self, now: Time, destination: Option<SocketAddr>, error: HostError) {
+        let Some(tuple) = self.client.or(destination.map(Shared::client_tuple)) else { return };
+        self.endpoint.handle_host_error(now, tuple, error);
+    }
+
+    /// Sends nothing for a moment.
+    pub(crate) fn pause(&mut self, now: Time) {
+        self.resume_at = Some(now + NO_BUFFERS_PAUSE);
     }
 
     fn wake_everybody(&mut self) {
@@ -490,16 +523,4 @@ pub(crate) fn set_buffers(io: &Io) -> Buffers {
         });
     }
     granted
-}
-
-/// Settings of the endpoint on the socket of the address `local`. The process has one key, from the operating system:
-/// without entropy nothing starts.
-pub(crate) fn endpoint_config(local: SocketAddr) -> io::Result<EndpointConfig> {
-    static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
-    if let Some(secret) = SECRET.get() {
-        return Ok(EndpointConfig::of_socket(secret, local));
-    }
-    let mut fresh = [0; 32];
-    getrandom::fill(&mut fresh).map_err(io::Error::other)?;
-    Ok(EndpointConfig::of_socket(SECRET.get_or_init(|| fresh), local))
 }

@@ -11,9 +11,12 @@ use longhaul_units::Rate;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::capture::Capture;
+use crate::connect::connect_over;
+use crate::connector::TcpConnector;
 use crate::handle::to_span;
 use crate::listener::TcpListener;
 use crate::qlog::Place;
+use crate::rebind;
 use crate::setup::{IntoCongestion, Setup};
 use crate::stream::TcpStream;
 
@@ -31,7 +34,7 @@ use crate::stream::TcpStream;
 /// ```
 #[derive(Debug)]
 pub struct TcpSocket {
-    udp: Socket,
+    pub(crate) udp: Socket,
     setup: Mutex<Setup>,
 }
 
@@ -53,12 +56,18 @@ impl TcpSocket {
     }
 
     fn new(domain: Domain) -> io::Result<Self> {
-        let udp = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-        udp.set_nonblocking(true)?;
-        Ok(Self { udp, setup: Mutex::new(Setup::default()) })
+        Self::over(Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?)
     }
 
-    fn setup(&self) -> MutexGuard<'_, Setup> {
+    pub(crate) fn over(udp: Socket) -> io::Result<Self> {
+        udp.set_nonblocking(true)?;
+        let is_v4 = udp.local_addr()?.is_ipv4();
+        // What was set for a socket that comes from elsewhere stays.
+        let tos = if is_v4 { udp.tos_v4() } else { tclass(&udp) }.unwrap_or(0);
+        Ok(Self { udp, setup: Mutex::new(Setup::with_dscp(tos)) })
+    }
+
+    pub(crate) fn setup(&self) -> MutexGuard<'_, Setup> {
         self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -270,6 +279,32 @@ impl TcpSocket {
         self.udp.bind_device(interface)
     }
 
+    /// The network interface that [`bind_device`](Self::bind_device) has set.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(target_os = "linux")]
+    pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
+        self.udp.device()
+    }
+
+    /// The type of service or traffic class of packets sent, of IPv4 and IPv6 alike: what
+    /// [`set_tos_v4`](Self::set_tos_v4) and [`set_tclass_v6`](Self::set_tclass_v6) set, too.
+    ///
+    /// # Errors
+    /// `InvalidInput` above 255.
+    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
+        self.set_tos_v4(tos)
+    }
+
+    /// The type of service or traffic class of packets sent.
+    ///
+    /// # Errors
+    /// None; a `Result` as tokio has it.
+    pub fn tos(&self) -> io::Result<u32> {
+        self.tos_v4()
+    }
+
     /// The type of service of IPv4 packets sent. Its two ECN bits are the connection's own and are ignored here.
     ///
     /// # Errors
@@ -332,12 +367,21 @@ impl TcpSocket {
         self.setup().qlog = Some(Place::File(Arc::new(Mutex::new(Some(file.as_ref().to_owned())))));
     }
 
-    /// Binds to a local address.
+    /// Binds to a local address. One that a listener of this runtime has left, and where some of its connections are not
+    /// over, can be bound to again in order to [`listen`](Self::listen): the new listener takes the old UDP socket over,
+    /// with the options of that one.
     ///
     /// # Errors
     /// The system's, such as `AddrInUse`.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
-        self.udp.bind(&addr.into())
+        match self.udp.bind(&addr.into()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let Some(shared) = rebind::abandoned(addr) else { return Err(error) };
+                self.setup().takes_over = Some(shared);
+                Ok(())
+            }
+            bound => bound,
+        }
     }
 
     /// The address that the socket is bound to.
@@ -345,6 +389,9 @@ impl TcpSocket {
     /// # Errors
     /// The system's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        if let Some(shared) = &self.setup().takes_over {
+            return Ok(shared.local);
+        }
         self.udp.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
@@ -364,8 +411,21 @@ impl TcpSocket {
     /// `ConnectionRefused` if nobody listens there, `TimedOut` if nobody answers, `InvalidInput` for a congestion
     /// control that must be allowed first, `Unsupported` for one that needs what the peer does not offer; the system's.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
-        let (udp, setup) = self.into_parts();
-        TcpStream::connect_over(udp, addr, setup).await
+        let (udp, setup) = self.into_client()?;
+        connect_over(udp, addr, setup).await
+    }
+
+    /// Makes connections to many peers from this socket. It is bound to any port of its family if it is not yet.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a congestion control that must be allowed first; the system's.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connector(self) -> io::Result<TcpConnector> {
+        self.bind_if_unbound()?;
+        let (udp, setup) = self.into_client()?;
+        TcpConnector::over(udp, setup)
     }
 
     /// Listens. Beyond `backlog` connections that are in the handshake or wait to be accepted, the handshake is done
@@ -377,19 +437,41 @@ impl TcpSocket {
     /// # Panics
     /// Outside a tokio runtime, as tokio's does.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
-        let local = self.local_addr()?;
-        if local.port() == 0 {
-            self.bind(local)?;
+        self.bind_if_unbound()?;
+        let (udp, mut setup) = self.into_parts();
+        setup.backlog = Some(backlog.max(1) as usize);
+        match setup.takes_over.take() {
+            Some(shared) => rebind::take_over(shared, setup),
+            None => TcpListener::over(udp, setup),
         }
-        let (udp, setup) = self.into_parts();
-        TcpListener::over(udp, setup, Some(backlog.max(1) as usize))
     }
 
-    fn into_parts(self) -> (std::net::UdpSocket, Setup) {
+    fn bind_if_unbound(&self) -> io::Result<()> {
+        let local = self.local_addr()?;
+        if local.port() == 0 { self.bind(local) } else { Ok(()) }
+    }
+
+    fn into_client(self) -> io::Result<(std::net::UdpSocket, Setup)> {
+        let (udp, setup) = self.into_parts();
+        // What a listener has left is for listeners.
+        if setup.takes_over.is_some() { Err(io::ErrorKind::AddrInUse.into()) } else { Ok((udp, setup)) }
+    }
+
+    pub(crate) fn into_parts(self) -> (std::net::UdpSocket, Setup) {
         (self.udp.into(), self.setup.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 fn nonzero(size: u32) -> io::Result<usize> {
     if size == 0 { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(size as usize) }
+}
+
+#[cfg(unix)]
+fn tclass(udp: &Socket) -> io::Result<u32> {
+    udp.tclass_v6()
+}
+
+#[cfg(not(unix))]
+fn tclass(_: &Socket) -> io::Result<u32> {
+    Ok(0)
 }

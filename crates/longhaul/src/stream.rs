@@ -1,25 +1,22 @@
 //! A connection as an application has it.
 
 use std::io::{self, IoSlice};
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use longhaul_tcp::{Config, Endpoint};
+use longhaul_tcp::Config;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::ToSocketAddrs;
 
 use self::split::{address_methods, async_write};
-use crate::driver::Driver;
+use crate::connect::{self, unspecified};
 use crate::handle::Handle;
 use crate::info::TcpInfo;
-use crate::io::Io;
-use crate::qlog::Role;
-use crate::setup::Setup;
-use crate::shared::Shared;
+use crate::io::canonical;
 
 /// How long [`TcpStream::close`] waits for the peer to close, too.
 const LAST_ACK_PATIENCE: Duration = Duration::from_millis(500);
@@ -31,7 +28,7 @@ pub(crate) mod split_owned;
 
 /// A connection, as `tokio::net::TcpStream` is one.
 ///
-/// Read and write it with the traits of `tokio::io`. Writing queues data: it is sent as windows and pacing allow.
+/// Read and write it with the traits of `tokio::io`. Reads and writes take from the task's budget, as tokio's do. Writing queues data: it is sent as windows and pacing allow.
 /// Flushing does nothing, as with tokio's.
 ///
 /// # Closing
@@ -48,6 +45,12 @@ pub(crate) mod split_owned;
 /// **The process is the stack**: a runtime that ends takes along what was not yet sent. It sends a reset to the peers
 /// of connections that were not shut down. So wait for [`close`](Self::close) where it matters.
 ///
+/// # When the peer vanishes
+///
+/// A peer that was killed or cut off says nothing. A stream that only reads then waits for ever, and one that writes fails
+/// after some 15 minutes, unless a keep-alive ([`TcpSocket::set_keepalive_params`](crate::TcpSocket::set_keepalive_params))
+/// and a user timeout ([`set_user_timeout`](Self::set_user_timeout)) are set: set both where somebody waits for an answer.
+///
 /// # Cancel safety
 ///
 /// Every method of `&self` and every read is cancel safe: when the future is dropped before it is complete, nothing
@@ -58,21 +61,18 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    /// Opens a connection to the first of `addr`'s addresses that answers.
+    /// Opens a connection to the first of `addr`'s addresses that answers. If there are several, IPv4 and IPv6 take
+    /// turns, and the next is tried beside the others when one has failed or not answered within 250 ms (Happy Eyeballs,
+    /// RFC 8305).
     ///
     /// Cancel safety: when the future is dropped the attempt is given up, and the peer forgets it.
     ///
     /// # Errors
-    /// The last address's: `ConnectionRefused` if nobody listens there, `TimedOut` if nobody answers; the system's.
+    /// That of the address which failed last: `ConnectionRefused` if nobody listens there, `HostUnreachable` or
+    /// `NetworkUnreachable` if routers say so twice, `TimedOut` if nobody answers; the system's.
     pub async fn connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = None;
-        for addr in tokio::net::lookup_host(addr).await? {
-            match Self::connect_with(addr, Config::default()).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")))
+        let addresses = tokio::net::lookup_host(addr).await?;
+        connect::race(addresses, |addr| Self::connect_with(addr, Config::default())).await
     }
 
     /// Opens a connection with settings of its own. See [`TcpSocket`](crate::TcpSocket) for those that are no part of
@@ -84,44 +84,9 @@ impl TcpStream {
     /// As [`connect`](Self::connect), and `InvalidInput` for a congestion control that must be allowed first
     /// ([`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion)).
     pub async fn connect_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
-        let any: SocketAddr = if addr.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-        let socket = std::net::UdpSocket::bind(any)?;
-        Self::connect_over(socket, addr, config.into()).await
-    }
-
-    /// Opens a connection from a UDP socket.
-    pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, setup: Setup) -> io::Result<Self> {
-        let stream = Self::open(socket, addr, setup)?;
-        std::future::poll_fn(|cx| stream.handle.poll_connected(cx)).await?;
-        Ok(stream)
-    }
-
-    /// Sends the SYN.
-    fn open(socket: std::net::UdpSocket, addr: SocketAddr, mut setup: Setup) -> io::Result<Self> {
-        setup.check()?;
-        socket.connect(addr)?;
-        // The system may know better: "nobody's address" is this host.
-        let addr = socket.peer_addr().unwrap_or(addr);
-        let io = Io::new(socket, true)?;
-        let local = io.local_addr()?;
-        let buffers = crate::shared::set_buffers(&io);
-        let endpoint = Endpoint::new(crate::shared::endpoint_config(local)?, Io::now());
-        let shared = Shared::new(io, endpoint, local, buffers);
-        let habits = setup.apply(&shared);
-        let tuple = Shared::client_tuple(addr);
-        let mut state = shared.lock();
-        let now = Io::now();
-        state.client = Some(tuple);
-        let Some(id) = state.endpoint.connect(now, tuple, Arc::new(setup.config)) else {
-            return Err(io::ErrorKind::AddrInUse.into());
-        };
-        state.connecting = Some(id);
-        state.handles += 1;
-        drop(state);
-        let stream = Self { handle: Arc::new(habits.handle(&shared, id, [local, addr], Role::Client)) };
-        shared.settle(shared.lock(), now);
-        Driver::spawn(shared);
-        Ok(stream)
+        let addr = canonical(addr);
+        let socket = std::net::UdpSocket::bind(unspecified(addr))?;
+        connect::connect_over(socket, addr, config.into()).await
     }
 
     address_methods!(handle);
@@ -222,7 +187,7 @@ impl AsyncWrite for TcpStream {
     async_write!(handle);
 }
 
-pub(crate) fn poll_read(handle: &Handle, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+pub(crate) fn poll_read(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
     let read = ready!(handle.poll_read(cx, buf.initialize_unfilled()))?;
     buf.advance(read);
     Poll::Ready(Ok(()))

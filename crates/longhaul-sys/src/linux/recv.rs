@@ -97,6 +97,13 @@ impl RecvBatch {
         self.metas.iter().zip(&mut self.buffers).map(|(meta, buffer)| Received { meta, buffer })
     }
 
+    /// Forgets the messages and lets go of what was taken of them, so that its memory lives no longer than whoever took
+    /// it wants; buffers that nobody took stay for the next receive.
+    pub fn forget(&mut self) {
+        self.metas.clear();
+        self.buffers.iter_mut().for_each(RecvBuffer::forget);
+    }
+
     /// Forgets the messages and gives the buffers back to the pool, for a socket that may now be silent for long.
     pub fn release(&mut self) {
         self.metas.clear();

@@ -88,7 +88,7 @@ impl Endpoint {
 
     /// `previous` is left of a connection between the same addresses.
     fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header, previous: Option<Record>) {
-        let full = self.live >= self.config.max_connections || self.memory >= self.config.max_memory;
+        let full = self.is_full_for(&meta.tuple) || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
         if full {
             add(&mut self.stats.refused, 1);
@@ -143,7 +143,7 @@ impl Endpoint {
         }
         let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
         // A full accept queue drops the ACK: the peer's data will bring the cookie again.
-        if listener.ready.len() >= self.config.backlog || self.live >= self.config.max_connections {
+        if listener.ready.len() >= self.config.backlog || self.is_full_for(&meta.tuple) {
             add(&mut self.stats.refused, 1);
             return Some(None);
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::keys::{Keys, Tuple};
+use super::{ConnId, Endpoint};
 
 /// Slots by addresses. Datagrams come in trains: the last answer is remembered, which saves most of them the hash.
 #[derive(Debug)]
@@ -37,6 +38,16 @@ impl Table {
     pub(super) fn remove(&mut self, tuple: &Tuple) {
         self.slots.remove(tuple);
         self.latest = self.latest.take_if(|(latest, _)| latest != tuple);
+    }
+}
+
+impl Endpoint {
+    /// The connection between these addresses.
+    #[must_use]
+    pub fn find(&mut self, tuple: &Tuple) -> Option<ConnId> {
+        let index = self.table.find(tuple)?;
+        let slot = self.slots.get(index as usize)?.as_deref()?;
+        Some(ConnId { slot: index, generation: slot.generation })
     }
 }
 

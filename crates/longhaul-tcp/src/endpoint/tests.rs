@@ -172,3 +172,48 @@ fn a_datagram_in_parts_is_the_same_datagram() {
     }
     assert_eq!(outcome(0, true), (100, 0));
 }
+
+fn from(address: [u8; 4], port: u16) -> Tuple {
+    Tuple { remote: SocketAddr::from((address, port)), local: here() }
+}
+
+/// Others find room where one address has all that it may have; cookies are no way around.
+#[test]
+fn one_address_has_no_more_connections_than_it_may() {
+    for always_cookies in [false, true] {
+        let config = EndpointConfig { max_per_address: 3, always_cookies, ..EndpointConfig::new([5; 32]) };
+        let mut endpoint = Endpoint::new(config, NOW);
+        endpoint.listen(Arc::new(Config::default()));
+        let ids: Vec<_> = (1..=3).map(|port| connect(&mut endpoint, from([192, 0, 2, 1], port), &syn()).0).collect();
+        deliver(&mut endpoint, NOW, from([192, 0, 2, 1], 4), &syn(), &[]);
+        if let Some(answer) = sent(&mut endpoint, NOW).pop() {
+            let mut ack = Header { flags: Flags::ACK, seq: 100, ack: answer.seq.wrapping_add(1), ..Header::default() };
+            ack.options.timestamps = answer.options.timestamps.map(|t| Timestamps { value: 2, echo: t.value });
+            deliver(&mut endpoint, NOW, from([192, 0, 2, 1], 4), &ack, &[]);
+        }
+        assert_eq!((endpoint.len(), endpoint.stats().refused), (3, 1));
+        connect(&mut endpoint, from([192, 0, 2, 7], 1), &syn());
+        // Who goes makes room.
+        endpoint.drive(NOW, ids[0], Connection::abort);
+        endpoint.release(NOW, ids[0]);
+        sent(&mut endpoint, NOW);
+        connect(&mut endpoint, from([192, 0, 2, 1], 4), &syn());
+        assert_eq!(endpoint.len(), 4);
+    }
+}
+
+/// With the defaults: what 50,000 idle connections of one machine cost the next client is nothing.
+#[test]
+fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
+    let mut endpoint = listening(Config::default());
+    for port in 1..=50_000 {
+        connect(&mut endpoint, from([192, 0, 2, 1], port), &syn());
+    }
+    assert_eq!((endpoint.len(), endpoint.stats().cookies_sent, endpoint.stats().refused), (50_000, 0, 0));
+    // In one exchange, from the machine itself and from another one.
+    for newcomer in [from([192, 0, 2, 1], 50_001), from([192, 0, 2, 7], 1)] {
+        let (id, _) = connect(&mut endpoint, newcomer, &syn());
+        assert_eq!(endpoint.connection(id).unwrap().state(), State::Established);
+    }
+    assert!(endpoint.memory() < endpoint.config.max_memory / 10, "{}", endpoint.memory());
+}

@@ -2,15 +2,16 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_tcp::{Blocked, Config, Connection, State};
 use longhaul_units::{Rate, Span};
 use tokio::io::{Interest, Ready};
+use tokio::task::coop;
 
-use super::{COPY_LIMIT, Handle, Wait};
+use super::{COPY_LIMIT, Handle, Wait, read_into};
 use crate::error::{from_blocked, from_connection};
 use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
@@ -32,7 +33,7 @@ impl Handle {
 
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.attempt(|connection| connection.read_into(&mut buffer[..limit]))
+        self.attempt(|connection| read_into(connection, &mut buffer[..limit]))
     }
 
     pub(crate) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
@@ -56,25 +57,52 @@ impl Handle {
         self.attempt(|connection| connection.write_bytes(data))
     }
 
-    pub(crate) fn poll_write_vectored(&self, cx: &Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write_vectored(&self, cx: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         self.poll(cx, Wait::Write, |connection| write_vectored(connection, data))
     }
 
-    pub(crate) fn poll_write_bytes(&self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_write_bytes(&self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         self.poll(cx, Wait::Write, |connection| connection.write_bytes(data))
     }
 
-    pub(crate) fn poll_read_bytes(&self, cx: &Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
+    pub(crate) fn poll_read_bytes(&self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<Bytes>> {
         self.poll(cx, Wait::Read, |connection| connection.read(max))
     }
 
-    pub(crate) fn poll_peek(&self, cx: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub(crate) fn poll_peek(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let limit = buffer.len().min(COPY_LIMIT);
-        self.poll(cx, Wait::Read, |connection| connection.peek(&mut buffer[..limit]))
+        self.poll(cx, Wait::Read, |connection| match limit {
+            0 => read_into(connection, &mut []),
+            _ => connection.peek(&mut buffer[..limit]),
+        })
+    }
+
+    /// Runs `operation` if something of `interest` can be done now; `WouldBlock` if nothing can.
+    pub(crate) fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        let mut state = self.shared.lock();
+        if let Some(kind) = state.fatal {
+            return Err(kind.into());
+        }
+        let ready = state.with(Io::now(), self.id, |connection, _| readiness(connection, interest));
+        drop(state);
+        match ready {
+            None => Err(io::ErrorKind::NotConnected.into()),
+            Some(ready) if ready.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            Some(_) => operation(),
+        }
     }
 
     /// Ready once something of `interest` can be done, or has failed.
-    pub(crate) fn poll_ready(&self, cx: &Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+    pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
+        let budget = ready!(coop::poll_proceed(cx));
+        let result = self.poll_ready_unbudgeted(cx, interest);
+        if result.is_ready() {
+            budget.made_progress();
+        }
+        result
+    }
+
+    fn poll_ready_unbudgeted(&self, cx: &Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
             return Poll::Ready(Err(kind.into()));

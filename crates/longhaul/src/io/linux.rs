@@ -1,27 +1,43 @@
 //! Linux: `sendmsg` and `recvmmsg` with segmentation offload both ways, receive timestamps, and a timerfd, which is
 //! good to some tens of microseconds where tokio's timer is good to a millisecond.
 
+use std::cell::Cell;
+use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use longhaul_sys::clock::ClockMap;
-use longhaul_sys::linux::{self, ErrorClass, RecvBatch, Timer, Transmit};
+use longhaul_sys::linux::{self, ErrorClass, PathError, PathErrorKind, RecvBatch, Transmit};
+use longhaul_tcp::HostError;
 use longhaul_units::Time;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::{Buffers, Fault, Incoming, Outgoing, pool};
+use self::timers::SocketTimer;
+use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, pool};
+use crate::error::from_host;
+
+mod timers;
 
 /// Messages of one receive call: each may be 64 datagrams merged by the kernel.
 const RECV_MESSAGES: usize = 4;
 
+thread_local! {
+    /// What the drivers of this thread receive into, one after the other: 256 KiB that a socket needs only while it is
+    /// being read.
+    static BATCH: Cell<Option<RecvBatch>> = const { Cell::new(None) };
+}
+
 #[derive(Debug)]
 pub(crate) struct Io {
-    socket: AsyncFd<linux::UdpSocket>,
-    timer: AsyncFd<Timer>,
-    connected: bool,
+    socket: Arc<AsyncFd<linux::UdpSocket>>,
+    timer: SocketTimer,
+    role: Role,
 }
 
 /// Registers a descriptor with the runtime.
@@ -31,21 +47,35 @@ fn watch<T: AsRawFd>(descriptor: T) -> io::Result<AsyncFd<T>> {
 }
 
 /// What only the driver task uses.
-#[derive(Debug)]
 pub(crate) struct Receiver {
-    batch: RecvBatch,
     clock: ClockMap,
+    /// Waits for an error of the socket.
+    error: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Io {
     /// Takes over a socket; must be called within a tokio runtime.
-    pub(crate) fn new(socket: UdpSocket, connected: bool) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        Ok(Self { socket: watch(linux::UdpSocket::new(socket)?)?, timer: watch(Timer::new()?)?, connected })
+    pub(crate) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
+        let socket = linux::UdpSocket::new(socket)?;
+        if role.is_client() {
+            // Without it a connected socket hears of closed ports only, and another one of nothing at all. Where the
+            // system cannot do it, that is how it stays.
+            let _ = socket.report_path_errors();
+        }
+        Ok(Self { socket: Arc::new(watch(socket)?), timer: SocketTimer::new()?, role })
     }
 
     pub(crate) fn receiver(&self) -> Receiver {
-        Receiver { batch: RecvBatch::new(pool(), RECV_MESSAGES), clock: ClockMap::new(linux::clock_pair()) }
+        Receiver { clock: ClockMap::new(linux::clock_pair()), error: None }
+    }
+
+    pub(crate) const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The descriptor of the UDP socket.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.get_ref().as_fd()
     }
 
     pub(crate) fn now() -> Time {
@@ -80,7 +110,7 @@ impl Io {
     /// Sends, or says that the socket is full.
     pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
         self.socket.get_ref().send(&Transmit {
-            destination: (!self.connected).then_some(outgoing.destination),
+            destination: (self.role != Role::Connected).then_some(outgoing.destination),
             tos: outgoing.tos,
             src_ip: outgoing.src_ip,
             segment_size: outgoing.segment_size,
@@ -88,31 +118,50 @@ impl Io {
         })
     }
 
-    /// Ready once the socket may take datagrams again.
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<io::Result<()>> {
-        let mut guard = ready!(self.socket.poll_write_ready(cx))?;
+    /// Whether the socket may take datagrams again: `retry` tries it.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
+        let Ok(mut guard) = ready!(self.socket.poll_write_ready(cx)) else { return Poll::Ready(Writable::Yes) };
         if retry() {
-            return Poll::Ready(Ok(()));
+            return Poll::Ready(Writable::Yes);
+        }
+        if guard.ready().is_write_closed() {
+            // tokio takes an error for the end of a pipe, and will call the socket writable for ever.
+            return Poll::Ready(Writable::Unknown);
         }
         guard.clear_ready();
         // Readiness was cleared: ask again, so that the waker is registered.
-        self.socket.poll_write_ready(cx).map_ok(|_| ())
+        self.socket.poll_write_ready(cx).map(|_| Writable::Yes)
     }
 
-    /// Ready with an error that the socket has been told of. It shows as readiness to write; that is used up here.
-    pub(crate) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        loop {
-            match ready!(self.socket.poll_write_ready(cx)) {
-                // The runtime is going: receiving will tell.
-                Err(_) => return Poll::Pending,
-                Ok(mut guard) => {
-                    if let Ok(Some(error)) = self.options().take_error() {
-                        return Poll::Ready(error);
-                    }
-                    guard.clear_ready();
-                }
+    /// Ready when the host has something to say of the path: for [`take_errors`](Self::take_errors).
+    pub(crate) fn poll_error(&self, cx: &mut Context<'_>, receiver: &mut Receiver) -> Poll<()> {
+        if !self.role.is_client() {
+            return Poll::Pending;
+        }
+        let wait = receiver.error.get_or_insert_with(|| Box::pin(wait_for_error(Arc::clone(&self.socket))));
+        ready!(wait.as_mut().poll(cx));
+        receiver.error = None;
+        Poll::Ready(())
+    }
+
+    /// Hands over what the host has said of the path since the last time: of datagrams to whom, and what. Whether there
+    /// was anything.
+    pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
+        let mut any = false;
+        while let Ok(Some(report)) = self.socket.get_ref().recv_path_error() {
+            any = true;
+            if let Some(error) = host_error(&report) {
+                each(report.destination, error);
             }
         }
+        // What is pending beside the reports would make the next call fail.
+        if let Ok(Some(error)) = self.options().take_error()
+            && !any
+        {
+            any = true;
+            each(None, from_host(&error));
+        }
+        any
     }
 
     /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
@@ -124,20 +173,24 @@ impl Io {
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = ready!(self.socket.poll_read_ready(cx))?;
-            let received = match self.socket.get_ref().recv(&mut receiver.batch) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    receiver.batch.release();
+            let mut batch = BATCH.take().unwrap_or_else(|| RecvBatch::new(pool(), RECV_MESSAGES));
+            let received = match self.socket.get_ref().recv(&mut batch) {
+                Err(error) => {
+                    BATCH.set(Some(batch));
+                    if error.kind() != io::ErrorKind::WouldBlock {
+                        return Poll::Ready(Err(error));
+                    }
                     guard.clear_ready();
                     continue;
                 }
-                result => result?,
+                Ok(received) => received,
             };
             if received < RECV_MESSAGES {
                 // The socket is empty; what arrives from now on sets readiness again.
                 guard.clear_ready();
             }
             receiver.clock.begin_batch(linux::clock_pair());
-            for mut message in receiver.batch.messages() {
+            for mut message in batch.messages() {
                 let meta = *message.meta;
                 let rx_time = meta.timestamp.and_then(|t| receiver.clock.map(t)).map(Time::from_nanos);
                 let shared = (meta.len > longhaul_sys::pool::BUFFER_LEN / 4).then(|| message.take());
@@ -158,25 +211,20 @@ impl Io {
                 };
                 each(incoming, meta.drops);
             }
+            batch.forget();
+            BATCH.set(Some(batch));
             return Poll::Ready(Ok(received));
         }
     }
 
     /// Sets the timer; it is one for all that the endpoint waits for.
     pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
-        self.timer.get_ref().arm(at.map(|t| t.as_nanos().max(1)))
+        self.timer.arm(at)
     }
 
     /// Ready once the timer has fired.
-    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let mut guard = ready!(self.timer.poll_read_ready(cx))?;
-            let fired = self.timer.get_ref().drain()?;
-            guard.clear_ready();
-            if fired {
-                return Poll::Ready(Ok(()));
-            }
-        }
+    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.timer.poll_fired(cx)
     }
 
     pub(crate) fn fault(error: &io::Error) -> Fault {
@@ -187,6 +235,63 @@ impl Io {
             ErrorClass::Refused => Fault::Refused,
             ErrorClass::Unreachable => Fault::Soft,
             _ => Fault::Fatal,
+        }
+    }
+}
+
+async fn wait_for_error(socket: Arc<AsyncFd<linux::UdpSocket>>) {
+    match socket.ready(Interest::ERROR).await {
+        Ok(mut guard) => guard.clear_ready(),
+        // The runtime is going: receiving will tell.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// What an ICMP message says of the path (RFC 1122, section 3.2.2.1; RFC 4443, section 3.1), as the kernel's TCP reads
+/// it; `None` if that is nothing: datagrams that are too large are path MTU discovery's, which does without.
+fn host_error(report: &PathError) -> Option<HostError> {
+    let v4 = report.destination.is_none_or(|destination| destination.is_ipv4());
+    match report.kind {
+        PathErrorKind::NoPort => Some(HostError::Refused),
+        PathErrorKind::Expired => Some(HostError::HostUnreachable),
+        PathErrorKind::Other(3, 4) if v4 => None,
+        PathErrorKind::Other(3, 0 | 6 | 9 | 11) if v4 => Some(HostError::NetworkUnreachable),
+        PathErrorKind::Other(3, 1 | 7 | 8 | 10 | 12 | 13) if v4 => Some(HostError::HostUnreachable),
+        PathErrorKind::Other(2, _) if !v4 => None,
+        PathErrorKind::Other(1, 0) if !v4 => Some(HostError::NetworkUnreachable),
+        PathErrorKind::Other(1, 2 | 3) if !v4 => Some(HostError::HostUnreachable),
+        PathErrorKind::Other(1, 1 | 5 | 6) if !v4 => Some(HostError::Prohibited),
+        PathErrorKind::Other(..) => Some(HostError::Other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The errors that Linux gives to TCP for these types and codes (icmp(7), `icmp_err_convert`, `icmpv6_err_convert`).
+    #[test]
+    fn icmp_is_read_as_the_kernel_reads_it() {
+        let read = |destination: &str, kind| {
+            let destination = Some(destination.parse().unwrap());
+            host_error(&PathError { kind, from: None, destination, quoted: Vec::new(), timestamp: None })
+        };
+        let v4 = |kind, code| read("192.0.2.1:9", PathErrorKind::Other(kind, code));
+        let v6 = |kind, code| read("[2001:db8::1]:9", PathErrorKind::Other(kind, code));
+        for code in [0, 6, 9, 11] {
+            assert_eq!(v4(3, code), Some(HostError::NetworkUnreachable), "{code}");
+        }
+        for code in [1, 7, 8, 10, 12, 13] {
+            assert_eq!(v4(3, code), Some(HostError::HostUnreachable), "{code}");
+        }
+        assert_eq!((v4(3, 4), v6(2, 0)), (None, None), "too large");
+        assert_eq!(v6(1, 0), Some(HostError::NetworkUnreachable));
+        assert_eq!(v6(1, 3), Some(HostError::HostUnreachable));
+        assert_eq!(v6(1, 1), Some(HostError::Prohibited));
+        assert_eq!(v4(12, 0), Some(HostError::Other));
+        for destination in ["192.0.2.1:9", "[2001:db8::1]:9"] {
+            assert_eq!(read(destination, PathErrorKind::NoPort), Some(HostError::Refused));
+            assert_eq!(read(destination, PathErrorKind::Expired), Some(HostError::HostUnreachable));
         }
     }
 }

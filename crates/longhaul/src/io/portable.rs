@@ -11,12 +11,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use longhaul_sys::clock::{ClockMap, ClockPair};
 use longhaul_sys::pool::RecvBuffer;
+use longhaul_tcp::HostError;
 use longhaul_units::Time;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::time::Sleep;
 
-use super::{Buffers, Fault, Incoming, Outgoing, pool};
+use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, pool};
+use crate::error::from_host;
 
 /// Messages of one receive call.
 const RECV_MESSAGES: usize = 4;
@@ -24,9 +26,12 @@ const RECV_MESSAGES: usize = 4;
 pub(crate) struct Io {
     socket: tokio::net::UdpSocket,
     state: UdpSocketState,
+    role: Role,
     /// The socket is connected, and the system takes no destination then: a plain `send` has to do.
     plain: bool,
     timer: Mutex<Timer>,
+    /// What the host said of the path, until it is taken.
+    error: Mutex<Option<io::Error>>,
     scratch: Mutex<Vec<u8>>,
 }
 
@@ -51,17 +56,29 @@ impl fmt::Debug for Io {
 
 impl Io {
     /// Takes over a socket; must be called within a tokio runtime.
-    pub(crate) fn new(socket: UdpSocket, connected: bool) -> io::Result<Self> {
+    pub(crate) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
         let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
         Ok(Self {
             socket: tokio::net::UdpSocket::from_std(socket)?,
             state,
-            plain: connected && !cfg!(any(target_os = "linux", target_os = "android")),
+            role,
+            plain: role == Role::Connected && !cfg!(any(target_os = "linux", target_os = "android")),
             timer: Mutex::new(Timer { sleep, armed: false, waker: None }),
+            error: Mutex::new(None),
             scratch: Mutex::new(Vec::new()),
         })
+    }
+
+    pub(crate) const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The descriptor of the UDP socket.
+    #[cfg(unix)]
+    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.socket)
     }
 
     pub(crate) fn receiver(&self) -> Receiver {
@@ -127,32 +144,51 @@ impl Io {
         self.state.try_send((&self.socket).into(), &transmit)
     }
 
-    /// Ready once the socket may take datagrams again.
-    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<io::Result<()>> {
-        ready!(self.socket.poll_send_ready(cx))?;
+    /// Whether the socket may take datagrams again: `retry` tries it.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
+        if ready!(self.socket.poll_send_ready(cx)).is_err() {
+            return Poll::Ready(Writable::Yes);
+        }
         let tried = self
             .socket
             .try_io(Interest::WRITABLE, || if retry() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) });
-        match tried {
-            // Readiness was cleared: ask again, so that the waker is registered.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.poll_send_ready(cx),
-            result => Poll::Ready(result),
+        if tried.is_ok() {
+            return Poll::Ready(Writable::Yes);
         }
+        // Readiness was cleared: ask again, so that the waker is registered. If it is still there, that is because tokio
+        // takes an error for the end of a pipe, and calls the socket writable for ever.
+        self.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
     }
 
-    /// Ready with an error that the socket has been told of. It shows as readiness to write; that is used up here.
-    pub(crate) fn poll_error(&self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        loop {
+    /// Ready when the host has something to say of the path, as far as the system tells: for
+    /// [`take_errors`](Self::take_errors). It shows as readiness to write; that is used up here.
+    pub(crate) fn poll_error(&self, cx: &mut Context<'_>, _: &mut Receiver) -> Poll<()> {
+        if self.role != Role::Connected {
+            return Poll::Pending;
+        }
+        // The second time registers the waker. A third would not help: after an error tokio may call the socket writable
+        // for ever, and further ones are then found by the next turn.
+        for _ in 0..2 {
             if ready!(self.socket.poll_send_ready(cx)).is_err() {
-                // The runtime is going: receiving will tell.
                 return Poll::Pending;
             }
             if let Ok(Some(error)) = self.socket.take_error() {
-                return Poll::Ready(error);
+                *lock(&self.error) = Some(error);
+                return Poll::Ready(());
             }
             // Says that it was not ready after all.
             let _ = self.socket.try_io(Interest::WRITABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
         }
+        Poll::Pending
+    }
+
+    /// Hands over what the host has said of the path since the last time, and whether there was anything.
+    pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
+        let error = lock(&self.error).take().or_else(|| self.socket.take_error().ok().flatten());
+        if let Some(error) = &error {
+            each(None, from_host(error));
+        }
+        error.is_some()
     }
 
     /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
@@ -209,7 +245,7 @@ impl Io {
     }
 
     /// Ready once the timer has fired.
-    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut timer = lock(&self.timer);
         timer.waker = Some(cx.waker().clone());
         if !timer.armed {
@@ -217,7 +253,7 @@ impl Io {
         }
         ready!(timer.sleep.as_mut().poll(cx));
         timer.armed = false;
-        Poll::Ready(Ok(()))
+        Poll::Ready(())
     }
 
     pub(crate) fn fault(error: &io::Error) -> Fault {
@@ -271,14 +307,6 @@ fn hand_over(
         shared: shared.as_ref(),
     };
     each(incoming, None);
-}
-
-/// IPv4 peers of an IPv6 socket appear as IPv4 addresses.
-fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip @ std::net::IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        std::net::IpAddr::V6(_) => address,
-    }
 }
 
 /// The zero of our clock: the first time that anybody asked.

@@ -76,17 +76,16 @@ impl TcpStream {
     /// # Errors
     /// The system's.
     pub fn ttl(&self) -> io::Result<u32> {
-        let udp = self.handle.shared.io.options();
-        if self.handle.local.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
+        self.handle.shared.ttl()
     }
 
-    /// Sets the TTL or hop limit of packets sent. It is the UDP socket's, which a listener's connections share.
+    /// Sets the TTL or hop limit of packets sent. It is the UDP socket's, which the connections of a
+    /// listener or connector share.
     ///
     /// # Errors
     /// The system's.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        let udp = self.handle.shared.io.options();
-        if self.handle.local.is_ipv4() { udp.set_ttl_v4(ttl) } else { udp.set_unicast_hops_v6(ttl) }
+        self.handle.shared.set_ttl(ttl)
     }
 
     /// The name of the congestion control in force. It is chosen before the connection is made:

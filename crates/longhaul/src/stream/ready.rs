@@ -57,6 +57,33 @@ impl TcpStream {
         self.handle.poll_ready(cx, Interest::WRITABLE).map_ok(drop)
     }
 
+    /// Runs `operation`, which is to read or write this stream, if something of `interest` can be done now. Unlike tokio's,
+    /// readiness needs no clearing: it is the connection's at the moment.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing can be done; else what `operation` returns.
+    pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        self.handle.try_io(interest, operation)
+    }
+
+    /// Runs `operation`, which is to read or write this stream, each time that something of `interest` can be done, until it
+    /// returns something else than `WouldBlock`.
+    ///
+    /// Cancel safety: cancel safe, as far as `operation` is.
+    ///
+    /// # Errors
+    /// What `operation` returns; as [`ready`](Self::ready).
+    pub async fn async_io<R>(&self, interest: Interest, mut operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        loop {
+            self.ready(interest).await?;
+            match operation() {
+                // It may want more than is there. Others go first.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
+                result => return result,
+            }
+        }
+    }
+
     /// Reads without waiting.
     ///
     /// # Errors
@@ -132,7 +159,7 @@ pub(super) async fn peek(handle: &Handle, buf: &mut [u8]) -> io::Result<usize> {
     std::future::poll_fn(|cx| handle.poll_peek(cx, buf)).await
 }
 
-pub(super) fn poll_peek(handle: &Handle, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
+pub(super) fn poll_peek(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
     let seen = ready!(handle.poll_peek(cx, buf.initialize_unfilled()))?;
     buf.advance(seen);
     Poll::Ready(Ok(seen))

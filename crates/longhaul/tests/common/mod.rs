@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use longhaul::{TcpListener, TcpSocket, TcpStream};
 use tokio::net::UdpSocket;
+use tokio::task::JoinHandle;
 
 /// Longer than anything here takes on the slowest machine; what hangs fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -67,6 +68,7 @@ pub fn pattern(len: usize) -> Vec<u8> {
 pub struct Relay {
     pub address: SocketAddr,
     cut: Arc<AtomicBool>,
+    task: JoinHandle<()>,
 }
 
 impl Relay {
@@ -82,7 +84,7 @@ impl Relay {
         let address = front.local_addr().unwrap();
         let cut = Arc::new(AtomicBool::new(false));
         let is_cut = Arc::clone(&cut);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let mut client = None;
             let mut passed = 0;
             let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
@@ -103,7 +105,13 @@ impl Relay {
                 }
             }
         });
-        Self { address, cut }
+        Self { address, cut, task }
+    }
+
+    /// Closes the sockets, as a killed program's are: the host answers that nobody listens.
+    pub async fn vanish(self) {
+        self.task.abort();
+        let _ = self.task.await;
     }
 
     /// From now on nothing passes, either way.

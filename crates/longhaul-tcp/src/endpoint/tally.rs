@@ -1,0 +1,98 @@
+//! How many connections each address has opened to us.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::keys::{Keys, Tuple};
+use super::{Endpoint, Slot};
+use crate::config::EndpointConfig;
+
+/// Counts by address. Of an IPv6 address the upper 64 bits count: a host has all addresses of its network to choose from
+/// (RFC 4291, section 2.5.1; RFC 8981).
+#[derive(Debug)]
+pub(super) struct Tally(HashMap<IpAddr, u32, Keys>);
+
+impl Tally {
+    pub(super) fn new(keys: Keys) -> Self {
+        Self(HashMap::with_hasher(keys))
+    }
+
+    pub(super) fn count(&self, address: IpAddr) -> usize {
+        self.0.get(&who(address)).map_or(0, |count| *count as usize)
+    }
+
+    pub(super) fn add(&mut self, slot: &Slot) {
+        if slot.passive {
+            self.raise(slot.tuple.remote.ip());
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: &Slot) {
+        if slot.passive {
+            self.lower(slot.tuple.remote.ip());
+        }
+    }
+
+    fn raise(&mut self, address: IpAddr) {
+        let count = self.0.entry(who(address)).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    fn lower(&mut self, address: IpAddr) {
+        let address = who(address);
+        let Some(count) = self.0.get_mut(&address) else { return };
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.0.remove(&address);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whether SYNs are answered.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// Replaces the limits, for another listener on the same socket. What is above a new limit stays until it ends; the
+    /// secret, the number of TIME-WAIT records and sequence numbers for tests stay as they are.
+    pub fn set_limits(&mut self, config: &EndpointConfig) {
+        let EndpointConfig { secret, max_time_wait, initial_sequence, .. } = self.config;
+        self.config = EndpointConfig { secret, max_time_wait, initial_sequence, ..config.clone() };
+    }
+
+    /// Whether one more connection from there finds no room: in all, or among those of its address.
+    pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {
+        self.live >= self.config.max_connections || self.tally.count(tuple.remote.ip()) >= self.config.max_per_address
+    }
+}
+
+fn who(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX)).into(),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ipv6_network_counts_as_one() {
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        let mut tally = Tally::new(Keys::new(&[1; 32]));
+        for address in ["2001:db8::1", "2001:db8::ffff:1:2", "2001:db8:0:1::1", "192.0.2.1", "::ffff:192.0.2.1"] {
+            tally.raise(ip(address));
+        }
+        assert_eq!(
+            ["2001:db8::9", "2001:db8:0:1::9", "192.0.2.1", "192.0.2.2"].map(|a| tally.count(ip(a))),
+            [2, 1, 2, 0]
+        );
+        for _ in 0..3 {
+            tally.lower(ip("192.0.2.1"));
+        }
+        assert_eq!((tally.count(ip("192.0.2.1")), tally.0.len()), (0, 2), "nothing is left of it");
+    }
+}

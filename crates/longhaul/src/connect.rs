@@ -1,0 +1,257 @@
+//! Opening connections: one by one, and to the first address of a name that answers.
+
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use longhaul_tcp::{Config, Endpoint};
+use tokio::time::timeout;
+
+use crate::driver::Driver;
+use crate::io::{Io, Role as SocketRole, canonical};
+use crate::qlog::Role;
+use crate::setup::{Habits, Setup};
+use crate::shared::Shared;
+use crate::stream::TcpStream;
+
+/// How long an attempt has before the next address is tried beside it (RFC 8305, section 5: the Connection Attempt
+/// Delay, 250 ms recommended).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// The outcome of the first `attempt` that succeeds, or the error of the last to fail. Addresses of both families take
+/// turns; each attempt starts when the one before has failed, or has had its time (RFC 8305). The others are dropped.
+pub(crate) async fn race<T, F>(
+    addresses: impl IntoIterator<Item = SocketAddr>,
+    attempt: impl Fn(SocketAddr) -> F,
+) -> io::Result<T>
+where
+    F: Future<Output = io::Result<T>>,
+{
+    let mut waiting = interleave(addresses).into_iter();
+    let mut attempts: Vec<Pin<Box<F>>> = Vec::new();
+    let mut failed = None;
+    loop {
+        attempts.extend(waiting.next().map(|address| Box::pin(attempt(address))));
+        if attempts.is_empty() {
+            return Err(failed.unwrap_or_else(no_address));
+        }
+        let outcome = if waiting.len() == 0 {
+            Some(first(&mut attempts).await)
+        } else {
+            timeout(ATTEMPT_DELAY, first(&mut attempts)).await.ok()
+        };
+        match outcome {
+            Some(Ok(stream)) => return Ok(stream),
+            Some(Err(error)) => failed = Some(error),
+            None => {}
+        }
+    }
+}
+
+/// The first of `attempts` to end, which is taken out of them.
+async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
+    std::future::poll_fn(|cx| {
+        for index in 0..attempts.len() {
+            if let Poll::Ready(outcome) = attempts[index].as_mut().poll(cx) {
+                drop(attempts.remove(index));
+                return Poll::Ready(outcome);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Families take turns, the first address's first; within each the resolver's order stays (RFC 8305, section 4).
+fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let mut addresses = addresses.into_iter().peekable();
+    let first_is_v4 = addresses.peek().is_some_and(SocketAddr::is_ipv4);
+    let (first, second): (Vec<_>, Vec<_>) = addresses.partition(|address| address.is_ipv4() == first_is_v4);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut all = Vec::new();
+    while first.len() + second.len() > 0 {
+        all.extend(first.next());
+        all.extend(second.next());
+    }
+    all
+}
+
+pub(crate) fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")
+}
+
+/// The address to bind to for no address in particular, in the family of `peer`.
+pub(crate) fn unspecified(peer: SocketAddr) -> SocketAddr {
+    if peer.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() }
+}
+
+/// Opens a connection from a UDP socket of its own.
+pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, setup: Setup) -> io::Result<TcpStream> {
+    let [local, peer] = reach(&socket, addr)?;
+    let (shared, habits, config) = endpoint(socket, setup, SocketRole::Connected)?;
+    shared.lock().client = Some(Shared::client_tuple(peer));
+    let stream = open(&shared, &habits, config, [local, peer])?;
+    Driver::spawn(shared);
+    connected(stream).await
+}
+
+/// An endpoint for connections that are opened from `socket`.
+pub(crate) fn endpoint(
+    socket: std::net::UdpSocket,
+    mut setup: Setup,
+    role: SocketRole,
+) -> io::Result<(Arc<Shared>, Habits, Arc<Config>)> {
+    setup.check()?;
+    let io = Io::new(socket, role)?;
+    let local = io.local_addr()?;
+    let buffers = crate::shared::set_buffers(&io);
+    let endpoint = Endpoint::new(setup.endpoint_config(local)?, Io::now());
+    let shared = Shared::new(io, endpoint, local, buffers);
+    let habits = setup.apply(&shared);
+    Ok((shared, habits, Arc::new(setup.config)))
+}
+
+/// Connects a UDP socket: our address and the peer's, as the system has them. It knows better than we whether there is a
+/// route, and that "nobody's address" is this host.
+pub(crate) fn reach(socket: &std::net::UdpSocket, addr: SocketAddr) -> io::Result<[SocketAddr; 2]> {
+    check(addr)?;
+    socket.connect(addr)?;
+    let peer = canonical(socket.peer_addr().unwrap_or(addr));
+    Ok([canonical(socket.local_addr()?), peer])
+}
+
+/// Refuses what cannot be a host's port, with the errors that the kernel's TCP gives.
+fn check(addr: SocketAddr) -> io::Result<()> {
+    let ip = addr.ip().to_canonical();
+    if addr.port() == 0 {
+        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody can listen on port 0"));
+    }
+    if ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
+        return Err(io::Error::new(io::ErrorKind::NetworkUnreachable, "a connection is to one host, not to a group"));
+    }
+    Ok(())
+}
+
+/// Sends the SYN.
+pub(crate) fn open(
+    shared: &Arc<Shared>,
+    habits: &Habits,
+    config: Arc<Config>,
+    [local, peer]: [SocketAddr; 2],
+) -> io::Result<TcpStream> {
+    let mut state = shared.lock();
+    if let Some(kind) = state.fatal {
+        return Err(kind.into());
+    }
+    let now = Io::now();
+    let tuple = Shared::client_tuple(peer);
+    let Some(id) = state.endpoint.connect(now, tuple, config) else {
+        let taken = state.endpoint.find(&tuple).is_some();
+        return Err(if taken {
+            in_use(peer)
+        } else {
+            io::Error::other("the socket has as many connections as it may")
+        });
+    };
+    state.handles += 1;
+    drop(state);
+    let handle = habits.handle(shared, id, [local, peer], Role::Client);
+    shared.settle(shared.lock(), now);
+    Ok(TcpStream { handle: Arc::new(handle) })
+}
+
+fn in_use(peer: SocketAddr) -> io::Error {
+    let text = format!("this socket has a connection to {peer} already, and one pair of addresses has one connection");
+    io::Error::new(io::ErrorKind::AddrInUse, text)
+}
+
+pub(crate) async fn connected(stream: TcpStream) -> io::Result<TcpStream> {
+    std::future::poll_fn(|cx| stream.handle.poll_connected(cx)).await?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn address(text: &str) -> SocketAddr {
+        SocketAddr::new(text.parse().unwrap(), 7000)
+    }
+
+    /// RFC 8305, section 4: the example with a First Address Family Count of one.
+    #[test]
+    fn families_take_turns() {
+        let given = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1", "192.0.2.2"].map(address);
+        let expected = ["2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.2", "2001:db8::3"].map(address);
+        assert_eq!(interleave(given), expected);
+        let (v4, v6) = (address("192.0.2.1"), address("2001:db8::1"));
+        assert_eq!(interleave([v4, v6]), [v4, v6]);
+        assert_eq!(interleave([]), []);
+    }
+
+    /// What each address comes to, and after how long.
+    type Behaviour = fn(SocketAddr) -> (u64, Result<(), io::ErrorKind>);
+
+    /// The outcome, when it came, and when which address was tried, in milliseconds.
+    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused: the test moves it")]
+    async fn run(addresses: &[SocketAddr], behaviour: Behaviour) -> (io::Result<SocketAddr>, u128, Vec<(u128, u16)>) {
+        let start = tokio::time::Instant::now();
+        let tried = RefCell::new(Vec::new());
+        let attempt = |address: SocketAddr| {
+            tried.borrow_mut().push((start.elapsed().as_millis(), address.port()));
+            let (delay, outcome) = behaviour(address);
+            async move {
+                tokio::time::sleep(Duration::from_millis(delay)).await;
+                outcome.map(|()| address).map_err(io::Error::from)
+            }
+        };
+        let outcome = race(addresses.iter().copied(), attempt).await;
+        (outcome, start.elapsed().as_millis(), tried.into_inner())
+    }
+
+    fn ports(n: u16) -> Vec<SocketAddr> {
+        (1..=n).map(|port| SocketAddr::from(([192, 0, 2, 1], port))).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_costs_a_quarter_of_a_second_and_failure_nothing() {
+        let (outcome, at, tried) = run(&ports(3), |address| match address.port() {
+            1 => (60_000, Err(io::ErrorKind::TimedOut)),
+            2 => (100, Err(io::ErrorKind::ConnectionRefused)),
+            _ => (30, Ok(())),
+        })
+        .await;
+        assert_eq!(outcome.unwrap().port(), 3);
+        assert_eq!((at, tried), (380, vec![(0, 1), (250, 2), (350, 3)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_may_still_win() {
+        let (outcome, at, tried) = run(&ports(2), |address| match address.port() {
+            1 => (300, Ok(())),
+            _ => (400, Ok(())),
+        })
+        .await;
+        assert_eq!(outcome.unwrap().port(), 1);
+        assert_eq!((at, tried), (300, vec![(0, 1), (250, 2)]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_all_fail_the_last_error_is_told() {
+        let (outcome, at, tried) = run(&ports(2), |address| match address.port() {
+            1 => (1000, Err(io::ErrorKind::TimedOut)),
+            _ => (10, Err(io::ErrorKind::ConnectionRefused)),
+        })
+        .await;
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!((at, tried), (1000, vec![(0, 1), (250, 2)]));
+        let (outcome, ..) = run(&[], |_| (0, Ok(()))).await;
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,210 @@
+//! One timerfd per runtime, shared by all sockets.
+//!
+//! A descriptor, and an entry in the kernel's table of timers, for each socket would double what a client connection
+//! costs. One task per runtime waits for the timerfd and wakes the drivers whose deadline has passed
+//! (`docs/decisions/0032-what-a-client-connection-costs.md`).
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use longhaul_cc::TimerWheel;
+use longhaul_sys::linux::{Timer, monotonic_now};
+use longhaul_units::Time;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Handle, Id};
+
+use super::watch;
+
+/// The timers of each runtime that has sockets.
+static HUBS: LazyLock<Mutex<HashMap<Id, Arc<Hub>>>> = LazyLock::new(Mutex::default);
+
+/// The deadline of one socket, and whether it has passed.
+#[derive(Debug)]
+pub(super) struct SocketTimer {
+    hub: Arc<Hub>,
+    id: u32,
+    alarm: Arc<Alarm>,
+}
+
+/// What the hub's task and a driver share.
+#[derive(Debug, Default)]
+struct Alarm {
+    fired: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+#[derive(Debug)]
+struct Hub {
+    timer: AsyncFd<Timer>,
+    deadlines: Mutex<Deadlines>,
+}
+
+#[derive(Debug)]
+struct Deadlines {
+    wheel: TimerWheel,
+    alarms: Vec<Option<Arc<Alarm>>>,
+    free: Vec<u32>,
+    /// What the timerfd is set to; it may be earlier than the first deadline.
+    armed: Option<Time>,
+}
+
+/// The task that waits for a runtime's timerfd, for as long as the runtime exists.
+struct Wait {
+    hub: Arc<Hub>,
+    runtime: Id,
+    wakers: Vec<Waker>,
+}
+
+impl SocketTimer {
+    /// A timer that is not set; must be called within a tokio runtime.
+    pub(super) fn new() -> io::Result<Self> {
+        let hub = Hub::of_current_runtime()?;
+        let alarm = Arc::new(Alarm::default());
+        let mut deadlines = lock(&hub.deadlines);
+        let id = match deadlines.free.pop() {
+            Some(id) => id,
+            None => {
+                deadlines.alarms.push(None);
+                (deadlines.alarms.len() - 1) as u32
+            }
+        };
+        deadlines.alarms[id as usize] = Some(Arc::clone(&alarm));
+        drop(deadlines);
+        Ok(Self { hub, id, alarm })
+    }
+
+    /// Sets the deadline, or takes it back.
+    pub(super) fn arm(&self, at: Option<Time>) -> io::Result<()> {
+        let mut deadlines = lock(&self.hub.deadlines);
+        match at {
+            Some(at) => deadlines.wheel.set(self.id, at),
+            None => deadlines.wheel.cancel(self.id),
+        }
+        deadlines.set_timer(self.hub.timer.get_ref())
+    }
+
+    /// Ready once after the deadline has passed.
+    pub(super) fn poll_fired(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.alarm.take() {
+            return Poll::Ready(());
+        }
+        let mut waker = lock(&self.alarm.waker);
+        let former = match &*waker {
+            Some(known) if known.will_wake(cx.waker()) => None,
+            _ => waker.replace(cx.waker().clone()),
+        };
+        drop(waker);
+        drop(former);
+        // It may have fired before the waker was known.
+        if self.alarm.take() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl Drop for SocketTimer {
+    fn drop(&mut self) {
+        let mut deadlines = lock(&self.hub.deadlines);
+        deadlines.wheel.cancel(self.id);
+        let alarm = deadlines.alarms.get_mut(self.id as usize).and_then(Option::take);
+        deadlines.free.push(self.id);
+        drop(deadlines);
+        // Its waker may own a task, and that another timer of this hub.
+        drop(alarm);
+    }
+}
+
+impl Alarm {
+    fn take(&self) -> bool {
+        self.fired.load(Ordering::Relaxed) && self.fired.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Hub {
+    fn of_current_runtime() -> io::Result<Arc<Self>> {
+        let handle = Handle::current();
+        let runtime = handle.id();
+        let mut hubs = lock(&HUBS);
+        if let Some(hub) = hubs.get(&runtime) {
+            return Ok(Arc::clone(hub));
+        }
+        let wheel = TimerWheel::new(Time::from_nanos(monotonic_now()));
+        let deadlines = Deadlines { wheel, alarms: Vec::new(), free: Vec::new(), armed: None };
+        let hub = Arc::new(Self { timer: watch(Timer::new()?)?, deadlines: Mutex::new(deadlines) });
+        hubs.insert(runtime, Arc::clone(&hub));
+        drop(hubs);
+        // A runtime that is shutting down drops the task at once, and the task takes the hub off the list.
+        handle.spawn(Wait { hub: Arc::clone(&hub), runtime, wakers: Vec::new() });
+        Ok(hub)
+    }
+}
+
+impl Deadlines {
+    /// Sets the timerfd if it would fire too late. An early one is left to fire: that costs less than setting it anew.
+    fn set_timer(&mut self, timer: &Timer) -> io::Result<()> {
+        let Some(next) = self.wheel.next() else { return Ok(()) };
+        if self.armed.is_none_or(|armed| next < armed) {
+            timer.arm(Some(next.as_nanos().max(1)))?;
+            self.armed = Some(next);
+        }
+        Ok(())
+    }
+
+    /// Notes whose deadline has passed, and collects whom to wake.
+    fn expire(&mut self, now: Time, wakers: &mut Vec<Waker>) {
+        while let Some(id) = self.wheel.pop_expired(now) {
+            if let Some(Some(alarm)) = self.alarms.get(id as usize) {
+                alarm.fired.store(true, Ordering::Release);
+                wakers.extend(lock(&alarm.waker).clone());
+            }
+        }
+    }
+}
+
+impl Future for Wait {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { hub, wakers, .. } = &mut *self;
+        loop {
+            let Ok(mut guard) = ready!(hub.timer.poll_read_ready(cx)) else { return Poll::Ready(()) };
+            let fired = hub.timer.get_ref().drain();
+            guard.clear_ready();
+            match fired {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "the timer failed");
+                    return Poll::Ready(());
+                }
+            }
+            let mut deadlines = lock(&hub.deadlines);
+            deadlines.armed = None;
+            deadlines.expire(Time::from_nanos(monotonic_now()), wakers);
+            let set = deadlines.set_timer(hub.timer.get_ref());
+            drop(deadlines);
+            if let Err(error) = set {
+                tracing::error!(%error, "the timer failed");
+            }
+            wakers.drain(..).for_each(Waker::wake);
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut hubs = lock(&HUBS);
+        let ours = hubs.get(&self.runtime).is_some_and(|hub| Arc::ptr_eq(hub, &self.hub));
+        let hub = ours.then(|| hubs.remove(&self.runtime)).flatten();
+        drop(hubs);
+        drop(hub);
+    }
+}
+
+/// Lists of timers are whole whatever happened to the thread that held the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

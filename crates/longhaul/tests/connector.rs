@@ -1,0 +1,134 @@
+//! Many connections from one UDP socket.
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+
+mod common;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use common::{Relay, pattern, soon};
+use longhaul::{TcpConnector, TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+async fn connect(connector: &TcpConnector, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let to = listener.local_addr().unwrap();
+    let (client, server) = soon(async { tokio::join!(connector.connect(to), listener.accept()) }).await;
+    (client.unwrap(), server.unwrap().0)
+}
+
+#[tokio::test]
+async fn connections_of_one_socket_keep_apart() {
+    let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+    let port = connector.local_addr().unwrap().port();
+    let mut tasks = Vec::new();
+    for i in 0..20_usize {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (mut client, mut server) = connect(&connector, &listener).await;
+        assert_eq!(client.local_addr().unwrap(), SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
+        assert_eq!(client.peer_addr().unwrap(), listener.local_addr().unwrap());
+        let data = pattern(100_000 + i);
+        let copy = data.clone();
+        tasks.push(tokio::spawn(async move {
+            client.write_all(&copy).await.unwrap();
+            client.close().await.unwrap();
+        }));
+        tasks.push(tokio::spawn(async move {
+            let mut got = Vec::new();
+            server.read_to_end(&mut got).await.unwrap();
+            assert!(got == data);
+            server.close().await.unwrap();
+            drop(listener);
+        }));
+    }
+    // The connections are their own.
+    drop(connector);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_second_connection_to_the_same_port_is_refused_until_the_first_is_over() {
+    let connector = TcpConnector::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    let (mut client, mut server) = connect(&connector, &listener).await;
+    let error = soon(connector.connect(to)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+    assert!(error.to_string().contains(&to.to_string()), "{error}");
+    server.shutdown().await.unwrap();
+    assert_eq!(soon(client.read(&mut [0])).await.unwrap(), 0);
+    soon(client.close()).await.unwrap();
+    drop(server);
+    connect(&connector, &listener).await;
+}
+
+/// The socket is not connected: only its error queue says that a port is closed, and whose it is.
+#[tokio::test]
+async fn a_refusal_concerns_nobody_else() {
+    let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (mut client, mut server) = connect(&connector, &listener).await;
+    let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = soon(connector.connect(closed)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(client.info().unwrap().host_error, None);
+    client.write_all(b"still here").await.unwrap();
+    let mut got = [0; 10];
+    soon(server.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"still here");
+}
+
+#[tokio::test]
+async fn families_are_those_of_the_socket() {
+    let v4 = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+    let error = v4.connect("[::1]:9").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let v6 = TcpConnector::bind("[::]:0").await.unwrap();
+    for local in ["127.0.0.1:0", "[::1]:0"] {
+        let listener = TcpListener::bind(local).await.unwrap();
+        let (client, _server) = connect(&v6, &listener).await;
+        assert_eq!(client.peer_addr().unwrap(), listener.local_addr().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn settings_of_the_socket_are_those_of_its_connections() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_congestion("new-reno").unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket.set_max_connections(Some(2));
+    let connector = socket.connector().unwrap();
+    assert_ne!(connector.local_addr().unwrap().port(), 0);
+    let listeners = [TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap()];
+    let (first, _a) = connect(&connector, &listeners[0]).await;
+    let (_second, _b) = connect(&connector, &listeners[1]).await;
+    assert_eq!(first.congestion().unwrap(), "new-reno");
+    assert!(first.nodelay().unwrap());
+    let third = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let error = soon(connector.connect(third.local_addr().unwrap())).await.unwrap_err();
+    assert!(error.to_string().contains("as many connections as it may"), "{error}");
+}
+
+/// Of sockets of one peer and of several.
+#[tokio::test]
+async fn a_killed_peer_is_heard_of_at_the_next_write() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+    for shared in [false, true] {
+        let relay = Relay::new(listener.local_addr().unwrap()).await;
+        let to = relay.address;
+        let client = async { if shared { connector.connect(to).await } else { TcpStream::connect(to).await } };
+        let (client, _server) = soon(async { tokio::join!(client, listener.accept()) }).await;
+        let mut client = client.unwrap();
+        relay.vanish().await;
+        client.write_all(b"x").await.unwrap();
+        soon(async {
+            while client.info().unwrap().host_error != Some("refused") {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+}

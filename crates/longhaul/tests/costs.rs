@@ -1,0 +1,119 @@
+//! What connections cost that rest: memory and descriptors.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{pattern, soon};
+use longhaul::{Config, TcpConnector, TcpListener, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: every call is the system allocator's; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps `alloc`'s contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps `dealloc`'s contract, and all memory is the system allocator's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Passes 20 kB each way.
+async fn exchange(a: &mut TcpStream, b: &mut TcpStream) {
+    let data = pattern(20_000);
+    b.set_nodelay(true).unwrap();
+    let mut got = vec![0; data.len()];
+    let (wrote, read) = soon(async { tokio::join!(a.write_all(&data), b.read_exact(&mut got)) }).await;
+    wrote.unwrap();
+    read.unwrap();
+    assert!(got == data);
+    let (wrote, read) = soon(async { tokio::join!(b.write_all(&data), a.read_exact(&mut got)) }).await;
+    wrote.unwrap();
+    read.unwrap();
+    assert!(got == data);
+}
+
+/// Connects one after the other, from sockets of their own or from one in common, and uses each once.
+async fn connections(count: usize, one_socket: bool) -> Vec<(TcpStream, TcpStream)> {
+    let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut pairs = Vec::new();
+    for i in 0..count {
+        // A connector has one connection to each address.
+        let to = SocketAddr::from(([127, 0, 1, (i % 250) as u8 + 1], port));
+        let client = async {
+            let mut config = Config::default();
+            config.nagle = false;
+            if one_socket {
+                connector.connect_with(to, config).await
+            } else {
+                TcpStream::connect_with(to, config).await
+            }
+        };
+        let (client, server) = soon(async { tokio::join!(client, listener.accept()) }).await;
+        let (mut client, mut server) = (client.unwrap(), server.unwrap().0);
+        exchange(&mut client, &mut server).await;
+        pairs.push((client, server));
+    }
+    pairs
+}
+
+/// Ends connections, and waits until their sockets are closed.
+async fn end(pairs: Vec<(TcpStream, TcpStream)>, open: usize) {
+    for (client, server) in pairs {
+        server.abort();
+        client.abort();
+    }
+    soon(async {
+        while descriptors() > open {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+/// One test for both: two of this file would count each other's memory.
+#[tokio::test]
+async fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
+    const CONNECTIONS: usize = 200;
+    // What the process and the runtime need once, such as the timer.
+    drop(TcpConnector::bind("0.0.0.0:0").await.unwrap());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let open = descriptors();
+    end(connections(20, false).await, open).await;
+    for (one_socket, bytes, more_descriptors) in [(false, 24_000, CONNECTIONS), (true, 20_000, 0)] {
+        let memory = LIVE.load(Ordering::Relaxed);
+        let pairs = connections(CONNECTIONS, one_socket).await;
+        let each = LIVE.load(Ordering::Relaxed).saturating_sub(memory) / CONNECTIONS;
+        let opened = descriptors() - open;
+        eprintln!("{each} bytes for both ends of a connection, {opened} descriptors for {CONNECTIONS}");
+        assert!(each <= bytes, "{each} bytes for both ends");
+        // The listener and the connector have one each.
+        assert!(opened <= more_descriptors + 2, "{opened} descriptors");
+        end(pairs, open).await;
+        let left = LIVE.load(Ordering::Relaxed).saturating_sub(memory) / CONNECTIONS;
+        assert!(left <= 500, "{left} bytes of each are left");
+    }
+}

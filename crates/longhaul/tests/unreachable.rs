@@ -1,0 +1,94 @@
+//! Peers that routers say cannot be reached: network namespaces with a router that has no way there. Needs root; skipped,
+//! with a line that says so, where it is not permitted.
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+
+mod common;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use common::soon;
+use longhaul::{TcpConnector, TcpListener, TcpStream};
+use longhaul_sys::linux::{NetNs, VethPair, veth};
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// A host, and the router that it sends everything to: that one says that no host of 10.98.0.0/16 can be reached, and that
+/// there is no way to the network 10.97.0.0/16.
+fn host_and_router() -> Option<(NetNs, NetNs)> {
+    let made = NetNs::anonymous().and_then(|host| {
+        let router = NetNs::anonymous()?;
+        veth::join((&host, "host", VethPair::NEAR_ADDR), (&router, "router", VethPair::FAR_ADDR))?;
+        Ok((host, router))
+    });
+    let (host, router) = match made {
+        Ok(made) => made,
+        Err(error) if veth::is_impossible(&error) => {
+            eprintln!("skipped: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    host.run(|| {
+        ip("link set lo up");
+        ip(&format!("route add default via {}", VethPair::FAR_ADDR));
+    })
+    .unwrap();
+    let forwards = router
+        .run(|| {
+            ip("route add unreachable 10.98.0.0/16");
+            // Every datagram is answered, not one per second.
+            std::fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")
+        })
+        .unwrap();
+    if let Err(error) = forwards {
+        eprintln!("skipped: {error}");
+        return None;
+    }
+    Some((host, router))
+}
+
+/// Runs `work` on a runtime of the host's.
+fn on_the_host<F: Future>(work: impl FnOnce() -> F + Send) {
+    let Some((host, _router)) = host_and_router() else { return };
+    host.run(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(work());
+    })
+    .unwrap();
+}
+
+const NO_HOST: &str = "10.98.0.1:7000";
+const NO_NETWORK: &str = "10.97.0.1:7000";
+
+/// The kernel's TCP ends at the first message; ours asks once more, which takes a second, and not two minutes.
+#[test]
+fn an_attempt_ends_when_the_network_says_so_twice() {
+    on_the_host(|| async {
+        for (to, kind) in [(NO_HOST, ErrorKind::HostUnreachable), (NO_NETWORK, ErrorKind::NetworkUnreachable)] {
+            assert_eq!(tokio::net::TcpStream::connect(to).await.unwrap_err().kind(), kind, "the kernel's TCP");
+            assert_eq!(soon(TcpStream::connect(to)).await.unwrap_err().kind(), kind);
+            let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+            assert_eq!(soon(connector.connect(to)).await.unwrap_err().kind(), kind, "from a socket of several");
+        }
+    });
+}
+
+#[test]
+fn the_next_address_of_a_name_is_tried_beside_the_first() {
+    on_the_host(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses: [SocketAddr; 2] = [NO_HOST.parse().unwrap(), listener.local_addr().unwrap()];
+        let stream = soon(TcpStream::connect(&addresses[..])).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), addresses[1]);
+        let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
+        let stream = soon(connector.connect(&addresses[..])).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), addresses[1]);
+    });
+}
