@@ -28,6 +28,8 @@ pub mod path;
 pub mod rcp;
 pub mod recovery;
 pub mod registry;
+#[cfg(any(test, feature = "conformance"))]
+mod smoothed;
 pub mod steady;
 #[cfg(test)]
 mod testing;

@@ -4,7 +4,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, Path, PathEvent, RttSample, SegmentKind, Sent,
-    Snapshot, Timeout, TxId,
+    Snapshot, Timeout, TxId, smoothed,
 };
 
 /// The segment size of all tests that don't say otherwise.
@@ -98,7 +98,7 @@ impl Sender {
         (ack.in_flight, ack.total_delivered) = (self.in_flight, self.delivered);
         ack.cwnd_limited = true;
         let rtt = self.rtt;
-        (self.path.srtt, self.path.latest_rtt) = (Some(rtt), Some(rtt));
+        smoothed::observe(&mut self.path, rtt, ack.flight_size);
         ack.rtt = Some(RttSample { rtt, sent_at: self.now - rtt });
         ack
     }

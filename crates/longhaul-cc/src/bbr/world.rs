@@ -7,7 +7,7 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, Episode, Granted, LostSegment, Path, PathEvent, RateSample,
-    RttSample, SendLimit, Sent, TxId,
+    RttSample, SendLimit, Sent, TxId, smoothed,
 };
 
 pub(super) const MSS: Bytes = Bytes(1000);
@@ -236,8 +236,7 @@ impl World {
         if self.app_limited_until.is_some_and(|until| self.delivered > until) {
             self.app_limited_until = None;
         }
-        self.path.min_rtt = self.path.min_rtt.min(Some(rtt));
-        (self.path.latest_rtt, self.path.srtt) = (Some(rtt), Some(rtt));
+        smoothed::observe(&mut self.path, rtt, prior_in_flight);
         let mut ack = Ack::new(at);
         ack.rate = Some(self.sample(&packet));
         ack.rtt = Some(RttSample { rtt, sent_at: packet.sent_at });

@@ -12,7 +12,7 @@ use super::{Expect, Operation, Scenario};
 use crate::{
     Ack, AckedSegment, BuildParams, Control, Controller, ControllerFactory, EcnMark, Episode, LostSegment,
     NetworkFeedback, NetworkHeader, Path, PathEvent, ProbeReport, RateSample, RttSample, SegmentKind, SendLimit, Sent,
-    Snapshot, Timeout, TxId,
+    Snapshot, Timeout, TxId, smoothed,
 };
 
 /// What routers answer at first, kB/s.
@@ -287,13 +287,9 @@ impl World {
     /// A sample of what took `rtt`, as the clock shows it: whole steps, or none.
     fn sample_rtt(&mut self, rtt: Span) {
         let rtt = self.clock().since(self.shown(self.now - rtt));
-        let path = &mut self.path;
-        path.latest_rtt = Some(rtt);
-        path.min_rtt = Some(path.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        smoothed::observe(&mut self.path, rtt, self.in_flight);
         self.route_min = Some(self.route_min.map_or(rtt, |min| min.min(rtt)));
-        path.recent_min_rtt = self.route_min;
-        path.srtt = Some(path.srtt.map_or(rtt, |srtt| srtt - srtt / 8 + rtt / 8));
-        path.rttvar = rtt / 2;
+        self.path.recent_min_rtt = self.route_min;
     }
 
     /// An ACK that delivers and loses so much and leaves the episode as `episode`.

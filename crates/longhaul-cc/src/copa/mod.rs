@@ -4,6 +4,7 @@
 mod competition;
 mod delays;
 mod heavy_loss;
+mod loss_bound;
 mod velocity;
 
 use longhaul_units::{Bytes, Rate, Span};
@@ -11,6 +12,7 @@ use longhaul_units::{Bytes, Rate, Span};
 use competition::{Competition, PATIENCE};
 use delays::{Delays, LONG, NEARLY};
 use heavy_loss::HeavyLoss;
+use loss_bound::{Answer, LossBound};
 use velocity::{STEADY_ROUNDS, Velocity};
 
 use crate::registry::{Entry, Make, OptionSpec, Rule, Safety, Slot, Value};
@@ -26,6 +28,8 @@ const LEAST_SEGMENTS: f64 = 2.0;
 const KEEP: f64 = 0.7;
 /// The pacing rate over `cwnd / RTTstanding` (section 2.1).
 const PACE_GAIN: f64 = 2.0;
+/// The same while losses are bounded: what has no room for a queue has none for two segments in the time of one.
+const HELD_PACE_GAIN: f64 = 1.0;
 /// Segments leave one by one, as in the paper, up to a rate that would have two leave in this: a pair makes a queue, of
 /// which a tenth of the usual swing is much.
 const BATCH_SPAN: Span = Span::from_micros(250);
@@ -59,6 +63,7 @@ pub(crate) static ENTRY: Entry = Entry {
             LONG.as_millis() / 1000,
             "seconds that a round trip may be the least",
         ),
+        OptionSpec::float("loss-bound", 0.001, 1.0, loss_bound::MOST, "part that may be lost unanswered; 1: any"),
         OptionSpec::float("pace", 1.0, 100.0, PACE_GAIN, "pace in windows a round trip"),
         OptionSpec::int("iw", 1, 10, initial_window::DEFAULT_SEGMENTS as u64, "initial window in segments"),
     ],
@@ -66,7 +71,8 @@ pub(crate) static ENTRY: Entry = Entry {
         "copa",
         "copa(competitive=off)",
         "copa(delta=0.04,iw=2)",
-        "copa(patience=1,nearly=0,steady=1,step=1,rtt-min-window=1,pace=1)",
+        "copa(loss-bound=1)",
+        "copa(patience=1,nearly=0,steady=1,step=1,rtt-min-window=1,loss-bound=0.001,pace=1)",
     ],
     safety: Safety::Shared,
     make: Make::Whole(|values, params| {
@@ -78,6 +84,7 @@ pub(crate) static ENTRY: Entry = Entry {
             steady_rounds: values.small("steady"),
             step: values.float("step"),
             rtt_min_window: Span::from_secs(values.int("rtt-min-window")),
+            loss_bound: values.float("loss-bound"),
             pace_gain: values.float("pace"),
             initial_segments: values.small("iw"),
         };
@@ -102,6 +109,8 @@ pub struct CopaConfig {
     pub step: f64,
     /// How long a round trip may be RTTmin.
     pub rtt_min_window: Span,
+    /// The part, 0 to 1, of what is sent that may be lost unanswered in the default mode.
+    pub loss_bound: f64,
     /// The pacing rate over `cwnd / RTTstanding`, 1 or more.
     pub pace_gain: f64,
     /// Segments of the first flight, and the most of a restart's.
@@ -118,6 +127,7 @@ impl Default for CopaConfig {
             steady_rounds: STEADY_ROUNDS,
             step: STEP,
             rtt_min_window: LONG,
+            loss_bound: loss_bound::MOST,
             pace_gain: PACE_GAIN,
             initial_segments: initial_window::DEFAULT_SEGMENTS,
         }
@@ -131,7 +141,7 @@ struct Undo {
     slow_start: bool,
 }
 
-/// Copa. A whole controller: losses alone do not move its window.
+/// Copa. A whole controller: losses alone do not move its window, unless it causes more than a bound of them.
 #[derive(Debug)]
 pub struct Copa {
     config: CopaConfig,
@@ -144,6 +154,7 @@ pub struct Copa {
     velocity: Velocity,
     competition: Competition,
     losses: HeavyLoss,
+    loss_bound: LossBound,
     undo: Option<Undo>,
 }
 
@@ -162,6 +173,7 @@ impl Copa {
             velocity: Velocity::new(mss),
             competition: Competition::new(config.delta, config.patience),
             losses: HeavyLoss::default(),
+            loss_bound: LossBound::new(config.loss_bound),
             undo: None,
         }
     }
@@ -206,9 +218,27 @@ impl Copa {
         (velocity * self.mss.as_f64() / (delta * self.cwnd) * delivered).min(delivered)
     }
 
+    /// In the competitive mode losses are answered by delta, and others have a part in them.
+    fn keep_the_loss_bound(&mut self, ack: &Ack<'_>) {
+        if self.config.competitive && self.competition.is_on() {
+            return self.loss_bound.rest();
+        }
+        match self.loss_bound.on_ack(ack, self.mss, self.cwnd, self.delays.standing_secs()) {
+            Answer::None => {}
+            Answer::Lower(window) => self.cwnd = window,
+            Answer::Back(window) => self.cwnd = self.cwnd.max(window),
+            Answer::Ours => self.slow_start = false,
+            Answer::Try => self.velocity = Velocity::new(self.cwnd),
+        }
+        let ceiling = self.loss_bound.ceiling();
+        if self.cwnd >= ceiling {
+            (self.cwnd, self.slow_start) = (ceiling, false);
+        }
+    }
+
     fn move_window(&mut self, ack: &Ack<'_>) {
         let (delivered, target) = (ack.delivered.as_f64(), self.target());
-        let grows = ack.cwnd_limited && self.cwnd <= target;
+        let grows = ack.cwnd_limited && self.cwnd <= target && !self.loss_bound.is_asking();
         if self.slow_start {
             if self.cwnd > target {
                 self.slow_start = false;
@@ -239,6 +269,7 @@ impl Controller for Copa {
             int("steady", own.steady_rounds.into(), default.steady_rounds.into()),
             float("step", own.step, default.step),
             int("rtt-min-window", own.rtt_min_window.as_millis() / 1000, default.rtt_min_window.as_millis() / 1000),
+            float("loss-bound", own.loss_bound, default.loss_bound),
             float("pace", own.pace_gain, default.pace_gain),
             int("iw", own.initial_segments.into(), default.initial_segments.into()),
         ];
@@ -268,7 +299,8 @@ impl Controller for Copa {
         if event.delivered > Bytes::ZERO && self.delays.is_known() {
             self.move_window(event);
         }
-        if self.losses.is_heavy(event, path) {
+        self.keep_the_loss_bound(event);
+        if self.losses.is_heavy(event, path) && !self.loss_bound.is_asking() {
             self.cwnd *= KEEP;
         }
         self.bound();
@@ -280,6 +312,7 @@ impl Controller for Copa {
             self.undo = Some(Undo { cwnd: self.cwnd, slow_start: self.slow_start });
         }
         self.cwnd = self.mss.as_f64();
+        self.loss_bound.on_timeout(event.now);
         self.restart();
         self.bound();
     }
@@ -310,8 +343,8 @@ impl Controller for Copa {
     fn control(&self) -> Control {
         let cwnd = Bytes::from_f64(self.cwnd).max(self.mss);
         let pace = self.delays.standing().map(|standing| {
-            let rate =
-                Rate::from_bytes_over(cwnd, standing).mul_f64(self.config.pace_gain).max(Rate::from_bytes_per_sec(1));
+            let gain = if self.loss_bound.is_on() { HELD_PACE_GAIN } else { self.config.pace_gain };
+            let rate = Rate::from_bytes_over(cwnd, standing).mul_f64(gain).max(Rate::from_bytes_per_sec(1));
             let slow = rate.bytes_in(BATCH_SPAN) < self.mss * 2;
             Pace { rate, quantum: slow.then_some(self.mss.max(Bytes(1))) }
         });

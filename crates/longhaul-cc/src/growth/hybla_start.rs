@@ -76,7 +76,7 @@ mod tests {
 
     fn start(rtt_ms: u64, max_gain: f64) -> (HyblaStart, Path) {
         let mut path = Path::new(MSS);
-        path.srtt = Some(Span::from_millis(rtt_ms));
+        path.min_rtt = Some(Span::from_millis(rtt_ms));
         let mut growth = HyblaStart::new(10, Rho::new(Span::from_millis(25)), max_gain);
         growth.observe(&Ack::new(Time::ZERO), &path);
         (growth, path)

@@ -168,8 +168,9 @@ impl Stage for HTcp {
         if ack.episode != Episode::None {
             return; // what is delivered in repair was sent under the old window
         }
-        if let Some(srtt) = path.srtt {
-            self.rtt_max = self.rtt_max.max(srtt.as_secs_f64());
+        // SRTT would lag some eight round trips behind (RFC 7323, appendix G): a queue that fills in fewer would look short.
+        if let Some(sample) = ack.rtt {
+            self.rtt_max = self.rtt_max.max(sample.rtt.as_secs_f64());
         }
         if let Some(rate) = self.sampler.on_ack(ack.now, ack.delivered, path.latest_rtt) {
             self.rate = self.rate.max(rate);

@@ -44,11 +44,11 @@ impl Rho {
         Self { reference, least: Span::MAX, value: 1.0 }
     }
 
-    /// Learns the least smoothed round trip.
+    /// Learns the least round trip. SRTT would not do: in a queue that others keep, it hardly comes down when the queue does.
     pub fn observe(&mut self, path: &Path) {
-        if let Some(srtt) = path.srtt.filter(|srtt| *srtt < self.least) {
+        if let Some(rtt) = path.min_rtt.filter(|rtt| *rtt < self.least) {
             let reference = self.reference.max(Span::from_nanos(1)).as_secs_f64();
-            (self.least, self.value) = (srtt, (srtt.as_secs_f64() / reference).max(1.0));
+            (self.least, self.value) = (rtt, (rtt.as_secs_f64() / reference).max(1.0));
         }
     }
 

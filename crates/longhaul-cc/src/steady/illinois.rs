@@ -11,6 +11,10 @@ use crate::{Ack, Path};
 /// NewReno's, for small windows and after a timeout.
 const RENO: (f64, f64) = (1.0, 0.5);
 
+/// The largest queueing delay counts as at least this part of the least round trip: a delay that rises by less is no queue (RFC 9406,
+/// section 4.2). Without a queue the largest delay is that of the flow's own bursts, microseconds, and they would rule both curves.
+const FLOOR: f64 = 0.125;
+
 /// The law in the registry.
 pub(crate) static ENTRY: Entry = Entry {
     name: "illinois",
@@ -28,12 +32,19 @@ pub(crate) static ENTRY: Entry = Entry {
         OptionSpec::float("least-part", 0.0, 1.0, 0.1, "part of the largest delay up to which the decrease is least")
             .ruled(&[Rule::AtMost(&["most-part"])]),
         OptionSpec::float("most-part", 0.0, 1.0, 0.8, "part of the largest delay from which the decrease is largest"),
+        OptionSpec::float(
+            "floor",
+            0.0,
+            1.0,
+            FLOOR,
+            "part of the least round trip that the largest delay counts as at least",
+        ),
         OptionSpec::int("theta", 1, 1000, 5, "round trips without a queue until the rise is largest again"),
         ECN_BETA,
     ],
     tested: &[
         "illinois",
-        "illinois(low-window=0,alpha-max=100,rise-part=0,least-part=0.5,most-part=0.5,theta=1,ecn-beta=0.8)",
+        "illinois(low-window=0,alpha-max=100,rise-part=0,least-part=0.5,most-part=0.5,floor=0,theta=1,ecn-beta=0.8)",
     ],
     safety: Safety::Shared,
     make: Make::Steady(|values| {
@@ -46,12 +57,13 @@ pub(crate) static ENTRY: Entry = Entry {
             rise_part: values.float("rise-part"),
             least_part: values.float("least-part"),
             most_part: values.float("most-part"),
+            floor: values.float("floor"),
             theta: values.small("theta"),
         }))
     }),
 };
 
-/// TCP-Illinois' constants (Linux).
+/// TCP-Illinois' constants (Linux, but for `floor`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IllinoisConfig {
     /// Least segments up a round trip.
@@ -70,6 +82,8 @@ pub struct IllinoisConfig {
     pub least_part: f64,
     /// The part of it from which the decrease is largest.
     pub most_part: f64,
+    /// The part of the least round trip that the largest queueing delay counts as at least; 0 is Linux.
+    pub floor: f64,
     /// Round trips in a row without a queue after which the rise is largest again.
     pub theta: u32,
 }
@@ -85,6 +99,7 @@ impl Default for IllinoisConfig {
             rise_part: 0.01,
             least_part: 0.1,
             most_part: 0.8,
+            floor: FLOOR,
             theta: 5,
         }
     }
@@ -146,7 +161,7 @@ impl Illinois {
             return;
         };
         let base = base.as_secs_f64();
-        let (delay, most) = ((round.mean() - base).max(0.0), (max.as_secs_f64() - base).max(0.0));
+        let (delay, most) = ((round.mean() - base).max(0.0), (max.as_secs_f64() - base).max(self.config.floor * base));
         self.rise(delay, most);
         self.beta = self.config.decrease(delay, most);
     }

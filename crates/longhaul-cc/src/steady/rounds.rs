@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Span, Time};
 
 use crate::compose::{Cause, Handoff, Reason, Signal, Steady, Target, Window};
 use crate::testing::MSS;
-use crate::{Ack, Path, RateSample, RttSample};
+use crate::{Ack, Path, RateSample, RttSample, smoothed};
 
 #[derive(Debug)]
 pub(crate) struct Rounds<L> {
@@ -33,10 +33,8 @@ impl<L: Steady> Rounds<L> {
     }
 
     fn sample(&mut self) {
-        let path = &mut self.path;
-        (path.srtt, path.latest_rtt) = (Some(self.rtt), Some(self.rtt));
-        path.min_rtt = Some(path.min_rtt.map_or(self.rtt, |min| min.min(self.rtt)));
-        path.recent_min_rtt = path.min_rtt;
+        smoothed::observe(&mut self.path, self.rtt, Bytes::from_f64(self.window.cwnd));
+        self.path.recent_min_rtt = self.path.min_rtt;
     }
 
     pub(crate) fn begin(&mut self, reason: Reason) {

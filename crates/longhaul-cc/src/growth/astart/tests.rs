@@ -2,6 +2,7 @@ use longhaul_units::Time;
 
 use super::*;
 use crate::estimate::EligibleRateConfig;
+use crate::smoothed;
 use crate::testing::{MSS, Sender, segments};
 
 fn growth(agile: bool) -> Astart {
@@ -49,7 +50,7 @@ impl Flow {
         let (left, comes) = self.acks.pop_front().expect("something in flight");
         self.now = comes;
         let rtt = comes - left;
-        (self.path.srtt, self.path.latest_rtt) = (Some(rtt), Some(rtt));
+        smoothed::observe(&mut self.path, rtt, in_flight);
         let mut ack = Ack::new(self.now);
         (ack.delivered, ack.cumulative, ack.cwnd_limited) = (MSS, MSS, true);
         ack.prior_in_flight = in_flight;

@@ -152,7 +152,8 @@ fn the_blue_part_is_paced_at_64_windows_a_round_trip() {
     line.step();
     line.step();
     let pace = line.sender.control().pace.expect("a pace");
-    let expected = Rate::from_bytes_over(segments(12), line.sender.rtt).mul_f64(64.0);
+    let srtt = line.sender.path.srtt.expect("a sample");
+    let expected = Rate::from_bytes_over(segments(12), srtt).mul_f64(64.0);
     assert_eq!(pace.rate, expected);
 }
 

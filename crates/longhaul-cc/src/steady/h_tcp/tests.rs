@@ -55,6 +55,25 @@ fn the_backoff_follows_the_queue() {
     }
 }
 
+/// A queue that fills to 0.96 of the path within four round trips: 100 / 196 is kept, though SRTT would have seen a third of it.
+#[test]
+fn a_queue_that_fills_fast_counts_in_full() {
+    let mut flow = flow(HTcpConfig::default(), 100, 1000.0);
+    let mut kept = 0.0;
+    for _ in 0..3 {
+        flow.window.cwnd = 1000.0 * 1460.0;
+        flow.rtt = Span::from_millis(100);
+        flow.run(0.5);
+        for step in 1..=4 {
+            flow.rtt = Span::from_millis(100 + 24 * step);
+            flow.round();
+        }
+        assert!(flow.path.srtt.expect("samples") < Span::from_millis(150));
+        kept = flow.lose();
+    }
+    assert!((kept - 100.0 / 196.0).abs() < 0.005, "{kept}");
+}
+
 /// A throughput that changed by more than a fifth: a half.
 #[test]
 fn a_changed_throughput_halves() {

@@ -33,7 +33,7 @@ fn the_response_function_is_that_of_the_reference() {
 fn the_gain_is_bounded() {
     let mut law = Hybla::new(Rho::new(Span::from_millis(25)), 8.0);
     let mut path = Path::new(MSS);
-    path.srtt = Some(Span::from_millis(600));
+    path.min_rtt = Some(Span::from_millis(600));
     let ack = Ack::new(longhaul_units::Time::ZERO);
     law.observe(&ack, &path);
     let mut window = Window::new(segments(10).as_f64());

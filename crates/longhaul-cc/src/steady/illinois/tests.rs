@@ -64,6 +64,44 @@ fn rounds_rise_and_losses_lower_by_the_curves() {
     }
 }
 
+/// A path without a queue, whose round trips differ by the flow's own bursts of up to 80 us: below a hundredth of an eighth of
+/// 100 ms. The rise is the largest and a loss gives up an eighth, where without the floor the bursts' own maximum would rule.
+#[test]
+fn bursts_are_no_queue() {
+    for (floor, rise, kept) in [(0.125, 10.0, 0.875), (0.0, 990.0 / (99.0 + 49.0 * (10.0 / 0.3 - 1.0)), 0.6875)] {
+        let config = IllinoisConfig { floor, ..IllinoisConfig::default() };
+        let mut flow = Rounds::new(Illinois::new(config), Span::from_millis(100), 200.0);
+        for _ in 0..10 {
+            flow.window.cwnd = 200.0 * MSS.as_f64();
+            for n in 0..200 {
+                flow.rtt = Span::from_millis(100) + Span::from_micros(80) * (n % 2);
+                flow.ack();
+            }
+        }
+        assert!((flow.law.alpha / rise - 1.0).abs() < 0.05, "{floor}: {}", flow.law.alpha);
+        flow.window.cwnd = 200.0 * MSS.as_f64();
+        let share = flow.lose();
+        assert!((share - kept).abs() < 0.05, "{floor}: {share}");
+    }
+}
+
+/// A buffer that holds more than the floor, here a quarter of the round trip, is judged by its own delay as before.
+#[test]
+fn a_queue_above_the_floor_is_what_it_is() {
+    for floor in [0.0, 0.125] {
+        let config = IllinoisConfig { floor, ..IllinoisConfig::default() };
+        let mut flow = Rounds::new(Illinois::new(config), Span::from_millis(100), 200.0);
+        flow.round();
+        flow.rtt = Span::from_millis(125);
+        for _ in 0..4 {
+            flow.window.cwnd = 200.0 * MSS.as_f64();
+            flow.round();
+        }
+        assert!((flow.law.alpha - 0.3).abs() < 0.01, "{floor}: {}", flow.law.alpha);
+        assert!((flow.lose() - 0.5).abs() < 0.01, "{floor}");
+    }
+}
+
 /// After a queue the rise is largest only when five rounds in a row had none.
 #[test]
 fn five_good_rounds_bring_the_largest_rise_back() {

@@ -45,6 +45,8 @@ fn the_queue_settles_between_alpha_and_beta() {
 #[test]
 fn a_loss_halves_and_the_window_keeps_two_segments() {
     assert!((flow(100.0).lose() - 0.5).abs() < 1e-4);
+    let authors = Vegas::new(2.0, 4.0).with_keep(0.75);
+    assert!((Rounds::new(authors, BASE, 100.0).lose() - 0.75).abs() < 1e-4);
     let mut flow = Rounds::new(Vegas::new(0.1, 0.2), BASE, 100.0);
     flow.round();
     flow.rtt = BASE * 3;

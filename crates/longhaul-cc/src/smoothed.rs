@@ -1,0 +1,49 @@
+//! The transport's RTT estimator, for the simulated senders of tests: SRTT lags behind the samples as it does on a real connection.
+
+use longhaul_units::{Bytes, Span};
+
+use crate::Path;
+
+/// Puts a sample of `rtt` into `path`, `flight` bytes being unacknowledged: minima and the newest value as they are, SRTT and RTTVAR
+/// by RFC 6298, sections 2.2 and 2.3, with the gains that RFC 7323, appendix G, divides by the number of samples per round trip.
+/// SRTT thus takes some eight round trips to follow, however many ACKs come.
+pub(crate) fn observe(path: &mut Path, rtt: Span, flight: Bytes) {
+    path.latest_rtt = Some(rtt);
+    path.min_rtt = Some(path.min_rtt.map_or(rtt, |min| min.min(rtt)));
+    let Some(srtt) = path.srtt else {
+        (path.srtt, path.rttvar) = (Some(rtt), rtt / 2);
+        return;
+    };
+    // ExpectedSamples = ceil(FlightSize / (SMSS * 2)).
+    let expected = flight.0.div_ceil(path.mss.0.max(1).saturating_mul(2)).max(1) as f64;
+    let (alpha, beta) = (1.0 / 8.0 / expected, 1.0 / 4.0 / expected);
+    let deviation = if srtt > rtt { srtt - rtt } else { rtt - srtt };
+    path.rttvar = path.rttvar.mul_f64(1.0 - beta) + deviation.mul_f64(beta);
+    path.srtt = Some(srtt.mul_f64(1.0 - alpha) + rtt.mul_f64(alpha));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a step, (1 - 1/(8 k))^(k n) of it is left n round trips of k samples later, 7/8 to exp(-1/8) per round trip, however many
+    /// samples there are: RFC 7323, appendix G.
+    #[test]
+    fn srtt_lags_by_round_trips() {
+        for segments in [2, 20, 2000] {
+            let mss = Bytes(1000);
+            let mut path = Path::new(mss);
+            observe(&mut path, Span::from_millis(100), mss * segments);
+            for round in 1..=8 {
+                for _ in 0..segments / 2 {
+                    observe(&mut path, Span::from_millis(200), mss * segments);
+                }
+                let left = (0.2 - path.srtt.expect("a sample").as_secs_f64()) / 0.1;
+                let samples = segments as f64 / 2.0;
+                let expected = (1.0 - 0.125 / samples).powf(samples * f64::from(round));
+                assert!((left - expected).abs() < 1e-4, "{segments} segments, round {round}: {left}, not {expected}");
+            }
+            assert_eq!((path.latest_rtt, path.min_rtt), (Some(Span::from_millis(200)), Some(Span::from_millis(100))));
+        }
+    }
+}
