@@ -189,20 +189,20 @@ impl Composed {
         }
     }
 
-    /// Returns how many bytes of this ACK a window may grow on: cumulative progress only (RFC 5681, section 3.1).
+    /// Returns how many bytes of this ACK a window may grow on: what was delivered, once SND.UNA advances (RFC 5681, section 3.1).
     ///
     /// A duplicate ACK that brings nothing but SACK blocks leaves the window alone: the first two let one segment each go
-    /// because they lower the pipe (RFC 3042; RFC 6675, section 5). What they delivered counts once SND.UNA passes it, so
-    /// that reordering costs no growth. In an episode, data delivered before a hole was filled does not count. Without
-    /// byte counting an ACK is worth at most one segment (RFC 5681, equations 2 and 3).
+    /// because they lower the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, what they delivered counts with the
+    /// next advance, so that reordering costs no growth. Without byte counting an ACK is worth at most one segment (RFC 5681,
+    /// equations 2 and 3).
     fn growable(&mut self, ack: &Ack<'_>) -> Bytes {
         let delivered = self.above_hole + ack.delivered;
-        let bytes = delivered.min(ack.cumulative);
-        self.above_hole = if ack.episode == Episode::None { delivered - bytes } else { Bytes::ZERO };
-        match (ack.cwnd_limited, self.byte_counting) {
+        let advances = ack.cumulative > Bytes::ZERO;
+        self.above_hole = if advances || ack.episode != Episode::None { Bytes::ZERO } else { delivered };
+        match (advances && ack.cwnd_limited, self.byte_counting) {
             (false, _) => Bytes::ZERO,
-            (true, true) => bytes,
-            (true, false) => bytes.min(self.mss),
+            (true, true) => delivered,
+            (true, false) => delivered.min(self.mss),
         }
     }
 

@@ -124,9 +124,8 @@ impl Judge {
             Happened::Established => self.earned = new,
             Happened::Acked(ack) => {
                 self.acked(ack, new, old, settled, mss);
-                let delivered = self.above_hole + ack.delivered.0;
-                let waits = ack.episode == Episode::None;
-                self.above_hole = if waits { delivered.saturating_sub(ack.cumulative.0) } else { 0 };
+                let waits = ack.episode == Episode::None && ack.cumulative == Bytes::ZERO;
+                self.above_hole = if waits { self.above_hole + ack.delivered.0 } else { 0 };
                 let answered = |until| ack.total_delivered >= until || ack.in_flight == Bytes::ZERO;
                 self.marked.take_if(|until| answered(*until));
             }
@@ -180,8 +179,8 @@ impl Judge {
         let may_grow = ack.cwnd_limited && matches!(ack.episode, Episode::None | Episode::Rto);
         // Growth is for cumulative progress (RFC 5681, section 3.1), of what was delivered by then. A byte more, because the
         // window's fraction is not seen here.
-        let progress = (self.above_hole + ack.delivered.0).min(ack.cumulative.0);
-        let grown = if may_grow { progress + 1 } else { 0 };
+        let advances = ack.cumulative > Bytes::ZERO;
+        let grown = if may_grow && advances { self.above_hole + ack.delivered.0 + 1 } else { 0 };
         // In repair what leaves may at most replace what arrived.
         let conserved = if ack.episode == Episode::In { ack.prior_in_flight.0 } else { 0 };
         // A segment for each probe that came through.
