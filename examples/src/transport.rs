@@ -270,6 +270,16 @@ impl Transport for TcpStream {
 /// The life of a program with these options: `work` until it is done or interrupted, unless the registry is all that
 /// was asked for. The code that `program` is to end with.
 pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Output = Result<()>>) -> ExitCode {
+    run_until(program, options, work, interrupted()).await
+}
+
+/// The same where `end` says when the program is interrupted.
+pub async fn run_until(
+    program: &str,
+    options: &TransportArgs,
+    work: impl Future<Output = Result<()>>,
+    end: impl Future<Output = ()>,
+) -> ExitCode {
     init_log();
     if options.wants_list() {
         return outcome(program, print(&longhaul::cc::registry::list()));
@@ -277,7 +287,7 @@ pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Outpu
     warn_if_slow();
     let result = tokio::select! {
         result = work => result,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+        () = end => Err(anyhow::anyhow!("interrupted")),
     };
     if result.is_err() {
         // `work` is gone, and with it its connections, which sent resets.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::usage::Cpu;
 
 /// Samples of streams that are sent to the other end at most: they must fit a message.
-const MAX_SAMPLES: usize = 10_000;
+pub const MAX_SAMPLES: usize = 10_000;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,16 +23,6 @@ pub struct Results {
 }
 
 impl Results {
-    /// The same with no more intervals than a message takes.
-    #[must_use]
-    pub fn for_message(&self) -> Self {
-        let mut short = self.clone();
-        let most = MAX_SAMPLES / self.streams.len().max(1);
-        short.intervals.truncate(most);
-        short.intervals_left_out = (self.intervals.len() - short.intervals.len()) as u64;
-        short
-    }
-
     /// Whether it is of a test in which this end sends on the streams as `sends` says.
     #[must_use]
     pub fn fits(&self, sends: &[bool]) -> bool {
