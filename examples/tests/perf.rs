@@ -331,6 +331,36 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     assert_eq!(server.end(), Some(0));
 }
 
+/// What is measured of the first flight, and what jumps with it, needs all of it to be data, whoever sends. Over a link
+/// whose round trip is long beside what a busy machine takes to send it.
+#[test]
+#[cfg(target_os = "linux")]
+fn start_up_schemes_have_the_first_flight_or_it_is_told_why_not() {
+    use longhaul_link::spec::LinkOptions;
+    use longhaul_linkem::relay::{Options, Running};
+    let server = Server::start(&["-B", "127.0.0.1", "-C", "jump-start+cubic"]);
+    let to = format!("127.0.0.1:{}", server.port).parse().unwrap();
+    let mut link = LinkOptions::new();
+    link.read(&["--rate", "100mbit", "--rtt", "400ms", "--queue", "1000p"]).unwrap();
+    let link = link.build(|file| Err(file.to_owned())).unwrap();
+    let options = Options::new("127.0.0.1:0".parse().unwrap(), to);
+    let relay = Running::start(&options, &link, longhaul_linkem::log::Logs::default()).unwrap();
+    let port = relay.local_addr().port().to_string();
+    let run = |options: &str| {
+        let mut client = perf(&["-c", "127.0.0.1", "-p", &port]);
+        let output = client.args(options.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output
+    };
+    for options in ["-n 500K -C jump-start+cubic -J", "-n 500K -C jump-start+cubic -R -J"] {
+        let report = json(&run(options));
+        assert_eq!(at(&report, "end.streams.0.sender.longhaul.startup"), "used", "{options}");
+    }
+    let few = String::from_utf8(run("-n 1K -C jump-start+cubic").stdout).unwrap();
+    assert!(few.contains("the start-up scheme was given up: the first acknowledgement came before"), "{few}");
+    relay.stop().unwrap();
+}
+
 #[test]
 fn each_stream_has_a_capture() {
     let directory = longhaul_examples::files::TempDir::create().unwrap();

@@ -272,6 +272,7 @@ fn tcp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
             if role == "sender" {
                 extra.put("confirmed", stream.confirmed).put("rtt", json!(tcp.rtt));
                 extra.put("limited_by", json!(tcp.limited_by));
+                extra.put("startup", tcp.startup.clone()).put("startup_given_up", tcp.startup_given_up.clone());
             }
             extra.put("congestion", tcp.congestion.as_str()).put("counters", json!(tcp.counters));
         }

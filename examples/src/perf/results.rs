@@ -70,6 +70,10 @@ pub struct TcpResult {
     pub mean_rtt: u64,
     /// The congestion control.
     pub congestion: String,
+    /// What became of its start-up scheme: `running`, `used` or `given-up`; none if it has none.
+    pub startup: Option<String>,
+    /// Why it was given up.
+    pub startup_given_up: Option<String>,
     /// The distribution of RTTs, as taken every 10 ms: `samples`, `min`, `p10`, `p50`, `p90`, `p99`, `max`.
     pub rtt: BTreeMap<String, u64>,
     /// Seconds for which the sender was limited by each.

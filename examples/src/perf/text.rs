@@ -283,6 +283,13 @@ impl Reporter {
                 self.summary_lines(None, sends, &senders, &receivers);
             }
         }
+        for (number, (ours, theirs)) in pairs.iter().enumerate() {
+            let tcp = by_role(ours, theirs).0.tcp.as_ref();
+            if let Some((tcp, why)) = tcp.and_then(|tcp| Some((tcp, tcp.startup_given_up.as_ref()?))) {
+                let id = stream_id(number);
+                self.say(&format!("[{id:3}] {}: the start-up scheme was given up: {why}", tcp.congestion));
+            }
+        }
         if self.verbose {
             self.details(ours, theirs);
         }
