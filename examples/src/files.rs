@@ -1,196 +1,351 @@
 //! Files that appear whole or not at all.
+//!
+//! A file under way is in a private directory inside the one that it is meant for: both are on one file system, and
+//! nobody else can write there. The directory is held by a descriptor, and the file gets its name relative to such
+//! descriptors, so that replacing a directory by another one changes nothing. Afterwards the name is looked up: only if
+//! it is the very file that was written, it counts as there.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// What most file systems allow for a name, in bytes.
-pub const MAX_NAME: usize = 255;
+use tempfile::NamedTempFile;
 
-/// Why a text is no plain file name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// Nothing there.
-    #[error("the file name is empty")]
-    Empty,
-    /// More than [`MAX_NAME`] bytes.
-    #[error("a file name of {0} bytes is too long (at most {MAX_NAME})")]
-    TooLong(usize),
-    /// A path, `..`, or something that a terminal or a file system would take for more than a name.
-    #[error("{0:?} is not a plain file name")]
-    NotPlain(String),
-}
+use crate::names::OWN_PREFIX;
 
-/// Checks that `name` names a file in the directory it is put into, and nothing else.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn check_name(name: &str) -> Result<(), NameError> {
-    if name.is_empty() {
-        return Err(NameError::Empty);
-    }
-    if name.len() > MAX_NAME {
-        return Err(NameError::TooLong(name.len()));
-    }
-    let mut components = Path::new(name).components();
-    let single =
-        matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
-    // Separators and drives of the other family of systems as well: a name means the same everywhere.
-    let harmless = !name.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | ':'));
-    if single && harmless { Ok(()) } else { Err(NameError::NotPlain(name.to_owned())) }
-}
+/// What the names of private directories begin with.
+const DIRECTORY: &str = "incoming-";
+/// What the names of files in them begin with.
+const PART: &str = "part-";
+/// Random characters in each of these names.
+const RANDOM: usize = 12;
 
-/// A file in the making, under a temporary name beside its final one. Dropped before [`persist`](Self::persist), it
-/// vanishes.
+/// A directory that files are put into, and the private one inside it for those under way. The latter vanishes when
+/// the last of its files and this are dropped; what a killed process left is removed by the next one.
 #[derive(Debug)]
-pub struct TempFile {
-    file: File,
-    path: PathBuf,
+pub struct Staging {
+    out: PathBuf,
+    directory: tempfile::TempDir,
+    /// The two directories, opened. The private one is locked for as long as this process lives.
+    #[cfg(unix)]
+    opened: unix::Opened,
 }
 
-impl TempFile {
-    /// Creates a file that nobody else has, in `directory`.
+impl Staging {
+    /// Makes a private directory inside `out`.
     ///
     /// # Errors
     /// The system's.
-    pub fn create(directory: &Path) -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = directory.join(format!(".longhaul-{}-{count}.part", std::process::id()));
-            match File::create_new(&path) {
-                Ok(file) => return Ok(Self { file, path }),
-                // Left behind by a process of the same number that was killed.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
+    pub fn open(out: &Path) -> io::Result<Arc<Self>> {
+        let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).rand_bytes(RANDOM);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            unix::remove_leftovers(out, &prefix)?;
+            builder.permissions(std::fs::Permissions::from_mode(0o700));
         }
+        #[cfg(unix)]
+        let (directory, opened) = unix::open(&builder, out)?;
+        #[cfg(not(unix))]
+        let directory = builder.tempdir_in(out)?;
+        Ok(Arc::new(Self {
+            out: out.to_owned(),
+            directory,
+            #[cfg(unix)]
+            opened,
+        }))
     }
 
+    /// The directory that files are put into.
+    #[must_use]
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(self: &Arc<Self>) -> io::Result<TempFile> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PART).rand_bytes(RANDOM);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // As any new file: the process's mask applies.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let file = builder.tempfile_in(self.directory.path())?;
+        Ok(TempFile { file, staging: Arc::clone(self) })
+    }
+}
+
+/// A file under way. Dropped before [`persist`](Self::persist), it vanishes.
+#[derive(Debug)]
+pub struct TempFile {
+    file: NamedTempFile,
+    staging: Arc<Staging>,
+}
+
+impl TempFile {
     /// Appends `data`.
     ///
     /// # Errors
     /// The system's.
     pub fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
-        self.file.write_all(data)
+        self.file.as_file_mut().write_all(data)
     }
 
-    /// Gives the file its final name.
+    /// Gives the file the name `name`, which is one in the directory that it is meant for.
     ///
     /// # Errors
     /// `AlreadyExists` if the name is taken and `overwrite` is not set; else the system's. The file is gone then.
-    pub fn persist(self, path: &Path, overwrite: bool) -> io::Result<()> {
-        if overwrite {
-            return fs::rename(&self.path, path);
+    pub fn persist(self, name: &str, overwrite: bool) -> io::Result<()> {
+        #[cfg(unix)]
+        return self.staging.opened.persist(&self.file, name, overwrite);
+        #[cfg(not(unix))]
+        {
+            let target = self.staging.out.join(name);
+            let persisted = if overwrite { self.file.persist(target) } else { self.file.persist_noclobber(target) };
+            persisted.map(|_| ()).map_err(|error| error.error)
         }
-        // A link fails if the name exists, in one step; a look before a rename would leave a gap.
-        match fs::hard_link(&self.path, path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.try_exists()? => {
-                // A file system without links.
-                fs::rename(&self.path, path)
+    }
+
+    /// Where the file is now: for tests.
+    #[cfg(test)]
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+#[cfg(unix)]
+mod unix {
+    //! Names relative to open directories.
+
+    use std::fs;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+    use rustix::io::Errno;
+
+    use super::{File, NamedTempFile, PART, Path, io};
+
+    /// The directories, opened.
+    #[derive(Debug)]
+    pub(super) struct Opened {
+        out: File,
+        private: File,
+    }
+
+    fn open_directory(path: &Path) -> io::Result<File> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        fs::OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+    }
+
+    /// Makes and locks a private directory. Another process that starts may take it for a leftover before it is locked:
+    /// then there is another attempt.
+    pub(super) fn open(builder: &tempfile::Builder<'_, '_>, out: &Path) -> io::Result<(tempfile::TempDir, Opened)> {
+        const ATTEMPTS: u32 = 100;
+        for _ in 0..ATTEMPTS {
+            let directory = builder.tempdir_in(out)?;
+            let private = match open_directory(directory.path()) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            // Where there are no locks, what a killed process leaves is not removed.
+            let taken = rustix::fs::flock(&private, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+            if !taken && directory.path().exists() {
+                // The directory for files may be named by a link.
+                return Ok((directory, Opened { out: File::open(out)?, private }));
             }
-            linked => linked,
+        }
+        Err(io::Error::other("other processes remove the directory for files under way"))
+    }
+
+    impl Opened {
+        pub(super) fn persist(&self, file: &NamedTempFile, name: &str, overwrite: bool) -> io::Result<()> {
+            let part = file.path().file_name().ok_or(io::ErrorKind::NotFound)?;
+            if overwrite {
+                rustix::fs::renameat(&self.private, part, &self.out, name)?;
+            } else {
+                // A link fails if the name exists, in one step; a look before a rename would leave a gap.
+                match rustix::fs::linkat(&self.private, part, &self.out, name, AtFlags::empty()) {
+                    Err(Errno::EXIST) => return Err(io::ErrorKind::AlreadyExists.into()),
+                    Err(_) => self.claim(part, name)?,
+                    Ok(()) => {}
+                }
+            }
+            let written = rustix::fs::fstat(file.as_file())?;
+            let placed = rustix::fs::statat(&self.out, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if (written.st_dev, written.st_ino) == (placed.st_dev, placed.st_ino) {
+                Ok(())
+            } else {
+                Err(io::Error::other("another file was put in its place"))
+            }
+        }
+
+        /// On a file system without links: takes the name by an empty file, and replaces that.
+        fn claim(&self, part: &std::ffi::OsStr, name: &str) -> io::Result<()> {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::openat(&self.out, name, flags, Mode::from_raw_mode(0o600))?;
+            Ok(rustix::fs::renameat(&self.private, part, &self.out, name)?)
         }
     }
-}
 
-impl Drop for TempFile {
-    fn drop(&mut self) {
-        // After a rename there is nothing to remove.
-        let _ = fs::remove_file(&self.path);
+    /// Removes the private directories of processes that were killed: nobody holds their locks. In them, only files of
+    /// the names that this module gives; a directory with anything else in it stays.
+    pub(super) fn remove_leftovers(out: &Path, prefix: &str) -> io::Result<()> {
+        for entry in fs::read_dir(out)?.flatten() {
+            if !entry.file_name().to_string_lossy().starts_with(prefix) {
+                continue;
+            }
+            let path = entry.path();
+            let Ok(directory) = open_directory(&path) else { continue };
+            if rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue;
+            }
+            for part in fs::read_dir(&path).into_iter().flatten().flatten() {
+                if part.file_name().to_string_lossy().starts_with(PART) {
+                    // What cannot be removed keeps the directory.
+                    let _ = rustix::fs::unlinkat(&directory, part.file_name(), AtFlags::empty());
+                }
+            }
+            let _ = fs::remove_dir(&path);
+        }
+        Ok(())
     }
 }
 
-/// A directory of our own, removed with all that is in it when dropped.
+/// A directory of our own where the system keeps temporary files, removed with all that is in it when dropped.
 #[derive(Debug)]
-pub struct TempDir(PathBuf);
+pub struct TempDir(tempfile::TempDir);
 
 impl TempDir {
-    /// Creates one where the system keeps temporary files.
+    /// Creates one.
     ///
     /// # Errors
     /// The system's.
     pub fn create() -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let path = std::env::temp_dir().join(format!("longhaul-{}-{count}", std::process::id()));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
+        tempfile::Builder::new().prefix("longhaul-").tempdir().map(Self)
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        // Nobody is left to whom a failure could matter.
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
-    #[test]
-    fn only_plain_names_pass() {
-        for name in ["a", "a b.tar.gz", ".profile", "...", "ä", &"x".repeat(255)] {
-            assert_eq!(check_name(name), Ok(()), "{name}");
-        }
-        for name in [".", "..", "/", "a/b", "/etc/passwd", "../x", "a/", "./a", "a\\b", "c:x", "a\nb", "a\0", "\x1b[2J"]
-        {
-            assert_eq!(check_name(name), Err(NameError::NotPlain(name.to_owned())));
-        }
-        assert_eq!(check_name(""), Err(NameError::Empty));
-        assert_eq!(check_name(&"x".repeat(256)), Err(NameError::TooLong(256)));
-    }
-
-    fn names(directory: &TempDir) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(directory.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
 
     #[test]
-    fn a_temporary_file_appears_whole_or_not_at_all() {
-        let directory = TempDir::create().unwrap();
-        let target = directory.path().join("target");
-        let mut file = TempFile::create(directory.path()).unwrap();
+    fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
+        let out = TempDir::create().unwrap();
+        let target = out.path().join("target");
+        let staging = Staging::open(out.path()).unwrap();
+        let mut file = staging.create().unwrap();
         file.write_all(b"half").unwrap();
         assert!(!target.exists());
         drop(file);
-        assert!(names(&directory).is_empty());
 
-        let mut file = TempFile::create(directory.path()).unwrap();
+        let mut file = staging.create().unwrap();
         file.write_all(b"whole").unwrap();
-        file.persist(&target, false).unwrap();
-        assert_eq!(names(&directory), ["target"]);
+        file.persist("target", false).unwrap();
+        drop(staging);
+        assert_eq!(names(out.path()), ["target"]);
         assert_eq!(fs::read(&target).unwrap(), b"whole");
     }
 
     #[test]
     fn a_taken_name_is_kept_unless_told_otherwise() {
-        let directory = TempDir::create().unwrap();
-        let target = directory.path().join("target");
+        let out = TempDir::create().unwrap();
+        let target = out.path().join("target");
         fs::write(&target, "old").unwrap();
-        let error = TempFile::create(directory.path()).unwrap().persist(&target, false).unwrap_err();
+        let staging = Staging::open(out.path()).unwrap();
+        let error = staging.create().unwrap().persist("target", false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"old");
-        TempFile::create(directory.path()).unwrap().persist(&target, true).unwrap();
+        staging.create().unwrap().persist("target", true).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"");
-        assert_eq!(names(&directory), ["target"]);
+        drop(staging);
+        assert_eq!(names(out.path()), ["target"]);
+    }
+
+    /// Names that cannot be guessed, where nobody else may write.
+    #[cfg(unix)]
+    #[test]
+    fn files_under_way_are_private_and_their_names_random() {
+        use std::os::unix::fs::PermissionsExt;
+        let out = TempDir::create().unwrap();
+        let staging = Staging::open(out.path()).unwrap();
+        let (one, two) = (staging.create().unwrap(), staging.create().unwrap());
+        let random = |path: &Path| path.file_name().unwrap().to_str().unwrap().rsplit('-').next().unwrap().to_owned();
+        assert_ne!(random(one.path()), random(two.path()));
+        assert!(random(one.path()).len() >= 12 && random(one.path().parent().unwrap()).len() >= 12);
+        let mode = one.path().parent().unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        assert_eq!(one.path().parent().unwrap().parent().unwrap(), out.path());
+    }
+
+    /// Who may write to the directory for files may rename what is in it, and put something else in its place.
+    #[cfg(unix)]
+    #[test]
+    fn what_is_confirmed_is_the_file_that_was_written() {
+        for overwrite in [false, true] {
+            let out = TempDir::create().unwrap();
+            let staging = Staging::open(out.path()).unwrap();
+            let mut file = staging.create().unwrap();
+            file.write_all(b"ours").unwrap();
+            let (part, private) = (file.path().to_owned(), file.path().parent().unwrap().to_owned());
+            fs::rename(&private, out.path().join("elsewhere")).unwrap();
+            fs::create_dir(&private).unwrap();
+            fs::write(&part, "theirs").unwrap();
+            file.persist("target", overwrite).unwrap();
+            assert_eq!(fs::read(out.path().join("target")).unwrap(), b"ours");
+
+            // Within the private directory nobody else may; were it possible, it would be noticed.
+            let staging = Staging::open(out.path()).unwrap();
+            let mut file = staging.create().unwrap();
+            file.write_all(b"ours").unwrap();
+            fs::remove_file(file.path()).unwrap();
+            fs::write(file.path(), "theirs").unwrap();
+            let error = file.persist("other", overwrite).unwrap_err();
+            assert_eq!(error.to_string(), "another file was put in its place");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let out = TempDir::create().unwrap();
+        let make = |directory: &str, file: &str| {
+            fs::create_dir_all(out.path().join(directory)).unwrap();
+            fs::write(out.path().join(directory).join(file), "x").unwrap();
+        };
+        make(".longhaul-incoming-dead", "part-abc");
+        make(".longhaul-incoming-mine", "letter");
+        make(".longhaul-config", "part-x");
+        make("dir", "part-x");
+        let living = Staging::open(out.path()).unwrap();
+        let under_way = living.create().unwrap();
+        let staging = Staging::open(out.path()).unwrap();
+        assert!(under_way.path().exists());
+        drop((staging, under_way, living));
+        assert_eq!(names(out.path()), [".longhaul-config", ".longhaul-incoming-mine", "dir"]);
+        assert_eq!(names(&out.path().join(".longhaul-incoming-mine")), ["letter"]);
     }
 }

@@ -5,8 +5,10 @@
 //! [`shim`] joins longhaul's datagrams to a kernel's TCP.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod files;
 pub mod memory;
+pub mod names;
 pub mod perf;
 pub mod probe;
 pub mod progress;

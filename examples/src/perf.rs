@@ -6,7 +6,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`options`], [`units`] | the command line |
+//! | [`options`], [`limits`], [`units`] | the command line |
 //! | [`client`], [`server`], [`greeting`], [`session`] | who connects to whom |
 //! | [`timing`], [`tcp`], [`udp`], [`pacing`] | the streams |
 //! | [`meter`], [`usage`], [`results`] | what is measured |
@@ -15,6 +15,7 @@
 pub mod client;
 pub mod greeting;
 pub mod json;
+pub mod limits;
 pub mod meter;
 pub mod options;
 pub mod pacing;

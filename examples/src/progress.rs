@@ -1,5 +1,6 @@
 //! What a transfer shows while it runs: a bar on a terminal, else a line now and then, both on standard error.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,7 +11,7 @@ use crate::report::{self, Stopwatch};
 use crate::transport::Snapshot;
 
 /// How often a bar moves.
-const INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// What the rate shown is a mean of.
 const SMOOTHING: Duration = Duration::from_secs(1);
 /// How often a line is written where there is no terminal.
@@ -70,7 +71,10 @@ impl Screen {
 
     /// Writes a line to standard output, above the bars.
     pub fn print(&self, line: &str) {
-        self.bars.suspend(|| println!("{line}"));
+        self.bars.suspend(|| {
+            // Nobody reading is no reason to fail.
+            let _ = writeln!(std::io::stdout(), "{line}");
+        });
     }
 
     /// Begins to show the transfer of a file of `size` bytes.

@@ -17,7 +17,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::files::{self, NameError};
+use crate::names::{self, NameError};
 
 /// What a connection begins with; the last byte is the version.
 pub const MAGIC: [u8; 8] = *b"longhau\x01";
@@ -94,7 +94,7 @@ pub async fn read_magic(from: &mut (impl AsyncRead + Unpin)) -> Result<(), Proto
 /// # Errors
 /// A name that no receiver would take.
 pub fn encode_header(header: &FileHeader) -> Result<Vec<u8>, NameError> {
-    files::check_name(&header.name)?;
+    names::check(&header.name)?;
     let len = u16::try_from(header.name.len()).map_err(|_| NameError::TooLong(header.name.len()))?;
     let mut bytes = Vec::from(len.to_be_bytes());
     bytes.extend(header.size.to_be_bytes());
@@ -114,13 +114,13 @@ pub async fn read_header(from: &mut (impl AsyncRead + Unpin)) -> Result<Option<F
     from.read_exact(&mut len[1..]).await?;
     let len = usize::from(u16::from_be_bytes(len));
     let size = from.read_u64().await?;
-    if len > files::MAX_NAME {
+    if len > names::MAX_NAME {
         return Err(NameError::TooLong(len).into());
     }
     let mut name = vec![0; len];
     from.read_exact(&mut name).await?;
     let name = String::from_utf8(name).map_err(|_| ProtocolError::NotText)?;
-    files::check_name(&name)?;
+    names::check(&name)?;
     Ok(Some(FileHeader { name, size }))
 }
 
@@ -165,8 +165,7 @@ pub async fn read_reply(first: u8, from: &mut (impl AsyncRead + Unpin)) -> Resul
             let mut reason = vec![0; len];
             from.read_exact(&mut reason).await?;
             // It goes to a terminal: nothing that could steer it.
-            let reason = String::from_utf8_lossy(&reason).replace(char::is_control, " ");
-            Ok(Reply::Refused(reason))
+            Ok(Reply::Refused(names::escaped(&String::from_utf8_lossy(&reason))))
         }
         _ => Err(ProtocolError::BadReply),
     }

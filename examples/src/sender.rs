@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::Interval;
 
-use crate::files::NameError;
+use crate::names::NameError;
 use crate::progress::{self, Progress};
 use crate::protocol::{self, FileHeader, ProtocolError, Reply};
 use crate::transport::Transport;

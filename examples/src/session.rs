@@ -12,7 +12,7 @@ use crate::protocol::ProtocolError;
 use crate::receiver::{File, ReceiveError, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::{Sender, Source};
-use crate::transport::{Snapshot, Transport, TransportArgs};
+use crate::transport::{self, Snapshot, Transport, TransportArgs};
 
 /// Sends `sources` over one connection to the first of `addresses` that answers. `sent` is told of each file that was
 /// confirmed, with the connection's state at that time.
@@ -56,10 +56,11 @@ async fn finish(mut stream: TcpStream) -> std::io::Result<()> {
     stream.shutdown().await?;
     let mut rest = [0; 64];
     while stream.read(&mut rest).await? > 0 {}
-    stream.close().await
+    transport::close(stream).await
 }
 
-/// Receives the files of one connection and closes it. `received` is told of each.
+/// Receives the files of one connection and closes it. `greeted` is told when the peer has said that it is a sender,
+/// `received` of each file.
 ///
 /// # Errors
 /// Why the last file is not there.
@@ -67,13 +68,14 @@ pub async fn receive(
     args: &TransportArgs,
     receiver: &Receiver,
     mut stream: TcpStream,
+    greeted: impl FnOnce(),
     mut received: impl FnMut(File),
 ) -> Result<(), ReceiveError> {
-    let result = receiver.serve(&mut stream, |_, file| received(file)).await;
+    let result = receiver.serve(&mut stream, greeted, |_, file| received(file)).await;
     match &result {
         // The stack ends with the process: the last confirmation must be out before.
         Ok(()) => {
-            let closed = timeout(args.patience(), stream.close()).await;
+            let closed = timeout(args.patience(), transport::close(stream)).await;
             closed.unwrap_or(Ok(())).map_err(|error| ProtocolError::from(error).into())
         }
         Err(_) => {

@@ -1,7 +1,7 @@
 //! Connections as the examples use them: options of the command line, and what is shown of a connection.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +17,9 @@ use crate::memory::Memory;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
+/// A reset that the UDP socket had no room for leaves within this: the process is the stack, and takes along what has not
+/// left.
+const LEAVING: Duration = Duration::from_millis(100);
 
 /// Options of every program that opens connections.
 #[derive(Clone, Debug, clap::Args)]
@@ -191,6 +194,9 @@ impl TransportArgs {
         self.set_qlog(&socket)?;
         // What is written is large, or the end of something that is waited for.
         socket.set_nodelay(true)?;
+        // What is dropped before its end was agreed on has failed or was interrupted. The peer hears of that at once by a
+        // reset, where a FIN would wait for all that is queued, and be lost when the process ends.
+        socket.set_zero_linger()?;
         // A killed peer says nothing, for its stack dies with it. With data in flight the user timeout notices,
         // without it the keep-alive: a third of the time idle, then five probes.
         let patience = self.patience();
@@ -212,6 +218,15 @@ impl TransportArgs {
         }
         Ok(())
     }
+}
+
+/// Ends a connection on which everything has been said, as [`TcpStream::close`] does.
+///
+/// # Errors
+/// As that.
+pub async fn close(stream: TcpStream) -> io::Result<()> {
+    stream.set_linger(None)?;
+    stream.close().await
 }
 
 /// What the examples show of a connection.
@@ -255,18 +270,42 @@ impl Transport for TcpStream {
 /// The life of a program with these options: `work` until it is done or interrupted, unless the registry is all that
 /// was asked for. The code that `program` is to end with.
 pub async fn run(program: &str, options: &TransportArgs, work: impl Future<Output = Result<()>>) -> ExitCode {
+    run_until(program, options, work, interrupted()).await
+}
+
+/// The same where `end` says when the program is interrupted.
+pub async fn run_until(
+    program: &str,
+    options: &TransportArgs,
+    work: impl Future<Output = Result<()>>,
+    end: impl Future<Output = ()>,
+) -> ExitCode {
     init_log();
     if options.wants_list() {
-        print!("{}", longhaul::cc::registry::list());
-        return ExitCode::SUCCESS;
+        return outcome(program, print(&longhaul::cc::registry::list()));
     }
     warn_if_slow();
     let result = tokio::select! {
         result = work => result,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+        () = end => Err(anyhow::anyhow!("interrupted")),
     };
+    if result.is_err() {
+        // `work` is gone, and with it its connections, which sent resets.
+        tokio::time::sleep(LEAVING).await;
+    }
     let saved = options.connection.path_cache.as_ref().map_or(Ok(()), Memory::save);
     outcome(program, result.and(saved))
+}
+
+/// Prints to standard output. If nobody reads it any more, as in `perf -C list | head`, that is no error.
+///
+/// # Errors
+/// The system's.
+pub fn print(text: &str) -> Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
 }
 
 /// Says on standard error what went wrong, if anything did, and with which code `program` is to end.

@@ -61,6 +61,22 @@ impl Scene {
         let entries = fs::read_dir(&self.out).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
+
+    /// A file that takes longer to send than it takes to end somebody: sparse.
+    fn large_file(&self) -> String {
+        let file = self.file("file", 0);
+        fs::File::options().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
+        file
+    }
+
+    /// Waits until some of a file has been written to the directory for files under way.
+    fn wait_for_a_part(&self) {
+        let read = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let is_part = |path: PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0);
+        while !read(&self.out).flat_map(|path| read(&path)).any(is_part) {
+            std::thread::yield_now();
+        }
+    }
 }
 
 #[test]
@@ -173,6 +189,119 @@ fn what_is_wrong_is_said() {
     assert_eq!(send(&[]).status.code(), Some(2));
 }
 
+/// An interrupted program tells its peer, over a link that has not yet carried what is queued. The peer does not have to
+/// wait until its own patience ends.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupted_program_says_so_to_its_peer() {
+    use longhaul_link::spec::LinkOptions;
+    use longhaul_linkem::relay::{Options, Running};
+    let mut link = LinkOptions::new();
+    link.read(&["--rate", "20mbit", "--rtt", "100ms", "--queue", "1000p"]).unwrap();
+    let link = link.build(|file| Err(file.to_owned())).unwrap();
+    // It depends on what the sender is doing just then.
+    for sender_ends in [true, true, true, true, true, false] {
+        let scene = Scene::new();
+        let patience = ["--timeout", "600"];
+        let receiver = Receiver::start(&scene.out, &patience);
+        let options = Options::new("127.0.0.1:0".parse().unwrap(), receiver.address.parse().unwrap());
+        let relay = Running::start(&options, &link, longhaul_linkem::log::Logs::default()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_send"));
+        let command = command.args([&relay.local_addr().to_string(), &scene.large_file()]).args(patience);
+        let sender = command.stderr(Stdio::piped()).spawn().unwrap();
+        scene.wait_for_a_part();
+        let ended = if sender_ends { sender.id() } else { receiver.process.child.id() };
+        assert!(Command::new("kill").args(["-INT", &ended.to_string()]).status().unwrap().success());
+        let sent = complaint(&sender.wait_with_output().unwrap());
+        let (code, _, received) = receiver.end();
+        assert_eq!(code, Some(1));
+        let (ended, peer) =
+            if sender_ends { (sent.as_str(), received.as_str()) } else { (received.as_str(), sent.as_str()) };
+        assert!(ended.trim_end().ends_with(": interrupted"), "{ended}");
+        assert!(peer.trim_end().ends_with("connection reset by peer"), "{peer}");
+        assert!(scene.names().is_empty());
+        relay.stop().unwrap();
+    }
+}
+
+#[test]
+fn who_may_write_files_is_said_and_can_be_limited() {
+    let scene = Scene::new();
+    let warns = |options: &[&str]| {
+        let mut command = receive("0.0.0.0:0", &scene.out, options);
+        let (mut process, address) = listening(command.arg("--once").spawn().unwrap());
+        let port = address.rsplit(':').next().unwrap();
+        let sent = send(&[&format!("127.0.0.1:{port}"), &scene.file("file", 1)]);
+        assert!(sent.status.success(), "{sent:?}");
+        let mut said = String::new();
+        process.said.read_to_string(&mut said).unwrap();
+        said.contains("warning: whoever reaches this port can write files to")
+    };
+    assert!(warns(&["--overwrite"]));
+    assert!(!warns(&["--overwrite", "--allow", "127.0.0.0/8"]));
+    assert_eq!(scene.names(), ["file"]);
+
+    let mut receiver = Receiver::start(&scene.out, &["--allow", "192.0.2.0/24", "--allow", "::1"]);
+    let refused = complaint(&send(&[&receiver.address, &scene.file("other", 1)]));
+    assert!(refused.ends_with("connection reset by peer"), "{refused}");
+    // Nobody was let in: it waits still.
+    assert_eq!(receiver.process.child.try_wait().unwrap(), None);
+    assert!(!scene.out.join("other").exists());
+}
+
+#[tokio::test]
+async fn connections_of_an_address_are_limited_and_strangers_make_room() {
+    let scene = Scene::new();
+    let mut command = receive("127.0.0.1:0", &scene.out, &["--max-per-address", "2", "--timeout", "600"]);
+    let (_process, address) = listening(command.spawn().unwrap());
+    let address: std::net::SocketAddr = address.parse().unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..5 {
+        silent.push(longhaul::TcpStream::connect(address).await.unwrap());
+    }
+    let file = scene.file("file", 100_000);
+    let sent = send(&[&address.to_string(), &file]);
+    assert!(sent.status.success(), "{sent:?}");
+    // Those who have said that they send files stay.
+    let mut senders = Vec::new();
+    for _ in 0..2 {
+        let mut stream = longhaul::TcpStream::connect(address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &longhaul_examples::protocol::MAGIC).await.unwrap();
+        senders.push(stream);
+    }
+    // Of the two, the second one's greeting may still be under way.
+    loop {
+        let refused = send(&[&address.to_string(), &file]);
+        let refused = complaint(&refused);
+        if refused.ends_with("connection reset by peer") {
+            break;
+        }
+        assert!(refused.ends_with("it exists already"), "{refused}");
+    }
+    drop(silent);
+}
+
+/// As in `send --congestion list | head -1`.
+#[test]
+fn a_list_that_nobody_reads_to_its_end_is_no_failure() {
+    for (program, options) in [
+        (env!("CARGO_BIN_EXE_send"), ["--congestion", "list"]),
+        (env!("CARGO_BIN_EXE_receive"), ["--congestion", "list"]),
+        (env!("CARGO_BIN_EXE_perf"), ["-C", "list"]),
+        (env!("CARGO_BIN_EXE_quickstart"), ["-C", "list"]),
+        (env!("CARGO_BIN_EXE_quickstart"), ["--link", "list"]),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Command::new(program).args(options).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()),
+            (Some(0), ""),
+            "{program}"
+        );
+    }
+}
+
 #[test]
 fn the_registry_is_listed() {
     let list = send(&["--congestion", "list"]);
@@ -274,17 +403,12 @@ fn quickstart_says_what_is_wrong() {
 /// A killed process says nothing to its peer, for its stack dies with it.
 fn kill_one(victim_sends: bool) {
     let scene = Scene::new();
-    let file = scene.file("file", 0);
-    // Sparse, and longer than it takes to kill somebody.
-    fs::File::options().write(true).open(&file).unwrap().set_len(1 << 30).unwrap();
+    let file = scene.large_file();
     let patience = ["--timeout", "2"];
     let mut receiver = Receiver::start(&scene.out, &patience);
     let mut command = Command::new(env!("CARGO_BIN_EXE_send"));
     let mut sender = command.args([&receiver.address, &file]).args(patience).stderr(Stdio::piped()).spawn().unwrap();
-    let part = || fs::read_dir(&scene.out).unwrap().next().map(|entry| entry.unwrap().metadata().unwrap().len());
-    while part().is_none_or(|len| len == 0) {
-        std::thread::yield_now();
-    }
+    scene.wait_for_a_part();
     if victim_sends {
         sender.kill().unwrap();
         let (code, _, stderr) = receiver.end();
@@ -300,6 +424,13 @@ fn kill_one(victim_sends: bool) {
         assert!(complaint.ends_with("connection timed out"), "{complaint}");
         assert!(!scene.out.join("file").exists());
         receiver.end();
+        // What it left is removed by the next one.
+        assert_eq!(scene.names().len(), 1);
+        drop(Receiver::start(&scene.out, &[]));
+        let receiver = Receiver::start(&scene.out, &[]);
+        assert!(send(&[&receiver.address, &scene.file("small", 1)]).status.success());
+        assert_eq!(receiver.end().0, Some(0));
+        assert_eq!(scene.names(), ["small"]);
     }
 }
 

@@ -331,6 +331,36 @@ fn a_server_refuses_what_is_not_safe_unless_told_otherwise() {
     assert_eq!(server.end(), Some(0));
 }
 
+/// What is measured of the first flight, and what jumps with it, needs all of it to be data, whoever sends. Over a link
+/// whose round trip is long beside what a busy machine takes to send it.
+#[test]
+#[cfg(target_os = "linux")]
+fn start_up_schemes_have_the_first_flight_or_it_is_told_why_not() {
+    use longhaul_link::spec::LinkOptions;
+    use longhaul_linkem::relay::{Options, Running};
+    let server = Server::start(&["-B", "127.0.0.1", "-C", "jump-start+cubic"]);
+    let to = format!("127.0.0.1:{}", server.port).parse().unwrap();
+    let mut link = LinkOptions::new();
+    link.read(&["--rate", "100mbit", "--rtt", "400ms", "--queue", "1000p"]).unwrap();
+    let link = link.build(|file| Err(file.to_owned())).unwrap();
+    let options = Options::new("127.0.0.1:0".parse().unwrap(), to);
+    let relay = Running::start(&options, &link, longhaul_linkem::log::Logs::default()).unwrap();
+    let port = relay.local_addr().port().to_string();
+    let run = |options: &str| {
+        let mut client = perf(&["-c", "127.0.0.1", "-p", &port]);
+        let output = client.args(options.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output
+    };
+    for options in ["-n 500K -C jump-start+cubic -J", "-n 500K -C jump-start+cubic -R -J"] {
+        let report = json(&run(options));
+        assert_eq!(at(&report, "end.streams.0.sender.longhaul.startup"), "used", "{options}");
+    }
+    let few = String::from_utf8(run("-n 1K -C jump-start+cubic").stdout).unwrap();
+    assert!(few.contains("the start-up scheme was given up: the first acknowledgement came before"), "{few}");
+    relay.stop().unwrap();
+}
+
 #[test]
 fn each_stream_has_a_capture() {
     let directory = longhaul_examples::files::TempDir::create().unwrap();
@@ -374,11 +404,12 @@ fn message(json: &str) -> Vec<u8> {
 async fn a_server_survives_its_clients() {
     let server = Server::start(&["--timeout", "1"]);
     let port = server.port.parse().unwrap();
-    let hello = message(&format!(r#"{{"name":"longhaul-perf-1","cookie":"{}","stream":null}}"#, "a".repeat(36)));
-    let stream = message(&format!(r#"{{"name":"longhaul-perf-1","cookie":"{}","stream":7}}"#, "a".repeat(36)));
+    let hello = message(&format!(r#"{{"name":"longhaul-perf-2","cookie":"{}","stream":null}}"#, "a".repeat(36)));
+    let stream = message(&format!(r#"{{"name":"longhaul-perf-2","cookie":"{}","stream":7}}"#, "a".repeat(36)));
     let params = |streams: u32| {
-        let what = r#""direction":"Forward","seconds":1,"bytes":null,"omit":0,"length":1000,"rate":0"#;
-        let rest = r#""poisson":false,"seed":1,"interval":1.0,"congestion":null,"window":null"#;
+        let what = r#""direction":"Forward","seconds":1,"bytes":null,"omit":0,"length":1000,"rate":0,"burst":1"#;
+        let rest = r#""poisson":false,"seed":1,"interval":1.0,"congestion":null,"window":null,"mss":null,"tos":0"#;
+        let rest = format!(r#"{rest},"server_output":false"#);
         message(&format!(r#"{{"Params":{{"protocol":"Tcp","streams":{streams},{what},{rest}}}}}"#))
     };
     // Strangers of all kinds: not of this protocol, too long, of no test.
@@ -394,4 +425,154 @@ async fn a_server_survives_its_clients() {
     assert!(String::from_utf8_lossy(&said).contains("Accepted"), "{said:?}");
     let output = server.client("-n 100K").output().unwrap();
     assert!(output.status.success(), "{output:?}");
+}
+
+/// What a host sends whose control connection says what it wants, and whose datagrams say that they come from elsewhere.
+#[tokio::test]
+async fn a_server_sends_datagrams_only_to_who_answers() {
+    use longhaul_examples::perf::protocol::{self, Challenge, Direction, Hello, Knock, Message, Params, Protocol};
+    use std::net::{SocketAddr, UdpSocket};
+    let server = Server::start(&[]);
+    let address: SocketAddr = format!("127.0.0.1:{}", server.port).parse().unwrap();
+    let mut control = longhaul::TcpStream::connect(address).await.unwrap();
+    let cookie = protocol::new_cookie().unwrap();
+    let (protocol, direction) = (Protocol::Udp, Direction::Reverse);
+    let params = Params { protocol, direction, seconds: 60.0, length: 1400, rate: 10_000_000, ..Params::default() };
+    protocol::write(&mut control, &Hello::new(&cookie, None)).await.unwrap();
+    protocol::write(&mut control, &Message::Params(params)).await.unwrap();
+    let Message::Accepted(ports) = protocol::read(&mut control).await.unwrap() else { panic!("it was refused") };
+    let door = SocketAddr::new(address.ip(), ports[0]);
+    let open = |address: &str| {
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.connect(door).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    };
+    let (victim, silent, client) = (open("127.0.0.2:0"), open("127.0.0.1:0"), open("127.0.0.1:0"));
+    let hello = Hello::new(&cookie, Some(0));
+    let knock = |nonce: Option<String>| serde_json::to_vec(&Knock { hello: hello.clone(), nonce }).unwrap();
+    let mut buffer = [0; 2000];
+    let mut nonce = None;
+    // The server has read all of this when it has answered the last one.
+    for _ in 0..10 {
+        let known = std::mem::take(&mut nonce);
+        for socket in [&victim, &silent] {
+            socket.send(&knock(known.clone())).unwrap();
+        }
+        client.send(&knock(None)).unwrap();
+        let length = loop {
+            match client.recv(&mut buffer) {
+                Ok(length) => break length,
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+            }
+        };
+        assert!(length <= knock(None).len(), "{length}");
+        nonce = Some(serde_json::from_slice::<Challenge>(&buffer[..length]).unwrap().nonce);
+    }
+    // Not to the address of another host, and to another port of this one no more than came from there.
+    assert!(victim.recv(&mut buffer).is_err());
+    let drawn: usize = std::iter::from_fn(|| silent.recv(&mut buffer).ok()).sum();
+    assert!(drawn <= 10 * knock(None).len(), "{drawn}");
+    client.send(&knock(nonce)).unwrap();
+    assert_eq!(protocol::read(&mut control).await.unwrap(), Message::Start);
+    let datagram = loop {
+        match client.recv(&mut buffer) {
+            Ok(length) => break length,
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+        }
+    };
+    assert_eq!(datagram, 1400);
+    assert!(victim.recv(&mut buffer).is_err() && silent.recv(&mut buffer).is_err());
+}
+
+/// They would be asked to leave after half a minute, and the client is less patient.
+#[tokio::test]
+async fn silent_strangers_delay_nobody() {
+    let server = Server::start(&[]);
+    let port = server.port.parse().unwrap();
+    let mut strangers = Vec::new();
+    for _ in 0..300 {
+        strangers.push(longhaul::TcpStream::connect(("127.0.0.1", port)).await.unwrap());
+    }
+    let output = server.client("-n 100K --timeout 5").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_server_has_limits() {
+    let server = Server::start(&[]);
+    for (options, limit) in [
+        ("-u -b 0 -t 1", "the server allows 100 Mbits/sec in all: -b (--max-rate)"),
+        ("-t 3601", "the server allows 3600 s (--max-time)"),
+        ("-P 65 --bidir -t 1", "the server allows 128 streams (--max-streams)"),
+    ] {
+        let refused = server.client(options).output().unwrap();
+        assert_eq!(complaint(&refused), format!("perf: error - {limit}"));
+    }
+    // A test without an end is ended.
+    let server = Server::start(&["--max-time", "1"]);
+    let output = server.client("-t 0 -b 1M -J").output().unwrap();
+    assert_adds_up(&json(&output));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_client_without_a_time_ends_in_order_when_it_is_told() {
+    for options in ["-t 0 -b 10M --bidir", "-t 0 -u -R", "-n 1G -b 1M"] {
+        let server = Server::start(&["-1"]);
+        let mut client = server.client(options).arg("--json-stream").stdout(Stdio::piped()).spawn().unwrap();
+        let pid = client.id().to_string();
+        let stdout = client.stdout.take().unwrap();
+        let mut client = Process::new(client, stdout);
+        client.wait_for(r#"{"event":"interval","#);
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        client.wait_for(r#"{"event":"end","#);
+        assert_eq!(client.child.wait().unwrap().code(), Some(0));
+        assert_eq!(server.end(), Some(0));
+    }
+}
+
+#[test]
+fn reports_go_where_they_are_wanted() {
+    let directory = longhaul_examples::files::TempDir::create().unwrap();
+    let log = directory.path().join("log");
+    let [stream, text] = run(["-t 0.3 -i 0.1 --json-stream", "-n 1M -P 2 --get-server-output -N -Z -S 0x20 -M 600"]);
+    let events: Vec<Value> =
+        String::from_utf8(stream.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(at(&events[0], "event"), "start");
+    assert_fields(&events[0], "data", "connected version test_start.num_streams");
+    assert_eq!(number(&events[0], "data.test_start.duration"), 0.3);
+    assert_fields(&events[1], "data.sum", FIGURES);
+    assert_eq!(at(events.last().unwrap(), "event"), "end");
+    assert_fields(events.last().unwrap(), "data.sum_received", FIGURES);
+    assert!(events.len() >= 4);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let (_, server) = text.split_once("\nServer output:\n").unwrap();
+    assert!(server.contains("Accepted connection from 127.0.0.1") && server.contains("receiver"), "{text}");
+
+    let server = Server::start(&["-1"]);
+    let output = server.client("-n 1M -J --get-server-output --logfile").arg(&log).output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let report: Value = serde_json::from_slice(&std::fs::read(&log).unwrap()).unwrap();
+    assert!(at(&report, "server_output_text").as_str().unwrap().contains("Accepted connection"));
+    assert_tcp_fields(&report);
+}
+
+#[test]
+fn a_server_may_be_in_the_background() {
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    assert!(perf(&["-s", "-D", "-1", "-p", &port]).output().unwrap().status.success());
+    // It may take a moment until it listens.
+    let served =
+        (0..200).any(|_| perf(&["-c", "127.0.0.1", "-p", &port, "-n", "1"]).output().unwrap().status.success());
+    assert!(served);
+}
+
+/// iperf3 listens on the same port, of the system's TCP.
+#[test]
+fn another_program_at_the_other_end_is_told_from_none() {
+    let iperf3 = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = iperf3.local_addr().unwrap().port().to_string();
+    let refused = complaint(&perf(&["-c", "127.0.0.1", "-p", &port]).output().unwrap());
+    assert!(refused.contains("as by iperf3: perf needs `perf -s` on 127.0.0.1"), "{refused}");
 }

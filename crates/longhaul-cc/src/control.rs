@@ -179,6 +179,21 @@ pub struct Snapshot {
     pub bandwidth: Option<Rate>,
 }
 
+/// What became of a start-up scheme (Jump-Start, Swift Start, ...) at the beginning of a connection. For logs and displays only, as
+/// [`Snapshot`] is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Startup {
+    /// There is none: slow start, or a controller with a start of its own.
+    #[default]
+    Absent,
+    /// It is not decided yet.
+    Running,
+    /// It set the window, the threshold or the pace.
+    Used,
+    /// It did nothing, for this reason: the connection started as it would have without it.
+    GivenUp(&'static str),
+}
+
 /// Something that a controller has estimated of its path. For logs and displays only, as [`Snapshot`] is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {

@@ -4,7 +4,9 @@ use core::fmt::Debug;
 
 use longhaul_units::Time;
 
-use crate::{Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout};
+use crate::{
+    Ack, Control, Estimate, NeedError, Needs, Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
+};
 
 /// A congestion controller. Object-safe; made by the [`registry`](crate::registry) or by hand.
 ///
@@ -72,6 +74,11 @@ pub trait Controller: Debug + Send {
     /// is not kept.
     fn saved_path_use(&self) -> SavedPathUse {
         SavedPathUse::Unused
+    }
+
+    /// What became of its start-up scheme, for logs only.
+    fn startup(&self) -> Startup {
+        Startup::Absent
     }
 
     /// Values for logs only.

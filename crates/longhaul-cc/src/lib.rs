@@ -41,7 +41,9 @@ mod with_params;
 pub mod xcp;
 
 pub use compose::Composed;
-pub use control::{Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot};
+pub use control::{
+    Control, EcnMark, Estimate, Levels, NetworkHeader, Pace, ProbeKind, ProbePlan, Quantity, Snapshot, Startup,
+};
 pub use controller::Controller;
 pub use event::{
     Ack, AckedSegment, EcnDelta, Episode, LostSegment, NetworkFeedback, PathEvent, ProbeReport, RateSample, RttSample,

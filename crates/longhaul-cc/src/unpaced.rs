@@ -5,7 +5,7 @@ use longhaul_units::{Bytes, Rate, Time};
 use crate::registry::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Estimate, Granted, NeedError, Needs, Pace,
-    Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout,
+    Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
 };
 
 /// A quantum that no window is above: 16 MiB.
@@ -94,6 +94,10 @@ impl Controller for Unpaced {
 
     fn saved_path_use(&self) -> SavedPathUse {
         self.0.saved_path_use()
+    }
+
+    fn startup(&self) -> Startup {
+        self.0.startup()
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -8,7 +8,7 @@ use longhaul_units::Time;
 use crate::registry::Safety;
 use crate::{
     Ack, BuildParams, Congestion, Control, Controller, ControllerFactory, Demands, Estimate, Granted, NeedError, Needs,
-    Path, PathEvent, SavedPathUse, Sent, Snapshot, Timeout,
+    Path, PathEvent, SavedPathUse, Sent, Snapshot, Startup, Timeout,
 };
 
 /// What is called after each ACK that the controller has digested.
@@ -128,6 +128,10 @@ impl Controller for Watched {
 
     fn saved_path_use(&self) -> SavedPathUse {
         self.inner.saved_path_use()
+    }
+
+    fn startup(&self) -> Startup {
+        self.inner.startup()
     }
 
     fn snapshot(&self) -> Snapshot {

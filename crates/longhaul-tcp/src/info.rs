@@ -49,6 +49,8 @@ pub struct Info {
     pub congestion: String,
     /// The stage it is in.
     pub phase: &'static str,
+    /// What became of its start-up scheme.
+    pub startup: longhaul_cc::Startup,
     /// Where repair stands: `open`, `recovery` or `timeout`.
     pub recovery: &'static str,
     /// The congestion window.

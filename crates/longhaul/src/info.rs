@@ -1,5 +1,6 @@
 //! What a connection tells of itself.
 
+use longhaul_cc::Startup;
 use longhaul_tcp::{AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
 use longhaul_units::Span;
 use serde::Serialize;
@@ -82,6 +83,10 @@ pub struct TcpInfo {
     pub congestion: String,
     /// The stage that it is in.
     pub phase: &'static str,
+    /// What became of its start-up scheme (Jump-Start, Swift Start, ...): `running`, `used` or `given-up`; `None` if it has none.
+    pub startup: Option<&'static str>,
+    /// Why it was given up, if it was: the connection started as it would have without it.
+    pub startup_given_up: Option<&'static str>,
     /// The congestion window in bytes.
     pub snd_cwnd_bytes: u64,
     /// The slow-start threshold in bytes; `None` while there is none.
@@ -421,6 +426,16 @@ impl TcpInfo {
             snd_wnd: info.peer_window.0,
             congestion: info.congestion,
             phase: info.phase,
+            startup: match info.startup {
+                Startup::Absent => None,
+                Startup::Running => Some("running"),
+                Startup::Used => Some("used"),
+                Startup::GivenUp(_) => Some("given-up"),
+            },
+            startup_given_up: match info.startup {
+                Startup::GivenUp(reason) => Some(reason),
+                _ => None,
+            },
             snd_cwnd_bytes: info.cwnd.0,
             snd_ssthresh_bytes: info.ssthresh.map(|bytes| bytes.0),
             in_flight_bytes: info.in_flight.0,

@@ -2,31 +2,70 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use longhaul_examples::perf::options::Options;
 use longhaul_examples::perf::protocol::Params;
 use longhaul_examples::perf::text::Reporter;
 use longhaul_examples::perf::{client, server};
-use longhaul_examples::transport;
+use longhaul_examples::transport::{self, interrupted};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// Set in the environment of a server that is in the background.
+const IN_BACKGROUND: &str = "LONGHAUL_PERF_IN_BACKGROUND";
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
     let params = if options.transport.wants_list() { Ok(Params::default()) } else { options.params() };
     let params = params.unwrap_or_else(|what| Options::command().error(ErrorKind::ArgumentConflict, what).exit());
+    if options.daemon && std::env::var_os(IN_BACKGROUND).is_none() {
+        return transport::outcome("perf", start_in_background(&options));
+    }
     let mut reported = false;
-    let code = transport::run("perf", &options.transport, run(&options, &params, &mut reported)).await;
+    let (stop, stopped) = watch::channel(false);
+    let patience = options.transport.patience();
+    let ends = async {
+        interrupted().await;
+        // A client has its test end in order, unless that takes too long or it is interrupted again.
+        if options.client.is_some() && stop.send(true).is_ok() {
+            tokio::select! {
+                () = sleep(patience) => {}
+                () = interrupted() => {}
+            }
+        }
+    };
+    let work = run(&options, &params, stopped, &mut reported);
+    let code = transport::run_until("perf", &options.transport, work, ends).await;
     if reported { ExitCode::FAILURE } else { code }
 }
 
 /// Says in `reported` whether a failure has been told of, in the form that was asked for.
-async fn run(options: &Options, params: &Params, reported: &mut bool) -> Result<()> {
+async fn run(options: &Options, params: &Params, stop: watch::Receiver<bool>, reported: &mut bool) -> Result<()> {
     let Some(host) = &options.client else { return server::run(options).await };
-    let mut report = Reporter::new(options, true);
-    let outcome = client::run(options, host, params, &mut report).await;
+    let mut report = Reporter::new(options, true)?;
+    let outcome = client::run(options, host, params, stop, &mut report).await;
     report.end(&outcome);
     *reported = outcome.is_err();
+    Ok(())
+}
+
+/// Starts the same program once more, without a terminal. What it says goes to the log file.
+fn start_in_background(options: &Options) -> Result<()> {
+    use std::process::{Command, Stdio};
+    let errors = match &options.logfile {
+        Some(path) => {
+            let file = std::fs::File::options().append(true).create(true).open(path);
+            file.with_context(|| format!("cannot write {}", path.display()))?.into()
+        }
+        None => Stdio::null(),
+    };
+    let program = std::env::current_exe().context("this program's file is unknown")?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    command.spawn().context("cannot start in the background")?;
     Ok(())
 }

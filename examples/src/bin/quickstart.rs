@@ -50,8 +50,7 @@ const COMPARED: &str = "cubic,hybla";
 async fn main() -> ExitCode {
     let args = Args::parse();
     if matches!(args.link, link::Choice::List) {
-        print!("{}", link::list());
-        return ExitCode::SUCCESS;
+        return transport::outcome("quickstart", transport::print(&link::list()));
     }
     let wants_list = args.congestion.iter().any(|choice| matches!(choice, Choices::List));
     let congestion = wants_list.then_some(Choice::List);

@@ -1,6 +1,6 @@
 //! Receives files that `send` sends.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,8 +8,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use longhaul::{TcpListener, TcpStream};
+use longhaul_examples::admission::{Admission, Limits, Prefix, Ticket};
+use longhaul_examples::files::Staging;
+use longhaul_examples::perf::units::parse_size;
 use longhaul_examples::progress::Screen;
-use longhaul_examples::receiver::{File, ReceiveError, Receiver};
+use longhaul_examples::receiver::{Budget, File, ReceiveError, Receiver};
 use longhaul_examples::report::{self, Received};
 use longhaul_examples::transport::TransportArgs;
 use longhaul_examples::{session, transport};
@@ -17,8 +20,8 @@ use tokio::task::JoinSet;
 
 /// Receives files that `send` sends, over longhaul.
 ///
-/// A file gets its name once its BLAKE3 hash was found to be the sender's; before that it has a temporary one. Only
-/// plain file names are accepted.
+/// A file gets its name once its BLAKE3 hash was found to be the sender's; before that it is in a private directory.
+/// Only plain file names are accepted. Senders are not authenticated: limit them by --allow where others reach the port.
 #[derive(Debug, Parser)]
 #[command(name = "receive", version)]
 struct Args {
@@ -34,6 +37,21 @@ struct Args {
     /// Replace files that exist
     #[arg(long)]
     overwrite: bool,
+    /// Accept connections from this address or prefix only, such as 192.0.2.0/24; may be given several times
+    #[arg(long, value_name = "ADDR")]
+    allow: Vec<Prefix>,
+    /// Accept no more than so many bytes in all, with a suffix K, M, G, T (of 1024); a file counts as 4K at least
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
+    max_bytes: Option<u64>,
+    /// Accept names that begin with a dot or a dash
+    #[arg(long)]
+    allow_hidden: bool,
+    /// Connections at a time
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    max_connections: u16,
+    /// Connections of one address (of IPv6: one network of 64 bits) at a time
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    max_per_address: u16,
     /// Print one JSON object for each file received, on a line of standard output
     #[arg(long)]
     json: bool,
@@ -56,25 +74,66 @@ async fn run(args: Args) -> Result<()> {
     if !out.is_dir() {
         bail!("{} is not a directory", out.display());
     }
+    let staging = Staging::open(out).with_context(|| format!("cannot write to {}", out.display()))?;
     let socket = args.transport.socket(args.listen)?;
     socket.set_reflect(args.reflect);
     let listener = args.transport.listen_on(args.listen, socket)?;
     let screen = Screen::stderr();
     screen.say(&format!("listening on {}", listener.local_addr()?));
+    if args.allow.is_empty() && !args.listen.ip().to_canonical().is_loopback() {
+        let place = out.display();
+        screen.say(&format!("warning: whoever reaches this port can write files to {place}; --allow ADDR limits that"));
+    }
     let receiver = Receiver {
-        out: out.clone(),
+        out: staging,
         overwrite: args.overwrite,
+        hidden: args.allow_hidden,
+        budget: Budget::new(args.max_bytes),
         patience: args.transport.patience(),
         screen: screen.clone(),
     };
+    let limits = Limits { all: args.max_connections.into(), per_address: args.max_per_address.into() };
+    let door = Door { allow: args.allow, admission: Admission::new(limits), screen: screen.clone() };
     let server = Arc::new(Server { receiver, screen, json: args.json, transport: args.transport });
     if args.once {
-        let (stream, peer) = listener.accept().await?;
+        let (stream, peer, ticket) = door.accept(&listener).await?;
         // Nobody else gets in: who comes now is refused, rather than left waiting.
         drop(listener);
-        return server.serve(stream, peer).await.with_context(|| format!("{peer}"));
+        return server.serve(stream, peer, &ticket).await.with_context(|| format!("{peer}"));
     }
-    serve_all(&server, &listener).await
+    serve_all(&server, &listener, &door).await
+}
+
+/// Who is let in.
+struct Door {
+    allow: Vec<Prefix>,
+    admission: Admission,
+    screen: Screen,
+}
+
+impl Door {
+    /// The next connection that is served. Those that are not are reset.
+    async fn accept(&self, listener: &TcpListener) -> Result<(TcpStream, SocketAddr, Ticket)> {
+        let mut full = false;
+        loop {
+            let (stream, peer) = listener.accept().await?;
+            if !self.is_allowed(peer.ip()) {
+                stream.abort();
+            } else if let Some(ticket) = self.admission.admit(peer.ip()) {
+                return Ok((stream, peer, ticket));
+            } else {
+                stream.abort();
+                // Once for all that come until there is room again.
+                if !std::mem::replace(&mut full, true) {
+                    self.screen.say(&format!("receive: {peer}: refused, there are too many connections"));
+                }
+            }
+        }
+    }
+
+    fn is_allowed(&self, peer: IpAddr) -> bool {
+        self.allow.is_empty() || self.allow.iter().any(|prefix| prefix.contains(peer))
+    }
 }
 
 struct Server {
@@ -85,15 +144,15 @@ struct Server {
 }
 
 /// Serves connections side by side, until the listener fails.
-async fn serve_all(server: &Arc<Server>, listener: &TcpListener) -> Result<()> {
+async fn serve_all(server: &Arc<Server>, listener: &TcpListener, door: &Door) -> Result<()> {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept() => {
-                let (stream, peer) = accepted?;
+            accepted = door.accept(listener) => {
+                let (stream, peer, ticket) = accepted?;
                 let server = Arc::clone(server);
                 connections.spawn(async move {
-                    if let Err(error) = server.serve(stream, peer).await {
+                    if let Err(error) = server.serve(stream, peer, &ticket).await {
                         server.screen.say(&format!("receive: {peer}: {error}"));
                     }
                 });
@@ -104,8 +163,14 @@ async fn serve_all(server: &Arc<Server>, listener: &TcpListener) -> Result<()> {
 }
 
 impl Server {
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), ReceiveError> {
-        session::receive(&self.transport, &self.receiver, stream, |file| self.report(peer, file)).await
+    /// Receives the files of a connection, unless another one takes its place before it has said that it has any.
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, ticket: &Ticket) -> Result<(), ReceiveError> {
+        let greeted = || ticket.is_known();
+        let received = |file| self.report(peer, file);
+        tokio::select! {
+            result = session::receive(&self.transport, &self.receiver, stream, greeted, received) => result,
+            () = ticket.evicted() => Err(ReceiveError::Silent),
+        }
     }
 
     fn report(&self, peer: SocketAddr, file: File) {

@@ -1,34 +1,61 @@
 //! The client: it says what is measured.
 
+use std::future::{Future, poll_fn};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::task::Poll;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul::{TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinSet;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::options::Options;
 use super::protocol::{self, Hello, Message, Params, Protocol};
 use super::results::Results;
 use super::runner::{Channel, Stream};
-use super::session;
+use super::session::{self, Event, Terms};
 use super::text::Reporter;
-use super::udp;
-use crate::transport::TransportArgs;
+use super::{tcp, udp};
+use crate::transport::{self, TransportArgs};
+
+/// How long a listener of the system's TCP may take to answer.
+const TCP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a test with the server at `host`; `report` is told of everything. The results: ours and the server's.
 ///
 /// # Errors
 /// Why there are none.
-pub async fn run(options: &Options, host: &str, params: &Params, report: &mut Reporter) -> Result<(Results, Results)> {
+pub async fn run(
+    options: &Options,
+    host: &str,
+    params: &Params,
+    stop: watch::Receiver<bool>,
+    report: &mut Reporter,
+) -> Result<(Results, Results)> {
     let addresses = resolve(options, host).await?;
     report.connecting(host, options.port);
-    let control = connect_control(options, &addresses).await.context("unable to connect to server")?;
+    let control = match connect_control(options, &addresses).await {
+        Ok(control) => control,
+        Err(error) => {
+            let error = error.context("unable to connect to server");
+            return Err(if takes_tcp(&addresses).await {
+                anyhow!("{error:#}; {}", other_program(host))
+            } else {
+                error
+            });
+        }
+    };
     let cookie = protocol::new_cookie().context("no randomness")?;
     report.start.cookie.clone_from(&cookie);
     let mut test = Test { options, params, cookie, control };
-    let outcome = test.run(report).await;
+    let outcome = test.run(stop, report).await;
+    let outcome = match outcome {
+        Ok(results) if params.server_output => test.read_output(report).await.map(|()| results),
+        outcome => outcome,
+    };
     if outcome.is_ok() {
         // Both have everything: what may still go wrong concerns nobody.
         let _ = timeout(options.transport.patience(), finish(test.control)).await;
@@ -42,7 +69,24 @@ async fn finish(mut control: TcpStream) -> std::io::Result<()> {
     control.shutdown().await?;
     let mut rest = [0; 64];
     while control.read(&mut rest).await? > 0 {}
-    control.close().await
+    transport::close(control).await
+}
+
+/// Whether one of these is a listener of the system's TCP.
+async fn takes_tcp(addresses: &[SocketAddr]) -> bool {
+    for address in addresses {
+        if matches!(timeout(TCP_PATIENCE, tokio::net::TcpStream::connect(address)).await, Ok(Ok(_))) {
+            return true;
+        }
+    }
+    false
+}
+
+fn other_program(host: &str) -> String {
+    format!(
+        "but the system's TCP is accepted there, as by iperf3: perf needs `perf -s` on {host}, for it sends TCP inside \
+         UDP, and its protocol is not iperf3's"
+    )
 }
 
 /// The addresses of `host` of the family that is wanted.
@@ -62,12 +106,19 @@ async fn connect_control(options: &Options, addresses: &[SocketAddr]) -> Result<
     let transport = options.transport.unlogged();
     let mut error = anyhow!("no address");
     for &address in addresses {
-        match socket(&transport, options.bind, address)?.connect(address).await {
+        match connect(options, socket(&transport, options.bind, address)?, address).await {
             Ok(stream) => return Ok(stream),
             Err(failed) => error = failed.into(),
         }
     }
     Err(error)
+}
+
+/// Connects within `--connect-timeout`.
+async fn connect(options: &Options, socket: TcpSocket, address: SocketAddr) -> io::Result<TcpStream> {
+    let limit = options.connect_timeout.map_or(Duration::MAX, Duration::from_millis);
+    let connected = timeout(limit, socket.connect(address)).await;
+    connected.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer within --connect-timeout")))
 }
 
 /// A socket to connect to `address`.
@@ -87,22 +138,34 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    async fn run(&mut self, report: &mut Reporter) -> Result<(Results, Results)> {
+    async fn run(&mut self, stop: watch::Receiver<bool>, report: &mut Reporter) -> Result<(Results, Results)> {
         let patience = self.options.transport.patience();
         let ports = timeout(patience, self.ask()).await.context("the server does not answer")??;
         let streams = match self.params.protocol {
             Protocol::Tcp => {
                 let streams = self.connect_tcp(&ports).await?;
+                protocol::write(&mut self.control, &Message::Ready).await?;
                 let start = timeout(patience, protocol::read(&mut self.control)).await;
                 expect_start(start.context("the server does not start")??)?;
                 streams
             }
             Protocol::Udp => timeout(patience, self.connect_udp(&ports)).await.context("no answer to UDP")??,
         };
-        report.start.streams_are(&streams);
-        report.begin();
-        let mut observe = |interval: &_| report.interval(interval);
-        session::conduct(&mut self.control, self.params, streams, patience, &mut observe).await
+        // All streams are here already.
+        let (_, arrivals) = mpsc::channel(1);
+        let terms = Terms { patience, idle: self.options.idle(), limit: None, arrivals, stop };
+        let mut observe = |event: Event<'_>| report.observe(event);
+        session::conduct(&mut self.control, self.params, streams, terms, &mut observe).await
+    }
+
+    /// Reads the server's report.
+    async fn read_output(&mut self, report: &mut Reporter) -> Result<()> {
+        let output = timeout(self.options.transport.patience(), protocol::read(&mut self.control)).await;
+        match output.context("the server does not send its report")?? {
+            Message::Output(text) => report.server_output = Some(text),
+            _ => bail!("the server sent what does not belong here"),
+        }
+        Ok(())
     }
 
     /// Says what is wanted; the ports for streams.
@@ -122,28 +185,26 @@ impl Test<'_> {
         sends.map(|(number, sends)| (number, sends, Hello::new(&self.cookie, Some(number as u16))))
     }
 
+    /// Connects the streams. On those that the server sends on, it is told which they are; on the others it will be by
+    /// what the sender writes first, so that nothing precedes the data.
     async fn connect_tcp(&self, ports: &[u16]) -> Result<Vec<Stream>> {
         let mut server = self.control.peer_addr()?;
         server.set_port(ports.first().copied().unwrap_or(server.port()));
-        let mut connecting = JoinSet::new();
+        let mut connecting = Vec::new();
         for (number, sends, hello) in self.stream_numbers() {
-            let socket = socket(&self.options.transport.for_connection(number), self.options.bind, server)?;
-            if let Some(window) = self.params.window {
-                socket.set_send_buffer_size(window)?;
-                socket.set_recv_buffer_size(window)?;
-            }
-            connecting.spawn(async move {
-                let mut stream = socket.connect(server).await.context("unable to connect stream")?;
-                protocol::write(&mut stream, &hello).await?;
-                Ok::<_, anyhow::Error>((number, Stream { sends, channel: Channel::Tcp(stream) }))
+            let mut socket = socket(&self.options.transport.for_connection(number), self.options.bind, server)?;
+            tcp::set_up(&mut socket, self.params)?;
+            let opening = protocol::encode(&hello)?;
+            connecting.push(async move {
+                let connected = connect(self.options, socket, server).await;
+                let mut stream = connected.context("unable to connect stream")?;
+                if !sends {
+                    stream.write_all(&opening).await?;
+                }
+                Ok::<_, anyhow::Error>(Stream { sends, channel: Channel::Tcp(stream), opening })
             });
         }
-        let mut streams = Vec::new();
-        while let Some(stream) = connecting.join_next().await {
-            streams.push(stream??);
-        }
-        streams.sort_unstable_by_key(|(number, _)| *number);
-        Ok(streams.into_iter().map(|(_, stream)| stream).collect())
+        all(connecting).await
     }
 
     /// Opens the sockets and shows them to the server until it starts.
@@ -151,7 +212,7 @@ impl Test<'_> {
         let (server, local) = (self.control.peer_addr()?, self.control.local_addr()?);
         let mut sockets = Vec::new();
         for ((_, _, hello), &port) in self.stream_numbers().zip(ports) {
-            let socket = udp::socket(SocketAddr::new(local.ip(), 0), self.params.window).context("no UDP socket")?;
+            let socket = udp::socket(SocketAddr::new(local.ip(), 0), self.params).context("no UDP socket")?;
             socket.connect(SocketAddr::new(server.ip(), port)).await.context("no UDP socket")?;
             sockets.push((socket, hello));
         }
@@ -164,8 +225,29 @@ impl Test<'_> {
             refused = udp::knock(&sockets) => refused.context("unable to connect stream")?,
         }
         let sockets = sockets.into_iter().zip(sends);
-        Ok(sockets.map(|((socket, _), sends)| Stream { sends, channel: Channel::Udp(socket) }).collect())
+        Ok(sockets
+            .map(|((socket, _), sends)| Stream { sends, channel: Channel::Udp(socket), opening: Vec::new() })
+            .collect())
     }
+}
+
+/// What all of these return, in their order, or the first error.
+async fn all<T>(futures: Vec<impl Future<Output = Result<T>>>) -> Result<Vec<T>> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|cx| {
+        for (future, result) in running.iter_mut().filter(|(_, result)| result.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx)? {
+                *result = Some(ready);
+            }
+        }
+        if running.iter().any(|(_, result)| result.is_none()) {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ok::<_, anyhow::Error>(()))
+        }
+    })
+    .await?;
+    Ok(running.into_iter().filter_map(|(_, result)| result).collect())
 }
 
 fn expect_start(message: Message) -> Result<()> {

@@ -1,6 +1,7 @@
 //! How a server meets its clients, and those who are none.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use longhaul::{TcpListener, TcpStream};
@@ -10,11 +11,15 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::protocol::{self, Hello, Message};
+use crate::admission::{Admission, Limits, Ticket};
 
-/// Connections that have not said yet what they are, at most.
-const MAX_STRANGERS: usize = 256;
+/// Connections that have not said yet what they are, at most: more than the streams of any test, which are silent until
+/// it starts. Where there are more, the oldest goes.
+const STRANGERS: Limits = Limits { all: 1024, per_address: 512 };
 /// How long a connection may take to say it.
-const GREETING: Duration = Duration::from_secs(10);
+const GREETING: Duration = Duration::from_secs(30);
+/// Clients at a time that are told that there will be no test for them; others are reset.
+pub const REFUSALS: usize = 32;
 
 /// A connection that has said what it is.
 #[derive(Debug)]
@@ -23,6 +28,14 @@ pub struct Arrival {
     pub hello: Hello,
     /// It.
     pub stream: TcpStream,
+}
+
+impl Arrival {
+    /// Whether it comes from this address.
+    #[must_use]
+    pub fn is_from(&self, client: IpAddr) -> bool {
+        self.stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical() == client.to_canonical())
+    }
 }
 
 /// A listener whose connections are greeted. It closes when dropped.
@@ -44,13 +57,18 @@ impl Door {
 }
 
 async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arrival>>) {
+    let admission = Admission::new(STRANGERS);
     let mut strangers = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if strangers.len() < MAX_STRANGERS => match accepted {
-                Ok((stream, _)) => {
-                    strangers.spawn(greet(stream, arrivals.clone()));
-                }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => match admission.admit(peer.ip()) {
+                    Some(ticket) => {
+                        strangers.spawn(greet(stream, ticket, arrivals.clone()));
+                    }
+                    // All are strangers: there is always one that goes.
+                    None => stream.abort(),
+                },
                 Err(error) => {
                     // Nobody listens when the server has ended.
                     let _ = arrivals.send(Err(error)).await;
@@ -62,8 +80,13 @@ async fn welcome(listener: TcpListener, arrivals: mpsc::Sender<io::Result<Arriva
     }
 }
 
-async fn greet(mut stream: TcpStream, arrivals: mpsc::Sender<io::Result<Arrival>>) {
-    match timeout(GREETING, protocol::read_small::<Hello>(&mut stream)).await {
+async fn greet(mut stream: TcpStream, ticket: Ticket, arrivals: mpsc::Sender<io::Result<Arrival>>) {
+    let greeting = timeout(GREETING, protocol::read_small::<Hello>(&mut stream));
+    let heard = tokio::select! {
+        heard = greeting => heard,
+        () = ticket.evicted() => return stream.abort(),
+    };
+    match heard {
         Ok(Ok(hello)) if hello.is_valid() => {
             // Nobody listens when the server has ended.
             let _ = arrivals.send(Ok(Arrival { hello, stream })).await;

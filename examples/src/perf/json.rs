@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use ordered::Object;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::protocol::{Direction, Params, Protocol};
 use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample};
 use super::text::{Reporter, bits_per_second, by_role, stream_id};
 use super::usage::Cpu;
-use crate::report::WallClock;
+use crate::report::{WallClock, json_line};
 
 /// All of a test: with an error, what there is of it.
 #[must_use]
@@ -24,6 +25,9 @@ pub fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> Stri
     match outcome {
         Ok((ours, theirs)) => {
             document.put("end", end(report, ours, theirs));
+            if let Some((name, output)) = server_output(report) {
+                document.put(name, output);
+            }
         }
         Err(error) => {
             document.put("end", Object::new());
@@ -31,6 +35,47 @@ pub fn document(report: &Reporter, outcome: &Result<(Results, Results)>) -> Stri
         }
     }
     serde_json::to_string_pretty(&document).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+}
+
+/// An event of `--json-stream`.
+#[derive(Serialize)]
+struct Event<'a, T> {
+    event: &'a str,
+    data: T,
+}
+
+/// An event of `--json-stream`, as a line.
+fn event(event: &str, data: impl Serialize) -> String {
+    json_line(&Event { event, data })
+}
+
+/// What `--json-stream` begins with.
+pub(super) fn start_event(report: &Reporter) -> String {
+    event("start", start(report))
+}
+
+/// An interval in it.
+pub(super) fn interval_event(interval: &Interval, params: &Params) -> String {
+    event("interval", interval_object(interval, params))
+}
+
+/// What `--json-stream` ends with.
+pub(super) fn last_events(report: &Reporter, outcome: &Result<(Results, Results)>) -> Vec<String> {
+    let last = match outcome {
+        Ok((ours, theirs)) => event("end", end(report, ours, theirs)),
+        Err(error) => event("error", format!("{error:#}")),
+    };
+    let output = server_output(report).map(|(name, output)| event(name, output));
+    std::iter::once(last).chain(output).collect()
+}
+
+/// The server's report, under its name in the document.
+fn server_output(report: &Reporter) -> Option<(&'static str, Value)> {
+    let text = report.server_output.as_ref()?;
+    Some(match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => ("server_output_json", Value::Object(object)),
+        _ => ("server_output_text", text.as_str().into()),
+    })
 }
 
 fn start(report: &Reporter) -> Object {
@@ -73,10 +118,16 @@ fn test_start(params: &Params) -> Object {
     object.put("num_streams", params.streams);
     object.put("blksize", params.length);
     object.put("omit", params.omit);
-    object.put("duration", if params.bytes.is_some() { 0 } else { params.seconds });
+    let seconds = if params.bytes.is_some() { 0.0 } else { params.seconds };
+    // A number of iperf3's is whole.
+    if seconds.fract() == 0.0 {
+        object.put("duration", seconds as u64)
+    } else {
+        object.put("duration", seconds)
+    };
     object.put("bytes", params.bytes.unwrap_or(0)).put("blocks", 0);
     object.put("reverse", u8::from(params.direction == Direction::Reverse));
-    object.put("tos", 0);
+    object.put("tos", params.tos);
     object.put("target_bitrate", params.rate);
     object.put("bidir", u8::from(params.direction == Direction::Both));
     object.put("fqrate", 0).put("interval", params.interval).put("gso", 0).put("gro", 0);
@@ -221,6 +272,7 @@ fn tcp_end(number: usize, ours: &StreamResult, theirs: &StreamResult) -> Object 
             if role == "sender" {
                 extra.put("confirmed", stream.confirmed).put("rtt", json!(tcp.rtt));
                 extra.put("limited_by", json!(tcp.limited_by));
+                extra.put("startup", tcp.startup.clone()).put("startup_given_up", tcp.startup_given_up.clone());
             }
             extra.put("congestion", tcp.congestion.as_str()).put("counters", json!(tcp.counters));
         }

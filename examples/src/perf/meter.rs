@@ -231,6 +231,8 @@ fn tcp_result(gauge: &Gauge, now: &TcpInfo, base: Option<&TcpInfo>) -> TcpResult
         min_rtt: gauge.rtts.min,
         mean_rtt: gauge.rtts.mean(),
         congestion: now.congestion.clone(),
+        startup: now.startup.map(str::to_owned),
+        startup_given_up: now.startup_given_up.map(str::to_owned),
         rtt: gauge.rtts.distribution(),
         limited_by: limits_between(now, base),
         counters: counters.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),

@@ -1,9 +1,12 @@
 //! The command line, in iperf3's letters.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgAction, Parser};
 
+use super::limits::Limits;
 use super::protocol::{Direction, Params, Protocol};
 use super::units::{Scale, parse_rate, parse_scale, parse_size};
 use crate::transport::{Choice, TransportArgs};
@@ -51,6 +54,18 @@ pub struct Options {
     /// Report in JSON
     #[arg(short = 'J', long)]
     pub json: bool,
+    /// Report in JSON, one object per line as things happen
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+    /// Append the report to this file instead of printing it
+    #[arg(long, value_name = "FILE")]
+    pub logfile: Option<PathBuf>,
+    /// Fail if nothing arrives for so many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 120_000, value_parser = clap::value_parser!(u64).range(100..=86_400_000))]
+    pub rcv_timeout: u64,
+    /// Run in the background
+    #[arg(short = 'D', long, conflicts_with = "client")]
+    pub daemon: bool,
     /// Serve one client and exit, with that test's outcome as exit code
     #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
@@ -63,6 +78,13 @@ pub struct Options {
     /// Print the version
     #[arg(short = 'v', long, action = ArgAction::Version)]
     version: (),
+    /// What the server allows.
+    #[command(flatten)]
+    pub limits: Limits,
+    /// Give up connecting after so many milliseconds
+    #[arg(long, value_name = "MS", conflicts_with = "server", help_heading = "Of the client only",
+        value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    pub connect_timeout: Option<u64>,
     #[command(flatten)]
     test: TestOptions,
     /// What both ends have in common with the other examples.
@@ -77,19 +99,20 @@ struct TestOptions {
     /// Plain UDP, not longhaul
     #[arg(short, long, conflicts_with_all = ["server", "congestion"])]
     udp: bool,
-    /// Bits per second of each stream, with a suffix K, M, G (of 1000); 0 is unlimited [default: 1M for UDP, else 0]
-    #[arg(short, long, value_name = "RATE", conflicts_with = "server", value_parser = parse_rate)]
-    bitrate: Option<u64>,
+    /// Bits per second of each stream, with a suffix K, M, G (of 1000); 0 is unlimited. After a slash, how many blocks
+    /// leave at once [default: 1M for UDP, else 0]
+    #[arg(short, long, value_name = "RATE[/BURST]", conflicts_with = "server", value_parser = parse_bitrate)]
+    bitrate: Option<(u64, u32)>,
     /// Datagrams leave after exponentially distributed gaps, not equal ones
     #[arg(long, conflicts_with = "server", requires = "udp")]
     poisson: bool,
     /// Seed of these gaps
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "server", requires = "poisson")]
     seed: u64,
-    /// Seconds to send
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 10, conflicts_with_all = ["server", "bytes"],
-        value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    time: u32,
+    /// Seconds to send, which may be a fraction; 0 is until Ctrl-C
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with_all = ["server", "bytes"],
+        value_parser = parse_time)]
+    time: f64,
     /// Bytes to send in each direction, by all streams together, with a suffix K, M, G (of 1024), in place of a time
     #[arg(short = 'n', long, value_name = "BYTES", conflicts_with = "server", value_parser = parse_bytes)]
     bytes: Option<u64>,
@@ -113,6 +136,78 @@ struct TestOptions {
     #[arg(short = 'O', long, value_name = "SECONDS", default_value_t = 0, conflicts_with = "server",
         value_parser = clap::value_parser!(u32).range(0..=600))]
     omit: u32,
+    /// Payload of a full segment of whoever sends, at most, TCP's options included
+    #[arg(short = 'M', long, value_name = "BYTES", conflicts_with_all = ["server", "udp"],
+        value_parser = clap::value_parser!(u16).range(88..=9216))]
+    set_mss: Option<u16>,
+    /// The IP type of service of whoever sends, as a decimal, octal (0..) or hexadecimal (0x..) number; its two bits of ECN
+    /// are the transport's
+    #[arg(short = 'S', long, value_name = "N", conflicts_with = "server", value_parser = parse_tos)]
+    tos: Option<u8>,
+    /// The same by its DSCP: a number from 0 to 63, or a name such as af11, cs1, ef, le
+    #[arg(long, value_name = "DSCP", conflicts_with_all = ["server", "tos"], value_parser = parse_dscp)]
+    dscp: Option<u8>,
+    /// Print the server's report as well
+    #[arg(long, conflicts_with = "server")]
+    get_server_output: bool,
+    /// Switch the Nagle algorithm off: it always is
+    #[arg(short = 'N', long, conflicts_with = "server")]
+    no_delay: bool,
+    /// Send without copying: it always does
+    #[arg(short = 'Z', long, conflicts_with = "server")]
+    zerocopy: bool,
+}
+
+fn parse_time(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds == 0.0 || (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("it must be 0, or from 0.01 to 86400".to_owned()),
+    }
+}
+
+fn parse_bitrate(text: &str) -> Result<(u64, u32), String> {
+    let (rate, burst) = text.split_once('/').unwrap_or((text, "1"));
+    let burst = burst.parse().ok().filter(|burst| (1..=1000).contains(burst));
+    Ok((parse_rate(rate)?, burst.ok_or("a burst must be from 1 to 1000")?))
+}
+
+/// The bits of the type of service that are not ECN's (RFC 3168, section 5).
+const NOT_ECN: u8 = 0xfc;
+
+fn parse_tos(text: &str) -> Result<u8, String> {
+    let digits = |prefix| text.strip_prefix(prefix).filter(|digits| !digits.is_empty());
+    let number = match (digits("0x"), digits("0")) {
+        (Some(hex), _) => u8::from_str_radix(hex, 16),
+        (None, Some(octal)) => u8::from_str_radix(octal, 8),
+        (None, None) => text.parse(),
+    };
+    number.map(|tos| tos & NOT_ECN).map_err(|_| "it must be from 0 to 255".to_owned())
+}
+
+/// IANA's registry of differentiated services field codepoints.
+fn parse_dscp(text: &str) -> Result<u8, String> {
+    let name = text.to_ascii_lowercase();
+    let digit = |prefix: &str, at: usize| {
+        let digits = name.strip_prefix(prefix)?;
+        digits.as_bytes().get(at).map(|digit| digit.wrapping_sub(b'0'))
+    };
+    let number = match name.as_str() {
+        "be" | "default" => Some(0),
+        "le" => Some(1),
+        "ef" => Some(46),
+        "va" | "voice-admit" => Some(44),
+        _ if name.len() == 3 && name.starts_with("cs") => {
+            digit("cs", 0).filter(|class| *class < 8).map(|class| class * 8)
+        }
+        _ if name.len() == 4 && name.starts_with("af") => digit("af", 0)
+            .zip(digit("af", 1))
+            .filter(|(class, drop)| (1..=4).contains(class) && (1..=3).contains(drop))
+            .map(|(class, drop)| class * 8 + drop * 2),
+        number => number.parse().ok().filter(|number| *number < 64),
+    };
+    number
+        .map(|dscp| dscp << 2)
+        .ok_or_else(|| "it must be from 0 to 63, or a name such as af11, cs1, ef, le".to_owned())
 }
 
 fn parse_interval(text: &str) -> Result<f64, String> {
@@ -160,7 +255,8 @@ impl Options {
             bytes: test.bytes,
             omit: test.omit,
             length: test.length.unwrap_or(if test.udp { UDP_LENGTH } else { TCP_LENGTH }),
-            rate: test.bitrate.unwrap_or(if test.udp { UDP_RATE } else { 0 }),
+            rate: test.bitrate.map_or(if test.udp { UDP_RATE } else { 0 }, |(rate, _)| rate),
+            burst: test.bitrate.map_or(1, |(_, burst)| burst),
             poisson: test.poisson,
             seed: test.seed,
             interval: self.interval.unwrap_or(1.0),
@@ -169,8 +265,20 @@ impl Options {
                 _ => None,
             },
             window: test.window,
+            mss: test.set_mss,
+            tos: test.tos.or(test.dscp).unwrap_or(0),
+            server_output: test.get_server_output,
         };
+        if params.poisson && params.burst > 1 {
+            return Err("--poisson has no bursts".to_owned());
+        }
         params.check().map(|()| params)
+    }
+
+    /// How long a receiver waits for data.
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        Duration::from_millis(self.rcv_timeout)
     }
 }
 
@@ -186,13 +294,43 @@ mod tests {
     #[test]
     fn defaults_are_those_of_iperf3() {
         let tcp = parse("-c host").unwrap();
-        assert_eq!((tcp.seconds, tcp.streams, tcp.length, tcp.rate, tcp.omit), (10, 1, 131_072, 0, 0));
+        assert_eq!((tcp.seconds, tcp.streams, tcp.length, tcp.rate, tcp.omit), (10.0, 1, 131_072, 0, 0));
         assert_eq!((tcp.interval, tcp.direction, tcp.bytes), (1.0, Direction::Forward, None));
         let udp = parse("-c host -u").unwrap();
         assert_eq!((udp.protocol, udp.rate), (Protocol::Udp, 1_000_000));
         let all = parse("-c host -C new-reno -P 3 --bidir -n 10M -O 2 -l 8K -w 1M -i 0.5 -b 1G").unwrap();
         assert_eq!((all.bytes, all.rate, all.window), (Some(10 << 20), 1_000_000_000, Some(1 << 20)));
         assert_eq!(all.congestion.as_deref(), Some("new-reno"));
+    }
+
+    #[test]
+    fn what_iperf3_takes_is_taken() {
+        let params = parse("-c host -t 0 -b 10M/8 -N -Z -M 1400 --get-server-output").unwrap();
+        assert_eq!((params.seconds, params.rate, params.burst, params.mss), (0.0, 10_000_000, 8, Some(1400)));
+        assert!(params.server_output);
+        assert_eq!(parse("-c host -t 0.5").unwrap().seconds, 0.5);
+        assert!(parse("-s -D --logfile x --max-time 0").is_ok());
+        assert!(parse("-c host --json-stream --connect-timeout 500 --rcv-timeout 1000").is_ok());
+    }
+
+    /// iperf3's examples of --tos, and codepoints of IANA's registry.
+    #[test]
+    fn services_have_names_and_numbers() {
+        for (option, tos) in [
+            ("-S 32", 32),
+            ("-S 0x20", 32),
+            ("-S 040", 32),
+            ("-S 0", 0),
+            ("-S 0xff", 0xfc),
+            ("--dscp ef", 0xb8),
+            ("--dscp AF11", 0x28),
+            ("--dscp af43", 0x98),
+            ("--dscp cs1", 0x20),
+            ("--dscp le", 0x04),
+            ("--dscp 46", 0xb8),
+        ] {
+            assert_eq!(parse(&format!("-c host {option}")).unwrap().tos, tos, "{option}");
+        }
     }
 
     #[test]
@@ -216,7 +354,21 @@ mod tests {
             "-c host -4 -6",
             "-c host -4 -B ::1",
             "-c host -n 0",
-            "-c host -t 0",
+            "-c host -t 0.001",
+            "-c host -t -1",
+            "-c host -t nan",
+            "-c host -b 1M/0",
+            "-c host -b 1M/x",
+            "-c host -u -b 1M/2 --poisson",
+            "-c host -S 256",
+            "-c host --dscp cs8",
+            "-c host --dscp af14",
+            "-c host -S 8 --dscp ef",
+            "-c host -M 10",
+            "-c host -D",
+            "-c host --max-rate 1M",
+            "-s --connect-timeout 5",
+            "-s -J --json-stream",
             "-c host -P 0",
             "-c host -i 0.01",
             "-c host -w 1",

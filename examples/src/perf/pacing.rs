@@ -13,19 +13,22 @@ use crate::report::Stopwatch;
 pub struct Departures {
     next: f64,
     gap: f64,
+    /// Datagrams that leave at once, and how many of them have left.
+    burst: (u32, u32),
     random: Option<ChaCha8Rng>,
 }
 
 impl Departures {
-    /// Datagrams of `length` bytes of payload at `rate` bits per second, 0 for all at once: equally spaced, or, with a
-    /// seed, as a Poisson process of that mean rate.
+    /// Datagrams of `length` bytes of payload at `rate` bits per second, 0 for all at once: equally spaced, in equally
+    /// spaced groups of `burst`, or, with a seed, each by itself as a Poisson process of that mean rate.
     #[must_use]
-    pub fn new(length: usize, rate: u64, poisson: Option<u64>) -> Self {
+    pub fn new(length: usize, (rate, burst): (u64, u32), poisson: Option<u64>) -> Self {
         let gap = if rate == 0 { 0.0 } else { length as f64 * 8.0 / rate as f64 };
         let mut random = poisson.map(ChaCha8Rng::seed_from_u64);
         // A Poisson process has its first event after a gap, too.
         let next = random.as_mut().map_or(0.0, |random| exponential(gap, random));
-        Self { next, gap, random }
+        let burst = if random.is_some() { 1 } else { burst.max(1) };
+        Self { next, gap, burst: (burst, 0), random }
     }
 }
 
@@ -34,7 +37,12 @@ impl Iterator for Departures {
 
     fn next(&mut self) -> Option<Duration> {
         let now = self.next;
-        self.next += self.random.as_mut().map_or(self.gap, |random| exponential(self.gap, random));
+        self.burst.1 += 1;
+        if self.burst.1 >= self.burst.0 {
+            self.burst.1 = 0;
+            let gap = self.gap * f64::from(self.burst.0);
+            self.next += self.random.as_mut().map_or(gap, |random| exponential(gap, random));
+        }
         Duration::try_from_secs_f64(now).ok()
     }
 }
@@ -118,12 +126,21 @@ mod tests {
     #[test]
     fn a_constant_rate_is_constant() {
         // 1250 bytes at 10 Mb/s are one a millisecond.
-        let times: Vec<_> = Departures::new(1250, 10_000_000, None).take(1001).collect();
+        let times: Vec<_> = Departures::new(1250, (10_000_000, 1), None).take(1001).collect();
         assert_eq!(times[0], Duration::ZERO);
         for (n, time) in times.iter().enumerate() {
             assert!(time.abs_diff(Duration::from_millis(n as u64)) < Duration::from_nanos(10), "{n}: {time:?}");
         }
-        assert!(Departures::new(1250, 0, None).take(100).all(|time| time.is_zero()));
+        assert!(Departures::new(1250, (0, 1), None).take(100).all(|time| time.is_zero()));
+    }
+
+    #[test]
+    fn bursts_leave_at_once_and_keep_the_rate() {
+        let times: Vec<_> = Departures::new(1250, (10_000_000, 4), None).take(12).collect();
+        for (n, time) in times.iter().enumerate() {
+            let group = Duration::from_millis(n as u64 / 4 * 4);
+            assert!(time.abs_diff(group) < Duration::from_nanos(10), "{n}: {time:?}");
+        }
     }
 
     /// The counts of a Poisson process in windows of time have their mean as variance.
@@ -131,7 +148,7 @@ mod tests {
     fn poisson_departures_are_poisson() {
         let windows = 10_000;
         let mut counts = vec![0.0_f64; windows];
-        for time in Departures::new(1250, 10_000_000, Some(7)) {
+        for time in Departures::new(1250, (10_000_000, 1), Some(7)) {
             // Five departures in the mean.
             let Some(count) = counts.get_mut((time.as_secs_f64() / 0.005) as usize) else { break };
             *count += 1.0;
@@ -141,8 +158,8 @@ mod tests {
         // Five times the standard errors: sqrt(5 / 10^4), and for the variance sqrt((2 * 25 + 5) / 10^4).
         assert!((mean - 5.0).abs() < 0.112, "{mean}");
         assert!((variance - 5.0).abs() < 0.37, "{variance}");
-        let other: Vec<_> = Departures::new(1250, 10_000_000, Some(8)).take(3).collect();
-        let same: Vec<_> = Departures::new(1250, 10_000_000, Some(7)).take(3).collect();
+        let other: Vec<_> = Departures::new(1250, (10_000_000, 1), Some(8)).take(3).collect();
+        let same: Vec<_> = Departures::new(1250, (10_000_000, 1), Some(7)).take(3).collect();
         assert_ne!(same, other);
     }
 }

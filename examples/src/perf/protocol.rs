@@ -7,13 +7,27 @@
 //! Hello (of the control connection)
 //! Params                          -->
 //!                                 <--  Accepted, or Refused, the end
-//! Hello, on each stream's connection
-//!                                 <--  Start, once all are there
+//! TCP:
+//! Hello, on each connection of a stream that the server sends on
+//! Ready, once all are connected   -->
+//!                                 <--  Start
+//! Hello and data in one write, on each stream that the client sends on
+//! UDP, on each stream's socket:
+//! Knock                           -->
+//!                                 <--  Challenge, to the control connection's address only
+//! Knock with its nonce            -->
+//!                                 <--  Start, once all have answered
+//!
 //! Done, after the last datagram   <->  (UDP only, by an end that sends)
+//! Stop, if the user wants an end  -->
 //! Results                         <->  Results
+//! Output, if it was asked for     <--
 //! ```
 //!
-//! A sender of TCP ends its stream; the receiver, when it has read to that end, ends its own.
+//! The first flight of a stream's sender is data: nothing was sent on its connection before, so that a start-up scheme
+//! has it all. A sender of TCP ends its stream; the receiver, when it has read to that end, ends its own.
+//!
+//! No datagram of a stream goes to an address that has not answered the challenge, which is smaller than what drew it.
 
 use std::io;
 
@@ -25,7 +39,7 @@ use super::results::Results;
 use super::udp;
 
 /// What every connection begins with.
-const NAME: &str = "longhaul-perf-1";
+const NAME: &str = "longhaul-perf-2";
 /// Characters of a cookie, as iperf3 has it.
 const COOKIE: usize = 36;
 /// Bytes of a message of those whom one does not know yet, at most.
@@ -57,6 +71,22 @@ impl Hello {
     pub fn is_valid(&self) -> bool {
         self.name == NAME && self.cookie.len() == COOKIE && self.cookie.bytes().all(|b| b.is_ascii_alphanumeric())
     }
+}
+
+/// What a client's UDP socket shows itself by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knock {
+    /// Which stream of which test.
+    pub hello: Hello,
+    /// What the server has sent to this address.
+    pub nonce: Option<String>,
+}
+
+/// What the server sends to the address of a socket that shows itself: only who gets it can answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Challenge {
+    /// To be sent back.
+    pub nonce: String,
 }
 
 /// A cookie that nobody can guess.
@@ -100,8 +130,8 @@ pub struct Params {
     pub streams: u16,
     /// Who sends.
     pub direction: Direction,
-    /// Seconds to send that count, unless `bytes` says how much.
-    pub seconds: u32,
+    /// Seconds to send that count, unless `bytes` says how much; 0 is until somebody ends it.
+    pub seconds: f64,
     /// Bytes to send in each direction.
     pub bytes: Option<u64>,
     /// Seconds before, which do not count.
@@ -110,6 +140,8 @@ pub struct Params {
     pub length: u64,
     /// Bits per second of each stream, 0 for no limit.
     pub rate: u64,
+    /// Blocks that leave at once under such a limit.
+    pub burst: u32,
     /// Whether datagrams leave as a Poisson process.
     pub poisson: bool,
     /// The seed of that.
@@ -120,6 +152,12 @@ pub struct Params {
     pub congestion: Option<String>,
     /// Bytes of send buffer and receive window.
     pub window: Option<u32>,
+    /// Payload of a full segment of whoever sends, at most.
+    pub mss: Option<u16>,
+    /// The IP type of service of whoever sends.
+    pub tos: u8,
+    /// Whether the server's report is wanted.
+    pub server_output: bool,
 }
 
 /// iperf3's defaults.
@@ -129,16 +167,20 @@ impl Default for Params {
             protocol: Protocol::Tcp,
             streams: 1,
             direction: Direction::Forward,
-            seconds: 10,
+            seconds: 10.0,
             bytes: None,
             omit: 0,
             length: 128 << 10,
             rate: 0,
+            burst: 1,
             poisson: false,
             seed: 1,
             interval: 1.0,
             congestion: None,
             window: None,
+            mss: None,
+            tos: 0,
+            server_output: false,
         }
     }
 }
@@ -160,8 +202,12 @@ impl Params {
             "--poisson needs a rate: -b"
         } else if !(1..=128).contains(&self.streams) {
             "the number of streams must be from 1 to 128"
-        } else if !(1..=86_400).contains(&self.seconds) || self.omit > 600 || self.bytes == Some(0) {
+        } else if !(0.0..=86_400.0).contains(&self.seconds) || self.omit > 600 || self.bytes == Some(0) {
             "the test has no possible length"
+        } else if !(1..=1000).contains(&self.burst) {
+            "a burst must be of 1 to 1000 blocks"
+        } else if self.mss.is_some_and(|mss| !(88..=9216).contains(&mss)) {
+            "-M must be from 88 to 9216"
         } else if self.interval != 0.0 && !(0.1..=60.0).contains(&self.interval) {
             "the interval must be 0, or from 0.1 to 60"
         } else if self.window.is_some_and(|window| !(4096..=1 << 30).contains(&window)) {
@@ -194,8 +240,14 @@ pub enum Message {
     Accepted(Vec<u16>),
     /// It does not, for this reason.
     Refused(String),
+    /// All streams of TCP are connected.
+    Ready,
     /// All streams are there: the clocks start.
     Start,
+    /// The user wants no more: the sender of each stream ends it.
+    Stop,
+    /// The server's report.
+    Output(String),
     /// No datagram follows; how many were sent on each stream of those that this end sends on, in their order.
     Done(Vec<u64>),
     /// What this end measured.
@@ -204,15 +256,23 @@ pub enum Message {
     Failed(String),
 }
 
+/// A message as it is written.
+///
+/// # Errors
+/// When it is too long.
+pub fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let json = serde_json::to_vec(message)?;
+    let length = u32::try_from(json.len()).ok().filter(|&length| length <= LARGE);
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"))?;
+    Ok([&length.to_be_bytes(), json.as_slice()].concat())
+}
+
 /// Writes a message.
 ///
 /// # Errors
 /// The connection's.
 pub async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
-    let json = serde_json::to_vec(message)?;
-    let length = u32::try_from(json.len()).ok().filter(|&length| length <= LARGE);
-    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"))?;
-    to.write_all(&[&length.to_be_bytes(), json.as_slice()].concat()).await?;
+    to.write_all(&encode(message)?).await?;
     to.flush().await
 }
 

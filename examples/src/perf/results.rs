@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::usage::Cpu;
 
 /// Samples of streams that are sent to the other end at most: they must fit a message.
-const MAX_SAMPLES: usize = 10_000;
+pub const MAX_SAMPLES: usize = 10_000;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,16 +23,6 @@ pub struct Results {
 }
 
 impl Results {
-    /// The same with no more intervals than a message takes.
-    #[must_use]
-    pub fn for_message(&self) -> Self {
-        let mut short = self.clone();
-        let most = MAX_SAMPLES / self.streams.len().max(1);
-        short.intervals.truncate(most);
-        short.intervals_left_out = (self.intervals.len() - short.intervals.len()) as u64;
-        short
-    }
-
     /// Whether it is of a test in which this end sends on the streams as `sends` says.
     #[must_use]
     pub fn fits(&self, sends: &[bool]) -> bool {
@@ -80,6 +70,10 @@ pub struct TcpResult {
     pub mean_rtt: u64,
     /// The congestion control.
     pub congestion: String,
+    /// What became of its start-up scheme: `running`, `used` or `given-up`; none if it has none.
+    pub startup: Option<String>,
+    /// Why it was given up.
+    pub startup_given_up: Option<String>,
     /// The distribution of RTTs, as taken every 10 ms: `samples`, `min`, `p10`, `p50`, `p90`, `p99`, `max`.
     pub rtt: BTreeMap<String, u64>,
     /// Seconds for which the sender was limited by each.

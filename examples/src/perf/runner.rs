@@ -4,11 +4,11 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use longhaul::TcpStream;
 use tokio::io::AsyncWrite;
 use tokio::net::UdpSocket;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
@@ -16,6 +16,7 @@ use super::meter::{Meter, Reader};
 use super::pacing::Departures;
 use super::protocol::{self, Message, Params};
 use super::results::{Interval, Results};
+use super::session::{Event, Facts};
 use super::timing::Timing;
 use super::{tcp, udp, usage};
 
@@ -26,11 +27,15 @@ pub struct Stream {
     pub sends: bool,
     /// What carries it.
     pub channel: Channel,
+    /// What its sender writes before the data, so that the other end knows which stream it is.
+    pub opening: Vec<u8>,
 }
 
 /// What carries a stream.
 #[derive(Debug)]
 pub enum Channel {
+    /// longhaul, once its sender has said which stream it is.
+    Expected,
     /// longhaul.
     Tcp(TcpStream),
     /// UDP, a socket that is connected.
@@ -52,16 +57,17 @@ struct Half<'a, F> {
     observe: &'a mut F,
 }
 
-/// Runs `streams` from now on, tells `observe` of each interval, and `control` of the end of datagrams. `done` becomes
-/// what the other end has sent.
+/// Runs `streams` from now on, those that are expected as they arrive; tells `observe` what happens, and `control` of the
+/// end of datagrams. `done` becomes what the other end has sent.
 ///
 /// # Errors
 /// The first of a stream.
-pub async fn run<F: FnMut(&Interval)>(
+pub async fn run<F: FnMut(Event<'_>)>(
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
+    arrivals: &mut mpsc::Receiver<(usize, TcpStream)>,
     done: watch::Receiver<Option<Vec<u64>>>,
-    control: &mut (impl AsyncWrite + Unpin),
+    control: &Mutex<impl AsyncWrite + Unpin>,
     observe: &mut F,
 ) -> Result<Results> {
     let _cancel = timing.cancel_on_drop();
@@ -81,20 +87,44 @@ pub async fn run<F: FnMut(&Interval)>(
         observe,
     };
     let mut tasks = JoinSet::new();
-    half.note_start(&streams);
     let (stop, mut stops) = mpsc::unbounded_channel();
+    let mut facts = vec![Facts::default(); streams.len()];
     let mut received = 0..;
-    for ((number, stream), meter) in streams.into_iter().enumerate().zip(&half.meters) {
+    let mut expected = 0;
+    let mut begin = |half: &mut Half<'_, F>, tasks: &mut JoinSet<Result<()>>, number: usize, stream: Stream| {
+        half.note_start(number, &stream.channel);
+        if let Some(facts) = facts.get_mut(number) {
+            *facts = Facts::new(&stream.channel);
+        }
         let stop = stop.clone();
         let stopped = move |at: f64| {
             // Nobody listens when the test has failed.
             let _ = stop.send((number, at));
         };
         let place = if stream.sends { 0 } else { received.next().unwrap_or(0) };
-        let task =
-            stream_task(stream, Arc::clone(meter), timing.clone(), params, (done.clone(), place), number, stopped);
-        tasks.spawn(task);
+        let Some(meter) = half.meters.get(number).map(Arc::clone) else { return };
+        tasks.spawn(stream_task(stream, meter, timing.clone(), params, (done.clone(), place), number, stopped));
+    };
+    for (number, stream) in streams.into_iter().enumerate() {
+        match stream.channel {
+            Channel::Expected => expected += 1,
+            _ => begin(&mut half, &mut tasks, number, stream),
+        }
     }
+    let patience = sleep(timing.patience);
+    tokio::pin!(patience);
+    while expected > 0 {
+        tokio::select! {
+            Some((number, tcp)) = arrivals.recv() => {
+                let stream = Stream { sends: false, channel: Channel::Tcp(tcp), opening: Vec::new() };
+                begin(&mut half, &mut tasks, number, stream);
+                expected -= 1;
+            }
+            Some(ended) = tasks.join_next() => passed_on(ended)?,
+            () = &mut patience => bail!("the client does not open its streams"),
+        }
+    }
+    (half.observe)(Event::Begin(&facts));
     let ends = half.until_all_stopped(&mut tasks, &mut stops, control).await?;
     half.last_interval(ends.iter().copied().fold(0.0, f64::max));
     while let Some(ended) = tasks.join_next().await {
@@ -123,28 +153,32 @@ fn stream_task(
     number: usize,
     stopped: impl FnOnce(f64) + Send + 'static,
 ) -> impl Future<Output = Result<()>> + Send + 'static {
-    let (length, rate) = (params.length as usize, params.rate);
+    let (length, rate, burst) = (params.length as usize, params.rate, params.burst);
     // No two streams leave at the same times.
     let seed = params.poisson.then(|| params.seed.wrapping_mul(1 << 8).wrapping_add(number as u64));
     async move {
         match (stream.channel, stream.sends) {
-            (Channel::Tcp(tcp), true) => tcp::send(tcp, meter, timing, (length, rate), stopped).await,
+            (Channel::Tcp(tcp), true) => {
+                let load = tcp::Load { opening: stream.opening, length, rate, burst };
+                tcp::send(tcp, meter, timing, load, stopped).await
+            }
             (Channel::Tcp(tcp), false) => tcp::receive(tcp, meter, timing, stopped).await,
             (Channel::Udp(socket), true) => {
-                udp::send(socket, meter, timing, (length, Departures::new(length, rate, seed)), stopped).await
+                udp::send(socket, meter, timing, (length, Departures::new(length, (rate, burst), seed)), stopped).await
             }
+            (Channel::Expected, _) => bail!("the stream has not arrived"),
             (Channel::Udp(socket), false) => udp::receive(socket, meter, timing, done, stopped).await,
         }
     }
 }
 
-impl<F: FnMut(&Interval)> Half<'_, F> {
+impl<F: FnMut(Event<'_>)> Half<'_, F> {
     /// Ticks until every stream has told of its stop; when each did, in seconds after the start.
     async fn until_all_stopped(
         &mut self,
         tasks: &mut JoinSet<Result<()>>,
         stops: &mut mpsc::UnboundedReceiver<(usize, f64)>,
-        control: &mut (impl AsyncWrite + Unpin),
+        control: &Mutex<impl AsyncWrite + Unpin>,
     ) -> Result<Vec<f64>> {
         let mut ends = vec![None; self.sends.len()];
         let mut senders = self.sends.iter().filter(|&&sends| sends).count();
@@ -166,16 +200,15 @@ impl<F: FnMut(&Interval)> Half<'_, F> {
         Ok(ends.into_iter().flatten().collect())
     }
 
-    /// What the connections did before, such as to wait, does not count.
-    fn note_start(&mut self, streams: &[Stream]) {
-        for ((stream, reader), meter) in streams.iter().zip(&mut self.readers).zip(&self.meters) {
-            if let Channel::Tcp(tcp) = &stream.channel
-                && let Ok(info) = tcp.info()
-            {
-                meter.with(|gauge| gauge.sample(info));
-            }
-            reader.begin(meter);
+    /// What a connection did before, such as to wait, does not count.
+    fn note_start(&mut self, number: usize, channel: &Channel) {
+        let Some((reader, meter)) = self.readers.get_mut(number).zip(self.meters.get(number)) else { return };
+        if let Channel::Tcp(tcp) = channel
+            && let Ok(info) = tcp.info()
+        {
+            meter.with(|gauge| gauge.sample(info));
         }
+        reader.begin(meter);
     }
 
     /// When the next interval ends, in seconds after the start; none if it ends with the streams.
@@ -230,7 +263,7 @@ impl<F: FnMut(&Interval)> Half<'_, F> {
         self.last = now;
         self.last_usage = usage;
         if self.params.interval > 0.0 {
-            (self.observe)(&interval);
+            (self.observe)(Event::Interval(&interval));
         }
     }
 
@@ -245,12 +278,12 @@ impl<F: FnMut(&Interval)> Half<'_, F> {
     }
 
     /// Tells the other end that no datagram follows.
-    async fn tell_done(&self, control: &mut (impl AsyncWrite + Unpin)) -> Result<()> {
+    async fn tell_done(&self, control: &Mutex<impl AsyncWrite + Unpin>) -> Result<()> {
         if self.params.protocol == protocol::Protocol::Tcp {
             return Ok(());
         }
         let sent = self.meters.iter().zip(&self.sends).filter(|(_, sends)| **sends);
         let sent = sent.map(|(meter, _)| meter.with(|gauge| gauge.udp.map_or(0, |udp| udp.packets))).collect();
-        Ok(protocol::write(control, &Message::Done(sent)).await?)
+        Ok(protocol::write(&mut *control.lock().await, &Message::Done(sent)).await?)
     }
 }

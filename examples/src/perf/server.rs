@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::{Context, Result, bail};
 use longhaul::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::greeting::{self, Arrival, Door};
@@ -13,13 +14,15 @@ use super::options::Options;
 use super::protocol::{self, Direction, Hello, Message, Params, Protocol};
 use super::results::Results;
 use super::runner::{Channel, Stream};
-use super::session;
+use super::session::{self, Event, Terms};
 use super::text::Reporter;
-use super::udp;
-use crate::transport::Choice;
+use super::{tcp, udp};
+use crate::transport::{self, Choice};
 
 /// Connections that have said hello and wait to be served: more than the streams of any test.
 const WAITING: usize = 512;
+/// Connections of tests that have ended, whose clients have not yet ended them, at most.
+const MAX_ENDING: usize = 32;
 /// What iperf3 says.
 const BUSY: &str = "the server is busy running a test. try again later";
 
@@ -34,25 +37,44 @@ pub async fn run(options: &Options) -> Result<()> {
     let address = listener.local_addr()?;
     let (sender, mut arrivals) = mpsc::channel(WAITING);
     let _door = Door::open(listener, sender.clone());
+    // Tests whose clients have yet to end the connection.
+    let mut ending = JoinSet::new();
     for number in 1_u64.. {
-        let mut report = Reporter::new(options, false);
+        let mut report = Reporter::new(options, false)?;
         report.listening(address.port(), number);
         let control = next_client(&mut arrivals).await?;
         let (to_test, streams) = mpsc::channel(WAITING);
-        let mut test = Test { options, address, hello: control.hello, control: control.stream, to_test, streams };
+        let (hello, control) = (control.hello, control.stream);
+        let mut test = Test { options, address, hello, control, to_test, streams, wants_output: false };
         let outcome = test.run(&mut arrivals, &mut report).await;
         report.end(&outcome);
         if outcome.is_ok() {
-            // Both have everything: what may still go wrong concerns nobody.
-            let _ = timeout(options.transport.patience(), test.control.close()).await;
+            let (control, patience) = (test.control, options.transport.patience());
+            let output = test.wants_output.then(|| report.written());
+            ending.spawn(async move {
+                // Both have everything: what may still go wrong concerns nobody.
+                let _ = timeout(patience, finish(control, output)).await;
+            });
         } else {
             test.control.abort();
         }
         if options.one_off {
+            while ending.join_next().await.is_some() {}
             return outcome.map(|_| ());
+        }
+        while ending.try_join_next().is_some() {}
+        if ending.len() > MAX_ENDING {
+            ending.abort_all();
         }
     }
     Ok(())
+}
+
+async fn finish(mut control: TcpStream, output: Option<String>) -> io::Result<()> {
+    if let Some(output) = output {
+        protocol::write(&mut control, &Message::Output(output)).await?;
+    }
+    transport::close(control).await
 }
 
 /// Listens where the options say; if they don't, on all addresses of both families, or the one that there is.
@@ -85,6 +107,8 @@ struct Test<'a> {
     control: TcpStream,
     to_test: mpsc::Sender<io::Result<Arrival>>,
     streams: Arrivals,
+    /// Whether the client wants the server's report.
+    wants_output: bool,
 }
 
 impl Test<'_> {
@@ -93,19 +117,31 @@ impl Test<'_> {
         let patience = self.options.transport.patience();
         let to_test = self.to_test.clone();
         let cookie = self.hello.cookie.clone();
+        let client = self.control.peer_addr()?.ip();
+        let mut refusals = JoinSet::new();
         let serve = self.serve(report);
         tokio::pin!(serve);
         loop {
             tokio::select! {
-                outcome = &mut serve => return outcome,
+                outcome = &mut serve => {
+                    // Those who are being told go on.
+                    refusals.detach_all();
+                    return outcome;
+                }
                 Some(arrival) = arrivals.recv() => {
                     let arrival = arrival.context("the listener failed")?;
-                    if arrival.hello.stream.is_none() {
-                        tokio::spawn(greeting::refuse(arrival.stream, BUSY.to_owned(), patience));
-                    } else if arrival.hello.cookie == cookie && let Err(full) = to_test.try_send(Ok(arrival)) {
-                        drop(full);
+                    let is_stream = arrival.hello.stream.is_some();
+                    if is_stream && arrival.hello.cookie == cookie && arrival.is_from(client) {
+                        if let Err(full) = to_test.try_send(Ok(arrival)) {
+                            drop(full);
+                        }
+                    } else if !is_stream && refusals.len() < greeting::REFUSALS {
+                        refusals.spawn(greeting::refuse(arrival.stream, BUSY.to_owned(), patience));
+                    } else {
+                        arrival.stream.abort();
                     }
                 }
+                Some(_) = refusals.join_next() => {}
             }
         }
     }
@@ -120,8 +156,10 @@ impl Test<'_> {
         let peer = self.control.peer_addr()?;
         report.accepted(peer);
         params.interval = self.options.interval.unwrap_or(params.interval);
-        let preparation = params.check().map_err(anyhow::Error::msg).and_then(|()| self.prepare(&params));
-        let (ports, prepared) = match preparation {
+        self.wants_output = params.server_output;
+        let limits = self.options.limits;
+        let checked = params.check().and_then(|()| limits.check(&params)).map_err(anyhow::Error::msg);
+        let (ports, prepared) = match checked.and_then(|()| self.prepare(&params)) {
             Ok(prepared) => prepared,
             Err(error) => {
                 let said = greeting::say_no(&mut self.control, format!("{error:#}"));
@@ -130,21 +168,22 @@ impl Test<'_> {
             }
         };
         protocol::write(&mut self.control, &Message::Accepted(ports)).await?;
-        let streams = timeout(patience, self.gather(&params, &prepared)).await;
-        let sockets = streams.context("the client does not open its streams")??;
-        let channels = match prepared {
-            Prepared::Tcp(_) => sockets.into_iter().map(Channel::Tcp).collect(),
-            Prepared::Udp(sockets) => sockets.into_iter().map(Channel::Udp).collect::<Vec<_>>(),
-        };
-        let sends = params.client_sends().into_iter().map(|client| !client);
-        let streams: Vec<_> =
-            channels.into_iter().zip(sends).map(|(channel, sends)| Stream { sends, channel }).collect();
+        let streams = timeout(patience, self.gather(&params, prepared, peer.ip())).await;
+        let (streams, _door) = streams.context("the client does not open its streams")??;
         report.params = params.clone();
-        report.start.streams_are(&streams);
-        report.begin();
         protocol::write(&mut self.control, &Message::Start).await?;
-        let mut observe = |interval: &_| report.interval(interval);
-        session::conduct(&mut self.control, &params, streams, patience, &mut observe).await
+        let (to_runner, arriving) = mpsc::channel(streams.len().max(1));
+        let expected: Vec<_> = streams.iter().map(|stream| matches!(stream.channel, Channel::Expected)).collect();
+        // Nobody at the server ends a test but its limit.
+        let (_stop, never) = watch::channel(false);
+        let limit = limits.time();
+        let terms = Terms { patience, idle: self.options.idle(), limit, arrivals: arriving, stop: never };
+        let mut observe = |event: Event<'_>| report.observe(event);
+        let (control, cookie) = (&mut self.control, &self.hello.cookie);
+        tokio::select! {
+            outcome = session::conduct(control, &params, streams, terms, &mut observe) => outcome,
+            failed = pass_on(&mut self.streams, cookie, expected, to_runner) => Err(failed),
+        }
     }
 
     /// Opens what the streams need: their ports, as the client is told them.
@@ -154,14 +193,11 @@ impl Test<'_> {
         match params.protocol {
             Protocol::Tcp if self.suits(params) => Ok((Vec::new(), Prepared::Tcp(None))),
             Protocol::Tcp => {
-                let socket = self.options.transport.for_connection(1).socket(at(first))?;
+                let mut socket = self.options.transport.for_connection(1).socket(at(first))?;
                 if let Some(congestion) = &params.congestion {
                     socket.set_congestion(congestion.as_str())?;
                 }
-                if let Some(window) = params.window {
-                    socket.set_send_buffer_size(window)?;
-                    socket.set_recv_buffer_size(window)?;
-                }
+                tcp::set_up(&mut socket, params)?;
                 let listener =
                     socket.bind(at(first)).and_then(|()| socket.listen(params.client_sends().len() as u32))?;
                 let port = listener.local_addr()?.port();
@@ -170,7 +206,7 @@ impl Test<'_> {
             Protocol::Udp => {
                 let numbers = 0..params.client_sends().len() as u16;
                 let port = |number: u16| if first == 0 { 0 } else { first.saturating_add(number) };
-                let sockets = numbers.map(|number| udp::socket(at(port(number)), params.window));
+                let sockets = numbers.map(|number| udp::socket(at(port(number)), params));
                 let sockets = sockets.collect::<io::Result<Vec<_>>>().context("the server has no UDP socket")?;
                 let ports = sockets.iter().map(|socket| Ok(socket.local_addr()?.port()));
                 Ok((ports.collect::<io::Result<_>>()?, Prepared::Udp(sockets)))
@@ -185,36 +221,96 @@ impl Test<'_> {
             _ => None,
         };
         let sends = params.direction != Direction::Forward;
-        params.window.is_none() && (!sends || params.congestion.is_none() || params.congestion == own)
+        let plain = params.window.is_none() && (!sends || params.mss.is_none() && params.tos == 0);
+        plain && (!sends || params.congestion.is_none() || params.congestion == own)
     }
 
-    /// Waits for the client's streams: those of TCP in their order, or until the sockets of UDP are connected.
-    async fn gather(&mut self, params: &Params, prepared: &Prepared) -> Result<Vec<TcpStream>> {
-        let count = params.client_sends().len();
-        if let Prepared::Udp(sockets) = prepared {
-            for (number, socket) in sockets.iter().enumerate() {
-                udp::answer(socket, &Hello::new(&self.hello.cookie, Some(number as u16))).await?;
+    /// Waits until the client is ready: until those streams of TCP are there that the server sends on, and the client has
+    /// connected the others, or until the sockets of UDP are connected. What goes on listening for streams as long as it
+    /// exists comes with them.
+    async fn gather(
+        &mut self,
+        params: &Params,
+        prepared: Prepared,
+        client: IpAddr,
+    ) -> Result<(Vec<Stream>, Option<Door>)> {
+        let sends: Vec<_> = params.client_sends().into_iter().map(|client| !client).collect();
+        let stream = |sends, channel| Stream { sends, channel, opening: Vec::new() };
+        let door = match prepared {
+            Prepared::Tcp(door) => door,
+            Prepared::Udp(sockets) => {
+                let mut answering = JoinSet::new();
+                for (number, socket) in sockets.into_iter().enumerate() {
+                    let hello = Hello::new(&self.hello.cookie, Some(number as u16));
+                    answering.spawn(async move { (number, udp::answer(socket, &hello, client).await) });
+                }
+                let mut sockets: Vec<_> = sends.iter().map(|_| None).collect();
+                while let Some(answered) = answering.join_next().await {
+                    let (number, socket) = answered.context("a socket failed")?;
+                    if let Some(place) = sockets.get_mut(number) {
+                        *place = Some(socket?);
+                    }
+                }
+                let streams = sockets.into_iter().flatten().zip(sends);
+                return Ok((streams.map(|(socket, sends)| stream(sends, Channel::Udp(socket))).collect(), None));
             }
-            return Ok(Vec::new());
-        }
-        let mut streams: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
-        while streams.iter().any(Option::is_none) {
-            let arrival =
-                self.streams.recv().await.context("the listener has ended")?.context("the listener failed")?;
-            let number = arrival.hello.stream.map(usize::from).filter(|_| arrival.hello.cookie == self.hello.cookie);
-            match number.and_then(|number| streams.get_mut(number)) {
-                Some(place) if place.is_none() => *place = Some(arrival.stream),
-                _ => arrival.stream.abort(),
+        };
+        let mut streams: Vec<_> = sends.iter().map(|&sends| stream(sends, Channel::Expected)).collect();
+        let waiting = |stream: &Stream| stream.sends && matches!(stream.channel, Channel::Expected);
+        let mut ready = false;
+        while !ready || streams.iter().any(waiting) {
+            tokio::select! {
+                message = protocol::read_small(&mut self.control), if !ready => match message? {
+                    Message::Ready => ready = true,
+                    _ => bail!("the client sent what does not belong here"),
+                },
+                arrival = self.streams.recv() => {
+                    let (number, tcp) = numbered(arrival, &self.hello.cookie)?;
+                    match number.and_then(|number| streams.get_mut(number)) {
+                        Some(stream) if waiting(stream) => stream.channel = Channel::Tcp(tcp),
+                        _ => tcp.abort(),
+                    }
+                }
             }
         }
-        Ok(streams.into_iter().flatten().collect())
+        Ok((streams, door))
+    }
+}
+
+/// A connection that has arrived, and its number, if it is of the test with this cookie.
+fn numbered(arrival: Option<io::Result<Arrival>>, cookie: &str) -> Result<(Option<usize>, TcpStream)> {
+    let arrival = arrival.context("the listener has ended")?.context("the listener failed")?;
+    let number = arrival.hello.stream.map(usize::from).filter(|_| arrival.hello.cookie == cookie);
+    Ok((number, arrival.stream))
+}
+
+/// Passes on the streams of the test that are `expected`, each once, until it ends; returns only with an error.
+async fn pass_on(
+    streams: &mut Arrivals,
+    cookie: &str,
+    mut expected: Vec<bool>,
+    to_runner: mpsc::Sender<(usize, TcpStream)>,
+) -> anyhow::Error {
+    loop {
+        let (number, tcp) = match numbered(streams.recv().await, cookie) {
+            Ok(arrival) => arrival,
+            Err(error) => return error,
+        };
+        let place = number.and_then(|number| expected.get_mut(number));
+        match number.filter(|_| place.is_some_and(std::mem::take)) {
+            Some(number) => {
+                // There is room for each of them; the test may have failed.
+                let _ = to_runner.try_send((number, tcp));
+            }
+            None => tcp.abort(),
+        }
     }
 }
 
 /// What streams come through.
 enum Prepared {
     /// A listener of their own, or the server's.
-    Tcp(#[expect(dead_code, reason = "it is open as long as it exists")] Option<Door>),
+    Tcp(Option<Door>),
     /// A socket each.
     Udp(Vec<tokio::net::UdpSocket>),
 }

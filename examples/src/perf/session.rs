@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul::TcpStream;
-use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::time::{sleep, timeout};
 
 use super::protocol::{self, Message, Params};
-use super::results::{Interval, Results};
+use super::results::{Interval, MAX_SAMPLES, Results};
 use super::runner::{self, Channel, Stream};
 use super::tcp::IDLE;
 use super::timing::Timing;
@@ -30,33 +30,75 @@ pub struct Start {
     pub buffers: (u64, u64),
 }
 
-impl Start {
-    /// Takes note of the streams.
-    pub fn streams_are(&mut self, streams: &[Stream]) {
-        let addresses = |stream: &Stream| match &stream.channel {
-            Channel::Tcp(tcp) => (tcp.local_addr().ok(), tcp.peer_addr().ok()),
-            Channel::Udp(udp) => (udp.local_addr().ok(), udp.peer_addr().ok()),
-        };
-        self.connected = streams.iter().map(addresses).collect();
-        match streams.first().map(|stream| &stream.channel) {
-            Some(Channel::Tcp(tcp)) => {
-                if let Ok(info) = tcp.info() {
-                    self.mss = info.snd_mss;
-                    self.buffers = (info.socket.send_buffer, info.socket.recv_buffer);
-                }
+/// What is known of a stream when it begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// This end's and the other's address.
+    pub addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Payload of a full segment, of TCP.
+    pub mss: u32,
+    /// Bytes of the UDP socket's buffers for sending and receiving.
+    pub buffers: (u64, u64),
+}
+
+impl Facts {
+    /// Of what carries a stream.
+    #[must_use]
+    pub fn new(channel: &Channel) -> Self {
+        match channel {
+            Channel::Expected => Self::default(),
+            Channel::Tcp(tcp) => {
+                let addresses = (tcp.local_addr().ok(), tcp.peer_addr().ok());
+                let info = tcp.info().ok();
+                let buffers = info.as_ref().map(|info| (info.socket.send_buffer, info.socket.recv_buffer));
+                let mss = info.map(|info| info.snd_mss);
+                Self { addresses, mss: mss.unwrap_or_default(), buffers: buffers.unwrap_or_default() }
             }
-            Some(Channel::Udp(udp)) => {
+            Channel::Udp(udp) => {
                 let options = socket2::SockRef::from(udp);
                 let size = |size: std::io::Result<usize>| size.unwrap_or_default() as u64;
-                self.buffers = (size(options.send_buffer_size()), size(options.recv_buffer_size()));
+                let buffers = (size(options.send_buffer_size()), size(options.recv_buffer_size()));
+                Self { addresses: (udp.local_addr().ok(), udp.peer_addr().ok()), mss: 0, buffers }
             }
-            None => {}
         }
     }
 }
 
-/// Runs `streams` from now on and exchanges results: ours, which are without intervals, for `observe` is told of each,
-/// and the other end's.
+impl Start {
+    /// Takes note of the streams.
+    pub fn streams_are(&mut self, streams: &[Facts]) {
+        self.connected = streams.iter().map(|stream| stream.addresses).collect();
+        if let Some(first) = streams.first() {
+            (self.mss, self.buffers) = (first.mss, first.buffers);
+        }
+    }
+}
+
+/// What happens in a test.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// All streams are there.
+    Begin(&'a [Facts]),
+    /// An interval is over.
+    Interval(&'a Interval),
+}
+
+/// What a test is run with, besides what it is.
+#[derive(Debug)]
+pub struct Terms {
+    /// How long a peer is waited for.
+    pub patience: Duration,
+    /// How long a receiver waits for data.
+    pub idle: Duration,
+    /// How long all of it may take; none if there is no limit but its own.
+    pub limit: Option<Duration>,
+    /// Streams that are [expected](Channel::Expected), as they come, with their numbers.
+    pub arrivals: mpsc::Receiver<(usize, TcpStream)>,
+    /// Becomes true when the user wants an end.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// Runs `streams` from now on and exchanges results: ours and the other end's. `observe` is told what happens.
 ///
 /// # Errors
 /// Why the test failed here or there.
@@ -64,12 +106,14 @@ pub async fn conduct(
     control: &mut TcpStream,
     params: &Params,
     streams: Vec<Stream>,
-    patience: Duration,
-    observe: &mut impl FnMut(&Interval),
+    terms: Terms,
+    observe: &mut impl FnMut(Event<'_>),
 ) -> Result<(Results, Results)> {
-    let timing = Timing::start(params, patience);
-    let limit = timing.end().map_or(Duration::MAX, |end| Duration::from_secs_f64(end) + IDLE);
-    let outcome = timeout(limit, exchange(control, (params, timing), streams, observe)).await;
+    let timing = Timing::start(params, (terms.patience, terms.idle));
+    let own = timing.end().map(|end| Duration::from_secs_f64(end) + IDLE);
+    let limit = terms.limit.map(|limit| limit + IDLE);
+    let end = own.into_iter().chain(limit).min().unwrap_or(Duration::MAX);
+    let outcome = timeout(end, exchange(control, (params, timing), streams, terms, observe)).await;
     outcome.unwrap_or_else(|_| Err(anyhow!("the test does not end")))
 }
 
@@ -77,29 +121,35 @@ async fn exchange(
     control: &mut TcpStream,
     (params, timing): (&Params, Timing),
     streams: Vec<Stream>,
-    observe: &mut impl FnMut(&Interval),
+    mut terms: Terms,
+    observe: &mut impl FnMut(Event<'_>),
 ) -> Result<(Results, Results)> {
     let we_send: Vec<_> = streams.iter().map(|stream| stream.sends).collect();
     let they_send: Vec<_> = we_send.iter().map(|sends| !sends).collect();
     let incoming = they_send.iter().filter(|sends| **sends).count();
-    let (mut reader, mut writer) = control.split();
+    let (mut reader, writer) = control.split();
+    let writer = Mutex::new(writer);
     let (done, watch_done) = watch::channel(None);
-    let mut intervals = Vec::new();
+    let mut intervals = Kept::new(streams.len());
+    let timing_here = timing.clone();
     let ours = async {
-        let mut observe = |interval: &Interval| {
-            observe(interval);
-            intervals.push(interval.clone());
+        let mut observe = |event: Event<'_>| {
+            observe(event);
+            if let Event::Interval(interval) = event {
+                intervals.push(interval);
+            }
         };
-        let results = runner::run((params, timing), streams, watch_done, &mut writer, &mut observe).await;
+        let arrivals = &mut terms.arrivals;
+        let results = runner::run((params, timing), streams, arrivals, watch_done, &writer, &mut observe).await;
         match results {
-            Ok(mut results) => {
-                results.intervals = std::mem::take(&mut intervals);
-                protocol::write(&mut writer, &Message::Results(Box::new(results.for_message()))).await?;
+            Ok(results) => {
+                let results = intervals.complete(results);
+                protocol::write(&mut *writer.lock().await, &Message::Results(Box::new(results.clone()))).await?;
                 Ok(results)
             }
             Err(error) => {
                 // The other end notices in any case, when the connection ends.
-                let _ = protocol::write(&mut writer, &Message::Failed(format!("{error:#}"))).await;
+                let _ = protocol::write(&mut *writer.lock().await, &Message::Failed(format!("{error:#}"))).await;
                 Err(error)
             }
         }
@@ -110,18 +160,31 @@ async fn exchange(
                 Message::Done(sent) if sent.len() == incoming => {
                     done.send_replace(Some(sent));
                 }
+                Message::Stop => timing_here.stop(),
                 Message::Results(results) if results.fits(&they_send) => return Ok(*results),
                 Message::Failed(reason) => bail!("the other end failed: {reason}"),
                 _ => bail!("the other end sent what does not belong here"),
             }
         }
     };
-    let (mut ours, mut theirs) = (pin!(ours), pin!(theirs));
+    // The user, or the limit, ends what would go on.
+    let stopping = async {
+        let limit = sleep(terms.limit.unwrap_or(Duration::MAX));
+        tokio::select! {
+            stop = terms.stop.wait_for(|stop| *stop) => if stop.is_err() { std::future::pending::<()>().await },
+            () = limit => {}
+        }
+        timing_here.stop();
+        protocol::write(&mut *writer.lock().await, &Message::Stop).await?;
+        std::future::pending::<Result<()>>().await
+    };
+    let (mut ours, mut theirs, mut stopping) = (pin!(ours), pin!(theirs), pin!(stopping));
     let (mut first, mut second) = (None, None);
     while first.is_none() {
         tokio::select! {
             results = &mut ours => first = Some(results?),
             results = &mut theirs, if second.is_none() => second = Some(results?),
+            failed = &mut stopping => failed?,
         }
     }
     let second = match second {
@@ -129,4 +192,29 @@ async fn exchange(
         None => timeout(IDLE, theirs).await.context("the other end sends no results")??,
     };
     Ok((first.unwrap_or_default(), second))
+}
+
+/// The intervals that are sent to the other end: no more than fit a message, however long the test is.
+struct Kept {
+    most: usize,
+    intervals: Vec<Interval>,
+    left_out: u64,
+}
+
+impl Kept {
+    fn new(streams: usize) -> Self {
+        Self { most: MAX_SAMPLES / streams.max(1), intervals: Vec::new(), left_out: 0 }
+    }
+
+    fn push(&mut self, interval: &Interval) {
+        if self.intervals.len() < self.most {
+            self.intervals.push(interval.clone());
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn complete(&mut self, results: Results) -> Results {
+        Results { intervals: std::mem::take(&mut self.intervals), intervals_left_out: self.left_out, ..results }
+    }
 }

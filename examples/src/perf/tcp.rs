@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use longhaul::TcpStream;
+use longhaul::{TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Interval, MissedTickBehavior, sleep};
 
 use super::meter::Meter;
+use super::protocol::Params;
 use super::timing::Timing;
+use crate::transport;
 
 /// How often the connection's state is noted.
 const SAMPLING: Duration = Duration::from_millis(10);
@@ -23,6 +25,30 @@ pub const IDLE: Duration = Duration::from_secs(120);
 const AHEAD: (u64, u64) = (256 << 10, 4 << 20);
 /// Bytes taken from a connection at a time.
 const READ: usize = 1 << 20;
+
+/// Bytes of the header in a datagram before options (`docs/wire.md`).
+const HEADER: u16 = 12;
+
+/// Gives a socket the settings of a test's streams.
+///
+/// # Errors
+/// The socket's.
+pub fn set_up(socket: &mut TcpSocket, params: &Params) -> io::Result<()> {
+    if let Some(window) = params.window {
+        socket.set_send_buffer_size(window)?;
+        socket.set_recv_buffer_size(window)?;
+    }
+    if let Some(mss) = params.mss {
+        let config = socket.config();
+        let most = mss.saturating_add(HEADER);
+        config.max_plpmtu = config.max_plpmtu.min(most);
+        config.base_plpmtu = config.base_plpmtu.min(most);
+    }
+    if params.tos != 0 {
+        socket.set_tos_v4(params.tos.into())?;
+    }
+    Ok(())
+}
 
 fn sampling() -> Interval {
     let mut ticks = tokio::time::interval(SAMPLING);
@@ -58,9 +84,21 @@ impl Watchdog {
     }
 }
 
-/// Sends blocks of `length` bytes at up to `rate` bits per second, 0 for no limit, until the time or the budget is
-/// up, and waits until the receiver has confirmed all. `stopped` is told when the stream has ended, as far as it is to
-/// be measured.
+/// What is sent on a stream.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// What tells the receiver which stream it is, before the data and in one write with it. It does not count.
+    pub opening: Vec<u8>,
+    /// Bytes of a block.
+    pub length: usize,
+    /// Bits per second, 0 for no limit.
+    pub rate: u64,
+    /// Blocks that leave at once under such a limit.
+    pub burst: u32,
+}
+
+/// Sends a load until the time or the budget is up, and waits until the receiver has confirmed all. `stopped` is told
+/// when the stream has ended, as far as it is to be measured.
 ///
 /// # Errors
 /// The connection's.
@@ -68,14 +106,13 @@ pub async fn send(
     mut stream: TcpStream,
     meter: Arc<Meter>,
     timing: Timing,
-    (length, rate): (usize, u64),
+    load: Load,
     stopped: impl FnOnce(f64),
 ) -> Result<()> {
-    let block = Bytes::from((0..length).map(|i| i as u8).collect::<Vec<_>>());
     let mut watchdog = Watchdog::default();
     stream.set_notsent_lowat(Some(AHEAD.0 as u32))?;
     sample(&stream, &meter);
-    write(&mut stream, &meter, &timing, (&block, rate), &mut watchdog).await.context("sending failed")?;
+    write(&mut stream, &meter, &timing, load, &mut watchdog).await.context("sending failed")?;
     let end = timing.elapsed();
     stream.shutdown().await.context("sending failed")?;
     // A time is up when it is up; a number of bytes is sent when it is there.
@@ -103,7 +140,7 @@ pub async fn send(
         stopped(confirmed);
     }
     // All is there: what may still go wrong concerns nobody.
-    let _ = tokio::time::timeout(timing.patience, stream.close()).await;
+    let _ = tokio::time::timeout(timing.patience, transport::close(stream)).await;
     Ok(())
 }
 
@@ -111,14 +148,21 @@ async fn write(
     stream: &mut TcpStream,
     meter: &Meter,
     timing: &Timing,
-    (block, rate): (&Bytes, u64),
+    load: Load,
     watchdog: &mut Watchdog,
 ) -> io::Result<()> {
+    let Load { opening, length, rate, burst } = load;
+    let block = Bytes::from((0..length).map(|i| i as u8).collect::<Vec<_>>());
     let mut ticks = sampling();
-    let deadline = sleep(timing.left().unwrap_or(Duration::MAX));
-    tokio::pin!(deadline);
-    let mut rest = Bytes::new();
-    let mut sent = 0_u64;
+    let over = timing.over();
+    tokio::pin!(over);
+    // Bytes of the opening that are still to be written: they are no data.
+    let mut uncounted = opening.len();
+    let mut rest = match timing.take(block.len()) {
+        0 if opening.is_empty() => return Ok(()),
+        first => Bytes::from([&opening, block.get(..first).unwrap_or_default()].concat()),
+    };
+    let (mut sent, group) = (0_u64, (length as u64 * u64::from(burst)).max(1));
     loop {
         if rest.is_empty() {
             rest = block.slice(..timing.take(block.len()));
@@ -126,16 +170,23 @@ async fn write(
                 return Ok(());
             }
         }
-        let early = if rate == 0 { 0.0 } else { sent as f64 * 8.0 / rate as f64 - timing.elapsed() };
+        let early = match rate {
+            0 => 0.0,
+            rate => (sent / group * group) as f64 * 8.0 / rate as f64 - timing.elapsed(),
+        };
         tokio::select! {
             biased;
-            () = &mut deadline, if timing.is_timed() => return Ok(()),
+            () = &mut over, if uncounted == 0 => return Ok(()),
             _ = ticks.tick() => watchdog.look(stream, meter, timing.elapsed())?,
             () = sleep(Duration::from_secs_f64(early.max(0.0))), if early > 0.0 => {}
             written = poll_fn(|cx| stream.poll_write_bytes(cx, &mut rest)), if early <= 0.0 => {
                 let written = written?;
-                sent += written as u64;
-                meter.with(|gauge| gauge.count(written, timing.elapsed()));
+                let counted = written.saturating_sub(uncounted);
+                uncounted = uncounted.saturating_sub(written);
+                sent += counted as u64;
+                if counted > 0 {
+                    meter.with(|gauge| gauge.count(counted, timing.elapsed()));
+                }
                 // Where the connection takes all at once, others must have their turn all the same.
                 tokio::task::consume_budget().await;
             }
@@ -161,8 +212,8 @@ pub async fn receive(
             biased;
             _ = ticks.tick() => {
                 sample(&stream, &meter);
-                if timing.elapsed() - heard > IDLE.as_secs_f64() {
-                    bail!("nothing has arrived for {} s", IDLE.as_secs());
+                if timing.elapsed() - heard > timing.idle.as_secs_f64() {
+                    bail!("nothing has arrived for {:?}", timing.idle);
                 }
             }
             data = stream.read_bytes(READ) => {
@@ -178,6 +229,6 @@ pub async fn receive(
     }
     sample(&stream, &meter);
     stopped(heard);
-    let _ = tokio::time::timeout(timing.patience, stream.close()).await;
+    let _ = tokio::time::timeout(timing.patience, transport::close(stream)).await;
     Ok(())
 }

@@ -1,26 +1,39 @@
 //! The report, in the lines of iperf3.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::json;
 use super::options::Options;
 use super::protocol::{Direction, Params, Protocol};
-use super::results::{Interval, Results, StreamInterval, StreamResult, UdpSample};
-use super::session::Start;
+use super::results::{Interval, MAX_SAMPLES, Results, StreamInterval, StreamResult, UdpSample};
+use super::session::{Event, Start};
 use super::units::{Scale, rate, size};
+use crate::names::escaped;
+
+/// Bytes of its report that a server keeps for a client that wants it.
+const WRITTEN: usize = 1 << 20;
 
 /// What stands between parts of the report.
 const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 const LINE: &str = "-----------------------------------------------------------";
 
 /// Prints what happens as it happens, or in JSON when all is over.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reporter {
     json: bool,
+    /// JSON as it happens.
+    stream: bool,
+    /// Where it is printed, if not on standard output.
+    file: Option<File>,
+    /// What was printed, as far as a client may want it.
+    written: RefCell<String>,
     verbose: bool,
     scale: Scale,
     /// Whether this is the client.
@@ -29,9 +42,12 @@ pub struct Reporter {
     pub params: Params,
     /// What is known of its start.
     pub start: Start,
-    /// The intervals so far.
+    /// The intervals so far, for JSON at the end.
     pub intervals: Vec<Interval>,
-    started: bool,
+    /// Whether there was one.
+    begun: bool,
+    /// The server's report, if it was asked for.
+    pub server_output: Option<String>,
 }
 
 /// A line's figures.
@@ -42,11 +58,6 @@ struct Line<'a> {
     bytes: u64,
     /// What follows the rate.
     rest: &'a str,
-}
-
-/// Writes a line. Nobody listening is no reason to fail.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// The number of a stream in reports, where iperf3 has its socket's.
@@ -68,23 +79,64 @@ pub fn by_role<'a>(ours: &'a StreamResult, theirs: &'a StreamResult) -> (&'a Str
 
 impl Reporter {
     /// Of a client or a server with these options.
-    #[must_use]
-    pub fn new(options: &Options, client: bool) -> Self {
-        Self {
-            json: options.json,
+    ///
+    /// # Errors
+    /// When the log file cannot be written.
+    pub fn new(options: &Options, client: bool) -> Result<Self> {
+        let open = |path: &PathBuf| {
+            let file = File::options().append(true).create(true).open(path);
+            file.with_context(|| format!("cannot write {}", path.display()))
+        };
+        Ok(Self {
+            json: options.json || options.json_stream,
+            stream: options.json_stream,
+            file: options.logfile.as_ref().map(open).transpose()?,
+            written: RefCell::default(),
             verbose: options.verbose,
             scale: options.format.unwrap_or_default(),
             client,
             params: options.params().unwrap_or_else(|_| Params::default()),
             start: Start::default(),
             intervals: Vec::new(),
-            started: false,
+            begun: false,
+            server_output: None,
+        })
+    }
+
+    /// Writes a line of the text.
+    fn say(&self, line: &str) {
+        if !self.json {
+            self.write(&escaped_lines(line));
         }
     }
 
-    fn say(&self, line: &str) {
-        if !self.json {
-            say(line);
+    /// Writes a line. Nobody listening is no reason to fail.
+    fn write(&self, line: &str) {
+        let _ = match self.file.as_ref() {
+            Some(mut file) => file.write_all(format!("{line}\n").as_bytes()),
+            None => writeln!(std::io::stdout(), "{line}"),
+        };
+        let mut written = self.written.borrow_mut();
+        if !self.client && written.len() + line.len() < WRITTEN {
+            written.push_str(line);
+            written.push('\n');
+        }
+    }
+
+    /// What was printed.
+    #[must_use]
+    pub fn written(&self) -> String {
+        self.written.borrow().clone()
+    }
+
+    /// Something happens in the test.
+    pub fn observe(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begin(streams) => {
+                self.start.streams_are(streams);
+                self.begin();
+            }
+            Event::Interval(interval) => self.interval(interval),
         }
     }
 
@@ -109,8 +161,10 @@ impl Reporter {
     }
 
     /// The streams are there.
-    pub fn begin(&mut self) {
-        self.started = true;
+    fn begin(&mut self) {
+        if self.stream {
+            self.write(&json::start_event(self));
+        }
         for (number, (local, remote)) in self.start.connected.iter().enumerate() {
             let place = |address: &Option<SocketAddr>| {
                 address.map_or_else(|| "?".to_owned(), |a| format!("{} port {}", a.ip().to_canonical(), a.port()))
@@ -155,10 +209,17 @@ impl Reporter {
     }
 
     /// An interval is over.
-    pub fn interval(&mut self, interval: &Interval) {
-        self.intervals.push(interval.clone());
+    fn interval(&mut self, interval: &Interval) {
+        if self.stream {
+            self.write(&json::interval_event(interval, &self.params));
+        }
+        // A server's client decides how many there are.
+        let room = self.client || self.intervals.len() < MAX_SAMPLES / interval.streams.len().max(1);
+        if self.json && !self.stream && room {
+            self.intervals.push(interval.clone());
+        }
         let several = self.params.streams > 1;
-        if several && self.intervals.len() > 1 {
+        if std::mem::replace(&mut self.begun, true) && several {
             self.say(SEPARATOR);
         }
         let span = (interval.start, interval.end);
@@ -191,21 +252,25 @@ impl Reporter {
 
     /// The test has ended: prints the summary, or all in JSON, or the error.
     pub fn end(&self, outcome: &Result<(Results, Results)>) {
-        if self.json {
+        if self.stream {
+            json::last_events(self, outcome).iter().for_each(|line| self.write(line));
+        } else if self.json {
             // A server that refused prints as iperf3 does: what there is, with the error.
-            say(&json::document(self, outcome));
+            self.write(&json::document(self, outcome));
         }
         match outcome {
             Ok((ours, theirs)) if !self.json => self.summary(ours, theirs),
             Ok(_) => {}
-            Err(error) if !self.json || !self.client => eprintln!("perf: error - {error:#}"),
+            Err(error) if !self.json || !self.client => {
+                eprintln!("perf: error - {}", escaped(&format!("{error:#}")));
+            }
             Err(_) => {}
         }
     }
 
     fn summary(&self, ours: &Results, theirs: &Results) {
-        say(SEPARATOR);
-        say(&self.header(true));
+        self.say(SEPARATOR);
+        self.say(&self.header(true));
         let pairs: Vec<_> = ours.streams.iter().zip(&theirs.streams).collect();
         for (number, (ours, theirs)) in pairs.iter().enumerate() {
             let (sender, receiver) = by_role(ours, theirs);
@@ -218,11 +283,21 @@ impl Reporter {
                 self.summary_lines(None, sends, &senders, &receivers);
             }
         }
+        for (number, (ours, theirs)) in pairs.iter().enumerate() {
+            let tcp = by_role(ours, theirs).0.tcp.as_ref();
+            if let Some((tcp, why)) = tcp.and_then(|tcp| Some((tcp, tcp.startup_given_up.as_ref()?))) {
+                let id = stream_id(number);
+                self.say(&format!("[{id:3}] {}: the start-up scheme was given up: {why}", tcp.congestion));
+            }
+        }
         if self.verbose {
             self.details(ours, theirs);
         }
+        if let Some(output) = &self.server_output {
+            self.say(&format!("\nServer output:\n{}", output.trim_end()));
+        }
         if self.client {
-            say("\niperf Done.");
+            self.say("\niperf Done.");
         }
     }
 
@@ -241,7 +316,7 @@ impl Reporter {
                 Protocol::Tcp => tcp_rest(sending, retransmits, role),
                 Protocol::Udp => udp_rest(udp, role),
             };
-            say(&self.line(&Line { id, sends, span: (0.0, seconds), bytes, rest: &rest }));
+            self.say(&self.line(&Line { id, sends, span: (0.0, seconds), bytes, rest: &rest }));
         }
     }
 
@@ -253,7 +328,7 @@ impl Reporter {
         };
         let cpu = |of: &Results| format!("{:.1}% ({:.1}%u/{:.1}%s)", of.cpu.total, of.cpu.user, of.cpu.system);
         let (here, there) = (role(&ours.streams), role(&theirs.streams));
-        say(&format!("CPU Utilization: local/{here} {}, remote/{there} {}", cpu(ours), cpu(theirs)));
+        self.say(&format!("CPU Utilization: local/{here} {}, remote/{there} {}", cpu(ours), cpu(theirs)));
         for (number, (ours, theirs)) in ours.streams.iter().zip(&theirs.streams).enumerate() {
             let Some(tcp) = &by_role(ours, theirs).0.tcp else { continue };
             let at = |name| tcp.rtt.get(name).map_or(0.0, |&us| us as f64 / 1e3);
@@ -263,9 +338,15 @@ impl Reporter {
             for (name, seconds) in tcp.limited_by.iter().filter(|(_, seconds)| **seconds >= 0.005) {
                 let _ = write!(text, " {name} {seconds:.2} s");
             }
-            say(&text);
+            self.say(&text);
         }
     }
+}
+
+/// A text for a terminal, of which the other end may have written a part: of what could steer the terminal only the ends
+/// of lines stay.
+fn escaped_lines(text: &str) -> String {
+    text.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 fn interval_rest(stream: &StreamInterval, tail: &str) -> String {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::protocol::Params;
 use crate::report::Stopwatch;
 
@@ -14,26 +16,32 @@ pub struct Timing {
     pub clock: Stopwatch,
     /// How long a peer is waited for at the end.
     pub patience: Duration,
+    /// How long a receiver waits for data.
+    pub idle: Duration,
     omit: f64,
     seconds: Option<f64>,
     budget: Arc<Budget>,
     /// Whether what is sent counts already.
     counting: Arc<AtomicBool>,
     cancelled: Arc<AtomicBool>,
+    /// Becomes true when somebody wants the end before its time.
+    stop: Arc<watch::Sender<bool>>,
 }
 
 impl Timing {
     /// Starts the clock of a test.
     #[must_use]
-    pub fn start(params: &Params, patience: Duration) -> Self {
+    pub fn start(params: &Params, (patience, idle): (Duration, Duration)) -> Self {
         Self {
             clock: Stopwatch::start(),
             patience,
+            idle,
             omit: params.omit.into(),
-            seconds: params.bytes.is_none().then(|| params.seconds.into()),
+            seconds: (params.bytes.is_none() && params.seconds > 0.0).then_some(params.seconds),
             budget: Arc::new(Budget::new(params.bytes)),
             counting: Arc::new(AtomicBool::new(params.omit == 0)),
             cancelled: Arc::default(),
+            stop: Arc::new(watch::Sender::new(false)),
         }
     }
 
@@ -43,10 +51,32 @@ impl Timing {
         self.clock.elapsed().as_secs_f64()
     }
 
-    /// Whether it is a time that ends the test, not a number of bytes.
+    /// Whether it is a time, or the user, that ends the test, not a number of bytes.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        self.seconds.is_some()
+        self.seconds.is_some() || self.budget.0.is_none()
+    }
+
+    /// Ends the test now: senders stop.
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Whether it was ended so.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// Waits until the time is up, or the test is ended before; without a time, for the latter.
+    pub async fn over(&self) {
+        let mut stop = self.stop.subscribe();
+        let left = self.left().unwrap_or(Duration::MAX);
+        tokio::select! {
+            () = tokio::time::sleep(left) => {}
+            // The other end of the channel is here.
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
     }
 
     /// When that is, in seconds after the start.

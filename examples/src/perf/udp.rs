@@ -1,7 +1,7 @@
 //! Streams of plain UDP: datagrams with a number and the time when they were sent.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::{interval, sleep};
 
 use super::meter::{Gauge, Meter};
 use super::pacing::{Departures, Sleeper};
-use super::protocol::Hello;
+use super::protocol::{Challenge, Hello, Knock, Params};
 use super::results::UdpSample;
 use super::timing::Timing;
 
@@ -24,6 +24,8 @@ pub const MAX_LENGTH: usize = 65_507;
 const MARK: [u8; 4] = *b"lhpd";
 /// How often a client knocks until the test starts.
 const KNOCKING: Duration = Duration::from_millis(100);
+/// Characters of a nonce, of four bits each.
+const NONCE: usize = 32;
 /// How long a receiver waits for stragglers after the last datagram that arrived, once nothing more is sent...
 const QUIET: Duration = Duration::from_millis(300);
 /// ...and all in all.
@@ -35,43 +37,74 @@ pub const SOCKET_BUFFER: usize = 4 << 20;
 ///
 /// # Errors
 /// The system's.
-pub fn socket(address: SocketAddr, window: Option<u32>) -> io::Result<UdpSocket> {
+pub fn socket(address: SocketAddr, params: &Params) -> io::Result<UdpSocket> {
     let socket = std::net::UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
-    let buffer = window.map_or(SOCKET_BUFFER, |window| window as usize);
+    let buffer = params.window.map_or(SOCKET_BUFFER, |window| window as usize);
     // The kernel grants what it wants to.
     let options = socket2::SockRef::from(&socket);
     let _ = options.set_recv_buffer_size(buffer).and_then(|()| options.set_send_buffer_size(buffer));
+    if params.tos != 0 {
+        let tos = u32::from(params.tos);
+        if address.is_ipv4() { options.set_tos_v4(tos) } else { options.set_tclass_v6(tos) }?;
+    }
     UdpSocket::from_std(socket)
 }
 
-/// Shows the streams' sockets to the server, again and again; returns only with an error.
+/// Shows the streams' sockets to the server, and answers its challenges, again and again; returns only with an error.
 ///
 /// # Errors
 /// The system's, such as when nobody listens.
 pub async fn knock(sockets: &[(UdpSocket, Hello)]) -> io::Result<()> {
     let mut ticks = interval(KNOCKING);
+    let mut nonces = vec![None; sockets.len()];
+    let mut buffer = [0; 512];
     loop {
         ticks.tick().await;
-        for (socket, hello) in sockets {
-            socket.send(&serde_json::to_vec(hello)?).await?;
+        for ((socket, hello), nonce) in sockets.iter().zip(&mut nonces) {
+            while let Ok(length) = socket.try_recv(&mut buffer) {
+                let heard = serde_json::from_slice::<Challenge>(buffer.get(..length).unwrap_or_default());
+                *nonce = heard.map(|challenge| Some(challenge.nonce)).unwrap_or(nonce.take());
+            }
+            let knock = Knock { hello: hello.clone(), nonce: nonce.clone() };
+            socket.send(&serde_json::to_vec(&knock)?).await?;
         }
     }
 }
 
-/// Waits until the client of this test knocks, and connects `socket` to it.
+/// Waits until the client of this test, at the address `client`, knocks and answers a challenge; connects `socket` to
+/// where it did. Nothing else is answered, and nothing by more than it had.
 ///
 /// # Errors
 /// The system's.
-pub async fn answer(socket: &UdpSocket, hello: &Hello) -> io::Result<()> {
+pub async fn answer(socket: UdpSocket, hello: &Hello, client: IpAddr) -> io::Result<UdpSocket> {
+    let mut key = [0; blake3::KEY_LEN];
+    getrandom::fill(&mut key).map_err(io::Error::other)?;
     let mut buffer = [0; 512];
     loop {
         let (length, from) = socket.recv_from(&mut buffer).await?;
-        let heard = serde_json::from_slice::<Hello>(buffer.get(..length).unwrap_or_default());
-        if heard.is_ok_and(|heard| heard == *hello) {
-            return socket.connect(from).await;
+        if from.ip().to_canonical() != client.to_canonical() {
+            continue;
+        }
+        let heard = serde_json::from_slice::<Knock>(buffer.get(..length).unwrap_or_default());
+        let Some(knock) = heard.ok().filter(|knock| knock.hello == *hello) else { continue };
+        let nonce = nonce(&key, from);
+        if knock.nonce.as_deref() == Some(&*nonce) {
+            socket.connect(from).await?;
+            return Ok(socket);
+        }
+        let challenge = serde_json::to_vec(&Challenge { nonce })?;
+        if challenge.len() <= length {
+            // It comes again if it is lost, here or on its way.
+            let _ = socket.try_send_to(&challenge, from);
         }
     }
+}
+
+/// What only who receives at `address` can know.
+fn nonce(key: &[u8; blake3::KEY_LEN], address: SocketAddr) -> String {
+    let hash = blake3::keyed_hash(key, address.to_string().as_bytes());
+    hash.to_hex().as_str().chars().take(NONCE).collect()
 }
 
 fn encode(buffer: &mut [u8], number: u64, nanos: u64) {
@@ -132,7 +165,7 @@ async fn send_paced(
             return sleeper.until(end).await;
         }
         let bytes = timing.take(length);
-        if bytes == 0 || timing.is_cancelled() {
+        if bytes == 0 || timing.is_cancelled() || timing.is_stopped() {
             break;
         }
         sleeper.until(time).await?;

@@ -9,8 +9,9 @@ use longhaul::TcpListener;
 
 use super::link::Emulated;
 use super::running::{Running, Seen};
+use crate::files::Staging;
 use crate::progress::Screen;
-use crate::receiver::{self, Receiver};
+use crate::receiver::{self, Budget, Receiver};
 use crate::report::{Sent, Stopwatch};
 use crate::sender::Source;
 use crate::session;
@@ -89,8 +90,15 @@ async fn receive(
     watch: Stopwatch,
 ) -> Result<(receiver::File, Duration)> {
     let (stream, _) = listener.accept().await?;
-    let receiver = Receiver { out, overwrite: false, patience: args.patience(), screen: Screen::hidden() };
+    let receiver = Receiver {
+        out: Staging::open(&out).with_context(|| format!("cannot write to {}", out.display()))?,
+        overwrite: false,
+        hidden: true,
+        budget: Budget::default(),
+        patience: args.patience(),
+        screen: Screen::hidden(),
+    };
     let mut file = None;
-    session::receive(&args, &receiver, stream, |received| file = Some((received, watch.elapsed()))).await?;
+    session::receive(&args, &receiver, stream, || {}, |received| file = Some((received, watch.elapsed()))).await?;
     file.context("nothing was received")
 }

@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 
 use tokio::io::DuplexStream;
 
@@ -25,7 +26,15 @@ impl Scene {
         let out = directory.path().join("out");
         fs::create_dir(&out).unwrap();
         let patience = Duration::from_secs(20);
-        Self { directory, receiver: Receiver { out, overwrite: false, patience, screen: Screen::hidden() } }
+        let receiver = Receiver {
+            out: Staging::open(&out).unwrap(),
+            overwrite: false,
+            hidden: false,
+            budget: Budget::default(),
+            patience,
+            screen: Screen::hidden(),
+        };
+        Self { directory, receiver }
     }
 
     fn source(&self, name: &str, contents: &[u8]) -> Source {
@@ -34,10 +43,13 @@ impl Scene {
         Source::open(&path).unwrap()
     }
 
-    /// The names in the receiver's directory.
+    /// The names in the receiver's directory, and, if there is anything in it, in the one for files under way.
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.receiver.out).unwrap();
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let read = |path: &Path| fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        let all = read(self.receiver.out.out())
+            .into_iter()
+            .flat_map(|path| if path.is_dir() { read(&path) } else { vec![path] });
+        let mut names: Vec<_> = all.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
         names.sort();
         names
     }
@@ -53,7 +65,7 @@ impl Scene {
             answer
         };
         let serve = async {
-            let error = self.receiver.serve(&mut ours, |_, _| {}).await.unwrap_err();
+            let error = self.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap_err();
             drop(ours);
             error.to_string()
         };
@@ -86,18 +98,18 @@ async fn files_arrive_whole_with_their_hashes() {
         hashes
     };
     let mut files = Vec::new();
-    let (served, hashes) = tokio::join!(scene.receiver.serve(&mut ours, |_, file| files.push(file)), send);
+    let (served, hashes) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, file| files.push(file)), send);
     served.unwrap();
     assert_eq!(hashes, [blake3::hash(&contents), blake3::hash(b"")]);
     assert_eq!(files.iter().map(|file| file.hash).collect::<Vec<_>>(), hashes);
     assert_eq!(scene.names(), ["empty", "first"]);
-    assert!(fs::read(scene.receiver.out.join("first")).unwrap() == contents);
+    assert!(fs::read(scene.receiver.out.out().join("first")).unwrap() == contents);
 }
 
 #[tokio::test]
 async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
     let scene = Scene::new();
-    fs::write(scene.receiver.out.join("big"), "old").unwrap();
+    fs::write(scene.receiver.out.out().join("big"), "old").unwrap();
     let source = scene.source("big", &vec![1; 8 * CHUNK]);
     let (mut ours, theirs) = tokio::io::duplex(10_000);
     let mut sender = Sender::new(theirs);
@@ -107,10 +119,10 @@ async fn a_file_that_exists_is_refused_in_the_middle_of_its_contents() {
         drop(sender);
         error
     };
-    let (served, error) = tokio::join!(scene.receiver.serve(&mut ours, |_, _| {}), send);
+    let (served, error) = tokio::join!(scene.receiver.serve(&mut ours, || {}, |_, _| {}), send);
     assert!(matches!(served, Err(ReceiveError::Exists(_))), "{served:?}");
     assert!(matches!(&error, SendError::Refused { reason, .. } if reason == "it exists already"), "{error}");
-    assert_eq!(fs::read(scene.receiver.out.join("big")).unwrap(), b"old");
+    assert_eq!(fs::read(scene.receiver.out.out().join("big")).unwrap(), b"old");
 }
 
 #[tokio::test]
@@ -153,6 +165,98 @@ async fn a_wrong_hash_leaves_no_file() {
 async fn a_silent_peer_is_given_up() {
     let scene = Scene::new();
     let (mut ours, _theirs) = tokio::io::duplex(100);
-    let error = scene.receiver.serve(&mut ours, |_, _| {}).await.unwrap_err();
+    let error = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap_err();
     assert!(matches!(error, ReceiveError::Silent), "{error}");
+}
+
+#[tokio::test]
+async fn names_of_its_own_and_hidden_ones_are_refused() {
+    let mut scene = Scene::new();
+    let (error, answer) = scene.hears(&file(b".longhaul-incoming-x", 1)).await;
+    assert_eq!(error, "\".longhaul-incoming-x\" is kept for files under way");
+    assert_eq!(answer.get(3..), Some(error.as_bytes()));
+    for name in [".bashrc", "-rf"] {
+        let (error, answer) = scene.hears(&file(name.as_bytes(), 1)).await;
+        assert_eq!(
+            error,
+            format!("\"{name}\" begins with a dot or a dash (receive with --allow-hidden to accept such names)")
+        );
+        assert_eq!(answer.get(3..), Some(format!("\"{name}\" begins with a dot or a dash").as_bytes()));
+    }
+    assert!(scene.names().is_empty());
+    scene.receiver.hidden = true;
+    scene.receiver.overwrite = true;
+    let (error, _) = scene.hears(&file(b".longhaul-incoming-x", 1)).await;
+    assert!(error.ends_with("is kept for files under way"), "{error}");
+    let whole = [file(b".bashrc", 0), blake3::hash(b"").as_bytes().to_vec()].concat();
+    let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+    theirs.write_all(&whole).await.unwrap();
+    theirs.shutdown().await.unwrap();
+    scene.receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
+    assert_eq!(scene.names(), [".bashrc"]);
+}
+
+#[tokio::test]
+async fn no_more_is_accepted_than_was_asked_for() {
+    let mut scene = Scene::new();
+    scene.receiver.budget = Budget::new(Some(10_000));
+    let (error, answer) = scene.hears(&file(b"large", 10_001)).await;
+    assert_eq!(error, "large would exceed --max-bytes (10000 bytes)");
+    assert_eq!(answer.get(3..), Some(b"it is more than the receiver accepts".as_slice()));
+    assert!(scene.names().is_empty());
+}
+
+/// More than the blocking threads of a runtime, each in the middle of a file, whose peers do not go on.
+#[tokio::test(start_paused = true)]
+async fn stalled_uploads_keep_nobody_waiting_and_are_ended() {
+    let scene = Scene::new();
+    let (receiver, begun) = (&scene.receiver, [file(b"stalled", 1 << 30), vec![7; CHUNK + 1]].concat());
+    let mut stalled = tokio::task::JoinSet::new();
+    let mut peers = Vec::new();
+    for _ in 0..600 {
+        let (mut ours, mut theirs) = tokio::io::duplex(2 * CHUNK);
+        theirs.write_all(&begun).await.unwrap();
+        peers.push(theirs);
+        let receiver = receiver.clone();
+        stalled.spawn(async move { receiver.serve(&mut ours, || {}, |_, _| {}).await });
+    }
+    let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+    let whole = [file(b"whole", 3), b"abc".to_vec(), blake3::hash(b"abc").as_bytes().to_vec()].concat();
+    theirs.write_all(&whole).await.unwrap();
+    theirs.shutdown().await.unwrap();
+    receiver.serve(&mut ours, || {}, |_, _| {}).await.unwrap();
+    assert!(scene.names().contains(&"whole".to_owned()));
+    while let Some(ended) = stalled.join_next().await {
+        let error = ended.unwrap().unwrap_err();
+        assert!(matches!(error, ReceiveError::Stalled { .. }), "{error}");
+    }
+    assert_eq!(scene.names(), ["whole"]);
+}
+
+/// A kilobyte a second is slow, and enough; a byte a second is not.
+#[tokio::test(start_paused = true)]
+async fn a_trickle_is_ended_and_a_slow_upload_is_not() {
+    for (step, arrives) in [(1024, true), (1, false)] {
+        let scene = Scene::new();
+        let (mut ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let contents = vec![5; step * 300];
+        let talk = async {
+            theirs.write_all(&file(b"slow", contents.len() as u64)).await.unwrap();
+            for part in contents.chunks(step) {
+                time::sleep(Duration::from_secs(1)).await;
+                if theirs.write_all(part).await.is_err() {
+                    return;
+                }
+            }
+            theirs.write_all(blake3::hash(&contents).as_bytes()).await.unwrap();
+            theirs.shutdown().await.unwrap();
+        };
+        let serve = async {
+            let result = scene.receiver.serve(&mut ours, || {}, |_, _| {}).await;
+            drop(ours);
+            result
+        };
+        let (served, ()) = tokio::join!(serve, talk);
+        assert_eq!(served.is_ok(), arrives, "{served:?}");
+    }
 }

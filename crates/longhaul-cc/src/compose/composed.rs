@@ -2,9 +2,11 @@
 
 mod congestion;
 mod controller;
+mod startup;
 
 use longhaul_units::{Bytes, Span, Time};
 
+use self::startup::Record;
 use super::restart::Restart;
 use super::{
     Growth, GrowthStep, Handoff, Launch, LaunchStep, LossClassifier, Opening, Reason, Recovery, Stage, Steady,
@@ -110,6 +112,8 @@ pub struct Composed {
     above_hole: Bytes,
     /// What of the window a mark leaves, if that is not for the law to say.
     mark_share: Option<f64>,
+    /// What became of the launch.
+    startup: Record,
 }
 
 impl Composed {
@@ -144,6 +148,7 @@ impl Composed {
             ecn: EcnMark::NotEct,
             above_hole: Bytes::ZERO,
             mark_share: None,
+            startup: Record::new(params.saved_path.is_some()),
         }
     }
 
@@ -231,6 +236,7 @@ impl Composed {
     /// Takes the window from a launch and from recovery.
     fn interrupt(&mut self) {
         if self.phase == Phase::Launch {
+            self.startup.end(&*self.launch, startup::IDLE);
             self.launch.abort();
             self.phase = Phase::Growth;
         }
@@ -242,7 +248,11 @@ impl Composed {
     /// An ACK while a launch, growth or the law holds the window.
     fn on_open_ack(&mut self, ack: &Ack<'_>, path: &Path) {
         if self.phase == Phase::Launch {
-            if self.launch.on_ack(ack, path, &mut self.window) == LaunchStep::Done {
+            self.startup.look(&*self.launch);
+            let before = self.window;
+            let step = self.launch.on_ack(ack, path, &mut self.window);
+            self.startup.after(step, (before, self.window), ack.delivered, startup::NO_ROOM);
+            if step == LaunchStep::Done {
                 self.bound();
                 self.hand_over(ack.now, path);
             }
@@ -316,7 +326,10 @@ impl Composed {
         self.window = Window { cwnd, ssthresh: self.initial_ssthresh };
         self.reason = Reason::NoLoss;
         self.bound();
-        if self.begin_launch(Opening::Connection, now, path) == LaunchStep::Done {
+        let before = self.window;
+        let step = self.begin_launch(Opening::Connection, now, path);
+        self.startup.begin(&*self.launch, step, (before, self.window), path);
+        if step == LaunchStep::Done {
             self.hand_over(now, path);
         }
     }

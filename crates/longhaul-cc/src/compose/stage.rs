@@ -161,6 +161,11 @@ pub trait Launch: Stage {
 
     /// Another stage takes the window: a loss, a timeout, or idleness ended the launch.
     fn abort(&mut self) {}
+
+    /// Whether this stands for no launch at all.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
 /// Raises the window quickly: slow start, HyStart++, Limited Slow-Start, Astart and their kin.

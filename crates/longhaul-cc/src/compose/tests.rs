@@ -1,5 +1,6 @@
 mod marks;
 mod stages;
+mod startup;
 mod threshold;
 
 use longhaul_units::{Bytes, Span};

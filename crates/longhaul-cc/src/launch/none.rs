@@ -36,4 +36,8 @@ impl Launch for NoLaunch {
     fn begin(&mut self, _opening: Opening, _now: Time, _path: &Path, _window: &mut Window) -> LaunchStep {
         LaunchStep::Done
     }
+
+    fn is_absent(&self) -> bool {
+        true
+    }
 }

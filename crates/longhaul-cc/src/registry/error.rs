@@ -19,7 +19,7 @@ pub enum SpecError {
         text: String,
     },
     /// A name that the short form does not know.
-    #[error("unknown congestion control `{name}`; there are {known}")]
+    #[error("unknown congestion control `{name}`{hint}; there are {known}", hint = hint(name, known))]
     UnknownName {
         /// The name.
         name: String,
@@ -33,7 +33,7 @@ pub enum SpecError {
         name: String,
     },
     /// A name that its slot does not know.
-    #[error("unknown {slot} `{name}`; there are {known}")]
+    #[error("unknown {slot} `{name}`{hint}; there are {known}", hint = hint(name, known))]
     UnknownInSlot {
         /// The slot.
         slot: Slot,
@@ -69,7 +69,7 @@ pub enum SpecError {
         other: String,
     },
     /// An option that the algorithm does not have.
-    #[error("`{name}` has no option `{option}`; it has {known}")]
+    #[error("`{name}` has no option `{option}`{hint}; it has {known}", hint = hint(option, known))]
     UnknownOption {
         /// The algorithm.
         name: String,
@@ -112,4 +112,35 @@ pub enum SpecError {
         /// The values allowed.
         range: String,
     },
+}
+
+/// What was probably meant by `name`: the nearest of the `known` names, separated by commas, if no more than a third of
+/// its letters would have to change.
+fn hint(name: &str, known: &str) -> String {
+    let known = known.split(", ").map(|known| (strsim::damerau_levenshtein(name, known), known));
+    let nearest = known.min_by_key(|(distance, _)| *distance);
+    let nearest = nearest.filter(|(distance, known)| *distance <= known.len().div_ceil(3) && *distance < name.len());
+    nearest.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::registry::built_in;
+
+    #[test]
+    fn a_misspelled_name_is_recognised_and_another_one_is_not() {
+        let said = |text: &str| built_in().parse(text).unwrap_err().to_string();
+        for (text, meant) in [
+            ("cubik", "`cubik` (did you mean `cubic`?); there are"),
+            ("newreno", "(did you mean `new-reno`?)"),
+            ("swift-start-hardend+cubic", "(did you mean `swift-start-hardened`?)"),
+            ("steady=westwod", "(did you mean `westwood`?)"),
+            ("jump-start(max-jmup=1)", "(did you mean `max-jump`?)"),
+        ] {
+            assert!(said(text).contains(meant), "{}", said(text));
+        }
+        for text in ["nonsense", "warp", "x", "steady=warp"] {
+            assert!(!said(text).contains("did you mean"), "{}", said(text));
+        }
+    }
 }

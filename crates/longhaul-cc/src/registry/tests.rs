@@ -69,7 +69,11 @@ fn unknown_names_are_answered_with_those_that_exist() {
     assert!(profiles.starts_with("cubic, new-reno, reno-classic") && growths.starts_with("hystart-pp, slow-start"));
     assert_eq!(error(""), format!("empty name of a congestion controller; there are {profiles}"));
     let unknown = error("cubik");
-    assert!(unknown.starts_with(&format!("unknown congestion control `cubik`; there are {profiles}, ")));
+    assert!(
+        unknown.starts_with(&format!(
+            "unknown congestion control `cubik` (did you mean `cubic`?); there are {profiles}, "
+        ))
+    );
     assert!(built_in().entries.iter().all(|entry| entry.name == "none" || unknown.contains(entry.name)), "{unknown}");
     assert_eq!(error("growth=cubic"), format!("unknown growth `cubic`; there are {growths}"));
     assert!(error("whole=cubik").starts_with("unknown whole `cubik`; there are "));

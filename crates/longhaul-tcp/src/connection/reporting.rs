@@ -35,6 +35,7 @@ impl Connection {
             initial_sequence: (self.iss, self.irs),
             congestion: self.controller.name(),
             phase: snapshot.phase,
+            startup: self.controller.startup(),
             recovery: match self.loss.phase {
                 Phase::Open => "open",
                 Phase::Recovery(_) => "recovery",

@@ -61,6 +61,7 @@ fn numbers(info: &mut Info) {
     (info.ce_in, info.echoes_asked, info.echoes_missing) = (36, 37, 38);
     (info.host_error, info.host_errors, info.r1_reached) = (Some(HostError::NetworkDown), 39, true);
     (info.user_timeout, info.peer_user_timeout) = (Some(micros(40)), Some(micros(41)));
+    info.startup = longhaul_cc::Startup::GivenUp("it was late");
     (info.arrival_times, info.delivered, info.memory) = (true, 42, 43);
     // By the application, the window, the pace, the peer's window, our buffer, the processor.
     info.limited = [1, 2, 4, 8, 16, 32].map(Span::from_secs);
@@ -70,6 +71,7 @@ fn numbers(info: &mut Info) {
 /// As text: it is too long for the macro.
 const EXPECTED_NUMBERS: &str = r#"{
     "state": "ESTABLISHED", "ca_state": "recovery", "congestion": "cubic", "phase": "slow-start",
+    "startup": "given-up", "startup_given_up": "it was late",
     "backoff": 1, "snd_mss": 1000, "pmtu": 1472, "unacked": 2,
     "rto": 3, "rtt": 4, "rttvar": 5, "latest_rtt": 6, "min_rtt": 7,
     "snd_cwnd": 8, "snd_cwnd_bytes": 8000, "snd_ssthresh": 9, "snd_ssthresh_bytes": 9000, "in_flight_bytes": 10,

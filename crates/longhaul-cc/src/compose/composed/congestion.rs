@@ -76,6 +76,7 @@ impl Composed {
         match self.launch.on_loss(loss, path, &mut self.window) {
             LaunchVerdict::Handled => true,
             LaunchVerdict::Delegate => {
+                self.startup.end(&*self.launch, super::startup::CONGESTION);
                 self.launch.abort();
                 self.phase = Phase::Growth;
                 false

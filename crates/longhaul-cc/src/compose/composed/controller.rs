@@ -3,11 +3,11 @@
 use longhaul_units::{Bytes, Time};
 
 use super::congestion::all_delivered;
-use super::{Composed, Phase, Repair, RepairKind};
+use super::{Composed, Phase, Repair, RepairKind, startup};
 use crate::compose::{LaunchStep, Opening, Reason, RecoveryStep, Signal, Verdict};
 use crate::{
     Ack, Control, Controller, EcnMark, Episode, Estimate, Granted, NeedError, Needs, Path, PathEvent, SavedPathUse,
-    SegmentKind, Sent, Snapshot, Timeout,
+    SegmentKind, Sent, Snapshot, Startup, Timeout,
 };
 
 impl Controller for Composed {
@@ -24,6 +24,7 @@ impl Controller for Composed {
 
     fn on_granted(&mut self, granted: &Granted, path: &Path) -> Result<(), NeedError> {
         self.mss = path.mss;
+        self.startup.lacks = self.launch.needs().preferred.missing(granted);
         let needs = self.needs();
         self.ecn = granted.ecn.min(needs.preferred.ecn.max(needs.required.ecn));
         let refused = self.stages_mut().into_iter().find_map(|stage| stage.on_granted(granted, path).err());
@@ -37,6 +38,7 @@ impl Controller for Composed {
     fn on_sent(&mut self, event: &Sent, path: &Path) {
         if event.kind == SegmentKind::Data {
             self.restart.on_sent(event.bytes);
+            self.startup.sent += event.bytes;
         }
         for stage in self.stages_mut() {
             stage.on_sent(event, path);
@@ -74,6 +76,7 @@ impl Controller for Composed {
             let own = (self.phase == Phase::Launch).then(|| self.launch.threshold_after_timeout(path)).flatten();
             if self.phase == Phase::Launch {
                 self.launch.on_timeout(event, path, &mut self.window);
+                self.startup.end(&*self.launch, startup::TIMEOUT);
                 self.launch.abort();
                 self.phase = Phase::Growth;
             }
@@ -117,7 +120,10 @@ impl Controller for Composed {
                 }
             }
             (None, Phase::Launch) => {
-                if self.launch.on_tick(now, path, &mut self.window) == LaunchStep::Done {
+                let before = self.window;
+                let step = self.launch.on_tick(now, path, &mut self.window);
+                self.startup.after(step, (before, self.window), Bytes::ZERO, startup::LATE);
+                if step == LaunchStep::Done {
                     self.bound();
                     self.hand_over(now, path);
                 }
@@ -154,6 +160,10 @@ impl Controller for Composed {
 
     fn saved_path_use(&self) -> SavedPathUse {
         self.launch.saved_path_use()
+    }
+
+    fn startup(&self) -> Startup {
+        self.startup.outcome
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -1,0 +1,119 @@
+//! What became of a launch, as seen from outside: whether it set the window, the threshold or the pace, or handed over without.
+
+use longhaul_units::{Bytes, Rate};
+
+use crate::compose::{Launch, LaunchStep, Window};
+use crate::{Path, Startup};
+
+/// The reasons for which a launch is given up, where the composition knows.
+pub(super) const NO_ROOM: &str = "its first flight showed no more room than the initial window has";
+pub(super) const LATE: &str = "it learnt nothing in time";
+pub(super) const CONGESTION: &str = "there was a loss or an ECN mark in the first flight";
+pub(super) const TIMEOUT: &str = "the retransmission timer fired";
+pub(super) const IDLE: &str = "the connection was idle";
+const SHORT: &str = "the first acknowledgement came before the initial window had left";
+const NOT_REMEMBERED: &str = "no earlier connection to the host is remembered";
+const HANDSHAKE_LOSS: &str = "segments of the handshake were lost";
+const NO_ROUND_TRIP: &str = "the handshake gave no round-trip time";
+const UNFIT: &str = "what it needs did not come with the handshake";
+
+/// Keeps count of a launch, from the handshake to its first end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub(super) outcome: Startup,
+    /// What it would like and the transport has not.
+    pub(super) lacks: Option<&'static str>,
+    /// Bytes of new data sent so far.
+    pub(super) sent: Bytes,
+    /// The window that there would be without it.
+    initial: f64,
+    /// Whether an earlier connection is remembered.
+    remembered: bool,
+    used: bool,
+}
+
+impl Record {
+    pub(super) const fn new(remembered: bool) -> Self {
+        Self { outcome: Startup::Absent, lacks: None, sent: Bytes::ZERO, initial: 0.0, remembered, used: false }
+    }
+
+    /// The handshake is over, and the launch has begun, which took the window from `before` to `after`.
+    pub(super) fn begin(
+        &mut self,
+        launch: &dyn Launch,
+        step: LaunchStep,
+        (before, after): (Window, Window),
+        path: &Path,
+    ) {
+        if launch.is_absent() {
+            return;
+        }
+        self.outcome = Startup::Running;
+        self.initial = before.cwnd;
+        self.used = after.cwnd > before.cwnd || after.ssthresh < before.ssthresh || launch.beside().is_some();
+        if step == LaunchStep::Done {
+            self.end(launch, self.at_handshake(launch, path));
+        }
+    }
+
+    /// Why nothing came of it at the end of the handshake.
+    fn at_handshake(&self, launch: &dyn Launch, path: &Path) -> &'static str {
+        let needs = launch.needs();
+        if (needs.preferred.saved_path || needs.required.saved_path) && !self.remembered {
+            NOT_REMEMBERED
+        } else if path.handshake_lossy {
+            HANDSHAKE_LOSS
+        } else if path.handshake_rtt.is_none() {
+            NO_ROUND_TRIP
+        } else {
+            match self.lacks {
+                Some("pacing") => "the connection does not pace",
+                Some("router feedback") => "no router answered",
+                Some("arrival times") => "the peer does not tell when segments arrive",
+                _ => UNFIT,
+            }
+        }
+    }
+
+    /// Looks at what it asks of the transport: a pace or probes are a use as well.
+    pub(super) fn look(&mut self, launch: &dyn Launch) {
+        if self.outcome == Startup::Running && !self.used {
+            let overlay = launch.overlay();
+            self.used = overlay.pace.is_some_and(|pace| pace.rate < Rate::MAX) || overlay.probe.is_some();
+        }
+    }
+
+    /// An ACK of `delivered` bytes or a tick came, and took the window from `before` to `after`.
+    pub(super) fn after(
+        &mut self,
+        step: LaunchStep,
+        (before, after): (Window, Window),
+        delivered: Bytes,
+        reason: &'static str,
+    ) {
+        if self.outcome != Startup::Running {
+            return;
+        }
+        // As much as slow start raises it by is none of its doing.
+        self.used |= after.cwnd > before.cwnd + delivered.as_f64() + 1.0 || after.ssthresh < before.ssthresh;
+        if step == LaunchStep::Done {
+            self.decide(reason);
+        }
+    }
+
+    /// Something else ended it.
+    pub(super) fn end(&mut self, launch: &dyn Launch, reason: &'static str) {
+        self.look(launch);
+        if self.outcome == Startup::Running {
+            self.decide(reason);
+        }
+    }
+
+    fn decide(&mut self, reason: &'static str) {
+        let short = self.sent > Bytes::ZERO && self.sent.as_f64() < self.initial && reason == NO_ROOM;
+        self.outcome = match self.used {
+            true => Startup::Used,
+            false => Startup::GivenUp(if short { SHORT } else { reason }),
+        };
+    }
+}

@@ -1,0 +1,237 @@
+//! How many connections a server has at a time, in all and of one address.
+//!
+//! A connection begins as a stranger: nobody knows what it is for until it has said so. Where there is no room for
+//! another one, the oldest stranger has to go, so that those who say nothing keep nobody out.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// In all.
+    pub all: usize,
+    /// Of one address; with IPv6, of one network of 64 bits, which is what a host gets.
+    pub per_address: usize,
+}
+
+/// The connections of a server. A clone counts the same ones.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    limits: Limits,
+    entries: Arc<Mutex<Entries>>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    next: u64,
+    /// From the oldest on.
+    list: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    number: u64,
+    address: IpAddr,
+    stranger: bool,
+    evicted: Arc<Notify>,
+}
+
+/// A connection's place, which is free again when this is dropped.
+#[derive(Debug)]
+pub struct Ticket {
+    number: u64,
+    evicted: Arc<Notify>,
+    entries: Arc<Mutex<Entries>>,
+}
+
+fn lock(entries: &Mutex<Entries>) -> MutexGuard<'_, Entries> {
+    entries.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Admission {
+    /// Nobody is there.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, entries: Arc::default() }
+    }
+
+    /// A place for a connection from `peer`. If that takes the place of a stranger, the stranger is told. `None` if all
+    /// places are taken by those who are known.
+    #[must_use]
+    pub fn admit(&self, peer: IpAddr) -> Option<Ticket> {
+        let address = host(peer);
+        let mut entries = lock(&self.entries);
+        let of_address = entries.list.iter().filter(|entry| entry.address == address).count();
+        if of_address >= self.limits.per_address {
+            entries.evict(|entry| entry.address == address)?;
+        }
+        if entries.list.len() >= self.limits.all {
+            entries.evict(|_| true)?;
+        }
+        let number = entries.next;
+        entries.next += 1;
+        let evicted = Arc::new(Notify::new());
+        entries.list.push(Entry { number, address, stranger: true, evicted: Arc::clone(&evicted) });
+        Some(Ticket { number, evicted, entries: Arc::clone(&self.entries) })
+    }
+}
+
+impl Entries {
+    /// Takes the place of the oldest stranger of whom `fits` is true.
+    fn evict(&mut self, fits: impl Fn(&Entry) -> bool) -> Option<()> {
+        let at = self.list.iter().position(|entry| entry.stranger && fits(entry))?;
+        // What is told before anybody waits for it is kept.
+        self.list.remove(at).evicted.notify_one();
+        Some(())
+    }
+}
+
+impl Ticket {
+    /// The connection has said what it is: nobody takes its place any more.
+    pub fn is_known(&self) {
+        let mut entries = lock(&self.entries);
+        if let Some(entry) = entries.list.iter_mut().find(|entry| entry.number == self.number) {
+            entry.stranger = false;
+        }
+    }
+
+    /// Waits until another connection has taken the place.
+    pub async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        lock(&self.entries).list.retain(|entry| entry.number != self.number);
+    }
+}
+
+/// What counts as one address.
+fn host(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+        address => address,
+    }
+}
+
+/// An address, or all that begin as it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    address: IpAddr,
+    bits: u8,
+}
+
+impl Prefix {
+    /// Whether `peer` is one of these.
+    #[must_use]
+    pub fn contains(&self, peer: IpAddr) -> bool {
+        // Shifted by its whole width, a number has no bits left.
+        match (self.address, peer.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                let differ = ours.to_bits() ^ theirs.to_bits();
+                differ.checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
+                let differ = ours.to_bits() ^ theirs.to_bits();
+                differ.checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl std::str::FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("`{text}` is not an address or a prefix such as 192.0.2.0/24");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| fault())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| fault())?;
+        if bits > most { Err(fault()) } else { Ok(Self { address, bits }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { all: 4, per_address: 2 };
+
+    fn is_evicted(ticket: &Ticket) -> bool {
+        pin!(ticket.evicted()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+    }
+
+    fn host_number(number: u8) -> IpAddr {
+        [192, 0, 2, number].into()
+    }
+
+    #[test]
+    fn the_oldest_stranger_goes_first_and_nobody_else() {
+        let admission = Admission::new(LIMITS);
+        let mut places: Vec<_> = (1..=4).map(|number| admission.admit(host_number(number)).unwrap()).collect();
+        places[0].is_known();
+        places.push(admission.admit(host_number(5)).unwrap());
+        let evicted: Vec<_> = places.iter().map(is_evicted).collect();
+        assert_eq!(evicted, [false, true, false, false, false]);
+        for place in &places {
+            place.is_known();
+        }
+        assert!(admission.admit(host_number(6)).is_none());
+        places.pop();
+        assert!(admission.admit(host_number(6)).is_some());
+    }
+
+    #[test]
+    fn an_address_cannot_take_all_places() {
+        let admission = Admission::new(LIMITS);
+        let greedy = host_number(1);
+        let (first, second) = (admission.admit(greedy).unwrap(), admission.admit(greedy).unwrap());
+        let third = admission.admit(greedy).unwrap();
+        assert_eq!([&first, &second, &third].map(is_evicted), [true, false, false]);
+        second.is_known();
+        third.is_known();
+        assert!(admission.admit(greedy).is_none());
+        assert!(admission.admit(host_number(2)).is_some());
+    }
+
+    #[test]
+    fn a_network_of_64_bits_is_one_address() {
+        let [one, other, elsewhere] =
+            ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"].map(|a| a.parse().unwrap());
+        assert_eq!(host(one), host(other));
+        assert_ne!(host(one), host(elsewhere));
+        assert_eq!(host("::ffff:192.0.2.1".parse().unwrap()), host_number(1));
+    }
+
+    #[test]
+    fn prefixes_contain_what_begins_alike() {
+        let contains = |prefix: &str, peer: &str| prefix.parse::<Prefix>().unwrap().contains(peer.parse().unwrap());
+        for (prefix, inside, outside) in [
+            ("192.0.2.7", "192.0.2.7", "192.0.2.6"),
+            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
+            ("192.0.2.128/25", "::ffff:192.0.2.129", "192.0.2.127"),
+            ("0.0.0.0/0", "203.0.113.1", "::1"),
+            ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::1"),
+            ("::/0", "2001:db8::", "192.0.2.1"),
+            ("::1", "::1", "::2"),
+        ] {
+            assert!(contains(prefix, inside) && !contains(prefix, outside), "{prefix}");
+        }
+        for bad in ["", "x", "192.0.2.0/33", "::/129", "192.0.2.0/", "/24", "192.0.2/24", "192.0.2.0/-1"] {
+            assert!(bad.parse::<Prefix>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Names of files that come from a peer, and texts of a peer on a terminal.
+
+use std::fmt::Write as _;
+use std::path::{Component, Path};
+
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+
+/// What most file systems allow for a name, in bytes.
+pub const MAX_NAME: usize = 255;
+/// The receiver's own names begin so, whatever the case of the letters.
+pub const OWN_PREFIX: &str = ".longhaul-";
+
+/// Why a text is not accepted as a file name. The name is printed with [`escaped`] characters.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing there.
+    #[error("the file name is empty")]
+    Empty,
+    /// More than [`MAX_NAME`] bytes.
+    #[error("a file name of {0} bytes is too long (at most {MAX_NAME})")]
+    TooLong(usize),
+    /// A path, `..`, or something that a file system would take for more than a name.
+    #[error("\"{name}\" is not a plain file name", name = escaped(.0))]
+    NotPlain(String),
+    /// A control character, or one that cannot be seen or reverses the text around it.
+    #[error("\"{name}\" has a character that cannot be seen", name = escaped(.0))]
+    Invisible(String),
+    /// A device on Windows, with or without an extension.
+    #[error("\"{name}\" is the name of a device on Windows", name = escaped(.0))]
+    Device(String),
+    /// Windows drops dots and spaces at the end of a name.
+    #[error("\"{name}\" ends in a dot or a space", name = escaped(.0))]
+    Ending(String),
+    /// A name that the receiver uses for files under way.
+    #[error("\"{name}\" is kept for files under way", name = escaped(.0))]
+    Own(String),
+    /// A hidden file, or what a program would take for an option.
+    #[error("\"{name}\" begins with a dot or a dash", name = escaped(.0))]
+    Hidden(String),
+}
+
+/// Checks that `name` names a file in the directory it is put into, that it does so on every system, and that it is
+/// what it looks like.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(name: &str) -> Result<(), NameError> {
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if name.len() > MAX_NAME {
+        return Err(NameError::TooLong(name.len()));
+    }
+    let mut components = Path::new(name).components();
+    let single =
+        matches!((components.next(), components.next()), (Some(Component::Normal(only)), None) if only == name);
+    // Separators and drives of the other family of systems as well: a name means the same everywhere.
+    if !single || name.contains(['/', '\\', ':']) {
+        return Err(NameError::NotPlain(name.to_owned()));
+    }
+    if name.chars().any(is_invisible) {
+        return Err(NameError::Invisible(name.to_owned()));
+    }
+    if name.ends_with(|c: char| c == '.' || c.is_whitespace()) {
+        return Err(NameError::Ending(name.to_owned()));
+    }
+    if is_device(name) {
+        return Err(NameError::Device(name.to_owned()));
+    }
+    let own = name.get(..OWN_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN_PREFIX));
+    if own { Err(NameError::Own(name.to_owned())) } else { Ok(()) }
+}
+
+/// Checks that a file of this name is seen by `ls`, and that no program takes the name for an option.
+///
+/// # Errors
+/// [`NameError::Hidden`].
+pub fn check_not_hidden(name: &str) -> Result<(), NameError> {
+    if name.starts_with(['.', '-']) { Err(NameError::Hidden(name.to_owned())) } else { Ok(()) }
+}
+
+/// Whether a character is a control character, cannot be seen, or changes the order of those around it.
+fn is_invisible(c: char) -> bool {
+    use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
+    // The rest of Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt): joiners, fillers,
+    // variation selectors and tags.
+    let ignorable = matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{2065}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
+        | '\u{e0000}'..='\u{e0fff}');
+    ignorable || matches!(c.general_category(), Control | Format | LineSeparator | ParagraphSeparator)
+}
+
+/// Whether Windows opens a device by this name ("Naming Files, Paths, and Namespaces"): what counts is what stands
+/// before the first dot, without spaces at its end.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let port = |stem: &str| {
+        let digit = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT"));
+        digit.is_some_and(|digit| {
+            matches!(digit, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "\u{b9}" | "\u{b2}" | "\u{b3}")
+        })
+    };
+    matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$") || port(&stem)
+}
+
+/// `text` for a terminal: characters that cannot be seen, or that could steer the terminal, as `\u{..}`.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_invisible(c) {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "{}", c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_pass() {
+        for name in [
+            "a",
+            "a b.tar.gz",
+            ".profile",
+            "-rf",
+            "ä",
+            "a\u{308}",
+            "報告.pdf",
+            "console",
+            "com10",
+            "nul1",
+            &"x".repeat(255),
+        ] {
+            assert_eq!(check(name), Ok(()), "{name}");
+        }
+        for name in [".", "..", "/", "a/b", "/etc/passwd", "../x", "a/", "./a", "a\\b", "c:x"] {
+            assert_eq!(check(name), Err(NameError::NotPlain(name.to_owned())));
+        }
+        assert_eq!(check(""), Err(NameError::Empty));
+        assert_eq!(check(&"x".repeat(256)), Err(NameError::TooLong(256)));
+    }
+
+    /// Trojan Source's overrides and isolates, zero-width characters, the soft hyphen, a tag, a filler, controls.
+    #[test]
+    fn what_cannot_be_seen_is_refused_and_printed_escaped() {
+        for c in
+            "\u{202e}\u{2066}\u{200b}\u{200d}\u{feff}\u{ad}\u{e0041}\u{3164}\u{fe0f}\u{2028}\n\u{0}\u{1b}\u{9b}\u{7f}"
+                .chars()
+        {
+            let name = format!("a{c}b");
+            assert_eq!(check(&name), Err(NameError::Invisible(name.clone())), "{c:?}");
+            let shown = check(&name).unwrap_err().to_string();
+            assert!(!shown.contains(c) && shown.contains(&c.escape_unicode().to_string()), "{shown}");
+        }
+        assert_eq!(escaped("fdp.\u{202e}exe ä"), "fdp.\\u{202e}exe ä");
+    }
+
+    #[test]
+    fn names_that_mean_something_else_elsewhere_are_refused() {
+        for name in ["NUL", "nul.txt", "Con", "aux.tar.gz", "com1", "LPT9.x", "COM\u{b9}", "prn .txt", "conin$"] {
+            assert_eq!(check(name), Err(NameError::Device(name.to_owned())));
+        }
+        for name in ["a.", "...", "a ", "a\u{3000}", "x. "] {
+            assert_eq!(check(name), Err(NameError::Ending(name.to_owned())));
+        }
+        for name in [".longhaul-12-0.part", ".LONGHAUL-x"] {
+            assert_eq!(check(name), Err(NameError::Own(name.to_owned())));
+        }
+        for name in [".bashrc", "-rf"] {
+            assert_eq!(check_not_hidden(name), Err(NameError::Hidden(name.to_owned())));
+        }
+        assert_eq!(check_not_hidden("a.-"), Ok(()));
+    }
+}

@@ -1,0 +1,79 @@
+//! Writing a file with one call to the disk at a time, so that a file whose sender has stopped keeps no thread.
+
+use std::io;
+
+use tokio::task::JoinHandle;
+
+use crate::files::TempFile;
+
+/// A file and the hash of what was written to it.
+struct Target {
+    temp: TempFile,
+    hasher: Box<blake3::Hasher>,
+}
+
+type Written = (Target, Vec<u8>, io::Result<()>);
+
+enum State {
+    Idle(Target),
+    /// A chunk is being written.
+    Busy(JoinHandle<Written>),
+    /// The file could not be written.
+    Failed,
+}
+
+/// A file that is written and hashed beside what else its task does: one chunk is written while the next one comes.
+pub(super) struct Disk {
+    state: State,
+    /// A buffer that is free.
+    spare: Vec<u8>,
+}
+
+/// Runs `work` where it may block.
+pub(super) async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+}
+
+impl Disk {
+    /// Writes to `temp`.
+    pub(super) fn new(temp: TempFile) -> Self {
+        Self { state: State::Idle(Target { temp, hasher: Box::default() }), spare: Vec::new() }
+    }
+
+    /// A buffer for the next chunk.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.spare)
+    }
+
+    /// Begins to write `chunk`, once the one before is written.
+    pub(super) async fn write(&mut self, chunk: Vec<u8>) -> io::Result<()> {
+        let mut target = self.idle().await?;
+        self.state = State::Busy(tokio::task::spawn_blocking(move || {
+            let result = target.temp.write_all(&chunk);
+            target.hasher.update(&chunk);
+            (target, chunk, result)
+        }));
+        Ok(())
+    }
+
+    /// The file with all that was written, and the hash of that.
+    pub(super) async fn finish(mut self) -> io::Result<(TempFile, blake3::Hash)> {
+        let Target { temp, hasher } = self.idle().await?;
+        Ok((temp, hasher.finalize()))
+    }
+
+    async fn idle(&mut self) -> io::Result<Target> {
+        match std::mem::replace(&mut self.state, State::Failed) {
+            State::Idle(target) => Ok(target),
+            State::Busy(writing) => {
+                let written = writing.await;
+                let (target, chunk, result) =
+                    written.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+                self.spare = chunk;
+                result.map(|()| target)
+            }
+            State::Failed => Err(io::Error::other("it could not be written before")),
+        }
+    }
+}
