@@ -308,6 +308,7 @@ impl Meter {
         if let Some(info) = &self.last {
             self.count(info, &mut outcome.path);
             outcome.arrival_times = Some(info.arrival_times);
+            outcome.own.starved = info.limited_by.cpu / took.as_secs_f64().max(1e-9);
             let mss = u64::from(info.snd_mss).max(1);
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);
             let packets = delivered as f64 / mss as f64 * (mss + self.overhead(info)) as f64;
