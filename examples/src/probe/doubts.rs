@@ -7,9 +7,11 @@ use longhaul_link::Histogram;
 use super::report::Outcome;
 use crate::report;
 
-/// Packets that left later than this at the 99th percentile were sent by a machine that was busy elsewhere: the bound that the
-/// link emulator has for itself.
+/// What was done later than this at the 99th percentile was done by a machine that was busy elsewhere: the bound that the link
+/// emulator has for itself.
 const TOO_LATE: Span = Span::from_millis(1);
+/// What a timer of the runtime is late by at most without anybody's fault.
+const TICK: Span = Span::from_millis(1);
 /// The part of a transfer for which its sender may have been without a processor.
 const STARVED: f64 = 0.01;
 /// A capacity above this part of the rate at which this machine sends packets back to back may be the machine's.
@@ -30,7 +32,7 @@ const PACKET: Bytes = Bytes(1500);
 /// What the machine that measures did itself.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
-    /// How much later than planned packets left.
+    /// How much later than planned packets left, or a transfer was looked at.
     pub lateness: Histogram,
     /// How long packets that were to leave back to back were apart, each as if it had 1500 bytes.
     pub apart: Histogram,
@@ -47,12 +49,17 @@ impl Own {
         }
     }
 
+    /// A timer of the runtime, whose ticks are milliseconds, was so much late.
+    pub fn on_timer(&mut self, late: Span) {
+        self.lateness.add(late - TICK);
+    }
+
     /// Why what this machine measured is in doubt, given the capacity that it found.
     fn doubt(&self, capacity: Option<RateRange>) -> Option<String> {
         let late = self.lateness.quantile(0.99);
         if !self.lateness.is_empty() && late > TOO_LATE {
             let late = super::report::span(late);
-            return Some(format!("this machine was busy: one packet in a hundred left {late} late or more"));
+            return Some(format!("this machine was busy: one time in a hundred it was {late} late or more"));
         }
         if self.starved > STARVED {
             let share = self.starved * 100.0;
@@ -234,7 +241,7 @@ mod tests {
         (0..10).for_each(|_| late.on_sent(Span::from_millis(4), None, 900));
         let (doubts, confidence) = of(late, 300.0);
         assert!(
-            doubts[0].starts_with("capprobe: this machine was busy: one packet in a hundred left 4."),
+            doubts[0].starts_with("capprobe: this machine was busy: one time in a hundred it was 4."),
             "{doubts:?}"
         );
         assert_eq!(confidence, DOUBTED);

@@ -39,7 +39,7 @@ pub enum RegisterError {
         /// The profile.
         name: &'static str,
         /// What is wrong with its composition.
-        error: SpecError,
+        error: Box<SpecError>,
     },
 }
 
@@ -140,7 +140,7 @@ pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), 
         profiles: Vec::leak(before.profiles.iter().copied().chain(profiles.iter().copied()).collect()),
     };
     for Profile { name, spec, .. } in profiles {
-        all.parse(spec).map_err(|error| RegisterError::Profile { name, error })?;
+        all.parse(spec).map_err(|error| RegisterError::Profile { name, error: Box::new(error) })?;
     }
     *known = Some(Box::leak(Box::new(all)));
     Ok(())
