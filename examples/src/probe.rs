@@ -11,10 +11,12 @@
 //! | [`prober`] | drives a method of `longhaul::cc::estimate::active` until it is done |
 //! | [`transfer`] | TCPProbe: a transfer whose segments measure |
 //! | [`hops`] | at which hop packets queue |
+//! | [`doubts`] | what speaks against a finding |
 //! | [`path`] | what all packets together say: round trip, buffer, loss |
 //! | [`report`] | what is printed |
 
 pub mod answers;
+pub mod doubts;
 pub mod hops;
 pub mod options;
 pub mod path;

@@ -16,6 +16,12 @@ pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 const SMOOTHING: Duration = Duration::from_secs(1);
 /// How often a line is written where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(2);
+/// The most columns of a line.
+const COLUMNS: usize = 80;
+/// The most columns of a name in it ...
+const NAME: usize = 24;
+/// ... and those of a bar.
+const BAR: usize = 16;
 
 /// Ticks when a bar should move.
 #[must_use]
@@ -80,15 +86,15 @@ impl Screen {
     /// Begins to show the transfer of a file of `size` bytes.
     #[must_use]
     pub fn begin(&self, side: Side, name: &str, size: u64) -> Progress {
-        let template = "{prefix} {bar:24} {bytes}/{total_bytes} {msg}";
-        let name = self.label.as_deref().unwrap_or(name);
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = self.bars.add(ProgressBar::new(size).with_style(style).with_prefix(name.to_owned()));
+        let name = shortened(self.label.as_deref().unwrap_or(name));
+        let template = format!("{{prefix}} {{bar:{BAR}}} {{msg}}");
+        let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = self.bars.add(ProgressBar::new(size).with_style(style).with_prefix(name.clone()));
         Progress {
             screen: self.clone(),
             side,
             bar,
-            name: name.to_owned(),
+            name,
             size,
             watch: Stopwatch::start(),
             said: Duration::ZERO,
@@ -117,8 +123,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Shows that `bytes` have passed; for the rate this is to be called at each of the [`ticks`].
+    /// Shows that `bytes` have been written or read; of what was written, what the peer has is counted. For the rate this is
+    /// to be called at each of the [`ticks`].
     pub fn update(&mut self, bytes: u64, connection: &Snapshot) {
+        let bytes = match self.side {
+            Side::Sending => bytes.saturating_sub(connection.unacknowledged_bytes),
+            Side::Receiving => bytes,
+        };
         let now = self.watch.elapsed();
         let span = (now - self.moved).as_secs_f64().max(1e-6);
         let rate = bytes.saturating_sub(self.last_bytes) as f64 * 8.0 / span;
@@ -132,15 +143,16 @@ impl Progress {
         self.last_bytes = bytes;
         let limit = connection.limited_by.since(&self.limits).most().unwrap_or("nothing");
         self.limits = connection.limited_by;
-        let mut text = format!("{}  rtt {}", report::rate(self.rate), report::time(connection.rtt));
-        if self.side == Side::Sending {
-            text += &format!("  cwnd {}  limited by {limit}", report::size(connection.cwnd));
-        }
+        let parts = parts(bytes, self.size, self.rate, (self.side == Side::Sending).then_some(limit), connection);
+        let name = self.name.chars().count();
         if self.screen.lines && now >= self.said + LINE_INTERVAL {
             self.said = now;
-            eprintln!("{}: {} of {}  {text}", self.name, report::size(bytes), report::size(self.size));
+            let columns = COLUMNS.saturating_sub(name + 2);
+            // The colon stands at the end of a name that was padded for bars, and the padding behind it.
+            let label = format!("{}:", self.name.trim_end());
+            eprintln!("{label:width$} {}", joined(&parts, columns), width = name + 1);
         }
-        self.bar.set_message(text);
+        self.bar.set_message(joined(&parts, COLUMNS.saturating_sub(name + BAR + 2)));
         self.bar.set_position(bytes);
     }
 }
@@ -148,5 +160,92 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// What is said of a transfer, the most important first.
+fn parts(bytes: u64, size: u64, bits_per_second: f64, limit: Option<&str>, connection: &Snapshot) -> Vec<String> {
+    let share = bytes.saturating_mul(100).checked_div(size).unwrap_or(100).min(100);
+    let mut parts = vec![format!("{share:>3} % of {}", report::size(size)), report::rate(bits_per_second)];
+    let seconds = size.saturating_sub(bytes) as f64 * 8.0 / bits_per_second;
+    if seconds.is_finite() {
+        parts.push(format!("{} left", duration(seconds)));
+    }
+    parts.extend(limit.map(|limit| format!("limited by {limit}")));
+    parts.push(format!("rtt {}", report::time(connection.rtt)));
+    if limit.is_some() {
+        parts.push(format!("cwnd {}", report::size(connection.cwnd)));
+    }
+    parts
+}
+
+/// The first of `parts`, two spaces apart, that fit so many columns.
+fn joined(parts: &[String], columns: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let gap = if line.is_empty() { "" } else { "  " };
+        if line.chars().count() + gap.len() + part.chars().count() > columns {
+            break;
+        }
+        line += gap;
+        line += part;
+    }
+    line
+}
+
+/// A name with at most [`NAME`] columns.
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= NAME {
+        name.to_owned()
+    } else {
+        name.chars().take(NAME - 1).chain(['\u{2026}']).collect()
+    }
+}
+
+/// Seconds for people who wait.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 99.5 => format!("{seconds:.0} s"),
+        seconds if seconds < 99.5 * 60.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> Snapshot {
+        Snapshot { rtt: Some(Duration::from_micros(612_300)), cwnd: 3_000_000, ..Snapshot::default() }
+    }
+
+    #[test]
+    fn a_share_a_rate_and_the_time_left_come_first() {
+        let parts = parts(4_000_000, 16_000_000, 3_200_000.0, Some("pacing"), &snapshot());
+        assert_eq!(joined(&parts, COLUMNS), " 25 % of 15.26 MiB  3.2 Mb/s  30 s left  limited by pacing  rtt 612.3 ms");
+        assert_eq!(joined(&parts, 40), " 25 % of 15.26 MiB  3.2 Mb/s  30 s left");
+        assert_eq!(joined(&super::parts(0, 0, 0.0, None, &snapshot()), 60), "100 % of 0 B  0.0 kb/s  rtt 612.3 ms");
+    }
+
+    #[test]
+    fn times_left_by_a_table() {
+        for (seconds, wanted) in [(0.4, "0 s"), (99.4, "99 s"), (120.0, "2 min"), (7200.0, "2 h"), (1e9, "277778 h")] {
+            assert_eq!(duration(seconds), wanted);
+        }
+    }
+
+    /// Whatever the name and the numbers are, a line and a bar have 80 columns at most.
+    #[test]
+    fn no_line_is_longer_than_a_terminal() {
+        for name in ["f", "a-file-with-a-name-that-is-far-too-long-for-any-line.iso", "\u{e4}\u{f6}\u{fc}"] {
+            let name = shortened(name);
+            for rate in [0.0, 1e3, 999.9e6, 1e12] {
+                let parts = parts(1, u64::MAX, rate, Some("peer_window"), &snapshot());
+                for before in [format!("{name}: "), format!("{name} {} ", "#".repeat(BAR))] {
+                    let line = before.clone() + &joined(&parts, COLUMNS - before.chars().count());
+                    assert!(line.chars().count() <= COLUMNS && line.contains(" % of "), "{line}");
+                }
+            }
+        }
     }
 }

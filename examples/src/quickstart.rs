@@ -8,4 +8,4 @@ mod table;
 
 pub use race::{Finish, Racer};
 pub use running::Seen;
-pub use table::table;
+pub use table::{conclusion, table};

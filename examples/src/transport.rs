@@ -242,6 +242,8 @@ pub struct Snapshot {
     pub min_rtt: Option<Duration>,
     /// Payload bytes sent more than once.
     pub retransmitted_bytes: u64,
+    /// Bytes written that the peer has not acknowledged yet.
+    pub unacknowledged_bytes: u64,
     /// What limited the sender so far.
     pub limited_by: LimitedBy,
 }
@@ -262,6 +264,9 @@ impl Transport for TcpStream {
             rtt: duration(info.rtt),
             min_rtt: duration(info.min_rtt),
             retransmitted_bytes: info.bytes_retrans,
+            unacknowledged_bytes: (info.bytes_sent + info.notsent_bytes)
+                .saturating_sub(info.bytes_retrans)
+                .saturating_sub(info.bytes_acked),
             limited_by: info.limited_by,
         }
     }

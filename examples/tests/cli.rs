@@ -355,7 +355,7 @@ fn two_controllers_stand_side_by_side() {
     assert_eq!(cells("     ").len(), 3, "{out}");
     assert_eq!(cells("     ")[0], "new-reno");
     assert_eq!(cells("hashes"), ["match", "match"]);
-    assert_eq!(cells("packets dropped"), ["1", "1"]);
+    assert_eq!(cells("packets lost"), ["1", "1"]);
     // 690 full packets of 1500 bytes and one of 932 take 82.9 ms at 100 Mb/s, down; the handshake and the way 30.
     assert_eq!(cells("time")[2], "0.11 s");
     let times: Vec<f64> = cells("time").iter().map(|time| time.trim_end_matches(" s").parse().unwrap()).collect();

@@ -63,6 +63,16 @@ fn complaint(output: &Output) -> String {
     common::complaint(output)
 }
 
+/// Whether nothing speaks against the numbers of a report. A machine that is too busy to measure says so, and then they prove nothing.
+fn is_trusted(report: &Value) -> bool {
+    let doubts = report["doubts"].as_array().unwrap();
+    if !doubts.is_empty() {
+        assert!(report["methods"].as_array().unwrap().iter().any(|found| found["converged"] == false), "{report}");
+        eprintln!("this machine is too busy to measure: {doubts:?}");
+    }
+    doubts.is_empty()
+}
+
 /// The relay's link is 20 Mb/s. On a machine that is busy, packets are late by milliseconds: the bounds are wide.
 #[test]
 fn capacity_and_round_trip_of_a_link_are_found() {
@@ -73,7 +83,10 @@ fn capacity_and_round_trip_of_a_link_are_found() {
     let found = &report["methods"][0];
     assert_eq!(found["method"], "capprobe");
     let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
-    assert!((5e6..80e6).contains(&capacity), "{report}");
+    assert!(!is_trusted(&report) || (5e6..80e6).contains(&capacity), "{report}");
+    let width = |end: &str| (found["capacity_bps"][end].as_f64().unwrap() / capacity - 1.0).abs();
+    assert!(width("low") > 0.0099 && width("high") > 0.0099, "no range is without width: {report}");
+    assert_eq!(report["direction"], "there");
     assert!(report["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
     assert!(report["packets"].as_u64().unwrap() > found["packets"].as_u64().unwrap());
     assert_eq!(report["largest_packet"], 1500);
@@ -110,14 +123,17 @@ fn a_transfer_to_a_plain_receiver_measures_the_link() {
     let report = json(&output);
     let found = &report["methods"][0];
     assert_eq!((&found["method"], &found["arrival_times"]), (&"tcpprobe".into(), &true.into()));
-    let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
-    assert!((5e6..80e6).contains(&capacity), "{report}");
-    assert!((1e6..20.5e6).contains(&found["delivery_bps"].as_f64().unwrap()), "{report}");
-    // 60 kB, of which 20 Mb/s take 24 ms; in bins of a part of that, and with what a busy host adds.
-    let delay = report["buffer_delay_us"].as_f64().unwrap_or_default();
-    assert!((16_000.0..40_000.0).contains(&delay), "{report}");
-    let bytes = found["buffer_bytes"].as_f64().unwrap_or_default() / capacity * 20e6;
-    assert!((40e3..100e3).contains(&bytes), "{report}");
+    assert!(found["delivery_bps"].as_f64().unwrap() < 20.5e6, "no more than the link carries: {report}");
+    if is_trusted(&report) {
+        let capacity = found["capacity_bps"]["value"].as_f64().unwrap();
+        assert!((5e6..80e6).contains(&capacity), "{report}");
+        assert!(found["delivery_bps"].as_f64().unwrap() > 1e6, "{report}");
+        // 60 kB, of which 20 Mb/s take 24 ms; in bins of a part of that, and with what a busy host adds.
+        let delay = report["buffer_delay_us"].as_f64().unwrap_or_default();
+        assert!((16_000.0..40_000.0).contains(&delay), "{report}");
+        let bytes = found["buffer_bytes"].as_f64().unwrap_or_default() / capacity * 20e6;
+        assert!((40e3..100e3).contains(&bytes), "{report}");
+    }
     assert!(report["base_rtt_us"].as_f64().unwrap() >= 40_000.0, "{report}");
     assert!(report["largest_packet"].is_null(), "no reflector was asked");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -2,8 +2,7 @@
 
 mod algorithms;
 mod rows;
-
-use std::collections::BTreeMap;
+mod summary;
 
 use crate::experiment::Experiment;
 use crate::judge::Judged;
@@ -11,6 +10,7 @@ use crate::plot::tag::{Tag, escape};
 use crate::plot::{self, CSS};
 use crate::results::paper;
 use crate::rule::Verdict;
+use summary::Counts;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
@@ -37,7 +37,8 @@ pub struct Section<'a> {
 /// The page.
 #[must_use]
 pub fn html(sections: &[Section<'_>]) -> String {
-    let body = [header(sections), summary(sections), filters(sections), all(sections), DIALOG.to_owned()].concat();
+    let body =
+        [header(sections), summary::table(sections), filters(sections), all(sections), DIALOG.to_owned()].concat();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
@@ -65,12 +66,12 @@ const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str)
 const VERDICTS: [Verdict; 3] = [Verdict::Reproduced, Verdict::NotReproduced, Verdict::NotReproducible];
 
 fn header(sections: &[Section<'_>]) -> String {
-    let rows: usize = sections.iter().map(|section| section.rows.len()).sum();
     let runs: usize = sections.iter().map(|section| section.ended).sum();
     let took: f64 = sections.iter().map(|section| section.took).sum();
     format!(
-        "<header><h1>longhaul-lab: results</h1><p>{} experiments, {rows} rows, {runs} runs, {} of computing.</p>\
-         <button type=\"button\" id=\"theme\" hidden>Dark</button></header>\n",
+        "<header><h1>longhaul-lab: results</h1><button type=\"button\" id=\"theme\" hidden>Dark</button>\
+         <p id=\"outcome\">{}</p><p>{} experiments, {runs} runs, {} of computing. A row is one claim of a paper.</p></header>\n",
+        summary::sentence(sections),
         sections.len(),
         duration(took)
     )
@@ -85,78 +86,6 @@ fn duration(seconds: f64) -> String {
         seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
         seconds => format!("{:.1} h", seconds / 3600.0),
     }
-}
-
-/// Rows by their verdict, and those without one, whose runs have not all ended.
-type Counts = [usize; VERDICTS.len() + 1];
-
-fn count(section: &Section<'_>) -> Counts {
-    let mut counts = Counts::default();
-    if section.ended < section.runs {
-        counts[VERDICTS.len()] = section.experiment.rows.len();
-        return counts;
-    }
-    for (count, verdict) in counts.iter_mut().zip(VERDICTS) {
-        *count = section.rows.iter().filter(|row| row.verdict == verdict).count();
-    }
-    counts
-}
-
-/// How many rows of each paper came out how.
-fn summary(sections: &[Section<'_>]) -> String {
-    let mut papers: BTreeMap<String, Counts> = BTreeMap::new();
-    let mut all = Counts::default();
-    for section in sections {
-        let sums = papers.entry(paper(&section.experiment.definition.source)).or_default();
-        for (nth, count) in count(section).into_iter().enumerate() {
-            sums[nth] += count;
-            all[nth] += count;
-        }
-    }
-    let mut lines = String::new();
-    for (name, counts) in &papers {
-        lines += &counted("td", name, counts, Some(name));
-    }
-    let total = counted("th", "All", &all, None);
-    let heads: String = VERDICTS
-        .iter()
-        .map(|of| {
-            let (class, mark, word) = verdict(*of);
-            format!("<th scope=\"col\" class=\"{class}\">{mark} {word}</th>")
-        })
-        .collect();
-    format!(
-        "<section id=\"summary\" aria-label=\"Summary\"><table><thead><tr><th scope=\"col\">Paper</th>{heads}\
-         <th scope=\"col\">not run</th><th scope=\"col\">rows</th></tr></thead><tbody>{lines}</tbody><tfoot>{total}</tfoot></table></section>\n"
-    )
-}
-
-/// A line of the summary, whose numbers lead to the rows.
-fn counted(cell: &str, name: &str, counts: &Counts, of: Option<&str>) -> String {
-    let paper = of.map(|of| format!("paper={}", encoded(of)));
-    let link = |verdict: Option<&str>, count: usize| {
-        let verdict = verdict.map(|verdict| format!("verdict={verdict}"));
-        let state: Vec<String> = paper.iter().cloned().chain(verdict).collect();
-        match count {
-            0 => "<span class=\"none\">0</span>".to_owned(),
-            _ => format!("<a href=\"#{}\">{count}</a>", state.join("&amp;")),
-        }
-    };
-    let each: String = VERDICTS
-        .iter()
-        .zip(counts)
-        .map(|(of, count)| {
-            let (class, ..) = verdict(*of);
-            format!("<{cell} class=\"number {class}\">{}</{cell}>", link(Some(class), *count))
-        })
-        .collect();
-    let not_run = counts[VERDICTS.len()];
-    let judged: usize = counts[..VERDICTS.len()].iter().sum();
-    let sum = link(None, judged);
-    format!(
-        "<tr><th scope=\"row\">{}</th>{each}<{cell} class=\"number\">{not_run}</{cell}><{cell} class=\"number\">{sum}</{cell}></tr>",
-        escape(name)
-    )
 }
 
 /// As a part of an address' fragment.
@@ -206,11 +135,11 @@ fn all(sections: &[Section<'_>]) -> String {
 fn section(section: &Section<'_>) -> String {
     let definition = &section.experiment.definition;
     let id = definition.id.get_ref();
+    let counts = Counts::of(section);
     let tally: String = VERDICTS
         .iter()
-        .zip(count(section))
-        .filter_map(|(of, count)| {
-            let (class, mark, word) = verdict(*of);
+        .filter_map(|of| {
+            let (count, (class, mark, word)) = (counts.with(*of), verdict(*of));
             (count > 0).then(|| format!(" <span class=\"{class}\">{mark} {count} {word}</span>"))
         })
         .collect();

@@ -55,6 +55,7 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
         "answer what segments ask of routers: quick-start, rcp, xcp or none; rcp(gamma=0.95,beta=1)",
     ),
     ("scenario", "NAME", "start from a named link, which the other options change"),
+    ("swap", "", "turn the named link round: its up is down, its down is up"),
     ("seed", "N", "what decides everything random (1)"),
 ];
 
@@ -83,6 +84,7 @@ pub struct LinkOptions {
     up: Side,
     down: Side,
     scenario: Option<String>,
+    swap: bool,
     seed: Option<u64>,
 }
 
@@ -132,8 +134,13 @@ impl LinkOptions {
         };
         let (plain, direction) = split(name);
         match (plain, direction) {
-            ("scenario" | "seed", Some(_)) => Err(SpecError::UnknownOption(name.into())),
+            ("scenario" | "swap" | "seed", Some(_)) => Err(SpecError::UnknownOption(name.into())),
             ("scenario", None) => once(&mut self.scenario, name, value.to_owned()),
+            ("swap", None) if self.swap => Err(SpecError::Twice(name.into())),
+            ("swap", None) => {
+                self.swap = true;
+                Ok(())
+            }
             ("seed", None) => {
                 let seed = value::whole(value, "number").map_err(|error| SpecError::value(name, error))?;
                 once(&mut self.seed, name, seed)
@@ -155,9 +162,12 @@ impl LinkOptions {
             Ok(Arc::new(trace))
         };
         let base = match &self.scenario {
+            None if self.swap => return Err(SpecError::SwapsNothing),
             None => Duplex::default(),
             Some(name) => scenario::find(name).ok_or_else(|| SpecError::UnknownScenario(name.clone()))?.link(),
         };
+        // Up stays away from the client, whatever the scenario calls it: options with -up and -down apply after this.
+        let base = if self.swap { Duplex { there: base.back, back: base.there } } else { base };
         let (up, down) = (self.up.clone().or(&self.both), self.down.clone().or(&self.both));
         let (mut there, mut back) =
             (up.apply(Direction::Up, base.there, &mut trace)?, down.apply(Direction::Down, base.back, &mut trace)?);

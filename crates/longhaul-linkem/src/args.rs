@@ -23,8 +23,8 @@ const FAULT: u8 = 2;
 
 /// Puts any program on an emulated link.
 ///
-/// A link is described by the options below; each may end in -up (from the client, or the command) or -down for one
-/// direction.
+/// A link is described by the options below; each may end in -up or -down for one direction. Up is from the client, or the
+/// command, so what it sends goes up. Of a scenario such as geo that is the slow direction: --swap turns it round.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul-linkem", version)]
 struct Cli {
@@ -38,6 +38,8 @@ enum Command {
     Relay(RelayArgs),
     /// Run a command in a network of its own behind the link; needs root
     Shell(ShellArgs),
+    /// Print the scenarios: links that have a name
+    List,
     /// The first process of a shell's namespace
     #[command(hide = true, name = shell::INIT)]
     Init {
@@ -79,6 +81,7 @@ struct ShellArgs {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Init { parent, command } => return shell::init(parent, &command),
+        Command::List => list(),
         Command::Relay(args) if args.link.asks_for_list() => list(),
         Command::Shell(args) if args.link.asks_for_list() => list(),
         Command::Relay(args) => args.run(),

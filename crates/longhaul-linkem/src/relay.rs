@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::drive::{Driver, Port};
 use crate::engine::{DIRECTIONS, Engine};
 use crate::log::Logs;
-use crate::summary::summary;
+use crate::summary::{summary, ways};
 use clients::Clients;
 pub use frame::Frame;
 use outbox::{Outbox, Outgoing};
@@ -296,6 +296,7 @@ pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     let running = Running::start(options, path, logs)?;
     // Whoever has closed the output wants to know no more, but the link is wanted.
     running.local_addrs().iter().for_each(|addr| drop(writeln!(io::stdout(), "listening on {addr}")));
+    let _ = io::stdout().write_all(ways(path, "from clients to the server", "from the server to clients").as_bytes());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;

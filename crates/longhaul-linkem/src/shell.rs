@@ -31,7 +31,7 @@ use crate::drive::Driver;
 use crate::engine::Engine;
 use crate::log::Logs;
 use crate::relay::Counts;
-use crate::summary::summary;
+use crate::summary::{summary, ways};
 pub use init::init;
 use network::Network;
 use port::TunPort;
@@ -62,6 +62,7 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let env = environment(&network);
     // Whoever has closed the output wants to know no more, but the command is to run.
     let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&network));
+    let _ = io::stderr().write_all(ways(path, "from the command", "to the command").as_bytes());
     let namespace = network.namespace;
     let driver = Driver::start(engine, TunPort::new(network.tuns)).context("starting the link")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;

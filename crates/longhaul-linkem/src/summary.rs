@@ -1,9 +1,9 @@
-//! What is told at the end.
+//! What is told at the beginning and at the end.
 
 use std::fmt::Write;
 
-use longhaul_link::spec::Direction;
-use longhaul_link::{Cause, Payload, RouterStats};
+use longhaul_link::spec::{Direction, Path};
+use longhaul_link::{Cause, LinkConfig, LinkRate, Payload, RouterStats};
 use longhaul_units::Span;
 
 use crate::engine::{DIRECTIONS, Engine, readable};
@@ -11,6 +11,33 @@ use crate::relay::Counts;
 
 /// Beyond that at the 99th percentile, the emulator was too slow for what it was asked.
 const TOO_LATE: Span = Span::from_millis(1);
+
+/// Which way data goes, with the rate and the delay there: `up` and `down` say from where to where.
+#[must_use]
+pub fn ways(path: &Path, up: &str, down: &str) -> String {
+    let way = |name: &str, from: &str, link: &LinkConfig| {
+        let rate = match &link.rate {
+            LinkRate::Unlimited => "no limit of the rate".to_owned(),
+            LinkRate::Constant(rate) => rate_in_words(rate.as_bits_per_sec()),
+            LinkRate::Trace(_) => "the rate of a trace".to_owned(),
+        };
+        let first = if link.steps.is_empty() { "" } else { " at first" };
+        let delay = readable(link.delay);
+        format!("{name}, {from}: {rate}, {delay} one way{first}\n")
+    };
+    way("up", up, &path.link.there) + &way("down", down, &path.link.back)
+}
+
+fn rate_in_words(bits: u64) -> String {
+    let (value, unit) = match bits {
+        0..=999_999 => (bits as f64 / 1e3, "kb/s"),
+        1_000_000..=999_999_999 => (bits as f64 / 1e6, "Mb/s"),
+        _ => (bits as f64 / 1e9, "Gb/s"),
+    };
+    // As many digits as it has, up to three behind the point.
+    let text = format!("{value:.3}");
+    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
 
 /// Packets, bytes, drops, queues, and how late the emulator was.
 #[must_use]

@@ -40,6 +40,7 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
         ("--loss 200%", "200%"),
         ("--ecn --rate 1mbit", "--ecn needs a queue that marks"),
         ("--scenario moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+        ("--swap --rate 1mbit", "--swap turns a scenario round and needs --scenario"),
         ("--seed x", "--seed"),
         ("--log /no/such/directory/log", "name another"),
         ("--idle 0", "5min"),
@@ -94,10 +95,35 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
 
 #[test]
 fn scenarios_are_listed() {
-    for command in ["relay", "shell"] {
-        let (code, out, _) = run(&[command, "--scenario", "list"]);
+    for command in [&["list"][..], &["relay", "--scenario", "list"], &["shell", "--scenario", "list"]] {
+        let (code, out, _) = run(command);
         assert_eq!((code, out.lines().count()), (Some(0), longhaul_link::scenario::all().len()));
         assert!(out.lines().any(|line| line.starts_with("geo ")), "{out}");
+    }
+}
+
+/// Which way is fast is said at the start, as whoever sends over `geo` may not expect it.
+#[test]
+fn a_relay_says_which_way_data_goes() {
+    for (options, up, down) in [
+        (&["--scenario", "geo"][..], "4 Mb/s, 300 ms one way", "40 Mb/s, 300 ms one way"),
+        (&["--scenario", "geo", "--swap"], "40 Mb/s, 300 ms one way", "4 Mb/s, 300 ms one way"),
+        (
+            &["--scenario", "leo", "--rate-up", "1500kbit"],
+            "1.5 Mb/s, 10.0 ms one way at first",
+            "100 Mb/s, 10.0 ms one way at first",
+        ),
+        (&["--delay", "1ms"], "no limit of the rate, 1.00 ms one way", "no limit of the rate, 1.00 ms one way"),
+    ] {
+        let relay = ["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
+        let mut relay = Command::new(LINKEM).args(relay).args(options).stdout(Stdio::piped()).spawn().unwrap();
+        let lines: Vec<String> =
+            BufReader::new(relay.stdout.take().unwrap()).lines().take(3).map(Result::unwrap).collect();
+        relay.kill().unwrap();
+        relay.wait().unwrap();
+        assert!(lines[0].starts_with("listening on "), "{lines:?}");
+        assert_eq!(lines[1], format!("up, from clients to the server: {up}"), "{options:?}");
+        assert_eq!(lines[2], format!("down, from the server to clients: {down}"), "{options:?}");
     }
 }
 
@@ -109,7 +135,7 @@ fn nobody_has_to_listen_to_what_is_said() {
         drop(other);
         Stdio::from(end)
     };
-    let list = Command::new(LINKEM).args(["relay", "--scenario", "list"]).stdout(deaf()).output().unwrap();
+    let list = Command::new(LINKEM).arg("list").stdout(deaf()).output().unwrap();
     assert_eq!((list.status.code(), String::from_utf8_lossy(&list.stderr).as_ref()), (Some(0), ""));
     let fault = Command::new(LINKEM).args(["relay", "--rate", "0mbit"]).stderr(deaf()).status().unwrap();
     assert_eq!(fault.code(), Some(2));

@@ -68,7 +68,7 @@ fn a_ping_takes_the_round_trip_time() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let millis = out.lines().find_map(|line| line.split_once("least ")).unwrap().1.trim().parse::<f64>().unwrap();
-    assert!((150.0..250.0).contains(&millis), "{millis} ms");
+    assert!(millis >= 150.0, "{millis} ms");
     // Four pings of 108 bytes, and nothing else.
     assert!(err.contains("up: 4 packets, 432 bytes in; 4 packets, 432 bytes out; 0 inside"), "{err}");
     assert!(err.contains("down: 4 packets, 432 bytes in"), "{err}");

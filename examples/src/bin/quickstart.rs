@@ -1,5 +1,5 @@
 //! A file travels from a sender to a receiver, both in this process, over real UDP sockets: down an emulated satellite
-//! link, once with each of two controllers.
+//! link, once with each of three controllers.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,7 +13,7 @@ use longhaul_examples::files::TempDir;
 use longhaul_examples::progress::Screen;
 use longhaul_examples::quickstart::choices::{self, Choices};
 use longhaul_examples::quickstart::link::{self, Emulated};
-use longhaul_examples::quickstart::{Finish, Racer, table};
+use longhaul_examples::quickstart::{Finish, Racer, conclusion, table};
 use longhaul_examples::report;
 use longhaul_examples::sender::Source;
 use longhaul_examples::transport::{self, Choice, ConnectionArgs, TransportArgs};
@@ -22,29 +22,29 @@ use tokio::task::JoinSet;
 /// Size of the file that is made where nothing but the loopback interface is between the ends.
 const SIZE: u64 = 256 << 20;
 
-/// Sends a file through a userspace TCP to a receiver in the same process, down an emulated satellite link: with two
+/// Sends a file through a userspace TCP to a receiver in the same process, down an emulated satellite link: with three
 /// controllers at the same time, each on such a link of its own, and shows how they did side by side.
 #[derive(Debug, Parser)]
 #[command(name = "quickstart", version)]
 struct Args {
-    /// The file to send; without one, what the link carries in two and a half seconds is made up
+    /// The file to send; without one, what the link carries in four seconds is made up
     file: Option<PathBuf>,
     /// The link: a scenario (`list` prints them), options of a link as longhaul-linkem has them, or both. `none`: the
     /// loopback interface alone
     #[arg(long, value_name = "LINK", default_value = "geo --loss 0.1%", allow_hyphen_values = true,
         value_parser = link::parse)]
     link: link::Choice,
-    /// The controllers to compare, by name or composition; `list` prints what there is [default: cubic and
-    /// hybla; without a link, cubic]
+    /// The controllers to compare, by name or composition; `list` prints what there is [default: cubic,
+    /// hybla and bbr; without a link, cubic]
     #[arg(short = 'C', long, value_name = "SPEC,SPEC", value_parser = choices::parse)]
     congestion: Vec<Choices>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
 
-/// What is compared on a link of which nobody else has a share: the Internet's default, and the one that was best on the
-/// default link.
-const COMPARED: &str = "cubic,hybla";
+/// What is compared on a link of which nobody else has a share: the Internet's default, one made for satellites, and one that
+/// takes no single loss for congestion.
+const COMPARED: &str = "cubic,hybla,bbr";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -74,8 +74,8 @@ async fn run(args: Args) -> Result<()> {
     let controllers = controllers(&args.congestion, link.is_some())?;
     let names: Vec<_> = controllers.iter().map(ToString::to_string).collect();
     let way = link.as_ref().map_or("over loopback".to_owned(), |link| format!("down the link {}", link.text));
-    let (file, bytes) = (path.display(), report::size(size));
-    eprintln!("sending {file} ({bytes}) {way}, in UDP, with {}", names.join(" and "));
+    eprintln!("sending {} {way}", report::size(size));
+    eprintln!("in UDP, with {}", names.join(", "));
     let screen = Screen::stderr();
     let width = names.iter().map(String::len).max().unwrap_or(0);
     let racers = controllers.into_iter().zip(&names).enumerate().map(|(number, (congestion, name))| {
@@ -94,7 +94,8 @@ async fn run(args: Args) -> Result<()> {
     match &link {
         Some(link) => {
             let finishes = together(racers, &screen).await?;
-            print!("{}", table(&finishes, link.least_time(size)));
+            let least = link.least_time(size);
+            print!("{}{}", table(&finishes, least), conclusion(&finishes, least));
             if finishes.iter().filter_map(|finish| finish.seen).any(|seen| !seen.is_reliable) {
                 eprintln!("warning: the machine was too busy to keep the link's time: do not trust these numbers");
             }
@@ -152,7 +153,11 @@ async fn together(racers: impl Iterator<Item = Racer>, screen: &Screen) -> Resul
     while let Some(ended) = running.join_next().await {
         let (number, finish) = ended.context("a transfer failed")?;
         let finish = finish?;
-        screen.say(&format!("{}: there after {:.2} s", finish.sent.congestion, finish.took.as_secs_f64()));
+        screen.say(&format!(
+            "{}: the file has arrived after {:.2} s",
+            finish.sent.congestion,
+            finish.took.as_secs_f64()
+        ));
         finishes.push((number, finish));
     }
     finishes.sort_unstable_by_key(|(number, _)| *number);
@@ -172,7 +177,7 @@ fn print(finish: &Finish) {
     println!("rate        {}", report::rate(sent.goodput_bps));
     println!("RTT         {} smoothed, {} at least", report::time(connection.rtt), report::time(connection.min_rtt));
     println!("cwnd        {} bytes ({})", connection.cwnd, sent.congestion);
-    println!("sent again  {} bytes", sent.retransmitted_bytes);
+    println!("sent twice  {} bytes", sent.retransmitted_bytes);
     let limits = sent.limited_by.fields().map(|(name, seconds)| format!("{name} {seconds:.3}"));
     println!("limited by  {} seconds", limits.join(", "));
     println!("sent        blake3 {}", sent.blake3);

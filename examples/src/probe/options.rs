@@ -20,7 +20,8 @@ const MORE: &str = "\
 tcpprobe needs a plain `receive` there, the other methods one with --reflect; `all` makes do with what there is. tcpprobe
 sends a file that it breaks off: the receiver keeps nothing of it, and says that it was interrupted.
 
---json: \"address\"; \"largest_packet\" in bytes (null if tcpprobe was the only method); what all packets together say of
+--json: \"address\"; \"largest_packet\" in bytes (null if tcpprobe was the only method); \"direction\" (\"there\": whose rates these
+are); \"doubts\" (sentences: what speaks against the findings); what all packets together say of
 the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bps\" (\"low\", \"value\", \"high\"),
 \"delivery_bps\" and \"arrival_times\" (tcpprobe's: what it delivered, and whether the peer told when), \"converged\",
 \"converged_after_s\", \"seconds\", \"confidence\" (0 to 1), and what its own packets say of the path; \"hops\" with
@@ -32,8 +33,9 @@ The exit code is 0 if a method found a rate or --hops a hop.";
 
 /// Measures a path to `receive`: capacity, available bandwidth, round trip, buffer and loss.
 ///
-/// Rates count IP packets. Progress goes to standard error. A method has converged if its own criterion is met and its
-/// confidence is a half or more.
+/// Rates count IP packets, and are those of the way to the receiver. Progress goes to standard error. A method has converged
+/// if its own criterion is met and its confidence is a half or more. Where findings exclude each other, or this machine was
+/// too busy to send in time, the report says so and the confidence is less than that.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "probe", version, after_help = MORE)]
 pub struct Options {

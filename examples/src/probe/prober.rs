@@ -7,6 +7,7 @@ use longhaul::cc::estimate::active::{Arrived, Method, Next, Train, TrainReport, 
 use longhaul::units::{Bytes, Span, Time};
 use longhaul_wire::probe::Answer;
 
+use super::doubts::Own;
 use super::path::Path;
 use super::reach::Reached;
 use super::report::{Outcome, Watch};
@@ -54,6 +55,8 @@ pub struct Prober {
     path: Path,
     /// What those of the present one say.
     own: Path,
+    /// What this machine did meanwhile.
+    machine: Own,
     /// By the numbers that answers carry.
     pending: BTreeMap<u32, Pending>,
     /// The reflector's first reading.
@@ -67,7 +70,15 @@ impl Prober {
         let mut path = Path::default();
         path.on_sent(reached.largest);
         path.on_fate(Some(reached.rtt));
-        Self { socket, largest: reached.largest, path, own: Path::default(), pending: BTreeMap::new(), epoch: None }
+        Self {
+            socket,
+            largest: reached.largest,
+            path,
+            own: Path::default(),
+            machine: Own::default(),
+            pending: BTreeMap::new(),
+            epoch: None,
+        }
     }
 
     /// What all methods' packets together say.
@@ -84,7 +95,7 @@ impl Prober {
         let began = self.socket.now();
         let ends = began + limit;
         let mut watch = Watch::new(method.name());
-        (self.own, self.pending) = (Path::default(), BTreeMap::new());
+        (self.own, self.machine, self.pending) = (Path::default(), Own::default(), BTreeMap::new());
         loop {
             self.expire(method);
             let now = self.socket.now();
@@ -102,7 +113,9 @@ impl Prober {
         let (estimate, took) = (method.estimate(), self.socket.now().since(began));
         watch.follow(took, &estimate, self.own.spent().0);
         let path = self.own.facts(estimate.capacity.map(|range| range.value));
-        Ok(Outcome { converged_after: watch.converged_after(), ..Outcome::new(method.name(), estimate, took, path) })
+        let own = std::mem::take(&mut self.machine);
+        let outcome = Outcome::new(method.name(), estimate, took, path);
+        Ok(Outcome { converged_after: watch.converged_after(), own, ..outcome })
     }
 
     fn send(&mut self, train: &Train) -> Result<()> {
@@ -113,9 +126,13 @@ impl Prober {
             .flat_map(|wanted| ascending(wanted, self.socket.smallest(), self.largest))
             .collect();
         let (number, sent) = self.socket.send(&train.packets, &sizes)?;
-        for packet in &sent {
+        let mut before: Option<(Span, Time)> = None;
+        for (packet, planned) in sent.iter().zip(&train.packets) {
             self.path.on_sent(packet.size);
             self.own.on_sent(packet.size);
+            let apart = before.filter(|(at, _)| *at == planned.at).map(|(_, left)| packet.at.since(left));
+            self.machine.on_sent(packet.late, apart, packet.size);
+            before = Some((planned.at, packet.at));
         }
         let patience = PATIENCE.max(self.path.base_rtt().unwrap_or(Span::ZERO) * ROUND_TRIPS);
         let (last, arrived) = (self.socket.now(), vec![None; sent.len()]);

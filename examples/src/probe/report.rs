@@ -8,6 +8,7 @@ use longhaul::cc::estimate::active::{Estimate, RateRange};
 use longhaul::units::{Rate, Span};
 use serde::Serialize;
 
+use super::doubts::Own;
 use super::hops::Hops;
 use super::path::{Facts, micros};
 use crate::report;
@@ -34,13 +35,24 @@ pub struct Outcome {
     pub arrival_times: Option<bool>,
     /// What its packets say of the path.
     pub path: Facts,
+    /// What this machine did meanwhile.
+    pub own: Own,
 }
 
 impl Outcome {
     /// Of a method that is no transfer and has not converged.
     #[must_use]
     pub fn new(method: &'static str, estimate: Estimate, took: Span, path: Facts) -> Self {
-        Self { method, estimate, took, converged_after: None, delivery: None, arrival_times: None, path }
+        Self {
+            method,
+            estimate,
+            took,
+            converged_after: None,
+            delivery: None,
+            arrival_times: None,
+            path,
+            own: Own::default(),
+        }
     }
 
     /// Whether it found a rate, and has any confidence in it.
@@ -106,6 +118,10 @@ pub struct Report {
     pub address: String,
     /// Bytes of the largest IP packet that arrived, 1500 at most; `None` if no reflector was asked.
     pub largest_packet: Option<u32>,
+    /// The direction whose rates were measured: `there`, to the receiver. Nothing is sent for the rate of the way back.
+    pub direction: &'static str,
+    /// What speaks against the findings, a sentence each.
+    pub doubts: Vec<String>,
     /// What all packets together say.
     #[serde(flatten)]
     pub path: Facts,
@@ -186,6 +202,7 @@ impl Report {
         largest_packet: Option<u32>,
         path: Option<&super::path::Path>,
         outcomes: &[Outcome],
+        doubts: Vec<String>,
         hops: Option<Hops>,
     ) -> Self {
         let confidence = |a: &&Outcome, b: &&Outcome| a.estimate.confidence.total_cmp(&b.estimate.confidence);
@@ -198,6 +215,8 @@ impl Report {
         Self {
             address: address.to_string(),
             largest_packet,
+            direction: "there",
+            doubts,
             path,
             methods: outcomes.iter().map(Found::from).collect(),
             hops,
@@ -213,11 +232,15 @@ impl Display for Report {
         if let Some(hops) = &self.hops {
             write!(f, "{hops}")?;
         }
+        for doubt in &self.doubts {
+            writeln!(f, "doubt: {doubt}")?;
+        }
         match self.largest_packet {
             Some(bytes) => writeln!(f, "path to {}, packets of {bytes} bytes at most", self.address)?,
             None => writeln!(f, "path to {}", self.address)?,
         }
-        writeln!(f, "{}", self.path)
+        writeln!(f, "{}", self.path)?;
+        writeln!(f, "rates are those of the way there, round trips and losses those of both ways")
     }
 }
 
@@ -310,7 +333,7 @@ mod tests {
     #[test]
     fn the_names_in_json_are_those_that_the_help_lists() {
         let outcome = Outcome::new("capprobe", estimate(true, 0.9), Span::from_secs(3), Facts::default());
-        let report = Report::new(([127, 0, 0, 1], 7).into(), Some(1500), None, &[outcome], None);
+        let report = Report::new(([127, 0, 0, 1], 7).into(), Some(1500), None, &[outcome], Vec::new(), None);
         let json: serde_json::Value = serde_json::from_str(&report::json_line(&report)).unwrap();
         let help = <super::super::options::Options as clap::CommandFactory>::command().render_help().to_string();
         let names = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();

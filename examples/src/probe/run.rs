@@ -13,7 +13,7 @@ use super::path::Path;
 use super::prober::Prober;
 use super::report::{Outcome, Report};
 use super::transfer::{self, Transfer};
-use super::{reach, socket};
+use super::{doubts, reach, socket};
 use crate::report;
 
 /// What was found so far.
@@ -125,12 +125,13 @@ fn keep_hops(hops: Result<Hops>, findings: &mut Findings) {
 
 /// Prints the report. Without one, why there is none is the error.
 fn conclude(options: &Options, address: SocketAddr, findings: Findings) -> Result<()> {
-    let Findings { largest, path, outcomes, hops, failure } = findings;
+    let Findings { largest, path, mut outcomes, hops, failure } = findings;
     if outcomes.is_empty() && hops.is_none() {
         return Err(failure.unwrap_or_else(|| anyhow!("nothing was measured")));
     }
+    let doubts = doubts::cast(&mut outcomes);
     let learnt = hops.is_some() || outcomes.iter().any(Outcome::learnt);
-    let report = Report::new(address, largest, path.as_ref(), &outcomes, hops);
+    let report = Report::new(address, largest, path.as_ref(), &outcomes, doubts, hops);
     if options.json {
         println!("{}", report::json_line(&report));
     } else {

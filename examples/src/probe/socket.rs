@@ -58,6 +58,8 @@ pub struct Sent {
     pub at: Time,
     /// Bytes of the IP packet.
     pub size: u32,
+    /// How much later than planned.
+    pub late: Span,
 }
 
 /// A UDP socket connected to the reflector, and the clock of the measurement.
@@ -144,9 +146,10 @@ impl Socket {
         let start = self.now();
         let mut left = Vec::with_capacity(packets.len());
         for ((index, planned), size) in (0..).zip(packets).zip(sizes) {
-            let at = self.wait_until(start + planned.at);
+            let due = start + planned.at;
+            let at = self.wait_until(due);
             self.send_one(Probe { nonce: self.nonce, train, index, sent: at.as_nanos() }, *size)?;
-            left.push(Sent { at, size: *size });
+            left.push(Sent { at, size: *size, late: at.since(due) });
         }
         Ok((train, left))
     }

@@ -13,6 +13,7 @@ use longhaul::units::{Bytes, Rate, Span, Time};
 use longhaul::{TcpInfo, TcpSocket, TcpStream};
 use tokio::time::{interval, sleep, timeout};
 
+use super::doubts::Own;
 use super::path::{Facts, Path};
 use super::report::{Outcome, Watch};
 use crate::protocol::{self, FileHeader, Reply};
@@ -145,7 +146,8 @@ async fn transfer(mut stream: TcpStream, plan: Transfer) -> Result<Option<Outcom
                 Ok(Heard::Answer(answer)) => return Err(refusal(&mut stream, address, answer).await),
                 Err(error) => return Err(error).with_context(|| format!("the transfer to {address} failed")),
             },
-            _ = ticks.tick() => {
+            due = ticks.tick() => {
+                meter.own.on_timer(Span::from(due.elapsed()));
                 meter.look(&stream.info()?);
                 if meter.is_over(plan) || meter.is_stuck(plan.limit) {
                     break;
@@ -199,6 +201,7 @@ struct Meter {
     clock: Stopwatch,
     headers: u64,
     path: Path,
+    own: Own,
     losses: LossRate,
     /// The connection as it was last seen.
     last: Option<TcpInfo>,
@@ -214,6 +217,7 @@ impl Meter {
             clock: Stopwatch::start(),
             headers,
             path: Path::default(),
+            own: Own::default(),
             losses: LossRate::new(CongestionLevel::new(KEEP)),
             last: None,
             capacities: Vec::new(),
@@ -305,9 +309,11 @@ impl Meter {
         let mut outcome = Outcome::new(NAME, estimate, took, self.path.facts(capacity));
         outcome.converged_after = self.watch.converged_after();
         outcome.arrival_times = Some(false);
+        outcome.own = self.own.clone();
         if let Some(info) = &self.last {
             self.count(info, &mut outcome.path);
             outcome.arrival_times = Some(info.arrival_times);
+            outcome.own.starved = info.limited_by.cpu / took.as_secs_f64().max(1e-9);
             let mss = u64::from(info.snd_mss).max(1);
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);
             let packets = delivered as f64 / mss as f64 * (mss + self.overhead(info)) as f64;

@@ -12,7 +12,7 @@ const PAYLOAD: u64 = 1448;
 const PACKET: u32 = PAYLOAD as u32 + 24 + 28;
 
 /// A file of one's own takes the link's rate for so long at least, in quarters of a second.
-const QUARTERS: u64 = 10;
+const QUARTERS: u64 = 16;
 /// Bounds of that file's size: large enough to have a start and a middle, and small enough for any disk.
 const SIZES: [u64; 2] = [64 << 10, 256 << 20];
 
@@ -77,7 +77,7 @@ fn read(words: &[&str]) -> Result<Path, String> {
     options.build(|file| std::fs::read_to_string(file).map_err(|error| error.to_string())).map_err(told)
 }
 
-/// The names, a line each.
+/// The names, a line each, with what they are.
 #[must_use]
 pub fn list() -> String {
     let width = scenario::all().iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
@@ -85,7 +85,7 @@ pub fn list() -> String {
 }
 
 impl Emulated {
-    /// The size of a file that takes about two and a half seconds at the rate which the link has at first.
+    /// The size of a file that takes about four seconds at the rate which the link has at first.
     #[must_use]
     pub fn file_size(&self) -> u64 {
         let [least, most] = SIZES;
@@ -158,8 +158,8 @@ mod tests {
         let geo = scenario::find("geo").unwrap().link();
         assert_eq!(link.path.link.there, geo.back.loss(longhaul_link::Loss::Uniform(0.001)));
         assert_eq!((&link.path.link.back, link.path.seed), (&geo.there, 7));
-        // 40 Mb/s for 2.5 s.
-        assert_eq!(link.file_size(), 12_500_000);
+        // 40 Mb/s for 4 s.
+        assert_eq!(link.file_size(), 20_000_000);
         assert!(matches!(parse("none"), Ok(Choice::Loopback)) && matches!(parse("list"), Ok(Choice::List)));
         assert_eq!(emulated("--rtt 1s").file_size(), SIZES[1]);
         assert_eq!(emulated("--rate 8kbit").file_size(), SIZES[0]);

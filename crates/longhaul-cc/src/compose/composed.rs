@@ -12,9 +12,14 @@ use super::{
     Growth, GrowthStep, Handoff, Launch, LaunchStep, LossClassifier, Opening, Reason, Recovery, Stage, Steady,
     SteadyStep, Window,
 };
+use crate::classify::AllCongestion;
+use crate::growth::HyStartPp;
+use crate::launch::NoLaunch;
+use crate::recovery::Prr;
+use crate::steady::Cubic;
 use crate::{Ack, BuildParams, Detection, EcnMark, Episode, Path};
 
-/// The parts of a [`Composed`] controller and its name.
+/// The parts of a [`Composed`] controller and its name. The default's are those of `cubic`: HyStart++, CUBIC and PRR.
 #[derive(Debug)]
 pub struct Stages {
     /// The whole's name, as the registry prints it.
@@ -29,6 +34,19 @@ pub struct Stages {
     pub classifier: Box<dyn LossClassifier>,
     /// Owns it during repair.
     pub recovery: Box<dyn Recovery>,
+}
+
+impl Default for Stages {
+    fn default() -> Self {
+        Self {
+            name: "cubic".to_owned(),
+            launch: Box::new(NoLaunch),
+            growth: Box::new(HyStartPp::new(Default::default())),
+            steady: Box::new(Cubic::new(Default::default())),
+            classifier: Box::new(AllCongestion),
+            recovery: Box::new(Prr::new()),
+        }
+    }
 }
 
 /// Who holds the window outside of repair.
@@ -68,6 +86,42 @@ struct Checkpoint {
 }
 
 /// A controller composed of a launch, a growth, a law, a classifier and a recovery.
+///
+/// One part of one's own is enough, the others are the default's:
+///
+/// ```
+/// use longhaul_cc::compose::{Cause, Composed, Handoff, Stage, Stages, Steady, SteadyStep, Target, Window};
+/// use longhaul_cc::{Ack, BuildParams, Controller, Path, steady};
+/// use longhaul_units::Bytes;
+///
+/// /// Half a segment per round trip up, three tenths of the window down.
+/// #[derive(Clone, Debug)]
+/// struct Gentle;
+///
+/// impl Stage for Gentle {
+///     fn phase(&self) -> &'static str {
+///         "congestion-avoidance"
+///     }
+/// }
+///
+/// impl Steady for Gentle {
+///     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
+///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+///         steady::additive(window, 0.5, grow, path.mss);
+///         SteadyStep::Stay
+///     }
+///     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+///         Target::multiplicative(cause, 0.7, path.mss)
+///     }
+///     fn clone_box(&self) -> Box<dyn Steady> {
+///         Box::new(self.clone())
+///     }
+/// }
+///
+/// let stages = Stages { name: "gentle".to_owned(), steady: Box::new(Gentle), ..Stages::default() };
+/// let controller = Composed::new(stages, &BuildParams::default());
+/// assert_eq!(controller.name(), "gentle");
+/// ```
 ///
 /// What it does itself, for all of them:
 ///

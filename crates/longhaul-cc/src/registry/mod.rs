@@ -14,18 +14,22 @@
 //! [`Spec`] is the parsed form; it prints itself in the shortest of the three. [`list`] prints what exists.
 //!
 //! To add an algorithm: write its file with a static [`Entry`], and add one line to the table in
-//! `registry/table.rs`. Algorithms outside this crate implement [`ControllerFactory`](crate::ControllerFactory).
+//! `registry/table.rs`. An algorithm of another crate has a static [`Entry`] as well and is added by [`register`], after
+//! which every text of the process may name it. One that no text has to name implements
+//! [`ControllerFactory`](crate::ControllerFactory), or is [composed](crate::Composed) of one's own stages.
 
 mod entry;
 mod error;
 mod parse;
 mod print;
+mod register;
 mod rule;
 mod spec;
 mod table;
 
 pub use entry::{Entry, Make, OptionKind, OptionSpec, Profile, Safety, Slot, Value, Values};
 pub use error::SpecError;
+pub use register::{RegisterError, known, register};
 pub use rule::Rule;
 pub use spec::{Part, Spec};
 pub use table::Registry;
@@ -40,7 +44,7 @@ pub fn built_in() -> &'static Registry {
 /// each. For people; the text may change.
 #[must_use]
 pub fn list() -> String {
-    built_in().to_string()
+    known().to_string()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::spec::{Part, Spec};
-use super::{Registry, Slot, built_in};
+use super::{Registry, Slot, known};
 
 impl fmt::Display for Part {
     /// The name, with the options that differ from their defaults.
@@ -34,22 +34,23 @@ fn named(name: &str, options: impl Iterator<Item = String>) -> String {
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&built_in().print(self))
+        f.write_str(&known().print(self))
     }
 }
 
 impl Registry {
     /// The shortest text that [`parse`](Self::parse) reads as `spec`; of equally short ones the first of: profiles in
-    /// the table's order, alone or with other names, names over the default, the long form.
+    /// the table's order, alone or with other names, names over the default, the long form. The long form as well if `spec`
+    /// has an algorithm that is not of this registry: it reads with the one that has it.
     #[must_use]
     pub fn print(&self, spec: &Spec) -> String {
         let long = long_form(spec, &self.default_spec());
         self.candidates(spec)
             .into_iter()
-            .chain([long])
+            .chain([long.clone()])
             .filter(|text| self.parse(text).as_ref() == Ok(spec))
             .reduce(|best, text| if text.len() < best.len() { text } else { best })
-            .unwrap_or_default()
+            .unwrap_or(long)
     }
 
     /// Short forms of which some may mean `spec`.
@@ -60,6 +61,12 @@ impl Registry {
                 continue;
             };
             let differing: Vec<_> = differences(spec, &base).collect();
+            // Without the algorithm that it is named after, a profile's name would mislead.
+            let is_named_after = |part: &Part| part.entry.name == profile.name;
+            let is_in = |parts: &[Part]| parts.iter().any(is_named_after);
+            if is_in(&base.parts) && !is_in(&spec.parts) {
+                continue;
+            }
             let (own, other): (Vec<&Part>, _) = differing.into_iter().partition(|part| part.entry.name == profile.name);
             let head = named(profile.name, own.iter().flat_map(|part| part.written()));
             // A launch and a growth read naturally before the law that the profile stands for.

@@ -3,13 +3,9 @@
 use core::str::FromStr;
 
 use super::entry::{Entry, Make, Safety, Slot, Value, Values};
-use super::{SpecError, built_in};
-use crate::classify::AllCongestion;
+use super::{SpecError, known};
 use crate::compose::{Composed, Stages};
-use crate::growth::HyStartPp;
-use crate::launch::NoLaunch;
-use crate::recovery::Prr;
-use crate::steady::{Cubic, ECN_BETA};
+use crate::steady::ECN_BETA;
 use crate::{BuildParams, Controller, ControllerFactory};
 
 /// An algorithm with its options.
@@ -89,7 +85,7 @@ impl Spec {
     #[must_use]
     pub fn is_tested(&self) -> bool {
         let is_self = |text: &str| text.parse().is_ok_and(|spec: Self| spec == *self);
-        built_in().profiles.iter().any(|profile| is_self(profile.name))
+        known().profiles.iter().any(|profile| is_self(profile.name))
             || self.parts.iter().flat_map(|part| part.entry.tested).any(|text| is_self(text))
     }
 
@@ -101,14 +97,7 @@ impl Spec {
 
     /// The same for who knows the name already: to find the shortest takes longer than all the rest.
     pub(crate) fn build_named(&self, name: String, params: &BuildParams) -> Box<dyn Controller> {
-        let mut stages = Stages {
-            name,
-            launch: Box::new(NoLaunch),
-            growth: Box::new(HyStartPp::new(Default::default())),
-            steady: Box::new(Cubic::new(Default::default())),
-            classifier: Box::new(AllCongestion),
-            recovery: Box::new(Prr::new()),
-        };
+        let mut stages = Stages { name, ..Stages::default() };
         for part in &self.parts {
             let values = &part.values();
             match part.entry.make {
@@ -128,7 +117,7 @@ impl Spec {
 /// CUBIC with HyStart++ and PRR; the transport adds RACK.
 impl Default for Spec {
     fn default() -> Self {
-        built_in().default_spec()
+        known().default_spec()
     }
 }
 
@@ -136,7 +125,7 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        built_in().parse(text)
+        known().parse(text)
     }
 }
 

@@ -53,6 +53,7 @@ fn the_shortest_form_is_printed() {
         ("growth=slow-start,steady=cubic", "slow-start"),
         ("steady=cubic(fast-convergence=off,beta=0.5)", "cubic(beta=0.5,fast-convergence=off)"),
         ("recovery=new-reno", "recovery=new-reno"),
+        ("growth=slow-start,steady=fast", "slow-start+fast"),
         ("steady=new-reno", "steady=new-reno"),
         ("growth=slow-start,steady=veno(backlog=5),loss=veno(backlog=5,severity=1)", "veno(backlog=5,severity=1)"),
     ];

@@ -42,13 +42,25 @@ use crate::compose::Window;
 use crate::registry::OptionSpec;
 
 /// A gentler answer to marks (RFC 8511), for each law that knows no other answer to them than that to a loss: the
-/// composition gives it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)).
-pub(crate) const ECN_BETA: OptionSpec =
+/// composition gives it ([`Composed::keeping_at_marks`](crate::compose::Composed::keeping_at_marks)). A law that has this
+/// very option among those of its [`Entry`](crate::registry::Entry) needs no code for it.
+pub const ECN_BETA: OptionSpec =
     OptionSpec::float("ecn-beta", 0.0, 0.95, 0.0, "share kept at a mark, 0: as at a loss; RFC 8511 proposes 0.8");
 
 /// Raises the window by `alpha` segments for each window acknowledged, of which `grow` bytes are a part: byte counting
-/// (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full.
-pub(crate) fn additive(window: &mut Window, alpha: f64, grow: Bytes, mss: Bytes) {
+/// (RFC 5681, section 3.1) in fractions, so that delayed and merged ACKs count in full. `alpha` of 1 is NewReno's increase
+/// per round trip. `grow` counts at most as the whole window, and `window.cwnd` has to be positive.
+///
+/// ```
+/// use longhaul_cc::compose::Window;
+/// use longhaul_cc::steady::additive;
+/// use longhaul_units::Bytes;
+///
+/// let mut window = Window::new(10_000.0);
+/// additive(&mut window, 1.0, Bytes(5_000), Bytes(1_000));
+/// assert_eq!(window.cwnd, 10_500.0, "half of a window was acknowledged: half a segment");
+/// ```
+pub fn additive(window: &mut Window, alpha: f64, grow: Bytes, mss: Bytes) {
     window.cwnd += alpha * mss.as_f64() * (grow.as_f64() / window.cwnd).min(1.0);
 }
 

@@ -48,6 +48,11 @@ pub enum SpecError {
         /// What else is needed.
         needs: &'static str,
     },
+    /// A scenario that is to be turned round, and none is named.
+    #[error(
+        "--swap turns a scenario round and needs --scenario; name one, or give options -up and -down the other way round"
+    )]
+    SwapsNothing,
     /// No such scenario.
     #[error("there is no scenario {0:?}; there are {known}", known = scenarios())]
     UnknownScenario(String),

@@ -91,6 +91,26 @@ fn every_option_says_what_it_should() {
     assert_eq!(geo.there.delay, Span::from_millis(300));
 }
 
+/// draft-irtf-iccrg-tcpeval-01, section 4, has 4 Mb/s up and 40 Mb/s down.
+#[test]
+fn a_scenario_turned_round_has_its_fast_side_up() {
+    let [four, forty] = [4, 40].map(|mega| LinkRate::Constant(Rate::from_bits_per_sec(mega * 1_000_000)));
+    let [geo, swapped] = ["--scenario geo", "--scenario geo --swap"].map(|text| build(text).unwrap().link);
+    assert_eq!((&geo.there.rate, &geo.back.rate), (&four, &forty));
+    assert_eq!(swapped, Duplex { there: geo.back.clone(), back: geo.there });
+    // What is said of up holds away from the client, wherever it stands.
+    for text in ["--scenario geo --swap --loss-up 1%", "--loss-up 1% --swap --scenario geo"] {
+        let link = build(text).unwrap().link;
+        assert_eq!(link.there, LinkConfig { loss: Loss::Uniform(0.01), ..geo.back.clone() }, "{text}");
+    }
+    assert_eq!(build("--scenario oc3 --swap"), build("--scenario oc3"));
+    let told = |text: &str| build(text).unwrap_err().to_string();
+    assert!(told("--rate-up 1mbit --swap").starts_with("--swap turns a scenario round and needs --scenario"));
+    assert_eq!(told("--scenario geo --swap --swap"), "--swap is given twice; leave one of them out");
+    assert_eq!(told("--scenario geo --swap=up"), "--swap takes no value");
+    assert!(told("--scenario geo --swap-up").starts_with("there is no option --swap-up"));
+}
+
 #[test]
 fn what_is_said_holds_through_the_steps_of_a_scenario() {
     let (fifty, leo) = (Rate::from_bits_per_sec(50_000_000), build("--scenario leo").unwrap().link);

@@ -38,7 +38,7 @@ fn known() -> &'static [Known] {
         let mut known = Vec::new();
         for &(name, value, help) in OPTIONS.iter().chain([&LOG]) {
             known.push(Known { name: name.to_owned(), value, help: Some(help) });
-            if !matches!(name, "scenario" | "seed") {
+            if !matches!(name, "scenario" | "swap" | "seed") {
                 known.extend(["up", "down"].map(|way| Known { name: format!("{name}-{way}"), value, help: None }));
             }
         }

@@ -1,0 +1,162 @@
+//! Algorithms of other crates among those that text names.
+
+use std::sync::{PoisonError, RwLock};
+
+use super::entry::{Entry, Make, Profile, Slot};
+use super::table::BUILT_IN;
+use super::{Registry, SpecError};
+
+/// What text names at present, if something was registered.
+static KNOWN: RwLock<Option<&'static Registry>> = RwLock::new(None);
+
+/// Why an algorithm cannot be registered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// The name is not of lower-case letters, digits and hyphens.
+    #[error("`{name}` is no name: it has to consist of lower-case letters, digits and hyphens")]
+    BadName {
+        /// The name.
+        name: &'static str,
+    },
+    /// The name means something already.
+    #[error("the name `{name}` is taken")]
+    Taken {
+        /// The name.
+        name: &'static str,
+    },
+    /// The constructor makes something for another slot.
+    #[error("`{name}` is said to be a {slot}, but its constructor makes something else")]
+    WrongSlot {
+        /// The algorithm.
+        name: &'static str,
+        /// The slot of its entry.
+        slot: Slot,
+    },
+    /// The composition of a profile does not exist.
+    #[error("the profile `{name}` means nothing: {error}")]
+    Profile {
+        /// The profile.
+        name: &'static str,
+        /// What is wrong with its composition.
+        error: Box<SpecError>,
+    },
+}
+
+/// The algorithms that text names in this process: those of this crate, then those that were [registered](register).
+#[must_use]
+pub fn known() -> &'static Registry {
+    KNOWN.read().unwrap_or_else(PoisonError::into_inner).unwrap_or(&BUILT_IN)
+}
+
+/// Adds algorithms and profiles of another crate, for all of this process. To be called before the first name is read,
+/// at the beginning of `main`. What is added stays until the process ends.
+///
+/// ```
+/// use longhaul_cc::Congestion;
+/// use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+/// use longhaul_cc::registry::{Entry, Make, OptionSpec, Safety, Slot, register};
+/// use longhaul_cc::steady::{ECN_BETA, additive};
+/// use longhaul_cc::{Ack, Path};
+/// use longhaul_units::Bytes;
+///
+/// #[derive(Clone, Debug)]
+/// struct Gentle {
+///     alpha: f64,
+/// }
+///
+/// impl Stage for Gentle {
+///     fn phase(&self) -> &'static str {
+///         "congestion-avoidance"
+///     }
+/// }
+///
+/// impl Steady for Gentle {
+///     fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
+///     fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+///         additive(window, self.alpha, grow, path.mss);
+///         SteadyStep::Stay
+///     }
+///     fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+///         Target::multiplicative(cause, 0.7, path.mss)
+///     }
+///     fn clone_box(&self) -> Box<dyn Steady> {
+///         Box::new(self.clone())
+///     }
+/// }
+///
+/// static ENTRY: Entry = Entry {
+///     name: "gentle",
+///     slot: Slot::Steady,
+///     summary: "half a segment per round trip up, three tenths of the window down",
+///     reference: "an example",
+///     options: &[OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"), ECN_BETA],
+///     tested: &["slow-start+gentle"],
+///     safety: Safety::Shared,
+///     make: Make::Steady(|values| Box::new(Gentle { alpha: values.float("alpha") })),
+/// };
+///
+/// register(&[&ENTRY], &[])?;
+/// let congestion: Congestion = "slow-start+gentle(alpha=0.3,ecn-beta=0.85)".parse()?;
+/// assert_eq!(congestion.to_string(), "slow-start+gentle(alpha=0.3,ecn-beta=0.85)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// If a name is taken or no name, an entry's slot is not that of its constructor, or a profile's composition does not
+/// exist. Nothing is added then.
+pub fn register(entries: &[&'static Entry], profiles: &[Profile]) -> Result<(), RegisterError> {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    let before = known.unwrap_or(&BUILT_IN);
+    let is_taken = |name: &str| {
+        before.entries.iter().any(|entry| entry.name == name)
+            || before.profiles.iter().any(|profile| profile.name == name)
+    };
+    let names = entries.iter().map(|entry| entry.name).chain(profiles.iter().map(|profile| profile.name));
+    for name in names {
+        if !is_name(name) {
+            return Err(RegisterError::BadName { name });
+        }
+        if is_taken(name) {
+            return Err(RegisterError::Taken { name });
+        }
+    }
+    for (number, entry) in entries.iter().enumerate() {
+        let (name, slot) = (entry.name, entry.slot);
+        if entries.iter().take(number).any(|other| (other.name, other.slot) == (name, slot)) {
+            return Err(RegisterError::Taken { name });
+        }
+        if slot_of(&entry.make) != slot {
+            return Err(RegisterError::WrongSlot { name, slot });
+        }
+    }
+    for (number, profile) in profiles.iter().enumerate() {
+        if profiles.iter().take(number).any(|other| other.name == profile.name) {
+            return Err(RegisterError::Taken { name: profile.name });
+        }
+    }
+    let all = Registry {
+        entries: Vec::leak(before.entries.iter().copied().chain(entries.iter().copied()).collect()),
+        profiles: Vec::leak(before.profiles.iter().copied().chain(profiles.iter().copied()).collect()),
+    };
+    for Profile { name, spec, .. } in profiles {
+        all.parse(spec).map_err(|error| RegisterError::Profile { name, error: Box::new(error) })?;
+    }
+    *known = Some(Box::leak(Box::new(all)));
+    Ok(())
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+const fn slot_of(make: &Make) -> Slot {
+    match make {
+        Make::Launch(_) => Slot::Launch,
+        Make::Growth(_) => Slot::Growth,
+        Make::Steady(_) => Slot::Steady,
+        Make::Loss(_) => Slot::Loss,
+        Make::Recovery(_) => Slot::Recovery,
+        Make::Whole(_) => Slot::Whole,
+    }
+}

@@ -1,0 +1,115 @@
+//! Algorithms of another crate among those that text names. What is registered stays for the process, hence one test.
+
+use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use longhaul_cc::registry::{
+    self, Entry, Make, OptionSpec, Profile, RegisterError, Registry, Safety, Slot, Spec, built_in, known, register,
+};
+use longhaul_cc::steady::{ECN_BETA, additive};
+use longhaul_cc::{Ack, BuildParams, Congestion, Path};
+use longhaul_units::Bytes;
+
+/// `alpha` segments per round trip up, three tenths of the window down.
+#[derive(Clone, Debug)]
+struct Gentle {
+    alpha: f64,
+}
+
+impl Stage for Gentle {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Gentle {
+    fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
+
+    fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        additive(window, self.alpha, grow, path.mss);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, 0.7, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+const OPTIONS: &[OptionSpec] = &[OptionSpec::float("alpha", 0.1, 1.0, 0.5, "segments per round trip"), ECN_BETA];
+
+const fn entry(name: &'static str, slot: Slot) -> Entry {
+    Entry {
+        name,
+        slot,
+        summary: "half a segment per round trip up, three tenths of the window down",
+        reference: "nobody",
+        options: OPTIONS,
+        tested: &[],
+        safety: Safety::Shared,
+        make: Make::Steady(|values| Box::new(Gentle { alpha: values.float("alpha") })),
+    }
+}
+
+static GENTLE: Entry = entry("gentle", Slot::Steady);
+static OTHER: Entry = entry("other", Slot::Steady);
+static LOUD: Entry = entry("Loud", Slot::Steady);
+static MISPLACED: Entry = entry("misplaced", Slot::Growth);
+static CUBIC: Entry = entry("cubic", Slot::Steady);
+static VENO: Entry = entry("veno", Slot::Recovery);
+
+const fn profile(name: &'static str, spec: &'static str) -> Profile {
+    Profile { name, spec, summary: "an example", reference: "nobody" }
+}
+
+#[test]
+fn text_names_what_was_registered() {
+    // A registry of one's own: what its specifications print is not empty, and it reads that again.
+    let own = Registry {
+        entries: Vec::leak(built_in().entries.iter().copied().chain([&GENTLE]).collect()),
+        profiles: built_in().profiles,
+    };
+    let spec = own.parse("slow-start+gentle(alpha=0.25)").unwrap();
+    assert_eq!(spec.to_string(), "growth=slow-start,steady=gentle(alpha=0.25)");
+    assert_eq!(own.parse(&spec.to_string()).unwrap(), spec);
+    assert_eq!(own.print(&spec), "slow-start+gentle(alpha=0.25)");
+    assert_eq!(spec.build(&BuildParams::default()).name(), spec.to_string());
+
+    let taken = |name| Err(RegisterError::Taken { name });
+    let refused: [(&[&'static Entry], &[Profile], _); 8] = [
+        (&[&LOUD], &[], Err(RegisterError::BadName { name: "Loud" })),
+        (&[&MISPLACED], &[], Err(RegisterError::WrongSlot { name: "misplaced", slot: Slot::Growth })),
+        (&[&CUBIC], &[], taken("cubic")),
+        (&[&VENO], &[], taken("veno")),
+        (&[&OTHER, &OTHER], &[], taken("other")),
+        (&[], &[profile("bbr", "whole=bbr")], taken("bbr")),
+        (&[], &[profile("a", "steady=cubic"), profile("a", "steady=cubic")], taken("a")),
+        (&[], &[profile("", "steady=cubic")], Err(RegisterError::BadName { name: "" })),
+    ];
+    for (entries, profiles, error) in refused {
+        assert_eq!(register(entries, profiles), error);
+    }
+    let error = register(&[&GENTLE], &[profile("gentle-start", "growth=nothing")]).unwrap_err();
+    assert!(error.to_string().starts_with("the profile `gentle-start` means nothing: unknown growth `nothing`"));
+    assert!("gentle".parse::<Spec>().is_err(), "nothing of what was refused is there");
+
+    register(&[&GENTLE], &[profile("calm", "growth=slow-start,steady=gentle(alpha=0.2)")]).unwrap();
+    for (text, shortest) in [
+        ("gentle", "gentle"),
+        ("growth=slow-start,steady=gentle(alpha=0.25)", "calm+gentle(alpha=0.25)"),
+        ("growth=slow-start,steady=gentle(alpha=0.2)", "calm"),
+        ("calm+rfc6675", "calm+rfc6675"),
+    ] {
+        let congestion: Congestion = text.parse().unwrap();
+        assert_eq!((congestion.to_string().as_str(), congestion.safety()), (shortest, Safety::Shared), "{text}");
+        assert_eq!(congestion.build(&BuildParams::default()).name(), shortest);
+    }
+    assert_eq!(spec.to_string(), "calm+gentle(alpha=0.25)");
+    assert!(registry::list().contains("gentle") && registry::list().contains("calm"));
+    assert!(known().of_slot(Slot::Steady).any(|entry| entry.name == "gentle"));
+    assert!(built_in().of_slot(Slot::Steady).all(|entry| entry.name != "gentle"));
+    assert_eq!(register(&[&GENTLE], &[]), taken("gentle"));
+    assert_eq!("cubik".parse::<Spec>().unwrap_err().to_string().matches("gentle").count(), 1);
+    assert_eq!(Spec::default().to_string(), "cubic", "the default stays");
+}

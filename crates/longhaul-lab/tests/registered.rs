@@ -1,0 +1,97 @@
+//! A law of another crate in an experiment: registered once, it has a name here as those of the registry have.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
+use longhaul_cc::registry::{Entry, Make, OptionSpec, Safety, Slot, register};
+use longhaul_cc::steady::{ECN_BETA, additive};
+use longhaul_cc::{Ack, Path};
+use longhaul_lab::experiment::Experiment;
+use longhaul_lab::judge::judge;
+use longhaul_lab::page::{self, Section};
+use longhaul_lab::rule::Verdict;
+use longhaul_lab::runner::{self, Effort};
+use longhaul_units::Bytes;
+
+/// Keeps a part of the window at a loss, and rises by a segment per round trip.
+#[derive(Clone, Debug)]
+struct Keeper {
+    keep: f64,
+}
+
+impl Stage for Keeper {
+    fn phase(&self) -> &'static str {
+        "congestion-avoidance"
+    }
+}
+
+impl Steady for Keeper {
+    fn begin(&mut self, _: &Handoff, _: &Path, _: &mut Window) {}
+
+    fn on_ack(&mut self, _: &Ack<'_>, grow: Bytes, path: &Path, window: &mut Window) -> SteadyStep {
+        additive(window, 1.0, grow, path.mss);
+        SteadyStep::Stay
+    }
+
+    fn reduce(&mut self, cause: &Cause, path: &Path) -> Target {
+        Target::multiplicative(cause, self.keep, path.mss)
+    }
+
+    fn clone_box(&self) -> Box<dyn Steady> {
+        Box::new(self.clone())
+    }
+}
+
+static KEEPER: Entry = Entry {
+    name: "keeper",
+    slot: Slot::Steady,
+    summary: "keeps a part of the window",
+    reference: "nobody",
+    options: &[OptionSpec::float("keep", 0.1, 0.95, 0.5, "share kept at a loss"), ECN_BETA],
+    tested: &[],
+    safety: Safety::Shared,
+    make: Make::Steady(|values| Box::new(Keeper { keep: values.float("keep") })),
+};
+
+/// With half of the window kept it is about what NewReno (RFC 5681, section 3.1) is, and with nine tenths it loses less by each loss.
+const EXPERIMENT: &str = r#"id = "foreign"
+title = "A law of another crate"
+source = "RFC 5681"
+runs = 1
+quick-runs = 1
+duration = "20s"
+bottleneck = "--rate 20mbit --rtt 50ms --queue 100p --loss 0.2%"
+[[axes]]
+name = "law"
+choices = ["slow-start+new-reno", "slow-start+keeper", "slow-start+keeper(keep=0.9)"]
+[[flows]]
+name = "x"
+congestion = "{law}"
+[metrics]
+goodput = { value = "goodput(x)", unit = "Mb/s" }
+[[rows]]
+id = "half"
+metric = "goodput"
+over = "law"
+order = ["slow-start+new-reno", "slow-start+keeper"]
+rule = "alike within 5%"
+[[rows]]
+id = "more"
+metric = "goodput"
+over = "law"
+order = ["slow-start+keeper(keep=0.9)", "slow-start+keeper"]
+rule = "decreasing"
+"#;
+
+#[test]
+fn an_experiment_names_a_law_of_another_crate() {
+    let error = Experiment::read("foreign.toml", EXPERIMENT).unwrap_err().to_string();
+    assert!(error.contains("keeper"), "{error}");
+    register(&[&KEEPER], &[]).unwrap();
+    let experiment = Experiment::read("foreign.toml", EXPERIMENT).unwrap();
+    let records = runner::run(&experiment, Effort { runs: 1, jobs: 1 }, |_, _| ()).unwrap();
+    let rows = judge(&experiment, &records, 1);
+    assert!(rows.iter().all(|row| row.verdict == Verdict::Reproduced), "{rows:#?}");
+    let section =
+        Section { experiment: &experiment, text: EXPERIMENT, rows: &rows, pictures: &[], ended: 3, runs: 3, took: 1.0 };
+    assert!(page::html(&[section]).contains("<option value=\"keeper\">keeper</option>"));
+}
