@@ -1,11 +1,11 @@
 //! Who gets what of a shared bottleneck: every named congestion controller, in virtual time.
 //!
-//! A link of 50 Mb/s and 40 ms, whose queue holds 0.25, 1 and 4 bandwidth-delay products; all flows have the same round
+//! A link of 50 Mb/s and 40 ms, whose queue holds 0.25, 0.5, 1, 2 and 4 bandwidth-delay products; all flows have the same round
 //! trip, begin 0.7 s apart, and are measured for 60 s once they had 30 s to find their shares. For each controller:
 //!
 //! * **one flow alone**: goodput in Mb/s, and how long its packets queue at the median, in ms;
 //! * **two and ten flows of its own**: Jain's index, and what ten of them get together;
-//! * **one flow beside one of CUBIC's, and beside one of NewReno's**: its share of what both get (0.5 is even), and the
+//! * **one flow beside one of CUBIC's, and beside one of NewReno's**, begun before and after it: its share of what both get (0.5 is even), and the
 //!   **harm** to the other: what that has less than alone, as a part of it. Two flows of one kind do each other a harm of
 //!   about 0.5; more than that is what a controller should not do on a shared network (Ware, Mukerjee, Seshan and Sherry,
 //!   "Beyond Jain's Fairness Index", HotNets 2019).

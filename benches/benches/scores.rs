@@ -3,7 +3,7 @@
 //! One flow, alone. Each of the registry's names is measured: a profile as it is, a law without a profile with the start
 //! that suits it, any other stage in place of NewReno's. The columns are in `docs/scores.md`: goodput over 60 s with the
 //! start included, the time that 1 MB takes, the 95th percentile of the time in a deep queue. Where there is random loss
-//! it is the median of three seeds; the rest has no chance in it, so that each number repeats itself on every machine.
+//! or jitter it is the median of three seeds; the rest has no chance in it, so that each number repeats itself on every machine.
 //!
 //! ```sh
 //! cargo bench --bench scores                      # prints the table

@@ -22,7 +22,7 @@ use crate::subjects::{self, Subject};
 const RATE: Rate = Rate::from_bits_per_sec(50_000_000);
 const RTT: Span = Span::from_millis(40);
 /// Queues, in bandwidth-delay products.
-const QUEUES: [f64; 3] = [0.25, 1.0, 4.0];
+const QUEUES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// Neighbours for which each controller is a guest.
 const NEIGHBOURS: [&str; 2] = ["cubic", "new-reno"];
 /// What a flow is measured for, in seconds, unless a setting says otherwise.
@@ -67,10 +67,22 @@ struct Row {
 #[derive(Clone, Debug, Serialize)]
 struct Beside {
     neighbour: &'static str,
-    /// The controller's part of what both get.
-    share: f64,
-    /// What the neighbour has less than alone, as a part of that.
-    harm: f64,
+    /// The controller's part of what both get where it began first, and where it began last.
+    shares: [f64; 2],
+    /// What the neighbour has less than alone, as a part of that, in the same order.
+    harms: [f64; 2],
+}
+
+impl Beside {
+    /// The mean over both orders of start.
+    fn share(&self) -> f64 {
+        f64::midpoint(self.shares[0], self.shares[1])
+    }
+
+    /// The larger of both orders of start.
+    fn harm(&self) -> f64 {
+        self.harms[0].max(self.harms[1])
+    }
 }
 
 /// What the rule says of a controller at one queue.
@@ -90,11 +102,11 @@ impl Row {
     /// The first that holds of: unsafe, where it is judged; uneven; yields.
     fn verdict(&self) -> Verdict {
         let beside_cubic = self.beside.first();
-        if self.is_judged && beside_cubic.is_some_and(|beside| beside.harm > MOST_HARM) {
+        if self.is_judged && beside_cubic.is_some_and(|beside| beside.harm() > MOST_HARM) {
             Verdict::Unsafe
         } else if self.jain_2.min(self.jain_10) < LEAST_JAIN {
             Verdict::Uneven
-        } else if beside_cubic.is_some_and(|beside| beside.share < LEAST_SHARE) {
+        } else if beside_cubic.is_some_and(|beside| beside.share() < LEAST_SHARE) {
             Verdict::Yields
         } else {
             Verdict::Fair
@@ -143,10 +155,9 @@ fn row(queue_bdp: f64, subject: &Subject, neighbours_alone: &[f64], span: Span) 
     let of_itself = |count| compete(queue, &vec![name; count], span);
     let (alone, (two, _), (ten, _)) = (of_itself(1)?, of_itself(2)?, of_itself(10)?);
     let beside = NEIGHBOURS.into_iter().zip(neighbours_alone).map(|(neighbour, solo)| {
-        let (both, _) = compete(queue, &[name, neighbour], span)?;
-        let harm = (solo - both.last().copied().unwrap_or_default()) / solo;
-        let share = both.first().copied().unwrap_or_default() / sum(&both);
-        Ok(Beside { neighbour, share, harm: harm.max(0.0) })
+        let ([share_first, harm_first], [share_last, harm_last]) =
+            (pair(queue, [name, neighbour], 0, *solo, span)?, pair(queue, [neighbour, name], 1, *solo, span)?);
+        Ok(Beside { neighbour, shares: [share_first, share_last], harms: [harm_first, harm_last] })
     });
     Ok(Row {
         queue_bdp,
@@ -162,6 +173,13 @@ fn row(queue_bdp: f64, subject: &Subject, neighbours_alone: &[f64], span: Span) 
             .first()
             .is_some_and(|cubic| *cubic >= LEAST_USE * RATE.as_bits_per_sec() as f64 * 1e-6),
     })
+}
+
+/// The share of the flow at `own`, and the harm to the other, which has `solo` Mb/s alone; the first begins first.
+fn pair(queue: u64, flows: [&str; 2], own: usize, solo: f64, span: Span) -> Result<[f64; 2]> {
+    let (both, _) = compete(queue, &flows, span)?;
+    let rate = |flow: usize| both.get(flow).copied().unwrap_or_default();
+    Ok([rate(own) / sum(&both), ((solo - rate(1 - own)) / solo).max(0.0)])
 }
 
 /// The goodput of each flow in Mb/s, once all of them had half of `span` to find their shares, for the whole of it; and the
@@ -213,14 +231,14 @@ fn print_tables(rows: &[Row]) {
         println!("\nqueue of {queue} bandwidth-delay products");
         print!("{:>18} | {:>7} {:>9} | {:>6} {:>7} {:>8}", "", "alone", "queue p50", "Jain 2", "Jain 10", "together");
         for neighbour in NEIGHBOURS {
-            print!(" | {:>18} {:>5}", format!("share by {neighbour}"), "harm");
+            print!(" | {:>18} {:>5} {:>5} {:>5}", format!("share by {neighbour}"), "last", "harm", "last");
         }
         println!();
         for row in rows.iter().filter(|row| row.queue_bdp == queue) {
             print!("{:>18} | {:>7.1} {:>9.1} |", row.controller, row.alone_mbps, row.queue_p50_ms);
             print!(" {:>6.3} {:>7.3} {:>8.1}", row.jain_2, row.jain_10, row.together_mbps);
-            for Beside { share, harm, .. } in &row.beside {
-                print!(" | {share:>18.3} {harm:>5.2}");
+            for Beside { shares: [first, last], harms, .. } in &row.beside {
+                print!(" | {first:>18.3} {last:>5.3} {:>5.2} {:>5.2}", harms[0], harms[1]);
             }
             println!();
         }
@@ -240,7 +258,9 @@ mod tests {
     }
 
     fn measured(queue_bdp: f64, [jain_2, jain_10]: [f64; 2], [share, harm]: [f64; 2]) -> Row {
-        let beside = vec![Beside { neighbour: "cubic", share, harm }];
+        // The rule takes the mean share and the larger harm of both orders.
+        let (shares, harms) = ([share + 0.01, share - 0.01], [harm - 0.3, harm]);
+        let beside = vec![Beside { neighbour: "cubic", shares, harms }];
         let (alone_mbps, together_mbps, queue_p50_ms) = (48.0, 48.0, 1.0);
         let controller = "toy".to_owned();
         let is_judged = queue_bdp > 0.1;

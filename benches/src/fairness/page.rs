@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{COMMAND, LEAST_JAIN, LEAST_SHARE, LEAST_USE, MOST_HARM, QUEUES, Row, Verdict};
+use super::{Beside, COMMAND, LEAST_JAIN, LEAST_SHARE, LEAST_USE, MOST_HARM, QUEUES, Row, Verdict};
 use crate::generated::{Page, docs, table};
 
 /// The page, as it shall be.
@@ -20,13 +20,14 @@ fn introduction() -> String {
         "Who gets what of a shared bottleneck of 50 Mb/s and 40 ms, in virtual time: a clean link, all flows with the same round trip, their\n\
          starts 0.7 s apart, 30 s to find their shares, then 60 s of measuring. **Jain 2** and **Jain 10** are Jain's index of two and ten flows\n\
          of one kind, **together** what the ten get. **Share** is the part that one flow gets of what it and one of the other kind get (0.5 is even);\n\
-         **harm** what the other has less than alone, as a part of that (two of one kind do each other a harm of about 0.5).\n\n\
+         **harm** what the other has less than alone, as a part of that (two of one kind do each other a harm of about 0.5). Who begins first\n\
+         may matter, even among two of one kind, so that both are measured: in each pair of numbers the controller's flow begins first, then last.\n\n\
          ## The rule\n\n\
          The first that holds:\n\n\
-         * **unsafe**: with any of the queues its harm to one CUBIC flow is above {MOST_HARM}: the other has less than a fifth of what it has\n  \
+         * **unsafe**: with any of the queues, in either order, its harm to one CUBIC flow is above {MOST_HARM}: the other has less than a fifth of what it has\n  \
          alone. A queue behind which CUBIC alone does not fill {LEAST_USE} of the link does not count: others may take what it leaves.\n\
          * **uneven**: Jain's index of two or of ten is below {LEAST_JAIN}. This harms nobody but its own kind.\n\
-         * **yields**: its share beside CUBIC is below {LEAST_SHARE}.\n\
+         * **yields**: its share beside CUBIC, in the mean of both orders, is below {LEAST_SHARE}.\n\
          * **fair**: none of these.\n\n\
          Harm to NewReno is shown, not judged: CUBIC, with which everything is compared, exceeds the border itself in the longest queue.\n\n\
          ## What the registry says, and what the measure says\n\n\
@@ -44,7 +45,7 @@ fn judged(rows: &[Row]) -> String {
         let words = verdicts.iter().copied().collect::<Vec<_>>().join(", ");
         let is_unsafe = own.iter().any(|row| row.verdict() == Verdict::Unsafe);
         let judged = own.iter().filter(|row| row.is_judged);
-        let harm = judged.filter_map(|row| row.beside.first()).map(|beside| beside.harm).fold(0.0, f64::max);
+        let harm = judged.filter_map(|row| row.beside.first()).map(Beside::harm).fold(0.0, f64::max);
         lines.push(vec![
             format!("`{}`", row.controller),
             if row.is_shared { "shared" } else { "private" }.to_owned(),
@@ -81,7 +82,8 @@ fn at_queue(rows: &[Row], queue: f64) -> String {
             format!("{:.1}", row.together_mbps),
         ];
         for beside in &row.beside {
-            line.extend([format!("{:.3}", beside.share), format!("{:.2}", beside.harm)]);
+            let ([share_first, share_last], [harm_first, harm_last]) = (beside.shares, beside.harms);
+            line.extend([format!("{share_first:.3}, {share_last:.3}"), format!("{harm_first:.2}, {harm_last:.2}")]);
         }
         line.push(row.verdict().word().to_owned());
         lines.push(line);

@@ -68,6 +68,12 @@ pub(super) fn all() -> Vec<Column> {
         let title = "low orbit: 15 s at 100 Mb/s and 20 ms, 15 s at 40 Mb/s and 60 ms, in turn";
         columns.push(Column::goodput("LEO", title, leo.link().back));
     }
+    for (head, jitter) in [("270 ms", 0), ("jitter 2 ms", 2), ("jitter 10 ms", 10)] {
+        let words = if jitter == 0 { "no jitter".to_owned() } else { format!("up to {jitter} ms of jitter each way") };
+        let title = format!("45 Mb/s, 270 ms, queue of 1 BDP, 0.03 % of random loss, {words}");
+        let link = even(45, 270).queue(Limit::Bytes(bdp(45, 270, 1.0))).loss(uniform(0.0003));
+        columns.push(Column::goodput(head, title, LinkConfig { jitter: Span::from_millis(jitter), ..link }));
+    }
     let title = "radio: 12, 24, 6, 18, 3, 30, 9, 2 and 15 Mb/s for a second each, 60 ms, queue of 300 kB";
     columns.push(Column { is_quick: true, ..Column::goodput("radio", title, radio()) });
     let oc3 = even(155, 65).queue(Limit::Bytes(bdp(155, 65, 1.0)));
@@ -85,7 +91,7 @@ impl Column {
         Self::new(head, title, Measure::Goodput, link)
     }
 
-    /// `link` is the way of the data; back there is its delay and rate, and no loss.
+    /// `link` is the way of the data; back there is its delay, jitter and rate, and no loss.
     fn new(head: &'static str, title: impl Into<String>, measure: Measure, link: LinkConfig) -> Self {
         let back = LinkConfig { loss: Loss::None, ..link.clone() };
         Self { head, title: title.into(), measure, links: Duplex { there: link, back }, is_quick: false }
@@ -93,7 +99,7 @@ impl Column {
 
     /// Whether another seed would be another run.
     pub(super) fn has_chance(&self) -> bool {
-        self.links.there.loss != Loss::None
+        self.links.there.loss != Loss::None || !self.links.there.jitter.is_zero()
     }
 
     /// What physics allows: the payload's part of the mean rate; the handshake, the way there and the packets at the rate
@@ -186,6 +192,9 @@ mod tests {
             assert_eq!(column.links.there.validate(), Ok(()), "{}", column.head);
             assert!(columns[..number].iter().all(|other| other.head != column.head));
         }
-        assert_eq!(columns.iter().filter(|column| column.has_chance()).count(), 5);
+        assert_eq!(columns.iter().filter(|column| column.has_chance()).count(), 8);
+        let jittery = columns.iter().filter(|column| !column.links.there.jitter.is_zero());
+        assert!(jittery.clone().all(|column| column.links.back.jitter == column.links.there.jitter));
+        assert_eq!(jittery.count(), 2);
     }
 }

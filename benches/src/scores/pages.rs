@@ -69,7 +69,7 @@ pub(super) fn render(rows: &[Row], columns: &[Column]) -> Result<Vec<Page>> {
 fn whole(rows: &[Row], columns: &[Column]) -> String {
     let mut text = format!("# Scores\n\n{BEGIN}\n\n");
     text += "One flow alone, in virtual time: the numbers repeat themselves on every machine. Goodput, in Mb/s, is over 60 s with the \
-             start\nincluded; where there is random loss, the median of three seeds. A stage that is no law stands in place of \
+             start\nincluded; where there is random loss or jitter, the median of three seeds. A stage that is no law stands in place of \
              NewReno's.\n\n";
     text += &whole_table(rows, columns);
     text += "\n| column | scenario |\n|---|---|\n";

@@ -31,7 +31,7 @@ const MOST_OF_LINK: f64 = 0.3;
 /// For how long a link's own losses are taken for granted.
 const TRUST: Span = Span::from_secs(30);
 /// Round trips for which the window keeps to what arrived: at first, and at most where each trial of more ends alike. BBR tries at least
-/// each 63 round trips (draft-ietf-ccwg-bbr, section 5.3.3.5.1).
+/// each 63 round trips (draft-ietf-ccwg-bbr, "Time Scale for Bandwidth Probing").
 const HOLD: (u32, u32) = (16, 63);
 /// For how long it keeps to that at least where trials end alike, over short round trips (ibid.: 2 to 3 s).
 const LEAST_HOLD: Span = Span::from_secs(2);
@@ -165,7 +165,7 @@ impl LossBound {
         !matches!(self.state, State::Free)
     }
 
-    /// Whether the bound is Copa's to keep now ends: others fill the queue, or the connection begins anew.
+    /// Forgets what was asked and held, because others fill the queue and have a part in the losses.
     pub(super) fn rest(&mut self) {
         (self.state, self.counts, self.round) = (State::Free, Counts::default(), Counts::default());
     }
