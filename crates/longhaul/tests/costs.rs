@@ -1,5 +1,5 @@
 //! What connections cost that rest: memory and descriptors.
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
