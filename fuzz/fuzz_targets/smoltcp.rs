@@ -18,7 +18,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 mod ends;
 
 use ends::script::Script;
-use ends::{App, DELAY, Datagram, Ends, config, part, pattern, tuple};
+use ends::{App, DELAY, Datagram, Ends, config, is_demanding, part, pattern, tuple};
 
 /// What is left after the script meets a network without faults.
 const BOUND: Span = Span::from_secs(3600);
@@ -184,6 +184,7 @@ impl Weather<'_> {
 fn differential(script: &[u8]) {
     let mut script = Script(script);
     let config = config(&mut script);
+    let demanding = is_demanding(&config.congestion);
     let sizes = [script.word(), script.word()].map(u64::from);
     let first = script.byte();
     let buffers = [script.byte(), script.byte()].map(|byte| 2000 + usize::from(byte) * 256);
@@ -236,6 +237,8 @@ fn differential(script: &[u8]) {
         match next {
             Some(next) if next <= end => step(&mut ends, &mut peer, next),
             _ if lost_handshake => break,
+            // Our server has refused for want of something, which its application never hears of.
+            None if demanding && app.is_none() && closed => return,
             next => {
                 let state = peer.socket().state();
                 let info = app.as_ref().and_then(|app| Some(ends.sides[OURS].connection(app.id)?.info(now)));

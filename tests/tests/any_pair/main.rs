@@ -12,7 +12,7 @@ mod middle;
 use case::{Case, Hostility};
 
 /// Cases per test unless `LONGHAUL_CASES` says otherwise.
-const CASES: u64 = 70;
+const CASES: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

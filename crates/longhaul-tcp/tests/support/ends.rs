@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-use longhaul_cc::Congestion;
 use longhaul_cc::registry::built_in;
+use longhaul_cc::{BuildParams, Congestion, Demands};
 use longhaul_tcp::{
     Batch, Blocked, Config, ConnId, ConnectionError, DatagramMeta, Ecn, Endpoint, EndpointConfig, KeepAlive,
     SegmentMeta, Tuple,
@@ -220,6 +220,12 @@ pub fn compositions() -> &'static [Congestion] {
         let names = built_in().profiles.iter().map(|profile| profile.name).chain(tested);
         names.map(|name| name.parse().expect("a composition of the registry")).collect()
     })
+}
+
+/// Whether a composition refuses a path or a peer that lacks something: a server's application never hears of such a connection, and its
+/// client hears of a RST.
+pub fn is_demanding(congestion: &Congestion) -> bool {
+    congestion.build(&BuildParams::default()).needs().required != Demands::default()
 }
 
 /// Settings by a script: seven bytes.

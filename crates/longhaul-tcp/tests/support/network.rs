@@ -1,7 +1,6 @@
 //! Two connections' ends under any two compositions, data both ways, over a network that does what a script says with each datagram.
 //! The fuzz target and the replay of its corpus both call [`network`].
 
-use longhaul_cc::{BuildParams, Congestion, Demands};
 use longhaul_tcp::{ConnectionError, Ecn};
 use longhaul_units::Span;
 
@@ -10,7 +9,7 @@ use longhaul_units::Span;
 mod ends;
 
 use ends::script::Script;
-use ends::{App, DELAY, Datagram, Ends, config, tuple};
+use ends::{App, DELAY, Datagram, Ends, config, is_demanding, tuple};
 
 /// What is left after the script meets a network without faults, so that a transfer of some 100 kB ends by then. Two ends that have
 /// lost each other know it by then too.
@@ -131,12 +130,6 @@ fn infos(ends: &Ends, apps: &[Option<App>; 2]) -> String {
 
 fn errors(apps: &[Option<App>; 2]) -> [Option<ConnectionError>; 2] {
     apps.each_ref().map(|app| app.as_ref().and_then(|app| app.error))
-}
-
-/// Whether a composition refuses a path or a peer that lacks something: a server's application never hears of such a connection, and its
-/// client hears of a RST.
-fn is_demanding(congestion: &Congestion) -> bool {
-    congestion.build(&BuildParams::default()).needs().required != Demands::default()
 }
 
 /// Both ends have read what the other wrote, unless the network was too bad.
