@@ -7,6 +7,7 @@ use longhaul_tcp::{Config, HostError};
 use longhaul_units::Span;
 
 #[path = "ends.rs"]
+#[expect(dead_code, reason = "the check of the network needs more of it")]
 mod ends;
 
 use ends::script::Script;
