@@ -1,4 +1,4 @@
-//! The scoreboard, for this repository's benches: segments of one size, told by number.
+//! The scoreboard, for this repository's benches and fuzz targets: segments of one size, told by number, and scripts.
 
 use longhaul_units::Time;
 
@@ -99,4 +99,12 @@ impl Window {
     pub fn memory(&self) -> usize {
         self.board.memory()
     }
+}
+
+/// Plays a script to the scoreboard and to a naive model of it.
+///
+/// # Panics
+/// They do not agree.
+pub fn scoreboard(script: &[u8]) {
+    crate::scoreboard::model::play(script);
 }

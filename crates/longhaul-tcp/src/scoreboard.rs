@@ -12,6 +12,8 @@ use longhaul_units::Time;
 
 mod bits;
 mod list;
+#[cfg(any(test, feature = "bench-internals"))]
+pub(crate) mod model;
 mod passed;
 mod resegment;
 #[cfg(test)]

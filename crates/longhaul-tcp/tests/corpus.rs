@@ -3,6 +3,10 @@
 
 #[path = "support/hostile.rs"]
 mod hostile;
+#[path = "support/network.rs"]
+mod network;
+#[path = "support/order.rs"]
+mod order;
 
 use std::path::Path;
 
@@ -27,6 +31,9 @@ fn corpora() {
     replay("established", hostile::established);
     replay("reassembly", hostile::reassembly);
     replay("cookie", hostile::cookie);
+    replay("udp_driver", hostile::merged);
+    replay("network", network::network);
+    replay("api", order::api);
 }
 
 proptest! {
@@ -38,6 +45,13 @@ proptest! {
         hostile::established(&script);
         hostile::reassembly(&script);
         hostile::cookie(&script);
+        hostile::merged(&script);
+    }
+
+    #[test]
+    fn noise_stops_no_transfer(script in prop::collection::vec(any::<u8>(), 0..400)) {
+        network::network(&script);
+        order::api(&script);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use longhaul_units::{Bytes, Rate};
 
 use super::world::Answer;
+use crate::registry::{Slot, Spec};
 use crate::{Ack, Episode};
 
 /// What is expected of a controller beyond what is expected of all.
@@ -18,6 +19,24 @@ pub struct Expect {
 impl Default for Expect {
     fn default() -> Self {
         Self { answers_loss: true, earns_window: true }
+    }
+}
+
+impl Expect {
+    /// What is expected of a composition of the registry.
+    ///
+    /// Westwood's algorithms lower their threshold to an estimate, which may be above the window, and Adaptive Reno keeps it all
+    /// where there is no queue; Hybla's, SUSS and Rapid Start raise the window by more than what is delivered, and a start-up
+    /// scheme by an estimate. Monolithic controllers have no answer to losses, or one of their own.
+    #[must_use]
+    pub fn of(spec: &Spec) -> Self {
+        let is = |slot, name: &str| spec.part(slot).is_some_and(|part| part.entry().name.contains(name));
+        let launches = spec.part(Slot::Launch).is_some_and(|part| part.entry().name != "none");
+        let earns_window = !is(Slot::Steady, "hybla") && !is(Slot::Growth, "hybla") && spec.part(Slot::Whole).is_none();
+        let earns_window = earns_window && !launches && !is(Slot::Growth, "suss") && !is(Slot::Growth, "rapid-start");
+        let keeps = is(Slot::Steady, "westwood") || is(Slot::Steady, "adaptive-reno");
+        let keeps = keeps || is(Slot::Steady, "abse") || is(Slot::Loss, "bbe");
+        Self { answers_loss: earns_window && !keeps, earns_window }
     }
 }
 

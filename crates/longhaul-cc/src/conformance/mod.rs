@@ -23,10 +23,12 @@
 
 mod judge;
 mod operation;
+mod script;
 mod world;
 
 pub use judge::Expect;
 pub use operation::{Operation, Scenario, operations, scenarios};
+pub use script::decode;
 pub use world::{Answer, Filled, Pipe, fill, play};
 
 use longhaul_units::{Bytes, Rate, Span};

@@ -5,26 +5,15 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::toys::Toys;
 use super::*;
 use crate::compose::{Cause, Composed, Handoff, Stage, Stages, Steady, SteadyStep, Target, Window};
-use crate::registry::{Slot, Spec, built_in};
+use crate::registry::{Spec, built_in};
 use crate::{Ack, BuildParams, Controller, Granted, NetworkHeaderKind, Path};
 
 fn spec(text: &str) -> Spec {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What is expected of a composition. Westwood's laws lower their threshold to an estimate, which may be above the window,
-/// and Adaptive Reno keeps it all where there is no queue; Hybla's, SUSS and Rapid Start raise the window by more than what is
-/// delivered, and a launch by an estimate.
-/// Whole controllers have no answer to losses, or one of their own.
 fn expected(text: &str) -> Expect {
-    let spec = spec(text);
-    let is = |slot, name: &str| spec.part(slot).is_some_and(|part| part.entry().name.contains(name));
-    let launches = spec.part(Slot::Launch).is_some_and(|part| part.entry().name != "none");
-    let earns_window = !is(Slot::Steady, "hybla") && !is(Slot::Growth, "hybla") && spec.part(Slot::Whole).is_none();
-    let earns_window = earns_window && !launches && !is(Slot::Growth, "suss") && !is(Slot::Growth, "rapid-start");
-    let keeps = is(Slot::Steady, "westwood") || is(Slot::Steady, "adaptive-reno");
-    let keeps = keeps || is(Slot::Steady, "abse") || is(Slot::Loss, "bbe");
-    Expect { answers_loss: earns_window && !keeps, earns_window }
+    Expect::of(&spec(text))
 }
 
 #[test]

@@ -11,6 +11,9 @@ mod path_errors;
 mod poll;
 mod process;
 mod recv;
+#[cfg(any(test, feature = "fuzz-internals"))]
+#[doc(hidden)]
+pub mod script;
 mod send;
 mod socket;
 mod syscall;

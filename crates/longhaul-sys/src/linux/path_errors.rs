@@ -104,7 +104,7 @@ impl UdpSocket {
     }
 }
 
-fn read(message: &InMessage, quoted: &[u8]) -> Option<PathError> {
+pub(super) fn read(message: &InMessage, quoted: &[u8]) -> Option<PathError> {
     let mut timestamp = None;
     let mut error = None;
     for control in message.control.messages() {

@@ -152,7 +152,7 @@ impl UdpSocket {
     }
 }
 
-fn meta(message: &InMessage) -> Meta {
+pub(super) fn meta(message: &InMessage) -> Meta {
     let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let mut meta = Meta {
         addr: message.name.decode().unwrap_or(nobody),

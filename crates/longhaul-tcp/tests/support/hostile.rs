@@ -10,30 +10,10 @@ use longhaul_tcp::{Batch, Config, ConnId, DatagramMeta, Endpoint, EndpointConfig
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
-/// Reads the script; zeros when it has ended.
-struct Script<'a>(&'a [u8]);
+#[path = "script.rs"]
+mod script;
 
-impl Script<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    fn word(&mut self) -> u16 {
-        u16::from_be_bytes([self.byte(), self.byte()])
-    }
-
-    fn take(&mut self, len: usize) -> Vec<u8> {
-        let (part, rest) = self.0.split_at(len.min(self.0.len()));
-        self.0 = rest;
-        part.to_vec()
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.is_empty()
-    }
-}
+use script::Script;
 
 fn tuple(host: u8) -> Tuple {
     Tuple { remote: SocketAddr::from(([192, 0, 2, host], 4000)), local: IpAddr::from([0, 0, 0, 0]) }
@@ -247,6 +227,53 @@ pub fn reassembly(script: &[u8]) {
     });
     let whole: Vec<u8> = have.iter().enumerate().take_while(|(i, (at, _))| i == *at).map(|(_, (_, b))| *b).collect();
     assert!(read == whole, "{} bytes read, {} are whole", read.len(), whole.len());
+}
+
+/// Datagrams that receive offload merged mean what they mean one by one: whatever they are, as much is read, and the numbers that are sent
+/// back end alike. Only the number of acknowledgments may differ.
+pub fn merged(script: &[u8]) {
+    let mut script = Script(script);
+    let mut datagrams = Vec::new();
+    let stride = 24 + usize::from(script.byte());
+    let (mut together, mut apart) = (victim(), victim());
+    while !script.is_over() && datagrams.len() < 64 {
+        let (flags, seq) = (script.byte(), i32::from(script.word() as i16) / 16);
+        let mut header = together.header(Flags::ACK | Flags::from_bits_truncate(u16::from(flags & 0xc9)), seq, 0);
+        header.window = script.word();
+        let payload = vec![flags; stride.saturating_sub(24)];
+        datagrams.push(emit(&header, &payload));
+    }
+    let same = datagrams.iter().all(|datagram| datagram.len() == stride);
+    assert!(same, "all headers have timestamps and nothing else");
+    let now = together.now;
+    let mut meta = DatagramMeta::new(tuple(1).remote, stride);
+    meta.tuple = tuple(1);
+    together.endpoint.handle_datagram(now, &meta, &datagrams.concat(), None);
+    let sent_together = drain(&mut together.endpoint, now);
+    let mut sent_apart = Vec::new();
+    for datagram in &datagrams {
+        deliver(&mut apart.endpoint, now, 1, datagram);
+        sent_apart.extend(drain(&mut apart.endpoint, now));
+    }
+    let end = |victim: &mut Victim| {
+        let id = victim.id;
+        let read = victim.endpoint.drive(now, id, |c| {
+            let mut all = Vec::new();
+            while let Ok(part) = c.read(100_000) {
+                if part.is_empty() {
+                    break;
+                }
+                all.extend_from_slice(&part);
+            }
+            (all, c.state(), c.error(), c.info(now).peer_window)
+        });
+        (read, drain(&mut victim.endpoint, now).len())
+    };
+    let numbers = |sent: &[(Tuple, Header, usize)]| sent.iter().map(|(_, header, _)| header.ack).next_back();
+    if !sent_together.is_empty() && !sent_apart.is_empty() {
+        assert_eq!(numbers(&sent_together), numbers(&sent_apart), "the last acknowledgment");
+    }
+    assert_eq!(end(&mut together).0, end(&mut apart).0, "what the application sees");
 }
 
 /// A cookie comes back unchanged or opens nothing. One without timestamps has 22 bits of code, so that one change in four million

@@ -144,7 +144,12 @@ impl Launch for SwiftStartBbn {
             let mut counted = Window::new(self.cwnd);
             grow(ack, path, &mut counted);
             self.cwnd = counted.cwnd;
-            let rtt = path.handshake_rtt.or(path.srtt).unwrap_or(Span::ZERO);
+            // No round trip is known if the SYN was retransmitted, and none if a coarse clock did not move: nothing can be spread.
+            let Some(rtt) = path.handshake_rtt.or(path.srtt).filter(|rtt| !rtt.is_zero()) else {
+                self.departures = None;
+                self.next = None;
+                return LaunchStep::Done;
+            };
             if self.acks == 2 {
                 self.cwnd = self.cwnd.max(self.estimate(ack.now, rtt, path.mss));
             }

@@ -11,6 +11,9 @@ const MOST_A_TICK: u64 = 2;
 /// Beyond a segment, the pacer lets go at once what the rate releases in this time, as the transport's own default does.
 const QUANTUM: Span = Span::from_micros(250);
 
+/// Instants of departure are at least so far apart on average, so that a timer never fires for every nanosecond.
+const LEAST_INTERVAL: Span = Span::from_micros(1);
+
 /// Lets everything go that the window allows: a burst.
 pub(crate) fn at_once() -> Overlay {
     Overlay { pace: Some(Pace { rate: Rate::MAX, quantum: Some(Bytes(1 << 16)) }), ..Overlay::default() }
@@ -35,9 +38,11 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// `instants` of them in `rtt`, each one segment, the first an interval after `from`.
+    /// `instants` of them in `rtt`, or in a microsecond for each if that is longer, each one segment, the first an interval after
+    /// `from`.
     #[must_use]
-    pub const fn even(from: Time, rtt: Span, instants: u64, clock: TickClock) -> Self {
+    pub fn even(from: Time, rtt: Span, instants: u64, clock: TickClock) -> Self {
+        let rtt = rtt.max(LEAST_INTERVAL * instants);
         Self { from, rtt, instants, pattern: &[1], clock, at_once: false, passed: 0 }
     }
 

@@ -72,3 +72,20 @@ fn a_loss_ends_it() {
     sender.repair();
     assert_eq!(sender.controller.next_tick(), None);
 }
+
+/// Where no round trip is known, or a coarse clock shows none, nothing is spread: a timer would fire every nanosecond for ever.
+#[test]
+fn without_a_round_trip_nothing_is_paced() {
+    for rtt in [None, Some(Span::ZERO)] {
+        let mut sender = Sender::new("swift-start-bbn+new-reno");
+        sender.path.handshake_rtt = rtt;
+        sender.path.srtt = rtt;
+        let mut start = SwiftStartBbn::new(1, TickClock { tick: Span::ZERO });
+        let (mut window, path) = (Window::new(0.0), sender.path);
+        start.begin(Opening::Connection, sender.now, &path, &mut window);
+        let mut ack = Ack::new(sender.now + Span::from_millis(100));
+        (ack.delivered, ack.cumulative) = (path.mss, path.mss);
+        assert_eq!(start.on_ack(&ack, &path, &mut window), LaunchStep::Done, "{rtt:?}");
+        assert_eq!((start.next_tick(), window.cwnd >= path.mss.as_f64()), (None, true), "{rtt:?}");
+    }
+}

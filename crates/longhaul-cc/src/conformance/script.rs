@@ -1,0 +1,110 @@
+//! Worlds and histories from arbitrary bytes, for a fuzzer.
+
+use longhaul_units::{Bytes, Span, Time};
+
+use super::{Operation, Scenario};
+use crate::{Detection, EcnMark, Granted, NetworkHeaderKind, SendLimit};
+
+/// Operations of one history at most.
+const MOST: usize = 1000;
+
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    /// The next byte; zero when there is none.
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn word(&mut self) -> u16 {
+        u16::from_be_bytes([self.byte(), self.byte()])
+    }
+}
+
+/// Returns the world and the history that `bytes` stand for: any bytes stand for some. What they stand for may change between versions.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> (Scenario, Vec<Operation>) {
+    let mut script = Script(bytes);
+    let scenario = scenario(&mut script);
+    let mut operations = Vec::new();
+    while !script.0.is_empty() && operations.len() < MOST {
+        operations.push(operation(&mut script));
+    }
+    (scenario, operations)
+}
+
+fn scenario(script: &mut Script<'_>) -> Scenario {
+    let (first, second) = (script.byte(), script.byte());
+    let bit = |number: u8| first >> number & 1 != 0;
+    let granted = Granted {
+        ecn: [EcnMark::NotEct, EcnMark::Ect0, EcnMark::Ect1, EcnMark::Ect0][usize::from(second & 3)],
+        probes: bit(0),
+        probe_echo: bit(1),
+        pacing: bit(2),
+        spreads: bit(2) && bit(3),
+        arrival_times: bit(4),
+        pairs: bit(5),
+        ack_cadence: bit(6),
+        network_header: [
+            None,
+            Some(NetworkHeaderKind::QuickStart),
+            Some(NetworkHeaderKind::Rcp),
+            Some(NetworkHeaderKind::Xcp),
+        ][usize::from(second >> 2 & 3)],
+        segments: bit(7),
+        detection: detection(second >> 4),
+    };
+    let third = script.byte();
+    let mss = [1448, 1448, 1 + u64::from(script.word()) % 10_000, 1 << 26][usize::from(third & 3)];
+    let decade = [5, 6, 7, 8, 9, 0, 12, 15][usize::from(third >> 2 & 7)];
+    let rtt = 10_u64.pow(decade) / 256 * u64::from(script.byte()) + 1;
+    let resolution = [1, 1, 1_000_000, 15_600_000][usize::from(third >> 5 & 3)];
+    // A double has 53 bits for windows that are counted to the byte.
+    let cap = [1 << 50, 1 << 40, 1 << 30, 100_000][usize::from(second >> 6)];
+    Scenario {
+        // A whole number of steps of each of these clocks.
+        start: Time::from_nanos(1_000_000_000 * 78_000_000),
+        resolution: Span::from_nanos(resolution),
+        mss: Bytes(mss),
+        rtt: Span::from_nanos(rtt),
+        granted,
+        handshake_lossy: third >> 7 != 0,
+        cap: Bytes(cap),
+    }
+}
+
+fn detection(bits: u8) -> Detection {
+    match bits & 3 {
+        0 | 1 => Detection::RackTlp,
+        2 => Detection::Sack,
+        _ => Detection::DuplicateAcks,
+    }
+}
+
+fn operation(script: &mut Script<'_>) -> Operation {
+    use SendLimit::{App, Cpu, Cwnd, Pacing, PeerWindow, SendBuffer};
+    let byte = script.byte();
+    let upper = byte >> 5;
+    match byte & 31 {
+        0..=5 => Operation::Fill,
+        6..=7 => Operation::Send { segments: 1 + u32::from(script.byte() & 63) },
+        8..=15 => Operation::Ack { share: script.byte(), rtt: upper, selective: byte & 7 == 1, marked: byte & 7 == 2 },
+        16 | 17 => Operation::Lose { share: script.byte(), timer: byte & 1 != 0 },
+        18 => Operation::LoseAgain,
+        19 | 20 => Operation::Finish,
+        21 => Operation::Timeout,
+        22 => Operation::Spurious,
+        23 => Operation::Idle { rounds: 1 + upper },
+        24 => Operation::Wait { sixteenths: script.byte() },
+        25 => Operation::Bunch { acks: 2 + upper },
+        26 => Operation::Route { sixteenths: script.byte() & 63 },
+        27 => Operation::Mss { sixteenths: script.byte() & 31 },
+        28 => Operation::Limit([App, Cwnd, Pacing, PeerWindow, SendBuffer, Cpu, App, Cwnd][usize::from(upper)]),
+        29 if upper & 1 == 0 => Operation::Detect(detection(upper >> 1)),
+        29 => Operation::Peer { window: script.word(), queued: script.word() },
+        30 => Operation::Probe,
+        _ => Operation::Feedback { rate: script.word() },
+    }
+}

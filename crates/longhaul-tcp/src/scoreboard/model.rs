@@ -1,0 +1,191 @@
+//! The scoreboard beside a slow and obvious one: for the tests, and for the fuzz target that plays scripts to both.
+
+use longhaul_units::{Span, Time};
+
+use super::{Burst, NIL, Scoreboard};
+
+/// A segment of the slow and obvious scoreboard.
+struct Segment {
+    start: u64,
+    len: u64,
+    sacked: bool,
+    lost: bool,
+    /// The peer had it before it was ever in flight.
+    passed: bool,
+}
+
+impl Segment {
+    fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    fn is_in_flight(&self) -> bool {
+        !self.sacked && !self.lost
+    }
+
+    /// The same in pieces of at most `mss` bytes.
+    fn pieces(&self, mss: u64) -> impl Iterator<Item = Self> {
+        let Self { start, sacked, lost, passed, .. } = *self;
+        let ends = self.end();
+        (start..ends).step_by(mss as usize).map(move |start| {
+            let len = mss.min(ends - start);
+            Self { start, len, sacked, lost, passed }
+        })
+    }
+}
+
+/// The scoreboard and the slow and obvious one, of the same stream.
+pub(crate) struct Twins {
+    board: Scoreboard,
+    model: Vec<Segment>,
+    una: u64,
+    nxt: u64,
+    now: Time,
+}
+
+/// What happens to both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    Push(u16),
+    Pass(u16),
+    Sack(u64, u64),
+    Ack(u64),
+    Lose(u64),
+    Retransmit,
+    Forgive,
+    Renege,
+    Resegment(u16),
+}
+
+impl Twins {
+    pub(crate) fn new() -> Self {
+        Self { board: Scoreboard::new(), model: Vec::new(), una: 1, nxt: 1, now: Time::ZERO }
+    }
+
+    fn bytes(&self, which: impl Fn(&Segment) -> bool) -> u64 {
+        self.model.iter().filter(|segment| which(segment)).map(|segment| segment.len).sum()
+    }
+
+    pub(crate) fn apply(&mut self, op: Op) {
+        self.now += Span::from_micros(10);
+        match op {
+            Op::Push(len) => {
+                self.board.begin_burst(Burst::new(self.now));
+                self.board.push(self.nxt, len, false, false);
+                let len = u64::from(len);
+                self.model.push(Segment { start: self.nxt, len, sacked: false, lost: false, passed: false });
+                self.nxt += len;
+            }
+            Op::Pass(len) => {
+                self.board.begin_burst(Burst::new(self.now));
+                self.board.push_passed(self.nxt, len);
+                let len = u64::from(len);
+                self.model.push(Segment { start: self.nxt, len, sacked: true, lost: false, passed: true });
+                self.nxt += len;
+            }
+            Op::Sack(from, len) => self.sack(self.una + from, (self.una + from + len).min(self.nxt)),
+            Op::Ack(by) => self.acknowledge((self.una + by).min(self.nxt)),
+            Op::Lose(nth) => {
+                let index = self.board.head_index() + nth;
+                if self.board.get(index).is_some() {
+                    self.board.mark_lost(index);
+                    let segment = &mut self.model[nth as usize];
+                    segment.lost = !segment.sacked;
+                }
+            }
+            Op::Retransmit => self.retransmit(),
+            Op::Forgive => {
+                self.board.forgive();
+                self.model.iter_mut().for_each(|segment| segment.lost = false);
+            }
+            Op::Renege => {
+                self.board.renege();
+                self.model.iter_mut().for_each(|segment| (segment.sacked, segment.passed) = (false, false));
+            }
+            Op::Resegment(mss) => {
+                self.board.resegment(mss);
+                self.model = self.model.iter().flat_map(|segment| segment.pieces(mss.into())).collect();
+            }
+        }
+    }
+
+    fn sack(&mut self, left: u64, right: u64) {
+        let before = self.bytes(|segment| segment.sacked);
+        for segment in self.model.iter_mut().filter(|segment| segment.start >= left && segment.end() <= right) {
+            (segment.sacked, segment.lost) = (true, false);
+        }
+        let mut told = 0;
+        let bytes = self.board.sack(left, right, |record, _| told += record.sequence_len());
+        assert_eq!(bytes, self.bytes(|segment| segment.sacked) - before);
+        assert_eq!(bytes, told);
+    }
+
+    fn acknowledge(&mut self, una: u64) {
+        self.una = una;
+        self.board.acknowledge(una, |_, _| {});
+        self.model.retain(|segment| segment.end() > una);
+        for segment in &mut self.model {
+            let cut = una.saturating_sub(segment.start);
+            segment.start += cut;
+            segment.len -= cut;
+        }
+    }
+
+    fn retransmit(&mut self) {
+        let first = self.model.iter().position(|segment| segment.lost);
+        let index = first.map(|place| place as u64 + self.board.head_index());
+        assert_eq!(self.board.next_lost(), index);
+        if let Some((place, index)) = first.zip(index) {
+            self.board.begin_burst(Burst::new(self.now));
+            self.board.retransmit(index);
+            self.model[place].lost = false;
+        }
+    }
+
+    pub(crate) fn agree(&self) {
+        let (board, model) = (&self.board, &self.model);
+        assert_eq!(board.in_flight(), self.bytes(Segment::is_in_flight));
+        assert_eq!(board.sacked_bytes(), self.bytes(|segment| segment.sacked && !segment.passed));
+        assert_eq!(board.passed_bytes(), self.bytes(|segment| segment.passed));
+        assert_eq!(board.lost_bytes(), self.bytes(|segment| segment.lost));
+        let index = |place: usize| board.head_index() + place as u64;
+        let unsacked = model.iter().rposition(|segment| !segment.sacked);
+        assert_eq!(board.last_unsacked_below(u64::MAX), unsacked.map(index));
+        let top = model.iter().rposition(|segment| segment.sacked);
+        assert_eq!(board.last_sacked_below(u64::MAX), top.map(index));
+        let top = model.iter().rposition(|segment| segment.sacked && !segment.passed);
+        for offset in [0, self.una, self.una + (self.nxt - self.una) / 2, self.nxt] {
+            let mut below = model.iter().take(top.unwrap_or(0));
+            let doubtful = below.position(|segment| segment.is_in_flight() && segment.start >= offset);
+            assert_eq!(board.next_in_doubt(offset), doubtful.map(index));
+        }
+        let next = |at: &u64| Some(board.record(*at).next).filter(|next| *next != NIL).map(|next| board.widen(next));
+        let linked = std::iter::successors(board.oldest_sent(), next).count();
+        assert_eq!(linked, model.iter().filter(|segment| segment.is_in_flight()).count());
+    }
+}
+
+/// Plays a script of bytes to both; they agree after each step.
+///
+/// # Panics
+/// They do not agree.
+pub(crate) fn play(script: &[u8]) {
+    let mut twins = Twins::new();
+    // Both are looked through after each step.
+    for step in script.chunks_exact(4).take(500) {
+        let &[kind, a, b, c] = step else { continue };
+        let word = u16::from_be_bytes([a, b]);
+        twins.apply(match kind & 15 {
+            0..=4 => Op::Push(1 + word % 2000),
+            5 => Op::Pass(1 + word % 9000),
+            6..=8 => Op::Sack(u64::from(word), u64::from(c) * 128),
+            9 | 10 => Op::Ack(u64::from(word) >> 3),
+            11 | 12 => Op::Lose(u64::from(c)),
+            13 => Op::Retransmit,
+            14 if c == 0 => Op::Renege,
+            14 => Op::Forgive,
+            _ => Op::Resegment(1 + word % 1500),
+        });
+        twins.agree();
+    }
+}

@@ -1,0 +1,7 @@
+//! `order::api` of the checks in crates/longhaul-tcp/tests/support/order.rs.
+#![no_main]
+
+#[path = "../../crates/longhaul-tcp/tests/support/order.rs"]
+mod order;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| order::api(script));

@@ -1,0 +1,7 @@
+//! `controllers::controllers` of the checks in tests/tests/corpora/controllers.rs.
+#![no_main]
+
+#[path = "../../tests/tests/corpora/controllers.rs"]
+mod controllers;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| controllers::controllers(script));

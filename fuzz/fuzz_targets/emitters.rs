@@ -1,0 +1,7 @@
+//! `emitters::emitters` of the checks in tests/tests/corpora/emitters.rs.
+#![no_main]
+
+#[path = "../../tests/tests/corpora/emitters.rs"]
+mod emitters;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| emitters::emitters(script));

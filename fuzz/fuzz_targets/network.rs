@@ -1,0 +1,7 @@
+//! `network::network` of the checks in crates/longhaul-tcp/tests/support/network.rs.
+#![no_main]
+
+#[path = "../../crates/longhaul-tcp/tests/support/network.rs"]
+mod network;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| network::network(script));

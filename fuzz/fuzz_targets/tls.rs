@@ -1,0 +1,7 @@
+//! `tls::tls` of the checks in tests/tests/corpora/tls.rs.
+#![no_main]
+
+#[path = "../../tests/tests/corpora/tls.rs"]
+mod tls;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| tls::tls(script));

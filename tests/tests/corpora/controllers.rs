@@ -1,0 +1,31 @@
+//! Arbitrary legal histories for every composition that the registry calls tested. The fuzz target and the replay of its corpus both
+//! call [`controllers`].
+
+use longhaul_cc::conformance::{Expect, decode, play};
+use longhaul_cc::registry::{Spec, built_in};
+use longhaul_units::Span;
+
+/// A composition by the first two bytes, a world and a history by the others: the conformance suite's rules hold after each event,
+/// and the same events at another time of day have the same answers.
+pub fn controllers(script: &[u8]) {
+    let Some((&[high, low], rest)) = script.split_first_chunk() else { return };
+    let all = specs();
+    let spec = &all[usize::from(u16::from_be_bytes([high, low])) % all.len()];
+    let (scenario, operations) = decode(rest);
+    let expect = Expect::of(spec);
+    let trace = play(spec, &scenario, &operations, expect);
+    // By whole steps of each clock that there is: 1 ns, 1 ms, 15.6 ms.
+    let mut later = scenario;
+    later.start = scenario.start + Span::from_nanos(78_000_000 * 1_000_003);
+    let shifted = play(spec, &later, &operations, expect);
+    assert!(trace == shifted, "{spec}: the same events at another time have other answers");
+}
+
+fn specs() -> &'static [Spec] {
+    static ALL: std::sync::OnceLock<Vec<Spec>> = std::sync::OnceLock::new();
+    ALL.get_or_init(|| {
+        let tested = built_in().entries.iter().flat_map(|entry| entry.tested.iter().copied());
+        let names = built_in().profiles.iter().map(|profile| profile.name).chain(tested);
+        names.map(|name| name.parse().expect("a composition of the registry")).collect()
+    })
+}
