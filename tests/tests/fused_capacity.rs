@@ -171,7 +171,7 @@ fn bbe_takes_its_capacity_from_where_it_is_told() {
             // Round trips differ, as by chance the start's train overflows the queue of one path and not of the next.
             let runs = (1..=8).map(|seed| {
                 let mut link = narrow().loss(Loss::Uniform(loss));
-                link.delay = link.delay + Span::from_millis(seed * 3);
+                link.delay += Span::from_millis(seed * 3);
                 transfer(link, law.parse().unwrap(), load, seed, 60)
             });
             runs.fold((0.0, 0), |sum, run| (sum.0 + run.0 / 8.0, sum.1 + run.1))
