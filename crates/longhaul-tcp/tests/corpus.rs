@@ -1,6 +1,9 @@
 //! The fuzz targets' corpora, replayed, and some thousand scripts of noise on top.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-#![allow(clippy::duplicate_mod, reason = "each check is a file of its own for its fuzz target, with the helpers that it needs")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "each check is a file of its own for its fuzz target, with the helpers that it needs"
+)]
 
 #[path = "support/hostile.rs"]
 mod hostile;

@@ -48,7 +48,7 @@ pub fn timers(script: &[u8]) {
     while let (Some(call), Some(first), Some(second)) = (byte(), byte(), byte()) {
         let id = u32::from(first & 127);
         // Any magnitude: eight bits somewhere among 64.
-        let span = Span::from_nanos(u64::from(second) << (call >> 3) << (first >> 7) * 31);
+        let span = Span::from_nanos(u64::from(second) << (call >> 3) << ((first >> 7) * 31));
         match call & 7 {
             0..=2 => {
                 wheel.set(id, now + span);
@@ -64,7 +64,7 @@ pub fn timers(script: &[u8]) {
                 model.cancel(id);
             }
             5 => {
-                now = now + span;
+                now += span;
                 for _ in 0..=u32::from(first) {
                     let expired = wheel.pop_expired(now);
                     assert_eq!(expired, model.pop_expired(now));

@@ -305,7 +305,10 @@ impl Connection {
             self.announce_user_timeout(now);
         }
         self.arm_keep_alive(now);
-        self.arm_retransmission(now);
+        if self.state.is_synchronized() {
+            // Before, the timer is the SYN's.
+            self.arm_retransmission(now);
+        }
         self.refresh_control();
     }
 

@@ -14,7 +14,7 @@ fn run(spec: &str, queued: u64, rounds: u32) -> Sender {
     for _ in 0..rounds {
         while sender.in_flight < sender.cwnd() && sender.path.queued > Bytes::ZERO {
             sender.send(SegmentKind::Data);
-            sender.path.queued = sender.path.queued - segments(1);
+            sender.path.queued -= segments(1);
             if let Some(at) = sender.controller.next_tick().filter(|at| *at <= sender.now) {
                 sender.controller.on_tick(at, &sender.path);
             }

@@ -201,15 +201,17 @@ fn no_syn_ack_is_longer_than_its_syn() {
     for mask in 0..256u32 {
         for always_cookies in [false, true] {
             let has = |bit: u32| mask >> bit & 1 == 1;
-            let mut options = Options::default();
-            options.mss = all.mss.filter(|_| has(0));
-            options.sack_permitted = has(1);
-            options.window_scale = all.window_scale.filter(|_| has(2));
-            options.timestamps = all.timestamps.filter(|_| has(3));
-            options.microsecond_timestamps = has(4);
-            options.arrival_permitted = has(5);
-            options.probe_permitted = has(6);
-            options.ack_rate_permitted = has(7);
+            let options = Options {
+                mss: all.mss.filter(|_| has(0)),
+                sack_permitted: has(1),
+                window_scale: all.window_scale.filter(|_| has(2)),
+                timestamps: all.timestamps.filter(|_| has(3)),
+                microsecond_timestamps: has(4),
+                arrival_permitted: has(5),
+                probe_permitted: has(6),
+                ack_rate_permitted: has(7),
+                ..Options::default()
+            };
             let ecn = if has(0) { Flags::ECE | Flags::CWR } else { Flags::NONE };
             let mut syn = Header { flags: Flags::SYN | ecn, seq: 99, window: 65_535, options, ..Header::default() };
             syn.fit();
