@@ -164,6 +164,8 @@ pub struct Composed {
     ecn: EcnMark,
     /// Delivered by SACK since SND.UNA last advanced, outside of recovery.
     above_hole: Bytes,
+    /// What the ACK in hand delivered, with what was delivered above the hole that it closes; zero if it closes none.
+    progress: Bytes,
     /// What of the window a mark leaves, if that is not for the law to say.
     mark_share: Option<f64>,
     /// What became of the launch.
@@ -201,6 +203,7 @@ impl Composed {
             byte_counting: params.byte_counting,
             ecn: EcnMark::NotEct,
             above_hole: Bytes::ZERO,
+            progress: Bytes::ZERO,
             mark_share: None,
             startup: Record::new(params.saved_path.is_some()),
         }
@@ -248,20 +251,25 @@ impl Composed {
         }
     }
 
-    /// Returns how many bytes of this ACK a window may grow on: what was delivered, once SND.UNA advances (RFC 5681, section 3.1).
+    /// Notes what an ACK delivered: it may open the window once SND.UNA advances (RFC 5681, section 3.1).
     ///
     /// A duplicate ACK that brings nothing but SACK blocks leaves the window alone: the first two let one segment each go
     /// because they lower the pipe (RFC 3042; RFC 6675, section 5). Outside of recovery, what they delivered counts with the
-    /// next advance, so that reordering costs no growth. Without byte counting an ACK is worth at most one segment (RFC 5681,
-    /// equations 2 and 3).
-    fn growable(&mut self, ack: &Ack<'_>) -> Bytes {
+    /// next advance, so that reordering costs no growth.
+    fn note_progress(&mut self, ack: &Ack<'_>) {
         let delivered = self.above_hole + ack.delivered;
         let advances = ack.cumulative > Bytes::ZERO;
+        self.progress = if advances { delivered } else { Bytes::ZERO };
         self.above_hole = if advances || ack.episode != Episode::None { Bytes::ZERO } else { delivered };
-        match (advances && ack.cwnd_limited, self.byte_counting) {
+    }
+
+    /// Returns how many bytes of this ACK a window may grow on. Without byte counting an ACK is worth at most one segment
+    /// (RFC 5681, equations 2 and 3).
+    fn growable(&self, ack: &Ack<'_>) -> Bytes {
+        match (ack.cwnd_limited, self.byte_counting) {
             (false, _) => Bytes::ZERO,
-            (true, true) => delivered,
-            (true, false) => delivered.min(self.mss),
+            (true, true) => self.progress,
+            (true, false) => self.progress.min(self.mss),
         }
     }
 

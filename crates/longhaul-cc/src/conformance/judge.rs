@@ -150,6 +150,7 @@ impl Judge {
             }
             Happened::TimedOut { nth } => {
                 assert_eq!(new, mss.0, "the window after a timeout is one segment");
+                self.above_hole = 0;
                 if *nth <= 1 {
                     self.saved = Some((self.earned.max(old), before.snapshot.ssthresh.unwrap_or(Bytes::MAX)));
                     self.marked = None;
@@ -196,10 +197,9 @@ impl Judge {
             return;
         }
         let may_grow = ack.cwnd_limited && matches!(ack.episode, Episode::None | Episode::Rto);
-        // Growth is for cumulative progress (RFC 5681, section 3.1), of what was delivered by then. A byte more, because the
+        // What was delivered above a hole may count when that is closed (RFC 5681, section 3.1). A byte more, because the
         // window's fraction is not seen here.
-        let advances = ack.cumulative > Bytes::ZERO;
-        let grown = if may_grow && advances { self.above_hole + ack.delivered.0 + 1 } else { 0 };
+        let grown = if may_grow { self.above_hole + ack.delivered.0 + 1 } else { 0 };
         // In repair what leaves may at most replace what arrived.
         let conserved = if ack.episode == Episode::In { ack.prior_in_flight.0 } else { 0 };
         // A segment for each probe that came through.

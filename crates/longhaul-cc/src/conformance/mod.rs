@@ -3,7 +3,7 @@
 //! A small model of a transport plays arbitrary but legal sequences of events to a controller and checks after each:
 //!
 //! * cwnd is at least a segment and at most the cap, ssthresh at least two segments, a pacing rate positive;
-//! * the window rises only on cumulative progress, by no more than was delivered, and only while it limits the sender;
+//! * the window rises only on newly delivered bytes, by no more than those, and only while it limits the sender;
 //! * a loss episode lowers the threshold once, and once more for each lost retransmission;
 //! * undo restores no more than there was;
 //! * a tick that was due is not due any more;

@@ -192,7 +192,7 @@ impl Controller for ProbeToy {
         match episode {
             Episode::Enter | Episode::Again => self.cwnd = self.cwnd / 2,
             Episode::None | Episode::Rto if congestion => self.cwnd = self.cwnd / 2,
-            Episode::None | Episode::Rto if cwnd_limited && cumulative > Bytes::ZERO => self.cwnd += delivered,
+            Episode::None | Episode::Rto if cwnd_limited => self.cwnd += delivered,
             Episode::None | Episode::Rto | Episode::In | Episode::Exit => {}
         }
         if round_start {

@@ -31,7 +31,10 @@ pub fn received(script: &[u8]) {
     assert!(meta.len <= len && (truncated || meta.len == len), "{meta:?} of {len} bytes");
     assert!(meta.stride <= meta.len, "{meta:?}");
     assert!(meta.len == 0 || meta.stride > 0, "{meta:?}");
-    assert!(!truncated || meta.stride == 0 || meta.len.is_multiple_of(meta.stride), "a part of a datagram is left: {meta:?}");
+    assert!(
+        !truncated || meta.stride == 0 || meta.len.is_multiple_of(meta.stride),
+        "a part of a datagram is left: {meta:?}"
+    );
     assert_eq!(meta.coalesced(), meta.len > meta.stride);
     assert!(meta.ecn() < 4);
     let data = vec![0; meta.len];

@@ -53,9 +53,7 @@ impl Controller for Composed {
                 stage.observe(event, path);
             }
         }
-        if event.episode != Episode::None {
-            self.above_hole = Bytes::ZERO;
-        }
+        self.note_progress(event);
         let answered = self.repair.is_some_and(|repair| repair.kind != RepairKind::Afterwards);
         match (event.episode, self.repair) {
             (Episode::Enter, _) => self.on_loss(Signal::Loss, event, path),
@@ -71,6 +69,7 @@ impl Controller for Composed {
 
     fn on_timeout(&mut self, event: &Timeout, path: &Path) {
         self.mss = path.mss;
+        self.above_hole = Bytes::ZERO;
         self.restart.on_loss(Bytes::ZERO);
         if event.nth <= 1 {
             let own = (self.phase == Phase::Launch).then(|| self.launch.threshold_after_timeout(path)).flatten();

@@ -183,7 +183,9 @@ fn without_a_sound_pair_slow_start_goes_on() {
         let cwnd = sender.cwnd();
         assert!(cwnd >= segments(5) && cwnd <= segments(6), "{name}: {cwnd}");
         ack(&mut sender, 1000, 1);
-        assert_eq!(sender.cwnd(), cwnd + MSS, "{name}");
+        // What was delivered above the hole counts now, too.
+        let grown = if name == "one was overtaken" { MSS * 2 } else { MSS };
+        assert_eq!(sender.cwnd(), cwnd + grown, "{name}");
     }
 }
 

@@ -220,3 +220,13 @@ fn a_living_peer_ends_the_doubt() {
     let probes = net.sent / 2;
     assert!(probes <= (net.now - begun).as_nanos() / 100_000_000 + 1, "{probes} questions in {}", net.now - begun);
 }
+
+/// Settings that change while the handshake is under way leave the SYN's timer armed: with nothing else in flight it is all that
+/// keeps the connection going.
+#[test]
+fn a_change_of_settings_does_not_stop_the_handshake() {
+    let (mut net, id) = opening(Config { syn_retries: 2, ..Config::default() });
+    net.ends[0].drive(net.now, id, |c| c.update_config(|config| config.min_rto = Span::from_millis(300)));
+    net.run_until(Span::from_secs(60), |net| error(net, id).is_some());
+    assert_eq!((error(&net, id), net.sent), (Some(ConnectionError::TimedOut), 3));
+}
