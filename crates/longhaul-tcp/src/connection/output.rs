@@ -343,7 +343,10 @@ impl Connection {
             return None;
         }
         let mss = self.mss();
-        if let Some(index) = self.loss.probe.filter(|i| self.snd.board.get(*i).is_some()) {
+        // What the peer says it has is in flight no more, and must not be again: a peer may say so of the first segment.
+        let unsacked = |index: &u64| self.snd.board.get(*index).is_some_and(|record| !record.is_sacked());
+        self.loss.probe = self.loss.probe.filter(unsacked);
+        if let Some(index) = self.loss.probe {
             if self.snd.board.get(index).is_some_and(|r| r.len <= mss) {
                 return Some(index);
             }
