@@ -226,7 +226,7 @@ fn a_path_that_drops_large_packets_is_measured_with_small_ones() {
 fn a_transfer_over_a_path_that_drops_large_packets_is_made_of_small_ones() {
     let receiver = Receiver::start(&[]);
     let relay = relay("--rate 20mbit --rtt 10ms --mtu 600B", receiver.address);
-    let output = probe(&relay.local_addr().to_string(), &["--method", "tcpprobe", "--json", "--time", "3"]);
+    let output = probe(&relay.local_addr().to_string(), &["--method", "tcpprobe", "--json", "--time", "1"]);
     assert!(json(&output)["methods"][0]["capacity_bps"]["value"].is_number(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("takes a transfer, but nothing of it arrives: the path drops its packets"), "{said}");
