@@ -32,9 +32,11 @@ impl Receiver {
         Self { _process: process, address: address.parse().unwrap(), out }
     }
 
-    /// What lies in the directory that it puts files into.
+    /// How many files lie in the directory that it puts files into, those under way included.
     fn received(&self) -> usize {
-        std::fs::read_dir(self.out.path()).unwrap().count()
+        let count = |path: &std::path::Path| std::fs::read_dir(path).map_or(0, Iterator::count);
+        let entries = std::fs::read_dir(self.out.path()).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
     }
 
     /// Waits until nothing does: what was broken off is removed when the receiver has heard of it.
