@@ -109,3 +109,26 @@ fn sack_blocks_alone_do_not_open_the_window() {
     });
     assert!(windows.len() > 2 && windows.iter().all(|cwnd| *cwnd == initial), "{initial:?}: {windows:?}");
 }
+
+/// A RST below the peer's RCV.NXT would be dropped in silence (RFC 5961, section 3.2).
+#[test]
+fn a_reset_reaches_a_peer_that_has_more_than_the_window_sent() {
+    let mut net = Net::new(Span::from_millis(50));
+    let mut config = Config { nagle: false, recv_buffer: 4 << 20, ..Config::default() };
+    config.congestion = "rc3(pace=line)+slow-start+new-reno".parse().unwrap();
+    let (a, b) = net.connect(config);
+    net.ends[0].drive(net.now, a, |c| c.write(&[7; 60_000])).unwrap().unwrap();
+    let mut read = 0;
+    net.run_until(Span::from_secs(5), |net| {
+        while let Ok(part) = net.ends[1].drive(net.now, b, |c| c.read(1 << 20)).unwrap() {
+            read += part.len();
+        }
+        read == 60_000
+    });
+    assert!(net.ends[0].connection(a).unwrap().info(net.now).bytes_acked < 60_000);
+    net.ends[0].drive(net.now, a, |c| c.abort());
+    net.pump();
+    let until = net.now + Span::from_millis(60);
+    while net.now < until && net.step() {}
+    assert_eq!(net.ends[1].connection(b).unwrap().error(), Some(crate::ConnectionError::Reset));
+}
