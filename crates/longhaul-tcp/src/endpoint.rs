@@ -581,21 +581,3 @@ impl Slot {
         }
     }
 }
-
-impl Connection {
-    /// What TIME-WAIT must remember of this connection.
-    fn time_wait_record(&self) -> Record {
-        let (snd_nxt, rcv_nxt) = self.wire_numbers();
-        Record {
-            snd_nxt,
-            rcv_nxt,
-            ts_recent: self.recent_timestamp(),
-            syn_stamp: self.recent_syn_timestamp(),
-            clock: self.timestamp_clock(),
-            window: u16::MAX,
-            expires: self.linger_deadline(),
-            lasts: self.config.time_wait,
-            answered_at: None,
-        }
-    }
-}

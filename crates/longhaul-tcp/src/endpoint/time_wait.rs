@@ -6,6 +6,7 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::keys::{Keys, Tuple};
+use crate::connection::Connection;
 use crate::seq;
 use crate::timestamps::TimestampClock;
 
@@ -121,6 +122,24 @@ impl TimeWait {
         };
         ack.options.timestamps = record.ts_recent.map(|echo| Timestamps { value: record.clock.value(now), echo });
         Some(Verdict::Answer(ack))
+    }
+}
+
+impl Connection {
+    /// What TIME-WAIT must remember of this connection.
+    pub(super) fn time_wait_record(&self) -> Record {
+        let (snd_nxt, rcv_nxt) = self.wire_numbers();
+        Record {
+            snd_nxt,
+            rcv_nxt,
+            ts_recent: self.recent_timestamp(),
+            syn_stamp: self.recent_syn_timestamp(),
+            clock: self.timestamp_clock(),
+            window: u16::MAX,
+            expires: self.linger_deadline(),
+            lasts: self.config.time_wait,
+            answered_at: None,
+        }
     }
 }
 
