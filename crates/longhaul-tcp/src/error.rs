@@ -35,9 +35,10 @@ pub enum ConnectionError {
 
 /// What the host says of the way to the peer: an ICMP message that its socket was told of, or its own routing.
 ///
-/// None of them ends a connection by itself. What it says may pass (RFC 1122, section 4.2.3.9; RFC 5461, section 2.2),
-/// and anybody on the way, or who guesses the ports, can say it (RFC 5927, section 4). It is remembered, and is the
-/// likely cause should the connection time out.
+/// A single report ends no connection: what it says may pass (RFC 1122, section 4.2.3.9; RFC 5461, section 2.2), and anybody
+/// on the path, or who guesses the ports, can forge it (RFC 5927, section 4). It is remembered as the likely cause should
+/// the connection time out. [`Connection::handle_host_error`](crate::Connection::handle_host_error) says which reports are
+/// believed once they are confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {

@@ -127,7 +127,7 @@ pub struct TcpInfo {
     /// 2.4).
     pub windows_shrunk: u64,
     /// What the system last said against the path (RFC 9293, section 3.9.2.2): `refused`, `host-unreachable`,
-    /// `network-unreachable`, `network-down`, `prohibited`, `other`. It ends no connection that is established.
+    /// `network-unreachable`, `network-down`, `prohibited`, `other`. A single report ends no established connection.
     pub host_error: Option<&'static str>,
     /// How often it said something against it.
     pub host_errors: u64,

@@ -409,8 +409,8 @@ impl Connection {
     }
 
     /// Handles the host's report that nobody listens or that the peer cannot be reached. It ends the attempt if it is
-    /// repeated about a SYN sent since the first report: an earlier one is about the first SYN, or forged. A route that
-    /// lacks is reported at the very moment of sending; that nobody listens takes a round trip.
+    /// repeated about a SYN sent since the first report: an earlier one is about the first SYN, or forged. A missing
+    /// route is reported at the moment of sending; a refusal takes a round trip.
     pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
         let Some(handshake) = self.handshake.as_mut() else { return };
         let Some(first) = handshake.refused_at else {

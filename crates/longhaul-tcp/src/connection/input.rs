@@ -163,7 +163,7 @@ impl Connection {
             return;
         }
         self.take_congestion_mark(meta, &segment);
-        // Before the data, so that the ACK which that may draw covers the FIN (RFC 5681, section 4.2: one ACK a segment).
+        // The FIN comes before the data, so that an ACK of the data covers it (RFC 5681, section 4.2: one ACK per segment).
         if segment.has(Flags::FIN) {
             self.note_fin(&segment);
         }
@@ -271,8 +271,7 @@ impl Connection {
     }
 
     /// Whether a segment outside the window can be the peer's: it acknowledges what RFC 5961, section 5.2, accepts and, with
-    /// timestamps, echoes one that this connection has sent. Whoever sees none of our segments guesses both once in
-    /// some million tries.
+    /// timestamps, echoes one that this connection can have sent. A blind attacker has to guess both.
     fn is_credible(&self, now: Time, header: &Header) -> bool {
         let ack = seq::to_offset(self.iss, header.ack, self.snd.una);
         let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);

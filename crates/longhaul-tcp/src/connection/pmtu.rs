@@ -23,7 +23,7 @@ const PROBE_TIMER: Span = Span::from_secs(16);
 const RAISE_TIMER: Span = Span::from_secs(600);
 /// Timeouts in a row without any delivery that are read as a black hole (RFC 8899, section 4.3).
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
-/// The same at the base size, which rarely is too large: by chance losses repeat.
+/// The same at the base size, which is rarely too large: repeated losses are more likely to be chance.
 const BASE_TIMEOUTS: u32 = 3;
 /// The UDP payload that fits an IPv4 packet of 576 bytes with the longest header, which every host has to take
 /// (RFC 1122, section 3.3.2; RFC 791): RFC 8899's MIN_PLPMTU here. Every IPv6 link carries 1280 bytes (RFC 8200, section 5),
@@ -227,8 +227,8 @@ impl Pmtu {
         }
     }
 
-    /// A timeout fired, the so-many-th with nothing delivered since. Whether the size fell: to the base after two timeouts,
-    /// and from there to the least after three more.
+    /// Handles a timeout; `in_a_row` counts those since anything was delivered. Returns whether the size fell: to the base
+    /// after two timeouts, and from there to the least after three more.
     pub(super) fn on_timeout(&mut self, now: Time, in_a_row: u32) -> bool {
         let since = if in_a_row > self.fell_at { in_a_row - self.fell_at } else { in_a_row };
         let enough = if self.current > self.base { BLACK_HOLE_TIMEOUTS } else { BASE_TIMEOUTS };
