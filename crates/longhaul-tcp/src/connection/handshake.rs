@@ -30,8 +30,15 @@ const REFUSAL_PAUSE: Span = Span::from_millis(100);
 pub(super) struct Handshake {
     /// A SYN (or SYN-ACK) is to be sent.
     due: bool,
+    /// How often the timer has repeated it.
     retries: u32,
+    /// It was sent more than once, for whatever reason, or when it was sent is forgotten.
+    repeated: bool,
+    /// When it was sent last, and with which timestamp.
     sent_at: Time,
+    stamp: u32,
+    /// The same of the first time.
+    first: (Time, u32),
     /// How often a SYN-ACK is repeated unasked, if the peer opened.
     passive: Option<u32>,
     /// The longest header that may answer the peer, whose address is not proved.
@@ -86,8 +93,7 @@ impl Connection {
         let mut conn = Self::accept(config, iss, clock, now, ipv6, syn, &SegmentMeta::default());
         if let Some(handshake) = &mut conn.handshake {
             handshake.due = false;
-            // No RTT sample: when the SYN-ACK left is forgotten.
-            handshake.retries = 1;
+            handshake.repeated = true;
         }
         conn
     }
@@ -97,7 +103,10 @@ impl Connection {
         let handshake = Handshake {
             due: true,
             retries: 0,
+            repeated: false,
             sent_at: now,
+            stamp: 0,
+            first: (now, 0),
             passive,
             longest: usize::MAX,
             refused_at: None,
@@ -114,11 +123,15 @@ impl Connection {
         let Some(handshake) = self.handshake.as_mut().filter(|h| h.due) else { return false };
         handshake.due = false;
         handshake.sent_at = now;
-        let (retries, longest) = (handshake.retries, handshake.longest);
-        let mut header = if self.state == State::SynSent { self.syn(now, retries) } else { self.syn_ack(now) };
+        handshake.stamp = self.clock.value(now);
+        if !handshake.repeated {
+            handshake.first = (now, handshake.stamp);
+        }
+        let (first, longest) = (!handshake.repeated, handshake.longest);
+        let mut header = if self.state == State::SynSent { self.syn(now, first) } else { self.syn_ack(now) };
         match self.state {
-            State::SynSent => self.add_network_to_syn(&mut header, retries == 0),
-            _ => self.add_network_to_syn_ack(&mut header, retries == 0),
+            State::SynSent => self.add_network_to_syn(&mut header, first),
+            _ => self.add_network_to_syn_ack(&mut header, first),
         }
         header.fit();
         if CheshireCodec::header_len(&header.options) > longest {
@@ -136,9 +149,9 @@ impl Connection {
         true
     }
 
-    fn syn(&self, now: Time, retries: u32) -> Header {
+    fn syn(&self, now: Time, first: bool) -> Header {
         // A path that drops ECN-setup SYNs gets a plain one the second time (RFC 3168, section 6.1.1.1).
-        let ecn = if self.config.ecn && retries == 0 { Flags::ECE | Flags::CWR } else { Flags::NONE };
+        let ecn = if self.config.ecn && first { Flags::ECE | Flags::CWR } else { Flags::NONE };
         let mut header =
             Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.iss, ..Header::default() };
         let options = &mut header.options;
@@ -321,10 +334,12 @@ impl Connection {
         self.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
-        self.loss.handshake_lossy = handshake.retries > 1;
-        let echoes_last = header.options.timestamps.is_some_and(|t| t.echo == self.clock.value(handshake.sent_at));
-        if handshake.retries == 0 || (self.negotiated.timestamps && echoes_last && header.flags.contains(Flags::SYN)) {
-            let rtt = at - handshake.sent_at;
+        let stamp = header.options.timestamps.filter(|_| self.negotiated.timestamps);
+        let answered = handshake.answered(header.flags, stamp.map(|stamp| stamp.echo));
+        // A first SYN that was answered was not lost: the round trip is longer than the timer.
+        self.loss.handshake_lossy = handshake.retries > 1 && answered != Some(handshake.first.0);
+        if let Some(sent_at) = answered {
+            let rtt = at - sent_at;
             self.rtt.observe(now, rtt);
             self.rtt.sample(rtt, Bytes::ZERO, Bytes(1));
             self.loss.handshake_rtt = Some(rtt);
@@ -400,7 +415,7 @@ impl Connection {
             return;
         }
         handshake.retries += 1;
-        handshake.due = true;
+        (handshake.due, handshake.repeated) = (true, true);
         if !asks_again {
             self.rtt.back_off();
         }
@@ -428,8 +443,7 @@ impl Connection {
     /// The peer repeated its SYN: so do we our answer, which is no larger.
     pub(super) fn repeat_syn_ack(&mut self) {
         if let Some(handshake) = &mut self.handshake {
-            handshake.due = true;
-            handshake.retries = handshake.retries.max(1);
+            (handshake.due, handshake.repeated) = (true, true);
         }
     }
 
@@ -446,6 +460,19 @@ impl Connection {
             header.options.timestamps = Some(Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
         }
         header
+    }
+}
+
+impl Handshake {
+    /// When what the peer answers was sent. Of a SYN that was repeated an echo tells, if it is that of the SYN-ACK: what a
+    /// client echoes later may be old (RFC 7323, section 4.3).
+    fn answered(&self, flags: Flags, echo: Option<u32>) -> Option<Time> {
+        if !self.repeated {
+            return Some(self.sent_at);
+        }
+        let echo = echo.filter(|_| flags.contains(Flags::SYN))?;
+        let sent = [(self.sent_at, self.stamp), self.first].into_iter().find(|(_, stamp)| *stamp == echo)?;
+        Some(sent.0)
     }
 }
 

@@ -530,7 +530,7 @@ impl Connection {
 
     /// New data was acknowledged.
     pub(super) fn on_progress(&mut self, now: Time) {
-        self.rtt.reset_backoff();
+        self.rtt.on_progress();
         self.loss.timeouts = 0;
         self.loss.outage = None;
         self.loss.stalled_since = None;

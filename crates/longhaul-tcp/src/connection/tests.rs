@@ -12,6 +12,7 @@ use longhaul_units::{Span, Time};
 use crate::{Batch, Config, ConnId, DatagramMeta, Ecn, Endpoint, EndpointConfig, Event, Info, State, Tuple};
 
 mod ecn_check;
+mod long_way;
 mod outage;
 mod pairs;
 mod path_memory;

@@ -88,7 +88,6 @@ impl Connection {
         self.loss.phase = Phase::Open;
         self.loss.forced = false;
         self.loss.emulated = 0;
-        self.rtt.reset_backoff();
         self.loss.timeouts = 0;
         self.stats.spurious_recoveries += 1;
         if !undo.timeout {

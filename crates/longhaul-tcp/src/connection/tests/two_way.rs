@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// Sends so much each way; when both have it all.
-fn exchange(launches: [&str; 2], bytes: [usize; 2], delay: Span, lose: Box<Lose>) -> Span {
+fn of_launch(text: &str) -> Config {
+    Config { nagle: false, recv_buffer: 4 << 20, congestion: text.parse().unwrap(), ..Config::default() }
+}
+
+/// Sends so much each way; how long until both have it all, from before the handshake.
+pub(super) fn exchange(configs: [Config; 2], bytes: [usize; 2], delay: Span, lose: Box<Lose>) -> Span {
     let mut net = Net::new(delay);
-    let [ours, theirs] = launches.map(|text| {
-        let mut config = Config { nagle: false, recv_buffer: 4 << 20, ..Config::default() };
-        config.congestion = text.parse().unwrap();
-        Arc::new(config)
-    });
+    let [ours, theirs] = configs.map(Arc::new);
     net.ends[1].listen(theirs);
     let a = net.ends[0].connect(net.now, Net::tuple(1), ours).unwrap();
     let (mut b, mut written, mut read) = (None, [0; 2], [0; 2]);
@@ -46,8 +46,12 @@ fn rc3_at_both_ends_with_data_both_ways_arrives() {
         for theirs in rc3.into_iter().chain(["cubic"]) {
             for (up, down) in [(20_000, 20_000), (100_000, 30_000), (40_000, 400_000), (1_000_000, 1_000_000)] {
                 for delay in [5, 50] {
-                    let taken =
-                        exchange([ours, theirs], [up, down], Span::from_millis(delay), Box::new(|_, _, _| false));
+                    let taken = exchange(
+                        [ours, theirs].map(of_launch),
+                        [up, down],
+                        Span::from_millis(delay),
+                        Box::new(|_, _, _| false),
+                    );
                     assert!(
                         taken <= Span::from_millis(delay) * 40,
                         "{ours} {theirs} {up} {down}: {taken} at {delay} ms"
