@@ -33,11 +33,12 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes a private directory inside `out`.
+    /// Makes a private directory inside `out`, and that itself if it does not exist.
     ///
     /// # Errors
     /// The system's.
     pub fn open(out: &Path) -> io::Result<Arc<Self>> {
+        std::fs::create_dir_all(out)?;
         let prefix = format!("{OWN_PREFIX}{DIRECTORY}");
         let mut builder = tempfile::Builder::new();
         builder.prefix(&prefix).rand_bytes(RANDOM);
@@ -254,9 +255,10 @@ mod tests {
 
     #[test]
     fn a_file_appears_whole_or_not_at_all_and_nothing_else_stays() {
-        let out = TempDir::create().unwrap();
-        let target = out.path().join("target");
-        let staging = Staging::open(out.path()).unwrap();
+        let parent = TempDir::create().unwrap();
+        let out = parent.path().join("made/by/us");
+        let target = out.join("target");
+        let staging = Staging::open(&out).unwrap();
         let mut file = staging.create().unwrap();
         file.write_all(b"half").unwrap();
         assert!(!target.exists());
@@ -266,7 +268,7 @@ mod tests {
         file.write_all(b"whole").unwrap();
         file.persist("target", false).unwrap();
         drop(staging);
-        assert_eq!(names(out.path()), ["target"]);
+        assert_eq!(names(&out), ["target"]);
         assert_eq!(fs::read(&target).unwrap(), b"whole");
     }
 

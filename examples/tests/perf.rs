@@ -558,10 +558,24 @@ fn reports_go_where_they_are_wanted() {
     assert_tcp_fields(&report);
 }
 
+/// Whether a process that was told this port is the first of its session (proc_pid_stat(5), field 6).
+#[cfg(target_os = "linux")]
+fn leads_a_session(port: &str) -> bool {
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        let stat = read("stat");
+        let session = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3));
+        read("cmdline").split('\0').any(|word| word == port) && session == entry.file_name().to_str()
+    })
+}
+
 #[test]
 fn a_server_may_be_in_the_background() {
     let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     assert!(perf(&["-s", "-D", "-1", "-p", &port]).output().unwrap().status.success());
+    #[cfg(target_os = "linux")]
+    assert!((0..200).any(|_| leads_a_session(&port)), "it would end with the terminal");
     // It may take a moment until it listens.
     let served =
         (0..200).any(|_| perf(&["-c", "127.0.0.1", "-p", &port, "-n", "1"]).output().unwrap().status.success());

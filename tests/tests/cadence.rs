@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Hook, Limit, LinkConfig, View};
-use longhaul_sim::{Close, Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_sim::{Close, Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::{AckRateInfo, Config, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, Options};
@@ -84,7 +84,7 @@ impl World {
         let there = LinkConfig::new(rate, rtt / 2).queue(Limit::Bytes(rate.bytes_in(rtt).0));
         let links = Duplex { there, back: LinkConfig::delay(rtt / 2) };
         let setup = Setup::pair(1, links).configure(|config: &mut Config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
             config.nagle = false;
         });

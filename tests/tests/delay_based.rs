@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Cause, GilbertElliott, Limit, LinkConfig, Loss, Policer};
-use longhaul_sim::{Plan, Sampling, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, Sampling, Setup, Sim, full_segments};
 use longhaul_tcp::Config;
 use longhaul_units::{Rate, Span, Time};
 
@@ -14,7 +14,7 @@ const MSS: f64 = 1448.0;
 
 fn config(congestion: &str) -> Arc<Config> {
     let mut config = Config::default();
-    unlimited(&mut config);
+    full_segments(&mut config);
     config.congestion = congestion.parse().unwrap();
     Arc::new(config)
 }

@@ -8,7 +8,7 @@ use longhaul_cc::registry::{Slot, built_in};
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Setup, Sim, unlimited};
+use longhaul_sim::{Setup, Sim, full_segments};
 use longhaul_tcp::{PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 
@@ -43,7 +43,7 @@ fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     cache.seed(Time::ZERO, SERVER, &congestion.name(), &known);
     let link = LinkConfig::new(RATE, RTT / 2).queue(Limit::Bytes(RATE.bytes_in(RTT).0));
     let setup = Setup::symmetric(1, link).configure(|config| {
-        unlimited(config);
+        full_segments(config);
         config.path_cache = Some(cache.clone());
     });
     let mut sim = Sim::new(setup.under(&congestion));

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use longhaul_cc::registry::{Slot, built_in};
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::{Classes, Discipline, Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::{PathCache, PathMetrics};
 use longhaul_tests::bursts;
 use longhaul_units::{Rate, Span, Time};
@@ -27,7 +27,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
     cache.seed(Time::ZERO, SERVER, &congestion.name(), &known);
     let link = LinkConfig::new(RATE, RTT / 2).queue(Limit::Bytes(RATE.bytes_in(RTT).0));
     let mut setup = Setup::symmetric(1, link).configure(|config| {
-        unlimited(config);
+        full_segments(config);
         config.path_cache = Some(cache.clone());
     });
     setup.link_mut(1).queue = Limit::Packets(100_000).into();

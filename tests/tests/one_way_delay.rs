@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::Config;
 use longhaul_units::{Rate, Span, Time};
 
@@ -13,7 +13,7 @@ const MBIT: u64 = 1_000_000;
 
 fn config(congestion: &str) -> Arc<Config> {
     let mut config = Config::default();
-    unlimited(&mut config);
+    full_segments(&mut config);
     config.congestion = congestion.parse().unwrap();
     Arc::new(config)
 }

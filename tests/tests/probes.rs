@@ -7,7 +7,7 @@ use std::rc::Rc;
 use longhaul_link::source::Source;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Classes, Discipline, Limit, LinkConfig, LinkRate, Loss, Random};
-use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::{Config, Info, ProbeInfo};
 use longhaul_units::{Rate, Span, Time};
 
@@ -46,7 +46,7 @@ struct World {
 impl World {
     fn new(links: Duplex, congestion: &str, send: u64, change: impl Fn(&mut Config)) -> Self {
         let mut setup = Setup::pair(1, links).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
         });
         change(std::sync::Arc::make_mut(&mut setup.hosts[1].config));

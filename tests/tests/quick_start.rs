@@ -8,7 +8,7 @@ use longhaul_link::router::{QuickStartConfig, RcpConfig};
 use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Hook, Limit, LinkConfig, Router, RouterConfig, View};
-use longhaul_sim::{Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_sim::{Packet, Parcel, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::{Config, Info, NetworkInfo};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{
@@ -116,7 +116,7 @@ impl World {
         open: impl FnOnce(&mut Sim) -> SessionId,
     ) -> Self {
         let setup = Setup::pair(1, links).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
             config.routers_answer = true;
             change(config);
@@ -189,7 +189,7 @@ fn it_fails_closed() {
     topology.duplex(near, far, links(None));
     topology.duplex(far, b, links(quick_start_router()));
     let setup = Setup::new(1, topology).configure(|config| {
-        unlimited(config);
+        full_segments(config);
         config.congestion = NAME.parse().unwrap();
         config.routers_answer = true;
     });

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use longhaul_link::source::Source;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Classes, Discipline, Limit, LinkConfig, Loss, Random};
-use longhaul_sim::{Close, Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, TrafficId, unlimited};
+use longhaul_sim::{Close, Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, TrafficId, full_segments};
 use longhaul_tcp::{Config, Info, ProbeInfo};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags};
@@ -114,7 +114,7 @@ impl World {
     fn new(path: Path, there: LinkConfig, congestion: &str, plan: Plan, change: impl Fn(&mut Config)) -> Self {
         let back = LinkConfig::delay(path.rtt() / 2);
         let setup = Setup::pair(3, Duplex { there, back }).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
             config.nagle = false;
             change(config);

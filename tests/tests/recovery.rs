@@ -79,7 +79,7 @@ fn a_lost_tail_is_repaired_without_the_timer() {
     const SEGMENTS: u64 = 30;
     let there = link(20, 100, 250_000).loss(Loss::List((27..=31).collect()));
     let back = LinkConfig::delay(there.delay);
-    let setup = Setup::pair(1, longhaul_link::topology::Duplex { there, back }).configure(longhaul_sim::unlimited);
+    let setup = Setup::pair(1, longhaul_link::topology::Duplex { there, back }).configure(longhaul_sim::full_segments);
     let mut sim = Sim::new(setup);
     let mut plan = Plan::bulk(SEGMENTS * 1448).zeros();
     plan.close = longhaul_sim::Close::Never;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::{LoadReason, PathCache, PathCacheConfig, PathMetrics, SavedPathInfo};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -48,7 +48,7 @@ impl Path {
         let link = LinkConfig::new(self.rate(), self.rtt / 2);
         let queue = Limit::Bytes(self.bdp().mul_f64(self.queue).0);
         let mut setup = Setup::symmetric(1, link.queue(queue)).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
             config.path_cache = cache.cloned();
         });

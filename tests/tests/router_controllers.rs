@@ -8,7 +8,7 @@ use longhaul_cc::Congestion;
 use longhaul_link::router::{QuickStartConfig, RcpConfig, XcpConfig};
 use longhaul_link::topology::{Duplex, Topology, dumbbell};
 use longhaul_link::{Hook, Limit, LinkConfig, Router, RouterConfig, View};
-use longhaul_sim::{Parcel, Plan, SessionId, Setup, Sim, unlimited};
+use longhaul_sim::{Parcel, Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_tcp::{Config, ConnectionError, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{Feedback, Forward, Request, WireDelta, WireRate};
@@ -51,7 +51,7 @@ fn links(router: Option<RouterConfig>) -> Duplex {
 
 fn setup(topology: Topology, congestion: &str) -> Setup {
     Setup::new(1, topology).configure(|config| {
-        unlimited(config);
+        full_segments(config);
         config.congestion = congestion.parse().unwrap();
         config.routers_answer = true;
     })

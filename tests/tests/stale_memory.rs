@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::{PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 
@@ -33,7 +33,7 @@ fn transfer(congestion: &str, rtt: Span, saved: Option<SavedPath>) -> Done {
     cache.seed(Time::ZERO, SERVER, &congestion.name(), &known);
     let link = LinkConfig::new(RATE, rtt / 2).queue(Limit::Bytes(RATE.bytes_in(rtt).0));
     let mut setup = Setup::symmetric(1, link).configure(|config| {
-        unlimited(config);
+        full_segments(config);
         config.congestion = congestion.clone();
         config.path_cache = Some(cache.clone());
     });

@@ -4,7 +4,7 @@
 
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, SessionId, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_tcp::Info;
 use longhaul_units::{Rate, Span};
 
@@ -30,7 +30,7 @@ impl Link {
             .queue(Limit::Bytes(self.bdps * self.bdp()));
         let back = LinkConfig::delay(there.delay);
         let setup = Setup::pair(7, Duplex { there, back }).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
         });
         let mut sim = Sim::new(setup);

@@ -10,7 +10,7 @@ use longhaul_cc::{Congestion, SavedPath};
 use longhaul_link::router::QuickStartConfig;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Loss, RouterConfig};
-use longhaul_sim::{Close, Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_sim::{Close, Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::{Config, Info, PathCache, PathMetrics};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
@@ -90,7 +90,7 @@ impl World {
     fn new(link: Link, there: LinkConfig, congestion: &str, bytes: u64, change: impl Fn(&mut Config)) -> Self {
         let back = LinkConfig::delay(link.rtt() / 2);
         let setup = Setup::pair(7, Duplex { there, back }).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
             config.nagle = false;
             change(config);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Limit, LinkConfig, Loss};
-use longhaul_sim::{Plan, SessionId, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_units::{Rate, Span};
 
 /// The bottleneck, with a queue of a part of its bandwidth-delay product.
@@ -31,7 +31,7 @@ fn transfers(bottleneck: LinkConfig, laws: &[&str], seed: u64) -> (Sim, Vec<Sess
     let back = LinkConfig::delay(bottleneck.delay);
     let access = || laws.iter().map(|_| Duplex::delay(Span::from_micros(10)));
     let net = dumbbell(Duplex { there: bottleneck, back }, access(), access());
-    let mut setup = Setup::new(seed, net.topology).configure(unlimited);
+    let mut setup = Setup::new(seed, net.topology).configure(full_segments);
     for (node, law) in net.left.iter().zip(laws) {
         Arc::make_mut(&mut setup.hosts[*node as usize].config).congestion = law.parse().unwrap();
     }

@@ -8,7 +8,7 @@ use longhaul_cc::Congestion;
 use longhaul_cc::registry::{self, Safety, Slot};
 use longhaul_link::topology::{Duplex, dumbbell};
 use longhaul_link::{Classes, Discipline, Limit, LinkConfig};
-use longhaul_sim::{Plan, SessionId, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_units::{Rate, Span, Time};
 
 use super::Section;
@@ -142,7 +142,7 @@ fn compete(bottleneck: Bottleneck, flows: &[Congestion]) -> Result<Run> {
     }
     let access = || flows.iter().map(|_| Duplex::delay(Span::ZERO));
     let net = dumbbell(Duplex { there: link, back: LinkConfig::delay(RTT / 2) }, access(), access());
-    let mut setup = Setup::new(1, net.topology).configure(unlimited);
+    let mut setup = Setup::new(1, net.topology).configure(full_segments);
     for (node, flow) in net.left.iter().zip(flows) {
         let host = setup.hosts.get_mut(*node as usize).context("the dumbbell has no such host")?;
         Arc::make_mut(&mut host.config).congestion = flow.clone();

@@ -4,7 +4,7 @@ use longhaul_cc::registry::{self, Entry, Safety, Slot};
 use longhaul_cc::{BuildParams, Congestion, SavedPath};
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Loss as Chance};
-use longhaul_sim::{Setup, Sim, unlimited};
+use longhaul_sim::{Setup, Sim, full_segments};
 use longhaul_tcp::{PathCache, PathMetrics};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
@@ -94,7 +94,7 @@ impl Link {
     /// One transfer.
     fn run(self, subject: &Subject, run: u64) -> Run {
         let setup = Setup::pair(run + 1, self.duplex(run)).under(&subject.congestion).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.path_cache = subject.is_known.then(|| self.memory(&subject.congestion));
         });
         let mut sim = Sim::new(setup);

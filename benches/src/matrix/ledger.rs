@@ -98,7 +98,7 @@ impl Hook<Parcel> for Ledger {
 mod tests {
     use longhaul_link::topology::Duplex;
     use longhaul_link::{Limit, LinkConfig};
-    use longhaul_sim::{Setup, Sim, unlimited};
+    use longhaul_sim::{Setup, Sim, full_segments};
     use longhaul_units::{Rate, Span};
 
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
         let link = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(50));
         let setup = Setup::pair(1, Duplex { there: link.clone().queue(Limit::Packets(40)), back: link });
         let setup = setup.configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = "slow-start+new-reno+rapid-recovery".parse().unwrap();
         });
         let mut sim = Sim::new(setup);

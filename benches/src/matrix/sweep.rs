@@ -9,7 +9,7 @@ use longhaul_cc::Congestion;
 use longhaul_link::source::{BoundedPareto, HttpWorkload};
 use longhaul_link::topology::{Duplex, evaluation_dumbbell};
 use longhaul_link::{Limit, LinkConfig, Random};
-use longhaul_sim::{Setup, Sim, WorkloadId, exchange_of, unlimited};
+use longhaul_sim::{Setup, Sim, WorkloadId, exchange_of, full_segments};
 use longhaul_units::{Rate, Span, Time};
 
 use super::Section;
@@ -121,7 +121,7 @@ fn run(load: u32, scheme: &Congestion, buffer: u64, span: Span) -> Result<Run> {
     let net = evaluation_dumbbell(Duplex { there: link.clone().queue(Limit::Packets(buffer)), back: link }, 2);
     let plain: Congestion = PLAIN.parse().with_context(|| format!("making {PLAIN}"))?;
     let mut setup = Setup::new(1, net.topology).configure(|config| {
-        unlimited(config);
+        full_segments(config);
         (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (SOCKET, SOCKET, SOCKET);
         config.congestion = plain.clone();
     });

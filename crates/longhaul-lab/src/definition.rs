@@ -113,7 +113,7 @@ pub struct Flow {
     pub tcp: Tcp,
 }
 
-/// Settings of a connection's ends. What isn't given is as [`longhaul_sim::unlimited`] has it.
+/// Settings of a connection's ends. What isn't given is as [`longhaul_sim::full_segments`] has it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {

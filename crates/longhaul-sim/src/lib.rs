@@ -72,6 +72,6 @@ pub use qlog::Qlog;
 pub use queue::Queue;
 pub use series::{Sampling, Series, SeriesId};
 pub use session::Session;
-pub use setup::{HostSetup, Setup, SetupError, unlimited};
+pub use setup::{HostSetup, Setup, SetupError, full_segments};
 pub use sim::{CrowdId, Epoch, LinkHook, SessionId, Sim, Step, Traffic, TrafficId, Visit, WorkloadId, exchange_of};
 pub use tap::{Sighting, Tap, TraceHash};

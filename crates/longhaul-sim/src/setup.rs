@@ -43,11 +43,9 @@ pub struct Setup {
     pub hosts: Vec<HostSetup>,
 }
 
-/// Lets nothing but the network and congestion control limit a connection: full segments of an Ethernet's 1500 bytes from
-/// the first one on, without a search for them, and 64 MiB of either buffer.
-pub const fn unlimited(config: &mut Config) {
+/// Full segments of an Ethernet's 1500 bytes from the first one on, without a search for them.
+pub const fn full_segments(config: &mut Config) {
     (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
-    (config.recv_buffer, config.recv_buffer_max, config.send_buffer) = (64 << 20, 64 << 20, 64 << 20);
 }
 
 /// Why there can be no such simulation.

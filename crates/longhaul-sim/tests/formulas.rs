@@ -6,13 +6,13 @@ use std::rc::Rc;
 use longhaul_cc::with_params;
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss, Random};
-use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::Config;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
 
 fn plain(config: &mut Config, congestion: &str) {
-    unlimited(config);
+    full_segments(config);
     config.congestion = congestion.parse().expect("a registered name");
 }
 
@@ -138,7 +138,7 @@ fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
     let setup = Setup::pair(1, Duplex { back: LinkConfig::delay(link.delay), there: link });
     let mut sim = Sim::new(setup.configure(|config| {
-        unlimited(config);
+        full_segments(config);
         let reno = "growth=slow-start,steady=new-reno,recovery=new-reno".parse().expect("registered names");
         config.congestion = with_params(reno, |params| params.byte_counting = false);
         (config.sack, config.ack_every) = (false, ack_every);

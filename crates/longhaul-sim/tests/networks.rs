@@ -4,7 +4,7 @@ use longhaul_link::router::QuickStartConfig;
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
 use longhaul_link::topology::{Duplex, chain, dumbbell, parking_lot, satellite};
 use longhaul_link::{Cause, Limit, LinkConfig, Random, RouterConfig};
-use longhaul_sim::{Epoch, Plan, Sampling, Setup, SetupError, Sim, Step, exchange_of, unlimited};
+use longhaul_sim::{Epoch, Plan, Sampling, Setup, SetupError, Sim, Step, exchange_of, full_segments};
 use longhaul_units::{Rate, Span, Time};
 
 fn millis(millis: u64) -> Span {
@@ -268,7 +268,7 @@ fn servers_are_answered_before_their_clients_speak() {
     let response = 70 * 1448;
     let time = |congestion: &str, router: Option<RouterConfig>| {
         let mut setup = Setup::symmetric(1, megabits(20, 50, 1000)).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().unwrap();
             config.routers_answer = true;
         });

@@ -1,7 +1,7 @@
 //! What a connection gains from an earlier one to the same host (RFC 9040), at a bottleneck with a queue that overflows.
 
 use longhaul_link::{Limit, LinkConfig};
-use longhaul_sim::{Plan, Setup, Sim, unlimited};
+use longhaul_sim::{Plan, Setup, Sim, full_segments};
 use longhaul_tcp::{Info, PathCache};
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -28,7 +28,7 @@ impl Bottleneck {
     fn setup(self, congestion: &str, cached: bool) -> Setup {
         let link = LinkConfig::new(self.rate, self.rtt / 2);
         let mut setup = Setup::symmetric(1, link.queue(Limit::Bytes(self.bdp().0))).configure(|config| {
-            unlimited(config);
+            full_segments(config);
             config.congestion = congestion.parse().expect("a registered name");
             config.path_cache = cached.then(PathCache::default);
         });

@@ -18,7 +18,8 @@ pub struct Config {
     /// time. Small values keep data with the application until it can leave. `None` is 256 KiB while the congestion
     /// window or the pacer keeps it back, and 4 MiB while the peer's window does.
     pub notsent_lowat: Option<usize>,
-    /// The receive window's size at the start.
+    /// The receive window's size at the start. The default of 4 MiB is a window of 100 Mb/s over 335 ms, so that a sender
+    /// that knows how fast the path is may say all of it in the first round trip; smaller ones bound it there.
     pub recv_buffer: usize,
     /// The receive window's ceiling: auto-tuning grows it up to here (at most 1 GiB, RFC 7323, section 2.2).
     pub recv_buffer_max: usize,
@@ -116,7 +117,7 @@ impl Default for Config {
             congestion: longhaul_cc::Congestion::default(),
             send_buffer: 64 << 20,
             notsent_lowat: None,
-            recv_buffer: 256 << 10,
+            recv_buffer: 4 << 20,
             // What a window scale of 10 reaches: one more would make windows come in units of 2 KiB.
             recv_buffer_max: 0xffff << 10,
             base_plpmtu: 1232,
@@ -179,6 +180,9 @@ pub struct EndpointConfig {
     /// Bytes of data buffered by all connections together, at most; above it windows stop growing and new
     /// connections are refused.
     pub max_memory: usize,
+    /// Bytes of that at most of the connections that one address opened to us, so that it cannot take the others' room; above it the
+    /// same happens to those connections, but for being refused.
+    pub max_memory_per_address: usize,
     /// TIME-WAIT records kept; the oldest makes room (a late duplicate may then meet a new connection, RFC 1337).
     pub max_time_wait: usize,
     /// Answer segments of unknown connections by a RST; a silent endpoint drops them.
@@ -213,6 +217,7 @@ impl EndpointConfig {
             max_connections: 1 << 20,
             max_per_address: 1 << 19,
             max_memory: 4 << 30,
+            max_memory_per_address: 2 << 30,
             max_time_wait: 131_072,
             reset_unknown: true,
             reflect: false,

@@ -21,7 +21,7 @@ use longhaul_units::Time;
 use longhaul_wire::Header;
 
 use crate::config::{Config, EndpointConfig};
-use crate::connection::{Batch, Connection, Event, Pressure, SegmentMeta, SegmentRef};
+use crate::connection::{Batch, Connection, Event, SegmentMeta, SegmentRef};
 use crate::error::HostError;
 use crate::seq;
 use crate::state::State;
@@ -48,7 +48,7 @@ pub use path_cache::{LoadError, LoadReason, PathCache, PathCacheConfig, PathMetr
 use reflect::Reflector;
 use stray::Buckets;
 use table::Table;
-use tally::Tally;
+use tally::{Tally, pressure};
 use time_wait::{Record, TimeWait};
 
 /// Between the last sequence number of a connection and the first of the next one between the same addresses: a window
@@ -143,6 +143,8 @@ struct Slot {
     /// The peer opened it.
     passive: bool,
     memory: usize,
+    /// What of it the tally of its address has.
+    charged: usize,
     /// To be told of the path once the connection has seen it.
     path_cache: Option<PathCache>,
 }
@@ -465,8 +467,9 @@ impl Endpoint {
         let (index, generation) = self.free.pop().unwrap_or((self.slots.len() as u32, 0));
         connection.recall(self.now, tuple.remote.ip());
         let path_cache = connection.config.path_cache.clone();
-        let (queued, held, memory) = (false, true, 0);
-        let slot = Slot { tuple, connection, generation, queued, held, pending, passive: pending, memory, path_cache };
+        let (passive, memory, charged) = (pending, 0, 0);
+        let (queued, held) = (false, true);
+        let slot = Slot { tuple, connection, generation, queued, held, pending, passive, memory, charged, path_cache };
         self.tally.add(&slot);
         if index as usize == self.slots.len() {
             self.slots.push(None);
@@ -504,13 +507,9 @@ impl Endpoint {
         self.memory = self.memory.saturating_add(memory).saturating_sub(slot.memory);
         slot.memory = memory;
         slot.learn_path(self.now);
-        slot.connection.pressure = if self.memory >= self.config.max_memory {
-            Pressure::Hard
-        } else if self.memory >= (self.config.max_memory >> 2).saturating_mul(3) {
-            Pressure::Soft
-        } else {
-            Pressure::None
-        };
+        let all = pressure(self.memory, self.config.max_memory);
+        let its = pressure(self.tally.charge(slot), self.config.max_memory_per_address);
+        slot.connection.pressure = all.max(its);
         self.reap(index);
     }
 

@@ -16,6 +16,7 @@ mod connector;
 mod descriptors;
 mod driver;
 mod error;
+mod frameworks;
 mod handle;
 mod info;
 mod io;

@@ -16,13 +16,14 @@ const UNKNOWN_MEMORY: usize = 1 << 30;
 const CONNECTION: usize = 8 << 10;
 /// Connections by default, whatever the machine has.
 const CONNECTIONS: std::ops::RangeInclusive<usize> = 4096..=1 << 20;
-/// The part of the connections that one address may have by default.
+/// The part of the connections, and of the memory, that one address may have by default.
 const ADDRESS_SHARE: usize = 2;
 
 /// Limits of an endpoint; what is not set is the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     memory: Option<usize>,
+    memory_per_address: Option<usize>,
     connections: Option<usize>,
     per_address: Option<usize>,
     always_cookies: bool,
@@ -32,6 +33,7 @@ pub(crate) struct Limits {
 impl Limits {
     pub(crate) fn apply(&self, config: &mut EndpointConfig) {
         config.max_memory = self.memory.unwrap_or_else(default_memory);
+        config.max_memory_per_address = self.memory_per_address.unwrap_or(config.max_memory / ADDRESS_SHARE);
         config.max_connections = self.connections.unwrap_or_else(default_connections);
         // Whoever lowers the limit of all may have a proxy in front, and says what one address may have.
         config.max_per_address =
@@ -55,6 +57,14 @@ impl TcpSocket {
     #[must_use]
     pub fn max_memory(&self) -> usize {
         self.setup().limits.memory.unwrap_or_else(default_memory)
+    }
+
+    /// Bytes of that memory that the connections of one client address may take together: one IPv4 address, or one IPv6
+    /// network of 64 bits. Above it their windows stop growing, and what they send may be dropped, while others find room.
+    /// `None`, the default, is half of [`max_memory`](Self::max_memory); a server behind a proxy, whose clients have one
+    /// address, sets the whole.
+    pub fn set_max_memory_per_address(&self, bytes: Option<usize>) {
+        self.setup().limits.memory_per_address = bytes;
     }
 
     /// Connections of this socket at most, those in the handshake and those being closed included; further SYNs are
@@ -156,6 +166,7 @@ mod tests {
         let mut config = EndpointConfig::new([0; 32]);
         socket.setup().limits.apply(&mut config);
         assert_eq!((config.max_memory, config.max_connections, config.max_per_address), (12_345, 7, 3));
+        assert_eq!(config.max_memory_per_address, 6_172, "half");
         assert!(config.always_cookies && !config.reset_unknown);
     }
 }

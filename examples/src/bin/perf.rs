@@ -21,8 +21,13 @@ async fn main() -> ExitCode {
     let options = Options::parse();
     let params = if options.transport.wants_list() { Ok(Params::default()) } else { options.params() };
     let params = params.unwrap_or_else(|what| Options::command().error(ErrorKind::ArgumentConflict, what).exit());
-    if options.daemon && std::env::var_os(IN_BACKGROUND).is_none() {
-        return transport::outcome("perf", start_in_background(&options));
+    if options.daemon {
+        if std::env::var_os(IN_BACKGROUND).is_none() {
+            return transport::outcome("perf", start_in_background(&options));
+        }
+        // In a session of its own it outlives the terminal.
+        #[cfg(unix)]
+        let _ = rustix::process::setsid();
     }
     let mut reported = false;
     let (stop, stopped) = watch::channel(false);

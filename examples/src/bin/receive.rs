@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use longhaul::{TcpListener, TcpStream};
 use longhaul_examples::admission::{Admission, Limits, Prefix, Ticket};
@@ -28,7 +28,7 @@ struct Args {
     /// Address and UDP port to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7000")]
     listen: SocketAddr,
-    /// Directory the files are put into
+    /// Directory the files are put into; it is made if it does not exist
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// End with the first connection, and say by the exit code whether it went well
@@ -71,9 +71,6 @@ async fn main() -> ExitCode {
 
 async fn run(args: Args) -> Result<()> {
     let out = &args.out;
-    if !out.is_dir() {
-        bail!("{} is not a directory", out.display());
-    }
     let staging = Staging::open(out).with_context(|| format!("cannot write to {}", out.display()))?;
     let socket = args.transport.socket(args.listen)?;
     socket.set_reflect(args.reflect);

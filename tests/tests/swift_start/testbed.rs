@@ -20,7 +20,7 @@ use longhaul_cc::{
 };
 use longhaul_link::topology::Duplex;
 use longhaul_link::{Limit, LinkConfig, Overhead};
-use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, unlimited};
+use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segments};
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 
@@ -254,7 +254,7 @@ impl Run {
         estimates: Estimates,
         change: impl Fn(&mut Config),
     ) -> Self {
-        let mut sim = Sim::new(setup.configure(unlimited).configure(change));
+        let mut sim = Sim::new(setup.configure(full_segments).configure(change));
         let traffic = Rc::new(RefCell::new(Traffic::default()));
         sim.add_tap(Rc::clone(&traffic));
         sim.run_for(begin);

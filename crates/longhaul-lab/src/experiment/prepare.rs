@@ -8,7 +8,7 @@ use std::sync::Arc;
 use longhaul_cc::{BuildParams, Congestion, unpaced, with_params};
 use longhaul_link::spec::{LinkOptions, value};
 use longhaul_link::topology::Duplex;
-use longhaul_sim::unlimited;
+use longhaul_sim::full_segments;
 use longhaul_tcp::{Config, PathCache};
 use longhaul_units::{Bytes, Span};
 
@@ -221,7 +221,7 @@ impl Filling<'_> {
 
     pub(super) fn config(self, congestion: &Text, tcp: &Tcp) -> Result<Config, Fault> {
         let mut config = Config::default();
-        unlimited(&mut config);
+        full_segments(&mut config);
         config.congestion = self.read(congestion, "flows.congestion", FromStr::from_str)?;
         config.routers_answer = asks_routers(&config.congestion);
         config.congestion = self.host(tcp, config.congestion)?;

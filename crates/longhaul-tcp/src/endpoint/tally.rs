@@ -1,4 +1,4 @@
-//! How many connections each address has opened to us.
+//! How many connections each address has opened to us, and what memory they take.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,11 +6,22 @@ use std::net::{IpAddr, Ipv6Addr};
 use super::keys::{Keys, Tuple};
 use super::{Endpoint, Slot};
 use crate::config::EndpointConfig;
+use crate::connection::Pressure;
 
-/// Counts by address. Of an IPv6 address the upper 64 bits count: a host has all addresses of its network to choose from
+/// Memory of one connection is charged to its address in units of so much: most connections rest and have less.
+const UNIT: usize = 64 << 10;
+
+/// What one address has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    connections: u32,
+    memory: usize,
+}
+
+/// Shares by address. Of an IPv6 address the upper 64 bits count: a host has all addresses of its network to choose from
 /// (RFC 4291, section 2.5.1; RFC 8981).
 #[derive(Debug)]
-pub(super) struct Tally(HashMap<IpAddr, u32, Keys>);
+pub(super) struct Tally(HashMap<IpAddr, Share, Keys>);
 
 impl Tally {
     pub(super) fn new(keys: Keys) -> Self {
@@ -18,7 +29,7 @@ impl Tally {
     }
 
     pub(super) fn count(&self, address: IpAddr) -> usize {
-        self.0.get(&who(address)).map_or(0, |count| *count as usize)
+        self.0.get(&who(address)).map_or(0, |share| share.connections as usize)
     }
 
     pub(super) fn add(&mut self, slot: &Slot) {
@@ -29,20 +40,34 @@ impl Tally {
 
     pub(super) fn remove(&mut self, slot: &Slot) {
         if slot.passive {
-            self.lower(slot.tuple.remote.ip());
+            self.lower(slot.tuple.remote.ip(), slot.charged);
         }
     }
 
-    fn raise(&mut self, address: IpAddr) {
-        let count = self.0.entry(who(address)).or_default();
-        *count = count.saturating_add(1);
+    /// Charges what a connection takes now to its address; the memory of all connections from there. Nothing is said of
+    /// an address of which this connection has nothing worth mentioning.
+    pub(super) fn charge(&mut self, slot: &mut Slot) -> usize {
+        let charge = slot.memory - slot.memory % UNIT;
+        if !slot.passive || (charge, slot.charged) == (0, 0) {
+            return 0;
+        }
+        let Some(share) = self.0.get_mut(&who(slot.tuple.remote.ip())) else { return 0 };
+        share.memory = share.memory.saturating_add(charge).saturating_sub(slot.charged);
+        slot.charged = charge;
+        share.memory
     }
 
-    fn lower(&mut self, address: IpAddr) {
+    fn raise(&mut self, address: IpAddr) {
+        let share = self.0.entry(who(address)).or_default();
+        share.connections = share.connections.saturating_add(1);
+    }
+
+    fn lower(&mut self, address: IpAddr, memory: usize) {
         let address = who(address);
-        let Some(count) = self.0.get_mut(&address) else { return };
-        *count = count.saturating_sub(1);
-        if *count == 0 {
+        let Some(share) = self.0.get_mut(&address) else { return };
+        share.connections = share.connections.saturating_sub(1);
+        share.memory = share.memory.saturating_sub(memory);
+        if share.connections == 0 {
             self.0.remove(&address);
         }
     }
@@ -65,6 +90,17 @@ impl Endpoint {
     /// Whether one more connection from there finds no room: in all, or among those of its address.
     pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {
         self.live >= self.config.max_connections || self.tally.count(tuple.remote.ip()) >= self.config.max_per_address
+    }
+}
+
+/// What follows for a connection from memory that is taken, of so much that may be.
+pub(super) fn pressure(taken: usize, limit: usize) -> Pressure {
+    if taken >= limit {
+        Pressure::Hard
+    } else if taken >= (limit >> 2).saturating_mul(3) {
+        Pressure::Soft
+    } else {
+        Pressure::None
     }
 }
 
@@ -91,7 +127,7 @@ mod tests {
             [2, 1, 2, 0]
         );
         for _ in 0..3 {
-            tally.lower(ip("192.0.2.1"));
+            tally.lower(ip("192.0.2.1"), 0);
         }
         assert_eq!((tally.count(ip("192.0.2.1")), tally.0.len()), (0, 2), "nothing is left of it");
     }

@@ -217,3 +217,38 @@ fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
     }
     assert!(endpoint.memory() < endpoint.config.max_memory / 10, "{}", endpoint.memory());
 }
+
+/// Data above a hole, which nobody can read, fills what one address may have and no more; another's is stored as before, and
+/// what a connection held is given back.
+#[test]
+fn one_address_takes_no_more_memory_than_it_may() {
+    const LIMIT: usize = 1 << 20;
+    let config = EndpointConfig { max_memory_per_address: LIMIT, ..EndpointConfig::new([5; 32]) };
+    let mut endpoint = Endpoint::new(config, NOW);
+    endpoint.listen(Arc::new(Config::default()));
+    let mut syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
+    syn.options.window_scale = Some(7);
+    // A new connection and 280 kB of such data on it.
+    let flood = |endpoint: &mut Endpoint, from: Tuple| {
+        let before = endpoint.memory();
+        let (id, ack) = connect(endpoint, from, &syn);
+        for segment in 1..=200 {
+            let header = Header { seq: ack.seq + segment * 1_400, ..ack.clone() };
+            deliver(endpoint, NOW, from, &header, &[7; 1_400]);
+            sent(endpoint, NOW);
+        }
+        (id, endpoint.memory().saturating_sub(before))
+    };
+    let held: Vec<_> = (1..=10).map(|port| flood(&mut endpoint, from([192, 0, 2, 1], port))).collect();
+    let total: usize = held.iter().map(|(_, memory)| memory).sum();
+    assert!((LIMIT..LIMIT + 10 * (64 << 10)).contains(&total), "{held:?}");
+    let (_, others) = flood(&mut endpoint, from([192, 0, 2, 7], 1));
+    assert!(others >= 200 * 1_400, "{others}");
+    for (id, _) in held.into_iter().skip(1) {
+        endpoint.drive(NOW, id, Connection::abort);
+        endpoint.release(NOW, id);
+    }
+    sent(&mut endpoint, NOW);
+    let (_, again) = flood(&mut endpoint, from([192, 0, 2, 1], 20));
+    assert!(again >= 200 * 1_400, "{again}");
+}

@@ -1,0 +1,62 @@
+//! Traits of web frameworks, each behind the feature that is named like its crate.
+
+#[cfg(feature = "axum")]
+mod axum {
+    use std::io;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use crate::{TcpListener, TcpStream};
+
+    /// How long a listener that cannot accept waits, as axum's own do.
+    const PAUSE: Duration = Duration::from_secs(1);
+
+    impl axum::serve::Listener for TcpListener {
+        type Io = TcpStream;
+        type Addr = SocketAddr;
+
+        async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+            loop {
+                match TcpListener::accept(self).await {
+                    Ok(accepted) => return accepted,
+                    Err(error) => {
+                        tracing::error!(%error, "accepting failed");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            TcpListener::local_addr(self)
+        }
+    }
+}
+
+#[cfg(feature = "hyper-util")]
+mod hyper_util {
+    use hyper_util::client::legacy::connect::{Connected, Connection};
+
+    use crate::TcpStream;
+
+    impl Connection for TcpStream {
+        fn connected(&self) -> Connected {
+            Connected::new()
+        }
+    }
+}
+
+#[cfg(feature = "tonic")]
+mod tonic {
+    use tonic::transport::server::{Connected, TcpConnectInfo};
+
+    use crate::TcpStream;
+
+    impl Connected for TcpStream {
+        type ConnectInfo = TcpConnectInfo;
+
+        fn connect_info(&self) -> TcpConnectInfo {
+            TcpConnectInfo { local_addr: self.local_addr().ok(), remote_addr: self.peer_addr().ok() }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A listener with many connections that rest, and who comes after them.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+
+mod common;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Instant;
+
+use common::{PATIENCE, soon};
+use longhaul::{TcpSocket, TcpStream};
+use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// From one address, whose ports are not much more.
+const CROWD: usize = 50_000;
+/// So many handshakes at a time.
+const TOGETHER: usize = 200;
+
+/// A client that keeps nothing: its connection stays when its socket is gone.
+struct Stranger(UdpSocket);
+
+impl Stranger {
+    fn send(&self, header: &Header) {
+        let mut datagram = [0; 64];
+        let len = CheshireCodec::emit(header, &mut datagram).unwrap();
+        self.0.send(&datagram[..len]).unwrap();
+    }
+
+    /// From the next port that is free.
+    fn call(ports: &mut std::ops::Range<u16>, server: SocketAddr) -> Self {
+        let client = Self(ports.find_map(|port| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, 1), port)).ok()).unwrap());
+        client.0.connect(server).unwrap();
+        client.0.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
+        syn.options.timestamps = Some(Timestamps { value: 1, echo: 0 });
+        client.send(&syn);
+        client
+    }
+
+    fn acknowledge(&self) {
+        let mut datagram = [0; 100];
+        let len = self.0.recv(&mut datagram).unwrap();
+        let (answer, _) = CheshireCodec::parse(&datagram[..len]).unwrap();
+        let mut ack = Header {
+            flags: Flags::ACK,
+            seq: 100,
+            ack: answer.seq.wrapping_add(1),
+            window: 65_535,
+            ..Header::default()
+        };
+        ack.options.timestamps = answer.options.timestamps.map(|stamp| Timestamps { value: 2, echo: stamp.value });
+        self.send(&ack);
+    }
+}
+
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// The next client connects and is served as if it were the first: the time is printed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newcomer_is_served_beside_fifty_thousand_idle_connections() {
+    let socket = TcpSocket::new_v4().unwrap();
+    // Whatever the machine's memory is.
+    socket.set_max_connections(Some(CROWD + 10));
+    socket.bind("0.0.0.0:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1024).unwrap();
+    let server = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
+    let (begun, before) = (Instant::now(), resident());
+    let crowd = tokio::task::spawn_blocking(move || {
+        let mut ports = 1024..u16::MAX;
+        for _ in 0..CROWD / TOGETHER {
+            let clients: Vec<_> = (0..TOGETHER).map(|_| Stranger::call(&mut ports, server)).collect();
+            clients.iter().for_each(Stranger::acknowledge);
+        }
+    });
+    let mut idle = Vec::with_capacity(CROWD);
+    while idle.len() < CROWD {
+        idle.push(soon(listener.accept()).await.unwrap().0);
+    }
+    crowd.await.unwrap();
+    let each = resident().saturating_sub(before) / CROWD;
+    eprintln!("{CROWD} connections in {:?}, {each} bytes of this process each", begun.elapsed());
+
+    let begun = Instant::now();
+    let (client, accepted) = soon(async { tokio::join!(TcpStream::connect(server), listener.accept()) }).await;
+    let (mut client, mut accepted) = (client.unwrap(), accepted.unwrap().0);
+    eprintln!("the next one in {:?}", begun.elapsed());
+    client.write_all(b"hello").await.unwrap();
+    let mut got = [0; 5];
+    soon(accepted.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"hello");
+    eprintln!("and served in {:?}", begun.elapsed());
+}

@@ -1,0 +1,1 @@
+//! How web frameworks use longhaul: see the examples of this package.

@@ -1,0 +1,17 @@
+//! The examples do what they say.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+#[path = "../examples/tonic.rs"]
+mod grpc;
+#[path = "../examples/axum.rs"]
+mod http;
+
+#[tokio::test]
+async fn axum_serves_what_hyper_fetches() {
+    assert_eq!(http::run().await.unwrap(), "hello, 127.0.0.1");
+}
+
+#[tokio::test]
+async fn tonic_answers() {
+    assert_eq!(grpc::run().await.unwrap(), 1, "SERVING of grpc.health.v1");
+}
