@@ -5,12 +5,12 @@
 mod common;
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::time::Instant;
 
 use common::{PATIENCE, soon};
 use longhaul::{TcpSocket, TcpStream};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 
 /// From one address, whose ports are not much more.
 const CROWD: usize = 50_000;
