@@ -1,6 +1,7 @@
 //! A listener with many connections that rest, and who comes after them.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
+#![allow(clippy::disallowed_methods, reason = "it prints how long it took")]
 
 mod common;
 
