@@ -17,6 +17,8 @@ use crate::middle::Middle;
 const BOUND: Span = Span::from_secs(600);
 /// Two ends that disagree know it by then: the user timeout and the keep-alive of [`End::config`], and the back-off of the timers.
 const BOUND_OF_DISAGREEMENT: Span = Span::from_secs(3600);
+/// The transfers of [`Case::both_ways`] end by then: before keep-alive probes could bring a stalled one back.
+const BOUND_OF_BOTH: Span = Span::from_secs(30);
 /// A transfer whose window scale was taken away may go on a few bytes at a time, as long as it goes on.
 const STALLED: Span = Span::from_secs(600);
 /// Events of one case: more are an exchange that feeds on itself.
@@ -53,6 +55,7 @@ pub(crate) struct Case {
     hostility: Hostility,
     ends: [End; 2],
     links: Duplex,
+    bound: Span,
 }
 
 impl End {
@@ -85,6 +88,16 @@ impl End {
     }
 }
 
+/// What routers on the way answer.
+fn router(header: NetworkHeaderKind) -> Option<RouterConfig> {
+    match header {
+        NetworkHeaderKind::QuickStart => Some(RouterConfig::QuickStart(QuickStartConfig::default())),
+        NetworkHeaderKind::Rcp => Some(RouterConfig::Rcp(RcpConfig::default())),
+        NetworkHeaderKind::Xcp => Some(RouterConfig::Xcp(XcpConfig::default())),
+        _ => None,
+    }
+}
+
 fn link(random: &mut Random, header: Option<NetworkHeaderKind>) -> LinkConfig {
     let fastest = if random.chance(0.5) { 10_000_000 } else { 200_000_000 };
     let rate = Rate::from_bits_per_sec(1_000_000 + random.below(fastest));
@@ -98,12 +111,7 @@ fn link(random: &mut Random, header: Option<NetworkHeaderKind>) -> LinkConfig {
     link.duplication = rare(0.4, 0.05);
     let late = rare(0.4, 0.1);
     link.reordering = (late > 0.0).then_some(Reordering::Late { share: late, least: Span::ZERO, most: delay });
-    link.router = header.and_then(|header| match header {
-        NetworkHeaderKind::QuickStart => Some(RouterConfig::QuickStart(QuickStartConfig::default())),
-        NetworkHeaderKind::Rcp => Some(RouterConfig::Rcp(RcpConfig::default())),
-        NetworkHeaderKind::Xcp => Some(RouterConfig::Xcp(XcpConfig::default())),
-        _ => None,
-    });
+    link.router = header.and_then(router);
     link
 }
 
@@ -116,7 +124,25 @@ impl Case {
             ends[1].composition = ends[0].composition.clone();
         }
         let [there, back] = ends.each_ref().map(|end| link(random, composition::header(&end.composition)));
-        Self { seed, hostility, ends, links: Duplex { there, back } }
+        let bound = if hostility == Hostility::Anything { BOUND_OF_DISAGREEMENT } else { BOUND };
+        Self { seed, hostility, ends, links: Duplex { there, back }, bound }
+    }
+
+    /// The same at both ends, with so much to send, over 100 Mb/s and 100 ms with a queue of half of that and these losses.
+    pub(crate) fn both_ways(composition: &str, send: [u64; 2], loss: f64) -> Self {
+        let ends = send.map(|send| End {
+            composition: composition.to_owned(),
+            send,
+            isn: u32::MAX - 50_000,
+            switches: [true, true, true, true, true, false, false, false, false],
+            buffers: (4 << 20, 4 << 20),
+            ack_every: 2,
+        });
+        let mut link = LinkConfig::new(Rate::from_bits_per_sec(100_000_000), Span::from_millis(50));
+        link = link.queue(Limit::Bytes(625_000)).loss(Loss::Uniform(loss));
+        link.router = composition::header(composition).and_then(router);
+        let links = Duplex { there: link.clone(), back: link };
+        Self { seed: 1, hostility: Hostility::None, ends, links, bound: BOUND_OF_BOTH }
     }
 
     fn sim(&self) -> Sim {
@@ -138,8 +164,7 @@ impl Case {
     pub(crate) fn run(&self) -> Result<(), String> {
         let mut sim = self.sim();
         let ids = sim.open(Plan::bulk(self.ends[0].send), Plan::bulk(self.ends[1].send));
-        let bound = if self.hostility == Hostility::Anything { BOUND_OF_DISAGREEMENT } else { BOUND };
-        let (mut events, end) = (0, sim.now() + bound);
+        let (mut events, end) = (0, sim.now() + self.bound);
         let (mut progress, mut progress_at) = (0, sim.now());
         while !self.is_over(&sim, ids) {
             events += 1;
@@ -147,7 +172,7 @@ impl Case {
                 if self.hostility == Hostility::Anything && sim.now() - progress_at < STALLED {
                     return Ok(());
                 }
-                return Err(format!("not over after {bound}, stalled at {progress_at}: {}", describe(&sim)));
+                return Err(format!("not over after {}, stalled at {progress_at}: {}", self.bound, describe(&sim)));
             }
             let read = [ids.0, ids.1].into_iter().filter_map(|id| sim.find(id)).map(|session| session.read).sum();
             if read > progress {

@@ -29,6 +29,16 @@ pub(crate) fn any(random: &mut Random) -> String {
     }
 }
 
+/// Every launch and every growth with every recovery, as far as the registry has them together.
+pub(crate) fn starts_and_recoveries() -> Vec<String> {
+    let of = |slot: Slot| built_in().of_slot(slot).map(move |entry| format!("{slot}={}", entry.name));
+    let recoveries: Vec<String> = of(Slot::Recovery).collect();
+    let starts = of(Slot::Launch).chain(of(Slot::Growth));
+    let all = starts
+        .flat_map(|start| recoveries.iter().map(move |recovery| format!("{start},{recovery}")).collect::<Vec<_>>());
+    all.filter(|text| text.parse::<Spec>().is_ok()).collect()
+}
+
 fn needs(text: &str) -> longhaul_cc::Needs {
     text.parse::<Spec>().expect("a composition").build(&BuildParams::default()).needs()
 }

@@ -41,6 +41,20 @@ fn every_pair_delivers_over_a_rough_path() {
     try_all(Hostility::None, &[2339]);
 }
 
+/// Every start with every recovery, the same at both ends: from them, RC3's stall came.
+#[test]
+fn every_start_with_every_recovery_delivers_both_ways() {
+    let all = composition::starts_and_recoveries();
+    assert!(all.len() > 200, "{}", all.len());
+    let cases = [([30_000, 30_000], 0.0), ([1_000_000, 1_000_000], 0.0), ([300_000, 30_000], 0.003)];
+    for (send, loss) in cases {
+        for composition in &all {
+            let outcome = Case::both_ways(composition, send, loss).run();
+            assert_eq!(outcome, Ok(()), "{composition} {send:?} {loss}");
+        }
+    }
+}
+
 /// Windows, old acknowledgment numbers, SACK blocks, congestion marks and reports that are untrue cost time, not data: whoever could
 /// forge those cannot end the connection by them.
 #[test]
