@@ -27,8 +27,6 @@ pub(crate) struct RttEstimator {
     /// RTO until there is a sample.
     initial: Span,
     backoff: u32,
-    /// A sample came since RTO was last backed off.
-    sampled: bool,
     samples: u32,
 }
 
@@ -44,7 +42,6 @@ impl RttEstimator {
             min_rto,
             initial: INITIAL_RTO,
             backoff: 0,
-            sampled: false,
             samples: 0,
         }
     }
@@ -66,7 +63,6 @@ impl RttEstimator {
     /// expected, so that the memory stays as long as RFC 6298 meant it (RFC 7323, appendix G).
     pub(crate) fn sample(&mut self, rtt: Span, flight: Bytes, mss: Bytes) {
         self.samples = self.samples.saturating_add(1);
-        self.sampled = true;
         let Some(srtt) = self.srtt else {
             self.srtt = Some(rtt);
             self.rttvar = rtt / 2;
@@ -101,13 +97,14 @@ impl RttEstimator {
 
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1).min(16);
-        self.sampled = false;
     }
 
-    /// New data was acknowledged. The back-off ends if the path was measured since (RFC 6298, section 5): where RTO is
-    /// shorter than the round trip each segment is sent twice, and RTO without the back-off would stay so for ever.
+    /// New data was acknowledged. The back-off ends if the path was ever measured (RFC 6298, section 5, has it last until it
+    /// is measured again): where the first RTO is shorter than the round trip each segment is sent twice, and RTO without
+    /// the back-off would stay so for ever. Later, on a path that loses half of everything, without timestamps, a back-off that waits for
+    /// what was sent but once would last as long.
     pub(crate) fn on_progress(&mut self) {
-        if self.sampled {
+        if self.srtt.is_some() {
             self.reset_backoff();
         }
     }
