@@ -249,6 +249,7 @@ fn a_large_transfer_reaches_the_last_level() {
     let plan = open_end(Plan::bulk(bytes));
     let mut world = World::new(FAST, FAST.there(), "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", plan, |config| {
         config.send_buffer = 2 * bytes as usize;
+        config.recv_buffer = 2 * bytes as usize;
     });
     world.finish();
     let leaving = world.leaving.borrow();

@@ -9,6 +9,7 @@ use longhaul_link::{
     Reordering, Step, Trace,
 };
 use longhaul_sim::{Plan, Setup};
+use longhaul_tcp::Config;
 use longhaul_units::{Rate, Span, Time};
 
 /// Bytes of an IP packet with a full segment.
@@ -44,9 +45,10 @@ impl Scenario {
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(40);
 
-/// The standard path: 20 Mb/s, 40 ms, a queue of one bandwidth-delay product, which is 100 kB; only a delay back.
+/// The standard path: 20 Mb/s, 40 ms, a queue of one bandwidth-delay product, which is 100 kB; only a delay back. The receiver
+/// offers so little at first, and more as it reads, that slow start does not overflow the queue by much.
 pub(crate) fn standard(seed: u64) -> Setup {
-    Setup::pair(seed, path(RATE, RTT))
+    Setup::pair(seed, path(RATE, RTT)).configure(|config| config.recv_buffer = 256 << 10)
 }
 
 fn path(rate: Rate, rtt: Span) -> Duplex {
@@ -77,6 +79,14 @@ fn at(millis: u64) -> Time {
 /// The columns.
 pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario::new("clean", 10_000_000, |_| {}),
+    Scenario {
+        // Recoveries that do not notice the loss of a retransmission: slow start leaves hundreds of holes.
+        timeouts: 12,
+        ..Scenario::new("4-MiB", 10_000_000, |setup| {
+            let offered = Config::default().recv_buffer;
+            setup.hosts.iter_mut().for_each(|host| Arc::make_mut(&mut host.config).recv_buffer = offered);
+        })
+    },
     Scenario { seeds: 4, ..Scenario::new("loss", 2_500_000, |setup| setup.link_mut(0).loss = Loss::Uniform(0.01)) },
     Scenario {
         seeds: 4,
