@@ -27,14 +27,23 @@ struct World {
     /// The fate of the next datagrams: dropped or doubled where a bit is set.
     drops: u8,
     doubles: u8,
+    /// The most that a clock was ever ahead: timers of that time stay when it goes back.
+    latest: Span,
 }
 
 /// Plays a script: a byte says which call, for whom, and what is done; what it needs follows.
 pub fn api(script: &[u8]) {
     let mut script = Script(script);
     let configs = [config(&mut script), config(&mut script)];
-    let mut world =
-        World { ends: Ends::new([None; 2]), apps: Vec::new(), gone: Vec::new(), configs, drops: 0, doubles: 0 };
+    let mut world = World {
+        ends: Ends::new([None; 2]),
+        apps: Vec::new(),
+        gone: Vec::new(),
+        configs,
+        drops: 0,
+        doubles: 0,
+        latest: Span::ZERO,
+    };
     while !script.is_over() {
         let byte = script.byte();
         world.act(byte & 31, usize::from(byte >> 5 & 1), &mut script);
@@ -93,7 +102,10 @@ impl World {
             20 => self.drops = script.byte(),
             21 => self.doubles = script.byte(),
             // One side's clock jumps, as after a suspension; a clock that goes back stands still.
-            22 => self.ends.ahead[side] = Span::from_millis(u64::from(script.word()) * 100),
+            22 => {
+                self.ends.ahead[side] = Span::from_millis(u64::from(script.word()) * 100);
+                self.latest = self.latest.max(self.ends.ahead[side]);
+            }
             23 => self.ends.ahead[side] = Span::ZERO,
             24 => self.ends.happen(self.ends.now + Span::from_millis(u64::from(script.word()))),
             25 => self.ends.happen(self.ends.now + Span::from_secs(u64::from(script.word()))),
@@ -188,8 +200,7 @@ impl World {
         while !self.apps.is_empty() {
             self.release(0);
         }
-        let latest = self.ends.ahead[0].max(self.ends.ahead[1]);
-        let end = self.ends.now + latest + BOUND;
+        let end = self.ends.now + self.latest + BOUND;
         loop {
             self.flush();
             match self.ends.next() {
