@@ -237,6 +237,8 @@ fn differential(script: &[u8]) {
         match next {
             Some(next) if next <= end => step(&mut ends, &mut peer, next),
             _ if lost_handshake => break,
+            // We have given up, and our RST was lost: who only receives never learns of it.
+            None if weather.lost >= FATAL && ends.sides[OURS].is_idle() => return,
             // Our server has refused for want of something, which its application never hears of.
             None if demanding && app.is_none() && closed => return,
             next => {
