@@ -11,7 +11,7 @@ use longhaul_linkem::shell::INIT;
 use longhaul_sys::linux::NetNs;
 use serde::Serialize;
 
-use crate::transport::{Rival, Transport};
+use crate::transport::Rival;
 use crate::worker::{self, MARK, Workers};
 use transfer::{Job, Load, Received};
 
@@ -160,9 +160,7 @@ pub(crate) fn transfer(
     seed: usize,
     files: Files<'_>,
 ) -> Result<Outcome> {
-    // A start is to be measured, not how a window of the receiver's grows: a window is there for what is fixed.
-    let window = load.bytes().filter(|_| rival.transport == Transport::Longhaul).map(|bytes| bytes as usize * 4);
-    let receive = Job::Receive { transport: rival.transport, window };
+    let receive = Job::Receive { transport: rival.transport };
     let mut receiver = workers.spawn(&receive, None)?;
     let port = receiver.hear()?;
     let rest = if link.router.is_some() { IDLE } else { 0.0 };

@@ -222,7 +222,7 @@ fn render(rows: &[Row]) -> Page {
          some runs, and\nin parentheses packets that found the queue full, in percent, if there were any. The queue is in bandwidth-delay \
          products. `tcp-cubic` and\n`tcp-bbr` are the kernel's, in the same run. The limit is the handshake, one way, and the time that \
          the bytes take. On a known path an earlier\nconnection carried 20 MB, which is not counted; \"its routers\" are at both ends of the link, and were idle before. \
-         longhaul's receivers offer\n4 MB from the start, the kernel's what it does by default. An asterisk marks runs in which the machine \
+         longhaul's receivers offer\n4 MiB from the start, the kernel's what they do by default. An asterisk marks runs in which the machine \
          was too busy.\n\n{table}"
     );
     Page { path: docs("starts.md"), text }

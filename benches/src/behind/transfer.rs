@@ -29,8 +29,8 @@ pub(crate) enum Load {
 /// A worker's job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// Outside: says the port, then [`Received`]. Its first window is that of the bytes, if any are given.
-    Receive { transport: Transport, window: Option<usize> },
+    /// Outside: says the port, then [`Received`].
+    Receive { transport: Transport },
     /// Inside: says for how much of its time it waited for a processor, from 0 to 1. What it knows of the path is in the file
     /// `memory`, if one is given, and what it learns goes there. It begins after `rest` seconds.
     Send { rival: Rival, port: u16, load: Load, memory: Option<PathBuf>, rest: f64 },
@@ -111,8 +111,8 @@ pub(crate) async fn work(job: Job) -> Result<()> {
     // What others do on this machine is not to be measured. Where it is not permitted, `waited` tells.
     let _ = run_first();
     match job {
-        Job::Receive { transport, window } => {
-            let listener = Listener::bind_offering(transport, IpAddr::V4(Ipv4Addr::UNSPECIFIED), window).await?;
+        Job::Receive { transport } => {
+            let listener = Listener::bind(transport, IpAddr::V4(Ipv4Addr::UNSPECIFIED)).await?;
             worker::say(&listener.local_addr()?.port())?;
             let mut stream = listener.accept().await?;
             worker::say(&receive(&mut stream).await?)?;

@@ -108,21 +108,9 @@ impl Listener {
     /// # Errors
     /// The system's.
     pub async fn bind(transport: Transport, ip: IpAddr) -> Result<Self> {
-        Self::bind_offering(transport, ip, None).await
-    }
-
-    /// The same, and longhaul's connections offer a window of so many bytes from the start.
-    ///
-    /// # Errors
-    /// The system's.
-    pub async fn bind_offering(transport: Transport, ip: IpAddr, window: Option<usize>) -> Result<Self> {
         let addr = SocketAddr::new(ip, 0);
         Ok(match transport {
-            Transport::Longhaul => {
-                let mut config = longhaul_config();
-                config.recv_buffer = window.unwrap_or(config.recv_buffer);
-                Self::Longhaul(longhaul::TcpListener::bind_with(addr, config).await?)
-            }
+            Transport::Longhaul => Self::Longhaul(longhaul::TcpListener::bind_with(addr, longhaul_config()).await?),
             Transport::Tcp => {
                 let socket = kernel_tcp(CUBIC)?;
                 socket.bind(addr)?;

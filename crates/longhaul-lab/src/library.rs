@@ -11,6 +11,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("bbe-figure-9.toml", include_str!("../experiments/bbe-figure-9.toml")),
     ("bbe-figures-6-7.toml", include_str!("../experiments/bbe-figures-6-7.toml")),
     ("bbe-udp-loss.toml", include_str!("../experiments/bbe-udp-loss.toml")),
+    ("cubic-pacing.toml", include_str!("../experiments/cubic-pacing.toml")),
     ("limited-slow-start.toml", include_str!("../experiments/limited-slow-start.toml")),
     ("modern-starts.toml", include_str!("../experiments/modern-starts.toml")),
     ("picoquic-satellite.toml", include_str!("../experiments/picoquic-satellite.toml")),
