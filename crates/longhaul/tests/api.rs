@@ -290,7 +290,7 @@ async fn unsent_data_stays_with_the_application_if_it_so_wishes() {
     }
     let unsent = a.info().unwrap().notsent_bytes;
     assert!((10_000..=20_000).contains(&unsent), "{unsent}");
-    assert!(written < 1 << 20, "{written}");
+    assert!(written < longhaul::Config::default().recv_buffer + 100_000, "{written}");
     // The mark goes, the writer goes on.
     a.set_notsent_lowat(None).unwrap();
     soon(a.writable()).await.unwrap();
