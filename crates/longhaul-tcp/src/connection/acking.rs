@@ -151,9 +151,6 @@ impl Connection {
         let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
         let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.rate.sample(burst, self.rtt.min()));
         if una_advanced > 0 {
-            if rtt.is_none() {
-                self.time_by_echo(at, header, before);
-            }
             self.on_una_advanced();
         }
         if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
@@ -398,18 +395,6 @@ impl Connection {
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.mss()));
         self.loss.allow_probe();
         Some(RttSample { rtt, sent_at: newest })
-    }
-
-    /// What the timer sent again is timed by the ACK's echo (RFC 7323, section 4), if that names neither transmission exactly: of
-    /// an original that was late, RTO has to learn (RFC 4015, section 3.3). It is good to a tick, so only for the timer.
-    fn time_by_echo(&mut self, at: Time, header: &Header, before: Before) {
-        let Some(stamp) = header.options.timestamps.filter(|_| self.negotiated.timestamps && self.rtt.backoff() > 0)
-        else {
-            return;
-        };
-        if let Some(age) = self.clock.age(at, stamp.echo).filter(|age| *age <= MAX_RTO) {
-            self.rtt.sample(age + self.clock.tick(), Bytes(before.flight_size), Bytes::from(self.mss()));
-        }
     }
 
     fn on_una_advanced(&mut self) {
