@@ -99,10 +99,10 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1).min(16);
     }
 
-    /// New data was acknowledged. The back-off ends if the path was ever measured (RFC 6298, section 5, has it last until it
-    /// is measured again): where the first RTO is shorter than the round trip each segment is sent twice, and RTO without
-    /// the back-off would stay so for ever. Later, on a path that loses half of everything, without timestamps, a back-off that waits for
-    /// what was sent but once would last as long.
+    /// New data was acknowledged. Before the first sample the back-off stays: if the first RTO is shorter than the round
+    /// trip, each segment is sent twice, so that only a longer RTO lets one be timed (Karn's rule; RFC 6298, section 5).
+    /// Later it ends with any progress. RFC 6298 has it wait for a sample then, too, but where half of all is lost and there
+    /// are no timestamps, hardly any segment is sent only once, and RTO would stay at its maximum.
     pub(crate) fn on_progress(&mut self) {
         if self.srtt.is_some() {
             self.reset_backoff();
