@@ -162,7 +162,11 @@ fn stream_task(
                 let load = tcp::Load { opening: stream.opening, length, rate, burst };
                 tcp::send(tcp, meter, timing, load, stopped).await
             }
-            (Channel::Tcp(tcp), false) => tcp::receive(tcp, meter, timing, stopped).await,
+            (Channel::Tcp(tcp), false) => {
+                // One second's worth and one burst: an honest sender is never held back.
+                let slack = rate / 8 + length as u64 * u64::from(burst.max(1));
+                tcp::receive(tcp, meter, timing, (rate, slack), stopped).await
+            }
             (Channel::Udp(socket), true) => {
                 udp::send(socket, meter, timing, (length, Departures::new(length, (rate, burst), seed)), stopped).await
             }

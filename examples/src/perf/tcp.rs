@@ -194,7 +194,8 @@ async fn write(
     }
 }
 
-/// Receives to the end of the stream, and ends ours. `stopped` is told when that was.
+/// Receives to the end of the stream, and ends ours. `stopped` is told when that was. A sender that exceeds the agreed
+/// `rate` (bits per second, 0 for no limit) by more than `slack` bytes is held back by the receive window.
 ///
 /// # Errors
 /// The connection's, or when nothing arrives for long.
@@ -202,12 +203,18 @@ pub async fn receive(
     mut stream: TcpStream,
     meter: Arc<Meter>,
     timing: Timing,
+    (rate, slack): (u64, u64),
     stopped: impl FnOnce(f64),
 ) -> Result<()> {
     let mut ticks = sampling();
     sample(&stream, &meter);
     let mut heard = timing.elapsed();
+    let mut received = 0_u64;
     loop {
+        let early = match rate {
+            0 => 0.0,
+            rate => received.saturating_sub(slack) as f64 * 8.0 / rate as f64 - timing.elapsed(),
+        };
         tokio::select! {
             biased;
             _ = ticks.tick() => {
@@ -216,12 +223,14 @@ pub async fn receive(
                     bail!("nothing has arrived for {:?}", timing.idle);
                 }
             }
-            data = stream.read_bytes(READ) => {
+            () = sleep(Duration::from_secs_f64(early.max(0.0))), if early > 0.0 => heard = timing.elapsed(),
+            data = stream.read_bytes(READ), if early <= 0.0 => {
                 let data = data.context("receiving failed")?;
                 heard = timing.elapsed();
                 if data.is_empty() {
                     break;
                 }
+                received += data.len() as u64;
                 meter.with(|gauge| gauge.count(data.len(), heard));
                 tokio::task::consume_budget().await;
             }
@@ -231,4 +240,26 @@ pub async fn receive(
     stopped(heard);
     let _ = tokio::time::timeout(timing.patience, transport::close(stream)).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul::TcpListener;
+
+    use super::*;
+
+    /// Such a sender was admitted by a server with `--max-rate` and does not keep to what it announced.
+    #[tokio::test]
+    async fn a_sender_beyond_the_agreed_rate_is_held_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let meter = Arc::<Meter>::default();
+        let timing = Timing::start(&Params::default(), (IDLE, IDLE));
+        let receiving = tokio::spawn(receive(server, Arc::clone(&meter), timing, (8_000, 10_000), |_| {}));
+        // Without the limit this takes less than the time.
+        let all = client.write_all(&[0; 64 << 20]);
+        assert!(tokio::time::timeout(Duration::from_secs(3), all).await.is_err());
+        receiving.abort();
+    }
 }
