@@ -14,6 +14,9 @@ pub struct Control {
     /// How fast to release what the window allows; `None` leaves the choice to the transport's default,
     /// 2 cwnd/SRTT before the first congestion event and 1.2 cwnd/SRTT after it.
     pub pace: Option<Pace>,
+    /// The slow-start threshold ([`Bytes::MAX`] before the first congestion event), if the controller has one. Below it the transport's default pace has the gain 2, and
+    /// later connections to the same host may start with it (RFC 9040).
+    pub ssthresh: Option<Bytes>,
     /// Probes to send beside the window, if the transport granted them.
     pub probe: Option<ProbePlan>,
     /// The codepoint that data segments carry.
@@ -34,7 +37,17 @@ impl Control {
     /// The plain answer of a window-based controller: a window, nothing else.
     #[must_use]
     pub const fn window(cwnd: Bytes) -> Self {
-        Self { cwnd, pace: None, probe: None, ecn: EcnMark::NotEct, header: None, tag: 0, dscp: 0, ack_ratio: 0 }
+        Self {
+            cwnd,
+            pace: None,
+            ssthresh: None,
+            probe: None,
+            ecn: EcnMark::NotEct,
+            header: None,
+            tag: 0,
+            dscp: 0,
+            ack_ratio: 0,
+        }
     }
 }
 
@@ -173,8 +186,6 @@ pub enum NetworkHeader {
 pub struct Snapshot {
     /// The stage the controller is in, such as `slow-start`, `css`, `congestion-avoidance`, `recovery`.
     pub phase: &'static str,
-    /// The slow-start threshold; [`Bytes::MAX`] while there is none, `None` for controllers without one.
-    pub ssthresh: Option<Bytes>,
     /// The controller's own bandwidth estimate, if it has one.
     pub bandwidth: Option<Rate>,
 }

@@ -67,7 +67,7 @@ impl Sender {
     }
 
     pub(crate) fn ssthresh(&self) -> Bytes {
-        self.snapshot().ssthresh.expect("a threshold")
+        self.control().ssthresh.expect("a threshold")
     }
 
     pub(crate) fn send(&mut self, kind: SegmentKind) {
@@ -161,4 +161,9 @@ impl Sender {
     pub(crate) fn event(&mut self, event: &PathEvent) {
         self.controller.on_event(event, &self.path);
     }
+}
+
+/// The answer of a window-based composition before its first congestion event.
+pub(crate) fn slow_start(cwnd: Bytes) -> Control {
+    Control { ssthresh: Some(Bytes::MAX), ..Control::window(cwnd) }
 }

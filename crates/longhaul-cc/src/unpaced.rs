@@ -142,7 +142,7 @@ mod tests {
         }
 
         fn snapshot(&self) -> Snapshot {
-            Snapshot { phase: "ear", ssthresh: None, bandwidth: None }
+            Snapshot { phase: "ear", bandwidth: None }
         }
     }
 

@@ -509,7 +509,7 @@ impl Endpoint {
         slot.learn_path(self.now);
         let all = pressure(self.memory, self.config.max_memory);
         let its = pressure(self.tally.charge(slot), self.config.max_memory_per_address);
-        slot.connection.pressure = all.max(its);
+        slot.connection.set_pressure(all.max(its));
         self.reap(index);
     }
 

@@ -29,7 +29,6 @@ pub(crate) struct Stats {
     pub(crate) paws_dropped: u64,
     pub(crate) windows_shrunk: u64,
     pub(crate) ce_in: u64,
-    pub(crate) limited: [Span; 6],
 }
 
 /// Counts `more`: a counter that is full stays full.

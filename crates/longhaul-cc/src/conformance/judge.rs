@@ -74,7 +74,7 @@ impl Judge {
     /// Compares the answers before and after an event on a path with segments of `mss`.
     pub(super) fn compare(&mut self, before: &Answer, after: &Answer, event: &Happened<'_>, mss: Bytes) {
         self.always(after, mss);
-        if let (Some(old), Some(new)) = (before.snapshot.ssthresh, after.snapshot.ssthresh) {
+        if let (Some(old), Some(new)) = (before.control.ssthresh, after.control.ssthresh) {
             self.threshold(old, new, event, mss);
         }
         if self.expect.earns_window {
@@ -86,7 +86,7 @@ impl Judge {
         let control = &after.control;
         assert!(control.cwnd >= mss, "cwnd {} is below a segment of {mss}", control.cwnd);
         assert!(control.cwnd <= self.cap.max(mss), "cwnd {} is above the cap {}", control.cwnd, self.cap);
-        if let Some(ssthresh) = after.snapshot.ssthresh {
+        if let Some(ssthresh) = after.control.ssthresh {
             assert!(ssthresh >= mss * 2, "ssthresh {ssthresh} is below two segments of {mss}");
         }
         if let Some(pace) = control.pace {
@@ -138,7 +138,7 @@ impl Judge {
 
     fn window(&mut self, before: &Answer, after: &Answer, event: &Happened<'_>, mss: Bytes) {
         let (old, new) = (before.control.cwnd.0, after.control.cwnd.0);
-        let settled = after.snapshot.ssthresh.map_or(new, |ssthresh| ssthresh.0.min(self.earned).max(new));
+        let settled = after.control.ssthresh.map_or(new, |ssthresh| ssthresh.0.min(self.earned).max(new));
         match event {
             Happened::Established => self.earned = new,
             Happened::Acked(ack) => {
@@ -152,7 +152,7 @@ impl Judge {
                 assert_eq!(new, mss.0, "the window after a timeout is one segment");
                 self.above_hole = 0;
                 if *nth <= 1 {
-                    self.saved = Some((self.earned.max(old), before.snapshot.ssthresh.unwrap_or(Bytes::MAX)));
+                    self.saved = Some((self.earned.max(old), before.control.ssthresh.unwrap_or(Bytes::MAX)));
                     self.marked = None;
                 }
                 self.earned = new;

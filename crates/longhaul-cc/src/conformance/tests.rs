@@ -122,14 +122,14 @@ impl Controller for Nervous {
         self.0.on_event(event, path);
     }
     fn control(&self) -> crate::Control {
-        self.0.control()
-    }
-    fn snapshot(&self) -> crate::Snapshot {
         self.1.set(self.1.get() + u64::from(matches!(self.2, Fault::ChangesInEpisodes)));
         let count = Bytes(self.1.get());
         let change = |ssthresh| if matches!(self.2, Fault::AnswersTwice) { ssthresh - count } else { ssthresh + count };
-        let ssthresh = self.0.snapshot().ssthresh.map(change);
-        crate::Snapshot { ssthresh, ..self.0.snapshot() }
+        let ssthresh = self.0.control().ssthresh.map(change);
+        crate::Control { ssthresh, ..self.0.control() }
+    }
+    fn snapshot(&self) -> crate::Snapshot {
+        self.0.snapshot()
     }
 }
 
@@ -264,7 +264,7 @@ fn a_loss_among_millions_of_segments_keeps_the_laws_share() {
     {
         let spec = spec(&format!("slow-start+{name}"));
         let trace = fill(&spec, &huge(Bytes(1448)), Span::from_secs(25), Expect::default()).expect("granted").trace;
-        let threshold = |answer: &Answer| answer.snapshot.ssthresh.expect("a threshold");
+        let threshold = |answer: &Answer| answer.control.ssthresh.expect("a threshold");
         let loss = trace.windows(2).find(|pair| threshold(&pair[1]) < threshold(&pair[0])).expect("a loss");
         let before = loss[0].control.cwnd;
         assert!(before > Bytes(20_000_000_000), "{name}: {before}");

@@ -237,6 +237,7 @@ impl Controller for ProbeToy {
     fn control(&self) -> Control {
         let rate = Rate::from_bytes_over(self.cwnd, self.rtt.max(Span::from_nanos(1)));
         Control {
+            ssthresh: None,
             cwnd: self.cwnd,
             pace: Some(Pace { rate: rate.max(Rate::from_bytes_per_sec(1)), quantum: Some(Bytes(1 + self.digest % 9)) }),
             probe: self.granted.then_some(self.plan),
@@ -249,7 +250,7 @@ impl Controller for ProbeToy {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "toy", ssthresh: None, bandwidth: Some(Rate::from_bytes_per_sec(self.digest)) }
+        Snapshot { phase: "toy", bandwidth: Some(Rate::from_bytes_per_sec(self.digest)) }
     }
 }
 
@@ -317,7 +318,7 @@ impl Controller for HeaderToy {
     }
 
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "toy", ssthresh: None, bandwidth: Some(self.rate) }
+        Snapshot { phase: "toy", bandwidth: Some(self.rate) }
     }
 }
 

@@ -357,7 +357,7 @@ impl Controller for Copa {
             (false, true) => "competitive",
             (false, false) => "default",
         };
-        Snapshot { phase, ssthresh: None, bandwidth: None }
+        Snapshot { phase, bandwidth: None }
     }
 }
 

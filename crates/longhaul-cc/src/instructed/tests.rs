@@ -1,8 +1,7 @@
 use longhaul_units::Time;
 
 use super::*;
-use crate::Control;
-use crate::testing::{MSS, segments};
+use crate::testing::{MSS, segments, slow_start};
 
 fn at(seconds: u64) -> Time {
     Time::from_nanos(seconds * 1_000_000_000)
@@ -41,7 +40,7 @@ fn plain_tcp_begins_with_no_more_than_there_was() {
         let mut fallback = Fallback::new(&BuildParams::default());
         fallback.fall_back(&Ack::new(at(1)), &path, window);
         let plain = fallback.plain().unwrap();
-        assert_eq!(plain.control(), Control::window(segments(expected)));
+        assert_eq!(plain.control(), slow_start(segments(expected)));
         assert_eq!((plain.name(), plain.snapshot().phase), ("new-reno".to_owned(), "slow-start"));
     }
     let handshake_lossy = Path { handshake_lossy: true, ..path };

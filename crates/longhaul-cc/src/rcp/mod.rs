@@ -186,7 +186,7 @@ impl Controller for Rcp {
             return plain.snapshot();
         }
         let phase = if self.rate.is_some() { "instructed" } else { "handshake" };
-        Snapshot { phase, ssthresh: None, bandwidth: self.rate }
+        Snapshot { phase, bandwidth: self.rate }
     }
 }
 

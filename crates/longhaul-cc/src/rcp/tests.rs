@@ -1,7 +1,7 @@
 use longhaul_units::{Bytes, Span};
 
 use super::*;
-use crate::testing::{MSS, Sender};
+use crate::testing::{MSS, Sender, slow_start};
 use crate::{EcnMark, Episode, Granted};
 
 const RTT: Span = Span::from_millis(100);
@@ -128,9 +128,9 @@ fn a_denial_is_the_end_of_it() {
             told(&mut sender, 1_528_000);
         }
         answer(&mut sender, NetworkFeedback::Denied);
-        assert_eq!(sender.control(), Control::window(MSS * 10));
+        assert_eq!(sender.control(), slow_start(MSS * 10));
         told(&mut sender, 100_000_000);
-        assert_eq!(sender.control(), Control::window(MSS * 10));
+        assert_eq!(sender.control(), slow_start(MSS * 10));
         sender.fill();
         sender.round();
         assert_eq!(sender.cwnd(), MSS * 20);
@@ -145,5 +145,5 @@ fn a_denial_is_the_end_of_it() {
     told(&mut sender, 1_528_000);
     sender.time_out(1);
     answer(&mut sender, NetworkFeedback::Denied);
-    assert_eq!(sender.control(), Control::window(MSS));
+    assert_eq!(sender.control(), slow_start(MSS));
 }

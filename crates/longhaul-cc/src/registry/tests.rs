@@ -312,7 +312,7 @@ impl Controller for Fixed {
         Control::window(longhaul_units::Bytes(self.0))
     }
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "fixed", ssthresh: None, bandwidth: None }
+        Snapshot { phase: "fixed", bandwidth: None }
     }
 }
 

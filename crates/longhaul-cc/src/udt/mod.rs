@@ -332,7 +332,7 @@ impl Controller for Udt {
     fn snapshot(&self) -> Snapshot {
         let phase = if self.slow_start { "slow-start" } else { "rate-control" };
         let bandwidth = self.capacity.get().map(|bytes| Rate::from_bytes_per_sec(bytes as u64));
-        Snapshot { phase, ssthresh: None, bandwidth }
+        Snapshot { phase, bandwidth }
     }
 }
 

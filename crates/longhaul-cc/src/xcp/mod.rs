@@ -222,7 +222,7 @@ impl Controller for Xcp {
         if let Some(plain) = self.fallback.plain() {
             return plain.snapshot();
         }
-        Snapshot { phase: "instructed", ssthresh: None, bandwidth: None }
+        Snapshot { phase: "instructed", bandwidth: None }
     }
 }
 

@@ -2,7 +2,7 @@ use longhaul_units::{Bytes, Span};
 
 use super::*;
 use crate::Granted;
-use crate::testing::{MSS, Sender};
+use crate::testing::{MSS, Sender, slow_start};
 
 const RTT: Span = Span::from_millis(100);
 
@@ -138,9 +138,9 @@ fn a_denial_is_the_end_of_it() {
     let mut sender = fresh("xcp(iw=4)");
     assert_eq!(sender.cwnd(), MSS * 4);
     answer(&mut sender, NetworkFeedback::Denied);
-    assert_eq!(sender.control(), Control::window(MSS * 4));
+    assert_eq!(sender.control(), slow_start(MSS * 4));
     answer(&mut sender, NetworkFeedback::Xcp(1 << 30));
-    assert_eq!(sender.control(), Control::window(MSS * 4));
+    assert_eq!(sender.control(), slow_start(MSS * 4));
     sender.fill();
     sender.round();
     assert_eq!(sender.cwnd(), MSS * 8);
@@ -149,5 +149,5 @@ fn a_denial_is_the_end_of_it() {
     assert!((in_segments(&sender) - 4.0).abs() < 1.1, "{}", sender.cwnd());
     let mut sender = self::sender(100);
     answer(&mut sender, NetworkFeedback::Denied);
-    assert_eq!(sender.control(), Control::window(MSS * 10));
+    assert_eq!(sender.control(), slow_start(MSS * 10));
 }

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use longhaul_cc::{Ack, AckedSegment, EcnDelta, Episode, RttSample, SendLimit};
-use longhaul_units::{Bytes, Rate, Span, Time};
+use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, SackBlocks};
 
 use super::arrivals::{Reports, of_segment};
@@ -105,7 +105,7 @@ impl Connection {
         let at = meta.rx_time.unwrap_or(now).min(now);
         let reports = self.read_arrivals(header, ack);
         let mut delivery = Delivery::default();
-        delivery.pair = self.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
+        delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
         let (passed, nxt) = (self.snd.board.passed_bytes(), self.snd.nxt);
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
         // What never was in flight is nothing that the window delivered.
@@ -113,7 +113,7 @@ impl Connection {
         let cumulative = una_advanced.saturating_sub(passed);
         let ahead = self.tell_ahead(at);
         if let Some(once) = delivery.asked {
-            self.ecn_check.on_delivered(once);
+            self.ext.ecn_check.on_delivered(once);
         }
         let pair = self.digest_pair(at, meta, delivery.pair, &reports);
         let dsack = self.find_dsack(header, ack);
@@ -147,9 +147,9 @@ impl Connection {
             self.after_window_change(now, window_changed);
             return;
         }
-        self.rate.on_delivered(delivered, at);
+        self.cc.rate.on_delivered(delivered, at);
         let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
-        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.rate.sample(burst, self.rtt.min()));
+        let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min()));
         if una_advanced > 0 {
             self.on_una_advanced();
         }
@@ -165,10 +165,10 @@ impl Connection {
         (event.rtt, event.rate, event.pair) = (rtt, rate, pair);
         if episode == Episode::Enter {
             // What the path carried before it overflowed was more than it holds.
-            (self.best_rate, self.loss.best_round) = (Rate::ZERO, 0);
+            self.cc.history.forget_rate();
         }
         if let Some(rate) = &event.rate {
-            self.note_rate(rate);
+            self.cc.note_rate(rate);
         }
         event.ecn = self.take_congestion_echo(header);
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
@@ -195,35 +195,38 @@ impl Connection {
 
     /// Fills in what every ACK event carries and calls the controller.
     pub(super) fn tell_ack(&mut self, event: Ack<'static>) {
-        let mut segments = self.segments.take();
+        let mut segments = self.cc.segments.take();
         let mut event: Ack<'_> = event;
         if let Some(segments) = &segments {
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
         event.network = self.take_heard();
-        event.total_delivered = Bytes(self.rate.delivered);
-        event.probe = self.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
+        event.total_delivered = Bytes(self.cc.rate.delivered);
+        event.probe = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
         event.in_flight = Bytes(self.pipe());
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
-        event.limit = self.limit;
+        event.limit = self.cc.limits.current;
         // RFC 7661, section 4.2: a window of which half is used is validated. A pace that follows from the window holds back
         // no more than that, but a round trip that has become shorter can leave it the only limit.
-        let paced = self.limit == SendLimit::Pacing && event.prior_in_flight * 2 >= self.control.cwnd;
-        let limited = self.loss.cwnd_limited || self.limit == SendLimit::Cwnd || paced;
-        event.cwnd_limited = limited || self.loss.was_cwnd_limited;
-        event.round_start = self.advance_round(event.rate.map(|rate| rate.prior_delivered.0));
-        if event.round_start {
-            self.ecn_check.on_round();
-            (self.loss.was_cwnd_limited, self.loss.cwnd_limited) = (limited, false);
+        let paced = self.cc.limits.current == SendLimit::Pacing && event.prior_in_flight * 2 >= self.cc.control.cwnd;
+        let limited = self.cc.rounds.limited || self.cc.limits.current == SendLimit::Cwnd || paced;
+        event.cwnd_limited = limited || self.cc.rounds.was_limited;
+        let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
+        let round = self.cc.rounds.advance(self.snd.una, self.snd.nxt, self.cc.rate.delivered, sent_after);
+        event.round_start = round.is_some();
+        if let Some(delivered) = round {
+            self.cc.history.note_round(delivered);
+            self.ext.ecn_check.on_round();
+            (self.cc.rounds.was_limited, self.cc.rounds.limited) = (limited, false);
         }
         let path = self.path();
-        self.controller.on_ack(&event, &path);
+        self.cc.controller.on_ack(&event, &path);
         if let Some(segments) = &mut segments {
             segments.acked.clear();
             segments.lost.clear();
         }
-        self.segments = segments;
+        self.cc.segments = segments;
         self.refresh_control();
     }
 
@@ -248,9 +251,9 @@ impl Connection {
         delivery: &mut Delivery,
     ) -> u64 {
         let echo = header.options.timestamps.map(|t| t.echo);
-        let (clock, min_rtt, asked_at) = (self.clock, self.rtt.min(), self.ecn_check.asked_at());
+        let (clock, min_rtt, asked_at) = (self.numbers.clock, self.rtt.min(), self.ext.ecn_check.asked_at());
         let mss = u64::from(self.mss());
-        let (loss, segments) = (&mut self.loss, &mut self.segments);
+        let (loss, segments) = (&mut self.loss, &mut self.cc.segments);
         let mut on_delivered = |record: &Record, burst: &Burst| {
             // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's. Above a hole the
             // echo is of what came before the hole (RFC 7323, section 4.3), and says nothing of what is reported there.
@@ -292,7 +295,7 @@ impl Connection {
         let mut refused = false;
         if self.negotiated.sack {
             let to_offsets = |block: &SackBlock| {
-                (seq::to_offset(self.iss, block.left, ack), seq::to_offset(self.iss, block.right, ack))
+                (self.numbers.our_offset(block.left, ack), self.numbers.our_offset(block.right, ack))
             };
             // In ascending order (RFC 8985, section 6.2, step 3): the newest block comes first in the option, and what the
             // others of one ACK report for the first time would look as if it had been overtaken.
@@ -326,14 +329,14 @@ impl Connection {
         }
         let blocks = header.options.sack.as_slice();
         let first = blocks.first()?;
-        let left = seq::to_offset(self.iss, first.left, ack);
-        let right = seq::to_offset(self.iss, first.right, ack);
+        let left = self.numbers.our_offset(first.left, ack);
+        let right = self.numbers.our_offset(first.right, ack);
         if left < 1 || right <= left || right > self.snd.nxt as i64 {
             return None;
         }
         let below = right <= ack as i64;
         let inside_second = blocks.get(1).is_some_and(|b| {
-            seq::to_offset(self.iss, b.left, ack) <= left && right <= seq::to_offset(self.iss, b.right, ack)
+            self.numbers.our_offset(b.left, ack) <= left && right <= self.numbers.our_offset(b.right, ack)
         });
         (below || inside_second).then_some((left as u64, right as u64))
     }
@@ -379,7 +382,7 @@ impl Connection {
             None => {
                 let (record, burst) = delivery.newest.as_ref()?;
                 let echo = header.options.timestamps?.echo;
-                if !record.is_retransmitted() || echo != self.clock.value(burst.sent_at) {
+                if !record.is_retransmitted() || echo != self.numbers.clock.value(burst.sent_at) {
                     return None;
                 }
                 // The echo names this very transmission.
@@ -406,10 +409,10 @@ impl Connection {
         }
         if self.snd.writer_waits && self.snd.has_room_again() {
             self.snd.writer_waits = false;
-            self.events.raise(Event::Writable);
+            self.life.events.raise(Event::Writable);
         }
         if self.snd.fin_acknowledged() {
-            self.events.raise(Event::Finished);
+            self.life.events.raise(Event::Finished);
         }
         self.stats.bytes_acked = self.snd.una.saturating_sub(1);
     }
@@ -420,7 +423,7 @@ impl Connection {
     fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {
         let mut delta = EcnDelta::default();
         let echo = self.negotiated.ecn && header.flags.contains(Flags::ECE);
-        let is_ours = self.ecn_check.on_ack(self.snd.una, echo);
+        let is_ours = self.ext.ecn_check.on_ack(self.snd.una, echo);
         if !echo || self.snd.una <= self.snd.ece_answered_until {
             return delta;
         }
@@ -429,7 +432,7 @@ impl Connection {
         if is_ours {
             return delta;
         }
-        self.loss.congestion_seen = true;
+        self.cc.congestion_seen = true;
         delta.congestion = true;
         delta
     }

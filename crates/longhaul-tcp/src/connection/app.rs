@@ -5,8 +5,9 @@ use longhaul_cc::PathEvent;
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header};
 
+use super::congestion::SegmentLists;
 use super::timers::{Timer, Timers};
-use super::{Connection, Event, Pressure, SegmentLists};
+use super::{Connection, Event, Pressure};
 use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
 use crate::state::State;
@@ -71,13 +72,13 @@ impl Connection {
     }
 
     fn check_writable(&self) -> Result<(), Blocked> {
-        if let Some(error) = self.error {
+        if let Some(error) = self.life.error {
             return Err(error.into());
         }
-        if self.snd.fin_queued || !self.state.can_send() {
+        if self.snd.fin_queued || !self.life.state.can_send() {
             return Err(Blocked::ShutDown);
         }
-        if self.pressure == Pressure::Hard && !self.snd.buffer.is_empty() {
+        if self.life.pressure == Pressure::Hard && !self.snd.buffer.is_empty() {
             return Err(Blocked::WouldBlock);
         }
         Ok(())
@@ -103,13 +104,13 @@ impl Connection {
     /// Whether the peer has ended its stream and everything of it has arrived, read or not.
     #[must_use]
     pub fn is_read_closed(&self) -> bool {
-        self.rcv.fin_reached() || self.state == State::Closed
+        self.rcv.fin_reached() || self.life.state == State::Closed
     }
 
     /// Whether nothing more can be written: the stream was ended, or the connection is over.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {
-        self.error.is_some() || self.snd.fin_queued || !self.state.can_send()
+        self.life.error.is_some() || self.snd.fin_queued || !self.life.state.can_send()
     }
 
     /// The settings in force.
@@ -166,19 +167,19 @@ impl Connection {
         if self.rcv.fin_reached() || self.rcv.closed {
             return Ok(());
         }
-        if let Some(error) = self.error {
+        if let Some(error) = self.life.error {
             return Err(error.into());
         }
-        if self.state == State::Closed { Ok(()) } else { Err(Blocked::WouldBlock) }
+        if self.life.state == State::Closed { Ok(()) } else { Err(Blocked::WouldBlock) }
     }
 
     fn after_read(&mut self, bytes: usize) {
         self.rcv.consumed += bytes as u64;
         let rtt = self.rtt.srtt();
-        if self.pressure == Pressure::None {
+        if self.life.pressure == Pressure::None {
             self.rcv.tune(self.now, rtt);
         }
-        if self.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
+        if self.life.state.can_receive() && self.rcv.wants_update(self.negotiated.recv_shift, self.mss()) {
             self.rcv.ack_due = true;
         }
     }
@@ -188,7 +189,7 @@ impl Connection {
         if self.snd.fin_queued {
             return;
         }
-        match self.state {
+        match self.life.state {
             State::SynSent => {
                 // RFC 9293, section 3.10.4: nothing was promised to anybody.
                 if self.snd.buffer.is_empty() {
@@ -209,9 +210,9 @@ impl Connection {
         if !self.snd.fin_queued {
             return;
         }
-        match self.state {
-            State::Established => self.enter(State::FinWait1),
-            State::CloseWait => self.enter(State::LastAck),
+        match self.life.state {
+            State::Established => self.life.enter(State::FinWait1),
+            State::CloseWait => self.life.enter(State::LastAck),
             _ => {}
         }
     }
@@ -219,7 +220,7 @@ impl Connection {
     /// Whether the peer has acknowledged everything written and our FIN.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.snd.fin_acknowledged() || (self.state == State::Closed && self.error.is_none())
+        self.snd.fin_acknowledged() || (self.life.state == State::Closed && self.life.error.is_none())
     }
 
     /// Whether our FIN has left, once at least.
@@ -230,7 +231,7 @@ impl Connection {
     /// Whether both sides are done: the process may end without leaving the peer waiting for an answer.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        matches!(self.state, State::TimeWait | State::Closed)
+        matches!(self.life.state, State::TimeWait | State::Closed)
     }
 
     /// Nobody will read any more. If data is unread, or arrives later, the peer is told by a RST that it was lost
@@ -240,34 +241,36 @@ impl Connection {
             return;
         }
         self.rcv.closed = true;
-        if self.rcv.data.unread() > 0 && self.state.is_synchronized() {
+        if self.rcv.data.unread() > 0 && self.life.state.is_synchronized() {
             self.abort_unread(self.now);
         }
-        if self.state == State::FinWait2 {
+        if self.life.state == State::FinWait2 {
             self.timers.arm(Timer::Linger, self.now + self.config.fin_wait2_timeout);
         }
     }
 
     /// The application is gone: what is queued is still sent, nobody reads.
     pub fn orphan(&mut self) {
-        self.orphaned = true;
+        self.life.orphaned = true;
         self.shutdown();
         self.close_read();
     }
 
     /// Gives the connection up at once; the peer gets a RST (RFC 9293, section 3.10.5).
     pub fn abort(&mut self) {
-        if matches!(self.state, State::Closed) {
+        if matches!(self.life.state, State::Closed) {
             return;
         }
-        if self.state.is_synchronized() && self.state != State::TimeWait || self.state == State::SynReceived {
-            self.reset = Some(Box::new(self.reset_header(self.now)));
+        if self.life.state.is_synchronized() && self.life.state != State::TimeWait
+            || self.life.state == State::SynReceived
+        {
+            self.life.reset = Some(Box::new(self.reset_header(self.now)));
         }
         self.finish(Some(ConnectionError::Aborted));
     }
 
     pub(super) fn abort_unread(&mut self, now: Time) {
-        self.reset = Some(Box::new(self.reset_header(now)));
+        self.life.reset = Some(Box::new(self.reset_header(now)));
         self.finish(Some(ConnectionError::Aborted));
     }
 
@@ -275,6 +278,11 @@ impl Connection {
     pub fn handle_too_long(&mut self, now: Time) {
         let now = self.advance(now);
         self.pmtu.on_too_long(now);
+    }
+
+    /// Sets the endpoint's memory pressure.
+    pub(crate) fn set_pressure(&mut self, pressure: Pressure) {
+        self.life.pressure = pressure;
     }
 
     /// Switches the Nagle algorithm off or on.
@@ -295,9 +303,9 @@ impl Connection {
         self.snd.lowat = super::sender::lowat(&self.config);
         if self.snd.writer_waits && self.snd.has_room_again() {
             self.snd.writer_waits = false;
-            self.events.raise(Event::Writable);
+            self.life.events.raise(Event::Writable);
         }
-        if self.state == State::Closed {
+        if self.life.state == State::Closed {
             return;
         }
         let now = self.now;
@@ -305,7 +313,7 @@ impl Connection {
             self.announce_user_timeout(now);
         }
         self.arm_keep_alive(now);
-        if self.state.is_synchronized() {
+        if self.life.state.is_synchronized() {
             // Before, the timer is the SYN's.
             self.arm_retransmission(now);
         }
@@ -317,8 +325,8 @@ impl Connection {
             self.timers.stop(Timer::KeepAlive);
             return;
         };
-        if self.state.is_synchronized() && self.state != State::TimeWait {
-            self.keep_alive_probes = 0;
+        if self.life.state.is_synchronized() && self.life.state != State::TimeWait {
+            self.peer.keep_alive_probes = 0;
             self.timers.arm(Timer::KeepAlive, now + keep_alive.idle.max(MIN_KEEP_ALIVE));
         }
     }
@@ -335,7 +343,7 @@ impl Connection {
         }
         self.timers = due;
         for timer in fired.into_iter().flatten() {
-            if self.state == State::Closed {
+            if self.life.state == State::Closed {
                 return;
             }
             match (timer, user_late) {
@@ -349,7 +357,7 @@ impl Connection {
     /// before it is given up.
     fn grant_respite(&mut self, now: Time) {
         let respite = self.rtt.rto() * 2;
-        if let (Some(limit), Some(since)) = (self.config.user_timeout, self.loss.stalled_since.as_mut()) {
+        if let (Some(limit), Some(since)) = (self.config.user_timeout, self.peer.stalled_since.as_mut()) {
             *since = (now + respite) - limit;
         }
         self.timers.arm(Timer::User, now + respite);
@@ -377,7 +385,7 @@ impl Connection {
             Timer::Linger => self.finish(None),
             Timer::Tick => {
                 let path = self.path();
-                self.controller.on_tick(now, &path);
+                self.cc.controller.on_tick(now, &path);
                 self.refresh_control();
             }
         }
@@ -388,25 +396,25 @@ impl Connection {
         self.snd.buffer.rest();
         self.snd.board.rest();
         self.rcv.data.rest();
-        if let Some(segments) = &mut self.segments {
+        if let Some(segments) = &mut self.cc.segments {
             **segments = SegmentLists::default();
         }
-        self.ack_queue.shrink_to_fit();
+        self.rcv.ack_queue.shrink_to_fit();
     }
 
     /// A segment before the window makes the peer show whether it lives (RFC 9293, section 3.8.4).
     fn on_keep_alive(&mut self, now: Time) {
         let Some(keep_alive) = self.config.keep_alive else { return };
-        if self.keep_alive_probes >= keep_alive.probes {
+        if self.peer.keep_alive_probes >= keep_alive.probes {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
         self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
         // Unacknowledged data is a probe by itself, with a timer of its own.
         if self.snd.board.is_empty() {
-            self.keep_alive_probes += 1;
+            self.peer.keep_alive_probes += 1;
             let header = self.keep_alive_header(now);
-            self.ack_queue.push_back(header);
+            self.rcv.ack_queue.push_back(header);
         }
     }
 
@@ -423,7 +431,7 @@ impl Connection {
         let idle: Span = now - last;
         if idle > self.rtt.base_rto() {
             let path = self.path();
-            self.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
+            self.cc.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
             self.refresh_control();
         }
     }

@@ -123,15 +123,15 @@ impl ArrivalTimes {
 impl Connection {
     /// Notes when a segment of the peer's arrived, if the peer wants to know.
     pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
-        if let Some(arrivals) = &mut self.arrivals {
+        if let Some(arrivals) = &mut self.ext.arrivals {
             arrivals.note(start.max(1) as u64, at, coalesced);
         }
     }
 
     /// Adds arrivals to a pure ACK, cut to what fits.
     pub(super) fn add_arrivals(&mut self, header: &mut Header) {
-        match &mut self.arrivals {
-            Some(arrivals) => arrivals.report(header, self.irs),
+        match &mut self.ext.arrivals {
+            Some(arrivals) => arrivals.report(header, self.numbers.irs),
             None => {
                 header.fit();
             }
@@ -142,9 +142,9 @@ impl Connection {
     pub(super) fn read_arrivals(&mut self, header: &Header, ack: u64) -> Reports {
         let mut reports = Reports::new();
         let now = self.now;
-        let Some(arrivals) = &mut self.arrivals else { return reports };
+        let Some(arrivals) = &mut self.ext.arrivals else { return reports };
         for arrival in header.options.arrivals.iter() {
-            let start = seq::to_offset(self.iss, arrival.seq, ack);
+            let start = self.numbers.our_offset(arrival.seq, ack);
             if let Some(at) = arrivals.unfold(now, arrival.ticks).filter(|_| (1..self.snd.nxt as i64).contains(&start))
             {
                 let _ = reports.try_push(Report { start, at, coalesced: arrival.coalesced });

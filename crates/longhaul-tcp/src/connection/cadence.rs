@@ -95,30 +95,30 @@ impl Cadence {
 impl Connection {
     /// Whether our controller has a use for ACKs at another cadence.
     pub(super) fn offers_ack_rate(&self) -> bool {
-        self.config.extensions && wanted(&self.controller.needs()) != AckCadence::Usual
+        self.config.extensions && wanted(&self.cc.controller.needs()) != AckCadence::Usual
     }
 
     /// Asks the peer for what the controller wants by now. Who has sent nothing, and is not about to, asks nothing.
     pub(super) fn follow_cadence(&mut self) {
-        if self.cadence.is_none() {
+        if self.ext.cadence.is_none() {
             return;
         }
-        let (now, ratio, sent) = (self.now, self.control.ack_ratio, self.stats.data_segments_out);
-        let speaks = self.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
-        let Some(cadence) = self.cadence.as_deref_mut().filter(|_| speaks) else { return };
+        let (now, ratio, sent) = (self.now, self.cc.control.ack_ratio, self.stats.data_segments_out);
+        let speaks = self.life.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
+        let Some(cadence) = self.ext.cadence.as_deref_mut().filter(|_| speaks) else { return };
         let Some(rate) = cadence.next(now, ratio, sent) else { return };
         let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
         header.options.ack_rate = Some(rate);
-        self.ack_queue.push_back(header);
+        self.rcv.ack_queue.push_back(header);
     }
 
     /// An acceptable segment acknowledges up to `ack`: does the peer do as it was asked?
     pub(super) fn watch_cadence(&mut self, now: Time, ack: u64) {
-        if self.cadence.is_none() {
+        if self.ext.cadence.is_none() {
             return;
         }
         let segments = ack.saturating_sub(self.snd.una).checked_div(u64::from(self.mss())).unwrap_or(0);
-        let Some(cadence) = &mut self.cadence else { return };
+        let Some(cadence) = &mut self.ext.cadence else { return };
         // What a hole kept back is acknowledged all at once, as soon as it is filled.
         if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board.sacked_bytes() == 0) {
             cadence.on_covered(now, segments, round_trip);
@@ -127,7 +127,7 @@ impl Connection {
 
     /// Heeds what the peer asks for on an acceptable segment, with data or without.
     pub(super) fn take_ack_rate(&mut self, rate: Option<AckRate>, data: bool) {
-        let (Some(rate), Some(cadence)) = (rate, &mut self.cadence) else { return };
+        let (Some(rate), Some(cadence)) = (rate, &mut self.ext.cadence) else { return };
         match rate.segments() {
             0 => self.rcv.at_once |= data,
             ratio @ 1..=MAX_RATIO => {

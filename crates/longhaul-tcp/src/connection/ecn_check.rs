@@ -115,7 +115,7 @@ impl Connection {
     /// The ECN field of the next new segment, of `len` bytes of payload: the peer is asked when no echo is under way.
     pub(super) fn next_ecn(&self, len: u16, mtu_probe: bool) -> Ecn {
         let usual = self.ecn();
-        let may_ask = self.ecn_check.is_due()
+        let may_ask = self.ext.ecn_check.is_due()
             && usual != Ecn::NotEct
             && !self.snd.cwr_due
             // Without SACK what was sent twice is often not to be told from what was not, and an honest echo costs a decrease.
@@ -130,7 +130,7 @@ impl Connection {
     /// The new segment of these offsets leaves, and carries a mark if `ecn` says so.
     pub(super) fn note_ecn(&mut self, ecn: Ecn, start: u64, end: u64) {
         if ecn == Ecn::Ce {
-            self.ecn_check.on_sent(start, end);
+            self.ext.ecn_check.on_sent(start, end);
         }
     }
 }

@@ -14,7 +14,6 @@ use super::timers::Timer;
 use super::{Connection, Event, Negotiated, SegmentMeta};
 use crate::config::Config;
 use crate::error::{ConnectionError, HostError};
-use crate::seq;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
@@ -53,7 +52,7 @@ impl Connection {
     /// An active open: a SYN is ready to be sent.
     pub(crate) fn connect(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
-        conn.enter(State::SynSent);
+        conn.life.enter(State::SynSent);
         conn.begin_handshake(now, None);
         conn
     }
@@ -69,12 +68,12 @@ impl Connection {
         meta: &SegmentMeta,
     ) -> Self {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
-        conn.enter(State::Listen);
-        conn.enter(State::SynReceived);
+        conn.life.enter(State::Listen);
+        conn.life.enter(State::SynReceived);
         conn.take_syn(now, syn);
         conn.take_network(meta, syn);
         conn.begin_handshake(now, Some(SYN_ACK_RETRIES));
-        if let Some(handshake) = &mut conn.handshake {
+        if let Some(handshake) = &mut conn.life.handshake {
             handshake.longest = CheshireCodec::header_len(&syn.options);
         }
         conn
@@ -91,7 +90,7 @@ impl Connection {
         syn: &Header,
     ) -> Self {
         let mut conn = Self::accept(config, iss, clock, now, ipv6, syn, &SegmentMeta::default());
-        if let Some(handshake) = &mut conn.handshake {
+        if let Some(handshake) = &mut conn.life.handshake {
             handshake.due = false;
             handshake.repeated = true;
         }
@@ -112,7 +111,7 @@ impl Connection {
             refused_at: None,
             asks_again: false,
         };
-        self.handshake = Some(Box::new(handshake));
+        self.life.handshake = Some(Box::new(handshake));
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, now + limit);
@@ -120,16 +119,16 @@ impl Connection {
     }
 
     pub(super) fn transmit_handshake(&mut self, now: Time, batch: &mut Batch) -> bool {
-        let Some(handshake) = self.handshake.as_mut().filter(|h| h.due) else { return false };
+        let Some(handshake) = self.life.handshake.as_mut().filter(|h| h.due) else { return false };
         handshake.due = false;
         handshake.sent_at = now;
-        handshake.stamp = self.clock.value(now);
+        handshake.stamp = self.numbers.clock.value(now);
         if !handshake.repeated {
             handshake.first = (now, handshake.stamp);
         }
         let (first, longest) = (!handshake.repeated, handshake.longest);
-        let mut header = if self.state == State::SynSent { self.syn(now, first) } else { self.syn_ack(now) };
-        match self.state {
+        let mut header = if self.life.state == State::SynSent { self.syn(now, first) } else { self.syn_ack(now) };
+        match self.life.state {
             State::SynSent => self.add_network_to_syn(&mut header, first),
             _ => self.add_network_to_syn_ack(&mut header, first),
         }
@@ -153,12 +152,13 @@ impl Connection {
         // A path that drops ECN-setup SYNs gets a plain one the second time (RFC 3168, section 6.1.1.1).
         let ecn = if self.config.ecn && first { Flags::ECE | Flags::CWR } else { Flags::NONE };
         let mut header =
-            Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.iss, ..Header::default() };
+            Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.numbers.iss, ..Header::default() };
         let options = &mut header.options;
         options.mss = Some(self.pmtu.announced_mss());
         options.sack_permitted = self.config.sack;
         options.window_scale = self.config.window_scaling.then(|| self.config.window_shift());
-        options.timestamps = self.config.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: 0 });
+        options.timestamps =
+            self.config.timestamps.then(|| Timestamps { value: self.numbers.clock.value(now), echo: 0 });
         options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
         options.scaled_window = self.asks_for_whole_window();
         options.arrival_permitted = self.config.extensions && self.wants_arrivals();
@@ -173,8 +173,8 @@ impl Connection {
         let mut header = Header {
             flags: Flags::SYN | Flags::ACK | ecn,
             window: self.syn_window(),
-            seq: self.iss,
-            ack: seq::to_wire(self.irs, 1),
+            seq: self.numbers.iss,
+            ack: self.numbers.acknowledgment(1),
             ..Header::default()
         };
         let negotiated = self.negotiated;
@@ -182,22 +182,23 @@ impl Connection {
         options.mss = Some(self.pmtu.announced_mss());
         options.sack_permitted = negotiated.sack;
         options.window_scale = negotiated.window_scaling.then_some(negotiated.recv_shift);
-        options.timestamps =
-            negotiated.timestamps.then(|| Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
+        options.timestamps = negotiated
+            .timestamps
+            .then(|| Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
         options.microsecond_timestamps = negotiated.microseconds;
         options.scaled_window = negotiated.scaled_window;
-        options.arrival_permitted = self.arrivals.is_some();
+        options.arrival_permitted = self.ext.arrivals.is_some();
         options.probe_permitted = negotiated.probe_echo;
         options.ack_rate_permitted = negotiated.ack_rate;
         // Not unasked: an answer to an unproved address is no longer than what it answers.
-        options.user_timeout = self.user_timeout_advice().filter(|_| self.user_timeout.remote().is_some());
+        options.user_timeout = self.user_timeout_advice().filter(|_| self.peer.user_timeout.remote().is_some());
         self.rcv.acknowledged();
         header
     }
 
     /// Whether anybody here has a use for the arrival times of our segments.
     fn wants_arrivals(&self) -> bool {
-        let needs = self.controller.needs();
+        let needs = self.cc.controller.needs();
         let (required, preferred) = (needs.required, needs.preferred);
         self.config.arrival_times
             || self.config.probe_pairs
@@ -210,12 +211,15 @@ impl Connection {
     /// Whether to ask the peer to name what it answers. That costs it an ACK for each segment out of order, so only who probes
     /// asks.
     fn offers_probe_echo(&self) -> bool {
-        self.config.extensions && self.config.timestamps && self.config.sack && probes::wants(&self.controller.needs())
+        self.config.extensions
+            && self.config.timestamps
+            && self.config.sack
+            && probes::wants(&self.cc.controller.needs())
     }
 
     /// Whether the SYN-ACK's window is to be scaled, so that more than 64 KiB may leave in the first round trip.
     fn asks_for_whole_window(&self) -> bool {
-        let needs = self.controller.needs();
+        let needs = self.cc.controller.needs();
         let wants = needs.required.whole_window || needs.preferred.whole_window;
         wants && self.config.extensions && self.config.window_scaling
     }
@@ -228,7 +232,7 @@ impl Connection {
 
     /// Takes the peer's SYN: sequence number, options, window.
     pub(super) fn take_syn(&mut self, now: Time, syn: &Header) {
-        self.irs = syn.seq;
+        self.numbers.irs = syn.seq;
         self.rcv.data = crate::reassembly::Reassembly::new(1);
         let options = &syn.options;
         let config = &self.config;
@@ -248,30 +252,30 @@ impl Connection {
             scaled_window: config.extensions && scaling && options.scaled_window,
             ack_rate: config.extensions && options.ack_rate_permitted,
         };
-        let answers = self.state == State::SynSent && syn.flags.contains(Flags::ACK);
+        let answers = self.life.state == State::SynSent && syn.flags.contains(Flags::ACK);
         let scaled = self.negotiated.scaled_window && answers && self.asks_for_whole_window();
         // Of both who open at once neither has a SYN-ACK whose window could be scaled.
-        self.negotiated.scaled_window &= self.state == State::SynReceived;
+        self.negotiated.scaled_window &= self.life.state == State::SynReceived;
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
         self.rcv.edge = 1 + (u64::from(self.syn_window()) << shift);
-        self.negotiated.probe_echo &= self.state != State::SynSent || self.offers_probe_echo();
-        self.negotiated.ack_rate &= self.state != State::SynSent || self.offers_ack_rate();
-        self.negotiated.network &= self.state != State::SynSent || self.network.kind().is_some();
+        self.negotiated.probe_echo &= self.life.state != State::SynSent || self.offers_probe_echo();
+        self.negotiated.ack_rate &= self.life.state != State::SynSent || self.offers_ack_rate();
+        self.negotiated.network &= self.life.state != State::SynSent || self.ext.network.kind().is_some();
         // A peer that asks is answered; one that answers without being asked is not believed.
         let arrivals = config.extensions && options.arrival_permitted;
-        let asked = self.state != State::SynSent || self.wants_arrivals();
-        self.arrivals = (arrivals && asked).then(Box::default);
+        let asked = self.life.state != State::SynSent || self.wants_arrivals();
+        self.ext.arrivals = (arrivals && asked).then(Box::default);
         if !scaling {
             self.rcv.ceiling = self.rcv.ceiling.min(u64::from(u16::MAX));
             self.rcv.capacity = self.rcv.capacity.min(self.rcv.ceiling);
         }
         if microseconds {
-            self.clock.use_microseconds();
+            self.numbers.clock.use_microseconds();
         }
         if let Some(stamp) = options.timestamps.filter(|_| timestamps) {
             self.rcv.ts_recent = stamp.value;
             self.rcv.ts_recent_at = Some(now);
-            self.peer_syn = (stamp.value, now);
+            self.numbers.peer_syn = (stamp.value, now);
         }
         self.take_user_timeout(syn.options.user_timeout);
         self.snd.peer_mss = options.mss.unwrap_or(self.pmtu.default_peer_mss()).max(MIN_PEER_MSS);
@@ -284,10 +288,10 @@ impl Connection {
     /// SYN-SENT (RFC 9293, section 3.10.7.3).
     pub(super) fn handle_in_syn_sent(&mut self, now: Time, meta: &SegmentMeta, header: &Header) {
         let flags = header.flags;
-        let acks_syn = flags.contains(Flags::ACK) && header.ack == seq::to_wire(self.iss, 1);
+        let acks_syn = flags.contains(Flags::ACK) && header.ack == self.numbers.sequence(1);
         if flags.contains(Flags::ACK) && !acks_syn {
             if !flags.contains(Flags::RST) {
-                self.reset = Some(Box::new(reset_for(header, 0)));
+                self.life.reset = Some(Box::new(reset_for(header, 0)));
             }
             return;
         }
@@ -300,20 +304,20 @@ impl Connection {
         if !flags.contains(Flags::SYN) {
             return;
         }
-        if !acks_syn && header.seq == self.iss {
+        if !acks_syn && header.seq == self.numbers.iss {
             // Two hosts that open at once have one initial sequence number once in 2^32 times; an echo has it always.
             self.finish(Some(ConnectionError::Echoed));
             return;
         }
         self.take_syn(now, header);
         self.take_network(meta, header);
-        self.last_heard = now;
+        self.peer.last_heard = now;
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
             if self.rcv.network_answer.is_some() {
                 // Before a report, and what is said at once: our first segment ends the peer's handshake, and its wait for an answer.
                 let header = self.ack_header(now);
-                self.ack_queue.push_front(header);
+                self.rcv.ack_queue.push_front(header);
             } else {
                 self.rcv.ack_due = true;
             }
@@ -321,28 +325,28 @@ impl Connection {
             return;
         }
         // Simultaneous open: our SYN and theirs crossed.
-        self.enter(State::SynReceived);
-        if let Some(handshake) = &mut self.handshake {
+        self.life.enter(State::SynReceived);
+        if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
         }
     }
 
     /// Our SYN is acknowledged and theirs is known.
     pub(super) fn establish(&mut self, now: Time, at: Time, header: &Header) {
-        let Some(handshake) = self.handshake.take() else { return };
+        let Some(handshake) = self.life.handshake.take() else { return };
         self.snd.una = 1;
-        self.enter(State::Established);
+        self.life.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
         let stamp = header.options.timestamps.filter(|_| self.negotiated.timestamps);
         let answered = handshake.answered(header.flags, stamp.map(|stamp| stamp.echo));
         // A first SYN that was answered was not lost: the round trip is longer than the timer.
-        self.loss.handshake_lossy = handshake.retries > 1 && answered != Some(handshake.first.0);
+        self.cc.handshake_lossy = handshake.retries > 1 && answered != Some(handshake.first.0);
         if let Some(sent_at) = answered {
             let rtt = at - sent_at;
             self.rtt.observe(now, rtt);
             self.rtt.sample(rtt, Bytes::ZERO, Bytes(1));
-            self.loss.handshake_rtt = Some(rtt);
+            self.cc.handshake_rtt = Some(rtt);
         } else {
             self.rtt.start_cautiously();
         }
@@ -352,18 +356,18 @@ impl Connection {
             self.snd.max_window = self.snd.max_window.max(self.snd.window);
         }
         self.grant(now);
-        if self.state == State::Closed {
+        if self.life.state == State::Closed {
             return;
         }
         self.advance_closing();
         self.arm_keep_alive(now);
-        self.events.raise(Event::Connected);
-        self.events.raise(Event::Writable);
+        self.life.events.raise(Event::Connected);
+        self.life.events.raise(Event::Writable);
     }
 
     /// Tells the controller what there is.
     fn grant(&mut self, now: Time) {
-        let needs = self.controller.needs();
+        let needs = self.cc.controller.needs();
         self.loss.detection = match (self.negotiated.sack, needs.detection()) {
             (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
             (true, Some(detection)) => detection,
@@ -372,40 +376,40 @@ impl Connection {
         let mut granted = Granted::basic();
         granted.detection = self.loss.detection;
         granted.segments = needs.required.segments || needs.preferred.segments;
-        granted.arrival_times = self.arrivals.is_some();
+        granted.arrival_times = self.ext.arrivals.is_some();
         let wanted = self.config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
         granted.pairs = wanted && self.negotiated.sack;
-        self.pairs = granted.pairs.then(Box::default);
-        self.network.settle(self.network.kind().filter(|_| self.negotiated.network));
-        granted.network_header = self.network.kind();
+        self.ext.pairs = granted.pairs.then(Box::default);
+        self.ext.network.settle(self.ext.network.kind().filter(|_| self.negotiated.network));
+        granted.network_header = self.ext.network.kind();
         granted.probes = probes::wants(&needs) && self.negotiated.sack && self.negotiated.timestamps;
         granted.probe_echo = self.negotiated.probe_echo;
-        self.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
+        self.ext.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
         let cadence = cadence::wanted(&needs);
         // Who permits network feedback heeds ACK rates (`docs/wire.md`).
         let heeds = self.negotiated.ack_rate || self.negotiated.network;
         granted.ack_cadence = heeds && cadence != AckCadence::Usual;
-        self.cadence = heeds.then(|| Box::new(Cadence::new(cadence)));
+        self.ext.cadence = heeds.then(|| Box::new(Cadence::new(cadence)));
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
-        self.segments = granted.segments.then(Box::default);
-        self.loss.last_mss = Bytes::from(self.mss());
+        self.cc.segments = granted.segments.then(Box::default);
+        self.cc.mss = Bytes::from(self.mss());
         let path = self.path();
-        if let Err(error) = self.controller.on_granted(&granted, &path) {
-            self.reset = Some(Box::new(self.reset_header(now)));
+        if let Err(error) = self.cc.controller.on_granted(&granted, &path) {
+            self.life.reset = Some(Box::new(self.reset_header(now)));
             self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
             return;
         }
         let path = self.path();
-        self.controller.on_event(&PathEvent::Established { now, granted }, &path);
+        self.cc.controller.on_event(&PathEvent::Established { now, granted }, &path);
         self.refresh_control();
         self.tell_network(now);
     }
 
     /// The SYN timer fired.
     pub(super) fn retransmit_syn(&mut self, now: Time) {
-        let Some(handshake) = self.handshake.as_mut() else { return };
+        let Some(handshake) = self.life.handshake.as_mut() else { return };
         let limit = handshake.passive.unwrap_or(self.config.syn_retries);
         // After a refusal it is sent once more, and early: not because it was lost.
         let asks_again = std::mem::take(&mut handshake.asks_again);
@@ -427,7 +431,7 @@ impl Connection {
     /// repeated about a SYN sent since the first report: an earlier one is about the first SYN, or forged. A missing
     /// route is reported at the moment of sending; a refusal takes a round trip.
     pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
-        let Some(handshake) = self.handshake.as_mut() else { return };
+        let Some(handshake) = self.life.handshake.as_mut() else { return };
         let Some(first) = handshake.refused_at else {
             (handshake.refused_at, handshake.asks_again) = (Some(now), true);
             self.timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
@@ -442,7 +446,7 @@ impl Connection {
 
     /// The peer repeated its SYN: so do we our answer, which is no larger.
     pub(super) fn repeat_syn_ack(&mut self) {
-        if let Some(handshake) = &mut self.handshake {
+        if let Some(handshake) = &mut self.life.handshake {
             (handshake.due, handshake.repeated) = (true, true);
         }
     }
@@ -452,12 +456,13 @@ impl Connection {
     pub(super) fn reset_header(&self, now: Time) -> Header {
         let mut header = Header {
             flags: Flags::RST | Flags::ACK,
-            seq: seq::to_wire(self.iss, self.snd.sent_to()),
-            ack: seq::to_wire(self.irs, self.rcv.next()),
+            seq: self.numbers.sequence(self.snd.sent_to()),
+            ack: self.numbers.acknowledgment(self.rcv.next()),
             ..Header::default()
         };
         if self.negotiated.timestamps {
-            header.options.timestamps = Some(Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
+            header.options.timestamps =
+                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
         }
         header
     }

@@ -116,18 +116,18 @@ impl Connection {
     pub fn handle_segment(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) {
         let now = self.advance(now);
         add(&mut self.stats.segments_in, 1);
-        match self.state {
+        match self.life.state {
             State::Closed | State::Listen => {}
             State::SynSent => self.handle_in_syn_sent(now, meta, header),
             _ => {
-                let start = seq::to_offset(self.irs, header.seq, self.rcv.next());
+                let start = self.numbers.peer_offset(header.seq, self.rcv.next());
                 self.handle_synchronised(now, meta, Arrival { header, payload, start });
             }
         }
     }
 
     fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) {
-        if self.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
+        if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
             if !self.handle_repeated_syn(&mut segment) {
                 return;
             }
@@ -138,7 +138,7 @@ impl Connection {
             self.handle_reset(now, &segment);
             return;
         }
-        if segment.has(Flags::SYN) && self.state != State::SynReceived {
+        if segment.has(Flags::SYN) && self.life.state != State::SynReceived {
             self.challenge(now);
             return;
         }
@@ -159,7 +159,7 @@ impl Connection {
         self.tell_unheard(now);
         self.pmtu.note_episodes(self.stats.recoveries);
         self.after_ack(now);
-        if self.state == State::Closed {
+        if self.life.state == State::Closed {
             return;
         }
         self.take_congestion_mark(meta, &segment);
@@ -210,13 +210,13 @@ impl Connection {
     /// Whether a segment beyond a hole is older than what filled the hole before it because that overtook it: the peer sends at low
     /// priority, and said so. A second is too short for sequence numbers to come round below 34 Gb/s.
     fn is_overtaken(&self, segment: &Arrival<'_>, value: u32) -> bool {
-        let behind = self.clock.tick() * u64::from(self.rcv.ts_recent.wrapping_sub(value));
+        let behind = self.numbers.clock.tick() * u64::from(self.rcv.ts_recent.wrapping_sub(value));
         self.negotiated.probe_echo && segment.start > self.rcv.next() as i64 && behind <= OVERTAKEN
     }
 
     /// Whether a timestamp is older than the newest remembered, if that is not too old to tell (RFC 7323, section 5.5).
     fn is_from_the_past(&self, now: Time, value: u32) -> bool {
-        let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.clock.validity());
+        let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.numbers.clock.validity());
         comparable && seq::later(self.rcv.ts_recent, value)
     }
 
@@ -253,7 +253,7 @@ impl Connection {
             self.challenge(now);
             return;
         }
-        if self.state == State::TimeWait && segment.has(Flags::FIN) && segment.end() == self.rcv.next() as i64 {
+        if self.life.state == State::TimeWait && segment.has(Flags::FIN) && segment.end() == self.rcv.next() as i64 {
             self.timers.arm(Timer::Linger, now + self.config.time_wait);
         }
         let end = segment.data_end();
@@ -273,37 +273,37 @@ impl Connection {
     /// Whether a segment outside the window can be the peer's: it acknowledges what RFC 5961, section 5.2, accepts and, with
     /// timestamps, echoes one that this connection can have sent. A blind attacker has to guess both.
     fn is_credible(&self, now: Time, header: &Header) -> bool {
-        let ack = seq::to_offset(self.iss, header.ack, self.snd.una);
+        let ack = self.numbers.our_offset(header.ack, self.snd.una);
         let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
         let plausible = header.flags.contains(Flags::ACK) && oldest <= ack && ack <= self.snd.sent_to() as i64;
         let echoed = |stamp: Timestamps| {
-            let age = self.clock.age(now, stamp.echo);
+            let age = self.numbers.clock.age(now, stamp.echo);
             // A microsecond clock goes round in 71 minutes: afterwards half of all values look recent.
-            age.is_some_and(|age| age <= now - self.created_at)
+            age.is_some_and(|age| age <= now - self.life.created_at)
         };
         plausible && (!self.negotiated.timestamps || header.options.timestamps.is_some_and(echoed))
     }
 
     /// One ACK with our numbers, at most one each half second (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
     pub(super) fn challenge(&mut self, now: Time) {
-        if self.challenged_at.is_some_and(|at| now - at < CHALLENGE_INTERVAL) {
+        if self.rcv.challenged_at.is_some_and(|at| now - at < CHALLENGE_INTERVAL) {
             return;
         }
-        self.challenged_at = Some(now);
+        self.rcv.challenged_at = Some(now);
         add(&mut self.stats.challenge_acks, 1);
         self.queue_ack(now);
     }
 
     /// RFC 9293, section 3.10.7.4, second; RFC 5961, section 3.2; RFC 1337.
     fn handle_reset(&mut self, now: Time, segment: &Arrival<'_>) {
-        if self.state == State::TimeWait {
+        if self.life.state == State::TimeWait {
             return;
         }
         if segment.start != self.rcv.next() as i64 {
             self.challenge(now);
             return;
         }
-        let error = match self.state {
+        let error = match self.life.state {
             State::SynReceived => ConnectionError::Refused,
             _ => ConnectionError::Reset,
         };
@@ -324,16 +324,16 @@ impl Connection {
 
     /// RFC 9293, section 3.10.7.4, fifth; RFC 5961, section 5.2. The offset acknowledged, if it is acceptable.
     fn check_acknowledgment(&mut self, now: Time, meta: &SegmentMeta, segment: &Arrival<'_>) -> Option<u64> {
-        let ack = seq::to_offset(self.iss, segment.header.ack, self.snd.una);
-        if self.state == State::SynReceived {
+        let ack = self.numbers.our_offset(segment.header.ack, self.snd.una);
+        if self.life.state == State::SynReceived {
             if ack < 1 || ack > self.snd.nxt as i64 {
-                self.reset = Some(Box::new(reset_for(segment.header, 0)));
+                self.life.reset = Some(Box::new(reset_for(segment.header, 0)));
                 return None;
             }
             self.snd.wl1 = segment.start.max(0) as u64;
             self.snd.wl2 = ack as u64;
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), segment.header);
-            if self.state == State::Closed {
+            if self.life.state == State::Closed {
                 return None;
             }
             self.announce_user_timeout(now);
@@ -357,10 +357,10 @@ impl Connection {
         if !self.snd.fin_acknowledged() {
             return;
         }
-        match self.state {
+        match self.life.state {
             State::FinWait1 => {
-                self.enter(State::FinWait2);
-                if self.orphaned || self.rcv.closed {
+                self.life.enter(State::FinWait2);
+                if self.life.orphaned || self.rcv.closed {
                     self.timers.arm(Timer::Linger, now + self.config.fin_wait2_timeout);
                 }
             }
@@ -371,9 +371,9 @@ impl Connection {
     }
 
     fn enter_time_wait(&mut self, now: Time) {
-        self.enter(State::TimeWait);
-        self.events.raise(Event::Finished);
-        self.account_limit(now);
+        self.life.enter(State::TimeWait);
+        self.life.events.raise(Event::Finished);
+        self.cc.limits.account(now);
         self.timers = Timers::default();
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
     }
@@ -397,7 +397,7 @@ impl Connection {
 
     /// RFC 9293, section 3.10.7.4, seventh.
     fn take_data(&mut self, now: Time, segment: &Arrival<'_>) {
-        if !self.state.can_receive() {
+        if !self.life.state.can_receive() {
             // After the peer's FIN nothing more can come: ignored.
             return;
         }
@@ -432,11 +432,11 @@ impl Connection {
             add(&mut self.stats.duplicate_bytes_in, duplicate.end.saturating_sub(duplicate.start));
         }
         if inserted.advanced {
-            self.events.raise(Event::Readable);
+            self.life.events.raise(Event::Readable);
         }
         let plain = in_order_before && inserted.advanced && inserted.duplicate.is_none();
         if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
-            self.rcv.round_trip(self.clock.age(now, stamp.echo));
+            self.rcv.round_trip(self.numbers.clock.age(now, stamp.echo));
         }
         if !plain {
             self.name_segment(segment);
@@ -454,7 +454,7 @@ impl Connection {
     /// Under hard memory pressure only a little in-order data is taken; the rest is as good as lost on the way.
     fn has_memory_for(&self, len: usize, in_order: bool) -> bool {
         const SMALL: usize = 16 << 10;
-        self.pressure != Pressure::Hard || (in_order && self.rcv.data.unread().saturating_add(len) <= SMALL)
+        self.life.pressure != Pressure::Hard || (in_order && self.rcv.data.unread().saturating_add(len) <= SMALL)
     }
 
     /// Holes are as many as a full window of alternating segments has.
@@ -493,7 +493,7 @@ impl Connection {
     fn note_fin(&mut self, segment: &Arrival<'_>) {
         let at = segment.data_end();
         let arrived = self.rcv.data.ranges().next_back().map_or(self.rcv.data.next(), |range| range.end);
-        if !self.state.can_receive() || self.rcv.fin.is_some() || at < arrived as i64 {
+        if !self.life.state.can_receive() || self.rcv.fin.is_some() || at < arrived as i64 {
             return;
         }
         if at > self.rcv.edge as i64 {
@@ -505,15 +505,15 @@ impl Connection {
 
     /// RFC 9293, section 3.10.7.4, eighth: everything before the FIN has arrived.
     fn consider_fin(&mut self, now: Time) {
-        if !self.rcv.fin_reached() || !self.state.can_receive() {
+        if !self.rcv.fin_reached() || !self.life.state.can_receive() {
             return;
         }
         self.rcv.ack_due |= self.rcv.last_ack_sent < self.rcv.next();
-        self.events.raise(Event::Readable);
-        match self.state {
-            State::SynReceived | State::Established => self.enter(State::CloseWait),
+        self.life.events.raise(Event::Readable);
+        match self.life.state {
+            State::SynReceived | State::Established => self.life.enter(State::CloseWait),
             State::FinWait1 if self.snd.fin_acknowledged() => self.enter_time_wait(now),
-            State::FinWait1 => self.enter(State::Closing),
+            State::FinWait1 => self.life.enter(State::Closing),
             State::FinWait2 => self.enter_time_wait(now),
             _ => {}
         }
@@ -542,7 +542,7 @@ impl Connection {
         if !self.negotiated.sack {
             return;
         }
-        let irs = self.irs;
+        let irs = self.numbers.irs;
         let block = |left, right| SackBlock { left: seq::to_wire(irs, left), right: seq::to_wire(irs, right) };
         if let Some((left, right)) = dsack {
             header.options.sack.push(block(left, right));

@@ -98,26 +98,10 @@ pub(super) struct Loss {
     rescue_rxt: Option<u64>,
     timeouts: u32,
     outage: Option<Outage>,
-    /// The window was full at some time in this round.
-    pub(super) cwnd_limited: bool,
-    /// And in the round before: one who paces comes to the end of the window late in a round.
-    pub(super) was_cwnd_limited: bool,
     /// A tail loss probe turned out to have repaired a loss.
     tail_repaired: bool,
     /// Bytes of path MTU probes among those newly lost.
     mtu_probe_lost: u64,
-    /// The segment size the controller knows of.
-    pub(super) last_mss: Bytes,
-    round_end: u64,
-    /// What had been delivered at its start, bytes.
-    round_delivered: u64,
-    /// The most that was delivered in a round since the last loss, bytes.
-    pub(super) best_round: u64,
-    pub(super) congestion_seen: bool,
-    pub(super) handshake_rtt: Option<Span>,
-    pub(super) handshake_lossy: bool,
-    /// When the oldest unacknowledged data was first left unanswered, for the user timeout.
-    pub(super) stalled_since: Option<Time>,
 }
 
 impl Loss {
@@ -144,18 +128,8 @@ impl Loss {
             rescue_rxt: None,
             timeouts: 0,
             outage: None,
-            cwnd_limited: false,
-            was_cwnd_limited: false,
             tail_repaired: false,
             mtu_probe_lost: 0,
-            last_mss: Bytes::ZERO,
-            round_end: 0,
-            round_delivered: u64::MAX,
-            best_round: 0,
-            congestion_seen: false,
-            handshake_rtt: None,
-            handshake_lossy: false,
-            stalled_since: None,
         }
     }
 
@@ -305,9 +279,13 @@ impl Connection {
         let before = self.snd.board.lost_bytes();
         let retransmission_lost = self.mark_losses(at, ack);
         let newly_lost = self.snd.board.lost_bytes().saturating_sub(before);
-        self.rate.lost += newly_lost;
-        self.stats.bytes_lost += newly_lost;
+        self.count_lost(newly_lost);
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
+    }
+
+    fn count_lost(&mut self, bytes: u64) {
+        self.cc.rate.lost += bytes;
+        self.stats.bytes_lost += bytes;
     }
 
     /// Begins, continues or ends an episode.
@@ -352,7 +330,7 @@ impl Connection {
         let is_first = self.loss.phase == Phase::Open && is_clear;
         let may_undo = timeout || is_first;
         if self.loss.phase == Phase::Open {
-            self.ecn_check.on_episode();
+            self.ext.ecn_check.on_episode();
         }
         let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
         self.loss.undo = may_undo.then(|| Undo { marker: self.snd.una, timeout, eifel, ..Undo::default() });
@@ -361,7 +339,7 @@ impl Connection {
         self.loss.tail_probe = None;
         self.loss.high_rxt = 0;
         self.loss.rescue_rxt = None;
-        self.loss.congestion_seen = true;
+        self.cc.congestion_seen = true;
         self.timers.stop(Timer::Probe);
         self.stats.recoveries += 1;
     }
@@ -388,7 +366,7 @@ impl Connection {
             self.timers.stop(Timer::Reorder);
             self.timers.stop(Timer::User);
             self.timers.arm(Timer::Rest, now + REST_AFTER);
-            self.loss.stalled_since = None;
+            self.peer.stalled_since = None;
             return;
         }
         self.timers.stop(Timer::Rest);
@@ -420,7 +398,7 @@ impl Connection {
         if self.snd.board.is_empty() {
             return;
         }
-        let since = *self.loss.stalled_since.get_or_insert(now);
+        let since = *self.peer.stalled_since.get_or_insert(now);
         if let Some(limit) = self.config.user_timeout {
             self.timers.arm(Timer::User, since + limit);
         }
@@ -431,8 +409,7 @@ impl Connection {
         let before = self.snd.board.lost_bytes();
         let again = self.rack_detect(now);
         let lost = self.snd.board.lost_bytes().saturating_sub(before);
-        self.rate.lost += lost;
-        self.stats.bytes_lost += lost;
+        self.count_lost(lost);
         if lost > 0 {
             let episode = self.update_episode(lost, again);
             self.report_timer_losses(now, lost, episode);
@@ -441,7 +418,7 @@ impl Connection {
 
     /// RFC 6298, section 5.4 to 5.6; RFC 8985, section 6.3, on what is then held lost.
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
-        if self.state == State::SynSent || self.state == State::SynReceived {
+        if self.life.state == State::SynSent || self.life.state == State::SynReceived {
             self.retransmit_syn(now);
             return;
         }
@@ -453,7 +430,7 @@ impl Connection {
             return;
         }
         // A peer that still answers, with its window closed below what is in flight, is not given up (MUST-37).
-        let silent = now - self.last_heard >= R2;
+        let silent = now - self.peer.last_heard >= R2;
         if self.loss.timeouts > MAX_TIMEOUTS && silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
@@ -485,7 +462,7 @@ impl Connection {
         let mut event = Timeout::new(now, self.loss.timeouts, Bytes(flight));
         event.in_flight = Bytes(self.pipe());
         let path = self.path();
-        self.controller.on_timeout(&event, &path);
+        self.cc.controller.on_timeout(&event, &path);
         self.refresh_control();
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
     }
@@ -507,13 +484,12 @@ impl Connection {
             }
         }
         let lost = self.snd.board.lost_bytes().saturating_sub(before);
-        self.rate.lost += lost;
-        self.stats.bytes_lost += lost;
+        self.count_lost(lost);
     }
 
     /// Whether only our FIN is unacknowledged, and the peer's has come.
     fn only_fin_unanswered(&self) -> bool {
-        matches!(self.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
+        matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
     }
 
     /// The segment size changed: what is in flight and longer is cut, the controller is told.
@@ -521,10 +497,10 @@ impl Connection {
         let mss = self.mss();
         self.snd.board.resegment(mss);
         self.loss.on_renumbered();
-        let event = PathEvent::Mss { now, old: self.loss.last_mss };
-        self.loss.last_mss = Bytes::from(mss);
+        let event = PathEvent::Mss { now, old: self.cc.mss };
+        self.cc.mss = Bytes::from(mss);
         let path = self.path();
-        self.controller.on_event(&event, &path);
+        self.cc.controller.on_event(&event, &path);
         self.refresh_control();
     }
 
@@ -533,21 +509,8 @@ impl Connection {
         self.rtt.on_progress();
         self.loss.timeouts = 0;
         self.loss.outage = None;
-        self.loss.stalled_since = None;
+        self.peer.stalled_since = None;
         self.timers.stop(Timer::Rto);
         self.arm_retransmission(now);
-    }
-
-    /// A new round trip begins when what was in flight at the last one's start is acknowledged, or, as a hole may keep that
-    /// back for long, when something is that was sent since: `sent_after` were delivered when it left.
-    pub(super) fn advance_round(&mut self, sent_after: Option<u64>) -> bool {
-        let is_later = sent_after.is_some_and(|delivered| delivered >= self.loss.round_delivered);
-        if self.snd.una < self.loss.round_end && !is_later {
-            return false;
-        }
-        let delivered = self.rate.delivered.saturating_sub(self.loss.round_delivered);
-        self.loss.best_round = self.loss.best_round.max(delivered);
-        (self.loss.round_end, self.loss.round_delivered) = (self.snd.nxt, self.rate.delivered);
-        true
     }
 }

@@ -214,22 +214,22 @@ pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
 impl Connection {
     /// Nonces are drawn from `seed`, which nobody else can know; to be called before the first segment leaves.
     pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
-        *self.network = Network::new(seed);
+        *self.ext.network = Network::new(seed);
     }
 
     /// What our SYN says: permission for the option, and the request that rides on it.
     pub(super) fn add_network_to_syn(&mut self, header: &mut Header, first: bool) {
         let vouched = self.config.extensions && self.config.routers_answer;
-        self.network.kind = wanted(&self.controller.needs()).filter(|_| vouched);
-        header.options.network_permitted = self.network.kind.is_some();
+        self.ext.network.kind = wanted(&self.cc.controller.needs()).filter(|_| vouched);
+        header.options.network_permitted = self.ext.network.kind.is_some();
         // It says so of ACK rates as well, for which there is no room beside a request.
-        header.options.ack_rate_permitted &= wanted(&self.controller.needs()).is_none();
+        header.options.ack_rate_permitted &= wanted(&self.cc.controller.needs()).is_none();
         // RFC 4782, section 4.7: a SYN that was lost goes again without.
-        let asked = self.control.header.filter(|header| first && self.network.kind == Some(kind_of(header)));
-        let forward = asked.map(|header| self.network.request(&header, self.config.ttl));
-        (self.network.asked_at, self.network.asked_end) = (forward.map(|_| self.now), 0);
+        let asked = self.cc.control.header.filter(|header| first && self.ext.network.kind == Some(kind_of(header)));
+        let forward = asked.map(|header| self.ext.network.request(&header, self.config.ttl));
+        (self.ext.network.asked_at, self.ext.network.asked_end) = (forward.map(|_| self.now), 0);
         if !first {
-            self.network.asked = None;
+            self.ext.network.asked = None;
         }
         header.options.network = forward.map(|forward| NetworkOption { forward: Some(forward), feedback: None });
     }
@@ -251,7 +251,7 @@ impl Connection {
 
     /// Takes the option of an acceptable segment: answers what the peer asked, hears what routers said.
     pub(super) fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
-        if self.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
+        if self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
             // Our SYN-ACK has said it.
             self.rcv.network_answer = None;
         }
@@ -263,41 +263,41 @@ impl Connection {
             self.rcv.network_answer = Some(merge(self.rcv.network_answer, answer));
             // Its sender waits for it, and for the round trip that it takes.
             let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
-            self.rcv.ack_due |= single && self.state.is_synchronized();
+            self.rcv.ack_due |= single && self.life.state.is_synchronized();
         }
         if let Some(feedback) = option.feedback
-            && let Some(heard) = self.network.check(&feedback)
+            && let Some(heard) = self.ext.network.check(&feedback)
         {
             if heard == NetworkFeedback::Denied {
-                add(&mut self.network.info.denied, 1);
+                add(&mut self.ext.network.info.denied, 1);
             } else {
-                add(&mut self.network.info.granted, 1);
+                add(&mut self.ext.network.info.granted, 1);
             }
-            self.network.heard = Some(heard);
+            self.ext.network.heard = Some(heard);
         }
     }
 
     /// What routers answered since the controller was told last.
     pub(super) fn take_heard(&mut self) -> Option<NetworkFeedback> {
-        self.network.heard.take()
+        self.ext.network.heard.take()
     }
 
     /// The handshake is over: the controller hears what routers made of the request on it; no answer is a denial.
     pub(super) fn tell_network(&mut self, now: Time) {
-        if self.network.kind.is_none() || self.network.info.requests == 0 {
+        if self.ext.network.kind.is_none() || self.ext.network.info.requests == 0 {
             return;
         }
-        if self.network.heard.is_none() {
-            self.network.report_denial();
-            add(&mut self.network.info.denied, 1);
-            self.network.heard = Some(NetworkFeedback::Denied);
+        if self.ext.network.heard.is_none() {
+            self.ext.network.report_denial();
+            add(&mut self.ext.network.info.denied, 1);
+            self.ext.network.heard = Some(NetworkFeedback::Denied);
         }
         self.tell_unheard(now);
     }
 
     /// The data that carried a request is acknowledged, and nobody answered: that is a denial (RFC 4782, section 4.1).
     pub(super) fn give_up_unanswered(&mut self) {
-        let network = &mut *self.network;
+        let network = &mut *self.ext.network;
         if network.asked.is_some() && network.asked_end > 0 && self.snd.una >= network.asked_end {
             network.report_denial();
             add(&mut network.info.denied, 1);
@@ -307,38 +307,38 @@ impl Connection {
 
     /// The rate that the next new segment is to ask for, and the bytes that the request adds to it (RFC 4782, section 4.8).
     pub(super) fn quick_start_due(&self, now: Time) -> Option<(Rate, u16)> {
-        let Some(NetworkHeader::QuickStart { rate }) = self.control.header else { return None };
-        let due = self.snd.unsent() > 0 && self.network.may_ask(now, self.rtt.srtt());
+        let Some(NetworkHeader::QuickStart { rate }) = self.cc.control.header else { return None };
+        let due = self.snd.unsent() > 0 && self.ext.network.may_ask(now, self.rtt.srtt());
         due.then_some((rate, QUICK_START_OPTION))
     }
 
     /// The request that leaves on data which ends at `end`.
     pub(super) fn ask_quick_start(&mut self, now: Time, rate: Rate, end: u64) -> NetworkOption {
-        let request = self.network.ask(rate);
-        (self.network.asked_at, self.network.asked_end) = (Some(now), end);
+        let request = self.ext.network.ask(rate);
+        (self.ext.network.asked_at, self.ext.network.asked_end) = (Some(now), end);
         NetworkOption { forward: Some(Forward { ttl: self.config.ttl, stamps: 0, request }), feedback: None }
     }
 
     /// Tells the controller of an answer that came with a segment which told it nothing else.
     pub(super) fn tell_unheard(&mut self, now: Time) {
-        if self.network.heard.is_some() {
+        if self.ext.network.heard.is_some() {
             self.tell_ack(Ack::new(now));
         }
-        if let Some((rate, nonce)) = self.network.report.take() {
+        if let Some((rate, nonce)) = self.ext.network.report.take() {
             let request = Request::QuickStartReport { rate, nonce };
             let forward = Forward { ttl: self.config.ttl, stamps: 0, request };
             let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
             header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
-            self.ack_queue.push_back(header);
+            self.rcv.ack_queue.push_back(header);
         }
     }
 
     /// The request that every data segment carries under RCP and XCP.
     pub(super) fn add_network_to_data(&mut self, header: &mut Header) {
-        let each = matches!(self.network.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
-        let asked = self.control.header.filter(|header| each && self.network.kind == Some(kind_of(header)));
+        let each = matches!(self.ext.network.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
+        let asked = self.cc.control.header.filter(|header| each && self.ext.network.kind == Some(kind_of(header)));
         let Some(asked) = asked else { return };
-        let forward = self.network.request(&asked, self.config.ttl);
+        let forward = self.ext.network.request(&asked, self.config.ttl);
         header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
     }
 

@@ -9,7 +9,6 @@ use longhaul_wire::{CheshireCodec, Codec, Ecn, Flags, Header, NetworkOption, Pro
 use super::timers::Timer;
 use super::{Connection, Event, State};
 use crate::send_buffer::Layout;
-use crate::seq;
 
 /// UDP payload that one `sendmsg` may carry with segmentation offload.
 const MAX_BATCH_BYTES: usize = 65_507;
@@ -128,12 +127,12 @@ impl Connection {
     pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         let now = self.advance(now);
         batch.clear();
-        if let Some(reset) = self.reset.take() {
+        if let Some(reset) = self.life.reset.take() {
             batch.push(&reset, 0, 0);
             self.stats.segments_out += 1;
             return true;
         }
-        if self.state == State::Closed {
+        if self.life.state == State::Closed {
             return false;
         }
         self.follow_cadence();
@@ -172,19 +171,19 @@ impl Connection {
     }
 
     fn transmit_queued_acks(&mut self, batch: &mut Batch, max_segments: usize) -> bool {
-        while let Some(header) = self.ack_queue.front() {
+        while let Some(header) = self.rcv.ack_queue.front() {
             if !batch.admits(CheshireCodec::header_len(&header.options), max_segments) {
                 break;
             }
             batch.push(header, 0, 0);
-            self.ack_queue.pop_front();
+            self.rcv.ack_queue.pop_front();
             self.stats.segments_out += 1;
         }
         !batch.is_empty()
     }
 
     fn transmit_ack(&mut self, now: Time, batch: &mut Batch) -> bool {
-        if !self.rcv.ack_due || !self.state.is_synchronized() {
+        if !self.rcv.ack_due || !self.life.state.is_synchronized() {
             return false;
         }
         let header = self.ack_header(now);
@@ -212,9 +211,9 @@ impl Connection {
     /// Queues a pure ACK of this moment's state, to leave before anything else.
     pub(super) fn queue_ack(&mut self, now: Time) {
         const QUEUE_LIMIT: usize = 256;
-        if self.ack_queue.len() < QUEUE_LIMIT {
+        if self.rcv.ack_queue.len() < QUEUE_LIMIT {
             let header = self.ack_header(now);
-            self.ack_queue.push_back(header);
+            self.rcv.ack_queue.push_back(header);
         } else {
             self.rcv.ack_due = true;
         }
@@ -230,12 +229,13 @@ impl Connection {
         let mut header = Header {
             flags,
             window,
-            seq: seq::to_wire(self.iss, offset),
-            ack: seq::to_wire(self.irs, self.rcv.next()),
+            seq: self.numbers.sequence(offset),
+            ack: self.numbers.acknowledgment(self.rcv.next()),
             ..Header::default()
         };
         if self.negotiated.timestamps {
-            header.options.timestamps = Some(Timestamps { value: self.clock.value(now), echo: self.rcv.ts_recent });
+            header.options.timestamps =
+                Some(Timestamps { value: self.numbers.clock.value(now), echo: self.rcv.ts_recent });
         }
         header
     }
@@ -243,14 +243,14 @@ impl Connection {
     /// Fills a batch with retransmissions, then new data, as window, peer and pacer allow.
     fn transmit_data(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
-        if !matches!(self.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
+        if !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
             return false;
         }
         if self.snd.board.lost_bytes() == 0
             && self.snd.unsent() == 0
             && !self.snd.fin_waits()
             && !self.loss.wants_to_send()
-            && self.limit != SendLimit::Cpu
+            && self.cc.limits.current != SendLimit::Cpu
         {
             return false;
         }
@@ -274,9 +274,9 @@ impl Connection {
     fn on_send_limit(&mut self, now: Time, limit: SendLimit) {
         self.set_limit(now, limit);
         match limit {
-            SendLimit::Cwnd => self.loss.cwnd_limited = true,
-            SendLimit::App if self.pipe() < self.control.cwnd.0 => {
-                self.rate.on_app_limited(self.pipe());
+            SendLimit::Cwnd => self.cc.rounds.limited = true,
+            SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
+                self.cc.rate.on_app_limited(self.pipe());
                 // Whoever waits for the buffer to empty has more to send.
                 if !self.snd.writer_waits {
                     self.snd.starved_since.get_or_insert(now);
@@ -288,9 +288,9 @@ impl Connection {
 
     /// The send loop. Returns what stopped it, or `None` if only the batch is full.
     fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
-        let room = self.control.cwnd.0.saturating_sub(self.pipe());
+        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
         let want = (self.snd.unsent() + self.snd.board.lost_bytes()).min(room).max(1);
-        let budget = match self.pacer.ready(now, Bytes(want)) {
+        let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
             // What loss recovery forces out, one segment an event, does not wait for the pacer.
             Err(_) if self.loss.forced => 1,
@@ -303,12 +303,12 @@ impl Connection {
         if idle {
             self.restart_after_idleness(now);
         }
-        let snapshot = self.rate.snapshot(now, idle, self.control.tag);
+        let snapshot = self.cc.rate.snapshot(now, idle, self.cc.control.tag);
         self.snd.board.begin_burst(snapshot);
         let flags = Flags::ACK | self.echo_flag();
         let mut template = self.header(now, flags, self.snd.nxt);
         self.add_network_to_data(&mut template);
-        batch.dscp = self.control.dscp;
+        batch.dscp = self.cc.control.dscp;
         let options = CheshireCodec::header_len(&template.options);
         let mut fill = Fill { now, template, header_len: options, batch, max_segments, budget, plain: false };
         loop {
@@ -319,7 +319,7 @@ impl Connection {
                 // Whether more may follow at once is asked of the pacer once it knows of this batch.
                 return None;
             }
-            let room = self.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
+            let room = self.cc.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
             let step = match self.next_retransmission(room) {
                 Some(index) => self.transmit_again(&mut fill, index),
                 // What is lost waits for the window, and nothing else does.
@@ -383,12 +383,12 @@ impl Connection {
         }
         let before = self.pipe();
         let tx = self.snd.board.retransmit(index);
-        self.loss.on_retransmit(&record, self.clock.value(fill.now));
+        self.loss.on_retransmit(&record, self.numbers.clock.value(fill.now));
         self.stats.bytes_retransmitted += u64::from(record.len);
         self.stats.segments_retransmitted += 1;
         let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
         let flags = fill.template.flags | self.push_flag(record.start, record.len) | fin;
-        fill.push(flags, seq::to_wire(self.iss, record.start), record.start, record.len);
+        fill.push(flags, self.numbers.sequence(record.start), record.start, record.len);
         self.report_sent(fill.now, tx, record.len, before, SegmentKind::Retransmit);
         Step::Sent(u64::from(record.len))
     }
@@ -402,8 +402,8 @@ impl Connection {
 
     /// The ECN field of new data.
     pub(super) const fn ecn(&self) -> Ecn {
-        match self.control.ecn {
-            _ if !self.negotiated.ecn || self.ecn_check.has_failed() => Ecn::NotEct,
+        match self.cc.control.ecn {
+            _ if !self.negotiated.ecn || self.ext.ecn_check.has_failed() => Ecn::NotEct,
             EcnMark::Ect0 => Ecn::Ect0,
             EcnMark::Ect1 => Ecn::Ect1,
             EcnMark::NotEct => Ecn::NotEct,
@@ -447,7 +447,7 @@ impl Connection {
             flags |= Flags::CWR;
         }
         let network = asked.map(|(rate, _)| self.ask_quick_start(fill.now, rate, end));
-        fill.push_asking(network, flags, seq::to_wire(self.iss, start), start, next.len);
+        fill.push_asking(network, flags, self.numbers.sequence(start), start, next.len);
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(next.len);
         self.report_sent(fill.now, tx, next.len, before, SegmentKind::Data);
@@ -509,25 +509,25 @@ impl Connection {
         let mut event = Sent::new(now, tx, Bytes::from(len));
         event.in_flight_before = Bytes(before);
         event.kind = kind;
-        event.tag = self.control.tag;
+        event.tag = self.cc.control.tag;
         if kind == SegmentKind::Data {
             event.pause = self.snd.starved_since.take().map_or(Span::ZERO, |since| now - since);
         }
         let path = self.path();
-        self.controller.on_sent(&event, &path);
+        self.cc.controller.on_sent(&event, &path);
     }
 
     /// Timers, pacer and the acknowledgement that rode along, once a batch of data is made.
     pub(super) fn after_transmit(&mut self, now: Time, batch: &Batch) {
         self.refresh_control();
         // Rates are of payload, as windows are.
-        self.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
+        self.cc.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.last_sent = Some(now);
         if self.snd.writer_waits && self.snd.has_room_again() {
             self.snd.writer_waits = false;
-            self.events.raise(Event::Writable);
+            self.life.events.raise(Event::Writable);
         }
         if !self.rcv.has_more_to_say() {
             self.timers.stop(Timer::Ack);

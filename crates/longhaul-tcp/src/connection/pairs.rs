@@ -20,7 +20,6 @@ use super::output::{Batch, Fill, Step};
 use super::{Connection, SegmentMeta};
 use crate::info::{PairInfo, add};
 use crate::scoreboard::Record;
-use crate::seq;
 
 /// How much later than the first the second may leave; a pair that was held up between the two measures the host.
 const MAX_SEPARATION: Span = Span::from_micros(50);
@@ -205,13 +204,13 @@ impl Connection {
         delivery: PairDelivery,
         reports: &Reports,
     ) -> Option<PairSample> {
-        let reports = self.arrivals.is_some().then_some(reports);
-        self.pairs.as_mut()?.on_ack(at, !meta.coalesced, delivery, reports)
+        let reports = self.ext.arrivals.is_some().then_some(reports);
+        self.ext.pairs.as_mut()?.on_ack(at, !meta.coalesced, delivery, reports)
     }
 
     /// Whether the next segments may be a pair and the one before it.
     fn may_pair(&self, fill: &Fill<'_>, room: u64) -> bool {
-        let Some(pairs) = &self.pairs else { return false };
+        let Some(pairs) = &self.ext.pairs else { return false };
         let mss = u64::from(self.mss());
         pairs.flight.is_none()
             && !self.loss.is_repairing()
@@ -230,7 +229,7 @@ impl Connection {
             return None;
         }
         let [separator, first, second] = SHORTER.map(|bytes| self.mss().saturating_sub(bytes).max(1));
-        if self.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt)) {
+        if self.ext.pairs.as_ref().is_some_and(|pairs| pairs.separated == Some(self.snd.nxt)) {
             if !fill.batch.is_empty() {
                 return Some(Step::Last);
             }
@@ -253,11 +252,11 @@ impl Connection {
         let before = self.pipe();
         let tx = self.snd.board.push(start, len, false, false);
         self.snd.nxt = start + u64::from(len);
-        fill.push(fill.template.flags, seq::to_wire(self.iss, start), start, len);
+        fill.push(fill.template.flags, self.numbers.sequence(start), start, len);
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(len);
         self.report_sent(fill.now, tx, len, before, SegmentKind::Data);
-        if let Some(pairs) = &mut self.pairs {
+        if let Some(pairs) = &mut self.ext.pairs {
             pairs.separated = Some(self.snd.nxt);
         }
     }
@@ -271,7 +270,7 @@ impl Connection {
         let (first_tx, second_tx) = self.snd.board.push_flipped(start, second, first);
         self.snd.nxt = middle + u64::from(first);
         fill.admits(first, ecn);
-        fill.push(fill.template.flags, seq::to_wire(self.iss, middle), middle, first);
+        fill.push(fill.template.flags, self.numbers.sequence(middle), middle, first);
         for _ in 0..2 {
             self.loss.on_new_data();
         }
@@ -279,7 +278,7 @@ impl Connection {
         self.report_sent(fill.now, first_tx, first, before, SegmentKind::Data);
         self.report_sent(fill.now, second_tx, second, before + u64::from(first), SegmentKind::Data);
         let datagram = fill.header_len + usize::from(second);
-        if let Some(pairs) = &mut self.pairs {
+        if let Some(pairs) = &mut self.ext.pairs {
             pairs.flight = Some(Flight {
                 sent_at: fill.now,
                 bytes: Bytes::from(datagram) + self.pmtu.ip_overhead(),
@@ -295,18 +294,18 @@ impl Connection {
 
     /// Sends the second of a pair whose first has just left.
     pub(super) fn transmit_second(&mut self, now: Time, batch: &mut Batch) -> bool {
-        let Some(pairs) = &mut self.pairs else { return false };
+        let Some(pairs) = &mut self.ext.pairs else { return false };
         let Some(second) = pairs.second.take() else { return false };
         if pairs.flight.is_some_and(|flight| now > flight.sent_at + MAX_SEPARATION) {
             pairs.flight = None;
             pairs.drop_one();
         }
-        if !self.state.is_synchronized() {
+        if !self.life.state.is_synchronized() {
             return false;
         }
         let flags = Flags::ACK | self.echo_flag();
         let mut header = self.header(now, flags, self.snd.nxt);
-        header.seq = seq::to_wire(self.iss, second.start);
+        header.seq = self.numbers.sequence(second.start);
         batch.push(&header, second.start, second.len);
         batch.ecn = second.ecn;
         self.after_transmit(now, batch);

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use longhaul_cc::{RateSample, SavedPath, SavedPathUse, SendLimit, initial_window};
-use longhaul_units::{Bytes, Span, Time};
+use longhaul_cc::{Control, RateSample, SavedPath, SavedPathUse, SendLimit, initial_window};
+use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::loss::Phase;
+use super::Connection;
+use super::congestion::build_params;
 use super::timers::Timer;
-use super::{Connection, build_params};
 use crate::endpoint::{Learnt, PathMetrics, Taken};
 use crate::info::SavedPathInfo;
 use crate::state::State;
@@ -31,6 +31,51 @@ pub(super) struct Recalled {
     /// Whether it asked: there is a memory, and its controller has a use for it.
     asked: bool,
     taken: Taken,
+}
+
+/// What a connection found out about its path, for later connections, and what it took over from earlier ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PathHistory {
+    recalled: Recalled,
+    /// ssthresh while the window was the limit.
+    kept_ssthresh: Option<Bytes>,
+    /// The highest delivery rate since the last loss.
+    best_rate: Rate,
+    /// The most bytes delivered in a round trip since the last loss.
+    best_round: u64,
+}
+
+impl PathHistory {
+    /// Notes a delivery-rate sample: unless the application was the limit, the highest since the last loss is the path's.
+    pub(super) fn note_rate(&mut self, sample: &RateSample) {
+        if !sample.app_limited {
+            self.best_rate = self.best_rate.max(sample.rate);
+        }
+    }
+
+    pub(super) fn note_round(&mut self, delivered: u64) {
+        self.best_round = self.best_round.max(delivered);
+    }
+
+    /// A loss shows that the path was carrying more than it holds: the rates seen so far are not sustainable.
+    pub(super) fn forget_rate(&mut self) {
+        (self.best_rate, self.best_round) = (Rate::ZERO, 0);
+    }
+
+    /// Keeps ssthresh when `next` replaces the window as the limit: losses from then on meet the connection with less in
+    /// flight, as at its end, and lower ssthresh below what the path carries.
+    pub(super) fn keep_ssthresh(&mut self, control: &Control, limit: SendLimit, next: SendLimit, repairing: bool) {
+        if is_window(limit) && !is_window(next) {
+            self.kept_ssthresh = settled_ssthresh(control, repairing).or(self.kept_ssthresh);
+        }
+    }
+}
+
+/// ssthresh in congestion avoidance; slow start and recovery have yet to show what the path carries. A window that has
+/// doubled beyond ssthresh has shown that ssthresh was low.
+fn settled_ssthresh(control: &Control, repairing: bool) -> Option<Bytes> {
+    let ssthresh = control.ssthresh.filter(|ssthresh| *ssthresh <= control.cwnd)?;
+    (!repairing).then(|| ssthresh.max(control.cwnd / 2))
 }
 
 impl Recalled {
@@ -65,18 +110,17 @@ impl Connection {
         let Some(cache) = &self.config.path_cache else { return };
         let name = self.config.congestion.name();
         let known = cache.find(now, remote, &name).unwrap_or_default();
-        let needs = self.controller.needs();
+        let needs = self.cc.controller.needs();
         if needs.required.saved_path || needs.preferred.saved_path {
-            self.recalled = Recalled { asked: true, taken: cache.take_saved(now, remote, &name) };
+            self.cc.history.recalled = Recalled { asked: true, taken: cache.take_saved(now, remote, &name) };
         }
-        let saved = self.recalled.path();
+        let saved = self.cc.history.recalled.path();
         if known.ssthresh.is_some() || saved.is_some() {
             let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
             // A launch that knows what the path carried is not to be stopped by where it was lost last.
             params.initial_ssthresh = known.ssthresh.filter(|_| saved.is_none());
             params.saved_path = saved;
-            self.controller = self.config.congestion.build(&params);
-            self.control = self.controller.control();
+            self.cc.rebuild(&self.config, &params);
         }
         if let Some(srtt) = known.srtt {
             self.rtt.expect(srtt, known.rttvar);
@@ -87,15 +131,15 @@ impl Connection {
     /// Whether nothing that is still to come can tell anything of the path: all that was sent is acknowledged, the FIN
     /// included, or the connection has failed.
     pub(crate) fn has_seen_its_path(&self) -> bool {
-        self.snd.fin_acknowledged() || matches!(self.state, State::TimeWait | State::Closed)
+        self.snd.fin_acknowledged() || matches!(self.life.state, State::TimeWait | State::Closed)
     }
 
     /// What it leaves for later connections to its host.
     pub(crate) fn path_metrics(&self) -> PathMetrics {
         let mut metrics = PathMetrics::default();
         if self.is_about_its_window() {
-            let now = self.settled_ssthresh().filter(|_| is_window(self.limit));
-            metrics.ssthresh = now.or(self.kept_ssthresh);
+            let now = settled_ssthresh(&self.cc.control, self.loss.is_repairing());
+            metrics.ssthresh = now.filter(|_| is_window(self.cc.limits.current)).or(self.cc.history.kept_ssthresh);
         }
         if self.rtt.backoff() == 0 {
             metrics.saved = self.better_path();
@@ -107,16 +151,13 @@ impl Connection {
         metrics
     }
 
-    /// A delivery-rate sample that the application did not limit: the greatest since the last loss is the path's.
-    pub(super) fn note_rate(&mut self, rate: &RateSample) {
-        if self.config.path_cache.is_some() && !rate.app_limited {
-            self.best_rate = self.best_rate.max(rate.rate);
-        }
-    }
-
     /// What the path delivered, if it was enough to be worth a jump (RFC 9959, section 3.1: four initial windows).
     fn found_path(&self) -> Option<SavedPath> {
-        let found = SavedPath { window: Bytes(self.loss.best_round), rate: self.best_rate, rtt: self.rtt.min()? };
+        let found = SavedPath {
+            window: Bytes(self.cc.history.best_round),
+            rate: self.cc.history.best_rate,
+            rtt: self.rtt.min()?,
+        };
         let enough = initial_window::rfc6928(Bytes::from(self.mss()), initial_window::DEFAULT_SEGMENTS) * 4;
         (found.window >= enough && found.is_possible()).then_some(found)
     }
@@ -125,9 +166,9 @@ impl Connection {
     /// is not too old by now.
     fn kept_path(&self) -> Option<Learnt<SavedPath>> {
         let cache = self.config.path_cache.as_ref()?;
-        let refused = self.controller.saved_path_use() == SavedPathUse::OtherPath;
+        let refused = self.cc.controller.saved_path_use() == SavedPathUse::OtherPath;
         let kept = self.stats.recoveries == 0 && !refused;
-        self.recalled.loan().filter(|loan| kept && cache.is_fresh(self.now, loan))
+        self.cc.history.recalled.loan().filter(|loan| kept && cache.is_fresh(self.now, loan))
     }
 
     /// Its own finding, unless what it could leave again is more.
@@ -144,32 +185,13 @@ impl Connection {
 
     /// What became of the memory that its launch asked for, if it did.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        self.recalled.asked.then(|| self.recalled.info(self.controller.saved_path_use()))
-    }
-
-    /// Something else than the window is about to become the limit: what is lost from then on meets the connection with
-    /// less in flight, as at its end, and lowers the threshold below what the path carries.
-    pub(super) fn keep_ssthresh(&mut self, next: SendLimit) {
-        if self.config.path_cache.is_some() && is_window(self.limit) && !is_window(next) {
-            self.kept_ssthresh = self.settled_ssthresh().or(self.kept_ssthresh);
-        }
-    }
-
-    /// The threshold in congestion avoidance: slow start, and recovery, have yet to show what the path carries. A window
-    /// that has doubled beyond it has shown that it was low.
-    fn settled_ssthresh(&self) -> Option<Bytes> {
-        let cwnd = self.control.cwnd;
-        let ssthresh = self.controller.snapshot().ssthresh.filter(|ssthresh| *ssthresh <= cwnd)?;
-        matches!(self.loss.phase, Phase::Open).then(|| ssthresh.max(cwnd / 2))
+        self.cc.history.recalled.asked.then(|| self.cc.history.recalled.info(self.cc.controller.saved_path_use()))
     }
 
     /// Whether the window, or its pace, was the limit for long, and for most of the time: what a connection that sends
     /// by fits and starts loses meets it with little in flight.
     fn is_about_its_window(&self) -> bool {
-        let mut limited = self.stats.limited;
-        if let Some(runs) = limited.get_mut(self.limit as usize).filter(|_| self.state.is_synchronized()) {
-            *runs += self.now - self.limit_since;
-        }
+        let limited = self.cc.limits.spent(self.now, self.life.state.is_synchronized());
         let (mut window, mut others) = (Span::ZERO, Span::ZERO);
         for (limit, span) in limited.into_iter().enumerate() {
             *(if WINDOW.contains(&limit) { &mut window } else { &mut others }) += span;

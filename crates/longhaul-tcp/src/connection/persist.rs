@@ -62,7 +62,7 @@ impl Connection {
             // The window closed below data that is in flight: its retransmission is a probe.
             return;
         }
-        let silent = now - self.last_heard >= GIVE_UP_AFTER && self.snd.persist.unanswered >= GIVE_UP_PROBES;
+        let silent = now - self.peer.last_heard >= GIVE_UP_AFTER && self.snd.persist.unanswered >= GIVE_UP_PROBES;
         if silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
@@ -73,7 +73,7 @@ impl Connection {
         self.snd.persist.sent = self.snd.persist.sent.saturating_add(1);
         self.snd.persist.unanswered = self.snd.persist.unanswered.saturating_add(1);
         // Neither the rate of a lone octet nor its wait for the pacer means anything.
-        self.rate.on_app_limited(self.pipe());
+        self.cc.rate.on_app_limited(self.pipe());
         self.loss.forced = true;
         self.loss.probe = front;
         self.snd.persist.due = front.is_none();
@@ -84,7 +84,7 @@ impl Connection {
 
     /// An acceptable segment came.
     pub(super) fn heard_from_peer(&mut self, now: Time) {
-        self.last_heard = now;
+        self.peer.last_heard = now;
         self.snd.persist.unanswered = 0;
         self.trust_peer();
     }
@@ -98,7 +98,7 @@ impl Connection {
                 self.timers.arm(Timer::Persist, now + self.persist_interval());
             }
             // A peer that answers is not given up for the window it keeps closed (RFC 9293, MUST-37).
-            self.loss.stalled_since = None;
+            self.peer.stalled_since = None;
             self.arm_user_timeout(now);
             return;
         }
@@ -124,7 +124,7 @@ impl Connection {
         let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
         self.snd.last_sent = Some(now);
         let path = self.path();
-        self.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
+        self.cc.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
         self.refresh_control();
     }
 }

@@ -22,7 +22,6 @@ use super::output::Batch;
 use super::timers::Timer;
 use crate::info::{ProbeInfo, add};
 use crate::scoreboard::{Record, Scoreboard};
-use crate::seq;
 
 /// Probes that are remembered; of more than that the oldest are forgotten.
 const REMEMBERED: usize = 4096;
@@ -236,8 +235,8 @@ impl ProbeAnswer {
 impl Connection {
     /// Reads the controller's plan.
     pub(super) fn follow_probe_plan(&mut self) {
-        let (now, plan) = (self.now, self.control.probe);
-        let Some(probes) = &mut self.probes else { return };
+        let (now, plan) = (self.now, self.cc.control.probe);
+        let Some(probes) = &mut self.ext.probes else { return };
         let from_tail = plan.filter(|plan| plan.from_tail().is_some());
         probes.follow(now, plan.filter(|_| from_tail.is_none()));
         if probes.open_plan().is_none() && from_tail.is_none() {
@@ -248,15 +247,15 @@ impl Connection {
 
     /// Something leaves, with the timestamp of now.
     pub(super) fn note_departure(&mut self, now: Time) {
-        let value = self.clock.value(now);
-        if let Some(probes) = self.probes.as_mut().filter(|probes| probes.echoed) {
+        let value = self.numbers.clock.value(now);
+        if let Some(probes) = self.ext.probes.as_mut().filter(|probes| probes.echoed) {
             probes.departures.note(value);
         }
     }
 
     /// A retransmission timeout: what the probes on their way would have told is of a path that was another one.
     pub(super) fn forget_probes(&mut self) {
-        if let Some(probes) = &mut self.probes {
+        if let Some(probes) = &mut self.ext.probes {
             probes.begin_era();
         }
     }
@@ -265,13 +264,13 @@ impl Connection {
     pub(super) fn transmit_probe(&mut self, now: Time, batch: &mut Batch) -> bool {
         let (mss, edge) = (self.mss(), self.snd.window_edge());
         let known = self.rtt.srtt().is_some();
-        let value = self.clock.value(now);
+        let value = self.numbers.clock.value(now);
         // Each has a timestamp that no other segment has, where those are fine enough.
-        let taken = self.snd.last_sent.is_some_and(|at| self.clock.value(at) == value);
-        let Some(probes) = self.probes.as_deref_mut().filter(|_| known) else { return false };
+        let taken = self.snd.last_sent.is_some_and(|at| self.numbers.clock.value(at) == value);
+        let Some(probes) = self.ext.probes.as_deref_mut().filter(|_| known) else { return false };
         let Some(plan) = probes.open_plan() else { return false };
         let taken = probes.echoed && (taken || probes.last_value == Some(value));
-        let at = if taken { probes.next_at.max(now + self.clock.tick()) } else { probes.next_at };
+        let at = if taken { probes.next_at.max(now + self.numbers.clock.tick()) } else { probes.next_at };
         let chosen = probes.choose(&plan, &self.snd.board);
         let record = chosen.and_then(|index| Some((index, *self.snd.board.get(index)?)));
         // What a window that has shrunk no longer admits says nothing.
@@ -296,7 +295,7 @@ impl Connection {
         self.snd.board.note_copy(index);
         let fin = if record.is_fin() { Flags::FIN } else { Flags::NONE };
         let mut header = self.header(now, Flags::ACK | Flags::PSH | fin | self.echo_flag(), record.start);
-        header.seq = seq::to_wire(self.iss, record.start);
+        header.seq = self.numbers.sequence(record.start);
         batch.dscp = plan.dscp;
         // A mark would be echoed as if the window had met it; a queue that drops the probe says the same.
         batch.ecn = Ecn::NotEct;
@@ -311,8 +310,8 @@ impl Connection {
     /// Whether the first SACK block reports a duplicate of octets that never left. Of those that did, the network may have made one.
     fn claims_unsent(&self, header: &Header, ack: u64) -> bool {
         let Some(first) = header.options.sack.as_slice().first().filter(|_| self.negotiated.sack) else { return false };
-        let left = seq::to_offset(self.iss, first.left, ack);
-        let right = seq::to_offset(self.iss, first.right, ack);
+        let left = self.numbers.our_offset(first.left, ack);
+        let right = self.numbers.our_offset(first.right, ack);
         left < ack as i64 && (left < 0 || right > self.snd.sent_to() as i64)
     }
 
@@ -327,14 +326,14 @@ impl Connection {
         let claims_unsent = self.claims_unsent(header, ack);
         let patience = self.rtt.rto();
         let retransmitted_to = self.loss.retransmitted_to();
-        let Some(probes) = self.probes.as_deref_mut() else { return ProbeAnswer::default() };
+        let Some(probes) = self.ext.probes.as_deref_mut() else { return ProbeAnswer::default() };
         probes.expire(now, patience);
         if probes.echoed {
             let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
             let Some(copied) = probes.take_by_value(echo.value) else {
                 // It may name data out of order, or a probe that was forgotten.
-                let age = self.clock.age(now, echo.value);
-                let strange = age.is_none_or(|age| age > now - self.created_at);
+                let age = self.numbers.clock.age(now, echo.value);
+                let strange = age.is_none_or(|age| age > now - self.life.created_at);
                 if strange || probes.departures.refutes(echo.value) {
                     add(&mut probes.info.refused, 1);
                 }

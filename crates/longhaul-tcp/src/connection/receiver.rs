@@ -1,7 +1,10 @@
 //! The receive side: the window it offers, and when it acknowledges.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+use std::collections::VecDeque;
+
 use longhaul_units::{Span, Time};
+use longhaul_wire::Header;
 
 use crate::config::Config;
 use crate::reassembly::Reassembly;
@@ -59,6 +62,10 @@ pub(super) struct Receiver {
     tune_consumed: u64,
     /// The least time since then from an acknowledgement to data that answers it.
     round_trip: Option<Span>,
+    /// ACKs whose content was fixed when they fell due, oldest first.
+    pub(super) ack_queue: VecDeque<Header>,
+    /// When the last challenge ACK was sent.
+    pub(super) challenged_at: Option<Time>,
 }
 
 impl Receiver {
@@ -91,6 +98,8 @@ impl Receiver {
             tune_since: now,
             tune_consumed: 1,
             round_trip: None,
+            ack_queue: VecDeque::new(),
+            challenged_at: None,
         }
     }
 

@@ -7,7 +7,6 @@ use super::Connection;
 use super::loss::Phase;
 use super::timers::Timer;
 use crate::info::Info;
-use crate::seq;
 use crate::timestamps::{TimestampClock, in_milliseconds};
 
 impl Connection {
@@ -15,7 +14,7 @@ impl Connection {
     #[must_use]
     pub fn estimates(&self) -> Vec<Estimate> {
         let mut estimates = Vec::new();
-        self.controller.estimates(&mut |estimate| estimates.push(estimate));
+        self.cc.controller.estimates(&mut |estimate| estimates.push(estimate));
         estimates
     }
 
@@ -23,28 +22,23 @@ impl Connection {
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
         let now = now.max(self.now);
-        let snapshot = self.controller.snapshot();
         let stats = &self.stats;
-        let mut limited = stats.limited;
-        if let Some(current) = limited.get_mut(self.limit as usize).filter(|_| self.state.is_synchronized()) {
-            *current += now - self.limit_since;
-        }
         let agreed = self.negotiated;
         Info {
-            state: self.state,
-            initial_sequence: (self.iss, self.irs),
-            congestion: self.controller.name(),
-            phase: snapshot.phase,
-            startup: self.controller.startup(),
+            state: self.life.state,
+            initial_sequence: (self.numbers.iss, self.numbers.irs),
+            congestion: self.cc.controller.name(),
+            phase: self.cc.controller.snapshot().phase,
+            startup: self.cc.controller.startup(),
             recovery: match self.loss.phase {
                 Phase::Open => "open",
                 Phase::Recovery(_) => "recovery",
                 Phase::Timeout(_) => "timeout",
             },
-            cwnd: self.control.cwnd,
-            ssthresh: snapshot.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX)),
-            delivery_rate: self.rate.latest,
-            pacing_rate: self.pacer.rate(),
+            cwnd: self.cc.control.cwnd,
+            ssthresh: self.cc.control.ssthresh.filter(|ssthresh| *ssthresh < Bytes(u64::MAX)),
+            delivery_rate: self.cc.rate.latest,
+            pacing_rate: self.cc.pacer.rate(),
             in_flight: Bytes(self.pipe()),
             unacked_segments: self.snd.board.len() as u64,
             mss: self.mss(),
@@ -61,12 +55,12 @@ impl Connection {
             unread: Bytes::from(self.rcv.data.unread()),
             unsent: Bytes(self.snd.unsent()),
             options: [agreed.sack, agreed.timestamps, agreed.window_scaling, agreed.ecn, agreed.microseconds],
-            arrival_times: self.arrivals.is_some(),
-            pairs: self.pairs.as_ref().map(|pairs| pairs.info()),
-            network: self.network.info(),
+            arrival_times: self.ext.arrivals.is_some(),
+            pairs: self.ext.pairs.as_ref().map(|pairs| pairs.info()),
+            network: self.ext.network.info(),
             saved_path: self.saved_path_info(),
-            ack_rate: self.cadence.as_ref().map(|cadence| cadence.info()),
-            probes: self.probes.as_ref().map(|probes| probes.info()),
+            ack_rate: self.ext.cadence.as_ref().map(|cadence| cadence.info()),
+            probes: self.ext.probes.as_ref().map(|probes| probes.info()),
             bytes_acked: stats.bytes_acked,
             bytes_sent: stats.bytes_sent + stats.bytes_retransmitted,
             bytes_retransmitted: stats.bytes_retransmitted,
@@ -87,16 +81,16 @@ impl Connection {
             paws_dropped: stats.paws_dropped,
             windows_shrunk: stats.windows_shrunk,
             ce_in: stats.ce_in,
-            echoes_asked: self.ecn_check.counts().0,
-            echoes_missing: self.ecn_check.counts().1,
-            host_error: self.trouble.last(),
-            host_errors: self.trouble.count(),
+            echoes_asked: self.ext.ecn_check.counts().0,
+            echoes_missing: self.ext.ecn_check.counts().1,
+            host_error: self.peer.trouble.last(),
+            host_errors: self.peer.trouble.count(),
             r1_reached: self.is_past_r1(),
             user_timeout: self.config.user_timeout,
-            peer_user_timeout: self.user_timeout.remote(),
-            delivered: self.rate.delivered + self.probes.as_ref().map_or(0, |probes| probes.info().carried),
-            limited,
-            age: now - self.created_at,
+            peer_user_timeout: self.peer.user_timeout.remote(),
+            delivered: self.cc.rate.delivered + self.ext.probes.as_ref().map_or(0, |probes| probes.info().carried),
+            limited: self.cc.limits.spent(now, self.life.state.is_synchronized()),
+            age: now - self.life.created_at,
             memory: self.memory(),
         }
     }
@@ -110,7 +104,7 @@ impl Connection {
 
     /// SND.NXT and RCV.NXT as the wire has them.
     pub(crate) fn wire_numbers(&self) -> (u32, u32) {
-        (seq::to_wire(self.iss, self.snd.nxt), seq::to_wire(self.irs, self.rcv.next()))
+        (self.numbers.sequence(self.snd.nxt), self.numbers.acknowledgment(self.rcv.next()))
     }
 
     /// The peer's newest timestamp, if timestamps are in force.
@@ -125,13 +119,13 @@ impl Connection {
         if !self.negotiated.microseconds {
             return Some(recent);
         }
-        let (first, at) = self.peer_syn;
+        let (first, at) = self.numbers.peer_syn;
         let passed = self.rcv.ts_recent_at.map_or(Span::ZERO, |recent_at| recent_at - at);
         Some(in_milliseconds(first, recent, passed))
     }
 
     pub(crate) fn timestamp_clock(&self) -> TimestampClock {
-        self.clock
+        self.numbers.clock
     }
 
     /// A new connection takes over the addresses of this one, which is in TIME-WAIT.

@@ -19,7 +19,6 @@ use super::timers::Timer;
 use super::{Connection, State};
 use crate::info::add;
 use crate::ranges::Ranges;
-use crate::seq;
 
 /// Stretches of data that the loop has begun: one for each time that more was queued before it had come down to the last.
 const MAX_SENT: usize = 64;
@@ -211,7 +210,7 @@ impl Connection {
         let Some(plan) = self.snd.tail.as_ref().and_then(|tail| tail.open_plan()) else { return false };
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
         let silent = self.rtt.srtt().is_none() || self.rtt.backoff() > 0;
-        if silent || !matches!(self.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
+        if silent || !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
             return false;
         }
         let bounds = self.tail_bounds();
@@ -241,7 +240,7 @@ impl Connection {
     /// window.
     fn tail_bounds(&self) -> Bounds {
         let mss = u64::from(self.mss()).max(1);
-        let room = self.control.cwnd.0.saturating_sub(self.pipe());
+        let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
         let (end, edge) = (self.snd.buffer.end(), self.snd.window_edge());
         let complete = self.snd.nodelay || self.snd.fin_queued;
         Bounds {
@@ -289,13 +288,13 @@ impl Connection {
     }
 
     fn push_from_tail(&mut self, now: Time, batch: &mut Batch, template: &Header, start: u64, len: u16) {
-        let sequence = seq::to_wire(self.iss, start);
+        let sequence = self.numbers.sequence(start);
         if batch.is_empty() {
             batch.push(&Header { seq: sequence, ..template.clone() }, start, len);
         } else {
             batch.push_like_last(sequence, start, len);
         }
-        if let Some(probes) = &mut self.probes {
+        if let Some(probes) = &mut self.ext.probes {
             let info = probes.info_mut();
             add(&mut info.sent, 1);
             add(&mut info.bytes_sent, u64::from(len));
@@ -335,7 +334,7 @@ impl Connection {
             return;
         }
         self.snd.board.note_early();
-        if let Some(probes) = &mut self.probes {
+        if let Some(probes) = &mut self.ext.probes {
             add(&mut probes.info_mut().lost, 1);
         }
     }
@@ -354,14 +353,14 @@ impl Connection {
 
     /// The peer acknowledges what was not sent.
     pub(super) fn refuse_ahead(&mut self) {
-        if let Some(probes) = self.probes.as_mut().filter(|_| self.snd.tail.is_some()) {
+        if let Some(probes) = self.ext.probes.as_mut().filter(|_| self.snd.tail.is_some()) {
             add(&mut probes.info_mut().refused, 1);
         }
     }
 
     /// Whether an ACK speaks first of what left from the tail: such a one is no duplicate of what the window's segments draw.
     pub(super) fn speaks_of_tail(&self, header: &Header, ack: u64) -> bool {
-        let beyond = |block: &SackBlock| seq::to_offset(self.iss, block.right, ack) > self.snd.nxt as i64;
+        let beyond = |block: &SackBlock| self.numbers.our_offset(block.right, ack) > self.snd.nxt as i64;
         self.snd.tail.is_some() && header.options.sack.as_slice().first().is_some_and(beyond)
     }
 
@@ -375,13 +374,13 @@ impl Connection {
     pub(super) fn tell_ahead(&mut self, at: Time) -> u64 {
         let Some(tail) = self.snd.tail.as_mut().filter(|tail| tail.arrived > 0) else { return 0 };
         let (bytes, segments) = (std::mem::take(&mut tail.arrived), std::mem::take(&mut tail.segments));
-        if let Some(probes) = &mut self.probes {
+        if let Some(probes) = &mut self.ext.probes {
             let info = probes.info_mut();
             add(&mut info.acked, segments);
             add(&mut info.carried, bytes);
         }
         let path = self.path();
-        self.controller.on_event(&PathEvent::Ahead { at, bytes: Bytes(bytes) }, &path);
+        self.cc.controller.on_event(&PathEvent::Ahead { at, bytes: Bytes(bytes) }, &path);
         self.refresh_control();
         bytes
     }

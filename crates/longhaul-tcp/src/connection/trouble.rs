@@ -58,11 +58,11 @@ impl Connection {
     /// heard of it meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1, has the risk).
     pub fn handle_host_error(&mut self, now: Time, error: HostError) {
         let now = self.advance(now);
-        if self.state == State::Closed {
+        if self.life.state == State::Closed {
             return;
         }
-        self.trouble.note(error, now);
-        match self.state {
+        self.peer.trouble.note(error, now);
+        match self.life.state {
             State::SynSent if error != HostError::Other => self.on_refusal(now, error),
             state if state.is_synchronized() && error == HostError::Refused => self.doubt_peer(now),
             _ => {}
@@ -71,13 +71,13 @@ impl Connection {
 
     /// The peer's port is said to be closed: asks, or notes what became of the question.
     fn doubt_peer(&mut self, now: Time) {
-        if self.state == State::TimeWait {
+        if self.life.state == State::TimeWait {
             return;
         }
-        match &mut self.trouble.doubt {
+        match &mut self.peer.trouble.doubt {
             Some(doubt) => doubt.is_refused |= doubt.probed_at.is_some_and(|at| now > at),
             None => {
-                self.trouble.doubt = Some(Doubt::default());
+                self.peer.trouble.doubt = Some(Doubt::default());
                 self.timers.arm(Timer::Doubt, now + DOUBT_PAUSE);
             }
         }
@@ -85,7 +85,7 @@ impl Connection {
 
     /// The time for an answer has passed.
     pub(super) fn on_doubt(&mut self, now: Time) {
-        let Some(mut doubt) = self.trouble.doubt.take() else { return };
+        let Some(mut doubt) = self.peer.trouble.doubt.take() else { return };
         if doubt.probed_at.is_some() && !doubt.is_refused {
             // Neither an answer nor a refusal: silence is for the other timers.
             return;
@@ -96,15 +96,15 @@ impl Connection {
             return;
         }
         (doubt.probed_at, doubt.is_refused) = (Some(now), false);
-        self.trouble.doubt = Some(doubt);
+        self.peer.trouble.doubt = Some(doubt);
         let probe = self.keep_alive_header(now);
-        self.ack_queue.push_back(probe);
+        self.rcv.ack_queue.push_back(probe);
         self.timers.arm(Timer::Doubt, now + self.rtt.base_rto().max(DOUBT_PAUSE));
     }
 
     /// The peer was heard.
     pub(super) fn trust_peer(&mut self) {
-        if self.trouble.doubt.take().is_some() {
+        if self.peer.trouble.doubt.take().is_some() {
             self.timers.stop(Timer::Doubt);
         }
     }
@@ -112,8 +112,8 @@ impl Connection {
     /// What the host last said against the path, unless the peer was heard of since: the likely cause of a time-out.
     #[must_use]
     pub fn host_error(&self) -> Option<HostError> {
-        let heard = |at| self.handshake.is_none() && at < self.last_heard;
-        self.trouble.last.filter(|(_, at)| !heard(*at)).map(|(error, _)| error)
+        let heard = |at| self.life.handshake.is_none() && at < self.peer.last_heard;
+        self.peer.trouble.last.filter(|(_, at)| !heard(*at)).map(|(error, _)| error)
     }
 
     /// Whether R1 is reached: that many retransmissions in a row, those of a SYN included, went unanswered. Probes of a
@@ -126,12 +126,12 @@ impl Connection {
     /// After a retransmission timeout: whether the application is to be told.
     pub(super) fn consider_r1(&mut self) {
         if self.unanswered() == R1 {
-            self.events.raise(Event::Stalled);
+            self.life.events.raise(Event::Stalled);
         }
     }
 
     fn unanswered(&self) -> u32 {
-        if matches!(self.state, State::Closed | State::TimeWait) {
+        if matches!(self.life.state, State::Closed | State::TimeWait) {
             return 0;
         }
         if self.snd.persist.in_flight { self.snd.persist.repetitions() } else { self.rtt.backoff() }

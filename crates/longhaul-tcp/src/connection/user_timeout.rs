@@ -54,15 +54,15 @@ impl UserTimeout {
 impl Connection {
     /// The option that tells the peer of our user timeout, if the application wants it told.
     pub(super) fn user_timeout_advice(&self) -> Option<Advice> {
-        let wanted = self.user_timeout.local.unwrap_or(DEFAULT);
+        let wanted = self.peer.user_timeout.local.unwrap_or(DEFAULT);
         Advice::from_span(wanted).filter(|_| self.config.user_timeout_option)
     }
 
     /// The peer told of its user timeout.
     pub(super) fn take_user_timeout(&mut self, advice: Option<Advice>) {
         let Some(advice) = advice.filter(|_| self.config.user_timeout_option) else { return };
-        if self.user_timeout.remote != Some(advice.span()) {
-            self.user_timeout.remote = Some(advice.span());
+        if self.peer.user_timeout.remote != Some(advice.span()) {
+            self.peer.user_timeout.remote = Some(advice.span());
             self.settle_user_timeout();
         }
     }
@@ -71,15 +71,15 @@ impl Connection {
     pub(super) fn change_config(&mut self, change: impl FnOnce(&mut Config)) -> bool {
         let before = self.user_timeout_advice();
         let config = Arc::make_mut(&mut self.config);
-        config.user_timeout = self.user_timeout.local;
+        config.user_timeout = self.peer.user_timeout.local;
         change(config);
-        self.user_timeout.local = config.user_timeout;
+        self.peer.user_timeout.local = config.user_timeout;
         self.settle_user_timeout();
         self.user_timeout_advice() != before
     }
 
     fn settle_user_timeout(&mut self) {
-        let in_force = self.user_timeout.in_force(&self.config, self.rtt.rto());
+        let in_force = self.peer.user_timeout.in_force(&self.config, self.rtt.rto());
         if in_force != self.config.user_timeout {
             Arc::make_mut(&mut self.config).user_timeout = in_force;
         }
@@ -88,11 +88,11 @@ impl Connection {
     /// An ACK with the option goes out on its own: it is new, or no segment without SYN has carried it yet. Data
     /// segments stay free of it, which makes them all of one length.
     pub(super) fn announce_user_timeout(&mut self, now: Time) {
-        let Some(advice) = self.user_timeout_advice().filter(|_| self.state.is_synchronized()) else { return };
+        let Some(advice) = self.user_timeout_advice().filter(|_| self.life.state.is_synchronized()) else { return };
         let mut header = self.ack_header(now);
         header.options.user_timeout = Some(advice);
         header.fit();
-        self.ack_queue.push_back(header);
+        self.rcv.ack_queue.push_back(header);
     }
 }
 

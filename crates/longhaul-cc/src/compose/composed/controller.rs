@@ -148,6 +148,7 @@ impl Controller for Composed {
         Control {
             cwnd: Bytes::from_f64(self.window.cwnd),
             pace: overlay.pace,
+            ssthresh: Some(Bytes::from_f64(self.window.ssthresh)),
             probe: overlay.probe.or_else(|| self.launch.beside()),
             ecn: self.ecn,
             header: overlay.header,
@@ -170,7 +171,7 @@ impl Controller for Composed {
             Some(Repair { kind: RepairKind::Ecn, .. }) => "cwr",
             _ => self.active().phase(),
         };
-        Snapshot { phase, ssthresh: Some(Bytes::from_f64(self.window.ssthresh)), bandwidth: None }
+        Snapshot { phase, bandwidth: None }
     }
 
     fn estimates(&self, tell: &mut dyn FnMut(Estimate)) {

@@ -140,7 +140,7 @@ impl Connection {
             self.pmtu.on_probe_lost(self.now);
             self.loss.mtu_probe_lost += record.sequence_len();
         }
-        if let Some(segments) = &mut self.segments {
+        if let Some(segments) = &mut self.cc.segments {
             let burst = self.snd.board.burst_of(&record);
             let mut segment = LostSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
             segment.tag = burst.tag;

@@ -32,7 +32,7 @@ impl Connection {
     pub(super) fn consider_outage(&mut self, now: Time) {
         let Some(round_trip) = self.rtt.srtt() else { return };
         let was_clean = self.loss.phase == Phase::Open && self.snd.board.sacked_bytes() == 0 && self.loss.emulated == 0;
-        let is_silent = now - self.last_heard >= round_trip;
+        let is_silent = now - self.peer.last_heard >= round_trip;
         if was_clean && is_silent && self.snd.window > 0 {
             self.loss.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
         }

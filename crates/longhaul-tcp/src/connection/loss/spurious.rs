@@ -96,7 +96,7 @@ impl Connection {
         }
         let event = PathEvent::Spurious { now, timeout: undo.timeout, in_flight: Bytes(self.pipe()) };
         let path = self.path();
-        self.controller.on_event(&event, &path);
+        self.cc.controller.on_event(&event, &path);
         true
     }
 
@@ -146,7 +146,7 @@ impl Connection {
             return;
         }
         self.loss.unreported = unreported;
-        if !self.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right)) {
+        if !self.ext.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right)) {
             self.widen_reordering();
         }
         if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {

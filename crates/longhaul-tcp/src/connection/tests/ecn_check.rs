@@ -197,7 +197,7 @@ fn suspected(change: fn(&mut Connection), len: u16, mtu_probe: bool) -> Ecn {
     let mut net = Net::new(Span::from_millis(1));
     let (a, _) = net.connect(Config::default());
     let field = |c: &mut Connection| {
-        c.ecn_check.on_episode();
+        c.ext.ecn_check.on_episode();
         change(c);
         c.next_ecn(len, mtu_probe)
     };

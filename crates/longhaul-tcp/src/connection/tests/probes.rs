@@ -360,7 +360,7 @@ impl Controller for Greedy {
         control
     }
     fn snapshot(&self) -> Snapshot {
-        Snapshot { phase: "greedy", ssthresh: None, bandwidth: None }
+        Snapshot { phase: "greedy", bandwidth: None }
     }
 }
 

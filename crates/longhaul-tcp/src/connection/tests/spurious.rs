@@ -232,12 +232,12 @@ impl Script {
         while self.fire(at) {}
         self.now = at;
         let connection = self.connection();
-        let wire = |bytes: u64| seq::to_wire(connection.iss, 1 + bytes);
+        let wire = |bytes: u64| seq::to_wire(connection.numbers.iss, 1 + bytes);
         let seq = connection.wire_numbers().1;
         let mut header = Header { flags: Flags::ACK, window: u16::MAX, seq, ack: wire(una), ..Header::default() };
         header.options.timestamps = connection.negotiated.timestamps.then(|| Timestamps {
             value: connection.rcv.ts_recent,
-            echo: connection.clock.value(self.begun + Span::from_millis(echo)),
+            echo: connection.numbers.clock.value(self.begun + Span::from_millis(echo)),
         });
         for (left, right) in blocks {
             header.options.sack.push(SackBlock { left: wire(left * self.mss), right: wire(right * self.mss) });

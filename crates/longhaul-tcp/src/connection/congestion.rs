@@ -1,0 +1,196 @@
+//! The congestion driver: the controller and what the transport keeps for it. It holds the pacer, delivery-rate
+//! sampling, round trips, what limits the sender, and what earlier connections found out about the path.
+
+use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, RateSample, SendLimit};
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use super::path_memory::PathHistory;
+use super::rate::RateSampler;
+use crate::config::Config;
+
+/// The segments that the next ACK event reports; reused from ACK to ACK.
+#[derive(Debug, Default)]
+pub(super) struct SegmentLists {
+    pub(super) acked: Vec<AckedSegment>,
+    pub(super) lost: Vec<LostSegment>,
+}
+
+#[derive(Debug)]
+pub(super) struct CongestionDriver {
+    pub(super) controller: Box<dyn Controller>,
+    /// The controller's answer to the last event, within the configured ceilings.
+    pub(super) control: Control,
+    pub(super) pacer: Pacer,
+    pub(super) rate: RateSampler,
+    pub(super) rounds: Rounds,
+    pub(super) limits: LimitClock,
+    /// Present if the controller asked to hear of segments one by one.
+    pub(super) segments: Option<Box<SegmentLists>>,
+    pub(super) history: PathHistory,
+    /// The segment size that the controller was told of last.
+    pub(super) mss: Bytes,
+    /// A loss or an ECN mark was reported.
+    pub(super) congestion_seen: bool,
+    pub(super) handshake_rtt: Option<Span>,
+    /// The SYN or SYN-ACK was lost.
+    pub(super) handshake_lossy: bool,
+}
+
+/// What the driver has to know of the connection to pace it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacing {
+    pub(super) mss: Bytes,
+    pub(super) srtt: Option<Span>,
+    /// Whether fast recovery is under way.
+    pub(super) recovering: bool,
+}
+
+impl CongestionDriver {
+    pub(super) fn new(config: &Config, mss: Bytes, now: Time) -> Self {
+        let controller = config.congestion.build(&build_params(config, mss));
+        Self {
+            control: controller.control(),
+            controller,
+            pacer: Pacer::new(now),
+            rate: RateSampler::new(now),
+            rounds: Rounds::default(),
+            limits: LimitClock::new(now),
+            segments: None,
+            history: PathHistory::default(),
+            mss: Bytes::ZERO,
+            congestion_seen: false,
+            handshake_rtt: None,
+            handshake_lossy: false,
+        }
+    }
+
+    /// Replaces the controller before the first segment leaves.
+    pub(super) fn rebuild(&mut self, config: &Config, params: &BuildParams) {
+        self.controller = config.congestion.build(params);
+        self.control = self.controller.control();
+    }
+
+    /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event the controller is told of.
+    pub(super) fn refresh(&mut self, now: Time, config: &Config, pacing: Pacing) {
+        self.control = self.controller.control();
+        let mss = pacing.mss;
+        self.control.cwnd = mss.max(self.control.cwnd).min(Bytes(config.max_cwnd)).max(mss);
+        let ceiling = config.max_pacing_rate;
+        let default = || self.default_pace(pacing).map(|rate| Pace { rate, quantum: None });
+        let pace = match self.control.pace.or_else(default) {
+            Some(pace) => Some(Pace { rate: pace.rate.min(ceiling), ..pace }),
+            None => (ceiling != Rate::MAX).then_some(Pace { rate: ceiling, quantum: None }),
+        };
+        self.pacer.set(now, pace, mss);
+    }
+
+    /// The pacing rate if the controller leaves it to the transport: 2 cwnd/SRTT in slow start, so that the window can
+    /// double in a round trip, and 1.2 cwnd/SRTT otherwise.
+    ///
+    /// During recovery cwnd is the data in flight plus what the last ACK released. A pace derived from it would hold the
+    /// released data back until the next ACK, which replaces the grant: with little data in flight, recovery would be
+    /// stuck at two segments per round trip. Therefore recovery is paced by the window it leads to.
+    fn default_pace(&self, Pacing { srtt, recovering, .. }: Pacing) -> Option<Rate> {
+        let srtt = srtt?.max(Span::from_micros(1));
+        let cwnd = self.control.cwnd;
+        if !self.congestion_seen {
+            return Some(Rate::from_bytes_over(cwnd, srtt).mul_f64(2.0));
+        }
+        let (window, gain) = match self.control.ssthresh.filter(|ssthresh| cwnd < *ssthresh) {
+            Some(ssthresh) if recovering => (ssthresh, 1.2),
+            Some(_) => (cwnd, 2.0),
+            None => (cwnd, 1.2),
+        };
+        Some(Rate::from_bytes_over(window, srtt).mul_f64(gain))
+    }
+
+    /// Notes that `limit` now stops the sender.
+    pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, repairing: bool) {
+        if limit == self.limits.current {
+            return;
+        }
+        self.history.keep_ssthresh(&self.control, self.limits.current, limit, repairing);
+        self.limits.change(now, limit);
+    }
+
+    /// Notes a delivery-rate sample for later connections.
+    pub(super) fn note_rate(&mut self, sample: &RateSample) {
+        self.history.note_rate(sample);
+    }
+}
+
+/// The parameters of a controller for a path about which nothing is known.
+pub(super) fn build_params(config: &Config, mss: Bytes) -> BuildParams {
+    let mut params = BuildParams::default();
+    params.mss = mss;
+    params.max_cwnd = Bytes(config.max_cwnd);
+    params
+}
+
+/// Round trips, counted in sequence space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounds {
+    /// The round ends when this offset is acknowledged.
+    end: u64,
+    /// Bytes delivered before the round began.
+    delivered: u64,
+    /// Whether the window was full at some time in this round, and in the round before: a paced sender reaches the end of
+    /// its window late in the round.
+    pub(super) limited: bool,
+    pub(super) was_limited: bool,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self { end: 0, delivered: u64::MAX, limited: false, was_limited: false }
+    }
+}
+
+impl Rounds {
+    /// Returns the bytes delivered in the round that ends with an ACK up to `una`, if it ends one: the data in flight at the
+    /// round's start is acknowledged or, since a hole can hold that back for long, data sent during the round is delivered.
+    /// `sent_after` is how many bytes had been delivered when the newest delivered segment was sent.
+    pub(super) fn advance(&mut self, una: u64, nxt: u64, delivered: u64, sent_after: Option<u64>) -> Option<u64> {
+        let is_later = sent_after.is_some_and(|before| before >= self.delivered);
+        if una < self.end && !is_later {
+            return None;
+        }
+        let in_round = delivered.saturating_sub(self.delivered);
+        (self.end, self.delivered) = (nxt, delivered);
+        Some(in_round)
+    }
+}
+
+/// How long each limit stopped the sender.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LimitClock {
+    pub(super) current: SendLimit,
+    since: Time,
+    spent: [Span; 6],
+}
+
+impl LimitClock {
+    fn new(now: Time) -> Self {
+        Self { current: SendLimit::App, since: now, spent: [Span::ZERO; 6] }
+    }
+
+    /// Adds the time since the last change to the current limit.
+    pub(super) fn account(&mut self, now: Time) {
+        self.spent[self.current as usize] += now - self.since;
+        self.since = now;
+    }
+
+    fn change(&mut self, now: Time, limit: SendLimit) {
+        self.account(now);
+        self.current = limit;
+    }
+
+    /// The time spent under each limit until `now`; that of the current one only counts while the connection is `open`.
+    pub(super) fn spent(&self, now: Time, open: bool) -> [Span; 6] {
+        let mut spent = self.spent;
+        if let Some(current) = spent.get_mut(self.current as usize).filter(|_| open) {
+            *current += now - self.since;
+        }
+        spent
+    }
+}

@@ -1,0 +1,31 @@
+//! Whether the peer is alive: when it was last heard, keep-alive probes, host errors and the user timeout.
+
+use longhaul_units::Time;
+
+use super::trouble::Trouble;
+use super::user_timeout::UserTimeout;
+use crate::config::Config;
+
+#[derive(Debug)]
+pub(super) struct Liveness {
+    /// When the last acceptable segment arrived.
+    pub(super) last_heard: Time,
+    /// Keep-alive probes sent since.
+    pub(super) keep_alive_probes: u32,
+    pub(super) trouble: Trouble,
+    pub(super) user_timeout: UserTimeout,
+    /// When the oldest unacknowledged data was first left unanswered: the user timeout counts from here.
+    pub(super) stalled_since: Option<Time>,
+}
+
+impl Liveness {
+    pub(super) fn new(config: &Config, now: Time) -> Self {
+        Self {
+            last_heard: now,
+            keep_alive_probes: 0,
+            trouble: Trouble::default(),
+            user_timeout: UserTimeout::new(config),
+            stalled_since: None,
+        }
+    }
+}
