@@ -396,7 +396,7 @@ impl Connection {
         }
         self.rtt.observe(now, rtt);
         self.rtt.sample((at - oldest).clamp(rtt, MAX_RTO), Bytes(flight), Bytes::from(self.mss()));
-        self.loss.allow_probe();
+        self.loss.on_rtt_sample();
         Some(RttSample { rtt, sent_at: newest })
     }
 

@@ -9,6 +9,7 @@ use longhaul_units::{Bytes, Span, Time};
 use super::timers::Timer;
 use super::{Connection, State};
 use crate::error::ConnectionError;
+use crate::rtt::RttEstimator;
 use crate::scoreboard::{Record, Scoreboard};
 
 mod detect;
@@ -16,14 +17,11 @@ mod outage;
 mod spurious;
 mod tail_probe;
 
+use detect::{DUP_THRESH, DuplicateAcks, Marking, Rack, SackCounting};
 use outage::Outage;
-use spurious::{Eifel, Frto, Undo};
-use tail_probe::TailProbe;
+use spurious::{Begin, SpuriousDetection};
+use tail_probe::TailLossProbe;
 
-/// RFC 5681, section 3.2: three duplicates.
-const DUP_THRESH: u32 = 3;
-/// RFC 8985, section 6.2: recoveries after which an enlarged reordering window shrinks again.
-const REO_WND_PERSIST: u32 = 16;
 /// RFC 9293, section 3.8.3: R2 is at least 100 seconds; this many timeouts in a row take about 15 minutes at most.
 const MAX_TIMEOUTS: u32 = 15;
 /// Repetitions of a FIN that answers the peer's, with nothing else unacknowledged: a peer that closed and then ended
@@ -47,59 +45,33 @@ pub(super) enum Phase {
     Timeout(u64),
 }
 
-/// RACK's state (RFC 8985, section 5.3).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rack {
-    /// Send time, transmission and end of the newest delivered segment by send time. Of those that left at one time the
-    /// order of sending decides: by sequence numbers, as in RFC 8985, section 6.2, a retransmission would be overtaken by
-    /// what left just before it.
-    xmit_at: Time,
-    tx: TxId,
-    end: u64,
-    rtt: Span,
-    /// The highest delivered offset.
-    fack: u64,
-    reordering_seen: bool,
-    reo_wnd_mult: u32,
-    reo_wnd_persist: u32,
-    dsack_round: Option<u64>,
+/// What may leave whatever the window says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Grant {
+    /// One retransmission must leave.
+    pub(super) forced: bool,
+    /// The scoreboard's index of a segment to send as tail loss probe, or as probe of a closed window or an outage.
+    pub(super) probe: Option<u64>,
+    /// New segments that may exceed the window: one of a tail loss probe, two of F-RTO.
+    extra: u32,
 }
 
+/// Loss recovery: the detectors, the episode under way, and the retransmission timer's count.
 #[derive(Debug)]
 pub(super) struct Loss {
     pub(super) detection: Detection,
     pub(super) phase: Phase,
-    pub(super) rack: Rack,
-    tail_probe: Option<TailProbe>,
-    /// An RTT sample was taken since the last probe.
-    probe_allowed: bool,
-    undo: Option<Undo>,
-    frto: Option<Frto>,
-    /// A retransmission of a transmission after this one begins a new episode when lost itself.
+    rack: Rack,
+    sack: SackCounting,
+    duplicates: DuplicateAcks,
+    tail: TailLossProbe,
+    pub(super) spurious: SpuriousDetection,
+    pub(super) grant: Grant,
+    /// The last transmission before the episode: the loss of a later retransmission begins a new one.
     episode_tx: TxId,
-    /// One retransmission must leave, whatever the window says.
-    pub(super) forced: bool,
-    /// A segment to send as tail loss probe.
-    pub(super) probe: Option<u64>,
-    /// New segments that may exceed the window: a tail loss probe's, F-RTO's two.
-    extra: u32,
-    duplicates: u32,
-    /// Without SACK: bytes that duplicate ACKs say were delivered (RFC 9937, section 6.2).
-    emulated: u64,
-    /// RFC 6675: the next offset to be considered for a verdict, and HighRxt and RescueRxt.
-    verdict_from: u64,
-    high_rxt: u64,
-    /// The end of what was ever retransmitted.
-    retransmitted_to: u64,
-    /// Bytes ever retransmitted that no D-SACK has named.
-    unreported: u64,
-    /// The least round trip, as known before the ACK that is processed.
-    least_rtt: Option<Span>,
-    rescue_rxt: Option<u64>,
+    /// Retransmission timeouts in a row.
     timeouts: u32,
     outage: Option<Outage>,
-    /// A tail loss probe turned out to have repaired a loss.
-    tail_repaired: bool,
     /// Bytes of path MTU probes among those newly lost.
     mtu_probe_lost: u64,
 }
@@ -109,26 +81,15 @@ impl Loss {
         Self {
             detection: Detection::RackTlp,
             phase: Phase::Open,
-            rack: Rack { reo_wnd_mult: 1, reo_wnd_persist: REO_WND_PERSIST, ..Rack::default() },
-            tail_probe: None,
-            probe_allowed: true,
-            undo: None,
-            frto: None,
+            rack: Rack::default(),
+            sack: SackCounting::default(),
+            duplicates: DuplicateAcks::default(),
+            tail: TailLossProbe::default(),
+            spurious: SpuriousDetection::default(),
+            grant: Grant::default(),
             episode_tx: TxId(0),
-            forced: false,
-            probe: None,
-            extra: 0,
-            duplicates: 0,
-            emulated: 0,
-            verdict_from: 0,
-            high_rxt: 0,
-            retransmitted_to: 0,
-            unreported: 0,
-            least_rtt: None,
-            rescue_rxt: None,
             timeouts: 0,
             outage: None,
-            tail_repaired: false,
             mtu_probe_lost: 0,
         }
     }
@@ -138,120 +99,78 @@ impl Loss {
         matches!(self.phase, Phase::Recovery(_))
     }
 
+    /// Whether a recovery episode is under way, that of a timeout included.
     pub(super) fn is_repairing(&self) -> bool {
         self.phase != Phase::Open
     }
 
-    /// Whether something beside lost and new data is to be sent.
+    /// Whether a segment that is neither lost nor new may have to be sent.
     pub(super) fn wants_to_send(&self) -> bool {
-        self.probe.is_some() || (self.detection == Detection::Sack && self.is_repairing())
+        self.grant.probe.is_some() || (self.detection == Detection::Sack && self.is_repairing())
     }
 
-    /// The end of what was ever retransmitted.
-    pub(super) fn retransmitted_to(&self) -> u64 {
-        self.retransmitted_to
-    }
-
-    /// A probe brought what was lost: to the controller that is a loss, as one that a tail loss probe repairs is (RFC 8985,
-    /// section 7.4).
+    /// A probe delivered data that was lost: to the controller that is a loss, as one repaired by a tail loss probe is (RFC
+    /// 8985, section 7.4).
     pub(super) fn on_probe_repair(&mut self) {
-        self.tail_repaired |= !self.is_repairing();
-    }
-
-    /// Room that new segments have whatever the window says.
-    pub(super) fn allowance(&self, mss: u16) -> u64 {
-        u64::from(self.extra) * u64::from(mss)
-    }
-
-    /// The scoreboard's records were cut anew: what was known of them by index is void.
-    pub(super) fn on_renumbered(&mut self) {
-        self.probe = None;
-        self.verdict_from = 0;
-    }
-
-    /// An RTT sample was taken: another tail loss probe may be sent (RFC 8985, section 7.3).
-    pub(super) fn allow_probe(&mut self) {
-        self.probe_allowed = true;
-    }
-
-    pub(super) fn on_new_data(&mut self) {
-        self.extra = self.extra.saturating_sub(1);
-        self.forced = false;
-    }
-
-    pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
-        self.forced = false;
-        self.probe = None;
-        self.high_rxt = self.high_rxt.max(record.end());
-        self.retransmitted_to = self.retransmitted_to.max(record.end());
-        self.unreported += record.sequence_len();
-        if let Some(undo) = &mut self.undo {
-            undo.any = true;
-            undo.retransmitted += record.sequence_len();
-            undo.bytes += record.sequence_len();
-            if let Eifel::Unsent = undo.eifel {
-                undo.eifel = Eifel::Sent(value);
-            }
+        if !self.is_repairing() {
+            self.tail.note_repair();
         }
     }
 
-    /// RFC 6675, section 4, NextSeg rules 3 and 4: when neither lost nor new data can go, the lowest segment in doubt,
-    /// and once an episode the highest one.
+    /// Bytes by which new segments may exceed the window.
+    pub(super) fn allowance(&self, mss: u16) -> u64 {
+        u64::from(self.grant.extra) * u64::from(mss)
+    }
+
+    /// The scoreboard's records were cut anew: indices into it are void.
+    pub(super) fn on_renumbered(&mut self) {
+        self.grant.probe = None;
+        self.sack.on_renumbered();
+    }
+
+    /// An RTT sample was taken.
+    pub(super) fn on_rtt_sample(&mut self) {
+        self.tail.allow();
+    }
+
+    pub(super) fn on_new_data(&mut self) {
+        self.grant.extra = self.grant.extra.saturating_sub(1);
+        self.grant.forced = false;
+    }
+
+    /// A segment is retransmitted with this TSval.
+    pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
+        (self.grant.forced, self.grant.probe) = (false, None);
+        self.sack.high_rxt = self.sack.high_rxt.max(record.end());
+        self.spurious.on_retransmit(record, value);
+    }
+
+    /// The segment to rescue (RFC 6675, section 4, NextSeg rules 3 and 4), if neither lost nor new data can be sent.
     pub(super) fn rescue(&mut self, board: &Scoreboard, room: u64, new_data: bool, mss: u16) -> Option<u64> {
         if self.detection != Detection::Sack || room < u64::from(mss) || new_data {
             return None;
         }
         let Phase::Recovery(point) = self.phase else { return None };
-        let in_doubt = board.next_in_doubt(self.high_rxt);
-        if in_doubt.is_some() {
-            return in_doubt;
-        }
-        let una = board.front()?.1.start;
-        if self.rescue_rxt.is_some_and(|r| una <= r) {
-            return None;
-        }
-        self.rescue_rxt = Some(point);
-        board.last_unsacked_below(u64::MAX)
+        self.sack.rescue(board, point)
     }
 
-    /// The longest time that a segment may be overtaken (RFC 8985, section 6.2, step 4).
-    fn reordering_window(&self, board: &Scoreboard, mss: u16, min_rtt: Option<Span>, srtt: Option<Span>) -> Span {
-        let many = board.sacked_bytes() >= u64::from(DUP_THRESH) * u64::from(mss);
-        if !self.rack.reordering_seen && (self.is_repairing() || many) {
-            return Span::ZERO;
-        }
-        let quarter = min_rtt.unwrap_or(Span::ZERO) / 4;
-        (quarter * u64::from(self.rack.reo_wnd_mult)).min(srtt.unwrap_or(Span::MAX))
-    }
-
-    /// Digests a delivered segment (RFC 8985, section 6.2, steps 2 and 3). `ambiguous` says that the ACK may be of an
-    /// earlier transmission.
+    /// Digests a delivered segment. `ambiguous` says that the ACK may be of an earlier transmission.
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
-        if record.end() > self.rack.fack {
-            self.rack.fack = record.end();
-        } else if !record.is_retransmitted() && !record.is_flipped() && !record.is_copied() {
-            self.rack.reordering_seen = true;
-        }
-        if let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) {
-            match self.least_rtt {
-                Some(least) if at - sent_at < least && !record.is_copied() => {
-                    undo.answers.early += record.sequence_len()
-                }
-                _ => undo.answers.late = true,
-            }
-        }
-        if ambiguous {
-            return;
-        }
-        if (sent_at, record.tx, record.end()) > (self.rack.xmit_at, self.rack.tx, self.rack.end) {
-            self.rack.rtt = at - sent_at;
-            (self.rack.xmit_at, self.rack.tx, self.rack.end) = (sent_at, record.tx, record.end());
-        }
+        self.rack.detect_reordering(record);
+        self.spurious.on_delivered(record, sent_at, at);
+        self.rack.on_delivered(record, sent_at, at, ambiguous);
     }
 
-    /// Whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
+    /// Whether the delivery of `record` shows that the timeout was spurious.
     pub(super) fn proves_spurious(&self, record: &Record) -> bool {
-        self.frto.is_some_and(|f| !record.is_retransmitted() && !record.is_copied() && record.tx <= f.before)
+        self.spurious.proves(record)
+    }
+
+    /// RACK's reordering window. While lost segments are repaired, or three are SACKed, none is granted until reordering was
+    /// seen.
+    fn reordering_window(&self, sacked: u64, mss: u16, rtt: &RttEstimator) -> Span {
+        let many = sacked >= u64::from(DUP_THRESH) * u64::from(mss);
+        self.rack.reordering_window(self.is_repairing() || many, rtt.min(), rtt.srtt())
     }
 }
 
@@ -269,18 +188,55 @@ pub(super) struct AckOutcome {
 impl Connection {
     /// Bytes in flight: the scoreboard's, less what duplicate ACKs say was delivered when there is no SACK.
     pub(super) fn pipe(&self) -> u64 {
-        self.snd.board.in_flight().saturating_sub(self.loss.emulated)
+        self.snd.board.in_flight().saturating_sub(self.loss.duplicates.emulated)
     }
 
     /// Runs the detection in force after an ACK; returns bytes newly held lost and the episode's state.
     pub(super) fn detect_losses(&mut self, at: Time, ack: &AckOutcome) -> (u64, Episode) {
-        self.count_duplicates(ack);
-        self.check_tail_probe(ack);
+        if self.loss.detection == Detection::DuplicateAcks {
+            let (mss, repairing) = (self.mss(), self.loss.is_repairing());
+            self.loss.duplicates.count(ack, mss, repairing, self.snd.flight_size());
+        }
+        self.loss.tail.on_ack(self.snd.una, ack);
         let before = self.snd.board.lost_bytes();
         let retransmission_lost = self.mark_losses(at, ack);
         let newly_lost = self.snd.board.lost_bytes().saturating_sub(before);
         self.count_lost(newly_lost);
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
+    }
+
+    /// Marks lost segments with the detector in force. Returns whether a retransmission of this episode is among them.
+    fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
+        let (mss, una, window) = (self.mss(), self.snd.una, self.reordering_window());
+        let lists = self.cc.segments.as_deref_mut();
+        let mut marking = Marking { board: &mut self.snd.board, lists, mtu_probe_bytes: 0 };
+        let loss = &mut self.loss;
+        let mut retransmission_lost = false;
+        match loss.detection {
+            Detection::RackTlp => {
+                let verdict = loss.rack.detect(at, window, loss.episode_tx, &mut marking);
+                self.timers.set(Timer::Reorder, verdict.check_at);
+                retransmission_lost = verdict.retransmission_lost;
+            }
+            Detection::Sack => loss.sack.detect(mss, loss.episode_tx, &mut marking),
+            Detection::DuplicateAcks => {
+                loss.grant.forced |= loss.duplicates.detect(ack, loss.phase, una, loss.episode_tx, &mut marking);
+            }
+        }
+        let mtu_probe_bytes = marking.mtu_probe_bytes;
+        self.on_mtu_probe_lost(mtu_probe_bytes);
+        retransmission_lost
+    }
+
+    fn reordering_window(&self) -> Span {
+        self.loss.reordering_window(self.snd.board.sacked_bytes(), self.mss(), &self.rtt)
+    }
+
+    fn on_mtu_probe_lost(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.pmtu.on_probe_lost(self.now);
+            self.loss.mtu_probe_lost += bytes;
+        }
     }
 
     fn count_lost(&mut self, bytes: u64) {
@@ -292,12 +248,12 @@ impl Connection {
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
         // A lost path MTU probe says nothing of congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
-        let repaired = std::mem::take(&mut self.loss.tail_repaired);
+        let repaired = self.loss.tail.take_repair();
         let una = self.snd.una;
         match self.loss.phase {
             Phase::Open if congestion || repaired => {
                 self.begin_episode(Phase::Recovery(self.snd.nxt), false);
-                self.loss.forced = congestion;
+                self.loss.grant.forced = congestion;
                 Episode::Enter
             }
             Phase::Open => Episode::None,
@@ -305,7 +261,7 @@ impl Connection {
                 self.end_episode();
                 if congestion {
                     self.begin_episode(Phase::Recovery(self.snd.nxt), false);
-                    self.loss.forced = true;
+                    self.loss.grant.forced = true;
                     return Episode::Enter;
                 }
                 Episode::Exit
@@ -324,21 +280,15 @@ impl Connection {
     }
 
     fn begin_episode(&mut self, phase: Phase, timeout: bool) {
-        // While retransmissions of an earlier episode are unacknowledged, what answers them would be taken for an answer
-        // to those of this one: nothing can be told. Nor can what went before a second reduction be undone any more.
-        let is_clear = self.loss.retransmitted_to <= self.snd.una;
-        let is_first = self.loss.phase == Phase::Open && is_clear;
-        let may_undo = timeout || is_first;
-        if self.loss.phase == Phase::Open {
+        let is_first = self.loss.phase == Phase::Open;
+        if is_first {
             self.ext.ecn_check.on_episode();
         }
-        let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
-        self.loss.undo = may_undo.then(|| Undo { marker: self.snd.una, timeout, eifel, ..Undo::default() });
+        self.loss.spurious.begin(Begin { una: self.snd.una, timeout, is_first });
         self.loss.phase = phase;
         self.loss.episode_tx = self.snd.board.last_tx();
-        self.loss.tail_probe = None;
-        self.loss.high_rxt = 0;
-        self.loss.rescue_rxt = None;
+        self.loss.tail.forget();
+        self.loss.sack.begin_episode();
         self.cc.congestion_seen = true;
         self.timers.stop(Timer::Probe);
         self.stats.recoveries += 1;
@@ -346,15 +296,10 @@ impl Connection {
 
     fn end_episode(&mut self) {
         self.loss.phase = Phase::Open;
-        self.loss.frto = None;
-        self.loss.emulated = 0;
-        self.loss.duplicates = 0;
-        self.loss.forced = false;
-        let rack = &mut self.loss.rack;
-        rack.reo_wnd_persist = rack.reo_wnd_persist.saturating_sub(1);
-        if rack.reo_wnd_persist == 0 {
-            rack.reo_wnd_mult = 1;
-        }
+        self.loss.spurious.end_episode();
+        self.loss.duplicates.reset();
+        self.loss.grant.forced = false;
+        self.loss.rack.on_episode_end();
     }
 
     /// Arms the retransmission timer and the tail loss probe, as there is something in flight or not
@@ -384,8 +329,7 @@ impl Connection {
             && self.negotiated.sack
             && !self.loss.is_repairing()
             && self.snd.board.sacked_bytes() == 0
-            && self.loss.tail_probe.is_none()
-            && self.loss.probe_allowed;
+            && self.loss.tail.may_send();
         if probing {
             self.timers.arm(Timer::Probe, self.probe_deadline(now));
         } else {
@@ -407,7 +351,7 @@ impl Connection {
     /// RFC 8985, section 6.3: the reordering window has passed.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
         let before = self.snd.board.lost_bytes();
-        let again = self.rack_detect(now);
+        let again = self.mark_losses(now, &AckOutcome::default());
         let lost = self.snd.board.lost_bytes().saturating_sub(before);
         self.count_lost(lost);
         if lost > 0 {
@@ -444,12 +388,8 @@ impl Connection {
         }
         self.put_off_outage_probe(now);
         self.begin_episode(Phase::Timeout(self.snd.nxt), first);
-        if first {
-            self.loss.frto = Some(Frto { before: self.snd.board.last_tx(), second_step: false });
-        } else {
-            self.loss.frto = None;
-        }
-        (self.loss.emulated, self.loss.duplicates) = (0, 0);
+        self.loss.spurious.on_timeout(first, self.snd.board.last_tx());
+        self.loss.duplicates.reset();
         let flight = self.snd.flight_size();
         self.forget_probes();
         self.mark_timed_out(now, index);
@@ -457,7 +397,7 @@ impl Connection {
             self.change_mss(now);
         }
         self.rtt.back_off();
-        self.loss.forced = true;
+        self.loss.grant.forced = true;
         self.stats.timeouts += 1;
         let mut event = Timeout::new(now, self.loss.timeouts, Bytes(flight));
         event.in_flight = Bytes(self.pipe());

@@ -293,7 +293,7 @@ impl Connection {
         let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
             // What loss recovery forces out, one segment an event, does not wait for the pacer.
-            Err(_) if self.loss.forced => 1,
+            Err(_) if self.loss.grant.forced => 1,
             Err(at) => {
                 self.timers.arm(Timer::Pace, at);
                 return Some(SendLimit::Pacing);
@@ -345,8 +345,8 @@ impl Connection {
         let mss = self.mss();
         // What the peer says it has is in flight no more, and must not be again: a peer may say so of the first segment.
         let unsacked = |index: &u64| self.snd.board.get(*index).is_some_and(|record| !record.is_sacked());
-        self.loss.probe = self.loss.probe.filter(unsacked);
-        if let Some(index) = self.loss.probe {
+        self.loss.grant.probe = self.loss.grant.probe.filter(unsacked);
+        if let Some(index) = self.loss.grant.probe {
             if self.snd.board.get(index).is_some_and(|r| r.len <= mss) {
                 return Some(index);
             }
@@ -362,7 +362,7 @@ impl Connection {
             self.cut_to_mss();
             return self.next_retransmission(room);
         }
-        (self.loss.forced || room >= record.sequence_len()).then_some(index)
+        (self.loss.grant.forced || room >= record.sequence_len()).then_some(index)
     }
 
     /// Cuts what is in flight and longer than a segment may be now: a path MTU probe that was lost goes again in

@@ -74,8 +74,8 @@ impl Connection {
         self.snd.persist.unanswered = self.snd.persist.unanswered.saturating_add(1);
         // Neither the rate of a lone octet nor its wait for the pacer means anything.
         self.cc.rate.on_app_limited(self.pipe());
-        self.loss.forced = true;
-        self.loss.probe = front;
+        self.loss.grant.forced = true;
+        self.loss.grant.probe = front;
         self.snd.persist.due = front.is_none();
         self.snd.persist.in_flight = true;
         self.timers.arm(Timer::Persist, now + self.persist_interval());
@@ -111,8 +111,8 @@ impl Connection {
         let before = std::mem::take(&mut self.snd.persist);
         if before.in_flight && !before.due {
             // The octet was refused while the window was closed.
-            self.loss.probe = self.snd.board.front().map(|(index, _)| index);
-            self.loss.forced = true;
+            self.loss.grant.probe = self.snd.board.front().map(|(index, _)| index);
+            self.loss.grant.forced = true;
         }
         self.arm_retransmission(now);
         self.end_idleness(now, before.idle_since);

@@ -325,7 +325,7 @@ impl Connection {
     ) -> ProbeAnswer {
         let claims_unsent = self.claims_unsent(header, ack);
         let patience = self.rtt.rto();
-        let retransmitted_to = self.loss.retransmitted_to();
+        let retransmitted_to = self.loss.spurious.retransmitted_to();
         let Some(probes) = self.ext.probes.as_deref_mut() else { return ProbeAnswer::default() };
         probes.expire(now, patience);
         if probes.echoed {

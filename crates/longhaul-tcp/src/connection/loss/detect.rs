@@ -1,152 +1,291 @@
 //! Which segments are lost: RACK (RFC 8985, section 6.2), SACK counting (RFC 6675, section 4), duplicate ACKs
-//! (RFC 5681, section 3.2).
+//! (RFC 5681, section 3.2). Each detector owns its state and reads the scoreboard; none touches the connection.
 
-use longhaul_cc::{Detection, LostSegment};
-use longhaul_units::{Bytes, Time};
+use longhaul_cc::{LostSegment, TxId};
+use longhaul_units::{Bytes, Span, Time};
 
-use super::super::Connection;
-use super::super::timers::Timer;
-use super::{AckOutcome, DUP_THRESH, Phase};
-use crate::scoreboard::Record;
+use super::super::congestion::SegmentLists;
+use super::{AckOutcome, Phase};
+use crate::scoreboard::{Record, Scoreboard};
 
-impl Connection {
-    /// RFC 5681, section 2, and RFC 9937, section 6.2, for peers without SACK.
-    pub(super) fn count_duplicates(&mut self, ack: &AckOutcome) {
-        if self.loss.detection != Detection::DuplicateAcks {
+/// RFC 5681, section 3.2: three duplicates.
+pub(super) const DUP_THRESH: u32 = 3;
+/// RFC 8985, section 6.2: recoveries after which an enlarged reordering window shrinks again.
+const REO_WND_PERSIST: u32 = 16;
+
+/// Marks segments lost, and notes them for a controller that asked for single segments.
+pub(super) struct Marking<'a> {
+    pub(super) board: &'a mut Scoreboard,
+    pub(super) lists: Option<&'a mut SegmentLists>,
+    /// Bytes of path MTU probes among the segments marked.
+    pub(super) mtu_probe_bytes: u64,
+}
+
+impl Marking<'_> {
+    /// Marks a segment lost, if it was in flight.
+    fn mark(&mut self, index: u64) {
+        let Some(record) = self.board.get(index).copied() else { return };
+        if !self.board.mark_lost(index) {
             return;
         }
-        let mss = u64::from(self.mss());
-        if ack.una_advanced > 0 {
-            self.loss.duplicates = 0;
-            self.loss.emulated = self.loss.emulated.saturating_sub(ack.una_advanced.saturating_sub(mss));
-            if !self.loss.is_repairing() {
-                self.loss.emulated = 0;
-            }
-        } else if ack.duplicate {
-            self.loss.duplicates += 1;
-            let ceiling = self.snd.flight_size().saturating_sub(mss);
-            self.loss.emulated = (self.loss.emulated + mss).min(ceiling);
+        if record.is_mtu_probe() {
+            self.mtu_probe_bytes += record.sequence_len();
+        }
+        if let Some(lists) = &mut self.lists {
+            let burst = self.board.burst_of(&record);
+            let mut segment = LostSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
+            segment.tag = burst.tag;
+            segment.in_flight_at_send = Bytes(burst.in_flight);
+            segment.lost_at_send = Bytes(burst.lost);
+            lists.lost.push(segment);
+        }
+    }
+}
+
+/// RACK's state (RFC 8985, section 5.3).
+#[derive(Clone, Debug)]
+pub(in crate::connection) struct Rack {
+    /// Send time, transmission and end of the newest delivered segment by send time. Segments sent at the same time are
+    /// compared by the order of transmission: by sequence numbers, as in RFC 8985, section 6.2, a retransmission would look
+    /// overtaken by the segment sent just before it.
+    xmit_at: Time,
+    tx: TxId,
+    end: u64,
+    pub(super) rtt: Span,
+    /// The highest delivered offset.
+    fack: u64,
+    reordering_seen: bool,
+    reo_wnd_mult: u32,
+    reo_wnd_persist: u32,
+    dsack_round: Option<u64>,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Self {
+            xmit_at: Time::ZERO,
+            tx: TxId(0),
+            end: 0,
+            rtt: Span::ZERO,
+            fack: 0,
+            reordering_seen: false,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: REO_WND_PERSIST,
+            dsack_round: None,
+        }
+    }
+}
+
+/// The result of a pass of RACK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RackVerdict {
+    /// A retransmission of the current episode was marked lost.
+    pub(super) retransmission_lost: bool,
+    /// When the reordering window of segments that were overtaken ends.
+    pub(super) check_at: Option<Time>,
+}
+
+impl Rack {
+    /// Digests a delivered segment (RFC 8985, section 6.2, step 2), unless the ACK may be of an earlier transmission.
+    pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
+        if !ambiguous && (sent_at, record.tx, record.end()) > (self.xmit_at, self.tx, self.end) {
+            self.rtt = at - sent_at;
+            (self.xmit_at, self.tx, self.end) = (sent_at, record.tx, record.end());
         }
     }
 
-    /// Marks what is lost. Whether a retransmission of this episode is among it.
-    pub(super) fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
-        match self.loss.detection {
-            Detection::RackTlp => self.rack_detect(at),
-            Detection::Sack => {
-                self.sack_detect();
-                false
-            }
-            Detection::DuplicateAcks => {
-                self.duplicate_detect(ack);
-                false
-            }
+    /// Notes reordering (RFC 8985, section 6.2, step 3): a segment that was sent once is delivered below the highest.
+    pub(super) fn detect_reordering(&mut self, record: &Record) {
+        if record.end() > self.fack {
+            self.fack = record.end();
+        } else if !record.is_retransmitted() && !record.is_flipped() && !record.is_copied() {
+            self.reordering_seen = true;
         }
     }
 
-    /// RFC 8985, section 6.2, step 5. Segments are visited in the order sent; the first that is not due ends it.
-    pub(super) fn rack_detect(&mut self, at: Time) -> bool {
-        self.timers.stop(Timer::Reorder);
-        if self.loss.rack.rtt.is_zero() && self.loss.rack.end == 0 {
-            return false;
+    /// The longest time by which a segment may be overtaken (RFC 8985, section 6.2, step 4).
+    pub(super) fn reordering_window(&self, immediate: bool, min_rtt: Option<Span>, srtt: Option<Span>) -> Span {
+        if !self.reordering_seen && immediate {
+            return Span::ZERO;
         }
-        let window = self.loss.reordering_window(&self.snd.board, self.mss(), self.rtt.min(), self.rtt.srtt());
-        let rack = &self.loss.rack;
-        let (xmit_at, newest, wait) = (rack.xmit_at, (rack.xmit_at, rack.tx, rack.end), rack.rtt + window);
-        let mut retransmission_lost = false;
-        while let Some(index) = self.snd.board.oldest_sent() {
-            let Some(record) = self.snd.board.get(index).copied() else { break };
-            let sent_at = self.snd.board.burst_of(&record).sent_at;
+        let quarter = min_rtt.unwrap_or(Span::ZERO) / 4;
+        (quarter * u64::from(self.reo_wnd_mult)).min(srtt.unwrap_or(Span::MAX))
+    }
+
+    /// RFC 8985, section 6.2, step 5: marks segments that were overtaken by more than `window`. Segments are visited in
+    /// the order sent; the first that is not due ends the pass. `episode_tx` is the last transmission before the episode.
+    pub(super) fn detect(&self, at: Time, window: Span, episode_tx: TxId, marking: &mut Marking<'_>) -> RackVerdict {
+        let mut verdict = RackVerdict::default();
+        if self.rtt.is_zero() && self.end == 0 {
+            return verdict;
+        }
+        let (newest, wait) = ((self.xmit_at, self.tx, self.end), self.rtt + window);
+        while let Some(index) = marking.board.oldest_sent() {
+            let Some(record) = marking.board.get(index).copied() else { break };
+            let sent_at = marking.board.burst_of(&record).sent_at;
             if (sent_at, record.tx, record.end()) >= newest {
                 break;
             }
             if sent_at + wait > at {
-                // All others that were overtaken are due by the time the overtaking one is.
-                self.timers.arm(Timer::Reorder, xmit_at + wait);
+                // Every other overtaken segment is due by the time the overtaking one is.
+                verdict.check_at = Some(self.xmit_at + wait);
                 break;
             }
-            self.lose(index);
-            retransmission_lost |= record.is_retransmitted() && record.tx > self.loss.episode_tx;
+            marking.mark(index);
+            verdict.retransmission_lost |= record.is_retransmitted() && record.tx > episode_tx;
         }
-        retransmission_lost
+        verdict
     }
 
-    /// RFC 6675, section 4, IsLost, for all segments between the last verdict and the highest that is lost.
-    pub(super) fn sack_detect(&mut self) {
-        let Some(mut index) = self.highest_lost() else { return };
-        let Some(top) = self.snd.board.get(index).map(Record::end) else { return };
-        while let Some(record) = self.snd.board.get(index).copied() {
-            if record.start < self.loss.verdict_from {
+    /// A segment was marked lost that was only late: the reordering window grows, once per round trip (RFC 8985, section
+    /// 6.2, step 4).
+    pub(super) fn widen(&mut self, una: u64, nxt: u64) {
+        if self.dsack_round.is_none_or(|round| una >= round) {
+            self.dsack_round = Some(nxt);
+            self.reo_wnd_mult = (self.reo_wnd_mult + 1).min(64);
+            self.reo_wnd_persist = REO_WND_PERSIST;
+        }
+    }
+
+    /// A recovery episode is over: an enlarged window shrinks after 16 of them.
+    pub(super) fn on_episode_end(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+}
+
+/// SACK counting's state (RFC 6675).
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::connection) struct SackCounting {
+    /// Segments below this offset were judged already.
+    judged_to: u64,
+    /// HighRxt and RescueRxt (section 2).
+    pub(super) high_rxt: u64,
+    rescue_rxt: Option<u64>,
+}
+
+impl SackCounting {
+    /// An episode begins.
+    pub(super) fn begin_episode(&mut self) {
+        (self.high_rxt, self.rescue_rxt) = (0, None);
+    }
+
+    /// The scoreboard's records were cut anew.
+    pub(super) fn on_renumbered(&mut self) {
+        self.judged_to = 0;
+    }
+
+    /// IsLost (section 4), for all segments between those judged last and the highest that is lost.
+    pub(super) fn detect(&mut self, mss: u16, episode_tx: TxId, marking: &mut Marking<'_>) {
+        let Some(mut index) = self.highest_lost(marking.board, mss) else { return };
+        let Some(top) = marking.board.get(index).map(Record::end) else { return };
+        while let Some(record) = marking.board.get(index).copied() {
+            if record.start < self.judged_to {
                 break;
             }
-            if !record.is_retransmitted() || record.tx <= self.loss.episode_tx {
-                self.lose(index);
+            if !record.is_retransmitted() || record.tx <= episode_tx {
+                marking.mark(index);
             }
-            if index == self.snd.board.head_index() {
+            if index == marking.board.head_index() {
                 break;
             }
             index -= 1;
         }
-        self.loss.verdict_from = top;
+        self.judged_to = top;
     }
 
-    /// The highest segment not judged yet with more than (DupThresh - 1) segments' worth of SACKed bytes above, or
+    /// The highest segment not judged yet with more than (DupThresh - 1) segments' worth of SACKed bytes above it, or
     /// DupThresh discontiguous SACKed ranges.
-    fn highest_lost(&self) -> Option<u64> {
-        let (board, verdict_from) = (&self.snd.board, self.loss.verdict_from);
-        let enough = u64::from(DUP_THRESH - 1) * u64::from(self.mss());
+    fn highest_lost(&self, board: &Scoreboard, mss: u16) -> Option<u64> {
+        let enough = u64::from(DUP_THRESH - 1) * u64::from(mss);
         let (mut bytes, mut ranges) = (0, 0);
         let mut above = None;
         let mut index = board.sacked_top();
         while bytes <= enough && ranges < DUP_THRESH {
             index = board.last_sacked_below(index)?;
-            let record = board.get(index).filter(|r| r.start >= verdict_from)?;
+            let record = board.get(index).filter(|r| r.start >= self.judged_to)?;
             if record.is_early() {
-                // What may have left long before what lies below it overtook nothing.
+                // Sent by the RC3 loop, possibly long before the segments below it: it overtook nothing.
                 continue;
             }
             bytes += record.sequence_len();
             ranges += u32::from(above != Some(index + 1));
             above = Some(index);
         }
-        board.last_unsacked_below(index).filter(|i| board.get(*i).is_some_and(|r| r.start >= verdict_from))
+        board.last_unsacked_below(index).filter(|i| board.get(*i).is_some_and(|r| r.start >= self.judged_to))
     }
 
-    /// RFC 5681, section 3.2, and the partial ACKs of RFC 6582, section 3.2, step 3.
-    pub(super) fn duplicate_detect(&mut self, ack: &AckOutcome) {
-        let Some((index, record)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
-        let partial = match self.loss.phase {
-            // Of a segment that is acknowledged in parts the rest is on its way already.
+    /// NextSeg rules 3 and 4 (section 4), when neither lost nor new data can be sent: the lowest segment in doubt, and once
+    /// per episode, which ends at `point`, the highest one.
+    pub(super) fn rescue(&mut self, board: &Scoreboard, point: u64) -> Option<u64> {
+        let in_doubt = board.next_in_doubt(self.high_rxt);
+        if in_doubt.is_some() {
+            return in_doubt;
+        }
+        let una = board.front()?.1.start;
+        if self.rescue_rxt.is_some_and(|r| una <= r) {
+            return None;
+        }
+        self.rescue_rxt = Some(point);
+        board.last_unsacked_below(u64::MAX)
+    }
+}
+
+/// Counts duplicate ACKs of peers without SACK (RFC 5681, section 3.2; RFC 9937, section 6.2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::connection) struct DuplicateAcks {
+    count: u32,
+    /// Bytes that duplicate ACKs say were delivered.
+    pub(in crate::connection) emulated: u64,
+}
+
+impl DuplicateAcks {
+    /// Forgets the count: an episode is over, or the retransmission timer fired.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Counts an ACK. `flight_size` is FlightSize, in bytes.
+    pub(super) fn count(&mut self, ack: &AckOutcome, mss: u16, repairing: bool, flight_size: u64) {
+        let mss = u64::from(mss);
+        if ack.una_advanced > 0 {
+            self.count = 0;
+            self.emulated = self.emulated.saturating_sub(ack.una_advanced.saturating_sub(mss));
+            if !repairing {
+                self.emulated = 0;
+            }
+        } else if ack.duplicate {
+            self.count += 1;
+            self.emulated = (self.emulated + mss).min(flight_size.saturating_sub(mss));
+        }
+    }
+
+    /// Marks the first segment lost after three duplicates, or on a partial ACK (RFC 6582, section 3.2, step 3). Returns
+    /// whether it did.
+    pub(super) fn detect(
+        &self,
+        ack: &AckOutcome,
+        phase: Phase,
+        una: u64,
+        episode_tx: TxId,
+        marking: &mut Marking<'_>,
+    ) -> bool {
+        let Some((index, record)) = marking.board.front().map(|(i, r)| (i, *r)) else { return false };
+        let is_lost = match phase {
+            Phase::Open => self.count == DUP_THRESH,
             Phase::Recovery(point) => {
-                let on_its_way = record.is_retransmitted() && record.tx > self.loss.episode_tx;
-                ack.una_advanced > 0 && self.snd.una < point && !on_its_way
+                // If a segment is acknowledged in parts, its retransmission is under way already.
+                let under_way = record.is_retransmitted() && record.tx > episode_tx;
+                ack.una_advanced > 0 && una < point && !under_way
             }
             Phase::Timeout(_) => false,
-            Phase::Open => self.loss.duplicates == DUP_THRESH,
         };
-        if partial && !record.is_lost() {
-            self.lose(index);
-            self.loss.forced = true;
+        let marks = is_lost && !record.is_lost();
+        if marks {
+            marking.mark(index);
         }
-    }
-
-    /// Holds a segment to be lost, if it was in flight, and notes it for the controller.
-    fn lose(&mut self, index: u64) {
-        let Some(record) = self.snd.board.get(index).copied() else { return };
-        if !self.snd.board.mark_lost(index) {
-            return;
-        }
-        if record.is_mtu_probe() {
-            self.pmtu.on_probe_lost(self.now);
-            self.loss.mtu_probe_lost += record.sequence_len();
-        }
-        if let Some(segments) = &mut self.cc.segments {
-            let burst = self.snd.board.burst_of(&record);
-            let mut segment = LostSegment::new(record.tx, burst.sent_at, Bytes::from(record.len));
-            segment.tag = burst.tag;
-            segment.in_flight_at_send = Bytes(burst.in_flight);
-            segment.lost_at_send = Bytes(burst.lost);
-            segments.lost.push(segment);
-        }
+        marks
     }
 }

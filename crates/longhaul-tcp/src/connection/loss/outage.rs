@@ -31,7 +31,8 @@ impl Connection {
     /// A first timeout in a row fired, before anything is marked lost.
     pub(super) fn consider_outage(&mut self, now: Time) {
         let Some(round_trip) = self.rtt.srtt() else { return };
-        let was_clean = self.loss.phase == Phase::Open && self.snd.board.sacked_bytes() == 0 && self.loss.emulated == 0;
+        let was_clean =
+            self.loss.phase == Phase::Open && self.snd.board.sacked_bytes() == 0 && self.loss.duplicates.emulated == 0;
         let is_silent = now - self.peer.last_heard >= round_trip;
         if was_clean && is_silent && self.snd.window > 0 {
             self.loss.outage = Some(Outage { since: now, next_probe: now, is_heard: false });
@@ -63,8 +64,8 @@ impl Connection {
         if self.loss.outage.is_none() || !matches!(self.loss.phase, Phase::Timeout(_)) {
             return;
         }
-        self.loss.probe = Some(front);
-        self.loss.forced = true;
+        self.loss.grant.probe = Some(front);
+        self.loss.grant.forced = true;
         self.put_off_outage_probe(now);
         self.timers.set(Timer::Probe, self.outage_probe_at());
     }

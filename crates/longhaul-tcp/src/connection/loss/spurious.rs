@@ -1,116 +1,227 @@
-//! Which episodes had no loss as their cause: Eifel (RFC 3522, RFC 4015), F-RTO (RFC 5682), D-SACK (RFC 2883).
+//! Spurious recovery episodes, detected by Eifel (RFC 3522, RFC 4015), F-RTO (RFC 5682) and D-SACK (RFC 2883).
 //!
-//! A peer that wants more than its share says that each retransmission was needless: it reports a duplicate, or echoes an
-//! older timestamp. Neither is believed without what it cannot write: that what was retransmitted was acknowledged before
-//! the retransmission can have been answered. F-RTO needs no such proof: its sign is the arrival of what was not sent again.
+//! A misbehaving peer gains by claiming that every retransmission was needless: it reports a duplicate, or echoes an
+//! older timestamp. Neither is believed unless the retransmitted data was acknowledged before the retransmission can
+//! have been answered, which the peer cannot forge. F-RTO needs no such proof: its sign is the arrival of segments that
+//! were not retransmitted.
 
 use longhaul_cc::{PathEvent, TxId};
-use longhaul_units::{Bytes, Time};
+use longhaul_units::{Bytes, Span, Time};
 
 use super::super::Connection;
-use super::{AckOutcome, Phase, REO_WND_PERSIST};
+use super::{AckOutcome, Phase};
+use crate::scoreboard::Record;
 use crate::seq;
 
-/// What it takes to notice that an episode was spurious.
+/// What has to be known of an episode to notice that it was spurious.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Undo {
+struct Undo {
     /// SND.UNA when the episode began.
-    pub(super) marker: u64,
+    marker: u64,
     /// Bytes retransmitted since, less those the peer reported as duplicates.
-    pub(super) retransmitted: u64,
+    retransmitted: u64,
     /// Bytes retransmitted since.
-    pub(super) bytes: u64,
-    pub(super) any: bool,
-    pub(super) eifel: Eifel,
-    pub(super) timeout: bool,
-    pub(super) answers: Answers,
+    bytes: u64,
+    any: bool,
+    eifel: Eifel,
+    timeout: bool,
+    answers: Answers,
 }
 
-/// How soon what was retransmitted in an episode turned out to have arrived. An answer that comes before the least round
-/// trip after the retransmission is the original's (RFC 8985, section 6.2, step 2): the one sign of a spurious
-/// retransmission that a peer cannot give by writing other numbers into its ACKs.
+/// How soon retransmitted data turned out to have arrived. An answer within less than the minimum RTT after the
+/// retransmission belongs to the original (RFC 8985, section 6.2, step 2). A peer cannot produce this sign of a spurious
+/// retransmission by writing other numbers into its ACKs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answers {
-    /// Bytes whose answer came so soon.
-    pub(super) early: u64,
-    /// An answer came that may be the retransmission's.
-    pub(super) late: bool,
+struct Answers {
+    /// Bytes answered that soon.
+    early: u64,
+    /// At least one answer may be that of the retransmission.
+    late: bool,
 }
 
-/// The Eifel detection (RFC 3522): one ACK of an episode can tell.
+/// The Eifel detection (RFC 3522): one ACK per episode is conclusive.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Eifel {
+enum Eifel {
     /// Nothing was retransmitted yet.
     #[default]
     Unsent,
-    /// The TSval of the first retransmission; new data was not acknowledged since.
+    /// The TSval of the first retransmission; no new data was acknowledged since.
     Sent(u32),
-    /// The first ACK of new data since has come. What it or later ones echo may be any retransmission.
+    /// The first ACK of new data has arrived. Its echo, or that of later ones, may be any retransmission's.
     Over,
 }
 
-/// F-RTO (RFC 5682): what was sent before the timeout and is acknowledged without retransmission shows that the
+/// F-RTO (RFC 5682): the acknowledgment of data that was sent before the timeout, and not retransmitted, shows that the
 /// timeout was spurious.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frto {
-    /// Transmissions up to this one were sent before the timeout.
-    pub(super) before: TxId,
+struct Frto {
+    /// The last transmission before the timeout.
+    before: TxId,
     /// SND.UNA has advanced once since.
-    pub(super) second_step: bool,
+    second_step: bool,
+}
+
+/// What an episode begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    pub(super) una: u64,
+    /// A retransmission timeout began it.
+    pub(super) timeout: bool,
+    /// No other episode was under way.
+    pub(super) is_first: bool,
+}
+
+/// Watches an episode for proof that its cause was no loss.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::connection) struct SpuriousDetection {
+    undo: Option<Undo>,
+    frto: Option<Frto>,
+    /// The end of the data that was ever retransmitted.
+    retransmitted_to: u64,
+    /// Bytes ever retransmitted that no D-SACK has named.
+    unreported: u64,
+    /// The minimum RTT as known before the ACK that is processed.
+    least_rtt: Option<Span>,
+}
+
+impl SpuriousDetection {
+    /// The end of the data that was ever retransmitted.
+    pub(in crate::connection) fn retransmitted_to(&self) -> u64 {
+        self.retransmitted_to
+    }
+
+    /// An episode begins. While retransmissions of an earlier episode are unacknowledged, their answers would be taken for
+    /// answers to those of this one, so that Eifel cannot tell. After a second reduction the first cannot be undone.
+    pub(super) fn begin(&mut self, begin: Begin) {
+        let is_clear = self.retransmitted_to <= begin.una;
+        let may_undo = begin.timeout || (begin.is_first && is_clear);
+        let eifel = if is_clear { Eifel::Unsent } else { Eifel::Over };
+        let undo = Undo { marker: begin.una, timeout: begin.timeout, eifel, ..Undo::default() };
+        self.undo = may_undo.then_some(undo);
+    }
+
+    /// The retransmission timer fired. F-RTO starts on the first timeout in a row; `last` is the last transmission so far.
+    pub(super) fn on_timeout(&mut self, first: bool, last: TxId) {
+        self.frto = first.then_some(Frto { before: last, second_step: false });
+    }
+
+    pub(super) fn end_episode(&mut self) {
+        self.frto = None;
+    }
+
+    /// A segment is retransmitted with this TSval.
+    pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
+        self.retransmitted_to = self.retransmitted_to.max(record.end());
+        self.unreported += record.sequence_len();
+        let Some(undo) = &mut self.undo else { return };
+        undo.any = true;
+        undo.retransmitted += record.sequence_len();
+        undo.bytes += record.sequence_len();
+        if let Eifel::Unsent = undo.eifel {
+            undo.eifel = Eifel::Sent(value);
+        }
+    }
+
+    /// A segment sent at `sent_at` was delivered.
+    pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time) {
+        let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) else { return };
+        match self.least_rtt {
+            Some(least) if at - sent_at < least && !record.is_copied() => undo.answers.early += record.sequence_len(),
+            _ => undo.answers.late = true,
+        }
+    }
+
+    /// Whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
+    pub(super) fn proves(&self, record: &Record) -> bool {
+        self.frto.is_some_and(|f| !record.is_retransmitted() && !record.is_copied() && record.tx <= f.before)
+    }
+
+    /// Digests a D-SACK of `left..right` (RFC 2883). Returns whether a retransmission can have caused it: what was never
+    /// retransmitted, or not so often, was duplicated by the network, if at all (RFC 3708, section 3).
+    fn on_dsack(&mut self, (left, right): (u64, u64)) -> bool {
+        let Some(unreported) = self.unreported.checked_sub(right - left) else { return false };
+        if right > self.retransmitted_to {
+            return false;
+        }
+        self.unreported = unreported;
+        if let Some(undo) = self.undo.as_mut().filter(|u| left >= u.marker) {
+            undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
+        }
+        true
+    }
+
+    /// Whether `ack` proves that the episode was spurious; if so, whether a timeout had begun it. The episode is then
+    /// forgotten. `min_rtt` is what the next ACK is judged by.
+    fn check(&mut self, ack: &AckOutcome, min_rtt: Option<Span>) -> Option<bool> {
+        self.least_rtt = min_rtt;
+        let undo = self.undo.as_mut()?;
+        let Answers { early, late } = undo.answers;
+        // D-SACK: the peer reported every retransmission as a duplicate.
+        let reported = undo.any && undo.retransmitted == 0 && early >= undo.bytes && !late;
+        // Eifel: the first ACK of new data echoes a timestamp older than the first retransmission's.
+        let echoes_older =
+            matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo));
+        let original = ack.una_advanced > 0 && echoes_older && early > 0 && !late;
+        // F-RTO.
+        let forward = undo.timeout && ack.proves_spurious;
+        if ack.una_advanced > 0
+            && let Eifel::Sent(_) = undo.eifel
+        {
+            undo.eifel = Eifel::Over;
+        }
+        let timeout = undo.timeout;
+        if !(reported || original || forward) {
+            return None;
+        }
+        (self.undo, self.frto) = (None, None);
+        Some(timeout)
+    }
+
+    /// RFC 5682, section 3.1: after the first advance of SND.UNA two new segments probe, if they may; a duplicate ACK ends the
+    /// suspicion. Returns whether they are to be sent.
+    fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) -> bool {
+        let Some(frto) = self.frto else { return false };
+        if ack.una_advanced > 0 && !frto.second_step {
+            self.frto = may_probe.then_some(Frto { second_step: true, ..frto });
+            return true;
+        }
+        if frto.second_step || ack.duplicate {
+            self.frto = None;
+        }
+        false
+    }
+
+    fn is_in_second_step(&self) -> bool {
+        self.frto.is_some_and(|frto| frto.second_step)
+    }
 }
 
 impl Connection {
-    /// Looks for proof that the episode's cause was no loss: before the controller hears of the ACK. Whether it was.
+    /// Looks for proof that the episode's cause was no loss, before the controller hears of the ACK. Returns whether there
+    /// is; the controller was then told.
     pub(in crate::connection) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
         self.digest_dsack(ack);
-        self.loss.least_rtt = self.rtt.min();
-        let Some(undo) = self.loss.undo else { return false };
-        let Answers { early, late } = undo.answers;
-        let reported = undo.any && undo.retransmitted == 0 && early >= undo.bytes && !late;
-        // Eifel (RFC 3522): the first ACK of new data echoes a timestamp older than the first retransmission's.
-        let original = ack.una_advanced > 0
-            && matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo))
-            && early > 0
-            && !late;
-        let forward = undo.timeout && ack.proves_spurious;
-        if ack.una_advanced > 0
-            && let Some(Undo { eifel: eifel @ Eifel::Sent(_), .. }) = &mut self.loss.undo
-        {
-            *eifel = Eifel::Over;
-        }
-        if !(reported || original || forward) {
+        let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min()) else {
             self.advance_frto(ack);
             return false;
-        }
-        self.loss.undo = None;
-        self.loss.frto = None;
+        };
         self.snd.board.forgive();
-        self.loss.phase = Phase::Open;
-        self.loss.forced = false;
-        self.loss.emulated = 0;
-        self.loss.timeouts = 0;
+        self.loss.on_spurious();
         self.stats.spurious_recoveries += 1;
-        if !undo.timeout {
-            // What Eifel tells comes before the D-SACK does; without it, the next ACK would hold the same lost again.
-            self.widen_reordering();
+        if !timeout {
+            // Eifel's proof comes before the D-SACK does. Without a wider window the next ACK would mark the same data lost.
+            self.loss.rack.widen(self.snd.una, self.snd.nxt);
         }
-        let event = PathEvent::Spurious { now, timeout: undo.timeout, in_flight: Bytes(self.pipe()) };
+        let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.pipe()) };
         let path = self.path();
         self.cc.controller.on_event(&event, &path);
         true
     }
 
-    /// RFC 5682, section 3.1: after the first advance, two new segments probe; a duplicate ACK ends the suspicion.
-    pub(super) fn advance_frto(&mut self, ack: &AckOutcome) {
-        let Some(frto) = self.loss.frto else { return };
-        if ack.una_advanced > 0 && !frto.second_step {
-            let may_probe = self.negotiated.sack || self.can_send_full_segment();
-            self.loss.frto = may_probe.then_some(Frto { second_step: true, ..frto });
-            if self.snd.unsent() > 0 {
-                self.loss.extra = 2;
-            }
-        } else if frto.second_step || ack.duplicate {
-            self.loss.frto = None;
+    fn advance_frto(&mut self, ack: &AckOutcome) {
+        let may_probe = self.negotiated.sack || self.can_send_full_segment();
+        if self.loss.spurious.advance_frto(ack, may_probe) && self.snd.unsent() > 0 {
+            self.loss.grant.extra = 2;
         }
     }
 
@@ -119,38 +230,30 @@ impl Connection {
         self.snd.unsent().min(window) >= u64::from(self.mss())
     }
 
-    /// Whether what is held lost waits for F-RTO's second ACK. Without SACK that is the first to tell, and tells nothing of
-    /// what was sent again (RFC 5682, section 2.1, steps 2b and 3b).
+    /// Whether lost segments wait for F-RTO's second ACK. Without SACK only that ACK is conclusive, and only if nothing is
+    /// retransmitted before it (RFC 5682, section 2.1, steps 2b and 3b).
     pub(in crate::connection) fn awaits_second_ack(&self) -> bool {
-        !self.negotiated.sack && self.loss.frto.is_some_and(|frto| frto.second_step)
+        !self.negotiated.sack && self.loss.spurious.is_in_second_step()
     }
 
-    /// Something was held lost that was only late: once a round trip RACK's window of reordering grows (RFC 8985, section
-    /// 6.2, step 4).
-    fn widen_reordering(&mut self) {
-        let rack = &mut self.loss.rack;
-        if rack.dsack_round.is_none_or(|round| self.snd.una >= round) {
-            rack.dsack_round = Some(self.snd.nxt);
-            rack.reo_wnd_mult = (rack.reo_wnd_mult + 1).min(64);
-            rack.reo_wnd_persist = REO_WND_PERSIST;
-        }
-    }
-
-    /// D-SACK (RFC 2883): an unnecessary retransmission, and a sign of reordering to RACK (RFC 8985, section 6.2). What was
-    /// never sent again, or not so often, was duplicated by the network, if it was at all (RFC 3708, section 3).
-    pub(super) fn digest_dsack(&mut self, ack: &AckOutcome) {
+    /// Digests a D-SACK: an unnecessary retransmission, and to RACK a sign of reordering (RFC 8985, section 6.2), unless the
+    /// range is that of a flipped pair.
+    fn digest_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
-        let Some(unreported) = self.loss.unreported.checked_sub(right - left) else { return };
-        if right > self.loss.retransmitted_to {
-            return;
+        let flipped = self.ext.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right));
+        if self.loss.spurious.on_dsack((left, right)) && !flipped {
+            self.loss.rack.widen(self.snd.una, self.snd.nxt);
         }
-        self.loss.unreported = unreported;
-        if !self.ext.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right)) {
-            self.widen_reordering();
-        }
-        if let Some(undo) = self.loss.undo.as_mut().filter(|u| left >= u.marker) {
-            undo.retransmitted = undo.retransmitted.saturating_sub(right - left);
-        }
+    }
+}
+
+impl super::Loss {
+    /// The episode was spurious: recovery ends at once.
+    fn on_spurious(&mut self) {
+        self.phase = Phase::Open;
+        self.grant.forced = false;
+        self.duplicates.emulated = 0;
+        self.timeouts = 0;
     }
 }

@@ -14,25 +14,71 @@ const MIN_PROBE_TIMEOUT: Span = Span::from_millis(25);
 /// RFC 8985, section 7.2: without an RTT sample.
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
-/// The tail loss probe in flight (RFC 8985, section 7.1).
+/// The state of tail loss probes (RFC 8985, section 7.1).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TailProbe {
+pub(super) struct TailLossProbe {
+    in_flight: Option<InFlight>,
+    /// An RTT sample was taken since the last probe (section 7.3).
+    allowed: bool,
+    /// The probe turned out to have repaired a loss.
+    repaired: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
     end: u64,
     retransmission: bool,
 }
 
-impl Connection {
-    /// RFC 8985, section 7.4.2: whether the tail loss probe repaired a loss.
-    pub(super) fn check_tail_probe(&mut self, ack: &AckOutcome) {
-        let Some(probe) = self.loss.tail_probe.filter(|p| self.snd.una >= p.end) else { return };
-        let reported = ack.dsack.is_some_and(|(_, right)| right == probe.end);
-        let beyond = self.snd.una > probe.end;
-        if !probe.retransmission || reported || beyond || (ack.duplicate && ack.newly_sacked == 0) {
-            self.loss.tail_probe = None;
-        }
-        self.loss.tail_repaired = probe.retransmission && !reported && beyond;
+impl Default for TailLossProbe {
+    fn default() -> Self {
+        Self { in_flight: None, allowed: true, repaired: false }
+    }
+}
+
+impl TailLossProbe {
+    /// Whether another probe may be sent.
+    pub(super) fn may_send(&self) -> bool {
+        self.allowed && self.in_flight.is_none()
     }
 
+    /// An RTT sample was taken.
+    pub(super) fn allow(&mut self) {
+        self.allowed = true;
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.in_flight = None;
+    }
+
+    fn send(&mut self, end: u64, retransmission: bool) {
+        self.in_flight = Some(InFlight { end, retransmission });
+    }
+
+    /// Another kind of probe repaired a loss, which counts as one (section 7.4).
+    pub(super) fn note_repair(&mut self) {
+        self.repaired = true;
+    }
+
+    /// Whether a probe repaired a loss since the last call.
+    pub(super) fn take_repair(&mut self) -> bool {
+        std::mem::take(&mut self.repaired)
+    }
+
+    /// Section 7.4.2: whether an ACK up to `una` shows that the probe repaired a loss.
+    pub(super) fn on_ack(&mut self, una: u64, ack: &AckOutcome) {
+        let Some(probe) = self.in_flight.filter(|probe| una >= probe.end) else { return };
+        let reported = ack.dsack.is_some_and(|(_, right)| right == probe.end);
+        let beyond = una > probe.end;
+        if !probe.retransmission || reported || beyond || (ack.duplicate && ack.newly_sacked == 0) {
+            self.in_flight = None;
+        }
+        self.repaired = probe.retransmission && !reported && beyond;
+    }
+}
+
+impl Connection {
+    /// The probe timeout (RFC 8985, section 7.2).
     pub(super) fn probe_deadline(&self, now: Time) -> Time {
         let mut wait = match self.rtt.srtt() {
             Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
@@ -52,16 +98,17 @@ impl Connection {
             self.probe_outage(now);
             return;
         }
-        self.loss.probe_allowed = false;
+        self.loss.tail.allowed = false;
         let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
         if self.snd.unsent() > 0 && window >= u64::from(self.mss()).min(self.snd.unsent()) {
-            self.loss.extra = 1;
-            self.loss.tail_probe = Some(TailProbe { end: self.snd.nxt, retransmission: false });
+            self.loss.grant.extra = 1;
+            self.loss.tail.send(self.snd.nxt, false);
         } else if let Some((index, record)) = self.snd.board.last_unsacked() {
-            self.loss.tail_probe = Some(TailProbe { end: record.end(), retransmission: true });
-            self.loss.probe = Some(index);
+            let end = record.end();
+            self.loss.tail.send(end, true);
+            self.loss.grant.probe = Some(index);
         }
-        self.loss.forced = true;
+        self.loss.grant.forced = true;
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
         self.stats.tail_probes += 1;
     }
