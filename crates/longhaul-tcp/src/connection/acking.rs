@@ -94,23 +94,29 @@ impl Connection {
         ack: u64,
         len: usize,
     ) {
+        // RFC 9293: SND.WND follows the newest segment.
         let before = Before { in_flight: self.pipe(), flight_size: self.snd.flight_size() };
         let window_changed = self.update_window(header, seq_offset, ack);
         let una_advanced = ack.saturating_sub(self.snd.una);
         if una_advanced == 0 && header.options.sack.is_empty() && len > 0 {
-            // Plain data from a peer to whom we owe nothing.
+            // Plain data, and nothing of ours is acknowledged.
             self.after_window_change(now, window_changed);
             return;
         }
+
+        // RFC 2018: the scoreboard takes the cumulative ACK and the SACK blocks.
         let at = meta.rx_time.unwrap_or(now).min(now);
         let reports = self.read_arrivals(header, ack);
         let mut delivery = Delivery::default();
         delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
         let (passed, nxt) = (self.snd.board.passed_bytes(), self.snd.nxt);
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
-        // What never was in flight is nothing that the window delivered.
+        // Data of the RC3 loop that SND.UNA passed over was never in flight: the window did not deliver it.
         let passed = passed.saturating_sub(self.snd.board.passed_bytes()) + (self.snd.nxt - nxt);
         let cumulative = una_advanced.saturating_sub(passed);
+
+        // Extensions take what is theirs: data of the RC3 loop, our own CE marks, flipped pairs, probes. A D-SACK for one
+        // of those is no sign of a needless retransmission.
         let ahead = self.tell_ahead(at);
         if let Some(once) = delivery.asked {
             self.ext.ecn_check.on_delivered(once);
@@ -122,57 +128,58 @@ impl Connection {
             self.loss.on_probe_repair();
         }
         let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_of_tail(*left, *right));
+
+        // RFC 5681, section 2: whether this is a duplicate ACK.
+        let is_about_probes = answer.arrived || answer.owns_dsack || ahead > 0 || self.speaks_of_tail(header, ack);
+        let repeats = una_advanced == 0 && len == 0 && !window_changed && self.repeats_una(ack, before);
         let outcome = AckOutcome {
             una_advanced,
             newly_sacked: delivered.saturating_sub(cumulative),
-            duplicate: una_advanced == 0
-                && len == 0
-                && !window_changed
-                && !answer.arrived
-                && !answer.owns_dsack
-                && ahead == 0
-                && self.repeats_una(ack, before)
-                && !self.speaks_of_tail(header, ack),
+            duplicate: repeats && !is_about_probes,
             dsack,
             echo: header.options.timestamps.map(|t| t.echo),
             proves_spurious: self.proves_spurious(&delivery),
         };
-        if delivered == 0
-            && una_advanced == 0
-            && !outcome.duplicate
-            && dsack.is_none()
-            && !answer.arrived
-            && !header.flags.contains(Flags::ECE)
-        {
+        let has_news = delivered > 0 || una_advanced > 0 || answer.arrived || header.flags.contains(Flags::ECE);
+        if !has_news && !outcome.duplicate && dsack.is_none() {
             self.after_window_change(now, window_changed);
             return;
         }
+
+        // Samples: delivery rate, and RTT (RFC 6298; RFC 7323, section 4).
         self.cc.rate.on_delivered(delivered, at);
         let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
         let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min()));
+
+        // RFC 9293: SND.UNA advanced. RFC 8899: a delivered probe confirms its size.
         if una_advanced > 0 {
             self.on_una_advanced();
         }
         if delivery.mtu_probe && self.pmtu.on_probe_delivered() {
             self.change_mss(now);
         }
+
+        // RFC 3522, RFC 5682, RFC 2883: undo. RFC 8985, RFC 6675, RFC 5681: loss detection.
         let spurious = self.check_spurious(now, &outcome);
         let (newly_lost, episode) = self.detect_losses(at, &outcome);
+        if episode == Episode::Enter {
+            self.cc.history.forget_rate();
+        }
+
+        // The controller hears of all of it in one event.
         let mut event = before.event(now, meta);
         event.cumulative = Bytes(cumulative);
         event.delivered = Bytes(delivered);
         event.newly_lost = Bytes(newly_lost);
         (event.rtt, event.rate, event.pair) = (rtt, rate, pair);
-        if episode == Episode::Enter {
-            // What the path carried before it overflowed was more than it holds.
-            self.cc.history.forget_rate();
-        }
         if let Some(rate) = &event.rate {
             self.cc.note_rate(rate);
         }
         event.ecn = self.take_congestion_echo(header);
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
         self.tell_ack(event);
+
+        // RFC 6298, section 5: the retransmission timer.
         if una_advanced > 0 {
             self.on_progress(now);
         } else {

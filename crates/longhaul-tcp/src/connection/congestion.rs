@@ -194,3 +194,58 @@ impl LimitClock {
         spent
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: Bytes = Bytes(1000);
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    /// Factors of cwnd/SRTT: in slow start 2, otherwise 1.2; recovery goes by ssthresh.
+    #[test]
+    fn the_default_pace() {
+        let config = Config::default();
+        let mut driver = CongestionDriver::new(&config, MSS, at(0));
+        let pace = |driver: &CongestionDriver, recovering| {
+            let pacing = Pacing { mss: MSS, srtt: Some(Span::from_millis(100)), recovering };
+            driver.default_pace(pacing).map(Rate::as_bytes_per_sec)
+        };
+        driver.control = Control::window(MSS * 10);
+        assert_eq!(pace(&driver, false), Some(200_000));
+        driver.congestion_seen = true;
+        assert_eq!(pace(&driver, false), Some(120_000));
+        driver.control.ssthresh = Some(MSS * 20);
+        assert_eq!((pace(&driver, false), pace(&driver, true)), (Some(200_000), Some(240_000)));
+        driver.control.ssthresh = Some(MSS * 5);
+        assert_eq!(pace(&driver, true), Some(120_000));
+        assert_eq!(driver.default_pace(Pacing { mss: MSS, srtt: None, recovering: false }), None);
+    }
+
+    /// A round ends with its data, or with data that was sent during it.
+    #[test]
+    fn rounds_end_with_what_was_in_flight_or_sent_since() {
+        let mut rounds = Rounds::default();
+        assert_eq!(rounds.advance(1, 10_001, 0, None), Some(0));
+        assert_eq!(rounds.advance(9001, 20_001, 9000, None), None);
+        assert_eq!(rounds.advance(10_001, 20_001, 10_000, None), Some(10_000));
+        // A hole keeps SND.UNA back; the newest delivered segment left when 9,999 bytes had been delivered, then 10,000.
+        assert_eq!(rounds.advance(10_001, 30_001, 15_000, Some(9999)), None);
+        assert_eq!(rounds.advance(10_001, 30_001, 16_000, Some(10_000)), Some(6000));
+    }
+
+    #[test]
+    fn limits_are_timed() {
+        let mut clock = LimitClock::new(at(0));
+        clock.change(at(10), SendLimit::Cwnd);
+        clock.account(at(15));
+        let spent = |open| {
+            let spent = clock.spent(at(35), open);
+            [SendLimit::App, SendLimit::Cwnd].map(|limit| spent[limit as usize].as_nanos() / 1_000_000)
+        };
+        assert_eq!((spent(false), spent(true)), ([10, 5], [10, 25]));
+    }
+}

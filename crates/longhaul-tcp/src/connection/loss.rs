@@ -454,3 +454,6 @@ impl Connection {
         self.arm_retransmission(now);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -152,7 +152,7 @@ impl SpuriousDetection {
 
     /// Whether `ack` proves that the episode was spurious; if so, whether a timeout had begun it. The episode is then
     /// forgotten. `min_rtt` is what the next ACK is judged by.
-    fn check(&mut self, ack: &AckOutcome, min_rtt: Option<Span>) -> Option<bool> {
+    pub(super) fn check(&mut self, ack: &AckOutcome, min_rtt: Option<Span>) -> Option<bool> {
         self.least_rtt = min_rtt;
         let undo = self.undo.as_mut()?;
         let Answers { early, late } = undo.answers;

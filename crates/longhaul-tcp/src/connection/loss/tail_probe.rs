@@ -51,7 +51,7 @@ impl TailLossProbe {
         self.in_flight = None;
     }
 
-    fn send(&mut self, end: u64, retransmission: bool) {
+    pub(super) fn send(&mut self, end: u64, retransmission: bool) {
         self.in_flight = Some(InFlight { end, retransmission });
     }
 

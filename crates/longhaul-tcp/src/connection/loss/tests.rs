@@ -1,0 +1,141 @@
+//! The parts of loss recovery by themselves: a scoreboard, ACKs, and no connection.
+
+use super::*;
+use crate::scoreboard::Burst;
+
+const MSS: u16 = 1000;
+const RTT: Span = Span::from_millis(100);
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + Span::from_millis(1000 + millis)
+}
+
+/// A scoreboard with `count` segments from offset 1 on, sent 1 ms apart.
+fn board(count: u64) -> Scoreboard {
+    let mut board = Scoreboard::new();
+    for nth in 0..count {
+        board.begin_burst(Burst::new(at(nth)));
+        board.push(1 + nth * 1000, MSS, false, false);
+    }
+    board
+}
+
+/// SACKs the segment of this number and lets `each` see it.
+fn sack(board: &mut Scoreboard, nth: u64, mut each: impl FnMut(&Record, Time)) {
+    let start = 1 + nth * 1000;
+    board.sack(start, start + 1000, |record, burst| each(record, burst.sent_at));
+}
+
+fn lost(board: &Scoreboard) -> Vec<u64> {
+    (board.head_index()..).map_while(|i| board.get(i)).filter(|r| r.is_lost()).map(|r| r.start / 1000).collect()
+}
+
+fn marking(board: &mut Scoreboard) -> Marking<'_> {
+    Marking { board, lists: None, mtu_probe_bytes: 0 }
+}
+
+/// RFC 8985, section 3.3's idea: what was sent before a delivered segment is lost once the reordering window has passed.
+#[test]
+fn rack_marks_what_was_overtaken_by_more_than_the_window() {
+    let (mut rack, mut board) = (Rack::default(), board(4));
+    assert_eq!(rack.detect(at(200), Span::ZERO, TxId(0), &mut marking(&mut board)).check_at, None);
+    sack(&mut board, 2, |record, sent_at| {
+        rack.detect_reordering(record);
+        rack.on_delivered(record, sent_at, at(102), false);
+    });
+    let window = RTT / 4;
+    let verdict = rack.detect(at(102), window, TxId(0), &mut marking(&mut board));
+    // The third segment left at 2 ms and took 100 ms: whatever left before it is due at 2 + 100 + 25 ms.
+    assert_eq!((lost(&board), verdict.check_at), (vec![], Some(at(127))));
+    let verdict = rack.detect(at(127), window, TxId(0), &mut marking(&mut board));
+    assert_eq!((lost(&board), verdict.check_at, verdict.retransmission_lost), (vec![0, 1], None, false));
+}
+
+#[test]
+fn racks_window_opens_with_reordering_and_shrinks_after_sixteen_episodes() {
+    let mut rack = Rack::default();
+    let window = |rack: &Rack| rack.reordering_window(true, Some(RTT), Some(RTT));
+    assert_eq!(window(&rack), Span::ZERO);
+    let mut board = board(3);
+    for nth in [2, 1] {
+        sack(&mut board, nth, |record, _| rack.detect_reordering(record));
+    }
+    assert_eq!(window(&rack), RTT / 4);
+    rack.widen(1, 3001);
+    rack.widen(1, 3001);
+    assert_eq!(window(&rack), RTT / 2, "once per round trip");
+    rack.widen(3001, 6001);
+    rack.widen(6001, 9001);
+    rack.widen(9001, 12_001);
+    assert_eq!(window(&rack), RTT, "at most SRTT");
+    for _ in 0..16 {
+        rack.on_episode_end();
+    }
+    assert_eq!(window(&rack), RTT / 4);
+}
+
+/// RFC 6675, section 4, IsLost: three segments, or more than two segments' bytes, SACKed above.
+#[test]
+fn sack_counting_wants_three_segments_above() {
+    let (mut counting, mut board) = (SackCounting::default(), board(6));
+    for (nth, expected) in [(1, vec![]), (2, vec![]), (3, vec![0])] {
+        sack(&mut board, nth, |_, _| ());
+        counting.detect(MSS, TxId(0), &mut marking(&mut board));
+        assert_eq!(lost(&board), expected);
+    }
+    // Rule 4: nothing else is in doubt, so the highest segment, once.
+    assert_eq!(counting.rescue(&board, 6001).and_then(|i| board.get(i)).map(|r| r.start), Some(5001));
+    assert_eq!(counting.rescue(&board, 6001), None);
+}
+
+/// RFC 5681, section 3.2, and RFC 6582, section 3.2, step 3.
+#[test]
+fn three_duplicates_and_partial_acks() {
+    let (mut duplicates, mut board) = (DuplicateAcks::default(), board(5));
+    let duplicate = AckOutcome { duplicate: true, ..AckOutcome::default() };
+    for nth in 1..=3 {
+        duplicates.count(&duplicate, MSS, false, 5000);
+        let marked = duplicates.detect(&duplicate, Phase::Open, 1, TxId(0), &mut marking(&mut board));
+        assert_eq!(marked, nth == 3);
+    }
+    assert_eq!((lost(&board), duplicates.emulated), (vec![0], 3000));
+    board.acknowledge(2001, |_, _| ());
+    let partial = AckOutcome { una_advanced: 2000, ..AckOutcome::default() };
+    duplicates.count(&partial, MSS, true, 3000);
+    assert!(duplicates.detect(&partial, Phase::Recovery(5001), 2001, TxId(5), &mut marking(&mut board)));
+    assert_eq!((lost(&board), duplicates.emulated), (vec![2], 2000));
+}
+
+/// An older echo is no proof without an answer that came before the retransmission's can have.
+#[test]
+fn eifel_needs_an_answer_sooner_than_the_minimum_rtt() {
+    for (answer_after, proves) in [(40, true), (100, false)] {
+        let (mut spurious, mut board) = (SpuriousDetection::default(), board(2));
+        assert_eq!(spurious.check(&AckOutcome::default(), Some(RTT)), None);
+        spurious.begin(Begin { una: 1, timeout: false, is_first: true });
+        board.mark_lost(board.head_index());
+        board.begin_burst(Burst::new(at(200)));
+        board.retransmit(board.head_index());
+        let front = *board.front().unwrap().1;
+        spurious.on_retransmit(&front, 77);
+        spurious.on_delivered(&front, at(200), at(200 + answer_after));
+        let ack = AckOutcome { una_advanced: 1000, echo: Some(76), ..AckOutcome::default() };
+        assert_eq!(spurious.check(&ack, Some(RTT)), proves.then_some(false), "{answer_after}");
+    }
+}
+
+/// RFC 8985, section 7.4.2.
+#[test]
+fn a_tail_loss_probe_repairs_a_loss_unless_it_is_reported_as_a_duplicate() {
+    for (dsack, repairs) in [(None, true), (Some((4001, 5001)), false)] {
+        let mut tail = TailLossProbe::default();
+        assert!(tail.may_send());
+        tail.send(5001, true);
+        assert!(!tail.may_send());
+        tail.on_ack(4001, &AckOutcome { dsack, ..AckOutcome::default() });
+        assert!(!tail.take_repair());
+        tail.on_ack(6001, &AckOutcome { dsack, una_advanced: 2000, ..AckOutcome::default() });
+        assert_eq!(tail.take_repair(), repairs);
+        assert!(tail.may_send() && !tail.take_repair());
+    }
+}
