@@ -20,7 +20,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use longhaul_cc::{Path, SendLimit};
+use longhaul_cc::{Path, PathEvent, SendLimit};
 use longhaul_units::{Bytes, Time};
 
 use crate::config::Config;
@@ -203,6 +203,13 @@ impl Connection {
         path.queued = Bytes(self.snd.unsent());
         path.handshake_lossy = self.cc.handshake_lossy;
         path
+    }
+
+    /// Tells the controller of an event outside of ACKs, and reads its answer.
+    fn tell(&mut self, event: &PathEvent) {
+        let path = self.path();
+        self.cc.controller.on_event(event, &path);
+        self.refresh_control();
     }
 
     /// Reads the controller's answer; called after every event it is told of.

@@ -430,9 +430,7 @@ impl Connection {
         let Some(last) = self.snd.last_sent.filter(|_| self.snd.window > 0) else { return };
         let idle: Span = now - last;
         if idle > self.rtt.base_rto() {
-            let path = self.path();
-            self.cc.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
-            self.refresh_control();
+            self.tell(&PathEvent::IdleRestart { now, idle });
         }
     }
 }

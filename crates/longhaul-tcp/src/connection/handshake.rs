@@ -401,9 +401,7 @@ impl Connection {
             self.finish(Some(ConnectionError::NeedNotGranted { need: error.need }));
             return;
         }
-        let path = self.path();
-        self.cc.controller.on_event(&PathEvent::Established { now, granted }, &path);
-        self.refresh_control();
+        self.tell(&PathEvent::Established { now, granted });
         self.tell_network(now);
     }
 

@@ -439,9 +439,7 @@ impl Connection {
         self.loss.on_renumbered();
         let event = PathEvent::Mss { now, old: self.cc.mss };
         self.cc.mss = Bytes::from(mss);
-        let path = self.path();
-        self.cc.controller.on_event(&event, &path);
-        self.refresh_control();
+        self.tell(&event);
     }
 
     /// New data was acknowledged.

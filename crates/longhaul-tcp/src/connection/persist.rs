@@ -123,8 +123,6 @@ impl Connection {
     fn end_idleness(&mut self, now: Time, since: Option<Time>) {
         let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
         self.snd.last_sent = Some(now);
-        let path = self.path();
-        self.cc.controller.on_event(&PathEvent::IdleRestart { now, idle }, &path);
-        self.refresh_control();
+        self.tell(&PathEvent::IdleRestart { now, idle });
     }
 }

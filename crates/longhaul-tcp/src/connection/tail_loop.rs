@@ -379,9 +379,7 @@ impl Connection {
             add(&mut info.acked, segments);
             add(&mut info.carried, bytes);
         }
-        let path = self.path();
-        self.cc.controller.on_event(&PathEvent::Ahead { at, bytes: Bytes(bytes) }, &path);
-        self.refresh_control();
+        self.tell(&PathEvent::Ahead { at, bytes: Bytes(bytes) });
         bytes
     }
 }
