@@ -6,35 +6,35 @@ use core::ops::Add;
 
 use crate::operators::{display_as_debug, saturating_operators};
 
-/// A number of bytes: a window, data in flight, a length.
+/// Number of bytes: a window, data in flight or a length.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
     /// No bytes.
     pub const ZERO: Self = Self(0);
-    /// More than any window: "unlimited".
+    /// The largest count, which stands for "unlimited".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The count as a float, for algorithms whose windows have fractions.
+    /// Returns the count as a floating-point number, for algorithms with fractional windows.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
 
-    /// The nearest count to `value` from below; negative values and NaN give zero, overflow the maximum.
+    /// Rounds `value` down to a count. Negative values and NaN give zero; values out of range give the maximum.
     #[must_use]
     pub fn from_f64(value: f64) -> Self {
         Self(value as u64)
     }
 
-    /// The count times `factor`, rounded down.
+    /// Returns the count multiplied by `factor`, rounded down.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
         Self::from_f64(self.as_f64() * factor)
     }
 
-    /// How many segments of `mss` bytes this is, as a fraction; zero `mss` counts as one byte.
+    /// Returns the count in segments of `mss` bytes, with fraction. An `mss` of zero is taken as one byte.
     #[must_use]
     pub fn segments(self, mss: Self) -> f64 {
         self.as_f64() / mss.0.max(1) as f64

@@ -1,8 +1,8 @@
-//! [`Time`], [`Span`], [`Bytes`] and [`Rate`]: the quantities that every longhaul crate speaks.
+//! Quantity types used by all longhaul crates: [`Time`], [`Span`], [`Bytes`] and [`Rate`].
 //!
-//! All of them are unsigned 64-bit integers inside, so that a window of gigabytes and a path of weeks keep every
-//! byte and every nanosecond. Subtraction saturates at zero (a clock that steps back or a window that shrinks under
-//! the data in flight is an everyday event, not a bug), addition saturates at the maximum.
+//! Each type is a newtype of `u64`, so windows of gigabytes and durations of years are exact to the byte and to the
+//! nanosecond. Subtraction saturates at zero, because a clock that steps back or a window that shrinks below the data
+//! in flight is a normal event, not a bug. Addition saturates at the maximum.
 //!
 //! ```
 //! use longhaul_units::{Bytes, Rate, Span, Time};

@@ -1,9 +1,10 @@
-//! Logarithm, exponential, power and cube root from additions, multiplications and divisions only.
+//! Bit-reproducible logarithm, exponential, power and cube root.
 //!
-//! IEEE 754 fixes the result of those to the last bit, but not of the functions of a platform's mathematics library, and
-//! the precision of [`f64::ln`], [`f64::exp`], [`f64::powi`], [`f64::powf`] and [`f64::cbrt`] may even change with the
-//! compiler: with the functions of this module, a seed gives the same trace on every machine and in every build.
-//! ([`f64::sqrt`] is exact everywhere and needs no other.)
+//! The functions use only additions, multiplications and divisions, whose results IEEE 754 defines to the last bit. It
+//! does not define those of a platform's mathematics library: the precision of [`f64::ln`], [`f64::exp`],
+//! [`f64::powi`], [`f64::powf`] and [`f64::cbrt`] depends on the platform and may change with the compiler. With this
+//! module, a simulation seed gives the same trace on every machine and in every build. [`f64::sqrt`] is correctly
+//! rounded everywhere and needs no replacement.
 //!
 //! ```
 //! use longhaul_units::math;
@@ -13,18 +14,19 @@
 
 use core::f64::consts::{LN_2, SQRT_2};
 
-/// 2 to the power of 54, which makes every subnormal number a normal one.
+/// 2^54. Its product with any subnormal number is a normal number.
 const TWO_54: f64 = (1u64 << 54) as f64;
-/// The first 32 bits of ln 2: its product with the exponent of any number is exact,
+/// The first 32 significant bits of ln 2. Its product with the binary exponent of any `f64` is exact.
 const LN_2_HIGH: f64 = f64::from_bits(LN_2.to_bits() & !((1 << 21) - 1));
-/// and what those leave of it (ln 2 = 0.693147180559945309417232121458176568, of which [`LN_2`] has all but the last
-/// 2.3190468138462996e-17).
+/// ln 2 - [`LN_2_HIGH`]. ln 2 is 0.693147180559945309417232121458176568, which exceeds [`LN_2`] by
+/// 2.3190468138462996e-17.
 const LN_2_LOW: f64 = (LN_2 - LN_2_HIGH) + 2.319_046_813_846_299_6e-17;
-/// Fraction bits of a number.
+/// Mask of the fraction bits of an `f64`.
 const FRACTION: u64 = (1 << 52) - 1;
 
-/// The natural logarithm of `x`, off by at most 4e-16 of `1 + |ln x|`. Of zero it is minus infinity, of a negative
-/// number not a number.
+/// Returns the natural logarithm of `x`, with an absolute error of at most `4e-16 * (1 + |ln x|)`.
+///
+/// The logarithm of zero is minus infinity; the logarithm of a negative number is NaN.
 #[must_use]
 pub fn ln(x: f64) -> f64 {
     if x == 0.0 {
@@ -46,13 +48,16 @@ pub fn ln(x: f64) -> f64 {
         mantissa /= 2.0;
         exponent += 1;
     }
-    // ln m = 2 artanh((m - 1) / (m + 1)), where the argument is below 0.172: eleven terms reach the last bit.
+    // ln m = 2 artanh((m - 1) / (m + 1)). The argument is below 0.172, so 11 terms of the series are exact to the
+    // last bit.
     let z = (mantissa - 1.0) / (mantissa + 1.0);
     let series = (0..11).rev().fold(0.0, |sum, n| sum * (z * z) + 1.0 / f64::from(2 * n + 1));
     f64::from(exponent) * LN_2 + 2.0 * z * series
 }
 
-/// e to the power of `x`, off by at most 1e-15 of itself; 0 below -700, infinity above 700.
+/// Returns e to the power of `x`, with a relative error of at most 1e-15.
+///
+/// The result is 0 if `x` is below -700, and infinity if `x` is above 700.
 #[must_use]
 pub fn exp(x: f64) -> f64 {
     if x.is_nan() {
@@ -63,19 +68,21 @@ pub fn exp(x: f64) -> f64 {
     }
     let exponent = (x / LN_2).round_ties_even();
     let rest = x - exponent * LN_2_HIGH - exponent * LN_2_LOW;
-    // Of at most ln 2 / 2: eighteen terms of the series.
+    // |rest| is at most ln 2 / 2, for which 18 terms of the Taylor series suffice.
     let mantissa = (1..=18).rev().fold(1.0, |sum, n| 1.0 + rest / f64::from(n) * sum);
     mantissa * f64::from_bits(((exponent as i64 + 1023) as u64) << 52)
 }
 
-/// `base` to the power of `exponent`, for a positive base; off by at most 1e-15 of itself for each unit of
-/// `1 + |exponent ln base|`. 0 and infinity where [`exp`] is.
+/// Returns `base` to the power of `exponent` for a positive `base`, with a relative error of at most
+/// `1e-15 * (1 + |exponent ln base|)`.
+///
+/// The result underflows to 0 and overflows to infinity at the limits of [`exp`].
 #[must_use]
 pub fn pow(base: f64, exponent: f64) -> f64 {
     exp(exponent * ln(base))
 }
 
-/// The cube root of `x`, of its sign, off by at most 1e-15 of itself.
+/// Returns the cube root of `x`, with the sign of `x` and a relative error of at most 1e-15.
 #[must_use]
 pub fn cbrt(x: f64) -> f64 {
     if x == 0.0 || !x.is_finite() {
@@ -86,12 +93,12 @@ pub fn cbrt(x: f64) -> f64 {
         return cbrt(x * TWO_54) / f64::from(1 << 18);
     }
     if size > f64::MAX / 4.0 {
-        // Three times as much would be infinite.
+        // The iteration computes root^3 + 2 * size, which would overflow.
         return cbrt(x / 8.0) * 2.0;
     }
-    // A third of the exponent, and of the fraction as far as it goes: within 7 % of the root.
+    // Dividing the bit pattern by 3 divides the exponent by 3 and approximates the fraction: within 7 % of the root.
     let mut root = f64::from_bits(size.to_bits() / 3 + (1023 << 52) / 3 * 2);
-    // Halley's iteration triples the correct digits; the last round gains nothing but takes what rounding left.
+    // Each round of Halley's iteration triples the number of correct digits. The last one only removes rounding errors.
     for _ in 0..4 {
         let cube = root * root * root;
         root *= (cube + 2.0 * size) / (2.0 * cube + size);
@@ -109,7 +116,7 @@ mod tests {
         (ours / expected - 1.0).abs()
     }
 
-    /// Numbers of every size, about evenly spread.
+    /// Numbers of all magnitudes, spread about evenly.
     fn sizes() -> impl Iterator<Item = f64> {
         (1..4_000).flat_map(|n| {
             let x = f64::from(n) * 0.37 + 1e-9 / f64::from(n);
@@ -144,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Exact by arithmetic alone, whatever a library makes of them.
+    /// Checks values that are known exactly, without comparison to the platform's library.
     #[test]
     fn known_values() {
         for n in 1..2_000u32 {

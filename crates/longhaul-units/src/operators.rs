@@ -1,6 +1,6 @@
-//! What the quantities have in common: counts of 64 bits that saturate, and one way to be shown.
+//! Operators and formatting shared by the quantity types.
 
-/// Sums, differences, multiples and parts of a count of 64 bits, which stay in its range.
+/// Implements addition, subtraction, multiplication and division of a `u64` newtype, saturating at both ends.
 macro_rules! saturating_operators {
     ($quantity:ty) => {
         impl core::ops::Add for $quantity {
@@ -46,7 +46,7 @@ macro_rules! saturating_operators {
     };
 }
 
-/// Shows a quantity to users as in logs: with its unit.
+/// Implements `Display` by `Debug`, which prints the unit.
 macro_rules! display_as_debug {
     ($quantity:ty) => {
         impl core::fmt::Display for $quantity {

@@ -7,41 +7,41 @@ use crate::{Bytes, Span};
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// A rate in bytes a second.
+/// Transmission rate in bytes per second.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// Nothing moves.
+    /// Zero bytes per second.
     pub const ZERO: Self = Self(0);
-    /// Faster than any link: "unlimited".
+    /// The largest rate, which stands for "unlimited".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `bytes` bytes a second.
+    /// Creates a rate of `bytes` bytes per second.
     #[must_use]
     pub const fn from_bytes_per_sec(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// `bits` bits a second, rounded down to whole bytes.
+    /// Creates a rate of `bits` bits per second, rounded down to whole bytes per second.
     #[must_use]
     pub const fn from_bits_per_sec(bits: u64) -> Self {
         Self(bits / 8)
     }
 
-    /// Bytes a second.
+    /// Returns the rate in bytes per second.
     #[must_use]
     pub const fn as_bytes_per_sec(self) -> u64 {
         self.0
     }
 
-    /// Bits a second, for display.
+    /// Returns the rate in bits per second, for display.
     #[must_use]
     pub const fn as_bits_per_sec(self) -> u64 {
         self.0.saturating_mul(8)
     }
 
-    /// The rate that moves `bytes` in `span`; a zero span gives [`Rate::MAX`].
+    /// Returns the rate that transfers `bytes` in `span`. A zero span gives [`Rate::MAX`].
     #[must_use]
     pub fn from_bytes_over(bytes: Bytes, span: Span) -> Self {
         if span.is_zero() {
@@ -51,20 +51,21 @@ impl Rate {
         Self(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
-    /// What this rate moves in `span`, rounded down.
+    /// Returns the number of bytes transferred in `span` at this rate, rounded down.
     #[must_use]
     pub fn bytes_in(self, span: Span) -> Bytes {
         let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / NANOS_PER_SEC;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// How long `bytes` take at this rate, rounded up to the nanosecond; at rate zero for ever.
+    /// Returns the time to transfer `bytes` at this rate, rounded up to the nanosecond. A rate of zero gives
+    /// [`Span::MAX`].
     #[must_use]
     pub fn time_for(self, bytes: Bytes) -> Span {
         if self.0 == 0 {
             return Span::MAX;
         }
-        // Rates and lengths of single bursts fit the cheap division.
+        // Up to 18 GB, which includes every burst, 64-bit division is enough and faster.
         let nanos = match bytes.0.checked_mul(1_000_000_000) {
             Some(scaled) => scaled.div_ceil(self.0),
             None => {
@@ -75,7 +76,7 @@ impl Rate {
         Span::from_nanos(nanos)
     }
 
-    /// The rate times `factor`; negative factors and NaN give zero, overflow the maximum.
+    /// Returns the rate multiplied by `factor`. Negative factors and NaN give zero; overflow gives the maximum.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor) as u64)

@@ -1,4 +1,4 @@
-//! Points in time and the spans between them, in integer nanoseconds.
+//! Points in time and durations, in integer nanoseconds.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -6,41 +6,41 @@ use core::time::Duration;
 
 use crate::operators::{display_as_debug, saturating_operators};
 
-/// A point in time: nanoseconds since an epoch that the caller chose (the driver's start, the simulation's zero).
+/// Point in time, in nanoseconds since an epoch chosen by the caller (such as the start of the driver or simulation).
 ///
-/// It is a monotonic clock's reading. Nothing in longhaul's sans-IO crates reads a clock: a `Time` always comes in.
+/// The clock is monotonic. The sans-IO crates never read a clock: their callers pass the current `Time`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// A span of time in nanoseconds, never negative; about 584 years at most.
+/// Duration in nanoseconds, from zero to about 584 years.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
 
 impl Time {
     /// The epoch.
     pub const ZERO: Self = Self(0);
-    /// Later than every event: "never".
+    /// The latest point in time, which stands for "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The time `nanos` nanoseconds after the epoch.
+    /// Creates the point in time `nanos` nanoseconds after the epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the epoch, for display and plots.
+    /// Returns the seconds since the epoch, for display and plots.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span since `earlier`, zero if `earlier` is in fact later.
+    /// Returns the duration since `earlier`, or zero if `earlier` is later than `self`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -48,72 +48,72 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Self = Self(0);
-    /// The longest span: "for ever".
+    /// The longest duration, which stands for "forever".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of `nanos` nanoseconds.
+    /// Creates a duration of `nanos` nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A span of `micros` microseconds.
+    /// Creates a duration of `micros` microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros.saturating_mul(1_000))
     }
 
-    /// A span of `millis` milliseconds.
+    /// Creates a duration of `millis` milliseconds.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of `secs` seconds.
+    /// Creates a duration of `secs` seconds.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// A span of `secs` seconds; negative values and NaN give zero.
+    /// Creates a duration of `secs` seconds. Negative values and NaN give zero.
     #[must_use]
     pub fn from_secs_f64(secs: f64) -> Self {
         Self((secs * 1e9) as u64)
     }
 
-    /// Whole nanoseconds.
+    /// Returns the duration in nanoseconds.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds, rounded down.
+    /// Returns the duration in microseconds, rounded down.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Whole milliseconds, rounded down.
+    /// Returns the duration in milliseconds, rounded down.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Seconds, for arithmetic in algorithms and for display.
+    /// Returns the duration in seconds, for floating-point arithmetic and display.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Whether the span is empty.
+    /// Returns whether the duration is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The span times `factor`; negative factors and NaN give zero, overflow the maximum.
+    /// Returns the duration multiplied by `factor`. Negative factors and NaN give zero; overflow gives the maximum.
     #[must_use]
     pub fn mul_f64(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor) as u64)
