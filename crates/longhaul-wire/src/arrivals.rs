@@ -1,36 +1,38 @@
-//! When data segments arrived at the receiver: the body of the arrival-times option.
+//! Body of the arrival-times option.
 
 use core::fmt;
 
 use longhaul_units::{Span, Time};
 
-/// A data segment's arrival at the receiver, on the receiver's clock.
+/// Arrival time of a data segment, by the receiver's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The segment's sequence number: that of its first data byte.
+    /// Sequence number of the segment's first data byte.
     pub seq: u32,
-    /// When, in ticks of [`Arrival::TICK`], modulo 2^31 (137 s).
+    /// Arrival time in units of [`Arrival::TICK`], modulo 2^31 (137 s).
     pub ticks: u32,
-    /// Whether receive offload had merged the segment with others, so that `ticks` is the whole batch's and says
-    /// nothing about the gap between its members.
+    /// Whether receive offload (GRO) coalesced the segment with others. All segments of such a batch have the same
+    /// `ticks`, so the gaps between them are unknown.
     pub coalesced: bool,
 }
 
 impl Arrival {
-    /// One tick: 64 ns, a twentieth of what 1500 bytes take at 10 Gb/s, and one shift away from nanoseconds.
+    /// Duration of a tick: 64 ns. It is about 1/20 of the serialization time of 1500 bytes at 10 Gb/s, and a power of
+    /// two, so that nanoseconds are converted by a shift.
     pub const TICK: Span = Span::from_nanos(1 << Self::TICK_SHIFT);
 
     const TICK_SHIFT: u32 = 6;
     const MASK: u32 = 0x7fff_ffff;
 
-    /// The arrival of the segment with sequence number `seq` at `at`.
+    /// Creates the arrival time `at` of the segment with sequence number `seq`.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the tick counter is modulo 2^31")]
     pub const fn new(seq: u32, at: Time, coalesced: bool) -> Self {
         Self { seq, ticks: (at.as_nanos() >> Self::TICK_SHIFT) as u32 & Self::MASK, coalesced }
     }
 
-    /// How long after `earlier` this segment arrived; `None` when it arrived before it, or 68 s or more after it.
+    /// Returns the time between `earlier` and this arrival, or `None` if this segment arrived first or 68 s or more
+    /// after `earlier`.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Option<Span> {
         match self.ticks_since(earlier) {
@@ -45,30 +47,31 @@ impl Arrival {
     }
 }
 
-/// Up to five arrivals, oldest first, in the form they have on the wire: the first in full, each further one as its
-/// distance from the one before, in sequence space and in time.
+/// Up to 5 arrivals in wire format, oldest first. The first is stored in full, each of the others as its distance from
+/// the previous one in sequence space and in time.
 ///
-/// A gap in time has 11 significant bits: up to 2047 ticks (131 us) it is exact, above that within 1/2048 of itself.
-/// Each gap is measured from the true time of the arrival before, not from that time as the peer reads it: rounding
-/// a long gap must not spoil the short one that follows, whose dispersion is what a sender is after.
+/// A time gap has 11 significant bits: it is exact up to 2047 ticks (131 us), and above that its relative error is at
+/// most 1/2048. Each gap is measured from the exact time of the previous arrival, not from its decoded time. Otherwise,
+/// the rounding error of a long gap would distort the short gap after it, which the sender uses to measure dispersion.
 #[derive(Clone, Copy, Default)]
 pub struct Arrivals {
     seq: u32,
-    /// Bit 31: coalesced; the rest: ticks.
+    /// First arrival: bit 31 is `coalesced`, bits 30 to 0 are `ticks`.
     stamp: u32,
-    /// The true time of the last arrival, from which the next gap is measured. Not on the wire, not in equality.
+    /// Exact time of the last arrival, from which the next gap is measured. It is neither transmitted nor compared.
     last_ticks: u32,
-    /// Unused places are zero, so that equality is the arrivals'.
+    /// Unused entries are zero, so that `PartialEq` compares only the arrivals.
     further: [Further; Self::CAPACITY - 1],
     len: u8,
 }
 
-/// An arrival after the first.
+/// Wire format of an arrival after the first.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Further {
-    /// Sequence number minus that of the arrival before.
+    /// Difference of the sequence number from that of the previous arrival.
     offset: i16,
-    /// Bit 15: coalesced; bits 14 to 11: exponent; bits 10 to 0: mantissa of the ticks since the arrival before.
+    /// Bit 15 is `coalesced`; bits 14 to 11 are the exponent and bits 10 to 0 the mantissa of the ticks since the
+    /// previous arrival.
     gap: u16,
 }
 
@@ -79,16 +82,16 @@ const MANTISSA_MASK: u16 = (1 << MANTISSA_BITS) - 1;
 const EXPONENT_MAX: u32 = 15;
 
 impl Arrivals {
-    /// How many arrivals there is room for: what is left of 40 bytes beside timestamps.
+    /// Largest number of arrivals, limited by the 40 bytes of options of which timestamps take 10.
     pub const CAPACITY: usize = 5;
 
-    /// No arrival.
+    /// An empty list.
     pub const EMPTY: Self =
         Self { seq: 0, stamp: 0, last_ticks: 0, further: [Further { offset: 0, gap: 0 }; Self::CAPACITY - 1], len: 0 };
 
-    /// Appends an arrival. Returns false, and changes nothing, when there are five already, or when it is no successor
-    /// of the last one: earlier, 4.29 s or more later, or 32 KiB or more away in sequence space. It belongs into
-    /// another segment then.
+    /// Appends an arrival. Returns `false` and changes nothing if the list is full, or if the distance from the last
+    /// arrival cannot be encoded because the new one is earlier, 4.29 s or more later, or 32 KiB or more away in
+    /// sequence space. The caller then reports it in another segment.
     pub fn push(&mut self, arrival: Arrival) -> bool {
         let Some(last) = self.iter().last() else {
             self.seq = arrival.seq;
@@ -110,19 +113,19 @@ impl Arrivals {
         true
     }
 
-    /// How many arrivals there are.
+    /// Returns the number of arrivals.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no arrival.
+    /// Returns whether there are no arrivals.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The arrivals, oldest first, as the peer reads them.
+    /// Iterates over the arrivals as decoded by the peer, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = Arrival> + '_ {
         let first =
             Arrival { seq: self.seq, ticks: self.stamp & Arrival::MASK, coalesced: self.stamp & COALESCED != 0 };
@@ -150,13 +153,13 @@ impl Arrivals {
         self.last_ticks = self.iter().last().map_or(0, |last| last.ticks);
     }
 
-    /// Bytes of the option's body.
+    /// Returns the length of the option's body in bytes.
     pub(crate) fn body_len(&self) -> usize {
-        // 8 bytes for the first, 4 for each further one.
+        // The first arrival takes 8 bytes, each of the others 4.
         if self.is_empty() { 0 } else { self.len().saturating_add(1).saturating_mul(4) }
     }
 
-    /// Reads an option's body; `None` when its length is that of no number of arrivals.
+    /// Parses an option's body. Returns `None` if the length is not that of 1 to 5 arrivals.
     pub(crate) fn parse(body: &[u8]) -> Option<Self> {
         let (&[s0, s1, s2, s3, t0, t1, t2, t3], rest) = body.split_first_chunk::<8>()?;
         let mut arrivals = Self::EMPTY;
@@ -175,14 +178,14 @@ impl Arrivals {
         Some(arrivals)
     }
 
-    /// The body's first eight bytes.
+    /// Returns the first 8 bytes of the body.
     pub(crate) fn first_bytes(&self) -> [u8; 8] {
         let [s0, s1, s2, s3] = self.seq.to_be_bytes();
         let [t0, t1, t2, t3] = self.stamp.to_be_bytes();
         [s0, s1, s2, s3, t0, t1, t2, t3]
     }
 
-    /// The four body bytes of each further arrival.
+    /// Iterates over the 4 body bytes of each arrival after the first.
     pub(crate) fn further_bytes(&self) -> impl Iterator<Item = [u8; 4]> + '_ {
         self.further.iter().take(self.len().saturating_sub(1)).map(|further| {
             let [o0, o1] = further.offset.to_be_bytes();
@@ -192,7 +195,7 @@ impl Arrivals {
     }
 }
 
-/// The nearest gap that 4 bits of exponent and 11 of mantissa express; `None` when it is too long.
+/// Rounds a gap to 4 bits of exponent and 11 bits of mantissa. Returns `None` if it is too long.
 fn encode_gap(ticks: u32) -> Option<u16> {
     let significant = u32::BITS.saturating_sub(ticks.leading_zeros());
     let mut exponent = significant.saturating_sub(MANTISSA_BITS);

@@ -1,4 +1,4 @@
-//! The codec: header to bytes and back.
+//! Header codec.
 
 use crate::options::{self, TIMESTAMPS_ALIGNED};
 use crate::{EmitError, Flags, Header, MAX_OPTIONS_LEN, Options, ParseError, Timestamps};
@@ -6,40 +6,43 @@ use crate::{EmitError, Flags, Header, MAX_OPTIONS_LEN, Options, ParseError, Time
 #[cfg(test)]
 mod tests;
 
-/// A way to lay a segment into a UDP payload. Dispatch is static: an endpoint speaks one format.
+/// Encoding of segments in UDP payloads. Dispatch is static, because an endpoint uses a single format.
 pub trait Codec {
-    /// Bytes of a header without options.
+    /// Length in bytes of a header without options.
     const HEADER_LEN: usize;
 
-    /// Reads a header; returns it and where the payload begins.
+    /// Parses a header. Returns the header and the offset of the payload.
     ///
     /// # Errors
-    /// When the bytes are no segment. Whether the segment makes sense (SYN with FIN, say) is not looked at.
+    /// Returns an error if the datagram is not a valid segment. Semantic errors (such as SYN together with FIN) are not
+    /// detected.
     fn parse(datagram: &[u8]) -> Result<(Header, usize), ParseError>;
 
-    /// Writes a header with its options, padded to a multiple of four bytes; returns its length.
+    /// Emits a header with its options, padded to a multiple of 4 bytes. Returns its length in bytes.
     ///
     /// # Errors
-    /// When the options or the buffer are out of bounds. Nothing useful is in the buffer then.
+    /// Returns an error if the options are too long or the buffer is too small. The contents of the buffer are then
+    /// unspecified.
     fn emit(header: &Header, out: &mut [u8]) -> Result<usize, EmitError>;
 
-    /// Bytes that a header with these options takes: what [`emit`](Codec::emit) returns for it.
+    /// Returns the length in bytes of a header with these options, as returned by [`emit`](Codec::emit).
     fn header_len(options: &Options) -> usize;
 }
 
-/// draft-cheshire-tcp-over-udp-00: data offset, flags and window, then sequence and acknowledgment number, options,
-/// data. The data offset keeps the value it has in TCP (5 to 15) although 8 bytes of that header are not there.
+/// Encoding of draft-cheshire-tcp-over-udp-00: data offset, flags and window, then sequence and acknowledgment number,
+/// options, and data. The data offset has the same value as in TCP (5 to 15), although 8 bytes of that header are
+/// omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheshireCodec;
 
-/// Bytes of the fixed part: TCP's 20 without ports, checksum and urgent pointer.
+/// Length of the fixed part: the 20 bytes of the TCP header without ports, checksum and urgent pointer.
 pub(crate) const FIXED_LEN: usize = 12;
-/// The fixed part and twelve bytes of timestamps: what a plain data segment has in front.
+/// Length of the header of an ordinary data segment: the fixed part and 12 bytes of aligned timestamps.
 const WITH_TIMESTAMPS_LEN: usize = 24;
 const _: () = assert!(WITH_TIMESTAMPS_LEN == FIXED_LEN + 12);
-/// The data offset of a header without options, in words (RFC 9293, section 3.1).
+/// Data offset of a header without options, in 4-byte words (RFC 9293, section 3.1).
 const MIN_DATA_OFFSET: u8 = 5;
-/// The data offset of a header whose only option is timestamps.
+/// Data offset of a header whose only option is timestamps.
 const TIMESTAMPS_DATA_OFFSET: u8 = 8;
 
 impl Codec for CheshireCodec {
@@ -79,8 +82,8 @@ impl Codec for CheshireCodec {
     }
 }
 
-/// The header of the fixed part and options that were read already: built in one go, so that a caller which inlines
-/// this need not copy it.
+/// Parses the fixed part and combines it with `options`. The header is built in a single expression, so that no copy is
+/// needed where this function is inlined.
 #[inline]
 fn parse_fixed(fixed: &[u8; FIXED_LEN], options: Options) -> Header {
     let [b0, b1, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3] = *fixed;
@@ -93,7 +96,7 @@ fn parse_fixed(fixed: &[u8; FIXED_LEN], options: Options) -> Header {
     }
 }
 
-/// The layout RFC 7323, appendix A recommends: two NOPs, then timestamps.
+/// Parses two NOPs and a timestamps option, the layout recommended in RFC 7323, appendix A.
 #[inline]
 fn parse_aligned_timestamps(bytes: &[u8; 12]) -> Option<Timestamps> {
     let [k0, k1, k2, k3, v0, v1, v2, v3, e0, e1, e2, e3] = *bytes;
@@ -111,7 +114,7 @@ fn parse_general(offset: u8, fixed: &[u8; FIXED_LEN], rest: &[u8]) -> Result<(He
     Ok((header, FIXED_LEN.saturating_add(bytes.len())))
 }
 
-/// The option bytes at the beginning of `rest`, which is what follows the fixed part.
+/// Returns the option bytes, which are at the start of `rest`, the part of the datagram after the fixed part.
 fn options_bytes(offset: u8, rest: &[u8]) -> Result<&[u8], ParseError> {
     let words = offset.checked_sub(MIN_DATA_OFFSET).ok_or(ParseError::DataOffset { offset })?;
     let len = usize::from(words).saturating_mul(4);
@@ -122,14 +125,14 @@ fn options_bytes(offset: u8, rest: &[u8]) -> Result<&[u8], ParseError> {
     })
 }
 
-/// The option bytes of a datagram, for those who edit them in place; `None` when it is no segment.
+/// Returns the option bytes of a datagram for editing in place, or `None` if it is not a segment.
 pub(crate) fn options_bytes_mut(datagram: &mut [u8]) -> Option<&mut [u8]> {
     let (fixed, rest) = datagram.split_first_chunk_mut::<FIXED_LEN>()?;
     let len = options_bytes(fixed.first()? >> 4, rest).ok()?.len();
     rest.get_mut(..len)
 }
 
-/// The fixed part, for a data offset in words.
+/// Emits the fixed part. `offset` is the data offset in 4-byte words.
 #[inline]
 fn emit_fixed(header: &Header, offset: u8) -> [u8; FIXED_LEN] {
     let [b0, b1] = (header.flags.bits() | u16::from(offset) << 12).to_be_bytes();
@@ -159,7 +162,7 @@ fn emit_general(header: &Header, out: &mut [u8]) -> Result<usize, EmitError> {
     let too_small = EmitError::BufferTooSmall { needed, available: out.len() };
     let (fixed, rest) = out.split_first_chunk_mut().ok_or(too_small)?;
     let rest = rest.get_mut(..options_len).ok_or(too_small)?;
-    // At most 10 words of options on top of 5: the cast and the sum are exact.
+    // The options have at most 10 words, so the cast is lossless and the data offset is at most 15.
     *fixed = emit_fixed(header, MIN_DATA_OFFSET.saturating_add((options_len / 4) as u8));
     options::emit(&header.options, rest).ok_or(too_small)?;
     Ok(needed)

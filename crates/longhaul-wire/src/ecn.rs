@@ -1,21 +1,21 @@
-//! The ECN field of an IP header.
+//! ECN field of the IP header.
 
-/// The ECN field of an IP header (RFC 3168, section 5).
+/// ECN field of the IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
-    /// Not ECN-capable.
+    /// Not-ECT: not ECN-capable.
     #[default]
     NotEct,
-    /// ECT(0): classic ECN.
+    /// ECT(0): ECN-capable, Classic ECN.
     Ect0,
-    /// ECT(1): L4S (RFC 9331).
+    /// ECT(1): ECN-capable, L4S (RFC 9331).
     Ect1,
-    /// Congestion experienced.
+    /// CE: congestion experienced.
     Ce,
 }
 
 impl Ecn {
-    /// From the two low bits of the TOS or traffic class.
+    /// Returns the codepoint in the low two bits of the TOS or traffic class.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {
@@ -26,7 +26,7 @@ impl Ecn {
         }
     }
 
-    /// The two low bits of the TOS or traffic class.
+    /// Returns the low two bits of the TOS or traffic class.
     #[must_use]
     pub const fn bits(self) -> u8 {
         match self {
@@ -37,7 +37,7 @@ impl Ecn {
         }
     }
 
-    /// Whether a queue may mark instead of drop.
+    /// Returns whether a queue may mark the packet instead of dropping it.
     #[must_use]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)

@@ -1,31 +1,31 @@
-//! Why a datagram is no segment, or a header no datagram.
+//! Parse and emit errors.
 
-/// Why bytes are not a segment. The datagram is dropped without an answer.
+/// Reason why a datagram is not a valid segment. The receiver drops such a datagram silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// Shorter than a header without options. Keep-alive datagrams for NATs are meant to end here.
+    /// The datagram is shorter than a header without options. NAT keep-alive datagrams are dropped with this error.
     #[error("{len} bytes are less than a header")]
     TooShort {
-        /// Bytes there are.
+        /// Length of the datagram in bytes.
         len: usize,
     },
     /// The data offset is less than 5 words (RFC 9293, section 3.1).
     #[error("data offset {offset} is less than 5")]
     DataOffset {
-        /// The data offset, in words of four bytes.
+        /// The data offset in 4-byte words.
         offset: u8,
     },
-    /// The data offset points behind the end of the datagram.
+    /// The data offset points past the end of the datagram.
     #[error("data offset {offset} needs a header of {needed} bytes, but there are {len}")]
     HeaderTruncated {
-        /// The data offset, in words of four bytes.
+        /// The data offset in 4-byte words.
         offset: u8,
-        /// Header bytes that it promises.
+        /// Header length in bytes according to the data offset.
         needed: usize,
-        /// Bytes there are.
+        /// Length of the datagram in bytes.
         len: usize,
     },
-    /// An option's length field is 0 or 1, less than its own two bytes.
+    /// An option's length field is 0 or 1, but it must count the kind and length bytes.
     #[error("option {kind} has length {len}")]
     OptionLength {
         /// The option's kind.
@@ -33,7 +33,7 @@ pub enum ParseError {
         /// Its length field.
         len: u8,
     },
-    /// An option reaches beyond the header, or the header ends before its length field.
+    /// An option extends past the end of the header, or the header ends before the option's length field.
     #[error("option {kind} overruns the header")]
     OptionOverrun {
         /// The option's kind.
@@ -41,22 +41,22 @@ pub enum ParseError {
     },
 }
 
-/// Why a header cannot be written.
+/// Reason why a header cannot be emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
-    /// The options take more than [`MAX_OPTIONS_LEN`](crate::MAX_OPTIONS_LEN) bytes;
-    /// [`Header::fit`](crate::Header::fit) makes them fit.
+    /// The options need more than [`MAX_OPTIONS_LEN`](crate::MAX_OPTIONS_LEN) bytes. Call
+    /// [`Header::fit`](crate::Header::fit) first.
     #[error("options need {len} bytes, more than 40")]
     OptionsTooLong {
-        /// Bytes that they need, packed.
+        /// Length of the options in bytes without padding.
         len: usize,
     },
     /// The buffer is smaller than the header.
     #[error("the header needs {needed} bytes, the buffer has {available}")]
     BufferTooSmall {
-        /// Bytes that the header needs.
+        /// Length of the header in bytes.
         needed: usize,
-        /// Bytes the buffer has.
+        /// Length of the buffer in bytes.
         available: usize,
     },
 }

@@ -1,19 +1,19 @@
-//! The control bits of a segment.
+//! Control bits.
 
 use core::fmt;
 use core::ops::{BitOr, BitOrAssign};
 
-/// The control bits of a segment, as they lie in the low bits of the first 16-bit word (RFC 9293, section 3.1; AE from
-/// RFC 9768). URG and the reserved bits are never in here: they are ignored on receipt and sent as zero.
+/// Control bits of a segment, in the low bits of the header's first 16-bit word (RFC 9293, section 3.1; AE is defined
+/// in RFC 9768). URG and the reserved bits are never set: they are ignored on receipt and sent as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Flags(u16);
 
 impl Flags {
-    /// No bit.
+    /// No bits set.
     pub const NONE: Self = Self(0);
     /// No more data from the sender.
     pub const FIN: Self = Self(0x001);
-    /// Synchronise sequence numbers.
+    /// Synchronize sequence numbers.
     pub const SYN: Self = Self(0x002);
     /// Reset the connection.
     pub const RST: Self = Self(0x004);
@@ -30,37 +30,37 @@ impl Flags {
 
     const ALL: u16 = 0x1df;
 
-    /// The flags among `bits`; URG and reserved bits are dropped.
+    /// Creates flags from `bits`, clearing URG and the reserved bits.
     #[must_use]
     pub const fn from_bits_truncate(bits: u16) -> Self {
         Self(bits & Self::ALL)
     }
 
-    /// The bits, in their place in the header's first 16-bit word.
+    /// Returns the bits at their positions in the header's first 16-bit word.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Whether every bit of `other` is set.
+    /// Returns whether all bits of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any bit of `other` is set.
+    /// Returns whether at least one bit of `other` is set.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether no bit is set.
+    /// Returns whether no bit is set.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The bits of both.
+    /// Returns the union of both sets of bits.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -1,12 +1,15 @@
-//! The segment codec: TCP as it travels inside UDP, byte for byte, and nothing that has state.
+//! Stateless codec for TCP segments in UDP datagrams.
 //!
-//! A datagram's payload is a TCP header without ports, checksum and urgent pointer (draft-cheshire-tcp-over-udp-00),
-//! its options, and data. [`CheshireCodec`] reads and writes it; [`Options`] are the options of RFC 9293, RFC 7323,
-//! RFC 2018 and RFC 5482 plus six experimental ones under RFC 6994; [`shim`] turns datagrams into the segments that a
-//! kernel, a capture file or Wireshark understands, and back; [`pcap`] is what such a file has around them; [`probe`] has
-//! the datagrams beside the segments that measure a path. `docs/wire.md` has every byte and the test vectors.
+//! A UDP payload consists of a TCP header without ports, checksum and urgent pointer (draft-cheshire-tcp-over-udp-00),
+//! of TCP options, and of data.
 //!
-//! Nothing here allocates, and nothing here panics, whatever the bytes are.
+//! * [`CheshireCodec`] parses and emits this format.
+//! * [`Options`] are the options of RFC 9293, RFC 7323, RFC 2018 and RFC 5482 and six experimental ones (RFC 6994).
+//! * [`shim`] converts datagrams to ordinary TCP segments for a kernel or a capture file, and back.
+//! * [`pcap`] has the headers of capture files.
+//! * [`probe`] has the path measurement datagrams, which share the UDP port with the segments.
+//!
+//! `docs/wire.md` specifies every byte and has the test vectors. No function allocates, and none panics on any input.
 //!
 //! ```
 //! use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Segment, Timestamps};
@@ -58,9 +61,9 @@ pub use network::NetworkOption;
 pub use options::{AckRate, ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
 pub use sack::{SackBlock, SackBlocks};
 
-/// The most option bytes a header can hold: the data offset ends at 15 words, 5 of which are the fixed header
+/// Largest number of option bytes in a header: the data offset is at most 15 words, 5 of which are the fixed header
 /// (RFC 9293, section 3.1).
 pub const MAX_OPTIONS_LEN: usize = 40;
 
-/// The largest window scale, and the one we offer (RFC 7323, section 2.3).
+/// Largest window scale, which is also the one offered by longhaul (RFC 7323, section 2.3).
 pub const MAX_WINDOW_SCALE: u8 = 14;

@@ -1,11 +1,11 @@
-//! Network feedback: what a sender asks of the routers on its path, what they write, what the receiver sends back.
+//! Network feedback option: requests to the routers on the path, and the receiver's feedback to the sender.
 //!
 //! Quick-Start (RFC 4782), RCP and XCP need routers that read and write a header. IP options cannot be sent from a UDP
-//! socket, so the header travels as a TCP option, [`NetworkOption`], which the routers of an emulated path find and
-//! edit in place ([`edit_forward`]). An ordinary router leaves it alone, and a sender must not take silence for
-//! consent: each router that edits the header also counts itself in [`Forward::stamps`], and the receiver compares
-//! that with the hops the packet took, by the TTL it was sent with ([`Forward::feedback`]). Fewer stamps than hops, or
-//! none at all, is a denial.
+//! socket, so the header is carried in a TCP option, [`NetworkOption`], which the routers of an emulated path find and
+//! edit in place ([`edit_forward`]). Ordinary routers ignore it, and a sender must not take their silence for approval.
+//! Therefore, each router that processes the header increments [`Forward::stamps`]. The receiver compares this count to
+//! the hop count, the difference between the sent and the received TTL ([`Forward::feedback`]). If there are fewer
+//! stamps than hops, or none, the request is denied.
 
 use crate::codec::options_bytes_mut;
 use crate::options::ExId;
@@ -20,88 +20,89 @@ mod tests;
 pub use number::{WireDelta, WireRate};
 pub use quick_start::{QuickStartNonce, QuickStartRate};
 
-/// The network feedback option: a request on its way to the receiver, an answer on its way back, or both.
+/// Network feedback option: a request in the forward direction, feedback for the reverse direction, or both.
 ///
-/// With neither it is not sent at all.
+/// If neither is set, the option is not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkOption {
-    /// For the routers between here and the peer, and then for the peer.
+    /// Request to the routers on the path to the peer, which then answers it.
     pub forward: Option<Forward>,
-    /// The answer to the newest request of the peer's.
+    /// Answer to the peer's latest request.
     pub feedback: Option<Feedback>,
 }
 
-/// What routers read and write.
+/// Part of the option that routers read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// The IP TTL or hop limit that the packet is sent with.
+    /// IP TTL or hop limit with which the packet is sent.
     pub ttl: u8,
-    /// How many routers have edited `request`. The sender writes 0.
+    /// Number of routers that have processed `request`. The sender sets it to 0.
     pub stamps: u8,
-    /// What is asked of them.
+    /// The request.
     pub request: Request,
 }
 
-/// What a sender asks, and routers may change.
+/// Request of a sender, which routers may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Quick-Start's Rate Request (RFC 4782, section 3.1).
+    /// Quick-Start Rate Request (RFC 4782, section 3.1).
     QuickStart {
-        /// The rate asked for; routers may lower it, 0 denies.
+        /// The requested rate, which routers may lower; 0 is a denial.
         rate: QuickStartRate,
         /// The nonce.
         nonce: QuickStartNonce,
     },
-    /// Quick-Start's Report of Approved Rate (RFC 4782, section 3.1): for routers only, it draws no answer.
+    /// Quick-Start Report of Approved Rate (RFC 4782, section 3.1). It is for routers only; the receiver sends no
+    /// feedback.
     QuickStartReport {
-        /// The rate that was approved, 0 if none was.
+        /// The approved rate; 0 if the request was denied.
         rate: QuickStartRate,
         /// The nonce of the request.
         nonce: QuickStartNonce,
     },
-    /// RCP: the rate of the bottleneck so far.
+    /// RCP: smallest rate of the routers so far.
     Rcp {
-        /// The sender writes what it wants, [`WireRate::UNLIMITED`] as a rule; each router its own rate if that is less.
+        /// The rate wanted by the sender, usually [`WireRate::UNLIMITED`]. Each router lowers it to its own rate.
         rate: WireRate,
-        /// The sender's RTT in microseconds; 0 when it has no estimate.
+        /// The sender's RTT in microseconds; 0 if it has no estimate.
         rtt_micros: u32,
     },
-    /// XCP: how much the sender's throughput may change.
+    /// XCP: change of the sender's throughput.
     Xcp {
         /// The sender's throughput.
         throughput: WireRate,
-        /// The sender's RTT in microseconds; 0 when it has no estimate.
+        /// The sender's RTT in microseconds; 0 if it has no estimate.
         rtt_micros: u32,
-        /// The change wanted, then the change granted so far, bytes a second.
+        /// The requested change in bytes per second, which routers replace by the granted change.
         delta: WireDelta,
     },
 }
 
-/// What the receiver answers.
+/// Answer of the receiver to a [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// Some router did not see the request or refused it.
+    /// A router did not process the request, or denied it.
     Denied,
     /// Quick-Start Response (RFC 4782, section 4.2).
     QuickStart {
         /// The approved rate.
         rate: QuickStartRate,
-        /// The nonce as it arrived; the sender checks it with [`QuickStartNonce::approves`].
+        /// The nonce as received; the sender checks it with [`QuickStartNonce::approves`].
         nonce: QuickStartNonce,
     },
-    /// RCP: the rate of the bottleneck.
+    /// RCP: rate of the bottleneck.
     Rcp {
-        /// That rate.
+        /// The rate.
         rate: WireRate,
     },
-    /// XCP: the change of throughput that was granted.
+    /// XCP: granted change of the throughput.
     Xcp {
-        /// That change, bytes a second.
+        /// The change in bytes per second.
         delta: WireDelta,
     },
 }
 
-/// High nibble of a part's first byte: which part it is.
+/// Type codes of the parts, in the high nibble of a part's first byte.
 mod part {
     pub(super) const QUICK_START_REQUEST: u8 = 0x1;
     pub(super) const QUICK_START_REPORT: u8 = 0x2;
@@ -114,8 +115,9 @@ mod part {
 }
 
 impl Forward {
-    /// What the receiver of this header answers, given the TTL that the packet arrived with (`IP_RECVTTL`); `None`
-    /// when nothing is to be answered. An unknown TTL denies.
+    /// Returns the receiver's feedback for this request, or `None` if the request needs no answer.
+    ///
+    /// `received_ttl` is the TTL with which the packet arrived (`IP_RECVTTL`). If it is unknown, the request is denied.
     #[must_use]
     pub fn feedback(&self, received_ttl: Option<u8>) -> Option<Feedback> {
         let answer = match self.request {
@@ -128,7 +130,7 @@ impl Forward {
         Some(if self.stamped_by_all(received_ttl) { answer } else { Feedback::Denied })
     }
 
-    /// Whether at least one router, and as many as the packet had hops, stamped the header.
+    /// Returns whether the header has at least one stamp, and at least as many as the packet had hops.
     fn stamped_by_all(&self, received_ttl: Option<u8>) -> bool {
         let hops = received_ttl.and_then(|ttl| self.ttl.checked_sub(ttl));
         self.stamps > 0 && hops.is_some_and(|hops| self.stamps >= hops)
@@ -142,7 +144,7 @@ impl Forward {
         }
     }
 
-    /// Reads the part at the beginning of `body`; `None` when there is none of this sort.
+    /// Parses a forward part at the start of `body`. Returns it with the rest of `body`, or `None` if there is none.
     fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
         let (&[head, ttl, stamps], rest) = body.split_first_chunk()?;
         let (request, rest) = match head >> 4 {
@@ -237,14 +239,15 @@ impl Feedback {
 }
 
 impl NetworkOption {
-    /// Bytes of the option's body.
+    /// Returns the length of the option's body in bytes.
     pub(crate) fn body_len(&self) -> usize {
         let forward = self.forward.as_ref().map_or(0, Forward::wire_len);
         forward.saturating_add(self.feedback.as_ref().map_or(0, Feedback::wire_len))
     }
 
-    /// Reads a body: a forward part, a feedback part, or both in this order. Anything else is `None`: a header that is
-    /// not understood whole is not acted upon.
+    /// Parses a body that consists of a forward part, a feedback part, or both in this order.
+    ///
+    /// Returns `None` for any other body, because an option with an unknown part must not be acted upon.
     pub(crate) fn parse(body: &[u8]) -> Option<Self> {
         let (forward, rest) = Forward::parse(body).map_or((None, body), |(forward, rest)| (Some(forward), rest));
         if rest.is_empty() && forward.is_some() {
@@ -266,18 +269,18 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
     bytes.split_first_chunk().map(|(&word, rest)| (u32::from_be_bytes(word), rest))
 }
 
-/// Finds the request in a datagram, as a router does, lets `edit` change it, and writes it back in its place.
+/// Edits the request in a datagram in place, as a router does.
 ///
-/// Returns whether there was one to change and it was written back. A router counts itself in [`Forward::stamps`],
-/// saturating. A change to another kind of request is not written. The datagram's length never changes; the UDP
-/// checksum, if the caller holds one, is no longer right.
+/// Calls `edit` with the request and writes the result back. A router increments [`Forward::stamps`] in `edit`, with
+/// saturation. Returns `false` and changes nothing if the datagram has no request or if `edit` changes its kind. The
+/// datagram's length never changes. The UDP checksum, which is not part of `datagram`, becomes invalid.
 pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> bool {
     fn body(datagram: &mut [u8]) -> Option<&mut [u8]> {
         let options = options_bytes_mut(datagram)?;
         let found = RawOptions::new(options).map_while(Result::ok).find_map(|option| {
             let body = option.body.strip_prefix(&ExId::NETWORK.0.to_be_bytes())?;
             NetworkOption::parse(body).filter(|_| option.kind == kind::EXPERIMENT)?;
-            // Two bytes of ExID are in front of the body proper.
+            // `option.body` starts with the 2 bytes of the ExID.
             let start = option.start.checked_add(2)?;
             Some(start..start.checked_add(body.len())?)
         })?;

@@ -1,4 +1,4 @@
-//! TCP options: the ones this implementation knows, how long they are, and what gives way when they do not fit.
+//! TCP options supported by longhaul, their lengths, and their priorities if they do not all fit.
 
 use longhaul_units::Span;
 
@@ -13,7 +13,7 @@ mod tests;
 pub(crate) use emit::{aligned_timestamps, emit};
 pub(crate) use parse::parse;
 
-/// Option kinds (IANA, TCP Option Kind Numbers).
+/// Option kinds (IANA registry "TCP Option Kind Numbers").
 pub mod kind {
     /// End of the option list (RFC 9293, section 3.1).
     pub const END: u8 = 0;
@@ -31,19 +31,19 @@ pub mod kind {
     pub const TIMESTAMPS: u8 = 8;
     /// User timeout (RFC 5482, section 3.3).
     pub const USER_TIMEOUT: u8 = 28;
-    /// Experiments, told apart by an ExID (RFC 6994).
+    /// Experiments, identified by an ExID (RFC 6994).
     pub const EXPERIMENT: u8 = 253;
 }
 
-/// Experiment identifiers: the first 16 bits behind kind 253 and the length (RFC 6994, section 3). Those that begin with `L` are
-/// ours.
+/// Experiment identifier (ExID): the first 16 bits after kind 253 and the length (RFC 6994, section 3). ExIDs that
+/// begin with `L` are specific to longhaul.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExId(pub u16);
 
 impl ExId {
-    /// `LT`: timestamps tick in microseconds.
+    /// `LT`: microsecond timestamps.
     pub const MICROSECOND_TIMESTAMPS: Self = Self(0x4c54);
-    /// `LW`: the window of a SYN-ACK is scaled.
+    /// `LW`: scaled window in the SYN-ACK.
     pub const SCALED_WINDOW: Self = Self(0x4c57);
     /// `LA`: arrival times.
     pub const ARRIVALS: Self = Self(0x4c41);
@@ -51,125 +51,128 @@ impl ExId {
     pub const PROBES: Self = Self(0x4c50);
     /// `LN`: network feedback.
     pub const NETWORK: Self = Self(0x4c4e);
-    /// TCP ACK rate request (draft-ietf-tcpm-ack-rate-request; IANA, TCP Experimental Option Experiment Identifiers).
+    /// ACK rate request (draft-ietf-tcpm-ack-rate-request; IANA registry "TCP Experimental Option Experiment
+    /// Identifiers").
     pub const ACK_RATE: Self = Self(0x00ac);
 }
 
-/// The two NOPs, kind and length in front of aligned timestamps (RFC 7323, appendix A).
+/// Two NOPs, then the kind and length of timestamps (RFC 7323, appendix A).
 pub(crate) const TIMESTAMPS_ALIGNED: u32 = 0x0101_080a;
 
-/// The options of a segment.
+/// Options of a segment.
 ///
-/// Some have a meaning only on a SYN, others only elsewhere; the parser ignores them in the wrong place and
-/// [`Options::fit`] removes them. [`Codec::emit`](crate::Codec::emit) writes whatever is set.
+/// Some options are valid only on segments with SYN, others only on segments without it. The parser ignores misplaced
+/// options, and [`Options::fit`] removes them. [`Codec::emit`](crate::Codec::emit) emits every option that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Largest segment the sender of this option takes, in bytes; SYN only (RFC 9293, section 3.7.1). As received: a
-    /// floor is the connection's business.
+    /// Largest segment in bytes accepted by the sender of this option; SYN only (RFC 9293, section 3.7.1). The parser
+    /// does not check it; the connection applies a minimum.
     pub mss: Option<u16>,
-    /// Shift of the sender's window field, 0 to 14; SYN only. Larger values are read, and sent, as 14 (RFC 7323,
-    /// section 2.3).
+    /// Left shift of the sender's window field, 0 to 14; SYN only. Larger values are parsed and emitted as 14
+    /// (RFC 7323, section 2.3).
     pub window_scale: Option<u8>,
-    /// SACK may be sent; SYN only (RFC 2018, section 2).
+    /// SACK-permitted; SYN only (RFC 2018, section 2).
     pub sack_permitted: bool,
     /// Timestamps (RFC 7323, section 3.2).
     pub timestamps: Option<Timestamps>,
-    /// SACK blocks, a D-SACK block first; not on a SYN (RFC 2018, section 3; RFC 2883).
+    /// SACK blocks, with a D-SACK block first; not on a SYN (RFC 2018, section 3; RFC 2883).
     pub sack: SackBlocks,
-    /// The peer's advice on our user timeout (RFC 5482).
+    /// User timeout advertised by the sender of this option (RFC 5482).
     pub user_timeout: Option<UserTimeout>,
-    /// Timestamps may tick in microseconds after the SYN; SYN only. Experimental, [`ExId::MICROSECOND_TIMESTAMPS`].
+    /// Permission to use microsecond timestamps after the SYN; SYN only. Experimental,
+    /// [`ExId::MICROSECOND_TIMESTAMPS`].
     pub microsecond_timestamps: bool,
-    /// On a SYN, that the window of the SYN-ACK may be scaled; on a SYN-ACK, that it is. SYN only. Experimental,
-    /// [`ExId::SCALED_WINDOW`].
+    /// On a SYN, permission to scale the window of the SYN-ACK; on a SYN-ACK, indication that its window is scaled. SYN
+    /// only. Experimental, [`ExId::SCALED_WINDOW`].
     pub scaled_window: bool,
-    /// Arrival times may be sent; SYN only. Experimental, [`ExId::ARRIVALS`].
+    /// Permission to send arrival times; SYN only. Experimental, [`ExId::ARRIVALS`].
     pub arrival_permitted: bool,
-    /// When data segments arrived; not on a SYN. Experimental, [`ExId::ARRIVALS`].
+    /// Arrival times of data segments; not on a SYN. Experimental, [`ExId::ARRIVALS`].
     pub arrivals: Arrivals,
-    /// Probe echoes may be sent; SYN only. Experimental, [`ExId::PROBES`].
+    /// Permission to send probe echoes; SYN only. Experimental, [`ExId::PROBES`].
     pub probe_permitted: bool,
-    /// Which segment drew this ACK; not on a SYN. Experimental, [`ExId::PROBES`].
+    /// Identifies the segment that triggered this ACK; not on a SYN. Experimental, [`ExId::PROBES`].
     pub probe_echo: Option<ProbeEcho>,
-    /// Network feedback may be sent; SYN only. A SYN with [`Options::network`] set implies it and is read so.
+    /// Permission to send network feedback; SYN only. [`Options::network`] on a SYN implies it, and the parser sets it.
     /// Experimental, [`ExId::NETWORK`].
     pub network_permitted: bool,
-    /// What routers read and write, and what the receiver answers. Experimental, [`ExId::NETWORK`].
+    /// Request to the routers and feedback from the receiver. Experimental, [`ExId::NETWORK`].
     pub network: Option<NetworkOption>,
-    /// ACK rates may be asked for; SYN only. Experimental, [`ExId::ACK_RATE`].
+    /// Permission to request ACK rates; SYN only. Experimental, [`ExId::ACK_RATE`].
     pub ack_rate_permitted: bool,
-    /// How often the peer is asked to acknowledge; not on a SYN. Experimental, [`ExId::ACK_RATE`].
+    /// ACK rate requested from the peer; not on a SYN. Experimental, [`ExId::ACK_RATE`].
     pub ack_rate: Option<AckRate>,
 }
 
-/// Timestamps (RFC 7323, section 3.2). The unit is a matter of the connection: see `docs/wire.md`.
+/// Timestamps (RFC 7323, section 3.2). The unit is negotiated per connection; see `docs/wire.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timestamps {
     /// TSval: the sender's clock.
     pub value: u32,
-    /// TSecr: the clock value being echoed; of meaning only with ACK.
+    /// TSecr: the echoed clock value; meaningful only if ACK is set.
     pub echo: u32,
 }
 
-/// Names the segment that drew an ACK by that segment's TSval, which a probe has to itself.
+/// Identifies the segment that triggered an ACK by its TSval. A probe's TSval is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProbeEcho {
-    /// TSval of the segment that drew the ACK.
+    /// TSval of the segment that triggered the ACK.
     pub value: u32,
 }
 
-/// How often a sender wants to hear of its data (draft-ietf-tcpm-ack-rate-request, `R`).
+/// Requested number of full-sized segments per ACK (draft-ietf-tcpm-ack-rate-request, `R`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AckRate(u8);
 
 impl AckRate {
-    /// The segment that carries this is to be acknowledged at once; the rate stays as it is.
+    /// Requests an immediate ACK for the segment that carries this option. The rate does not change.
     pub const AT_ONCE: Self = Self(0);
 
-    /// An ACK for so many full-sized segments, 127 at most; more is taken as that. Zero is [`AckRate::AT_ONCE`].
+    /// Requests one ACK per `segments` full-sized segments. Values above 127 are taken as 127. Zero is
+    /// [`AckRate::AT_ONCE`].
     #[must_use]
     pub const fn each(segments: u8) -> Self {
         Self(if segments > 0x7f { 0x7f } else { segments })
     }
 
-    /// Segments for each ACK, up to 127; zero for [`AckRate::AT_ONCE`].
+    /// Returns the number of segments per ACK, at most 127; zero for [`AckRate::AT_ONCE`].
     #[must_use]
     pub const fn segments(self) -> u8 {
         self.0
     }
 
-    /// The option's byte: seven bits of rate, and one reserved, which is zero.
+    /// Returns the option's byte: 7 bits of rate and a reserved bit, which is zero.
     pub(crate) const fn byte(self) -> u8 {
         self.0 << 1
     }
 
-    /// Reads the option's byte. The reserved bit is ignored.
+    /// Parses the option's byte, ignoring the reserved bit.
     pub(crate) const fn from_byte(byte: u8) -> Self {
         Self(byte >> 1)
     }
 }
 
-/// A user timeout: 1 to 32767 seconds or minutes (RFC 5482, section 3.3). Zero is reserved and not representable.
+/// User timeout of 1 to 32767 seconds or minutes (RFC 5482, section 3.3). Zero is reserved and not representable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UserTimeout(u16);
 
 impl UserTimeout {
     const MINUTES: u16 = 0x8000;
 
-    /// The option field: granularity bit and 15 bits of time; `None` when the time is zero.
+    /// Parses the option field, a granularity bit and 15 bits of time. Returns `None` if the time is zero.
     #[must_use]
     pub const fn from_bits(bits: u16) -> Option<Self> {
         if bits & !Self::MINUTES == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// The option field.
+    /// Returns the option field.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// `span` rounded up, in seconds up to 9 hours, in minutes above; the longest there is (22 days) when it is
-    /// longer. `None` when it is zero.
+    /// Rounds `span` up to seconds if it is at most 32767 s (9 hours), else to minutes. The result is at most 32767
+    /// minutes (22 days). Returns `None` if `span` is zero.
     #[must_use]
     pub fn from_span(span: Span) -> Option<Self> {
         let seconds = span.as_nanos().div_ceil(1_000_000_000);
@@ -180,7 +183,7 @@ impl UserTimeout {
         Self::from_bits(bits)
     }
 
-    /// The timeout.
+    /// Returns the timeout as a duration.
     #[must_use]
     pub const fn span(self) -> Span {
         let time = (self.0 & !Self::MINUTES) as u64;
@@ -189,7 +192,7 @@ impl UserTimeout {
 }
 
 impl Options {
-    /// No option.
+    /// No options set.
     pub const NONE: Self = Self {
         mss: None,
         window_scale: None,
@@ -209,10 +212,10 @@ impl Options {
         ack_rate: None,
     };
 
-    /// The timestamps, if there is no other option: the plain data segment.
+    /// Returns the timestamps if no other option is set, as on an ordinary data segment.
     #[inline]
     pub(crate) fn only_timestamps(&self) -> Option<Timestamps> {
-        // Without short-circuits: so many predictable tests cost more than the loads.
+        // `|` instead of `||`: this many branches cost more than loading all the fields, even if they are predicted.
         let other = self.mss.is_some()
             | self.window_scale.is_some()
             | self.sack_permitted
@@ -231,29 +234,29 @@ impl Options {
         if other { None } else { self.timestamps }
     }
 
-    /// Bytes of all options without a byte of padding.
+    /// Returns the length in bytes of all options without padding.
     pub(crate) fn packed_len(&self) -> usize {
         self.lengths().iter().fold(0, |sum, &(packed, _)| sum.saturating_add(packed))
     }
 
-    /// Bytes of all options with the padding that the common ones are usually sent with.
+    /// Returns the length in bytes of all options with the usual NOPs before the standard ones.
     fn aligned_len(&self) -> usize {
         self.lengths().iter().fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
     }
 
-    /// Whether the options are sent in the usual alignment: they are when it leaves room for all of them.
+    /// Returns whether the options are emitted with the usual alignment, which is the case if they then all fit.
     pub(crate) fn is_aligned(&self) -> bool {
         self.aligned_len() <= MAX_OPTIONS_LEN
     }
 
-    /// Bytes of all options as they are sent, a multiple of four.
+    /// Returns the length in bytes of all options as emitted, a multiple of 4.
     pub(crate) fn padded_len(&self) -> usize {
         let aligned = self.aligned_len();
         let len = if aligned <= MAX_OPTIONS_LEN { aligned } else { self.packed_len() };
         len.saturating_add(3) & !3
     }
 
-    /// Length of each option: packed, and with its usual padding in front.
+    /// Returns the length in bytes of each option without padding, and with the usual NOPs before it.
     fn lengths(&self) -> [(usize, usize); 15] {
         let when = |present: bool, packed: usize, aligned: usize| {
             if present { (packed, aligned) } else { (0, 0) }
@@ -264,7 +267,7 @@ impl Options {
         let network = self.network.as_ref().map_or(0, NetworkOption::body_len);
         [
             same(self.mss.is_some(), 4),
-            // SACK-permitted takes the place of the two NOPs in front of timestamps.
+            // SACK-permitted replaces the two NOPs before timestamps.
             when(self.sack_permitted, 2, if self.timestamps.is_some() { 0 } else { 4 }),
             when(self.timestamps.is_some(), 10, 12),
             when(self.window_scale.is_some(), 3, 4),
@@ -282,14 +285,17 @@ impl Options {
         ]
     }
 
-    /// Makes the options fit into 40 bytes and their place, dropping what ranks lowest; returns whether everything
-    /// could stay.
+    /// Removes misplaced options, and those of the lowest priority until the rest fits into 40 bytes. Returns whether
+    /// all options were kept.
     ///
-    /// On a SYN: the standard options (MSS, SACK-permitted, timestamps, window scale), network feedback, scaled window,
-    /// microsecond timestamps, arrival times, probe echo, user timeout, ACK rate. Elsewhere: timestamps, the D-SACK block if the
-    /// first block is one with respect to `ack`, the first SACK block, probe echo, network feedback, arrival times, user timeout,
-    /// further SACK blocks, ACK rate. Of network feedback the answer to the peer outranks the own request. Of arrival times the
-    /// oldest stay.
+    /// The priorities on a SYN are: the standard options (MSS, SACK-permitted, timestamps, window scale), network
+    /// feedback, scaled window, microsecond timestamps, arrival times, probe echo, user timeout, ACK rate.
+    ///
+    /// The priorities on other segments are: timestamps, the D-SACK block (if the first block is one with respect to
+    /// `ack`), the first SACK block, probe echo, network feedback, arrival times (oldest first), user timeout, further
+    /// SACK blocks, ACK rate.
+    ///
+    /// If a network option has a request and feedback, the feedback has priority.
     pub fn fit(&mut self, flags: Flags, ack: u32) -> bool {
         let syn = flags.contains(Flags::SYN);
         self.network_permitted |= syn && self.network.is_some();
@@ -302,7 +308,7 @@ impl Options {
         all
     }
 
-    /// Whether every option is one that a SYN, or another segment, may carry.
+    /// Returns whether all options are valid on a SYN (if `syn`) or on another segment (if not).
     fn is_in_place(&self, syn: bool) -> bool {
         let elsewhere_only =
             !self.sack.is_empty() | !self.arrivals.is_empty() | self.probe_echo.is_some() | self.ack_rate.is_some();
@@ -359,7 +365,7 @@ impl Options {
         fitted
     }
 
-    /// Adds both directions of network feedback, or the answer alone, or the request alone.
+    /// Adds the request and the feedback if both fit, else the feedback alone, else the request alone.
     fn add_network(&mut self, network: Option<NetworkOption>) {
         let Some(network) = network.filter(|network| network.body_len() > 0) else {
             return;
@@ -373,7 +379,7 @@ impl Options {
         }
     }
 
-    /// Applies `change` if there is room for what it adds; returns whether there was.
+    /// Applies `change` if the options still fit afterwards. Returns whether they do.
     fn add(&mut self, change: impl FnOnce(&mut Self)) -> bool {
         let mut changed = self.clone();
         change(&mut changed);

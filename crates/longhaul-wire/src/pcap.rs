@@ -1,16 +1,17 @@
-//! Capture files: classic pcap of version 2.4 with nanoseconds and raw IP packets (draft-ietf-opsawg-pcap), little-endian.
+//! Headers of capture files: little-endian pcap 2.4 with nanosecond timestamps and raw IP packets
+//! (draft-ietf-opsawg-pcap).
 
-/// Classic pcap with nanoseconds.
+/// Magic number of pcap files with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
 const VERSION: [u16; 2] = [2, 4];
-/// What tcpdump writes for "whole packets".
+/// Snapshot length written by tcpdump if packets are not truncated.
 const SNAPLEN: u32 = 262_144;
-/// LINKTYPE_RAW: an IPv4 or IPv6 header comes first.
+/// LINKTYPE_RAW: each packet starts with an IPv4 or IPv6 header.
 const LINKTYPE: u32 = 101;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// What a file begins with. Time zone and accuracy, unused, are zero.
+/// Returns the file header. The unused time zone and accuracy fields are zero.
 #[must_use]
 pub fn file_header() -> [u8; 24] {
     let [major, minor] = VERSION;
@@ -18,8 +19,9 @@ pub fn file_header() -> [u8; 24] {
     little_endian([MAGIC, version, 0, 0, SNAPLEN, LINKTYPE])
 }
 
-/// What comes before a packet of `len` bytes, all of which follow, seen `nanos` nanoseconds after the epoch. The seconds
-/// have 32 bits, which last 136 years.
+/// Returns the record header of an untruncated packet of `len` bytes captured `nanos` nanoseconds after the epoch.
+///
+/// The seconds field has 32 bits and wraps after 136 years.
 #[must_use]
 pub fn packet_header(nanos: u128, len: u32) -> [u8; 16] {
     let (seconds, nanos) = (nanos / NANOS_PER_SEC, nanos % NANOS_PER_SEC);
@@ -38,7 +40,7 @@ fn little_endian<const FIELDS: usize, const BYTES: usize>(fields: [u32; FIELDS])
 mod tests {
     use super::*;
 
-    /// The bytes of the draft's fields, one by one.
+    /// Compares the headers to the fields of the draft, byte by byte.
     #[test]
     fn headers_are_the_formats() {
         let expected = [
@@ -49,7 +51,7 @@ mod tests {
             101, 0, 0, 0, // raw IP
         ];
         assert_eq!(file_header(), expected);
-        // 258 s and 3 ns after the epoch; 136 years later again.
+        // 258 s and 3 ns after the epoch, and the same 2^32 s (136 years) later.
         let expected = [2, 1, 0, 0, 3, 0, 0, 0, 0x2c, 1, 0, 0, 0x2c, 1, 0, 0];
         assert_eq!(packet_header(258_000_000_003, 300), expected);
         assert_eq!(packet_header((258 + (1 << 32)) * NANOS_PER_SEC + 3, 300), expected);

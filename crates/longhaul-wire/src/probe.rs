@@ -1,8 +1,8 @@
-//! Probes of a path, and their answers: datagrams beside the segments on the same UDP port (`docs/wire.md`, "Probes").
+//! Path probes and their answers, which are exchanged on the same UDP port as segments (`docs/wire.md`, "Probes").
 //!
-//! A segment begins with its data offset, 5 to 15, in the high nibble of its first byte. These begin with a byte whose
-//! high nibble is zero, of the range 4 to 15 that RFC 7983, section 7, leaves to nobody, so that STUN and DTLS may still
-//! share the socket.
+//! The high nibble of a segment's first byte is its data offset, 5 to 15. The high nibble of a probe's or answer's
+//! first byte is zero. The byte is in the range 4 to 15, which RFC 7983, section 7 leaves unassigned, so STUN and DTLS
+//! can share the socket.
 //!
 //! ```
 //! use longhaul_wire::probe::{Answer, Probe};
@@ -16,56 +16,56 @@
 //! assert_eq!(Answer::parse(&answer.to_bytes()), Some(answer));
 //! ```
 
-/// Bytes of a probe that mean something; the rest is padding.
+/// Length of a probe's header in bytes; the rest of the probe is padding.
 pub const PROBE_LEN: usize = 28;
 
-/// Bytes of an answer, always. A shorter probe is none, so that no answer is longer than what it answers.
+/// Length of an answer in bytes. Shorter probes are invalid, so an answer is never longer than its probe.
 pub const ANSWER_LEN: usize = 40;
 
-/// The first byte of a probe.
+/// First byte of a probe.
 const PROBE: u8 = 0x0c;
-/// The first byte of an answer.
+/// First byte of an answer.
 const ANSWER: u8 = 0x0d;
-/// In the flags of an answer: the time of arrival is that of several datagrams.
+/// Flag in an answer: several coalesced datagrams share the arrival time.
 const COALESCED: u8 = 0x01;
 
-/// What a prober says in a packet, and hears again in the answer.
+/// Header of a probe, which the reflector copies into its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// Drawn at random by the prober for one measurement: who has not seen its probes cannot answer them. The first
-    /// half may number packets instead ([`quoted_nonce`](Self::quoted_nonce)).
+    /// Random number chosen by the prober for each measurement, so that an off-path attacker cannot forge answers. The
+    /// upper half may be a packet number instead ([`quoted_nonce`](Self::quoted_nonce)).
     pub nonce: u64,
-    /// Which of the prober's trains the packet belongs to.
+    /// Number of the packet train.
     pub train: u32,
-    /// Which of the train's packets it is, from 0.
+    /// Number of the packet in its train, from 0.
     pub index: u32,
-    /// When it left, in nanoseconds of a clock of the prober's choice.
+    /// Transmission time in nanoseconds, by a clock of the prober's choice.
     pub sent: u64,
 }
 
-/// What a reflector says of a probe that arrived.
+/// Answer of a reflector to a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// What the probe said.
+    /// Header of the probe.
     pub probe: Probe,
-    /// When it arrived, in nanoseconds of a clock of the reflector's that never goes back and begins anywhere.
+    /// Arrival time of the probe in nanoseconds, by a monotonic clock of the reflector with an arbitrary epoch.
     pub arrived: u64,
-    /// Bytes of UDP payload that arrived.
+    /// Length of the probe as received, in bytes of UDP payload.
     pub received: u16,
-    /// The TTL or hop limit that it arrived with; 0 if that is not known.
+    /// TTL or hop limit of the probe on arrival; 0 if unknown.
     pub ttl: u8,
-    /// Whether receive offload had merged it with others, so that `arrived` is their common time.
+    /// Whether receive offload (GRO) coalesced the probe with others, so that all of them have the same `arrived`.
     pub coalesced: bool,
 }
 
 impl Probe {
-    /// Whether a datagram can be a probe, whole or not: then it is no segment.
+    /// Returns whether a datagram is a complete or truncated probe, and therefore not a segment.
     #[must_use]
     pub fn is_one(datagram: &[u8]) -> bool {
         datagram.first() == Some(&PROBE)
     }
 
-    /// Reads a probe; `None` for anything else, and for one that is shorter than its answer would be.
+    /// Parses a probe. Returns `None` for any other datagram, and for a probe that is shorter than its answer would be.
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         if datagram.len() < ANSWER_LEN {
@@ -74,7 +74,7 @@ impl Probe {
         Self::parse_quoted(datagram)
     }
 
-    /// Reads a probe of which an ICMP message quotes at least [`PROBE_LEN`] bytes.
+    /// Parses a probe quoted in an ICMP message. Returns `None` if fewer than [`PROBE_LEN`] bytes are quoted.
     #[must_use]
     pub fn parse_quoted(quote: &[u8]) -> Option<Self> {
         let header: &[u8; PROBE_LEN] = quote.first_chunk()?;
@@ -82,16 +82,17 @@ impl Probe {
         (*kind == PROBE).then(|| Self::parse_fields(rest)).flatten()
     }
 
-    /// The first four bytes of the nonce, for which eight bytes of the probe are enough. A router need not quote even
-    /// those: RFC 792 asks for eight bytes behind the IP header, which are the header of UDP, while RFC 1812, section
-    /// 4.3.2.3, and RFC 4443, section 2.4, ask for as much as fits.
+    /// Returns the first 4 bytes of the nonce from a quote of at least 8 bytes of the probe.
+    ///
+    /// A router need not quote even those: RFC 792 requires only 8 bytes after the IP header, which are the UDP header.
+    /// RFC 1812, section 4.3.2.3 and RFC 4443, section 2.4 require as many bytes as fit.
     #[must_use]
     pub fn quoted_nonce(quote: &[u8]) -> Option<u32> {
         let &[kind, _, _, _, a, b, c, d] = quote.first_chunk::<8>()?;
         (kind == PROBE).then(|| u32::from_be_bytes([a, b, c, d]))
     }
 
-    /// The fields after the first byte.
+    /// Parses the fields after the first byte.
     fn parse_fields(bytes: &[u8]) -> Option<Self> {
         let (_, rest) = bytes.split_first_chunk::<3>()?;
         let (nonce, rest) = rest.split_first_chunk()?;
@@ -105,8 +106,8 @@ impl Probe {
         })
     }
 
-    /// Writes a probe that is as long as `out`; what follows the header stays as it is. `None`, and nothing written, if
-    /// `out` is shorter than an answer.
+    /// Emits a probe of the length of `out`, without changing the bytes after the header. Returns `None` and writes
+    /// nothing if `out` is shorter than an answer.
     #[must_use]
     pub fn emit(&self, out: &mut [u8]) -> Option<()> {
         if out.len() < ANSWER_LEN {
@@ -133,7 +134,7 @@ impl Probe {
 }
 
 impl Answer {
-    /// Reads an answer; `None` for anything else, be it longer or shorter. Reserved bits are ignored.
+    /// Parses an answer. Returns `None` for any other datagram and for a wrong length. Reserved bits are ignored.
     #[must_use]
     pub fn parse(datagram: &[u8]) -> Option<Self> {
         let bytes: &[u8; ANSWER_LEN] = datagram.try_into().ok()?;
@@ -151,7 +152,7 @@ impl Answer {
         })
     }
 
-    /// The datagram.
+    /// Returns the answer as a datagram.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; ANSWER_LEN] {
         let [kind, _, _, _, header @ ..] = self.probe.header(ANSWER);
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(Probe::quoted_nonce(&answer), None);
     }
 
-    /// The one is never taken for the other, and neither for a segment: nobody answers an answer.
+    /// Probes, answers and segments have disjoint encodings, so that an answer is never answered.
     #[test]
     fn probes_answers_and_segments_are_told_apart() {
         let mut datagram = [0xff; ANSWER_LEN];

@@ -2,31 +2,31 @@
 
 use core::fmt;
 
-/// A block of data the receiver holds: the first sequence number of it and the one behind it (RFC 2018, section 3).
+/// Block of contiguous data held by the receiver (RFC 2018, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SackBlock {
-    /// First sequence number of the block.
+    /// Left edge: the first sequence number of the block.
     pub left: u32,
-    /// Sequence number just behind the block.
+    /// Right edge: the sequence number immediately after the block.
     pub right: u32,
 }
 
-/// Up to four blocks, which is what 40 bytes of options hold (RFC 2018, section 3), in the order they were sent.
+/// Up to 4 SACK blocks, the most that fit into 40 bytes of options (RFC 2018, section 3), in the order of transmission.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct SackBlocks {
-    /// Unused places are zero, so that equality is the blocks'.
+    /// Unused entries are zero, so that the derived `PartialEq` compares only the blocks.
     blocks: [SackBlock; Self::CAPACITY],
     len: u8,
 }
 
 impl SackBlocks {
-    /// How many blocks there is room for.
+    /// Largest number of blocks.
     pub const CAPACITY: usize = 4;
 
-    /// No block.
+    /// An empty list.
     pub const EMPTY: Self = Self { blocks: [SackBlock { left: 0, right: 0 }; Self::CAPACITY], len: 0 };
 
-    /// Appends a block; returns false, and changes nothing, when there are four already.
+    /// Appends a block. Returns `false` and changes nothing if the list is full.
     pub fn push(&mut self, block: SackBlock) -> bool {
         let Some(place) = self.blocks.get_mut(usize::from(self.len)) else {
             return false;
@@ -36,25 +36,25 @@ impl SackBlocks {
         true
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no block.
+    /// Returns whether there are no blocks.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The blocks.
+    /// Returns the blocks as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[SackBlock] {
         self.blocks.get(..self.len()).unwrap_or_default()
     }
 
-    /// The blocks, one after the other.
+    /// Iterates over the blocks.
     pub fn iter(&self) -> core::slice::Iter<'_, SackBlock> {
         self.as_slice().iter()
     }
@@ -67,8 +67,8 @@ impl SackBlocks {
         self.len = self.len.min(u8::try_from(len).unwrap_or(u8::MAX));
     }
 
-    /// Whether the first block reports a duplicate: it lies below `ack`, the segment's acknowledgment number, or
-    /// inside the second block (RFC 2883, section 5).
+    /// Returns whether the first block is a D-SACK block, which is below the acknowledgment number `ack` of the segment
+    /// or contained in the second block (RFC 2883, section 5).
     #[must_use]
     pub fn has_dsack(&self, ack: u32) -> bool {
         let [first, second, ..] = self.blocks;
@@ -83,7 +83,7 @@ impl SackBlocks {
     }
 }
 
-/// Whether sequence number `a` comes before `b` (RFC 9293, section 3.4).
+/// Returns whether sequence number `a` precedes `b`, modulo 2^32 (RFC 9293, section 3.4).
 fn precedes(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed().is_negative()
 }
@@ -104,7 +104,7 @@ impl<'a> IntoIterator for &'a SackBlocks {
 }
 
 impl FromIterator<SackBlock> for SackBlocks {
-    /// The first four blocks of the iterator.
+    /// Collects the first 4 blocks of the iterator.
     fn from_iter<I: IntoIterator<Item = SackBlock>>(iter: I) -> Self {
         let mut blocks = Self::EMPTY;
         for block in iter.into_iter().take(Self::CAPACITY) {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(sack.as_slice(), [SackBlock { left: 1, right: 2 }]);
     }
 
-    /// RFC 2883, examples 1, 2, 3, 5 and 6 of section 4, and ACKs without a duplicate from the same tables.
+    /// Examples 1, 2, 3, 5 and 6 of RFC 2883, section 4, and ACKs without a D-SACK block from the same tables.
     #[test]
     fn dsack_examples_of_rfc_2883() {
         assert!(blocks(&[(3000, 3500)]).has_dsack(4000));

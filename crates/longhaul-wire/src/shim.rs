@@ -1,8 +1,9 @@
-//! Datagrams to TCP segments in IP packets, and back: pure functions.
+//! Conversion of datagrams to TCP segments in IP packets, and back.
 //!
-//! The two forms hold the same words in another order; ports move between the UDP and the TCP header. So a TUN device
-//! makes a kernel's TCP a peer of ours, and a capture shows plain TCP to any tool. Only URG cannot pass: the UDP form
-//! has no urgent pointer, so the bit is cleared and urgent data is delivered in line.
+//! Both formats have the same 16-bit words in a different order; the ports move between the UDP and the TCP header.
+//! With this conversion, a kernel's TCP behind a TUN device can be a peer of longhaul, and captures show ordinary TCP.
+//! Only URG cannot be converted, because the UDP format has no urgent pointer: the bit is cleared, and urgent data is
+//! delivered in-line.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +16,7 @@ mod tests;
 use checksum::Sum;
 pub use checksum::{tcp_checksum_from_udp, udp_checksum_from_tcp};
 
-/// What the IP header says beside addresses and length.
+/// Fields of the IP header other than addresses and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpFields {
     /// TTL or hop limit.
@@ -27,52 +28,52 @@ pub struct IpFields {
 }
 
 impl Default for IpFields {
-    /// TTL 64 (RFC 1700's recommendation, and Linux's default), nothing else set.
+    /// TTL 64 (recommended by RFC 1700 and the default of Linux); the other fields are zero.
     fn default() -> Self {
         Self { ttl: 64, tos: 0, identification: 0 }
     }
 }
 
-/// What an IP packet with a TCP segment became.
+/// Result of the conversion of a TCP segment to a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FromTcp {
-    /// Where the segment came from.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// Where it goes to.
+    /// Destination address and port.
     pub destination: SocketAddr,
-    /// The rest of the IP header.
+    /// Other fields of the IP header.
     pub ip: IpFields,
-    /// Bytes of UDP payload written.
+    /// Length of the UDP payload in bytes.
     pub len: usize,
 }
 
-/// Why something could not be converted.
+/// Reason why a datagram or packet cannot be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShimError {
-    /// The datagram is less than a header, or its data offset does not fit it.
+    /// The datagram is shorter than a header, or its data offset is invalid.
     #[error("the datagram is no segment")]
     NotASegment,
-    /// Source and destination are not of one IP version.
+    /// Source and destination have different IP versions.
     #[error("source and destination are of different IP versions")]
     MixedAddresses,
-    /// The packet would be longer than its length field can say.
+    /// The packet would be longer than its length field can express.
     #[error("a packet of {len} bytes is too long")]
     TooLong {
-        /// Its length.
+        /// Length of the packet in bytes.
         len: usize,
     },
-    /// The buffer is smaller than what is to be written.
+    /// The buffer is too small.
     #[error("{needed} bytes are to be written, the buffer has {available}")]
     BufferTooSmall {
-        /// Bytes to be written.
+        /// Length of the output in bytes.
         needed: usize,
-        /// Bytes the buffer has.
+        /// Length of the buffer in bytes.
         available: usize,
     },
-    /// Not an IPv4 or IPv6 packet, or shorter than it says.
+    /// The input is not an IPv4 or IPv6 packet, or it is truncated.
     #[error("not a whole IP packet")]
     NotIp,
-    /// An IP packet with something else than TCP directly inside, or a fragment.
+    /// The IP header is not directly followed by a valid TCP header, or the packet is a fragment.
     #[error("not an unfragmented TCP segment")]
     NotTcp,
     /// The TCP checksum is wrong.
@@ -85,19 +86,19 @@ const TCP: u8 = 6;
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const TCP_LEN: usize = 20;
-/// What a TCP header has that ours has not: ports, checksum, urgent pointer.
+/// Length of the fields of a TCP header that a datagram lacks: ports, checksum and urgent pointer.
 const EXTRA_LEN: usize = TCP_LEN - FIXED_LEN;
-/// URG in the second byte of the flags word.
+/// Mask of URG in the second byte of the flags word.
 const URG: u8 = 0x20;
 
-/// The largest number of bytes that [`tcp_from_udp`] adds to a datagram: an IPv6 header, ports, checksum, urgent
-/// pointer.
+/// Largest number of bytes that [`tcp_from_udp`] adds to a datagram: IPv6 header, ports, checksum and urgent pointer.
 pub const MAX_GROWTH: usize = IPV6_LEN + EXTRA_LEN;
 
-/// Writes the IP packet with the TCP segment that the UDP payload `datagram` stands for; returns its length.
+/// Converts the UDP payload `datagram` to a TCP segment in an IP packet. Returns the length of the packet in bytes.
 ///
 /// # Errors
-/// When the datagram is no segment, or the addresses or the buffer do not do.
+/// Returns an error if the datagram is not a segment, if it is too long, if the addresses have different IP versions,
+/// or if the buffer is too small.
 pub fn tcp_from_udp(
     datagram: &[u8],
     source: SocketAddr,
@@ -132,12 +133,12 @@ pub fn tcp_from_udp(
     Ok(needed)
 }
 
-/// Writes the UDP payload that stands for the TCP segment in the IP packet `packet`.
+/// Converts the TCP segment in the IP packet `packet` to a UDP payload.
 ///
-/// The TCP checksum is verified, for the datagram will get a fresh one which would hide a fault.
+/// The TCP checksum is verified, because the datagram gets a new checksum that would conceal corruption.
 ///
 /// # Errors
-/// When the packet holds no valid TCP segment, or the buffer is too small.
+/// Returns an error if the packet has no valid TCP segment, or if the buffer is too small.
 pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError> {
     let (source, destination, ip, segment) = split_packet(packet)?;
     let segment_len = u16::try_from(segment.len()).map_err(|_| ShimError::NotIp)?;
@@ -162,18 +163,18 @@ pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError>
     })
 }
 
-/// The fixed part and the rest of a datagram whose data offset is sound.
+/// Splits a datagram into the fixed part and the rest. Returns `None` if its data offset is invalid.
 fn split_segment(datagram: &[u8]) -> Option<(&[u8; FIXED_LEN], &[u8])> {
     let (fixed, rest) = datagram.split_first_chunk::<FIXED_LEN>()?;
     (options_len(fixed)? <= rest.len()).then_some((fixed, rest))
 }
 
-/// Bytes of options by the data offset; `None` when that is less than 5.
+/// Returns the length of the options in bytes, or `None` if the data offset is less than 5.
 fn options_len(fixed: &[u8; FIXED_LEN]) -> Option<usize> {
     usize::from((fixed.first()? >> 4).checked_sub(5)?).checked_mul(4)
 }
 
-/// The TCP header, checksum zero. Reserved bits pass (RFC 9768 uses one of them), URG does not.
+/// Returns the TCP header with a checksum of zero. Reserved bits are kept (RFC 9768 uses one of them), URG is cleared.
 fn tcp_header(fixed: &[u8; FIXED_LEN], source: u16, destination: u16) -> [u8; TCP_LEN] {
     let [b0, b1, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3] = *fixed;
     let [p0, p1] = source.to_be_bytes();
@@ -187,7 +188,7 @@ fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, ip: IpFields, payload: u16) -> Resu
     let [i0, i1] = ip.identification.to_be_bytes();
     let [f0, f1, f2, f3] = from.octets();
     let [t0, t1, t2, t3] = to.octets();
-    // Version 4, five words; don't fragment (RFC 791, section 3.1).
+    // Version 4, header length of 5 words, Don't Fragment flag (RFC 791, section 3.1).
     let mut header = [0x45, ip.tos, l0, l1, i0, i1, 0x40, 0, ip.ttl, TCP, 0, 0, f0, f1, f2, f3, t0, t1, t2, t3];
     let mut sum = Sum::default();
     sum.add(&header);
@@ -200,7 +201,7 @@ fn ipv4_header(from: Ipv4Addr, to: Ipv4Addr, ip: IpFields, payload: u16) -> Resu
 fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, ip: IpFields, payload: u16) -> [u8; IPV6_LEN] {
     let [l0, l1] = payload.to_be_bytes();
     let mut header = [0; IPV6_LEN];
-    // Version 6, traffic class across two bytes, no flow label (RFC 8200, section 3).
+    // Version 6, traffic class across two bytes, flow label 0 (RFC 8200, section 3).
     let head = [0x60 | ip.tos >> 4, ip.tos << 4, 0, 0, l0, l1, TCP, ip.ttl];
     if let Some((first, addresses)) = header.split_first_chunk_mut()
         && let Some((source, destination)) = addresses.split_first_chunk_mut()
@@ -213,7 +214,7 @@ fn ipv6_header(from: Ipv6Addr, to: Ipv6Addr, ip: IpFields, payload: u16) -> [u8;
     header
 }
 
-/// Addresses, other IP fields and TCP segment of a packet.
+/// Splits a packet into addresses, other IP fields and TCP segment.
 fn split_packet(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimError> {
     match packet.first().map(|first| first >> 4) {
         Some(4) => split_ipv4(packet),
@@ -231,7 +232,7 @@ fn split_ipv4(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimEr
         return Err(ShimError::NotIp);
     }
     let segment = packet.get(header_len..total).ok_or(ShimError::NotIp)?;
-    // More-fragments bit or a fragment offset.
+    // More Fragments flag and fragment offset.
     let fragment = u16::from_be_bytes([g0, g1]) & 0x3fff != 0;
     if protocol != TCP || fragment {
         return Err(ShimError::NotTcp);
@@ -252,7 +253,7 @@ fn split_ipv6(packet: &[u8]) -> Result<(IpAddr, IpAddr, IpFields, &[u8]), ShimEr
     Ok((Ipv6Addr::from(from).into(), Ipv6Addr::from(to).into(), fields, segment))
 }
 
-/// Copies `bytes` to the beginning of `out`; returns what is behind them, `None` when they do not fit.
+/// Copies `bytes` to the start of `out`. Returns the rest of `out`, or `None` if the bytes do not fit.
 fn put<'a>(out: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
     let (place, rest) = out.split_at_mut_checked(bytes.len())?;
     place.copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! The fuzz target's corpus, replayed.
+//! Replays the corpus of the fuzz target.
 
 #[path = "support/any_datagram.rs"]
 mod any_datagram;

@@ -1,4 +1,4 @@
-//! Reading what was written, and writing what was read, for headers and bytes drawn at random.
+//! Round trips through the codec for random headers and random bytes.
 
 #[path = "support/any_datagram.rs"]
 mod any_datagram;
@@ -120,7 +120,7 @@ fn header() -> impl Strategy<Value = Header> {
     })
 }
 
-/// Bytes that get past the first checks: a sound data offset and a list of options that are mostly ours.
+/// Generates bytes that pass the first checks: a valid data offset and a list of mostly known options.
 fn plausible_datagram() -> impl Strategy<Value = Vec<u8>> {
     let body = |kind: u8| vec(any::<u8>(), 0..20).prop_map(move |body| (kind, body));
     let exid = prop_oneof![Just(0x4c54_u16), Just(0x4c41), Just(0x4c50), Just(0x4c4e), Just(0x00ac), any::<u16>()];
@@ -161,7 +161,7 @@ proptest! {
         prop_assert_eq!(segment.payload, payload);
     }
 
-    /// Whatever is asked for, an emitted header is within bounds or an error is returned; after `fit` it never is.
+    /// An emitted header is within bounds, or `emit` returns an error; after `fit`, it never does.
     #[test]
     fn options_fit(header in header(), room in 0_usize..60) {
         let mut out = vec![0; room];
@@ -171,7 +171,7 @@ proptest! {
         let mut fitted = header.clone();
         let all = fitted.fit();
         prop_assert!(CheshireCodec::emit(&fitted, &mut [0; 52]).is_ok());
-        // Fitting is done once; what it dropped stays dropped.
+        // A second `fit` changes nothing.
         let again = fitted.clone();
         prop_assert!(fitted.fit());
         prop_assert_eq!(&fitted, &again);
@@ -204,7 +204,7 @@ proptest! {
         any_datagram::check(&bytes);
     }
 
-    /// Every truncation of a good segment, and every single byte of it replaced.
+    /// Checks each truncation of a valid segment, and the segment with a byte replaced.
     #[test]
     fn damaged_segments(mut header in header(), at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         header.fit();

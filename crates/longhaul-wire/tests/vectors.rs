@@ -1,4 +1,4 @@
-//! The vectors of `docs/wire.md`: each fenced block marked `vector` or `packet` is one.
+//! Test vectors of `docs/wire.md`, which are its fenced blocks marked `vector`, `packet` or `probe`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use longhaul_wire::{CheshireCodec, Codec, NetworkOption, Options, Segment};
 
 const PAGE: &str = include_str!("../../../docs/wire.md");
 
-/// A block's fields by name.
+/// Fields of a block by name.
 type Fields<'a> = BTreeMap<&'a str, &'a str>;
 
 fn blocks(kind: &str) -> Vec<Fields<'static>> {
@@ -150,7 +150,7 @@ fn packets() {
     }
 }
 
-/// What a datagram beside the segments says, and what the codec writes for it.
+/// Returns the description of a probe or answer, and its bytes as emitted again.
 fn describe_probe(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let fields = |name: &str, probe: &Probe| {
         let Probe { nonce, train, index, sent } = probe;
@@ -187,7 +187,7 @@ fn probes() {
     }
 }
 
-/// Four bytes a word, as the page writes them.
+/// Formats bytes in hexadecimal, in groups of 4 bytes.
 fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().enumerate().fold(String::new(), |mut text, (at, byte)| {
         let space = if at > 0 && at % 4 == 0 { " " } else { "" };

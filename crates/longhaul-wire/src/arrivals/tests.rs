@@ -9,7 +9,7 @@ fn at(seq: u32, micros: u64) -> Arrival {
 
 #[test]
 fn a_pair_keeps_its_dispersion() {
-    // 1448 bytes behind a 155 Mb/s bottleneck: 77.4 us apart on the wire.
+    // Segments of 1448 bytes after a 155 Mb/s bottleneck are 77.4 us apart.
     let mut arrivals = Arrivals::EMPTY;
     assert!(arrivals.push(Arrival::new(5000, Time::from_nanos(1_000_000), false)));
     assert!(arrivals.push(Arrival::new(6448, Time::from_nanos(1_077_400), true)));
@@ -59,7 +59,7 @@ fn the_clock_may_wrap_inside() {
     assert_eq!(last, Some(Arrival { seq: 0x10, ticks: 0x10, coalesced: false }));
 }
 
-/// What is still rounded down to the longest gap there is, 2047 x 2^15 ticks.
+/// Longest gap that is rounded down to the longest encodable one, 2047 x 2^15 ticks.
 const LONGEST_GAP: u32 = (2047 << 15) + (1 << 14) - 1;
 
 #[test]
@@ -76,11 +76,11 @@ proptest! {
             prop_assert_eq!(read, ticks);
         }
         prop_assert!(u64::from(read.abs_diff(ticks)) * 4096 <= u64::from(ticks) * 2);
-        // A gap read from the wire is written the same way again.
+        // Encoding a decoded gap does not change it.
         prop_assert_eq!(decode_gap(encode_gap(read).unwrap()), read);
     }
 
-    /// The gap between any two neighbours keeps its relative precision, whatever came before it.
+    /// The precision of a gap does not depend on the gaps before it.
     #[test]
     fn a_short_gap_after_a_long_one_keeps_its_precision(gaps in prop::collection::vec(0_u64..200_000_000, 4)) {
         let mut arrivals = Arrivals::EMPTY;

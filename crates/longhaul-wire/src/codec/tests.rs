@@ -1,7 +1,7 @@
 use super::*;
 use crate::{AckRate, SackBlock, UserTimeout};
 
-/// The SYN of a Linux client as it leaves the shim: MSS 1460, SACK-permitted, timestamps, window scale 7.
+/// SYN of a Linux client after conversion by the shim: MSS 1460, SACK-permitted, timestamps, window scale 7.
 const SYN: [u8; 32] = [
     0xa0, 0x02, 0xff, 0x00, 0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, //
     2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0x10, 0, 0, 0, 0, 0, 1, 3, 3, 7,

@@ -1,4 +1,4 @@
-//! Numbers of 64 bits in 32: a rate and a signed change of rate.
+//! 32-bit floating-point encodings of 64-bit rates and changes of rates.
 
 use core::fmt;
 
@@ -7,44 +7,46 @@ use longhaul_units::Rate;
 const EXPONENT_BITS: u32 = 6;
 const EXPONENT_MASK: u32 = (1 << EXPONENT_BITS) - 1;
 
-/// A rate in bytes a second as 6 bits of exponent above 26 bits of mantissa, `mantissa x 2^exponent`: exact up to
-/// 67 MB/s, above that within 2^-26 of itself. All ones stands for no limit.
+/// Rate in bytes per second, encoded as 6 bits of exponent and 26 bits of mantissa (`mantissa x 2^exponent`).
+///
+/// It is exact up to 67 MB/s, and above that its relative error is at most 2^-26. A value of all ones means unlimited.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct WireRate(u32);
 
 impl WireRate {
-    /// More than any link: what an RCP sender asks for.
+    /// Unlimited, the rate requested by an RCP sender.
     pub const UNLIMITED: Self = Self(u32::MAX);
 
     const MANTISSA_BITS: u32 = u32::BITS - EXPONENT_BITS;
 
-    /// The nearest number on the wire to `rate`; [`Rate::MAX`] gives [`WireRate::UNLIMITED`].
+    /// Rounds `rate` to the nearest encodable value. [`Rate::MAX`] gives [`WireRate::UNLIMITED`].
     #[must_use]
     pub fn new(rate: Rate) -> Self {
         if rate == Rate::MAX { Self::UNLIMITED } else { Self(pack(rate.as_bytes_per_sec(), Self::MANTISSA_BITS)) }
     }
 
-    /// The number as it is on the wire.
+    /// Creates a value from its encoding.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The number as it is on the wire.
+    /// Returns the encoding.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The rate, saturating.
+    /// Returns the decoded rate, saturating at [`Rate::MAX`].
     #[must_use]
     pub fn rate(self) -> Rate {
         Rate::from_bytes_per_sec(unpack(self.0, Self::MANTISSA_BITS))
     }
 }
 
-/// A change of rate in bytes a second: a sign above 6 bits of exponent above 25 bits of mantissa; exact up to
-/// 33 MB/s either way, beyond that within 2^-25 of itself.
+/// Change of a rate in bytes per second, encoded as a sign, 6 bits of exponent and 25 bits of mantissa.
+///
+/// It is exact up to a magnitude of 33 MB/s, and above that its relative error is at most 2^-25.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct WireDelta(u32);
 
@@ -52,26 +54,26 @@ impl WireDelta {
     const SIGN: u32 = 1 << 31;
     const MANTISSA_BITS: u32 = u32::BITS - 1 - EXPONENT_BITS;
 
-    /// The nearest number on the wire to `bytes_per_sec`.
+    /// Rounds `bytes_per_sec` to the nearest encodable value.
     #[must_use]
     pub fn new(bytes_per_sec: i64) -> Self {
         let sign = if bytes_per_sec < 0 { Self::SIGN } else { 0 };
         Self(sign | pack(bytes_per_sec.unsigned_abs(), Self::MANTISSA_BITS))
     }
 
-    /// The number as it is on the wire.
+    /// Creates a value from its encoding.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// The number as it is on the wire.
+    /// Returns the encoding.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// The change, saturating.
+    /// Returns the decoded change, saturating at a magnitude of [`i64::MAX`].
     #[must_use]
     pub fn bytes_per_sec(self) -> i64 {
         let magnitude = i64::try_from(unpack(self.0 & !Self::SIGN, Self::MANTISSA_BITS)).unwrap_or(i64::MAX);
@@ -79,7 +81,7 @@ impl WireDelta {
     }
 }
 
-/// The nearest `mantissa x 2^exponent` to `value`.
+/// Encodes `value` as the nearest `mantissa x 2^exponent`.
 fn pack(value: u64, mantissa_bits: u32) -> u32 {
     let significant = u64::BITS.saturating_sub(value.leading_zeros());
     let mut exponent = significant.saturating_sub(mantissa_bits);

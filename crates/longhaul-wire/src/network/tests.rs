@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{CheshireCodec, Codec, Flags, Header};
 
-/// RFC 4782, table 1, kb/s.
+/// Rates of RFC 4782, table 1, in kb/s.
 const TABLE: [u64; 16] =
     [0, 80, 160, 320, 640, 1_280, 2_560, 5_120, 10_240, 20_480, 40_960, 81_920, 163_840, 327_680, 655_360, 1_310_720];
 
@@ -35,7 +35,7 @@ fn a_router_rounds_down_and_a_sender_up() {
     assert_eq!(QuickStartRate::at_least(Rate::MAX), QuickStartRate::MAX);
 }
 
-/// RFC 4782, section 3.4: from 15 to 14 the leftmost two bits change, from 1 to 0 the rightmost two.
+/// RFC 4782, section 3.4: lowering 15 to 14 changes the leftmost two bits, lowering 1 to 0 the rightmost two.
 #[test]
 fn nonce_pairs() {
     let nonce = QuickStartNonce::new(0);
@@ -91,7 +91,7 @@ proptest! {
         prop_assert_eq!(WireRate::new(rate).rate(), rate);
         let delta = WireDelta::from_bits(bits).bytes_per_sec();
         let again = WireDelta::new(delta).bytes_per_sec();
-        // i64's ends are one short of a power of two, which is what the wire has.
+        // Decoding saturates at i64::MAX, which has no exact encoding.
         prop_assert!(again == delta || delta.abs() == i64::MAX);
     }
 }

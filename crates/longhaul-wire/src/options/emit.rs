@@ -1,10 +1,10 @@
-//! Writing options.
+//! Emitting options.
 
 use crate::MAX_WINDOW_SCALE;
 
 use super::{ExId, Options, TIMESTAMPS_ALIGNED, Timestamps, kind};
 
-/// Two NOPs and timestamps (RFC 7323, appendix A).
+/// Emits two NOPs and timestamps (RFC 7323, appendix A).
 #[inline]
 pub(crate) fn aligned_timestamps(timestamps: Timestamps) -> [u8; 12] {
     let [k0, k1, k2, k3] = TIMESTAMPS_ALIGNED.to_be_bytes();
@@ -13,8 +13,8 @@ pub(crate) fn aligned_timestamps(timestamps: Timestamps) -> [u8; 12] {
     [k0, k1, k2, k3, v0, v1, v2, v3, e0, e1, e2, e3]
 }
 
-/// Writes the options into `out`, which is as long as [`Options::padded_len`] says, and pads with zeros; `None` when
-/// it is shorter.
+/// Emits the options into `out`, which has the length [`Options::padded_len`], and pads them with zeros. Returns `None`
+/// if `out` is too short.
 pub(crate) fn emit(options: &Options, out: &mut [u8]) -> Option<()> {
     let mut writer = Writer { rest: out };
     let aligned = options.is_aligned();
@@ -95,13 +95,13 @@ fn emit_experiments(options: &Options, writer: &mut Writer<'_>) -> Option<()> {
         (options.ack_rate_permitted, ExId::ACK_RATE),
     ];
     permitted.iter().filter(|(is, _)| *is).try_for_each(|&(_, exid)| writer.put_experiment(exid, 0))?;
-    // It is no multiple of four bytes long: the padding follows it.
+    // The ACK rate comes last, because its length is not a multiple of 4 bytes.
     let Some(rate) = options.ack_rate else { return Some(()) };
     writer.put_experiment(ExId::ACK_RATE, 1)?;
     writer.put(&[rate.byte()])
 }
 
-/// Fills a slice from its beginning; a write that does not fit gives `None`.
+/// Appends bytes to a slice. Methods return `None` if the bytes do not fit.
 struct Writer<'a> {
     rest: &'a mut [u8],
 }
@@ -115,12 +115,12 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Kind and length of an option with `body_len` bytes behind them.
+    /// Writes the kind and length of an option with a body of `body_len` bytes.
     fn put_head(&mut self, kind: u8, body_len: usize) -> Option<()> {
         self.put(&[kind, u8::try_from(body_len.saturating_add(2)).ok()?])
     }
 
-    /// Kind, length and ExID of an option with `body_len` bytes behind them.
+    /// Writes the kind, length and ExID of an experimental option with `body_len` further bytes.
     fn put_experiment(&mut self, exid: ExId, body_len: usize) -> Option<()> {
         self.put_head(kind::EXPERIMENT, body_len.saturating_add(2))?;
         self.put(&exid.0.to_be_bytes())

@@ -1,14 +1,14 @@
-//! Reading options.
+//! Parsing options.
 
 use crate::{Arrivals, MAX_WINDOW_SCALE, NetworkOption, ParseError, SackBlock};
 
 use super::raw::RawOptions;
 use super::{AckRate, ExId, Options, ProbeEcho, Timestamps, UserTimeout, kind};
 
-/// Reads an option list into `options`, which is empty.
+/// Parses an option list into `options`, which must be empty.
 ///
-/// An unknown option is skipped, and so is a known one of a length that is not its own: the length field still says
-/// where the next one begins (RFC 9293, section 3.1, MUST-6). Of two well-formed ones the first counts.
+/// Unknown options and known options of a wrong length are skipped by means of their length field (RFC 9293,
+/// section 3.1, MUST-6). If a well-formed option occurs more than once, the first one counts.
 pub(crate) fn parse(bytes: &[u8], syn: bool, options: &mut Options) -> Result<(), ParseError> {
     for option in RawOptions::new(bytes) {
         let option = option?;

@@ -1,21 +1,21 @@
-//! The option list as bytes: kind, length, body.
+//! Iterator over an option list as kinds and bodies.
 
 use crate::ParseError;
 
 use super::kind;
 
-/// An option, not yet looked into.
+/// Option with an unparsed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RawOption<'a> {
-    /// Its kind.
+    /// Kind.
     pub(crate) kind: u8,
-    /// What follows kind and length.
+    /// Bytes after kind and length.
     pub(crate) body: &'a [u8],
-    /// Where the body begins, counted from the beginning of the list.
+    /// Offset of the body in the list.
     pub(crate) start: usize,
 }
 
-/// Walks an option list up to its end or its end mark; NOPs are left out. After an error it yields nothing more.
+/// Iterates over an option list up to its end or the end-of-list option, skipping NOPs. It ends after an error.
 #[derive(Clone, Debug)]
 pub(crate) struct RawOptions<'a> {
     bytes: &'a [u8],
@@ -27,7 +27,7 @@ impl<'a> RawOptions<'a> {
         Self { bytes, rest: bytes }
     }
 
-    /// The option whose kind is `kind` and whose length and body are at the beginning of `tail`.
+    /// Returns the option of kind `kind` whose length and body are at the start of `tail`.
     fn take(&mut self, kind: u8, tail: &'a [u8]) -> Result<RawOption<'a>, ParseError> {
         let (&len, tail) = tail.split_first().ok_or(ParseError::OptionOverrun { kind })?;
         let body_len = len.checked_sub(2).ok_or(ParseError::OptionLength { kind, len })?;

@@ -45,12 +45,12 @@ fn bytes(options: &Options) -> Vec<u8> {
 
 #[test]
 fn size() {
-    // Two of these are copied for each segment that is not plain: a cache line or two, not more.
+    // Two of these are copied per segment with options other than timestamps, so they should fit into few cache lines.
     assert!(size_of::<Options>() <= 136, "{}", size_of::<Options>());
     assert!(size_of::<Header>() <= 148, "{}", size_of::<Header>());
 }
 
-/// The table of lengths in `docs/wire.md`.
+/// Checks the lengths of SYN options in the table of `docs/wire.md`.
 #[test]
 fn syn_budget() {
     let mut options = syn();
@@ -71,7 +71,7 @@ fn syn_budget() {
     assert_eq!((options.user_timeout, options.scaled_window), (None, true));
 }
 
-/// The ACK rate is the last to get a place: it displaces nothing, and whatever displaces it was there before.
+/// The ACK rate has the lowest priority: it never displaces another option.
 #[test]
 fn the_ack_rate_gives_way_to_all() {
     let with = |change: &dyn Fn(&mut Options)| {
@@ -97,7 +97,7 @@ fn the_ack_rate_gives_way_to_all() {
         options.user_timeout = UserTimeout::from_bits(30);
     };
     assert_eq!(with(&five), (false, 40));
-    // Beside a Quick-Start request there is room for two flags.
+    // A Quick-Start request leaves room for two permissions.
     let network = Some(NetworkOption { forward: Some(QUICK_START), feedback: None });
     let request = |options: &mut Options| {
         (options.network, options.network_permitted) = (network, true);
@@ -111,14 +111,14 @@ fn the_ack_rate_gives_way_to_all() {
     assert_eq!(with(&timed), (false, 40));
 }
 
-/// Five bytes, of which the last has seven bits of rate and a reserved one; the list is padded behind it.
+/// The option has 5 bytes. The last one has 7 bits of rate and a reserved bit, and is followed by the padding.
 #[test]
 fn an_ack_rate_is_a_byte() {
     assert_eq!(AckRate::each(200), AckRate::each(127));
     assert_eq!((AckRate::from_byte(0x0d), AckRate::each(0)), (AckRate::each(6), AckRate::AT_ONCE));
     let options = Options { timestamps: Some(TIMESTAMPS), ack_rate: Some(AckRate::each(127)), ..Options::NONE };
     assert_eq!(bytes(&options)[12..], [253, 5, 0, 0xac, 0xfe, 0, 0, 0]);
-    // Beside three SACK blocks there is no room for it.
+    // Three SACK blocks leave no room for it.
     let mut crowded = Options { sack: sack(3), ..options };
     assert!(!crowded.fit(Flags::ACK, 0));
     assert_eq!((crowded.sack.len(), crowded.ack_rate), (3, None));
@@ -152,7 +152,7 @@ fn a_quick_start_response_on_a_syn_ack_leaves_room_for_all_flags() {
     assert_eq!(bytes(&options).len(), 40);
 }
 
-/// The table of lengths elsewhere in `docs/wire.md`.
+/// Checks the lengths of options on other segments in the table of `docs/wire.md`.
 #[test]
 fn data_segment_budget() {
     let timestamps = Some(TIMESTAMPS);
@@ -219,7 +219,7 @@ fn what_does_not_fit_aligned_is_packed() {
     assert_eq!(bytes[36..], [28, 4, 0x80, 2]);
 }
 
-/// Everything at once, on an ACK: what stays at each step of the order of priority.
+/// Fits various sets of options on an ACK, and checks which of them are kept.
 #[test]
 fn fit_keeps_the_order_of_priority() {
     let everything = Options {
@@ -244,11 +244,11 @@ fn fit_keeps_the_order_of_priority() {
             options.user_timeout.is_some(),
         )
     };
-    // No D-SACK: one block, 10 + 10 bytes; arrivals take 12, then 4 each.
+    // Without D-SACK, timestamps and one block take 10 + 10 bytes. The first arrival takes 12 bytes, others 4.
     assert_eq!(fitted(&everything, 0), (1, false, None, 3, false));
-    // The first block lies below the acknowledgment number: a D-SACK and one more, 10 + 18 bytes.
+    // The first block is below the acknowledgment number: timestamps, D-SACK and one SACK block take 10 + 18 bytes.
     assert_eq!(fitted(&everything, 17_000), (2, false, None, 1, false));
-    // Few arrivals make room for a user timeout and further blocks.
+    // With fewer arrivals there is room for a user timeout and further blocks.
     let few = Options { arrivals: arrivals(1), ..everything.clone() };
     assert_eq!(fitted(&few, 0), (1, false, None, 1, true));
     let none = Options { arrivals: Arrivals::EMPTY, ..everything.clone() };

@@ -1,13 +1,13 @@
-//! The Internet checksum (RFC 1071).
+//! Internet checksum (RFC 1071).
 
 use core::net::IpAddr;
 
-/// A ones' complement sum of 16-bit words. Only the last slice added may be of odd length.
+/// Ones' complement sum of 16-bit words. Only the last slice added may have an odd length.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum(u64);
 
 impl Sum {
-    /// The pseudo-header of RFC 9293, section 3.1, and RFC 8200, section 8.1: the order of words does not matter.
+    /// Sums the pseudo-header of RFC 9293, section 3.1 or RFC 8200, section 8.1. The order of words does not matter.
     pub(super) fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, len: u16) -> Self {
         let mut sum = Self::default();
         for address in [source, destination] {
@@ -21,9 +21,9 @@ impl Sum {
         sum
     }
 
-    /// Adds `bytes`; a last single byte counts as the high half of a word.
+    /// Adds `bytes`. If their number is odd, a zero byte is added after the last one.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        // Words of 32 bits fold to the same sum, and 64 bits hold 2^32 of them.
+        // Sums of 32-bit words fold to the same 16-bit sum. 64 bits hold the sum of 2^32 such words.
         let (words, rest) = bytes.as_chunks::<4>();
         for &word in words {
             self.0 = self.0.wrapping_add(u64::from(u32::from_be_bytes(word)));
@@ -35,7 +35,7 @@ impl Sum {
         }
     }
 
-    /// The sum, folded to 16 bits.
+    /// Returns the sum folded to 16 bits.
     fn folded(self) -> u16 {
         let mut sum = self.0;
         while let carry @ 1.. = sum >> 16 {
@@ -44,21 +44,21 @@ impl Sum {
         u16::try_from(sum).unwrap_or(u16::MAX)
     }
 
-    /// The checksum: the complement of the sum.
+    /// Returns the checksum, which is the complement of the sum.
     pub(super) fn checksum(self) -> u16 {
         !self.folded()
     }
 }
 
-/// UDP's protocol number less TCP's.
+/// Difference between the protocol numbers of UDP and TCP.
 const PROTOCOLS: u16 = 17 - 6;
 
-/// The UDP checksum of the datagram that stands for a TCP segment, from the segment's checksum and length (header
-/// included), without looking at a byte of it.
+/// Computes the UDP checksum of a converted TCP segment from its TCP checksum and its length (including the header),
+/// without reading the segment.
 ///
-/// Between the two forms the pseudo-header's protocol grows by 11, and UDP's length field takes the place of the zero
-/// urgent pointer; all other words only move. Zero is given as 0xffff, for a zero in the field means that there is no
-/// checksum (RFC 768). The segment's urgent pointer must be zero and URG clear.
+/// The conversion increases the pseudo-header's protocol number by 11 and adds UDP's length field in place of the zero
+/// urgent pointer. All other words only change their position. A checksum of zero is returned as 0xffff, because zero
+/// means that there is no checksum (RFC 768). The segment's urgent pointer must be zero and URG must be clear.
 #[must_use]
 pub fn udp_checksum_from_tcp(tcp_checksum: u16, len: u16) -> u16 {
     let sum = u64::from(!tcp_checksum).wrapping_add(u64::from(PROTOCOLS)).wrapping_add(u64::from(len));
@@ -68,11 +68,11 @@ pub fn udp_checksum_from_tcp(tcp_checksum: u16, len: u16) -> u16 {
     }
 }
 
-/// The reverse of [`udp_checksum_from_tcp`]: the TCP checksum of the segment that a datagram stands for, from the
-/// datagram's checksum and length (header included).
+/// Computes the TCP checksum of a converted datagram from its UDP checksum and its length (including the header), the
+/// reverse of [`udp_checksum_from_tcp`].
 #[must_use]
 pub fn tcp_checksum_from_udp(udp_checksum: u16, len: u16) -> u16 {
-    // Subtraction in ones' complement adds the complement.
+    // In ones' complement, subtraction is addition of the complement.
     let sum = u64::from(!udp_checksum).wrapping_add(u64::from(!PROTOCOLS)).wrapping_add(u64::from(!len));
     Sum(sum).checksum()
 }

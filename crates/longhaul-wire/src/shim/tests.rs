@@ -33,7 +33,7 @@ fn to_tcp(datagram: &[u8], v6: bool, ip: IpFields) -> Vec<u8> {
     out
 }
 
-/// What an independent implementation reads.
+/// Parses a packet with an independent implementation.
 fn read(packet: &[u8]) -> (IpHeaders, etherparse::TcpHeader, Vec<u8>) {
     let headers = PacketHeaders::from_ip_slice(packet).unwrap();
     let Some(etherparse::NetHeaders::Ipv4(..) | etherparse::NetHeaders::Ipv6(..)) = headers.net else {
@@ -176,7 +176,7 @@ fn bad_arguments() {
     }
 }
 
-/// The UDP checksum of a datagram, computed over every byte.
+/// Computes the UDP checksum of a datagram from all its bytes.
 fn udp_checksum(source: SocketAddr, destination: SocketAddr, payload: &[u8]) -> u16 {
     let len = u16::try_from(payload.len() + 8).unwrap();
     let mut sum = Sum::pseudo_header(source.ip(), destination.ip(), 17, len);
@@ -199,7 +199,7 @@ fn rfc_1071_example() {
 
 #[test]
 fn a_checksum_of_zero() {
-    // The last word is chosen so that the whole sums to all ones.
+    // The last word is chosen so that the sum is all ones.
     let (source, destination) = addresses(false);
     let mut payload = [0x50, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let fill = udp_checksum(source, destination, &payload);

@@ -1,4 +1,4 @@
-//! What holds for any datagram whatsoever. The fuzz target and the replay of its corpus both call this.
+//! Properties of the codec for arbitrary datagrams, checked by the fuzz target and by the replay of its corpus.
 
 use std::net::SocketAddr;
 
@@ -7,12 +7,12 @@ use longhaul_wire::probe::{Answer, PROBE_LEN, Probe};
 use longhaul_wire::shim::{self, IpFields};
 use longhaul_wire::{CheshireCodec, Codec};
 
-/// Panics when something does not hold.
+/// Panics if a property does not hold for `datagram`.
 pub(crate) fn check(datagram: &[u8]) {
     check_codec(datagram);
     check_shim(datagram);
     check_probe(datagram);
-    // The bytes as an IP packet.
+    // Interpret the bytes as an IP packet.
     let _ = shim::udp_from_tcp(datagram, &mut vec![0; datagram.len()]);
 }
 
@@ -23,18 +23,18 @@ fn check_codec(datagram: &[u8]) {
     };
     assert!(payload % 4 == 0 && (12..=52).contains(&payload) && payload <= datagram.len());
 
-    // What was read can be written, and is read the same way again.
+    // A parsed header can be emitted, and parsing the result gives the same header.
     let mut out = [0; 52];
     let len = CheshireCodec::emit(&header, &mut out).expect("options that were read fit");
     assert_eq!(len, CheshireCodec::header_len(&header.options));
     assert_eq!(CheshireCodec::parse(&out[..len]), Ok((header.clone(), len)));
 
-    // What was read is in its place and fits, so nothing is dropped.
+    // Parsed options are valid for the segment and fit, so `fit` removes nothing.
     let mut fitted = header.clone();
     assert!(fitted.fit());
     assert_eq!(fitted, header);
 
-    // A router that changes nothing changes nothing; one that stamps changes the stamps.
+    // An edit without changes leaves the header as it is; an edit of the stamps changes only the stamps.
     let mut routed = datagram.to_vec();
     let forward = header.options.network.and_then(|network| network.forward);
     assert_eq!(edit_forward(&mut routed, |_| ()), forward.is_some());
@@ -54,7 +54,7 @@ fn check_probe(datagram: &[u8]) {
         probe.emit(&mut out).expect("as long as what was read");
         assert_eq!((Probe::parse(&out), &out[PROBE_LEN..]), (Some(probe), &datagram[PROBE_LEN..]));
         assert_eq!(Probe::parse_quoted(&datagram[..PROBE_LEN]), Some(probe));
-        // Its answer is no longer than it.
+        // The answer is not longer than the probe.
         let received = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
         let answer = Answer { probe, arrived: 0, received, ttl: 0, coalesced: false };
         assert!(answer.to_bytes().len() <= datagram.len());
@@ -76,7 +76,7 @@ fn check_shim(datagram: &[u8]) {
         let mut back = vec![0; datagram.len()];
         let converted = shim::udp_from_tcp(&packet[..len], &mut back).expect("what was written is valid");
         assert_eq!(converted, shim::FromTcp { source, destination, ip, len: datagram.len() });
-        // URG is the only bit that does not pass.
+        // URG is the only bit that is not converted.
         assert_eq!(back[1], datagram[1] & !0x20);
         back[1] = datagram[1];
         assert_eq!(back, datagram);
