@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The datagram is shorter than a header without options. NAT keep-alive datagrams are dropped with this error.
-    #[error("{len} bytes are less than a header")]
+    #[error("datagram of {len} bytes is shorter than a header")]
     TooShort {
         /// Length of the datagram in bytes.
         len: usize,
@@ -16,7 +16,7 @@ pub enum ParseError {
         offset: u8,
     },
     /// The data offset points past the end of the datagram.
-    #[error("data offset {offset} needs a header of {needed} bytes, but there are {len}")]
+    #[error("data offset {offset} means a header of {needed} bytes, but the datagram has {len}")]
     HeaderTruncated {
         /// The data offset in 4-byte words.
         offset: u8,
@@ -34,7 +34,7 @@ pub enum ParseError {
         len: u8,
     },
     /// An option extends past the end of the header, or the header ends before the option's length field.
-    #[error("option {kind} overruns the header")]
+    #[error("option {kind} extends past the end of the header")]
     OptionOverrun {
         /// The option's kind.
         kind: u8,

@@ -118,7 +118,7 @@ mod tests {
     use super::Flags;
 
     #[test]
-    fn debug_names_what_is_set() {
+    fn debug_lists_the_flags_that_are_set() {
         assert_eq!(format!("{:?}", Flags::SYN | Flags::ACK), "SYN|ACK");
         assert_eq!(format!("{:?}", Flags::FIN | Flags::PSH | Flags::ACK), "FIN|PSH|ACK");
         assert_eq!(format!("{:?}", Flags::AE | Flags::CWR | Flags::ECE | Flags::SYN), "SYN|ECE|CWR|AE");

@@ -51,10 +51,10 @@ pub struct FromTcp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShimError {
     /// The datagram is shorter than a header, or its data offset is invalid.
-    #[error("the datagram is no segment")]
+    #[error("the datagram is not a valid segment")]
     NotASegment,
     /// Source and destination have different IP versions.
-    #[error("source and destination are of different IP versions")]
+    #[error("source and destination have different IP versions")]
     MixedAddresses,
     /// The packet would be longer than its length field can express.
     #[error("a packet of {len} bytes is too long")]
@@ -63,7 +63,7 @@ pub enum ShimError {
         len: usize,
     },
     /// The buffer is too small.
-    #[error("{needed} bytes are to be written, the buffer has {available}")]
+    #[error("the output needs {needed} bytes, the buffer has {available}")]
     BufferTooSmall {
         /// Length of the output in bytes.
         needed: usize,
@@ -71,7 +71,7 @@ pub enum ShimError {
         available: usize,
     },
     /// The input is not an IPv4 or IPv6 packet, or it is truncated.
-    #[error("not a whole IP packet")]
+    #[error("not a complete IP packet")]
     NotIp,
     /// The IP header is not directly followed by a valid TCP header, or the packet is a fragment.
     #[error("not an unfragmented TCP segment")]

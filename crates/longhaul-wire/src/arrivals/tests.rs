@@ -20,7 +20,7 @@ fn a_pair_keeps_its_dispersion() {
 }
 
 #[test]
-fn what_no_successor_expresses_is_refused() {
+fn arrivals_that_cannot_be_encoded_are_refused() {
     let mut arrivals = Arrivals::EMPTY;
     assert!(arrivals.push(at(100_000, 50)));
     let before = arrivals;
@@ -35,7 +35,7 @@ fn what_no_successor_expresses_is_refused() {
 }
 
 #[test]
-fn five_and_no_more_and_truncation() {
+fn five_arrivals_fit_and_can_be_truncated() {
     let mut arrivals = Arrivals::EMPTY;
     for i in 0..5 {
         assert!(arrivals.push(at(i * 1448, u64::from(i) * 12)));

@@ -24,7 +24,7 @@ fn emitted(header: &Header) -> Vec<u8> {
     let mut out = [0xee; 60];
     let len = CheshireCodec::emit(header, &mut out).unwrap();
     assert_eq!(len, CheshireCodec::header_len(&header.options));
-    assert!(out[len..].iter().all(|&byte| byte == 0xee), "nothing behind the header is touched");
+    assert!(out[len..].iter().all(|&byte| byte == 0xee), "bytes after the header are unchanged");
     out[..len].to_vec()
 }
 
@@ -103,7 +103,7 @@ fn malformed_options_are_errors() {
     assert_eq!(parse(&[1, 1, 1, 3]), Err(ParseError::OptionOverrun { kind: 3 }));
     assert_eq!(parse(&[2, 4, 5, 0xb4, 8, 10, 0, 0]), Err(ParseError::OptionOverrun { kind: 8 }));
     assert_eq!(parse(&[253, 5, 0x4c, 0x54]), Err(ParseError::OptionOverrun { kind: 253 }));
-    assert!(parse(&[0, 77, 0, 0]).is_ok(), "nothing behind the end mark is read");
+    assert!(parse(&[0, 77, 0, 0]).is_ok(), "bytes after the end of the list are ignored");
     assert_eq!(parse(&[1; 40]).unwrap().0.options, Options::NONE);
 }
 
@@ -137,7 +137,7 @@ fn unknown_options_and_wrong_lengths_are_skipped() {
 }
 
 #[test]
-fn of_duplicates_the_first_counts() {
+fn the_first_of_duplicate_options_counts() {
     let syn = options(Flags::SYN, &[2, 4, 1, 0, 2, 4, 2, 0, 3, 3, 1, 3, 3, 2, 28, 4, 0, 9, 28, 4, 0, 8]);
     assert_eq!((syn.mss, syn.window_scale), (Some(256), Some(1)));
     assert_eq!(syn.user_timeout, UserTimeout::from_bits(9));
@@ -218,6 +218,6 @@ fn emit_reports_what_does_not_fit() {
 #[test]
 fn errors_are_sentences() {
     let error = ParseError::HeaderTruncated { offset: 10, needed: 32, len: 13 };
-    assert_eq!(error.to_string(), "data offset 10 needs a header of 32 bytes, but there are 13");
+    assert_eq!(error.to_string(), "data offset 10 means a header of 32 bytes, but the datagram has 13");
     assert_eq!(EmitError::OptionsTooLong { len: 44 }.to_string(), "options need 44 bytes, more than 40");
 }

@@ -49,7 +49,7 @@ fn nonce_pairs() {
 
 proptest! {
     #[test]
-    fn an_honest_nonce_approves_and_a_claim_of_more_needs_luck(
+    fn an_honest_nonce_approves_and_replaced_pairs_refute_a_higher_claim(
         bits in any::<u32>(), random in any::<u32>(), from in 0_u8..16, to in 0_u8..16,
     ) {
         let (from, to) = (QuickStartRate::from_code(from.max(to)), QuickStartRate::from_code(from.min(to)));
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bits_decode_to_a_number_that_the_wire_has(bits in any::<u32>()) {
+    fn any_bits_decode_to_an_encodable_number(bits in any::<u32>()) {
         let rate = WireRate::from_bits(bits).rate();
         prop_assert_eq!(WireRate::new(rate).rate(), rate);
         let delta = WireDelta::from_bits(bits).bytes_per_sec();
@@ -126,7 +126,7 @@ fn feedback_fails_closed() {
 }
 
 #[test]
-fn quick_start_zero_is_a_denial_and_a_report_draws_nothing() {
+fn quick_start_zero_is_a_denial_and_a_report_has_no_feedback() {
     let nonce = QuickStartNonce::new(7);
     let request = Request::QuickStart { rate: QuickStartRate::ZERO, nonce };
     assert_eq!(Forward { ttl: 64, stamps: 1, request }.feedback(Some(63)), Some(Feedback::Denied));

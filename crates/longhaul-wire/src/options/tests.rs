@@ -73,7 +73,7 @@ fn syn_budget() {
 
 /// The ACK rate has the lowest priority: it never displaces another option.
 #[test]
-fn the_ack_rate_gives_way_to_all() {
+fn the_ack_rate_has_the_lowest_priority() {
     let with = |change: &dyn Fn(&mut Options)| {
         let mut options = Options { ack_rate_permitted: true, ..syn() };
         change(&mut options);
@@ -209,7 +209,7 @@ fn the_usual_alignment_is_that_of_other_stacks() {
 }
 
 #[test]
-fn what_does_not_fit_aligned_is_packed() {
+fn options_that_do_not_fit_aligned_are_packed() {
     let timeout = UserTimeout::from_bits(0x8002);
     let options = Options { timestamps: Some(TIMESTAMPS), sack: sack(3), user_timeout: timeout, ..Options::NONE };
     let bytes = bytes(&options);
@@ -262,7 +262,7 @@ fn fit_keeps_the_order_of_priority() {
 }
 
 #[test]
-fn the_answer_outranks_the_request() {
+fn feedback_has_priority_over_a_request() {
     let both = NetworkOption { forward: Some(QUICK_START), feedback: Some(QUICK_START_RESPONSE) };
     let mut options = Options { timestamps: Some(TIMESTAMPS), sack: sack(1), network: Some(both), ..Options::NONE };
     assert!(options.fit(Flags::ACK, 0));
@@ -273,7 +273,7 @@ fn the_answer_outranks_the_request() {
 }
 
 #[test]
-fn fit_moves_nothing_to_the_wrong_place() {
+fn fit_removes_misplaced_options() {
     let mut options =
         Options { sack: sack(1), arrivals: arrivals(1), probe_echo: Some(ProbeEcho { value: 1 }), ..syn() };
     options.ack_rate = Some(AckRate::each(1));

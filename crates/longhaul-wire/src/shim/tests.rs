@@ -125,7 +125,7 @@ fn every_flipped_bit_and_every_truncation_is_noticed() {
 }
 
 #[test]
-fn what_is_no_tcp_is_refused() {
+fn packets_without_tcp_are_refused() {
     let packet = to_tcp(&datagram(), false, IpFields::default());
     let changed = |at: usize, to: u8| {
         let mut bad = packet.clone();
