@@ -1,8 +1,8 @@
-//! Dates for logs.
+//! Dates in logs.
 
 use std::time::Duration;
 
-/// A time since the Unix epoch as RFC 3339 writes it, in UTC, to the millisecond.
+/// Formats a time since the Unix epoch according to RFC 3339, in UTC with milliseconds.
 pub(crate) fn rfc3339(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
@@ -12,7 +12,7 @@ pub(crate) fn rfc3339(since_epoch: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Year, month and day in the Gregorian calendar, `days` after 1970-01-01.
+/// Returns year, month and day in the Gregorian calendar, `days` after 1970-01-01.
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
     loop {

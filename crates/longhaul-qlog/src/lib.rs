@@ -1,28 +1,28 @@
-//! Event logs of connections in qlog's sequential form (draft-ietf-quic-qlog-main-schema): a JSON text sequence (RFC
-//! 7464), one [`Log`] for each end of a connection.
+//! Event logs of connections in qlog's sequential format (draft-ietf-quic-qlog-main-schema), a JSON text sequence
+//! (RFC 7464). There is one [`Log`] per endpoint of a connection.
 //!
-//! Nothing here knows files, threads or clocks. Times come in, and records go to a [`Sink`]: a [`Sequence`] writes them
-//! to anything that takes bytes.
+//! The crate uses no files, threads or clocks. Callers pass the current time, and records go to a [`Sink`], such as a
+//! [`Sequence`], which writes them to an [`std::io::Write`].
 //!
-//! qlog has no schema for TCP: the events are of a namespace of our own, `tcp`, with the names and units of qlog's QUIC
-//! events where those exist: times are milliseconds, `pacing_rate` and `delivery_rate` bits per second, windows bytes.
-//! Both ends' logs of a connection have the same `group_id`: the client's and the server's initial sequence number.
+//! qlog has no schema for TCP. The events are in a private namespace, `tcp`, and use the names and units of qlog's QUIC
+//! events where they exist: times are in milliseconds, `pacing_rate` and `delivery_rate` in bits per second, and windows
+//! in bytes. The logs of both endpoints have the same `group_id`: the initial sequence numbers of client and server.
 //!
 //! | event | `data` |
 //! |---|---|
-//! | `tcp:connection_started` | `local` and `remote` (`ip`, `port`), `segments_before`: how many were `sent` and `received` before the log began |
-//! | `tcp:parameters_set` | `congestion_control`, `maximum_segment_size`, the options in force, both initial sequence numbers |
+//! | `tcp:connection_started` | `local` and `remote` (`ip`, `port`), `segments_before`: numbers of segments `sent` and `received` before the log started |
+//! | `tcp:parameters_set` | `congestion_control`, `maximum_segment_size`, negotiated options, both initial sequence numbers |
 //! | `tcp:connection_state_updated` | `old`, `new`: states of RFC 9293 |
-//! | `tcp:segment_sent`, `tcp:segment_received` | `header`: fields as on the wire, `payload_length`, `timestamps`, `sack`; `retransmission`, `ecn` |
-//! | `tcp:segment_dropped` | what came and is no segment: `length`, `trigger`, `details` |
-//! | `tcp:segment_lost` | `lost_bytes` held lost since the last time, `trigger` |
-//! | `tcp:spurious_loss_detected` | `episodes` of repair that turned out to be unnecessary |
-//! | `tcp:congestion_state_updated` | `old`, `new`: the controller's stage, or `recovery`, `timeout` |
-//! | `tcp:recovery_metrics_updated` | RTTs, RTO, windows, rates, bytes in flight: those that changed |
-//! | `tcp:events_dropped` | `count` of records that the sink had no room for |
-//! | `tcp:connection_closed` | `trigger`: `clean`, `released` while it could still send, or the error |
+//! | `tcp:segment_sent`, `tcp:segment_received` | `header`: fields as transmitted, `payload_length`, `timestamps`, `sack`; `retransmission`, `ecn` |
+//! | `tcp:segment_dropped` | received datagram that is not a valid segment: `length`, `trigger`, `details` |
+//! | `tcp:segment_lost` | `lost_bytes` marked lost since the last such event, `trigger` |
+//! | `tcp:spurious_loss_detected` | number of spurious recovery `episodes` |
+//! | `tcp:congestion_state_updated` | `old`, `new`: the controller's phase, or `recovery`, `timeout` |
+//! | `tcp:recovery_metrics_updated` | RTTs, RTO, windows, rates, bytes in flight; only those that changed |
+//! | `tcp:events_dropped` | `count` of records dropped because the sink was full |
+//! | `tcp:connection_closed` | `trigger`: `clean`, `released` (while the connection could still send), or the error |
 //!
-//! Segments are logged as they pass; the rest when the connection is [looked at](Log::sample).
+//! Segment events are logged immediately, and changes of the connection's state when it is [sampled](Log::sample).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -48,7 +48,7 @@
 //!     interval: Span::from_millis(1),
 //! };
 //! let mut log = Log::new(start, Sequence::new(Vec::new()));
-//! // Nobody answers, until the connection gives up.
+//! // The SYNs are not answered, so the connection times out.
 //! let mut batch = Batch::default();
 //! while let Some(connection) = endpoint.connection(id).filter(|connection| log.sample(now, connection, now)) {
 //!     while endpoint.poll_transmit(now, &mut batch, 1).is_some() {

@@ -1,4 +1,4 @@
-//! A connection's log under way.
+//! Log of a connection.
 
 use longhaul_tcp::{Connection, ConnectionError, Info, State};
 use longhaul_units::{Span, Time};
@@ -11,17 +11,18 @@ use crate::segment::{Segment, Sent};
 use crate::sink::Sink;
 use crate::start::{Role, Start};
 
-/// A connection's log under way, from one end of it. It begins once the handshake is over, or has failed, for only then
-/// its name is known.
+/// Log of a connection at one of its endpoints.
 ///
-/// [`sent`](Self::sent) and [`received`](Self::received) are for every segment, [`sample`](Self::sample) for when
-/// anything may have changed, [`end`](Self::end) for when the connection is over.
+/// The caller reports each datagram by [`sent`](Self::sent) and [`received`](Self::received), calls
+/// [`sample`](Self::sample) whenever the connection may have changed, and [`end`](Self::end) when it is over. The first
+/// sample after the handshake has succeeded or failed begins the sink ([`Sink::begin`]), because only then the name of
+/// the log, which consists of both initial sequence numbers, is known.
 #[derive(Debug)]
 pub struct Log<S> {
     start: Start,
     sink: S,
     has_begun: bool,
-    /// Segments logged, sent and received.
+    /// Numbers of segments logged as sent and as received.
     segments: [u64; 2],
     state: State,
     congestion: Option<String>,
@@ -34,7 +35,7 @@ pub struct Log<S> {
     sampled_at: Time,
 }
 
-/// Counters of loss, as last logged.
+/// Loss counters as last logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Losses {
     bytes: u64,
@@ -58,7 +59,7 @@ impl Serialize for Name {
 }
 
 impl<S: Sink> Log<S> {
-    /// A log of a connection whose handshake is under way, or was until just now.
+    /// Creates a log of a connection whose handshake is in progress or has just ended.
     pub fn new(start: Start, sink: S) -> Self {
         let state = if start.role == Role::Client { State::SynSent } else { State::SynReceived };
         Self {
@@ -78,31 +79,31 @@ impl<S: Sink> Log<S> {
         }
     }
 
-    /// Where the records go.
+    /// Returns the sink.
     pub fn sink_mut(&mut self) -> &mut S {
         &mut self.sink
     }
 
-    /// The connection's state as last logged.
+    /// Returns the connection's state as last logged.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Segments logged so far, sent and received.
+    /// Returns the numbers of segments logged as sent and as received.
     #[must_use]
     pub fn segments(&self) -> [u64; 2] {
         self.segments
     }
 
-    /// Corrects what [`Start::segments_before`] says, for who learns of it only later. Of no effect once the log has
-    /// begun.
+    /// Replaces [`Start::segments_before`], for callers that know the numbers only later. Has no effect after the first
+    /// sample that follows the handshake.
     pub fn set_segments_before(&mut self, segments: [u64; 2]) {
         self.start.segments_before = segments;
     }
 
-    /// A datagram of `len` bytes has left. Of its bytes those of the header suffice. `ecn` are the two bits of the IP
-    /// header (RFC 3168, section 5).
+    /// Logs a sent datagram of `len` bytes, of which `datagram` has at least the header. `ecn` is the ECN field of the
+    /// IP header (RFC 3168, section 5).
     pub fn sent(&mut self, now: Time, datagram: &[u8], len: usize, ecn: u8) {
         let Ok((header, offset)) = CheshireCodec::parse(datagram) else { return };
         let payload_len = len.saturating_sub(offset);
@@ -112,7 +113,7 @@ impl<S: Sink> Log<S> {
         self.event(now, "segment_sent", segment);
     }
 
-    /// The same of a datagram that has come.
+    /// Logs a received datagram. The parameters are those of [`sent`](Self::sent).
     pub fn received(&mut self, now: Time, datagram: &[u8], len: usize, ecn: u8) {
         match CheshireCodec::parse(datagram) {
             Ok((header, offset)) => {
@@ -126,8 +127,8 @@ impl<S: Sink> Log<S> {
         }
     }
 
-    /// Logs what has changed of the connection, whose own clock shows `clock`. `false` if the log is over: the
-    /// connection has closed, or nobody takes records any more.
+    /// Logs what has changed in the connection. `clock` is the current time by the connection's own clock. Returns
+    /// `false` if the log is over because the connection has closed or the sink drops all further records.
     pub fn sample(&mut self, now: Time, connection: &Connection, clock: Time) -> bool {
         if self.sink.is_over() {
             return false;
@@ -143,8 +144,8 @@ impl<S: Sink> Log<S> {
         state != State::Closed
     }
 
-    /// Ends the log, with an error that samples did not tell of, if there was any. Of no effect on a log that never
-    /// began.
+    /// Ends the log. `error` is used if no sample had an error. Has no effect if no sample was logged after the
+    /// handshake.
     pub fn end(&mut self, now: Time, error: Option<ConnectionError>) {
         if !self.has_begun {
             return;
@@ -179,12 +180,12 @@ impl<S: Sink> Log<S> {
         let metrics = Metrics::of(info, limited_by.or(self.metrics.limited_by));
         if metrics != self.metrics {
             let logged = self.event(now, "recovery_metrics_updated", metrics.since(&self.metrics));
-            // What readers did not get cannot be what the next one differs from.
+            // If the record was dropped, readers lack its values, so the next record must contain all of them.
             self.metrics = if logged { metrics } else { Metrics::default() };
         }
     }
 
-    /// Segments held lost, and episodes that turned out to be unnecessary, since the last time.
+    /// Logs the bytes marked lost and the spurious recovery episodes since the last call.
     fn log_losses(&mut self, now: Time, info: &Info) {
         let losses = Losses { bytes: info.bytes_lost, timeouts: info.timeouts, spurious: info.spurious_recoveries };
         let before = std::mem::replace(&mut self.losses, losses);
@@ -203,7 +204,7 @@ impl<S: Sink> Log<S> {
         }
     }
 
-    /// Names the log and says what it begins with.
+    /// Begins the sink, and logs the start of the connection and its parameters.
     fn begin(&mut self, now: Time, info: &Info) {
         let Self { start, sink, .. } = self;
         let (ours, peers) = info.initial_sequence;
@@ -234,7 +235,8 @@ impl<S: Sink> Log<S> {
         );
     }
 
-    /// Whether it was logged. Times never go back, even if those who tell of events come in another order.
+    /// Logs an event. Returns whether it was logged. Logged times never decrease, even if callers report events out of
+    /// order.
     fn event(&mut self, now: Time, name: &'static str, data: impl Serialize) -> bool {
         self.logged_at = self.logged_at.max(now);
         self.sink.record(&Event { time: millis(self.logged_at - self.start.epoch), name: Name(name), data })

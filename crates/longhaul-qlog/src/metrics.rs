@@ -1,10 +1,10 @@
-//! The congestion controller and the path as the log has them.
+//! Metrics of the congestion controller and the path.
 
 use longhaul_tcp::Info;
 use longhaul_units::Span;
 use serde::Serialize;
 
-/// What `recovery_metrics_updated` says; a field is left out if it has not changed, or is not known.
+/// Data of `recovery_metrics_updated`. Fields that have not changed or are unknown are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Metrics {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,10 +43,10 @@ pub(crate) struct Metrics {
     pub(crate) limited_by: Option<&'static str>,
 }
 
-/// What a sender can be limited by, in the order of [`Info::limited`].
+/// Names of the limits of a sender, in the order of [`Info::limited`].
 const LIMITS: [&str; 6] = ["app", "cwnd", "pacing", "peer_window", "send_buffer", "cpu"];
 
-/// What limited the sender most of the time since `before`, if any did.
+/// Returns the limit that applied longest since `before`, or `None` if none applied.
 pub(crate) fn limited_by(limited: &[Span; 6], before: &[Span; 6]) -> Option<&'static str> {
     let spans = limited.iter().zip(before).map(|(new, old)| *new - *old);
     let most = spans.zip(LIMITS).max_by_key(|(span, _)| *span);
@@ -77,7 +77,7 @@ impl Metrics {
         }
     }
 
-    /// What differs from `before`.
+    /// Returns the fields that differ from `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         fn changed<T: PartialEq + Copy>(new: Option<T>, old: Option<T>) -> Option<T> {
             new.filter(|_| new != old)

@@ -1,16 +1,16 @@
-//! Segments as the log has them. Field names are those of qlog's packets, and TCP's where there is none.
+//! Data of segment events. Field names are those of qlog's packet events, or else those of TCP.
 
 use longhaul_wire::{Flags, Header, SackBlock};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-/// Bytes of TCP's header that a datagram leaves to UDP: ports, checksum, urgent pointer.
+/// Length of the TCP header fields that a datagram omits: ports, checksum and urgent pointer.
 const LEFT_OUT: usize = 8;
 
-/// What `segment_sent` and `segment_received` say. Numbers are as on the wire: not unwrapped, windows not scaled.
+/// Data of `segment_sent` and `segment_received`. Sequence numbers are 32-bit, and the window is not scaled.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Segment<'a> {
     header: Fields<'a>,
-    /// Nothing of it is new.
+    /// Whether all of its sequence space was sent before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     retransmission: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +24,7 @@ struct Fields<'a> {
     acknowledgment_number: Option<u32>,
     flags: FlagNames,
     window: u16,
-    /// The length that TCP's own header would have.
+    /// Length of the equivalent TCP header in bytes.
     header_length: usize,
     payload_length: usize,
     /// TSval and TSecr.
@@ -35,7 +35,8 @@ struct Fields<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// `offset` is where the payload of `payload_length` bytes begins in the datagram, `ecn` the two bits.
+    /// Creates the data of a segment whose payload of `payload_length` bytes starts at `offset` in the datagram. `ecn`
+    /// is the ECN field.
     pub(crate) fn new(header: &'a Header, offset: usize, payload_length: usize, ecn: u8) -> Self {
         let acknowledges = header.flags.contains(Flags::ACK);
         Self {
@@ -60,7 +61,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The codepoint's name (RFC 3168, section 5), unless it is Not-ECT.
+/// Returns the name of the ECN codepoint (RFC 3168, section 5), or `None` for Not-ECT.
 fn ecn_name(bits: u8) -> Option<&'static str> {
     match bits & 3 {
         1 => Some("ECT(1)"),
@@ -108,12 +109,12 @@ impl Serialize for Blocks<'_> {
     }
 }
 
-/// The end of what was sent so far, by which retransmissions are known.
+/// Highest sequence number sent so far, by which retransmissions are detected.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent(Option<u32>);
 
 impl Sent {
-    /// Takes note of a segment; whether all that it has in the sequence space was sent before.
+    /// Records a segment. Returns whether all of its sequence space was sent before.
     pub(crate) fn repeats(&mut self, header: &Header, payload_length: usize) -> bool {
         let len = header.sequence_len(payload_length as u32);
         if len == 0 {

@@ -1,35 +1,36 @@
-//! Where records go.
+//! Destinations of records.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Takes the records of one log.
+/// Destination of the records of a log.
 ///
-/// A log has its name only once the handshake is over; what passed before is recorded before.
+/// The name of a log is known only after the handshake. Events of the handshake are recorded before that.
 pub trait Sink: Sized {
-    /// Takes a record. `false` if there was no room for it.
+    /// Appends a record. Returns `false` if the record was dropped.
     fn record(&mut self, record: &impl Serialize) -> bool;
 
-    /// The log has a name: that of its file would be `<id>_<client|server>.sqlog`. What `beginning` records comes before
-    /// all that was recorded so far. Called once.
+    /// Names the log. The records appended by `beginning` must come before all earlier ones. Called once.
+    ///
+    /// `file_name` has the form `<id>_<client|server>.sqlog`.
     fn begin(&mut self, file_name: &str, beginning: impl FnOnce(&mut Self));
 
-    /// How many records found no room since this was last asked, if there is room again.
+    /// If the sink has room again, returns the number of records dropped since the last call.
     fn take_dropped(&mut self) -> Option<u64> {
         None
     }
 
-    /// Whether nothing is taken any more.
+    /// Returns whether the sink drops all further records.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// Appends a record of a JSON text sequence (RFC 7464, section 2.2): the separator, the text, a line feed.
+/// Appends a record of a JSON text sequence (RFC 7464, section 2.2): record separator, JSON text, line feed.
 ///
 /// # Errors
-/// If `record` cannot be written as JSON. Nothing is appended then.
+/// Returns an error if `record` cannot be serialized as JSON. Nothing is appended in this case.
 pub fn write_record(out: &mut Vec<u8>, record: &impl Serialize) -> io::Result<()> {
     let start = out.len();
     out.push(0x1e);
@@ -41,28 +42,28 @@ pub fn write_record(out: &mut Vec<u8>, record: &impl Serialize) -> io::Result<()
     Ok(())
 }
 
-/// A [`Sink`] that writes to `W` at once.
+/// [`Sink`] that writes each record to `W` immediately.
 #[derive(Debug)]
 pub struct Sequence<W> {
-    /// `None` once it was given back.
+    /// `None` after [`finish`](Sequence::finish).
     out: Option<W>,
-    /// The first that writing met.
+    /// The first write error.
     error: Option<io::Error>,
     has_begun: bool,
-    /// Until it has begun, all records; then room for one.
+    /// All records until [`Sink::begin`] is called; afterwards, a buffer for one record.
     records: Vec<u8>,
 }
 
 impl<W: Write> Sequence<W> {
-    /// A sequence that has no record yet.
+    /// Creates an empty sequence.
     pub fn new(out: W) -> Self {
         Self { out: Some(out), error: None, has_begun: false, records: Vec::new() }
     }
 
-    /// Ends the sequence and gives the output back. What was recorded before it began is not written if it never did.
+    /// Ends the sequence and returns the output. If [`Sink::begin`] was never called, no record is written.
     ///
     /// # Errors
-    /// The first that writing met; also if the output was given back before.
+    /// Returns the first write error, or an error if the sequence has ended already.
     pub fn finish(&mut self) -> io::Result<W> {
         let mut out = self.out.take().ok_or_else(|| io::Error::other("the sequence has ended before"))?;
         match self.error.take() {
@@ -71,7 +72,7 @@ impl<W: Write> Sequence<W> {
         }
     }
 
-    /// Brings what was written on its way, as [`Write::flush`] does.
+    /// Calls [`Write::flush`] on the output.
     pub fn flush(&mut self) {
         if let Some(out) = self.out.as_mut().filter(|_| self.error.is_none()) {
             self.error = out.flush().err();

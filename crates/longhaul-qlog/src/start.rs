@@ -1,4 +1,4 @@
-//! What a log begins with.
+//! Parameters and first records of a log.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use crate::date;
 
-/// Names the schema of the events: a private one is named by a web address of its owner, and month and year.
+/// URI of the event schema. That of a private schema is a web address of its owner, with month and year.
 pub const SCHEMA: &str = "https://github.com/longhaul-rs/longhaul/112026/qlog/tcp";
 
-/// Which end of a connection a log is of.
+/// Endpoint of a connection to which a log belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The one that opened it.
+    /// The endpoint that opened the connection.
     Client,
-    /// The one that accepted it.
+    /// The endpoint that accepted the connection.
     Server,
 }
 
 impl Role {
-    /// As qlog's vantage points name it.
+    /// Returns the type of the vantage point in qlog.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,13 +31,13 @@ impl Role {
     }
 }
 
-/// What the moment that times count from is in the world outside.
+/// Meaning of a log's epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// So long after the Unix epoch.
+    /// The epoch is this long after the Unix epoch.
     System(Duration),
-    /// No date: time that is counted from somewhere, as a simulation's is. qlog has `monotonic` for such a clock, and
-    /// wants its epoch to be `unknown`.
+    /// The epoch has no known date, as in a simulation. qlog's `clock_type` is `monotonic`, which requires the epoch
+    /// `unknown`.
     Monotonic,
 }
 
@@ -50,31 +50,32 @@ impl Reference {
     }
 }
 
-/// What a log has to be told at its beginning.
+/// Parameters of a log.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Which end of the connection this is.
+    /// Role of this endpoint.
     pub role: Role,
-    /// The address at this end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The address at the other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// Segments that were sent and received before the log began: a server's begins when it accepts, as a rule.
+    /// Numbers of segments sent and received before the log started. A server's log usually starts when the connection
+    /// is accepted.
     pub segments_before: [u64; 2],
-    /// When the log begins.
+    /// Time at which the log starts.
     pub at: Time,
-    /// The moment that its times count from.
+    /// Epoch of the times in the log.
     pub epoch: Time,
-    /// What that moment is.
+    /// Meaning of `epoch`.
     pub reference: Reference,
-    /// Who logs.
+    /// Name of the vantage point.
     pub vantage_point: String,
-    /// What is sampled is logged no more often than this; changes of the connection's state always.
+    /// Minimum interval between sampled events. Changes of the connection's state are always logged.
     pub interval: Span,
 }
 
 impl Start {
-    /// The record that stands first.
+    /// Returns the first record, the qlog file header.
     pub(crate) fn header(&self, id: &str) -> Value {
         json!({
             "file_schema": "urn:ietf:params:qlog:file:sequential",
@@ -92,7 +93,7 @@ impl Start {
         })
     }
 
-    /// What `connection_started` says.
+    /// Returns the data of `connection_started`.
     pub(crate) fn started(&self) -> Value {
         let address = |address: SocketAddr| json!({ "ip": address.ip().to_string(), "port": address.port() });
         let [sent, received] = self.segments_before;

@@ -51,7 +51,7 @@ fn what_limits_is_what_took_the_most_time_since() {
     assert_eq!(limited_by(&spans([902, 1, 0, 0, 0, 1]), &before), Some("app"));
 }
 
-/// RFC 7464, section 2.2, with what was early in its place.
+/// The format is that of RFC 7464, section 2.2. Records of the beginning precede earlier ones.
 #[test]
 fn a_sequence_begins_with_its_beginning() {
     let mut sequence = Sequence::new(Vec::new());
@@ -63,7 +63,7 @@ fn a_sequence_begins_with_its_beginning() {
     assert!(sequence.is_over() && !sequence.record(&"too late") && sequence.finish().is_err());
 }
 
-/// Takes so many bytes and then no more.
+/// Writer that accepts a limited number of bytes.
 struct Disk(usize);
 
 impl std::io::Write for Disk {
@@ -96,7 +96,7 @@ fn start(reference: Reference, interval: Span) -> Start {
 
 const ADDRESSES: [&str; 2] = ["192.0.2.1:7000", "[2001:db8::2]:7001"];
 
-/// The fields are those of draft-ietf-quic-qlog-main-schema; the date is that of `date -u -d @951782400`.
+/// The fields are those of draft-ietf-quic-qlog-main-schema. The date was computed by `date -u -d @951782400`.
 #[test]
 fn a_log_says_what_its_times_count_from() {
     let of = |reference| start(reference, Span::ZERO).header("id")["trace"]["common_fields"].clone();
@@ -113,7 +113,7 @@ fn a_log_says_what_its_times_count_from() {
     );
 }
 
-/// The log of a client that writes, as its server takes everything, 100 us away each way.
+/// Returns the log of a client that sends to a server with a one-way delay of 100 us.
 fn log_of_a_transfer(interval: Span) -> Vec<Value> {
     let addresses: [SocketAddr; 2] = ["192.0.2.1:7000", "192.0.2.2:7000"].map(|address| address.parse().unwrap());
     let mut now = Time::ZERO + Span::from_secs(5);
@@ -165,7 +165,7 @@ fn metrics_are_sampled_no_more_often_than_wanted() {
     let (all, seldom) = (times(&all), times(&some));
     assert!(all.len() > 5 * seldom.len() && seldom.len() > 20, "{} {}", all.len(), seldom.len());
     assert!(seldom.windows(2).all(|pair| pair[1] - pair[0] > 0.999), "{seldom:?}");
-    // The log's epoch is a second before its beginning.
+    // The epoch is one second before the start of the log.
     assert_eq!(some[1]["time"], 1000.0);
     assert_eq!(some[1]["data"]["remote"], json!({ "ip": "2001:db8::2", "port": 7001 }));
     assert_eq!(some[1]["data"]["segments_before"], json!({ "sent": 3, "received": 2 }));
