@@ -65,7 +65,7 @@ impl<W: Write> Sequence<W> {
     /// # Errors
     /// Returns the first write error, or an error if the sequence has ended already.
     pub fn finish(&mut self) -> io::Result<W> {
-        let mut out = self.out.take().ok_or_else(|| io::Error::other("the sequence has ended before"))?;
+        let mut out = self.out.take().ok_or_else(|| io::Error::other("the sequence has already ended"))?;
         match self.error.take() {
             Some(error) => Err(error),
             None => out.flush().map(|()| out),

@@ -23,19 +23,19 @@ fn a_segments_fields_are_those_of_the_wire() {
     header.flags = Flags::RST;
     header.options.sack.push(SackBlock { left: 5, right: 6 });
     let value = serde_json::to_value(Segment::new(&header, 24, 0, 0).retransmitted(true)).unwrap();
-    assert_eq!(value["header"]["acknowledgment_number"], Value::Null, "it is of no meaning without ACK");
+    assert_eq!(value["header"]["acknowledgment_number"], Value::Null, "meaningless without ACK");
     assert_eq!(value["header"]["sack"], json!([[5, 6]]));
     assert_eq!(value["retransmission"], true);
 }
 
 #[test]
-fn retransmissions_are_told_across_the_wrap() {
+fn retransmissions_are_detected_across_the_wrap() {
     let mut sent = Sent::default();
     let header = |seq: u32, flags| Header { seq, flags, ..Header::default() };
     assert!(!sent.repeats(&header(u32::MAX - 10, Flags::SYN), 0));
     assert!(sent.repeats(&header(u32::MAX - 10, Flags::SYN), 0));
     assert!(!sent.repeats(&header(u32::MAX - 9, Flags::ACK), 100));
-    assert!(!sent.repeats(&header(90, Flags::ACK), 0), "a pure ACK is never one");
+    assert!(!sent.repeats(&header(90, Flags::ACK), 0), "a pure ACK is never a retransmission");
     assert!(sent.repeats(&header(u32::MAX - 9, Flags::ACK), 50));
     assert!(!sent.repeats(&header(u32::MAX - 9, Flags::ACK), 101), "some of it is new");
     assert!(!sent.repeats(&header(91, Flags::FIN | Flags::ACK), 0));
@@ -43,7 +43,7 @@ fn retransmissions_are_told_across_the_wrap() {
 }
 
 #[test]
-fn what_limits_is_what_took_the_most_time_since() {
+fn limited_by_names_the_limit_that_applied_longest() {
     let spans = |millis: [u64; 6]| millis.map(Span::from_millis);
     let before = spans([900, 1, 0, 0, 0, 0]);
     assert_eq!(limited_by(&before, &before), None);
@@ -53,7 +53,7 @@ fn what_limits_is_what_took_the_most_time_since() {
 
 /// The format is that of RFC 7464, section 2.2. Records of the beginning precede earlier ones.
 #[test]
-fn a_sequence_begins_with_its_beginning() {
+fn records_of_the_beginning_come_first() {
     let mut sequence = Sequence::new(Vec::new());
     assert!(sequence.record(&"early"));
     sequence.begin("", |sequence| assert!(sequence.record(&"begin")));
@@ -98,7 +98,7 @@ const ADDRESSES: [&str; 2] = ["192.0.2.1:7000", "[2001:db8::2]:7001"];
 
 /// The fields are those of draft-ietf-quic-qlog-main-schema. The date was computed by `date -u -d @951782400`.
 #[test]
-fn a_log_says_what_its_times_count_from() {
+fn the_header_has_the_epoch() {
     let of = |reference| start(reference, Span::ZERO).header("id")["trace"]["common_fields"].clone();
     let system = json!({ "clock_type": "system", "epoch": "2000-02-29T00:00:00.000Z" });
     let format = "relative_to_epoch";
@@ -156,7 +156,7 @@ fn log_of_a_transfer(interval: Span) -> Vec<Value> {
 }
 
 #[test]
-fn metrics_are_sampled_no_more_often_than_wanted() {
+fn metrics_are_sampled_at_most_once_per_interval() {
     let times = |records: &[Value]| {
         let metrics = records.iter().filter(|record| record["name"] == "tcp:recovery_metrics_updated");
         metrics.map(|record| record["time"].as_f64().unwrap()).collect::<Vec<_>>()
