@@ -1,49 +1,53 @@
-//! Receive stamps on the monotonic clock.
+//! Conversion of receive timestamps to the monotonic clock.
 //!
-//! The kernel stamps a datagram with `CLOCK_REALTIME`, which an administrator or NTP may step at any moment. A
-//! [`ClockMap`] moves such stamps onto the monotonic clock and says nothing rather than something absurd.
+//! The kernel's receive timestamps are by `CLOCK_REALTIME`, which an administrator or NTP may step at any time. A
+//! [`ClockMap`] converts them to the monotonic clock, and discards timestamps that may be wrong because of a step.
 
 use std::time::Duration;
 
-/// Both clocks read at (nearly) the same moment.
+/// Readings of both clocks at (nearly) the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockPair {
-    /// Nanoseconds of the monotonic clock.
+    /// Monotonic clock in nanoseconds.
     pub monotonic: u64,
-    /// The wall clock, since the Unix epoch.
+    /// Wall clock since the Unix epoch.
     pub realtime: Duration,
 }
 
-/// A wall clock that moved by more than this against the monotonic one, between two batches, was stepped; a stamp
-/// that is wrong by more than this is dropped instead of being pulled into range. Slewing (at most 500 ppm by
-/// `adjtimex(2)`) needs 20 s to get there, and then costs the stamps of one batch.
+/// Largest difference between the clocks that is attributed to slewing.
+///
+/// If the wall clock moves by more than this relative to the monotonic clock between two batches, it was stepped. A
+/// timestamp that is out of range by more than this is discarded, otherwise it is clamped. Slewing (at most 500 ppm by
+/// `adjtimex(2)`) takes 20 s to move the wall clock this far, and then only one batch loses its timestamps.
 pub const MAX_STEP: Duration = Duration::from_millis(10);
 
-/// Maps wall-clock receive stamps to monotonic time, one receive batch at a time.
+/// Converts wall-clock receive timestamps to monotonic time, batch by batch.
 ///
-/// Contract: after each receive call that returned something, read a [`ClockPair`] and give it to
-/// [`begin_batch`](Self::begin_batch); then ask [`map`](Self::map) for the stamps of that batch in the order of receipt.
+/// After each receive call that returns datagrams, the caller reads a [`ClockPair`] and passes it to
+/// [`begin_batch`](Self::begin_batch). It then calls [`map`](Self::map) with the timestamps of the batch in the order
+/// of receipt.
 ///
-/// Answers never decrease, never lie after the batch's `monotonic`, and never before the creation of the map. When the
-/// wall clock was stepped, stamps made before the step cannot be told from stamps made after it: the batch that shows
-/// the step goes unanswered, and so does every later stamp that seems to be older than that batch.
+/// The results never decrease, and are never later than the batch's `monotonic` or earlier than the creation of the
+/// map. If the wall clock was stepped, timestamps from before the step cannot be distinguished from those after it.
+/// Therefore, all timestamps of the batch in which the step is detected are discarded, and so is each later timestamp
+/// that appears to be older than that batch.
 #[derive(Clone, Debug)]
 pub struct ClockMap {
     pair: ClockPair,
-    /// Stamps from before this moment (creation, or the discovery of a step) are not trusted.
+    /// Time of creation or of the last detected step. Earlier timestamps are discarded.
     trusted_since: u64,
     previous: u64,
     stepped: bool,
 }
 
 impl ClockMap {
-    /// A map that trusts stamps made from `pair` on.
+    /// Creates a map that accepts timestamps from `pair` on.
     #[must_use]
     pub fn new(pair: ClockPair) -> Self {
         Self { pair, trusted_since: pair.monotonic, previous: pair.monotonic, stepped: false }
     }
 
-    /// Starts a batch that was read from the kernel just before `pair`.
+    /// Starts a batch that was received just before `pair` was read.
     pub fn begin_batch(&mut self, pair: ClockPair) {
         let elapsed = i128::from(pair.monotonic) - i128::from(self.pair.monotonic);
         let moved = nanos(pair.realtime) - nanos(self.pair.realtime);
@@ -55,7 +59,7 @@ impl ClockMap {
         }
     }
 
-    /// The monotonic nanosecond of a stamp of the current batch; `None` when the stamp cannot be believed.
+    /// Converts a timestamp of the current batch to monotonic nanoseconds. Returns `None` if it is not trustworthy.
     pub fn map(&mut self, stamp: Duration) -> Option<u64> {
         if self.stepped {
             return None;
@@ -70,14 +74,14 @@ impl ClockMap {
             return None;
         }
         let mapped = u64::try_from(mapped).ok()?;
-        // Stamps of different receive queues may be out of order by microseconds.
+        // Timestamps of different receive queues may be out of order by some microseconds.
         self.previous = mapped.max(self.previous).min(self.pair.monotonic);
         Some(self.previous)
     }
 }
 
 fn nanos(duration: Duration) -> i128 {
-    // At most 2^64 s * 10^9: far inside an i128.
+    // At most 2^64 * 10^9, which fits into an i128.
     duration.as_nanos() as i128
 }
 
@@ -88,7 +92,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
     const HOUR: u64 = 3_600_000 * MS;
-    /// The wall clock's lead over the monotonic one in these tests.
+    /// Difference between the wall clock and the monotonic clock in these tests.
     const EPOCH: u64 = 1_700_000_000_000 * MS;
 
     fn pair(monotonic: u64, offset: u64) -> ClockPair {
@@ -129,7 +133,7 @@ mod tests {
             assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
             assert_eq!(map.map(stamp(2 * HOUR, after)), None);
 
-            // Left in the queue from before the step, read after it.
+            // Datagrams that arrived before the step, but are received after it.
             map.begin_batch(pair(2 * HOUR + MS, after));
             assert_eq!(map.map(stamp(2 * HOUR - MS, before)), None);
             assert_eq!(map.map(stamp(2 * HOUR - 1, after)), None);
@@ -156,8 +160,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clocks do, answers never go back and never lie in the future; while the wall clock holds still
-        /// they are right to 10 ms.
+        /// For any movement of the clocks, results never decrease and are never in the future. While the wall clock is
+        /// not stepped, their error is at most 10 ms.
         #[test]
         fn answers_stay_in_range(
             batches in prop::collection::vec(

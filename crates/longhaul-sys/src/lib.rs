@@ -1,11 +1,11 @@
-//! The operating system under longhaul: what the standard library does not offer of it.
+//! Operating system interfaces that the standard library lacks.
 //!
-//! * [`clock`]: mapping the kernel's receive stamps onto the monotonic clock (pure arithmetic, every platform).
-//! * [`pool`]: receive buffers that become [`bytes::Bytes`] without a copy (every platform).
-//! * `linux`: UDP sockets with control messages and batches, timerfd, CPU clocks, TUN devices, network
-//!   namespaces, and pairs of virtual cards between them.
+//! * [`clock`]: conversion of the kernel's receive timestamps to the monotonic clock (pure arithmetic, all platforms).
+//! * [`pool`]: receive buffers that are converted to [`bytes::Bytes`] without a copy (all platforms).
+//! * `linux`: UDP sockets with control messages and batches, timerfd, CPU clocks, TUN devices, network namespaces and
+//!   veth pairs.
 //!
-//! All unsafe code of longhaul is in one file, `linux/syscall.rs`, whose functions are safe to call; control messages,
+//! All unsafe code of longhaul is in one file, `linux/syscall.rs`, whose functions are safe to call. Control messages,
 //! socket addresses and interface requests are encoded and decoded as plain bytes.
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Receive buffers that become [`Bytes`] without a copy, and come back when the last slice is dropped.
+//! Pool of receive buffers that are converted to [`Bytes`] without a copy and return when the last slice is dropped.
 
 use std::fmt;
 use std::mem;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// The length of a receive buffer: no UDP datagram and no coalesced batch of them is longer than the 16-bit length
-/// field of the IP header allows.
+/// Length of a receive buffer in bytes. The 16-bit length field of the IP header limits UDP datagrams, and also batches
+/// coalesced by GRO, to less than this.
 pub const BUFFER_LEN: usize = 65_536;
 
-/// A pool of equal receive buffers, shared between sockets and threads (a clone is another handle to the same pool).
+/// Pool of equally sized receive buffers, shared by sockets and threads. A clone is a handle to the same pool.
 ///
-/// Buffers are made when they are first needed. Unused ones wait in a bounded list; beyond that bound they are freed.
+/// Buffers are allocated on demand. Unused ones are kept in a spare list of limited length, or freed if it is full.
 #[derive(Clone)]
 pub struct RecvPool {
     shared: Arc<Shared>,
@@ -29,14 +29,15 @@ struct Shared {
 }
 
 impl RecvPool {
-    /// A pool of buffers of [`BUFFER_LEN`], of which at most `max_spare` wait unused and at most `max_kept` are inside
-    /// [`Bytes`]; when that many are, [`RecvBuffer::take`] copies.
+    /// Creates a pool of buffers of [`BUFFER_LEN`] bytes with at most `max_spare` spare buffers. If `max_kept` buffers
+    /// are in use as [`Bytes`], [`RecvBuffer::take`] copies instead.
     #[must_use]
     pub fn new(max_spare: usize, max_kept: usize) -> Self {
         Self::with_buffer_len(BUFFER_LEN, max_spare, max_kept)
     }
 
-    /// As [`new`](Self::new), with another length; one below [`BUFFER_LEN`] truncates what does not fit into it.
+    /// Creates a pool like [`new`](Self::new), with buffers of `buffer_len` bytes. Buffers shorter than [`BUFFER_LEN`]
+    /// truncate longer datagrams and batches.
     #[must_use]
     pub fn with_buffer_len(buffer_len: usize, max_spare: usize, max_kept: usize) -> Self {
         Self {
@@ -51,31 +52,31 @@ impl RecvPool {
         }
     }
 
-    /// The length of each buffer.
+    /// Returns the length of each buffer in bytes.
     #[must_use]
     pub fn buffer_len(&self) -> usize {
         self.shared.buffer_len
     }
 
-    /// How many buffers are in use: being received into, or inside [`Bytes`]. Spare ones don't count.
+    /// Returns the number of buffers in use for receiving or as [`Bytes`], without spare ones.
     #[must_use]
     pub fn live(&self) -> usize {
         self.shared.live.load(Ordering::Relaxed)
     }
 
-    /// How many buffers are inside [`Bytes`] that someone still holds.
+    /// Returns the number of buffers in use as [`Bytes`].
     #[must_use]
     pub fn kept(&self) -> usize {
         self.shared.kept.load(Ordering::Relaxed)
     }
 
-    /// How many buffers wait to be used.
+    /// Returns the number of spare buffers.
     #[must_use]
     pub fn spare(&self) -> usize {
         self.shared.lock_spare().len()
     }
 
-    /// A place to receive into; its memory comes from the pool when it is first written to.
+    /// Creates a receive buffer. Its memory is taken from the pool by the first [`RecvBuffer::writable`].
     #[must_use]
     pub fn buffer(&self) -> RecvBuffer {
         RecvBuffer { pool: self.clone(), held: Held::Nothing }
@@ -102,12 +103,12 @@ impl fmt::Debug for RecvPool {
 
 impl Shared {
     fn lock_spare(&self) -> std::sync::MutexGuard<'_, Vec<Box<[u8]>>> {
-        // A list of buffers is whole whatever happened to the thread that held the lock.
+        // The list is consistent even if a thread panicked while it held the lock.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A buffer out of the pool, which returns to it when dropped.
+/// Memory taken from the pool, which returns to it when dropped.
 struct Lent {
     bytes: Box<[u8]>,
     shared: Arc<Shared>,
@@ -123,7 +124,7 @@ impl Drop for Lent {
     }
 }
 
-/// The owner behind a [`Bytes`].
+/// Owner of the memory of a [`Bytes`].
 struct Kept {
     lent: Lent,
     len: usize,
@@ -147,15 +148,15 @@ enum Held {
     Taken(Bytes),
 }
 
-/// A place to receive into, again and again: [`writable`](Self::writable) gives the memory, [`filled`](Self::filled)
-/// reads it in place, [`take`](Self::take) keeps what it holds beyond the next receive.
+/// Reusable receive buffer: [`writable`](Self::writable) returns the memory to receive into, [`filled`](Self::filled)
+/// reads it in place, and [`take`](Self::take) returns its contents as [`Bytes`] that outlive the next receive.
 pub struct RecvBuffer {
     pool: RecvPool,
     held: Held,
 }
 
 impl RecvBuffer {
-    /// The whole buffer, to be overwritten; a fresh one from the pool if the last was taken.
+    /// Returns the whole buffer for writing. If the previous memory was taken, new memory comes from the pool.
     pub fn writable(&mut self) -> &mut [u8] {
         if !matches!(self.held, Held::Buffer(_)) {
             self.held = Held::Buffer(self.pool.lend());
@@ -166,7 +167,7 @@ impl RecvBuffer {
         }
     }
 
-    /// The first `len` bytes (all that there are, if fewer).
+    /// Returns the first `len` bytes, or all bytes if there are fewer.
     #[must_use]
     pub fn filled(&self, len: usize) -> &[u8] {
         let all: &[u8] = match &self.held {
@@ -177,11 +178,11 @@ impl RecvBuffer {
         all.get(..len).unwrap_or(all)
     }
 
-    /// The first `len` bytes as [`Bytes`], to be kept.
+    /// Returns the first `len` bytes as [`Bytes`].
     ///
-    /// If they fill more than a quarter of the buffer, the buffer itself is handed out and comes back to the pool when
-    /// the last slice of it is dropped; fewer are copied into an allocation of their size, so that kept bytes pin at
-    /// most four times their number. [`filled`](Self::filled) reads the same as before until the next
+    /// If they fill more than a quarter of the buffer, the memory itself is returned without a copy and goes back to
+    /// the pool when its last slice is dropped. Otherwise they are copied, so that kept bytes occupy at most four times
+    /// their number. [`filled`](Self::filled) returns the same bytes as before until the next
     /// [`writable`](Self::writable).
     pub fn take(&mut self, len: usize) -> Bytes {
         let shared = &self.pool.shared;
@@ -209,14 +210,14 @@ impl RecvBuffer {
         }
     }
 
-    /// Lets go of what was taken of it; memory that nobody took stays for the next receive.
+    /// Drops the reference to memory that was taken. Memory that was not taken stays for the next receive.
     pub fn forget(&mut self) {
         if matches!(self.held, Held::Taken(_)) {
             self.held = Held::Nothing;
         }
     }
 
-    /// Gives the memory back to the pool (or to whoever took it); for sockets that fall silent.
+    /// Drops the memory, which returns to the pool unless it was taken. For idle sockets.
     pub fn release(&mut self) {
         self.held = Held::Nothing;
     }

@@ -1,4 +1,4 @@
-//! Network namespaces and TUN devices; skipped, with a message, where they are not permitted.
+//! Network namespaces and TUN devices. The tests are skipped with a message if these are not permitted.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -55,7 +55,7 @@ fn a_namespace_is_another_world_with_a_loopback() {
     let addr = outside.local_addr().unwrap();
     namespace
         .run(|| {
-            // The same address is free in here, and nothing else can be reached.
+            // The same address can be bound in this namespace, and no other network is reachable.
             let inside = std::net::UdpSocket::bind(addr).unwrap();
             let inside = UdpSocket::new(inside).unwrap();
             assert_eq!(send(&inside, &addr.to_string(), 10), Ok(()));
@@ -93,7 +93,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
             (tun, bind("0.0.0.0:4000"))
         })
         .unwrap();
-    // From outside: the device remembers its namespace.
+    // The handle refers to the device's namespace, although this thread is in another one.
     tun.link().set_address(Ipv4Addr::new(10, 9, 0, 1), 24).unwrap();
     tun.link().set_mtu(1400).unwrap();
     tun.link().set_up().unwrap();
@@ -102,7 +102,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     assert_eq!(send(&socket, "10.9.0.2:5000", 1372), Ok(()));
     let len = loop {
         let len = read(&tun, &mut packet);
-        // IPv6 announces itself too.
+        // Skip IPv6 packets sent by the kernel itself, such as router solicitations.
         if packet[0] >> 4 == 4 {
             break len;
         }
@@ -113,7 +113,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     assert_eq!(packet[12..20], [10, 9, 0, 1, 10, 9, 0, 2]);
     assert_eq!(send(&socket, "10.9.0.2:5000", 1373), Err(ErrorClass::MessageTooLarge));
 
-    // Back to the sender: addresses and ports exchanged, which no checksum minds.
+    // Return the packet to its sender with exchanged addresses and ports, which leaves the checksums valid.
     let mut reply = packet;
     reply[12..16].copy_from_slice(&packet[16..20]);
     reply[16..20].copy_from_slice(&packet[12..16]);
@@ -130,7 +130,7 @@ fn a_tun_device_carries_ip_packets_both_ways() {
     assert_eq!((message.meta.tos, message.data().len()), (Some(0x2e << 2 | 1), 1372));
 }
 
-/// A pair whose far end merges what it can.
+/// Creates a pair whose far end coalesces as many datagrams as possible.
 fn merging_pair() -> Option<VethPair> {
     match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
         Ok(pair) => Some(pair),
@@ -142,7 +142,7 @@ fn merging_pair() -> Option<VethPair> {
     }
 }
 
-/// Sends datagrams of these lengths back to back; the lengths of what arrives, message by message.
+/// Sends datagrams of these lengths back to back. Returns the lengths of the received datagrams per message.
 fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<Vec<usize>> {
     let payloads = lengths.map(|len| vec![len as u8; len]);
     let slices = [[IoSlice::new(&payloads[0])], [IoSlice::new(&payloads[1])]];
@@ -173,8 +173,8 @@ fn cross(sender: &UdpSocket, receiver: &UdpSocket, lengths: [usize; 2]) -> Vec<V
     messages
 }
 
-/// A merged message has one length for all but its last datagram: what follows a shorter one must not join it, or the
-/// borders would be lost.
+/// All datagrams of a coalesced message except the last have the same length. Therefore, a datagram after a shorter one
+/// must not be added, because the boundaries would be lost.
 #[test]
 fn a_longer_datagram_is_not_merged_with_the_one_before() {
     const LENGTH: usize = 1200;
@@ -184,7 +184,7 @@ fn a_longer_datagram_is_not_merged_with_the_one_before() {
     let mut merged = 0;
     for _ in 0..50 {
         assert_eq!(cross(&sender, &receiver, [LENGTH - 1, LENGTH]), [[LENGTH - 1], [LENGTH]]);
-        // The same two the other way round may be, so that it is no lack of receive offload that keeps them apart.
+        // In the opposite order, both may be coalesced, which shows that receive offload works.
         let other_way = cross(&sender, &receiver, [LENGTH, LENGTH - 1]);
         assert_eq!(other_way.concat(), [LENGTH, LENGTH - 1]);
         merged += usize::from(other_way.len() == 1);
@@ -192,7 +192,7 @@ fn a_longer_datagram_is_not_merged_with_the_one_before() {
     assert!(merged > 0, "receive offload merges nothing here");
 }
 
-/// A queue that drains slowly keeps datagrams on the account of their sender.
+/// Datagrams in a slowly draining queue count towards their sender's send buffer.
 #[test]
 fn a_full_send_buffer_stops_a_batch_midway() {
     let Some(namespace) = namespace() else { return };

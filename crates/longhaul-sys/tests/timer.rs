@@ -1,4 +1,4 @@
-//! The timer and the clocks.
+//! Timer and clocks.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 

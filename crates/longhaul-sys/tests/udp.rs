@@ -1,4 +1,4 @@
-//! UDP over real loopback sockets.
+//! UDP over the loopback interface.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -14,7 +14,7 @@ use longhaul_sys::linux::{
 };
 use longhaul_sys::pool::RecvPool;
 
-/// Where a server listens, where a client binds, and the address the client calls.
+/// Listening address of the server, local address of the client, and destination address of the client.
 const FAMILIES: [(&str, &str, &str); 5] = [
     ("0.0.0.0:0", "127.0.0.1:0", "127.0.0.1"),
     ("0.0.0.0:0", "127.0.0.1:0", "127.0.0.9"),
@@ -27,7 +27,7 @@ fn bind(addr: &str) -> UdpSocket {
     UdpSocket::new(std::net::UdpSocket::bind(addr).unwrap()).unwrap()
 }
 
-/// Server, client, and the server's address as the client sees it.
+/// Creates server and client. Returns them with the server's address as used by the client.
 fn pair((listen, from, to): (&str, &str, &str)) -> (UdpSocket, UdpSocket, SocketAddr) {
     let server = bind(listen);
     let to: IpAddr = to.parse().unwrap();
@@ -39,7 +39,7 @@ fn to<'a>(destination: SocketAddr, slices: &'a [IoSlice<'a>]) -> Transmit<'a> {
     Transmit { destination: Some(destination), tos: 0, src_ip: None, segment_size: None, slices }
 }
 
-/// Waits for something to arrive.
+/// Receives, waiting until a message arrives.
 fn recv(socket: &UdpSocket, batch: &mut RecvBatch) -> io::Result<usize> {
     for _ in 0..2000 {
         match socket.recv(batch) {
@@ -54,7 +54,7 @@ fn batch() -> RecvBatch {
     RecvBatch::new(&RecvPool::new(32, 1024), 8)
 }
 
-/// Receives until `count` datagrams are there.
+/// Receives `count` datagrams.
 fn datagrams(socket: &UdpSocket, count: usize) -> Vec<(Meta, Vec<u8>)> {
     let mut batch = batch();
     let mut all = Vec::new();
@@ -85,7 +85,7 @@ fn a_gathered_batch_is_merged_and_cut_again() {
     for family in FAMILIES {
         let (server, client, destination) = pair(family);
         let payload: Vec<u8> = (0..20_500_u32).map(|i| (i * i / 7) as u8).collect();
-        // Borders of slices that are not borders of datagrams, an empty slice among them.
+        // The boundaries of slices differ from those of datagrams, and one slice is empty.
         let cuts = [0, 12, 12, 1000, 1700, 9_999, 20_499, 20_500];
         let slices: Vec<_> = cuts.windows(2).map(|w| IoSlice::new(&payload[w[0]..w[1]])).collect();
         let batch = Transmit { segment_size: Some(1000), ..to(destination, &slices) };
@@ -112,7 +112,7 @@ fn a_last_segment_alone_needs_no_segmentation() {
     }
 }
 
-/// The control messages of a merged receive all fit: stamp, segment size, destination, TOS, TTL, drops.
+/// All control messages of a coalesced message fit: timestamp, segment size, destination, TOS, TTL, drops.
 #[test]
 fn ecn_and_dscp_survive_merging_beside_everything_else() {
     for family in FAMILIES {
@@ -137,7 +137,7 @@ fn ecn_and_dscp_survive_merging_beside_everything_else() {
     }
 }
 
-/// With lost datagrams there is one control message more.
+/// After drops, there is an additional control message.
 #[test]
 fn drops_are_counted_and_fit_too() {
     for family in FAMILIES {
@@ -248,7 +248,7 @@ fn receive_stamps_map_between_the_send_and_the_read() {
         map.begin_batch(clock_pair());
         let stamp = batch.messages().next().unwrap().meta.timestamp.unwrap();
         let arrived = map.map(stamp).unwrap();
-        // The two clocks are read a little apart.
+        // The two clocks are read at slightly different times.
         assert!(arrived + 1_000_000 > before && arrived <= monotonic_now());
     }
 }

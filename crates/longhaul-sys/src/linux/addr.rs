@@ -1,12 +1,12 @@
-//! Socket addresses as the kernel lays them out.
+//! Encoding of socket addresses for the kernel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
 
-/// A `sockaddr_in` or `sockaddr_in6`, as bytes: family (native order), port (network order), then for IPv4 the
-/// address, for IPv6 flow information, address and scope (native order).
+/// Bytes of a `sockaddr_in` or `sockaddr_in6`: family (native byte order), port (network byte order), and then the
+/// address for IPv4, or flow information, address and scope (native byte order) for IPv6.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(super) struct RawAddr {
@@ -21,8 +21,8 @@ impl Default for RawAddr {
 }
 
 impl RawAddr {
-    /// The form a socket of the given family wants: on an IPv6 socket IPv4 addresses are mapped, on an IPv4 socket
-    /// mapped ones unmapped.
+    /// Encodes `addr` for a socket. For an IPv6 socket, IPv4 addresses are encoded as IPv4-mapped ones; for an IPv4
+    /// socket, IPv4-mapped addresses are encoded as IPv4 ones.
     pub(super) fn encode(addr: SocketAddr, v6_socket: bool) -> Self {
         let mut raw = Self::default();
         let port = addr.port().to_be_bytes();
@@ -46,7 +46,8 @@ impl RawAddr {
         raw
     }
 
-    /// The address, mapped IPv4 as IPv4 and without flow information; `None` if the kernel gave none.
+    /// Decodes the address, without flow information and with IPv4-mapped addresses as IPv4 ones. Returns `None` if the
+    /// kernel provided none.
     pub(super) fn decode(&self) -> Option<SocketAddr> {
         let family = i32::from(u16::from_ne_bytes(array(&self.bytes, 0)));
         let port = u16::from_be_bytes(array(&self.bytes, 2));
@@ -62,28 +63,28 @@ impl RawAddr {
         None
     }
 
-    /// The bytes in use.
+    /// Returns the bytes in use.
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// All the room there is, for the kernel to write to.
+    /// Returns the whole buffer, for the kernel to write to.
     pub(super) fn storage(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Notes how much of the room the kernel has used.
+    /// Sets the number of bytes written by the kernel.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len.min(self.bytes.len());
     }
 }
 
-/// The `N` bytes at `at`; zeros where the slice ends before.
+/// Returns the `N` bytes at offset `at`, or zeros if the slice is too short.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// The address with an IPv4-mapped IPv6 address as IPv4.
+/// Converts an IPv4-mapped IPv6 address to an IPv4 address, and returns any other address unchanged.
 pub(super) fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr.ip().to_canonical() {
         IpAddr::V4(v4) => SocketAddrV4::new(v4, addr.port()).into(),

@@ -1,14 +1,14 @@
-//! Control messages: `cmsg(3)` as bytes.
+//! Encoding of control messages (`cmsg(3)`).
 //!
-//! Each is a length (a native word, counting the header), a level and a type (two `int`s), then the data, padded to a
-//! word.
+//! A control message consists of a length (a native word, which counts the header), level and type (two `int`s), and
+//! the data, padded to a word.
 
 use super::addr::array;
 
 const WORD: usize = size_of::<usize>();
 const HEADER: usize = WORD + 8;
 
-/// The room that a message with `len` bytes of data takes.
+/// Returns the size in bytes of a message with `len` bytes of data.
 const fn space(len: usize) -> usize {
     (HEADER + len).next_multiple_of(WORD)
 }
@@ -19,12 +19,12 @@ const PKTINFO4: usize = space(size_of::<libc::in_pktinfo>());
 const PKTINFO6: usize = space(size_of::<libc::in6_pktinfo>());
 
 const SEND_ROOM: usize = 128;
-/// TOS or traffic class, source address, segment size.
+/// Messages that may be sent together: TOS or traffic class, source address, segment size.
 const _: () = assert!(INT + PKTINFO6 + INT <= SEND_ROOM);
 
 const RECV_ROOM: usize = 256;
-/// Everything that `options` asks for: stamp, drops, segment size, TOS, TTL, and on a dual-stack socket, at worst,
-/// the destination address in both forms.
+/// Messages enabled by `options`: timestamp, drops, segment size, TOS, TTL, and destination address, which a dual-stack
+/// socket may report in both forms.
 const _: () = assert!(TIMESTAMP + 4 * INT + PKTINFO6 + PKTINFO4 <= RECV_ROOM);
 
 /// Control messages to send with a datagram.
@@ -42,7 +42,7 @@ impl Default for SendControl {
 }
 
 impl SendControl {
-    /// Appends a message. [`SEND_ROOM`] is enough for one of each kind that is ever sent; more would be left out.
+    /// Appends a message. [`SEND_ROOM`] suffices for one message of each kind that is used; further ones are omitted.
     pub(super) fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let end = self.len + space(data.len());
         let Some(room) = self.bytes.get_mut(self.len..end) else {
@@ -56,13 +56,13 @@ impl SendControl {
         self.len = end;
     }
 
-    /// The messages, one after the other.
+    /// Returns the encoded messages.
     pub(super) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-/// Room for the control messages of a received datagram.
+/// Buffer for the control messages of a received datagram.
 #[derive(Debug)]
 #[repr(C, align(8))]
 pub(super) struct RecvControl {
@@ -77,23 +77,23 @@ impl Default for RecvControl {
 }
 
 impl RecvControl {
-    /// All the room there is, for the kernel to write to.
+    /// Returns the whole buffer, for the kernel to write to.
     pub(super) fn storage(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Notes how much of the room the kernel has used.
+    /// Sets the number of bytes written by the kernel.
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len;
     }
 
-    /// What the kernel wrote.
+    /// Iterates over the messages written by the kernel.
     pub(super) fn messages(&self) -> Messages<'_> {
         Messages { rest: self.bytes.get(..self.len).unwrap_or(&self.bytes) }
     }
 }
 
-/// A control message.
+/// Control message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
     pub(super) level: i32,
@@ -101,7 +101,7 @@ pub(super) struct Message<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Iterates over control messages; ends at the first that is not whole.
+/// Iterates over control messages up to the first incomplete one.
 pub(super) struct Messages<'a> {
     rest: &'a [u8],
 }
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(messages.len(), 2);
     }
 
-    /// The C library's own idea of the layout.
+    /// Compares the layout to that of the C library.
     #[test]
     #[expect(unsafe_code, reason = "CMSG_SPACE and CMSG_LEN are unsafe functions in libc, without a condition")]
     fn sizes_are_those_of_the_c_library() {

@@ -1,33 +1,33 @@
-//! What an error of a UDP socket means for the transport.
+//! Classification of UDP socket errors.
 
 use std::io;
 
-/// What to do about an error of a send or receive call.
+/// Class of an error of a send or receive call, by how the transport should react.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// The send buffer is full, or nothing has arrived: wait for readiness. (`EAGAIN`)
+    /// The send buffer is full or nothing has arrived. Wait for readiness. (`EAGAIN`)
     WouldBlock,
-    /// The datagram exceeds the path's or interface's MTU, or 64 KiB: lost, and a fact for path MTU discovery.
-    /// (`EMSGSIZE`)
+    /// The datagram exceeds the MTU of the path or interface, or 64 KiB. It is lost, and path MTU discovery should be
+    /// informed. (`EMSGSIZE`)
     MessageTooLarge,
-    /// The host is short of memory or of queue space: the datagram is lost, readiness says nothing about when the next
-    /// one will pass. Back off by a timer; waiting for writability would spin or hang. (`ENOBUFS`, `ENOMEM`)
+    /// The host is short of memory or queue space, and the datagram is lost. Retry after a delay: readiness does not
+    /// depend on this shortage, so waiting for writability would spin or hang. (`ENOBUFS`, `ENOMEM`)
     NoBuffers,
-    /// This datagram cannot go to this address at present: no route, interface down, forbidden by a firewall, source
-    /// address gone, or an address that cannot be sent to at all (port zero, a blackhole route). Soft: the datagram is
-    /// lost, the socket and other peers are unaffected. (`EPERM`, `EACCES`, `EINVAL`, `EIO`, `ENETUNREACH`,
-    /// `EHOSTUNREACH`, `ENETDOWN`, `EHOSTDOWN`, `EADDRNOTAVAIL`, `ENODEV`, `ENXIO`, `ENONET`, `EPROTO`,
-    /// `ENOPROTOOPT`, `EOPNOTSUPP`)
+    /// The datagram cannot be sent to this address at present: there is no route, the interface is down, a firewall
+    /// forbids it, the source address was removed, or the address is invalid as a destination (port zero, a blackhole
+    /// route). This is a soft error: the datagram is lost, but the socket and other peers are unaffected. (`EPERM`,
+    /// `EACCES`, `EINVAL`, `EIO`, `ENETUNREACH`, `EHOSTUNREACH`, `ENETDOWN`, `EHOSTDOWN`, `EADDRNOTAVAIL`, `ENODEV`,
+    /// `ENXIO`, `ENONET`, `EPROTO`, `ENOPROTOOPT`, `EOPNOTSUPP`)
     Unreachable,
-    /// An earlier datagram of this connected socket met a closed port; the kernel reports it on the next call, which
-    /// did nothing else: repeat it. (`ECONNREFUSED`, `ECONNRESET`)
+    /// An earlier datagram of this connected socket was sent to a closed port. The kernel reports this on the next
+    /// call, which does nothing else. Repeat the call. (`ECONNREFUSED`, `ECONNRESET`)
     Refused,
-    /// The socket is unusable, or the call was wrong.
+    /// The socket is unusable, or the call was invalid.
     Fatal,
 }
 
 impl ErrorClass {
-    /// Classifies what a send or receive call of this crate returned.
+    /// Classifies an error of a send or receive call of this crate.
     #[must_use]
     pub fn of(error: &io::Error) -> Self {
         error.raw_os_error().map_or(Self::Fatal, Self::of_errno)
@@ -71,7 +71,7 @@ mod tests {
         for errno in fatal {
             assert_eq!(ErrorClass::of_errno(errno), ErrorClass::Fatal);
         }
-        // What a router, a firewall, a peer or a busy host can cause never ends a socket that others use.
+        // Errors that a router, a firewall, a peer or a busy host can cause must not end a socket shared by others.
         let caused_by_others = [
             libc::EPERM,
             libc::EACCES,

@@ -1,4 +1,4 @@
-//! Network interfaces: up, address, MTU.
+//! Configuration of network interfaces.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use super::addr::{RawAddr, array};
 use super::syscall::ioctl_interface;
 
-/// The kernel's `struct ifreq`: the interface's name, NUL-terminated, then what the request is about.
+/// The kernel's `struct ifreq`: the NUL-terminated name of the interface, and the argument or result.
 #[repr(C, align(8))]
 pub(super) struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
@@ -18,7 +18,7 @@ const _: () = assert!(size_of::<InterfaceRequest>() >= size_of::<libc::ifreq>())
 const _: () = assert!(align_of::<InterfaceRequest>() >= align_of::<libc::ifreq>());
 
 impl InterfaceRequest {
-    /// A request about the interface called `name`.
+    /// Creates a request for the interface `name`.
     pub(super) fn new(name: &str) -> io::Result<Self> {
         let mut request = Self { name: [0; libc::IFNAMSIZ], value: [0; 24] };
         let fits = name.len() < libc::IFNAMSIZ && !name.contains('\0');
@@ -31,13 +31,13 @@ impl InterfaceRequest {
         Ok(request)
     }
 
-    /// The name, which the kernel may have completed.
+    /// Returns the name, which the kernel may have completed.
     pub(super) fn name(&self) -> String {
         let len = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(self.name.get(..len).unwrap_or_default()).into_owned()
     }
 
-    /// Puts `value` where the request's argument is.
+    /// Sets the argument.
     pub(super) fn set(&mut self, value: &[u8]) {
         for (to, from) in self.value.iter_mut().zip(value) {
             *to = *from;
@@ -49,44 +49,44 @@ impl InterfaceRequest {
     }
 }
 
-/// A network interface of the network namespace in which this handle was made. Changing it needs `CAP_NET_ADMIN`.
+/// Network interface in the network namespace in which this handle was created. Changes need `CAP_NET_ADMIN`.
 #[derive(Debug)]
 pub struct Link {
     name: String,
-    /// Any socket: the kernel wants one to know which namespace is meant.
+    /// Socket that tells the kernel which network namespace is meant. Its type is arbitrary.
     control: UdpSocket,
 }
 
 impl Link {
-    /// The interface called `name`. Whether it exists shows when it is used.
+    /// Creates a handle for the interface `name`, which need not exist yet.
     ///
     /// # Errors
-    /// When no socket can be opened.
+    /// Returns an error if no socket can be opened.
     pub fn new(name: &str) -> io::Result<Self> {
-        // Port 0 of the unspecified address can be bound in any namespace, even while its loopback is down.
+        // The unspecified address can be bound in any namespace, even if its loopback interface is down.
         let control = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         Ok(Self { name: name.to_owned(), control })
     }
 
-    /// Its name.
+    /// Returns the name of the interface.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number in its namespace.
+    /// Returns the index of the interface in its namespace.
     ///
     /// # Errors
-    /// The system's: no such interface.
+    /// Returns the system's error if the interface does not exist.
     pub fn index(&self) -> io::Result<u32> {
         let request = self.request(libc::SIOCGIFINDEX as u32, &[])?;
         Ok(u32::from_ne_bytes(array(&request.value, 0)))
     }
 
-    /// Switches it on.
+    /// Sets the interface up.
     ///
     /// # Errors
-    /// The system's: no such interface, not permitted.
+    /// Returns the system's error if the interface does not exist or this is not permitted.
     pub fn set_up(&self) -> io::Result<()> {
         let mut request = self.request(libc::SIOCGIFFLAGS as u32, &[])?;
         let flags = request.flags() | libc::IFF_UP as i16;
@@ -94,30 +94,32 @@ impl Link {
         ioctl_interface(self.control.as_fd(), libc::SIOCSIFFLAGS as u32, &mut request)
     }
 
-    /// Sets its MTU in bytes.
+    /// Sets the MTU in bytes.
     ///
     /// # Errors
-    /// The system's: no such interface, not permitted, out of the interface's range.
+    /// Returns the system's error if the interface does not exist, this is not permitted, or the MTU is out of range.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         self.request(libc::SIOCSIFMTU as u32, &i32::from(mtu).to_ne_bytes())?;
         Ok(())
     }
 
-    /// Sets how many packets its transmit queue holds; for a TUN device, how many wait to be read.
+    /// Sets the length of the transmit queue in packets. The queue of a TUN device has the packets still to be read.
     ///
     /// # Errors
-    /// The system's: no such interface, not permitted, out of range.
+    /// Returns the system's error if the interface does not exist, this is not permitted, or the length is out of
+    /// range.
     pub fn set_queue_len(&self, packets: u32) -> io::Result<()> {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
         self.request(libc::SIOCSIFTXQLEN as u32, &packets.to_ne_bytes())?;
         Ok(())
     }
 
-    /// Gives it an IPv4 address, with a prefix of at most 32 bits: once the interface is up, the kernel routes that
-    /// network to it. (IPv6 addresses: `ip address`.)
+    /// Sets the IPv4 address and its prefix length in bits (at most 32). When the interface is up, the kernel routes
+    /// the prefix to it. For IPv6 addresses, use `ip address`.
     ///
     /// # Errors
-    /// The system's: no such interface, not permitted; `InvalidInput` for a longer prefix.
+    /// Returns the system's error if the interface does not exist or this is not permitted, and `InvalidInput` if the
+    /// prefix is longer than 32 bits.
     pub fn set_address(&self, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         let mask = match prefix {
             0 => 0,

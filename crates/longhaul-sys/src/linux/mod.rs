@@ -1,4 +1,4 @@
-//! Linux: UDP with control messages and batches, timers, clocks, TUN devices, namespaces of networks and processes.
+//! Linux: UDP with control messages and batches, timers, clocks, TUN devices, network and PID namespaces.
 
 mod addr;
 mod clock;

@@ -11,48 +11,50 @@ use std::thread;
 use super::link::Link;
 use super::syscall::{bind_mount, set_network, unmount, unshare_network};
 
-/// The namespace of the thread that opens it.
+/// Path of the opening thread's own namespace.
 pub(super) const OWN: &str = "/proc/thread-self/ns/net";
-/// Where `ip netns` looks.
+/// Directory of the named namespaces of `ip netns`.
 const NAMED: &str = "/run/netns";
 
-/// A network namespace. An anonymous one vanishes with the last handle, thread, process and socket in it.
+/// Network namespace. The kernel removes an anonymous one when no handle, thread, process or socket refers to it.
 #[derive(Debug)]
 pub struct NetNs {
     file: File,
 }
 
 impl NetNs {
-    /// The namespace of the calling thread.
+    /// Returns the namespace of the calling thread.
     ///
     /// # Errors
-    /// When `/proc` is not there.
+    /// Returns an error if `/proc` is not mounted.
     pub fn current() -> io::Result<Self> {
         Ok(Self { file: File::open(OWN)? })
     }
 
-    /// The namespace that [`create`](Self::create) or `ip netns add` gave that name.
+    /// Opens the namespace that [`create`](Self::create) or `ip netns add` created with this name.
     ///
     /// # Errors
-    /// The system's: no such namespace; `InvalidInput` when it is no plain name.
+    /// Returns the system's error if the namespace does not exist, and `InvalidInput` if `name` is not a plain file
+    /// name.
     pub fn open(name: &str) -> io::Result<Self> {
         Ok(Self { file: File::open(path(name)?)? })
     }
 
-    /// A new anonymous namespace with its loopback interface up. The calling thread stays where it is. Needs
-    /// `CAP_SYS_ADMIN`.
+    /// Creates an anonymous namespace with its loopback interface up. The calling thread stays in its own namespace.
+    /// Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// The system's: not permitted, too many namespaces.
+    /// Returns the system's error if this is not permitted or there are too many namespaces.
     pub fn anonymous() -> io::Result<Self> {
         in_thread(new_namespace)
     }
 
-    /// As [`anonymous`](Self::anonymous), with a name for [`open`](Self::open) and for `ip -n NAME`, which holds it
-    /// until [`delete`](Self::delete).
+    /// Creates a namespace like [`anonymous`](Self::anonymous), with a name for [`open`](Self::open) and `ip -n NAME`.
+    /// The namespace exists at least until [`delete`](Self::delete).
     ///
     /// # Errors
-    /// The system's: not permitted, the name exists; `InvalidInput` when it is no plain name.
+    /// Returns the system's error if this is not permitted or the name exists, and `InvalidInput` if `name` is not a
+    /// plain file name.
     pub fn create(name: &str) -> io::Result<Self> {
         let path = path(name)?;
         fs::create_dir_all(NAMED)?;
@@ -64,35 +66,36 @@ impl NetNs {
             Ok(namespace)
         });
         if created.is_err() {
-            // The error that matters is the first.
+            // Report the first error rather than one of the removal.
             let _ = fs::remove_file(&path);
         }
         created
     }
 
-    /// Takes the name away; the namespace lives on while it is used.
+    /// Removes the name. The namespace itself exists as long as it is in use.
     ///
     /// # Errors
-    /// The system's: no such namespace, not permitted; `InvalidInput` when it is no plain name.
+    /// Returns the system's error if the namespace does not exist or this is not permitted, and `InvalidInput` if
+    /// `name` is not a plain file name.
     pub fn delete(name: &str) -> io::Result<()> {
         let path = path(name)?;
         unmount(&c_path(&path)?)?;
         fs::remove_file(path)
     }
 
-    /// Moves the calling thread into the namespace: sockets, devices and child processes it makes from now on are
-    /// there. Needs `CAP_SYS_ADMIN`.
+    /// Moves the calling thread to the namespace, in which it creates sockets, devices and child processes from then
+    /// on. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// The system's: not permitted.
+    /// Returns the system's error if this is not permitted.
     pub fn enter(&self) -> io::Result<()> {
         set_network(self.file.as_fd())
     }
 
-    /// Runs `work` in the namespace, on a thread of its own, and waits for it. A panic of `work` is passed on.
+    /// Runs `work` on a new thread in the namespace and waits for it. A panic of `work` is propagated.
     ///
     /// # Errors
-    /// The system's: not permitted, no more threads.
+    /// Returns the system's error if this is not permitted or no thread can be started.
     pub fn run<R: Send>(&self, work: impl FnOnce() -> R + Send) -> io::Result<R> {
         in_thread(|| {
             self.enter()?;
@@ -107,7 +110,7 @@ fn new_namespace() -> io::Result<NetNs> {
     NetNs::current()
 }
 
-/// A thread that changes its namespace must not be anyone else's.
+/// Runs `work` on a new thread, so that a change of its namespace affects no other code.
 fn in_thread<R: Send>(work: impl FnOnce() -> io::Result<R> + Send) -> io::Result<R> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("netns".to_owned()).spawn_scoped(scope, work)?;

@@ -1,4 +1,4 @@
-//! The socket options that the transport wants.
+//! Socket options.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,33 +7,33 @@ use libc::{IPPROTO_IP, IPPROTO_IPV6, SOL_SOCKET, SOL_UDP};
 
 use super::syscall::{option, set_option};
 
-/// What the kernel granted of what [`UdpSocket::new`](super::UdpSocket::new) asks for. Every Linux since 5.0 grants
-/// all of it; sandboxes and emulations of Linux may not.
+/// Features granted by the kernel to [`UdpSocket::new`](super::UdpSocket::new). Linux grants all of them since 5.0;
+/// sandboxes and emulations of Linux may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// Equal-sized datagrams of one peer arrive merged (`UDP_GRO`).
+    /// Receive offload: equally sized datagrams of a peer are coalesced (`UDP_GRO`).
     pub gro: bool,
-    /// Batches are segmented by the kernel or the network card (`UDP_SEGMENT`).
+    /// Segmentation offload: batches are segmented by the kernel or the network card (`UDP_SEGMENT`).
     pub gso: bool,
-    /// The time of arrival (`SO_TIMESTAMPNS`).
+    /// Receive timestamps (`SO_TIMESTAMPNS`).
     pub timestamps: bool,
-    /// The received TOS or traffic class (`IP_RECVTOS`, `IPV6_RECVTCLASS`): without it there is no ECN.
+    /// Received TOS or traffic class (`IP_RECVTOS`, `IPV6_RECVTCLASS`), which is required for ECN.
     pub tos: bool,
-    /// The received TTL or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    /// Received TTL or hop limit (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub ttl: bool,
-    /// The address that a datagram was sent to (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
+    /// Destination address of received datagrams (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
     pub dst_ip: bool,
-    /// The count of datagrams dropped because the receive buffer was full (`SO_RXQ_OVFL`).
+    /// Number of datagrams dropped because the receive buffer was full (`SO_RXQ_OVFL`).
     pub drops: bool,
-    /// Datagrams are never fragmented here, and the kernel sends up to the interface's MTU whatever ICMP says
-    /// (`IP_PMTUDISC_PROBE`), so that a forged "packet too big" shrinks nothing.
+    /// The host never fragments datagrams, and the kernel sends datagrams up to the interface's MTU regardless of ICMP
+    /// (`IP_PMTUDISC_PROBE`), so that a forged "packet too big" message has no effect.
     pub dont_fragment: bool,
 }
 
-/// Sets everything; an option that the kernel lacks is noted, not an error.
+/// Sets all options. Returns which of them the kernel supports.
 pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool) -> Features {
     let on = |level, name| set_option(fd, level, name, 1).is_ok();
-    // On an IPv6 socket the IPv4 options govern mapped peers. One that is IPv6-only takes them too.
+    // On an IPv6 socket, the IPv4 options apply to IPv4-mapped peers. IPv6-only sockets accept them, too.
     let both = |v4_name, v6_name| on(IPPROTO_IP, v4_name) & (!v6 || on(IPPROTO_IPV6, v6_name));
     let probe = |level, name, value| set_option(fd, level, name, value).is_ok();
     Features {
@@ -42,7 +42,7 @@ pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool) -> Features {
         timestamps: on(SOL_SOCKET, libc::SO_TIMESTAMPNS),
         tos: both(libc::IP_RECVTOS, libc::IPV6_RECVTCLASS),
         ttl: both(libc::IP_RECVTTL, libc::IPV6_RECVHOPLIMIT),
-        // IPV6_RECVPKTINFO speaks for mapped peers as well.
+        // IPV6_RECVPKTINFO applies to IPv4-mapped peers as well.
         dst_ip: if v6 { on(IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { on(IPPROTO_IP, libc::IP_PKTINFO) },
         drops: on(SOL_SOCKET, libc::SO_RXQ_OVFL),
         dont_fragment: probe(IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
@@ -50,9 +50,10 @@ pub(super) fn set_up(fd: BorrowedFd<'_>, v6: bool) -> Features {
     }
 }
 
-/// Asks for a buffer of `bytes`, beyond the system's limit if privileged; returns what was granted.
+/// Requests a buffer of `bytes`, which may exceed the system's limit if the process is privileged. Returns the granted
+/// size.
 ///
-/// The kernel doubles what is asked for, to make up for its bookkeeping, and reports the double (socket(7)).
+/// The kernel doubles the requested size to allow for bookkeeping overhead and reports the doubled size (socket(7)).
 pub(super) fn set_buffer(fd: BorrowedFd<'_>, forced: i32, plain: i32, bytes: usize) -> io::Result<usize> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
     if set_option(fd, SOL_SOCKET, forced, bytes).is_err() {
@@ -61,7 +62,7 @@ pub(super) fn set_buffer(fd: BorrowedFd<'_>, forced: i32, plain: i32, bytes: usi
     buffer(fd, plain)
 }
 
-/// The size of a buffer, in the units of [`set_buffer`].
+/// Returns the size of a buffer, in the units of [`set_buffer`].
 pub(super) fn buffer(fd: BorrowedFd<'_>, plain: i32) -> io::Result<usize> {
     let doubled = option(fd, SOL_SOCKET, plain)?;
     Ok(usize::try_from(doubled / 2).unwrap_or(0))

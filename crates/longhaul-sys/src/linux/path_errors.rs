@@ -1,4 +1,4 @@
-//! What routers and hosts say of datagrams that a socket sent (ICMP), and how far datagrams may go.
+//! ICMP errors reported for sent datagrams, and the TTL of sent datagrams.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,57 +12,59 @@ use super::recv::timespec;
 use super::socket::UdpSocket;
 use super::syscall::{InMessage, recvmmsg, set_option};
 
-/// Bytes kept of what is quoted: more than anybody needs to know a datagram again.
+/// Largest number of quoted bytes that are kept. It is more than enough to identify a datagram.
 const QUOTED: usize = 128;
-/// Where the reporter's address is: behind the kernel's `struct sock_extended_err`.
+/// Offset of the reporter's address, which follows the kernel's `struct sock_extended_err`.
 const OFFENDER: usize = size_of::<libc::sock_extended_err>();
-/// Time exceeded in transit: type and code in ICMP (RFC 792) and ICMPv6 (RFC 4443, section 3.3).
+/// Type and code of "time exceeded in transit" in ICMP (RFC 792) and ICMPv6 (RFC 4443, section 3.3).
 const EXPIRED: [(u8, u8); 2] = [(11, 0), (3, 0)];
-/// Port unreachable, likewise (RFC 792; RFC 4443, section 3.1).
+/// Type and code of "port unreachable" in ICMP (RFC 792) and ICMPv6 (RFC 4443, section 3.1).
 const NO_PORT: [(u8, u8); 2] = [(3, 3), (1, 4)];
 
-/// What went wrong with a datagram.
+/// Kind of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathErrorKind {
-    /// Its TTL or hop limit came to zero there.
+    /// The TTL or hop limit of the datagram reached zero at the reporter.
     Expired,
-    /// It arrived, and nobody has the port.
+    /// The datagram reached the host, but the port is closed.
     NoPort,
-    /// Anything else, by its type and code in ICMP or, over IPv6, in ICMPv6.
+    /// Any other error, with its ICMP or ICMPv6 type and code.
     Other(u8, u8),
 }
 
-/// A report of a datagram that this socket had sent. Anybody who can guess the ports can forge one.
+/// ICMP error for a datagram sent by this socket. An attacker who can guess the ports can forge one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError {
-    /// What is reported.
+    /// Kind of the error.
     pub kind: PathErrorKind,
-    /// Who reports it.
+    /// Address of the router or host that reported the error.
     pub from: Option<IpAddr>,
-    /// Where the datagram was to go.
+    /// Destination of the datagram.
     pub destination: Option<SocketAddr>,
-    /// What is quoted of the datagram's UDP payload: its beginning, up to 128 bytes, and possibly nothing.
+    /// Quoted part of the datagram's UDP payload: up to 128 bytes from its start, possibly none.
     pub quoted: Vec<u8>,
-    /// When the report arrived, like [`Meta::timestamp`](super::Meta::timestamp).
+    /// Time at which the error was received, as in [`Meta::timestamp`](super::Meta::timestamp).
     pub timestamp: Option<Duration>,
 }
 
 impl UdpSocket {
-    /// Keeps what is reported of this socket's datagrams for [`recv_path_error`](Self::recv_path_error). From then on
-    /// any report makes the next send or receive call fail, which then did nothing else: repeat it.
+    /// Queues ICMP errors for this socket's datagrams, to be read by [`recv_path_error`](Self::recv_path_error).
+    ///
+    /// From then on, each error also makes the next send or receive call fail without having done anything. The caller
+    /// should repeat that call.
     ///
     /// # Errors
-    /// When the system does not know how to.
+    /// Returns an error if the system does not support this.
     pub fn report_path_errors(&self) -> io::Result<()> {
-        // Of an IPv6 socket the IPv4 option governs mapped peers.
+        // On an IPv6 socket, the IPv4 option applies to IPv4-mapped peers.
         set_option(self.as_fd(), IPPROTO_IP, libc::IP_RECVERR, 1)?;
         if self.v6 { set_option(self.as_fd(), IPPROTO_IPV6, libc::IPV6_RECVERR, 1) } else { Ok(()) }
     }
 
-    /// How many routers datagrams may pass, and one more: their TTL or hop limit, 1 to 255.
+    /// Sets the TTL or hop limit (1 to 255) of sent datagrams.
     ///
     /// # Errors
-    /// `InvalidInput` for zero.
+    /// Returns `InvalidInput` if `ttl` is zero.
     pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
         set_option(self.as_fd(), IPPROTO_IP, libc::IP_TTL, ttl.into())?;
         if !self.v6 {
@@ -71,18 +73,18 @@ impl UdpSocket {
         set_option(self.as_fd(), IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, ttl.into())
     }
 
-    /// Has datagrams arrive one by one, each with its own time of arrival.
+    /// Disables GRO, so that each datagram is received separately with its own timestamp.
     ///
     /// # Errors
-    /// None where [`features`](Self::features) has `gro`; else there is nothing to be switched off.
+    /// Returns an error if [`features`](Self::features) lacks `gro`, in which case datagrams are never coalesced.
     pub fn refuse_merged(&self) -> io::Result<()> {
         set_option(self.as_fd(), SOL_UDP, libc::UDP_GRO, 0)
     }
 
-    /// The next report, oldest first; `None` if there is none.
+    /// Returns the oldest queued ICMP error, or `None` if there is none.
     ///
     /// # Errors
-    /// The system's, none of which a valid socket is known to give.
+    /// Returns the system's error; none is known for a valid socket.
     pub fn recv_path_error(&self) -> io::Result<Option<PathError>> {
         let mut slots = [InMessage::default()];
         let mut quoted = vec![0; QUOTED];
@@ -98,7 +100,7 @@ impl UdpSocket {
             if let Some(report) = read(slot, &quoted) {
                 return Ok(Some(report));
             }
-            // The system's own word, such as that a datagram is larger than the interface's MTU.
+            // Ignore errors of local origin, such as a datagram that is larger than the interface's MTU.
             quoted.resize(QUOTED, 0);
         }
     }
@@ -118,8 +120,8 @@ pub(super) fn read(message: &InMessage, quoted: &[u8]) -> Option<PathError> {
     Some(PathError { kind, from, destination: message.name.decode(), quoted: quoted.to_vec(), timestamp })
 }
 
-/// A `struct sock_extended_err` (error number, then origin, type and code, a byte each) and the reporter's address;
-/// `None` if it came from no network.
+/// Decodes a `struct sock_extended_err` (error number, then one byte each for origin, type and code) and the reporter's
+/// address after it. Returns `None` if the error is not an ICMP error.
 fn reported(data: &[u8]) -> Option<(PathErrorKind, Option<IpAddr>)> {
     let [origin, kind, code, _] = array(data, 4);
     let family = match origin {
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(reported(&[]), None);
     }
 
-    /// Loopback is a network with ICMP of its own.
+    /// The loopback interface generates ICMP errors, too.
     #[test]
     fn a_closed_port_is_reported_with_what_was_sent() {
         for local in ["127.0.0.1:0", "[::1]:0"] {

@@ -1,39 +1,39 @@
-//! Waiting for several descriptors at once, for a thread that has no event loop.
+//! Waiting for several file descriptors, for threads without an event loop.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::syscall::{epoll_add, epoll_create, epoll_wait};
 
-/// A set of descriptors that are watched for something to read (level-triggered `epoll`). A timeout is a
-/// [`Timer`](super::Timer) among them.
+/// Set of file descriptors that are watched for readability (level-triggered `epoll`). To wait with a timeout, add a
+/// [`Timer`](super::Timer).
 #[derive(Debug)]
 pub struct Poll {
     fd: OwnedFd,
 }
 
 impl Poll {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// When the process or system is out of file descriptors or memory.
+    /// Returns an error if the process or the system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
         Ok(Self { fd: epoll_create()? })
     }
 
-    /// Watches `fd`, which is called `token` from now on, until it is closed.
+    /// Watches `fd` until it is closed. `token` identifies it in [`wait`](Self::wait).
     ///
     /// # Errors
-    /// The system's: watched already, not a descriptor that can be waited for.
+    /// Returns the system's error if `fd` is watched already or does not support `epoll`.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         epoll_add(self.fd.as_fd(), fd.as_fd(), token)
     }
 
-    /// Appends to `ready` the tokens of descriptors that can be read or have failed, some 64 at most; if `block`, waits
-    /// until there is one. A signal may end the wait early.
+    /// Appends the tokens of up to 64 descriptors that are readable or have failed to `ready`. If `block`, waits until
+    /// there is at least one. A signal may end the wait early.
     ///
     /// # Errors
-    /// None that a valid set is known to give.
+    /// Returns the system's error; none is known for a valid set.
     pub fn wait(&self, block: bool, ready: &mut Vec<u64>) -> io::Result<()> {
         epoll_wait(self.fd.as_fd(), block, ready)
     }

@@ -1,4 +1,4 @@
-//! Processes that leave nothing behind: namespaces of processes and mounts, and who dies with whom.
+//! PID and mount namespaces, and termination of processes.
 
 use std::ffi::CString;
 use std::io;
@@ -10,59 +10,60 @@ use super::syscall::{
     wait_any as wait,
 };
 
-/// A PID namespace that the calling thread has made for its children.
+/// PID namespace for the children of the thread that creates it.
 ///
-/// The first process that the thread starts is number 1 in there. When that one ends, by whatever cause, the kernel
-/// kills all others: those that fork away and make sessions of their own too.
+/// The first process started by the thread has PID 1 in the namespace. When that process ends for any reason, the
+/// kernel kills all other processes in the namespace, including daemons in their own sessions.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Processes;
 
 impl Processes {
-    /// Makes the namespace. The calling thread can start no more threads from now on. Needs `CAP_SYS_ADMIN`.
+    /// Creates the namespace. The calling thread cannot start threads afterwards. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// The system's: not permitted, too many namespaces.
+    /// Returns the system's error if this is not permitted or there are too many namespaces.
     pub fn for_children() -> io::Result<Self> {
         unshare_processes()?;
         Ok(Self)
     }
 }
 
-/// The kernel kills this process (`SIGKILL`) when the thread that started it ends. If that has ended already, nothing
-/// happens: ask for the parent afterwards.
+/// Has the kernel kill this process (`SIGKILL`) when the thread that started it ends. If that thread has ended already,
+/// this has no effect, so callers should check their parent's PID afterwards.
 ///
 /// # Errors
-/// None that is known.
+/// Returns the system's error; none is known.
 pub fn die_with_parent() -> io::Result<()> {
     set_parent_death_signal(libc::SIGKILL)
 }
 
-/// The calling thread and its children see mounts of their own from now on, with these file systems (such as `proc` at
-/// `/proc`) mounted freshly, as those of their namespaces. Needs `CAP_SYS_ADMIN`.
+/// Moves the calling thread and its future children to a new mount namespace, in which the file systems `fresh` (pairs
+/// of type and directory, such as `proc` and `/proc`) are mounted anew. Needs `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// The system's: not permitted, no such directory.
+/// Returns the system's error if this is not permitted or a directory does not exist.
 pub fn own_mounts(fresh: &[(&str, &str)]) -> io::Result<()> {
     unshare_mounts()?;
     detach_mounts()?;
     fresh.iter().try_for_each(|(kind, target)| mount(&CString::new(*kind)?, &CString::new(*target)?))
 }
 
-/// The calling thread runs whenever it can from now on, before all threads of ordinary priority, as far as the system's
-/// bound for such threads allows (19 of 20 on Linux). For one that keeps a time and is idle for most of it. Needs
-/// `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.
+/// Gives the calling thread real-time priority (`SCHED_RR`), so that it runs before all threads of ordinary priority.
+/// It is meant for a thread that must wake up on time and is mostly idle. Linux limits real-time threads to 95 % of CPU
+/// time by default. Needs `CAP_SYS_NICE` or an `RLIMIT_RTPRIO`.
 ///
 /// # Errors
-/// The system's: not permitted.
+/// Returns the system's error if this is not permitted.
 pub fn run_first() -> io::Result<()> {
     schedule_first()
 }
 
-/// Asks a process to end (`SIGTERM`).
+/// Sends `SIGTERM` to a process.
 ///
 /// # Errors
-/// The system's: no such process, not permitted; `InvalidInput` if that is no number of a process.
+/// Returns the system's error if the process does not exist or this is not permitted, and `InvalidInput` if `process`
+/// is not a valid PID.
 pub fn terminate(process: u32) -> io::Result<()> {
     match libc::pid_t::try_from(process) {
         Ok(process) if process > 0 => kill(process, libc::SIGTERM),
@@ -70,10 +71,10 @@ pub fn terminate(process: u32) -> io::Result<()> {
     }
 }
 
-/// Waits until some child of this process ends, an adopted one maybe, and says which and how.
+/// Waits until any child of this process, which may be an adopted one, ends. Returns its PID and exit status.
 ///
 /// # Errors
-/// The system's: there are no children.
+/// Returns the system's error if there are no children.
 pub fn wait_any() -> io::Result<(u32, ExitStatus)> {
     let (process, status) = wait()?;
     Ok((u32::try_from(process).unwrap_or(0), ExitStatus::from_raw(status)))
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn only_one_process_is_asked_to_end() {
-        // Zero and negative numbers would be whole groups.
+        // Zero and negative numbers would signal process groups.
         for process in [0, u32::MAX] {
             assert_eq!(terminate(process).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }

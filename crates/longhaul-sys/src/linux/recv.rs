@@ -1,4 +1,4 @@
-//! Receiving.
+//! Receive path.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,52 +14,54 @@ use super::socket::UdpSocket;
 use super::syscall::{InMessage, MAX_BATCH, recvmmsg};
 use crate::pool::{RecvBuffer, RecvPool};
 
-/// The most messages that one call of [`UdpSocket::recv`] receives.
+/// Largest number of messages per call of [`UdpSocket::recv`].
 pub const MAX_RECV_BATCH: usize = MAX_BATCH;
 
-/// What is known about a received message: one datagram, or several that the kernel merged (GRO): of one peer, one
-/// size (the last may be shorter), one TOS and one TTL.
+/// Metadata of a received message, which is a datagram or several datagrams coalesced by the kernel (GRO).
+///
+/// Coalesced datagrams have the same peer, TOS, TTL, and size, except that the last one may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// The sender; an IPv4 address also when it came to an IPv6 socket. Port zero can be forged, but not replied to.
+    /// Source address. It is an IPv4 address for an IPv4 peer of an IPv6 socket. A forged source port may be zero, to
+    /// which no reply can be sent.
     pub addr: SocketAddr,
-    /// The address it was sent to. `None` if the kernel did not say.
+    /// Destination address. `None` if not reported by the kernel.
     pub dst_ip: Option<IpAddr>,
-    /// Bytes of whole datagrams; what was cut off one is not counted.
+    /// Length in bytes of all complete datagrams. A truncated datagram is not counted.
     pub len: usize,
-    /// The size of each datagram but the last; `len` if there is just one.
+    /// Size in bytes of each datagram except the last; `len` if there is only one.
     pub stride: usize,
-    /// The whole TOS or traffic class byte. `None` if the kernel did not say.
+    /// TOS or traffic class, including DSCP and ECN. `None` if not reported by the kernel.
     pub tos: Option<u8>,
-    /// The TTL or hop limit it arrived with. `None` if the kernel did not say.
+    /// TTL or hop limit on arrival. `None` if not reported by the kernel.
     pub ttl: Option<u8>,
-    /// When the kernel received it (the first of them, if merged), by `CLOCK_REALTIME` since the Unix epoch: for
-    /// [`ClockMap`](crate::clock::ClockMap). `None` if the kernel did not say.
+    /// Time at which the kernel received the message (the first of coalesced datagrams), by `CLOCK_REALTIME` since the
+    /// Unix epoch, for [`ClockMap`](crate::clock::ClockMap). `None` if not reported by the kernel.
     pub timestamp: Option<Duration>,
-    /// The buffer was too small: the last datagram was cut and is left out.
+    /// Whether the buffer was too small. The last datagram was truncated and is not part of the message.
     pub truncated: bool,
-    /// There was no room for all that the kernel had to say: some of the above may be missing.
+    /// Whether the buffer for control messages was too small, so that some of the above fields may be missing.
     pub control_truncated: bool,
-    /// How many datagrams this socket had lost to a full receive buffer when this one was queued; wraps. `None` as
-    /// long as there were none.
+    /// Number of datagrams lost by this socket because of a full receive buffer before this message was queued; wraps.
+    /// `None` if there were none.
     pub drops: Option<u32>,
 }
 
 impl Meta {
-    /// The ECN field (RFC 3168): 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE; 0 if unknown.
+    /// Returns the ECN field (RFC 3168): 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0), 3 is CE; 0 if unknown.
     #[must_use]
     pub fn ecn(&self) -> u8 {
         self.tos.unwrap_or(0) & 0b11
     }
 
-    /// Whether the kernel merged several datagrams, whose arrival times then are not known one by one.
+    /// Returns whether the kernel coalesced several datagrams, whose individual arrival times are then unknown.
     #[must_use]
     pub fn coalesced(&self) -> bool {
         self.len > self.stride
     }
 }
 
-/// Room for several messages, used again and again.
+/// Reusable buffers for several messages.
 #[derive(Debug)]
 pub struct RecvBatch {
     buffers: Vec<RecvBuffer>,
@@ -68,8 +70,8 @@ pub struct RecvBatch {
 }
 
 impl RecvBatch {
-    /// Room for `messages` (1 to [`MAX_RECV_BATCH`]) messages at a time, in buffers from `pool`. The buffers are taken
-    /// from the pool at the first receive.
+    /// Creates a batch for up to `messages` (1 to [`MAX_RECV_BATCH`]) messages, with buffers from `pool`, which are
+    /// taken from the pool by the first receive.
     #[must_use]
     pub fn new(pool: &RecvPool, messages: usize) -> Self {
         let messages = messages.clamp(1, MAX_RECV_BATCH);
@@ -80,69 +82,70 @@ impl RecvBatch {
         }
     }
 
-    /// How many messages the last [`UdpSocket::recv`] brought.
+    /// Returns the number of messages received by the last [`UdpSocket::recv`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.metas.len()
     }
 
-    /// Whether there are no messages.
+    /// Returns whether there are no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.metas.is_empty()
     }
 
-    /// The messages of the last [`UdpSocket::recv`], in the order of arrival.
+    /// Iterates over the messages of the last [`UdpSocket::recv`], in the order of arrival.
     pub fn messages(&mut self) -> impl Iterator<Item = Received<'_>> {
         self.metas.iter().zip(&mut self.buffers).map(|(meta, buffer)| Received { meta, buffer })
     }
 
-    /// Forgets the messages and lets go of what was taken of them, so that its memory lives no longer than whoever took
-    /// it wants; buffers that nobody took stay for the next receive.
+    /// Clears the messages and drops the references to memory that was taken from them, so that it is freed when its
+    /// last user drops it. Buffers that were not taken stay for the next receive.
     pub fn forget(&mut self) {
         self.metas.clear();
         self.buffers.iter_mut().for_each(RecvBuffer::forget);
     }
 
-    /// Forgets the messages and gives the buffers back to the pool, for a socket that may now be silent for long.
+    /// Clears the messages and returns the buffers to the pool, for sockets that may be idle for a long time.
     pub fn release(&mut self) {
         self.metas.clear();
         self.buffers.iter_mut().for_each(RecvBuffer::release);
     }
 }
 
-/// A message of a [`RecvBatch`].
+/// Message of a [`RecvBatch`].
 #[derive(Debug)]
 pub struct Received<'a> {
-    /// What is known about it.
+    /// Metadata of the message.
     pub meta: &'a Meta,
     buffer: &'a mut RecvBuffer,
 }
 
 impl Received<'_> {
-    /// Its bytes (`meta.len` of them), in place: one datagram, or several of `meta.stride` bytes each.
+    /// Returns the `meta.len` bytes of the message in place: one datagram, or several of `meta.stride` bytes each.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         self.buffer.filled(self.meta.len)
     }
 
-    /// The datagrams, in place. An empty datagram is not among them.
+    /// Iterates over the datagrams in place. An empty datagram is omitted.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.data().chunks(self.meta.stride.max(1))
     }
 
-    /// Its bytes to keep, without a copy if they are many ([`RecvBuffer::take`]).
+    /// Returns the bytes of the message, without a copy if it is large ([`RecvBuffer::take`]).
     pub fn take(&mut self) -> Bytes {
         self.buffer.take(self.meta.len)
     }
 }
 
 impl UdpSocket {
-    /// Receives what has arrived, as many messages as `batch` has room for, and returns how many (at least one). What
-    /// `batch` held before is gone; bytes taken from it are not affected.
+    /// Receives as many messages as have arrived and fit into `batch`. Returns their number, which is at least one.
+    ///
+    /// The previous messages of `batch` are replaced; bytes taken from them stay valid.
     ///
     /// # Errors
-    /// The system's, untranslated; [`ErrorClass`](super::ErrorClass) says what to do. `batch` is empty then.
+    /// Returns the unchanged system error, which [`ErrorClass`](super::ErrorClass) classifies. `batch` is then empty.
     pub fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         batch.metas.clear();
         let buffers = batch.buffers.iter_mut().map(RecvBuffer::writable);
@@ -170,7 +173,7 @@ pub(super) fn meta(message: &InMessage) -> Meta {
         note(&mut meta, &control);
     }
     if meta.truncated {
-        // A single datagram that was cut has nothing whole; of merged ones the last is broken.
+        // A single truncated datagram is discarded; of coalesced ones, only the last is truncated.
         meta.len = if meta.stride < message.len { message.len - message.len % meta.stride.max(1) } else { 0 };
         meta.stride = meta.stride.min(meta.len);
     }
@@ -191,11 +194,11 @@ fn note(meta: &mut Meta, control: &Message<'_>) {
         (IPPROTO_IP, libc::IP_TOS) => meta.tos = data.first().copied(),
         (IPPROTO_IPV6, libc::IPV6_TCLASS) => meta.tos = u8::try_from(int()).ok(),
         (IPPROTO_IP, libc::IP_TTL) | (IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => meta.ttl = u8::try_from(int()).ok(),
-        // struct in_pktinfo: interface, local address, destination.
+        // struct in_pktinfo: interface, local address, destination address.
         (IPPROTO_IP, libc::IP_PKTINFO) => {
             meta.dst_ip = Some(Ipv4Addr::from(array::<4>(data, 8)).into());
         }
-        // struct in6_pktinfo: destination, interface.
+        // struct in6_pktinfo: destination address, interface.
         (IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
             meta.dst_ip = Some(IpAddr::V6(Ipv6Addr::from(array::<16>(data, 0))).to_canonical());
         }
@@ -205,7 +208,7 @@ fn note(meta: &mut Meta, control: &Message<'_>) {
     }
 }
 
-/// A `struct timespec` of 64-bit or, on 32-bit systems, 32-bit numbers.
+/// Decodes a `struct timespec` of 64-bit or (on 32-bit systems) 32-bit numbers.
 pub(super) fn timespec(data: &[u8]) -> Option<Duration> {
     let (seconds, nanos) = match data.len() {
         16 => (i64::from_ne_bytes(array(data, 0)), i64::from_ne_bytes(array(data, 8))),

@@ -1,5 +1,4 @@
-//! What the kernel may write about received datagrams, and which errors it may give, from arbitrary bytes: for the tests and the fuzz
-//! target `udp_driver`.
+//! Decoding of arbitrary bytes as metadata and errors from the kernel, for tests and the fuzz target `udp_driver`.
 
 use std::io;
 
@@ -8,11 +7,13 @@ use super::path_errors;
 use super::recv::meta;
 use super::syscall::InMessage;
 
-/// Reads a script as what the kernel wrote about a message: its length and flags, then the sender, then control messages. The message is
-/// cut as [`Received::datagrams`](super::Received::datagrams) cuts it, and the same is read as a report of an error.
+/// Interprets a script as the kernel's output for a message: length and flags, then the sender, then control messages.
+///
+/// The message is split as by [`Received::datagrams`](super::Received::datagrams). The same bytes are also decoded as
+/// an ICMP error and as an error number.
 ///
 /// # Panics
-/// A promise of [`Meta`](super::Meta) is broken.
+/// Panics if an invariant of [`Meta`](super::Meta) is violated.
 pub fn received(script: &[u8]) {
     let Some((&[len_high, len_low, flags, name_len], rest)) = script.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_be_bytes([len_high, len_low]));
@@ -24,7 +25,7 @@ pub fn received(script: &[u8]) {
     let room = message.control.storage();
     let used = rest.len().min(room.len());
     fill(room, rest, used);
-    // A length beyond the room is no length.
+    // Also check a length that exceeds the buffer.
     message.control.set_len(if flags & 4 != 0 { usize::MAX } else { used });
 
     let meta = meta(&message);
@@ -45,12 +46,12 @@ pub fn received(script: &[u8]) {
     if let Some(error) = path_errors::read(&message, script) {
         assert!(error.quoted == script);
     }
-    // Any number that a system call may give has a class, and the same by both ways.
+    // Both functions classify any error number in the same way.
     let errno = i32::from(flags) << 4 | i32::from(name_len & 15);
     assert_eq!(ErrorClass::of(&io::Error::from_raw_os_error(errno)), ErrorClass::of_errno(errno));
 }
 
-/// Copies up to `len` bytes; what is left of `from`.
+/// Copies up to `len` bytes. Returns the rest of `from`.
 fn fill<'a>(to: &mut [u8], from: &'a [u8], len: usize) -> &'a [u8] {
     let (part, rest) = from.split_at(len.min(from.len()).min(to.len()));
     for (to, byte) in to.iter_mut().zip(part) {

@@ -1,4 +1,4 @@
-//! Sending.
+//! Transmit path.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -13,36 +13,38 @@ use super::cmsg::SendControl;
 use super::socket::UdpSocket;
 use super::syscall::{MAX_BATCH, OutMessage, sendmmsg, sendmsg};
 
-/// The most datagrams in one GSO batch. Linux allows 64 since 4.18, more only since 6.9, and a GRO receiver merges 64.
+/// Largest number of datagrams per GSO batch. Linux allows 64 since 4.18 and more since 6.9, but GRO coalesces at most
+/// 64.
 pub const MAX_GSO_SEGMENTS: usize = 64;
 
-/// The most slices one [`Transmit`] may gather (`UIO_MAXIOV`).
+/// Largest number of slices per [`Transmit`] (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;
 
-/// The most [`Transmit`]s that one call of [`UdpSocket::send_batch`] sends.
+/// Largest number of [`Transmit`]s per call of [`UdpSocket::send_batch`].
 pub const MAX_SEND_BATCH: usize = MAX_BATCH;
 
-/// A datagram to send, or a batch of datagrams that differ in nothing but their payload.
+/// Datagram to send, or batch of datagrams that differ only in their payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
-    /// `None` on a connected socket.
+    /// Destination, or `None` on a connected socket.
     pub destination: Option<SocketAddr>,
-    /// The whole TOS or traffic class byte: DSCP in the upper six bits (RFC 2474), ECN in the lower two (RFC 3168).
+    /// TOS or traffic class: DSCP in the upper 6 bits (RFC 2474), ECN in the lower 2 bits (RFC 3168).
     pub tos: u8,
-    /// The source address, of the family of the destination: where the peer's datagrams came to ([`Meta::dst_ip`]).
-    /// `None` leaves the choice to the kernel.
+    /// Source address, in the address family of the destination. It should be the address to which the peer sends
+    /// ([`Meta::dst_ip`]). If it is `None`, the kernel chooses.
     ///
     /// [`Meta::dst_ip`]: super::Meta::dst_ip
     pub src_ip: Option<IpAddr>,
-    /// The payload is cut into datagrams of this size (the last may be shorter); `None` or zero: it is one datagram.
-    /// All together at most [`UdpSocket::max_gso_segments`] datagrams and 65,507 bytes.
+    /// Size in bytes of the datagrams into which the payload is segmented; the last one may be shorter. If it is `None`
+    /// or zero, the payload is a single datagram. A batch has at most [`UdpSocket::max_gso_segments`] datagrams and
+    /// 65,507 bytes.
     pub segment_size: Option<u16>,
-    /// The payload, gathered from at most [`MAX_SLICES`] slices whose borders need not be those of datagrams.
+    /// Payload in at most [`MAX_SLICES`] slices, whose boundaries are independent of those of the datagrams.
     pub slices: &'a [IoSlice<'a>],
 }
 
 impl Transmit<'_> {
-    /// The segment size, if the payload is more than one segment.
+    /// Returns the segment size if the payload has more than one segment.
     fn gso(&self) -> Option<u16> {
         let size = self.segment_size.filter(|&size| size > 0)?;
         let total: usize = self.slices.iter().map(|slice| slice.len()).sum();
@@ -51,23 +53,23 @@ impl Transmit<'_> {
 }
 
 impl UdpSocket {
-    /// How many datagrams a [`Transmit`] may hold at present: [`MAX_GSO_SEGMENTS`], or 1 if the kernel or the network
-    /// card cannot segment. May fall to 1 at any send, for good.
+    /// Returns the largest number of datagrams per [`Transmit`]: [`MAX_GSO_SEGMENTS`], or 1 if the kernel or the
+    /// network card cannot segment. Any send may reduce it to 1 permanently.
     #[must_use]
     pub fn max_gso_segments(&self) -> usize {
         if self.gso.load(Ordering::Relaxed) { MAX_GSO_SEGMENTS } else { 1 }
     }
 
-    /// Sends a datagram, or a batch of them, whole.
+    /// Sends a datagram or a batch of datagrams.
     ///
-    /// When the network card cannot segment (the kernel says `EIO` or `EINVAL`), the datagrams of the batch leave one
-    /// by one within this call, with the same TOS and source; if the first one passes, that shows segmentation to have
-    /// been at fault, and [`max_gso_segments`](Self::max_gso_segments) is 1 from then on. Should the send buffer fill up
-    /// in the midst of that, the rest of the batch counts as lost on the way.
+    /// If the network card cannot segment a batch (the kernel returns `EIO` or `EINVAL`), this call sends the datagrams
+    /// one by one with the same TOS and source address. If the first one is sent successfully, segmentation was the
+    /// cause of the error, and [`max_gso_segments`](Self::max_gso_segments) is 1 from then on. If the send buffer fills
+    /// up while the datagrams are sent one by one, the rest of the batch is dropped, as if it were lost on the path.
     ///
     /// # Errors
-    /// The system's, untranslated; [`ErrorClass`](super::ErrorClass) says what to do. Nothing was sent then. `InvalidInput`
-    /// for more than [`MAX_SLICES`] slices.
+    /// Returns the unchanged system error, which [`ErrorClass`](super::ErrorClass) classifies, or `InvalidInput` for
+    /// more than [`MAX_SLICES`] slices. Nothing was sent in this case.
     pub fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         check(transmit)?;
         let Some(size) = transmit.gso() else {
@@ -86,12 +88,12 @@ impl UdpSocket {
         }
     }
 
-    /// Sends several, in order, as far as the send buffer and [`MAX_SEND_BATCH`] allow; returns how many went. The next
-    /// call should start with the first that did not.
+    /// Sends several [`Transmit`]s in order, up to [`MAX_SEND_BATCH`] or until the send buffer is full. Returns how
+    /// many were sent. The next call should start with the first one that was not sent.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and only when the very first failed; an error of a later one comes with the call that
-    /// starts with it. An empty slice is no error.
+    /// Returns the errors of [`send`](Self::send) if the first one fails. If a later one fails, its error is returned
+    /// by the call that starts with it. An empty slice is not an error.
     pub fn send_batch(&self, transmits: &[Transmit<'_>]) -> io::Result<usize> {
         let Some(first) = transmits.first() else {
             return Ok(0);
@@ -145,7 +147,7 @@ impl UdpSocket {
         }
         match transmit.src_ip.map(|ip| ip.to_canonical()) {
             Some(IpAddr::V4(ip)) => {
-                // struct in_pktinfo: interface, source, (unused when sending) destination.
+                // struct in_pktinfo: interface, source address, destination address (unused when sending).
                 let mut info = [0; 12];
                 info[4..8].copy_from_slice(&ip.octets());
                 control.push(IPPROTO_IP, libc::IP_PKTINFO, &info);
@@ -169,7 +171,7 @@ impl UdpSocket {
     }
 }
 
-/// The kernel would say `EMSGSIZE`, which means something else to the caller.
+/// Checks the number of slices. The kernel would return `EMSGSIZE`, which has a different meaning for the caller.
 fn check(transmit: &Transmit<'_>) -> io::Result<()> {
     if transmit.slices.len() > MAX_SLICES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "more slices than one call can gather"));
@@ -177,13 +179,16 @@ fn check(transmit: &Transmit<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// `EIO`: the card cannot checksum or transform segments. `EINVAL`: refused, but so is a blackholed route, and by
-/// older kernels a segment above the interface's MTU.
+/// Returns whether an error may mean that segmentation is not supported.
+///
+/// `EIO` means that the card cannot checksum or transform segments. `EINVAL` means that segmentation was refused, but
+/// it may also be a blackhole route or, on older kernels, a segment larger than the interface's MTU.
 fn may_be_gso(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
 }
 
-/// Moves the next `size` bytes of `head` and then `rest` to `out`; returns what remains of the last slice touched.
+/// Replaces the contents of `out` by the next `size` bytes of `head` followed by `rest`. Returns the remainder of the
+/// last slice used.
 fn cut<'a>(
     mut head: &'a [u8],
     rest: &mut impl Iterator<Item = &'a [u8]>,
@@ -216,7 +221,7 @@ mod tests {
     use crate::pool::RecvPool;
     use proptest::prelude::*;
 
-    /// Sends one batch, returns what arrived of it.
+    /// Sends one batch. Returns the number of messages received, and their metadata.
     fn exchange(listen: &str, client: &UdpSocket, size: u16) -> (usize, Vec<Meta>) {
         let server = UdpSocket::new(std::net::UdpSocket::bind(listen).unwrap()).unwrap();
         let payload: Vec<u8> = (0..5500_u32).map(|i| (i / 100) as u8).collect();
@@ -242,7 +247,7 @@ mod tests {
         (metas.len(), metas)
     }
 
-    /// A socket without checksums is one whose batches the kernel refuses with EINVAL, but whose datagrams it sends.
+    /// On a socket with checksums disabled, the kernel refuses batches with EINVAL, but sends single datagrams.
     #[test]
     fn a_refused_batch_leaves_one_by_one_and_ends_segmentation() {
         for (addr, level, no_checksum) in
@@ -252,8 +257,8 @@ mod tests {
             assert_eq!(exchange(addr, &client, 1000).0, 1, "merged");
             set_option(client.as_fd(), level, no_checksum, 1).unwrap();
             if addr.starts_with('[') {
-                // A receiver of IPv6 refuses datagrams without checksum (RFC 8200, section 8.1), so the switch-over is
-                // all there is to see.
+                // IPv6 receivers discard datagrams without a checksum (RFC 8200, section 8.1), so only the effect on
+                // `max_gso_segments` is checked.
                 let slices = [IoSlice::new(&[0; 2000])];
                 let destination = Some(client.local_addr().unwrap());
                 let transmit =
@@ -270,7 +275,7 @@ mod tests {
         }
     }
 
-    /// From linux/udp.h; the C library's headers lack it.
+    /// Defined in linux/udp.h, but not in the C library's headers.
     const UDP_NO_CHECK6_TX: i32 = 101;
 
     #[test]
@@ -311,7 +316,7 @@ mod tests {
     }
 
     proptest! {
-        /// Cutting is `chunks` of the concatenation, wherever the slices' borders are.
+        /// For any boundaries of the slices, `cut` gives the `chunks` of their concatenation.
         #[test]
         fn cutting_is_chunks(slices in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..20), size in 1..70_usize) {
             let whole: Vec<u8> = slices.concat();

@@ -1,4 +1,4 @@
-//! The UDP socket.
+//! UDP socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,28 +11,28 @@ use super::addr::canonical;
 use super::options::{self, Features};
 use super::syscall::option;
 
-/// A UDP socket, IPv4, IPv6 or both, with everything that a transport wants to know and say about a datagram.
+/// UDP socket for IPv4, IPv6 or both, with the control messages that a transport needs.
 ///
-/// Calls never block. All take `&self`; the kernel orders concurrent ones. IPv4 peers of an IPv6 socket appear as IPv4
-/// addresses, in both directions.
+/// Calls never block. All take `&self`; the kernel orders concurrent ones. IPv4 peers of an IPv6 socket are represented
+/// by IPv4 addresses when sending and receiving.
 #[derive(Debug)]
 pub struct UdpSocket {
     pub(super) io: std::net::UdpSocket,
     pub(super) v6: bool,
-    /// Where a message without a destination goes: to an IPv4 peer?
+    /// Whether the socket is connected to an IPv4 peer.
     pub(super) peer_is_v4: bool,
-    /// The TOS byte and the traffic class of datagrams sent without control message.
+    /// TOS and traffic class of datagrams sent without a control message.
     pub(super) default_tos: [u8; 2],
     pub(super) gso: AtomicBool,
     features: Features,
 }
 
 impl UdpSocket {
-    /// Prepares a bound socket (connected or not; connect it before). It becomes non-blocking.
+    /// Wraps a bound socket and makes it non-blocking. If it is to be connected, that must be done before.
     ///
     /// # Errors
-    /// When the socket has no local address or cannot be made non-blocking. Options that the kernel refuses are no
-    /// error: see [`features`](Self::features).
+    /// Returns an error if the socket has no local address or cannot be made non-blocking. Options refused by the
+    /// kernel are not an error; see [`features`](Self::features).
     pub fn new(io: std::net::UdpSocket) -> io::Result<Self> {
         io.set_nonblocking(true)?;
         let v6 = io.local_addr()?.is_ipv6();
@@ -44,50 +44,50 @@ impl UdpSocket {
         Ok(Self { io, v6, peer_is_v4, default_tos, gso: AtomicBool::new(features.gso), features })
     }
 
-    /// What the kernel granted.
+    /// Returns the features granted by the kernel.
     #[must_use]
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// The address the socket is bound to.
+    /// Returns the address to which the socket is bound.
     ///
     /// # Errors
-    /// None that a bound socket is known to give.
+    /// Returns the system's error; none is known for a bound socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr().map(canonical)
     }
 
-    /// Asks for a send buffer of `bytes` (beyond `net.core.wmem_max` if privileged) and returns the size granted,
-    /// which may be less.
+    /// Requests a send buffer of `bytes`, which may exceed `net.core.wmem_max` if the process is privileged. Returns
+    /// the granted size, which may be smaller.
     ///
     /// # Errors
-    /// None that a valid socket is known to give.
+    /// Returns the system's error; none is known for a valid socket.
     pub fn set_send_buffer(&self, bytes: usize) -> io::Result<usize> {
         options::set_buffer(self.as_fd(), libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
-    /// Asks for a receive buffer of `bytes` (beyond `net.core.rmem_max` if privileged) and returns the size granted,
-    /// which may be less.
+    /// Requests a receive buffer of `bytes`, which may exceed `net.core.rmem_max` if the process is privileged. Returns
+    /// the granted size, which may be smaller.
     ///
     /// # Errors
-    /// None that a valid socket is known to give.
+    /// Returns the system's error; none is known for a valid socket.
     pub fn set_recv_buffer(&self, bytes: usize) -> io::Result<usize> {
         options::set_buffer(self.as_fd(), libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
     }
 
-    /// The size of the send buffer, in the units of [`set_send_buffer`](Self::set_send_buffer).
+    /// Returns the size of the send buffer, in the units of [`set_send_buffer`](Self::set_send_buffer).
     ///
     /// # Errors
-    /// None that a valid socket is known to give.
+    /// Returns the system's error; none is known for a valid socket.
     pub fn send_buffer(&self) -> io::Result<usize> {
         options::buffer(self.as_fd(), libc::SO_SNDBUF)
     }
 
-    /// The size of the receive buffer, in the units of [`set_recv_buffer`](Self::set_recv_buffer).
+    /// Returns the size of the receive buffer, in the units of [`set_recv_buffer`](Self::set_recv_buffer).
     ///
     /// # Errors
-    /// None that a valid socket is known to give.
+    /// Returns the system's error; none is known for a valid socket.
     pub fn recv_buffer(&self) -> io::Result<usize> {
         options::buffer(self.as_fd(), libc::SO_RCVBUF)
     }

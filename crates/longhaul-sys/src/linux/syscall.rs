@@ -1,4 +1,4 @@
-//! The system calls, each behind a function that is safe to call. Nothing else in longhaul is unsafe.
+//! Safe wrappers of system calls. This is the only unsafe code of longhaul.
 #![expect(unsafe_code, reason = "system calls that the standard library does not wrap")]
 
 use std::ffi::CStr;
@@ -14,25 +14,25 @@ use super::addr::RawAddr;
 use super::cmsg::{RecvControl, SendControl};
 use super::link::InterfaceRequest;
 
-/// The most messages of one [`sendmmsg`] or [`recvmmsg`].
+/// Largest number of messages per [`sendmmsg`] or [`recvmmsg`].
 pub(super) const MAX_BATCH: usize = 32;
 
-/// One datagram (or GSO batch) to send.
+/// Datagram or GSO batch to send.
 pub(super) struct OutMessage<'a> {
-    /// `None` on a connected socket.
+    /// Destination, or `None` on a connected socket.
     pub(super) name: Option<RawAddr>,
     pub(super) control: SendControl,
     pub(super) slices: &'a [IoSlice<'a>],
 }
 
-/// Where the kernel puts what it says about one received datagram.
+/// Sender, control messages, length and flags of a received datagram, as written by the kernel.
 #[derive(Debug, Default)]
 pub(super) struct InMessage {
     pub(super) name: RawAddr,
     pub(super) control: RecvControl,
-    /// Payload bytes written.
+    /// Number of payload bytes.
     pub(super) len: usize,
-    /// `MSG_TRUNC`, `MSG_CTRUNC`.
+    /// `MSG_TRUNC` and `MSG_CTRUNC`.
     pub(super) flags: c_int,
 }
 
@@ -49,12 +49,12 @@ fn retry(mut call: impl FnMut() -> c_int) -> io::Result<c_int> {
     }
 }
 
-/// A length in whatever type the C library gives it.
+/// Converts a length, whose type depends on the C library, to `usize`.
 fn size(len: impl TryInto<usize>) -> usize {
     len.try_into().unwrap_or(0)
 }
 
-/// An all-zero array of message headers.
+/// Returns zeroed message headers.
 fn headers() -> [libc::mmsghdr; MAX_BATCH] {
     // SAFETY: `mmsghdr` holds integers and raw pointers only, for which all zeros is a valid value.
     unsafe { mem::zeroed() }
@@ -70,12 +70,12 @@ fn fill_out(header: &mut libc::msghdr, message: &OutMessage<'_>) {
         header.msg_control = control.as_ptr().cast_mut().cast();
         header.msg_controllen = control.len() as _;
     }
-    // IoSlice is an iovec in memory (the standard library promises it on Unix).
+    // IoSlice has the layout of iovec (guaranteed by the standard library on Unix).
     header.msg_iov = message.slices.as_ptr().cast_mut().cast();
     header.msg_iovlen = message.slices.len() as _;
 }
 
-/// `sendmsg(2)`, never blocking.
+/// Calls `sendmsg(2)` without blocking.
 pub(super) fn sendmsg(fd: BorrowedFd<'_>, message: &OutMessage<'_>) -> io::Result<()> {
     // SAFETY: `msghdr` holds integers and raw pointers only, for which all zeros is a valid value.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
@@ -91,7 +91,7 @@ pub(super) fn sendmsg(fd: BorrowedFd<'_>, message: &OutMessage<'_>) -> io::Resul
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// `sendmmsg(2)`, never blocking, of the first [`MAX_BATCH`] messages; how many left, at least one.
+/// Calls `sendmmsg(2)` without blocking for the first [`MAX_BATCH`] messages. Returns how many were sent, at least one.
 pub(super) fn sendmmsg(fd: BorrowedFd<'_>, messages: &[OutMessage<'_>]) -> io::Result<usize> {
     let mut headers = headers();
     for (header, message) in headers.iter_mut().zip(messages) {
@@ -106,8 +106,10 @@ pub(super) fn sendmmsg(fd: BorrowedFd<'_>, messages: &[OutMessage<'_>]) -> io::R
     Ok(sent as usize)
 }
 
-/// `recvmmsg(2)`, never blocking, of as many messages as there are buffers and slots, [`MAX_BATCH`] at most; how many
-/// arrived, at least one. `flags` may ask for another queue than that of datagrams.
+/// Calls `recvmmsg(2)` without blocking. Returns the number of received messages, at least one.
+///
+/// The limit is the number of buffers, the number of slots, or [`MAX_BATCH`], whichever is lowest. `flags` may select
+/// the error queue.
 pub(super) fn recvmmsg<'a>(
     fd: BorrowedFd<'_>,
     flags: c_int,
@@ -133,7 +135,7 @@ pub(super) fn recvmmsg<'a>(
     let flags = flags | libc::MSG_DONTWAIT;
     let received = retry(|| {
         // SAFETY: the first `count` headers point, with the right lengths, into distinct slots, iovecs and buffers, all
-        // exclusively borrowed until after the call; all are initialised bytes, which any write leaves valid.
+        // exclusively borrowed until after the call; all are initialized bytes, for which any value is valid.
         unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, flags as _, ptr::null_mut()) }
     })? as usize;
     for (slot, header) in slots.iter_mut().zip(&headers).take(received) {
@@ -145,7 +147,7 @@ pub(super) fn recvmmsg<'a>(
     Ok(received)
 }
 
-/// `setsockopt(2)` of an `int`.
+/// Calls `setsockopt(2)` for an `int`.
 pub(super) fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let len = size_of::<c_int>() as socklen_t;
     // SAFETY: the pointer and length are those of `value`, which the kernel only reads.
@@ -153,16 +155,16 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c
     Ok(())
 }
 
-/// `getsockopt(2)` of an `int`.
+/// Calls `getsockopt(2)` for an `int`.
 pub(super) fn option(fd: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = size_of::<c_int>() as socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, of which any bits are valid.
+    // SAFETY: the kernel writes at most `len` bytes, the size of `value`, for which any bits are valid.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &mut len) })?;
     Ok(value)
 }
 
-/// `clock_gettime(2)`; zero for a clock that the kernel does not have.
+/// Calls `clock_gettime(2)`. Returns zero if the kernel does not support the clock.
 pub(super) fn clock_gettime(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec.
@@ -170,15 +172,15 @@ pub(super) fn clock_gettime(clock: libc::clockid_t) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// `timerfd_create(2)` on the monotonic clock, not blocking.
+/// Calls `timerfd_create(2)` for a non-blocking timer on the monotonic clock.
 pub(super) fn timerfd_create() -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) })?;
-    // SAFETY: `fd` was just opened and nobody else knows it.
+    // SAFETY: `fd` was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `timerfd_settime(2)` at a moment of the clock; zero disarms.
+/// Calls `timerfd_settime(2)` with an absolute time; zero disarms the timer.
 pub(super) fn timerfd_settime(fd: BorrowedFd<'_>, at: Duration) -> io::Result<()> {
     let value = libc::itimerspec {
         it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
@@ -187,63 +189,64 @@ pub(super) fn timerfd_settime(fd: BorrowedFd<'_>, at: Duration) -> io::Result<()
             tv_nsec: at.subsec_nanos() as _,
         },
     };
-    // SAFETY: the kernel reads one itimerspec; the old value is not asked for.
+    // SAFETY: the kernel reads one itimerspec; the old value is not requested.
     check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &value, ptr::null_mut()) })?;
     Ok(())
 }
 
-/// `ioctl(2)` with an interface request; the kernel may answer in it.
+/// Calls `ioctl(2)` with an interface request, in which the kernel may write its answer.
 pub(super) fn ioctl_interface(fd: BorrowedFd<'_>, number: u32, request: &mut InterfaceRequest) -> io::Result<()> {
-    // SAFETY: `InterfaceRequest` is at least as large and as aligned as the kernel's `struct ifreq`, and all numbers
-    // that `link` and `tun` use read or write one of those. None of them follows a pointer in it.
+    // SAFETY: `InterfaceRequest` is at least as large and as aligned as the kernel's `struct ifreq`. All request
+    // numbers used by `link` and `tun` read or write one such struct, and none follows a pointer in it.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number as _, ptr::from_mut(request).cast::<c_void>()) })?;
     Ok(())
 }
 
-/// `unshare(2)`: the calling thread gets a new network namespace.
+/// Moves the calling thread to a new network namespace by `unshare(2)`.
 pub(super) fn unshare_network() -> io::Result<()> {
-    // SAFETY: no pointers; only this thread's network namespace changes, which no memory depends on.
+    // SAFETY: no pointers; only this thread's network namespace changes, on which no memory depends.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
     Ok(())
 }
 
-/// `setns(2)`: the calling thread enters a network namespace.
+/// Moves the calling thread to an existing network namespace by `setns(2)`.
 pub(super) fn set_network(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no pointers; only this thread's network namespace changes, which no memory depends on.
+    // SAFETY: no pointers; only this thread's network namespace changes, on which no memory depends.
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) })?;
     Ok(())
 }
 
-/// `mount(2)`, binding a file to another name.
+/// Bind-mounts a file by `mount(2)`.
 pub(super) fn bind_mount(source: &CStr, target: &CStr) -> io::Result<()> {
     // SAFETY: both paths are NUL-terminated; a bind mount reads neither type nor data.
     check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), c"none".as_ptr(), libc::MS_BIND, ptr::null()) })?;
     Ok(())
 }
 
-/// `umount2(2)`, lazily.
+/// Unmounts lazily by `umount2(2)`.
 pub(super) fn unmount(target: &CStr) -> io::Result<()> {
     // SAFETY: the path is NUL-terminated.
     check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) })?;
     Ok(())
 }
 
-/// `unshare(2)`: processes that the calling thread starts from now on live in a new PID namespace, the first of them as
-/// its number 1.
+/// Creates a PID namespace for future children of the calling thread by `unshare(2)`. The first of them has PID 1 in
+/// it.
 pub(super) fn unshare_processes() -> io::Result<()> {
-    // SAFETY: no pointers; only where children go changes.
+    // SAFETY: no pointers; only the PID namespace of future children changes.
     check(unsafe { libc::unshare(libc::CLONE_NEWPID) })?;
     Ok(())
 }
 
-/// `unshare(2)`: the calling thread gets mounts (and a working directory and umask) of its own.
+/// Moves the calling thread to a new mount namespace by `unshare(2)`. Its working directory and umask become private,
+/// too.
 pub(super) fn unshare_mounts() -> io::Result<()> {
-    // SAFETY: no pointers; only how this thread's paths are resolved changes, which no memory depends on.
+    // SAFETY: no pointers; only the resolution of this thread's paths changes, on which no memory depends.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     Ok(())
 }
 
-/// `mount(2)`: what is mounted here from now on is not seen in the mounts that these are a copy of.
+/// Stops the propagation of later mounts to the parent mount namespace by `mount(2)` with `MS_SLAVE`.
 pub(super) fn detach_mounts() -> io::Result<()> {
     let flags = libc::MS_REC | libc::MS_SLAVE;
     // SAFETY: both paths are NUL-terminated; a change of propagation reads neither type nor data.
@@ -251,7 +254,7 @@ pub(super) fn detach_mounts() -> io::Result<()> {
     Ok(())
 }
 
-/// `mount(2)` of a file system that needs no device.
+/// Mounts a file system that needs no device by `mount(2)`.
 pub(super) fn mount(kind: &CStr, target: &CStr) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     // SAFETY: all strings are NUL-terminated; there is no data.
@@ -259,14 +262,14 @@ pub(super) fn mount(kind: &CStr, target: &CStr) -> io::Result<()> {
     Ok(())
 }
 
-/// `prctl(2)`: the kernel kills this process when the thread that started it ends.
+/// Has the kernel send `signal` to this process when the thread that started it ends, by `prctl(2)`.
 pub(super) fn set_parent_death_signal(signal: c_int) -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong) })?;
     Ok(())
 }
 
-/// `sched_setscheduler(2)`: the calling thread goes before all ordinary ones, and its children do not.
+/// Gives the calling thread, but not its children, real-time priority by `sched_setscheduler(2)`.
 pub(super) fn schedule_first() -> io::Result<()> {
     let lowest = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads one `sched_param`.
@@ -274,14 +277,14 @@ pub(super) fn schedule_first() -> io::Result<()> {
     Ok(())
 }
 
-/// `kill(2)`.
+/// Calls `kill(2)`.
 pub(super) fn kill(process: libc::pid_t, signal: c_int) -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::kill(process, signal) })?;
     Ok(())
 }
 
-/// `waitpid(2)` for any child; its number and status.
+/// Calls `waitpid(2)` for any child. Returns its PID and status.
 pub(super) fn wait_any() -> io::Result<(libc::pid_t, c_int)> {
     let mut status = 0;
     // SAFETY: the kernel writes one int.
@@ -289,18 +292,18 @@ pub(super) fn wait_any() -> io::Result<(libc::pid_t, c_int)> {
     Ok((process, status))
 }
 
-/// The most events of one [`epoll_wait`].
+/// Largest number of events per [`epoll_wait`].
 const MAX_EVENTS: usize = 64;
 
-/// `epoll_create1(2)`.
+/// Calls `epoll_create1(2)`.
 pub(super) fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: `fd` was just opened and nobody else knows it.
+    // SAFETY: `fd` was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `epoll_ctl(2)`: watches `fd` for something to read.
+/// Watches `fd` for readability by `epoll_ctl(2)`.
 pub(super) fn epoll_add(poll: BorrowedFd<'_>, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
     // SAFETY: the kernel reads one event.
@@ -308,11 +311,12 @@ pub(super) fn epoll_add(poll: BorrowedFd<'_>, fd: BorrowedFd<'_>, token: u64) ->
     Ok(())
 }
 
-/// `epoll_wait(2)`, for ever or not at all; appends the tokens of what is ready. An interruption is no error.
+/// Calls `epoll_wait(2)`, without a timeout if `block`, otherwise without waiting. Appends the tokens of ready
+/// descriptors to `ready`. An interruption by a signal is not an error.
 pub(super) fn epoll_wait(poll: BorrowedFd<'_>, block: bool, ready: &mut Vec<u64>) -> io::Result<()> {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
     let timeout = if block { -1 } else { 0 };
-    // SAFETY: the kernel writes at most as many events as it is told there is room for.
+    // SAFETY: the kernel writes at most `MAX_EVENTS` events, the length of `events`.
     let count = check(unsafe { libc::epoll_wait(poll.as_raw_fd(), events.as_mut_ptr(), MAX_EVENTS as c_int, timeout) });
     match count {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),

@@ -1,4 +1,4 @@
-//! A timer as a file descriptor.
+//! Timer with a file descriptor.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,37 +7,38 @@ use std::time::Duration;
 
 use super::syscall::{timerfd_create, timerfd_settime};
 
-/// A `timerfd` on the monotonic clock: readable once its deadline has passed, to the kernel's high-resolution timers'
-/// precision. For an event loop (such as tokio's `AsyncFd`), whose own timers are coarser.
+/// `timerfd` on the monotonic clock. It becomes readable at its deadline, with the precision of the kernel's
+/// high-resolution timers. It is for event loops (such as tokio with `AsyncFd`) whose own timers are coarser.
 #[derive(Debug)]
 pub struct Timer {
     file: File,
 }
 
 impl Timer {
-    /// A timer that is not armed.
+    /// Creates a timer that is not armed.
     ///
     /// # Errors
-    /// When the process or system is out of file descriptors or memory.
+    /// Returns an error if the process or the system is out of file descriptors or memory.
     pub fn new() -> io::Result<Self> {
         Ok(Self { file: File::from(timerfd_create()?) })
     }
 
-    /// Becomes readable at `deadline`, in nanoseconds of [`monotonic_now`](super::monotonic_now) (at once if that has
-    /// passed), or never. Replaces the former deadline and takes back its readability.
+    /// Sets the deadline, in nanoseconds of [`monotonic_now`](super::monotonic_now), or disarms the timer if it is
+    /// `None`. If the deadline has passed, the timer becomes readable immediately. The previous deadline is discarded,
+    /// and if the timer was readable because of it, it no longer is.
     ///
     /// # Errors
-    /// None that a valid timer is known to give.
+    /// Returns the system's error; none is known for a valid timer.
     pub fn arm(&self, deadline: Option<u64>) -> io::Result<()> {
-        // Zero would disarm.
+        // Zero would disarm the timer.
         let at = deadline.map_or(0, |ns| ns.max(1));
         timerfd_settime(self.file.as_fd(), Duration::from_nanos(at))
     }
 
-    /// Takes back the readability; says whether the timer had fired.
+    /// Clears the readability. Returns whether the timer had expired.
     ///
     /// # Errors
-    /// None that a valid timer is known to give; not having fired is `Ok(false)`.
+    /// Returns the system's error; none is known for a valid timer.
     pub fn drain(&self) -> io::Result<bool> {
         let mut expirations = [0; 8];
         match (&self.file).read(&mut expirations) {

@@ -1,4 +1,4 @@
-//! TUN devices: network interfaces whose packets a program reads and writes.
+//! TUN devices: network interfaces whose packets are read and written by a program.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,8 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use super::link::{InterfaceRequest, Link};
 use super::syscall::ioctl_interface;
 
-/// A TUN device of the network namespace in which it was opened: reads and writes are bare IP packets. It vanishes when
-/// this is dropped.
+/// TUN device in the network namespace in which it was opened. Each read or write is an IP packet without a link-layer
+/// header. The kernel removes the device when this is dropped, unless it is persistent.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -17,11 +17,12 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Creates the device, or attaches to a persistent one of that name. An empty name, or one with a `%d` in it,
-    /// lets the kernel choose. Needs `CAP_NET_ADMIN`.
+    /// Creates the device, or attaches to a persistent device of that name. If the name is empty or contains `%d`, the
+    /// kernel completes it. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The system's: no TUN support, not permitted, name taken; `InvalidInput` for a name above 15 bytes.
+    /// Returns the system's error if TUN is not supported, this is not permitted, or the name is in use, and
+    /// `InvalidInput` for a name of more than 15 bytes.
     pub fn open(name: &str) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         let mut request = InterfaceRequest::new(name)?;
@@ -32,24 +33,25 @@ impl Tun {
         Ok(Self { file, link })
     }
 
-    /// The interface, to give it an address and switch it on.
+    /// Returns the interface, for setting its address and setting it up.
     #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// Reads one packet; one that is longer than `packet` is cut.
+    /// Reads one packet and returns its length. A packet longer than `packet` is truncated.
     ///
     /// # Errors
-    /// The system's: `WouldBlock` when there is none; `EIO` (no [`std::io::ErrorKind`]) while the device is down.
+    /// Returns the system's error: `WouldBlock` if there is no packet, and `EIO` (which has no [`std::io::ErrorKind`])
+    /// while the device is down.
     pub fn read(&self, packet: &mut [u8]) -> io::Result<usize> {
         (&self.file).read(packet)
     }
 
-    /// Writes one packet, whole.
+    /// Writes one packet.
     ///
     /// # Errors
-    /// The system's: `EINVAL` for what is not an IP packet; `EIO` while the device is down.
+    /// Returns the system's error: `EINVAL` if `packet` is not an IP packet, and `EIO` while the device is down.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(|_| ())
     }

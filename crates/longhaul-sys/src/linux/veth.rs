@@ -1,4 +1,4 @@
-//! Pairs of virtual network cards (veth), made by the programs `ip` and `ethtool`.
+//! Pairs of virtual Ethernet devices (veth), created by the programs `ip` and `ethtool`.
 
 use std::fs::File;
 use std::io;
@@ -9,29 +9,31 @@ use std::process::{self, Command};
 use super::link::Link;
 use super::netns::{NetNs, OWN};
 
-/// Ethernet's.
+/// Ethernet MTU in bytes.
 const MTU: u16 = 1500;
 const NEAR: &str = "near";
 const FAR: &str = "far";
 
-/// A plain card's: no segmentation offload, but receive offload.
+/// Offloads of a simple network card: no segmentation offload, but receive offload.
 const OFFLOADS: [&str; 8] = ["tso", "off", "gso", "off", "tx-udp-segmentation", "off", "gro", "on"];
 
-/// What programs say of a kernel that does not let them, or cannot.
+/// Error messages of programs if the kernel does not permit or support an operation.
 const REFUSALS: [&str; 4] = ["not permitted", "not supported", "Unknown device type", "ermission denied"];
 
-/// `sysfs` shows the devices of the namespace that mounts it.
+/// Sets the device's GRO timeout to 1 ms. `sysfs` is mounted anew, because it shows the devices of the network
+/// namespace in which it was mounted.
 const HOLD: &str = "mount -t sysfs none /sys && echo 1000000 > /sys/class/net/far/gro_flush_timeout";
 
-/// One end of a veth pair to be made: where, the device's name, its address in a network with a prefix of 24 bits.
+/// One end of a veth pair: network namespace, name of the device, and its address in a /24 network.
 pub type VethEnd<'a> = (&'a NetNs, &'a str, Ipv4Addr);
 
-/// Joins two namespaces by a veth pair, and switches both ends on. Needs root and `ip`.
+/// Connects two network namespaces by a veth pair and sets both ends up. Needs root and `ip`.
 ///
 /// # Errors
-/// The system's; `NotFound` without `ip`; with what it said if it failed, `Unsupported` where the kernel refused, else `Other`.
+/// Returns the system's error, or `NotFound` if `ip` is not installed. If `ip` fails, returns its message as
+/// `Unsupported` if the kernel refused the operation, else as `Other`.
 pub fn join(near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
-    // `ip` takes a namespace by path: that of an open file is as good as a name, and needs no removal.
+    // `ip` accepts a namespace by its path. The path of an open file, unlike a name, need not be removed afterwards.
     let there = far.0.run(|| File::open(OWN))??;
     let path = format!("/proc/{}/fd/{}", process::id(), there.as_raw_fd());
     let add = ["link", "add", near.1, "type", "veth", "peer", "name", far.1, "netns", &path];
@@ -47,39 +49,40 @@ pub fn join(near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether it is for lack of permission, of a program or of the kernel's support that no pair was made, and not for a fault.
+/// Returns whether an error means that the system lacks the permission, a program or the kernel support for veth pairs,
+/// so that a test can be skipped.
 #[must_use]
 pub fn is_impossible(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
 }
 
-/// Two network namespaces joined by a veth pair that behaves like a plain network card.
+/// Two network namespaces connected by a veth pair that behaves like a simple network card.
 ///
-/// Its MTU is 1500. Segmentation offloads are off, so that the kernel cuts every batch into packets before they cross;
-/// receive offload (GRO) is on, so that they are merged again after they have crossed, as a card's driver does it. (With
-/// segmentation offload a veth pair hands 64 KiB buffers over whole.)
+/// The MTU is 1500 bytes. Segmentation offloads are off, so that the kernel segments each batch into packets before it
+/// is transmitted. (Otherwise, a veth pair would pass 64 KiB buffers unsegmented.) Receive offload (GRO) is on, so that
+/// the packets are coalesced on receipt, as by a network card's driver.
 ///
-/// The namespaces have no names: when the last process and the last handle in them are gone, the kernel removes them and
-/// the devices inside.
+/// The namespaces have no names. The kernel removes them and their devices when no process or handle refers to them.
 #[derive(Debug)]
 pub struct VethPair {
-    /// Where senders and clients run.
+    /// Namespace of the senders and clients.
     pub near: NetNs,
-    /// Where receivers and servers run.
+    /// Namespace of the receivers and servers.
     pub far: NetNs,
 }
 
 impl VethPair {
-    /// The near end's address.
+    /// Address of the near end.
     pub const NEAR_ADDR: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
-    /// The far end's address.
+    /// Address of the far end.
     pub const FAR_ADDR: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
 
-    /// Makes the pair. Needs root, `ip` and `ethtool`.
+    /// Creates the pair. Needs root, `ip` and `ethtool`.
     ///
     /// # Errors
-    /// The system's: `PermissionDenied` where namespaces are not permitted, `NotFound` without one of the programs;
-    /// with what it said if one failed, `Unsupported` where the kernel refused, else `Other`.
+    /// Returns `PermissionDenied` if namespaces are not permitted, and `NotFound` if one of the programs is not
+    /// installed. If a program fails, returns its message as `Unsupported` if the kernel refused the operation, else as
+    /// `Other`.
     pub fn new() -> io::Result<Self> {
         let pair = Self { near: NetNs::anonymous()?, far: NetNs::anonymous()? };
         join((&pair.near, NEAR, Self::NEAR_ADDR), (&pair.far, FAR, Self::FAR_ADDR))?;
@@ -89,11 +92,11 @@ impl VethPair {
         Ok(pair)
     }
 
-    /// Has the far end's kernel wait a millisecond for what may be merged: packets of two calls then meet, as they do in the
-    /// ring of a network card under load.
+    /// Makes GRO at the far end wait 1 ms for further packets, so that packets of different send calls are coalesced,
+    /// as in the receive ring of a network card under load. Needs `unshare`.
     ///
     /// # Errors
-    /// As [`new`](Self::new)'s; the program is `unshare`.
+    /// Returns the errors of [`new`](Self::new).
     pub fn hold_arrivals(&self) -> io::Result<()> {
         self.far.run(|| run("unshare", &["--mount", "sh", "-c", HOLD]))?
     }
