@@ -5,8 +5,9 @@
 //! [`Sequence`], which writes them to an [`std::io::Write`].
 //!
 //! qlog has no schema for TCP. The events are in a private namespace, `tcp`, and use the names and units of qlog's QUIC
-//! events where they exist: times are in milliseconds, `pacing_rate` and `delivery_rate` in bits per second, and windows
-//! in bytes. The logs of both endpoints have the same `group_id`: the initial sequence numbers of client and server.
+//! events where they exist: times are in milliseconds, `pacing_rate` and `delivery_rate` in bits per second, and
+//! windows in bytes. The logs of both endpoints have the same `group_id`: the initial sequence numbers of client and
+//! server.
 //!
 //! | event | `data` |
 //! |---|---|
