@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_are_pulled_between_the_previous_one_and_now() {
+    fn timestamps_are_clamped_between_the_previous_one_and_now() {
         let mut map = ClockMap::new(pair(0, EPOCH));
         map.begin_batch(pair(100 * MS, EPOCH));
         assert_eq!(map.map(stamp(90 * MS, EPOCH)), Some(90 * MS));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_between_stamp_and_read_is_not_believed() {
+    fn timestamps_are_discarded_after_a_clock_step() {
         for (before, after) in [(EPOCH, EPOCH + HOUR), (EPOCH + HOUR, EPOCH)] {
             let mut map = ClockMap::new(pair(0, before));
             map.begin_batch(pair(10 * MS, before));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_from_before_the_map_are_not_believed() {
+    fn timestamps_from_before_the_map_are_discarded() {
         let mut map = ClockMap::new(pair(50 * MS, EPOCH));
         map.begin_batch(pair(51 * MS, EPOCH));
         assert_eq!(map.map(stamp(49 * MS, EPOCH)), None);

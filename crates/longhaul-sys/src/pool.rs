@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_ceiling_takes_copy() {
+    fn takes_beyond_max_kept_copy() {
         let pool = RecvPool::with_buffer_len(1000, 4, 1);
         let mut buffer = filled(&pool, 1);
         let first = buffer.take(1000);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_decodes_from_nothing() {
+    fn empty_and_short_addresses_do_not_decode() {
         assert_eq!(RawAddr::default().decode(), None);
         let mut short = RawAddr::encode("192.0.2.1:258".parse().unwrap(), false);
         short.set_len(8);

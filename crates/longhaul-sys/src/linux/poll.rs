@@ -45,7 +45,7 @@ mod tests {
     use crate::linux::Timer;
 
     #[test]
-    fn what_can_be_read_is_told_by_its_token() {
+    fn readable_descriptors_are_identified_by_their_tokens() {
         let (poll, timer, later) = (Poll::new().unwrap(), Timer::new().unwrap(), Timer::new().unwrap());
         poll.add(&timer, 7).unwrap();
         poll.add(&later, u64::MAX).unwrap();

@@ -67,7 +67,7 @@ pub fn run_first() -> io::Result<()> {
 pub fn terminate(process: u32) -> io::Result<()> {
     match libc::pid_t::try_from(process) {
         Ok(process) if process > 0 => kill(process, libc::SIGTERM),
-        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a process")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a process ID")),
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use std::process::Command;
 
     #[test]
-    fn only_one_process_is_asked_to_end() {
+    fn terminate_signals_a_single_process() {
         // Zero and negative numbers would signal process groups.
         for process in [0, u32::MAX] {
             assert_eq!(terminate(process).unwrap_err().kind(), io::ErrorKind::InvalidInput);

@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_of_the_kernel_keep_the_promises(script in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_kernel_output_keeps_the_invariants(script in prop::collection::vec(any::<u8>(), 0..300)) {
             received(&script);
         }
     }

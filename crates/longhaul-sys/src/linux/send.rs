@@ -174,7 +174,7 @@ impl UdpSocket {
 /// Checks the number of slices. The kernel would return `EMSGSIZE`, which has a different meaning for the caller.
 fn check(transmit: &Transmit<'_>) -> io::Result<()> {
     if transmit.slices.len() > MAX_SLICES {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "more slices than one call can gather"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many slices for one call"));
     }
     Ok(())
 }
@@ -249,7 +249,7 @@ mod tests {
 
     /// On a socket with checksums disabled, the kernel refuses batches with EINVAL, but sends single datagrams.
     #[test]
-    fn a_refused_batch_leaves_one_by_one_and_ends_segmentation() {
+    fn a_refused_batch_is_sent_one_by_one_and_disables_segmentation() {
         for (addr, level, no_checksum) in
             [("127.0.0.1:0", libc::SOL_SOCKET, libc::SO_NO_CHECK), ("[::1]:0", SOL_UDP, UDP_NO_CHECK6_TX)]
         {
@@ -279,7 +279,7 @@ mod tests {
     const UDP_NO_CHECK6_TX: i32 = 101;
 
     #[test]
-    fn a_refusal_that_is_not_segmentations_fault_does_not_end_it() {
+    fn an_error_with_another_cause_does_not_disable_segmentation() {
         let client = UdpSocket::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
         let payload = [0; 2000];
         let transmit = Transmit {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_tos_set_before_is_known() {
+    fn a_default_tos_set_before_wrapping_is_respected() {
         let server = UdpSocket::new(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
         let io = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         set_option(io.as_fd(), IPPROTO_IP, libc::IP_TOS, 0xb8).unwrap();
