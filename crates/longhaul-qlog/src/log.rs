@@ -176,6 +176,7 @@ impl<S: Sink> Log<S> {
             let old = self.congestion.replace(congestion.to_owned());
             self.event(now, "congestion_state_updated", json!({ "old": old, "new": congestion }));
         }
+        // Log only the metrics that have changed.
         let limited_by = limited_by(&info.limited, &std::mem::replace(&mut self.limited, info.limited));
         let metrics = Metrics::of(info, limited_by.or(self.metrics.limited_by));
         if metrics != self.metrics {

@@ -17,8 +17,8 @@ pub struct ClockPair {
 /// Largest difference between the clocks that is attributed to slewing.
 ///
 /// If the wall clock moves by more than this relative to the monotonic clock between two batches, it was stepped. A
-/// timestamp that is out of range by more than this is discarded, otherwise it is clamped. Slewing (at most 500 ppm by
-/// `adjtimex(2)`) takes 20 s to move the wall clock this far, and then only one batch loses its timestamps.
+/// timestamp that is out of range is discarded if it is off by more than this, and clamped otherwise. Slewing (at most
+/// 500 ppm by `adjtimex(2)`) takes 20 s to move the wall clock this far, and then only one batch loses its timestamps.
 pub const MAX_STEP: Duration = Duration::from_millis(10);
 
 /// Converts wall-clock receive timestamps to monotonic time, batch by batch.

@@ -275,6 +275,7 @@ fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
 /// saturation. Returns `false` and changes nothing if the datagram has no request or if `edit` changes its kind. The
 /// datagram's length never changes. The UDP checksum, which is not part of `datagram`, becomes invalid.
 pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> bool {
+    /// Finds the body of the first valid network feedback option.
     fn body(datagram: &mut [u8]) -> Option<&mut [u8]> {
         let options = options_bytes_mut(datagram)?;
         let found = RawOptions::new(options).map_while(Result::ok).find_map(|option| {
@@ -287,6 +288,7 @@ pub fn edit_forward(datagram: &mut [u8], edit: impl FnOnce(&mut Forward)) -> boo
         options.get_mut(found)
     }
 
+    /// Overwrites the start of `out`, which is at least as long as `forward`.
     fn write(forward: &Forward, mut out: &mut [u8]) -> Option<()> {
         forward.emit(&mut |bytes| {
             let (place, rest) = core::mem::take(&mut out).split_at_mut_checked(bytes.len())?;

@@ -244,7 +244,7 @@ impl Options {
         self.lengths().iter().fold(0, |sum, &(_, aligned)| sum.saturating_add(aligned))
     }
 
-    /// Returns whether the options are emitted with the usual alignment, which is the case if they then all fit.
+    /// Returns whether the options are emitted with the usual NOPs. They are unless some option would not fit.
     pub(crate) fn is_aligned(&self) -> bool {
         self.aligned_len() <= MAX_OPTIONS_LEN
     }

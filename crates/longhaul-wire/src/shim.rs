@@ -110,6 +110,7 @@ pub fn tcp_from_udp(
     let segment_len = datagram.len().saturating_add(EXTRA_LEN);
     let segment_len = u16::try_from(segment_len).map_err(|_| ShimError::TooLong { len: segment_len })?;
 
+    // IP header.
     let available = out.len();
     let (head_len, out) = match (source.ip(), destination.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -122,6 +123,7 @@ pub fn tcp_from_udp(
     let needed = usize::from(segment_len).saturating_add(head_len);
     let too_small = ShimError::BufferTooSmall { needed, available };
 
+    // TCP header, with the checksum of pseudo-header, header, options and data.
     let mut header = tcp_header(fixed, source.port(), destination.port());
     let mut sum = Sum::pseudo_header(source.ip(), destination.ip(), TCP, segment_len);
     sum.add(&header);
@@ -148,6 +150,7 @@ pub fn udp_from_tcp(packet: &[u8], out: &mut [u8]) -> Result<FromTcp, ShimError>
         return Err(ShimError::Checksum);
     }
 
+    // Reorder the words of the header. The checksum and the urgent pointer are omitted.
     let (&header, rest) = segment.split_first_chunk::<TCP_LEN>().ok_or(ShimError::NotTcp)?;
     let [p0, p1, p2, p3, s0, s1, s2, s3, a0, a1, a2, a3, b0, b1, w0, w1, ..] = header;
     let fixed = [b0, b1 & !URG, w0, w1, s0, s1, s2, s3, a0, a1, a2, a3];

@@ -50,7 +50,7 @@ pub struct PathError {
 impl UdpSocket {
     /// Queues ICMP errors for this socket's datagrams, to be read by [`recv_path_error`](Self::recv_path_error).
     ///
-    /// From then on, each error also makes the next send or receive call fail without having done anything. The caller
+    /// From then on, each error also makes the next send or receive call fail without any other effect. The caller
     /// should repeat that call.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ pub fn received(script: &[u8]) {
     // Also check a length that exceeds the buffer.
     message.control.set_len(if flags & 4 != 0 { usize::MAX } else { used });
 
+    // Invariants of the metadata.
     let meta = meta(&message);
     assert!(meta.len <= len && (truncated || meta.len == len), "{meta:?} of {len} bytes");
     assert!(meta.stride <= meta.len, "{meta:?}");
@@ -38,6 +39,7 @@ pub fn received(script: &[u8]) {
     );
     assert_eq!(meta.coalesced(), meta.len > meta.stride);
     assert!(meta.ecn() < 4);
+    // All datagrams except the last have the length `stride`.
     let data = vec![0; meta.len];
     let datagrams = data.chunks(meta.stride.max(1));
     assert!(meta.len == 0 || datagrams.len() == meta.len.div_ceil(meta.stride));

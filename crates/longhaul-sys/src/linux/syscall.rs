@@ -116,6 +116,7 @@ pub(super) fn recvmmsg<'a>(
     buffers: impl Iterator<Item = &'a mut [u8]>,
     slots: &mut [InMessage],
 ) -> io::Result<usize> {
+    // Each header refers to one buffer, and to the address and the control messages of one slot.
     let mut headers = headers();
     let mut iovecs = [const { libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 } }; MAX_BATCH];
     let mut count = 0;
@@ -138,6 +139,7 @@ pub(super) fn recvmmsg<'a>(
         // exclusively borrowed until after the call; all are initialized bytes, for which any value is valid.
         unsafe { libc::recvmmsg(fd.as_raw_fd(), headers.as_mut_ptr(), count, flags as _, ptr::null_mut()) }
     })? as usize;
+    // Store the lengths and flags written by the kernel.
     for (slot, header) in slots.iter_mut().zip(&headers).take(received) {
         slot.len = header.msg_len as usize;
         slot.flags = header.msg_hdr.msg_flags;
