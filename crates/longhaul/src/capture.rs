@@ -1,8 +1,9 @@
-//! Packet captures at the socket: classic pcap, nanoseconds, raw IP, with real TCP headers.
+//! Packet captures at the socket: classic pcap with nanosecond timestamps, raw IP, real TCP headers.
 //!
-//! Datagrams are written as the TCP segments they stand for, so that any tool reads them as plain TCP. Batches of
-//! segmentation offload are cut into their segments. Sent segments carry the time at which they were made, received
-//! ones the kernel's receive time where there is one; both kinds are merged by it.
+//! Each datagram is written as the TCP segment that it carries, so that any tool can read the capture as plain TCP.
+//! Batches made by segmentation offload are split into their segments. Sent segments are stamped with the time of the
+//! send call, received ones with the kernel's receive timestamp if there is one. Both directions are merged in the
+//! order of these times.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,25 +17,25 @@ use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 
 use crate::io::{Incoming, Io, Outgoing};
 
-/// File writes are gathered up to this size.
+/// Size of the buffer in front of the file, in bytes.
 const BUFFER: usize = 256 << 10;
-/// A sent segment waits for received ones that are older but were not read yet: for so long, and so many bytes of
-/// them, at most.
+/// Limits on how long, and in how many bytes, sent segments are held back for received ones that are older but have
+/// not been read yet.
 const HOLD: Span = Span::from_millis(50);
 const HOLD_BYTES: usize = 4 << 20;
-/// What is buffered reaches the file after so long, if packets still come.
+/// Interval at which buffered packets are flushed to the file, as long as packets arrive.
 const FLUSH_INTERVAL: Span = Span::from_millis(500);
 
-/// A capture under way.
+/// A running capture.
 #[derive(Debug)]
 pub(crate) struct Capture {
     path: PathBuf,
-    /// `None` once the disk failed.
+    /// `None` once writing has failed.
     out: Option<BufWriter<File>>,
-    /// Nanoseconds that the wall clock was ahead of ours when the capture began. Steps of the wall clock since are
-    /// not followed: intervals stay true.
+    /// Nanoseconds by which the wall clock was ahead of the monotonic clock when the capture began. Later steps of
+    /// the wall clock are not followed, so that intervals stay correct.
     epoch: u128,
-    /// Sent packets, oldest first, that may still be preceded by received ones.
+    /// Sent packets, oldest first, that older received ones may still have to precede.
     held: VecDeque<(Time, Vec<u8>)>,
     held_bytes: usize,
     sent_at: Time,
@@ -46,7 +47,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Starts a capture in a new file, replacing one of that name.
+    /// Starts a capture in a new file and replaces an existing one of that name.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut out = BufWriter::with_capacity(BUFFER, File::create(path)?);
         out.write_all(&pcap::file_header())?;
@@ -67,7 +68,7 @@ impl Capture {
         })
     }
 
-    /// Records what was received at the socket `local`.
+    /// Records datagrams received on the socket bound to `local`.
     pub(crate) fn received(&mut self, now: Time, local: SocketAddr, incoming: &Incoming<'_>) {
         if self.out.is_none() {
             return;
@@ -91,7 +92,7 @@ impl Capture {
         self.flush_sometimes(now);
     }
 
-    /// Records what was sent from the socket `local`.
+    /// Records datagrams sent from the socket bound to `local`.
     pub(crate) fn sent(&mut self, now: Time, local: SocketAddr, outgoing: &Outgoing<'_>) {
         if self.out.is_none() {
             return;
@@ -124,7 +125,7 @@ impl Capture {
         self.flush_sometimes(now);
     }
 
-    /// Writes everything to the file.
+    /// Writes all packets to the file.
     pub(crate) fn flush(&mut self) {
         self.release(Time::MAX);
         self.attempt(Write::flush);
@@ -137,7 +138,7 @@ impl Capture {
         }
     }
 
-    /// Writes what was sent up to `until`.
+    /// Writes the packets sent up to `until`.
     fn release(&mut self, until: Time) {
         while self.held.front().is_some_and(|(at, _)| *at <= until) {
             self.release_one();
@@ -151,7 +152,7 @@ impl Capture {
         }
     }
 
-    /// Writes a packet; its time is that of the one before if it seems to be earlier.
+    /// Writes a packet. If its time is before that of the preceding packet, it is given that packet's time.
     fn record(&mut self, at: Time, packet: &[u8]) {
         self.written_at = self.written_at.max(at);
         let wall = self.epoch.saturating_add(u128::from(self.written_at.as_nanos()));
@@ -161,13 +162,13 @@ impl Capture {
         });
     }
 
-    /// Does something to the file. If that fails the capture ends; the connections go on.
+    /// Performs a file operation. If it fails, the capture ends and the connections continue.
     fn attempt(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
         let Some(out) = &mut self.out else { return };
         if let Err(error) = act(out) {
             tracing::warn!(path = %self.path.display(), %error, "the capture ends here");
             if let Some(out) = self.out.take() {
-                // Dropping the writer would try once more.
+                // Dropping the writer would try to write once more.
                 let _ = out.into_parts();
             }
             self.held = VecDeque::new();
@@ -188,7 +189,8 @@ impl Drop for Capture {
     }
 }
 
-/// Makes the IP packet that `datagram` stands for. Whether there is one: what is no segment cannot be shown as TCP.
+/// Builds the IP packet that `datagram` stands for. Returns whether it could: a datagram that is not a segment cannot
+/// be shown as TCP.
 fn synthesise(datagram: &[u8], from: SocketAddr, to: SocketAddr, ip: IpFields, packet: &mut Vec<u8>) -> bool {
     packet.resize(datagram.len() + MAX_GROWTH, 0);
     let written = tcp_from_udp(datagram, from, to, ip, packet);

@@ -1,4 +1,4 @@
-//! Opening connections: one by one, and to the first address of a name that answers.
+//! Opening connections, to one address or to the first address of a name that answers.
 
 use std::future::Future;
 use std::io;
@@ -18,12 +18,13 @@ use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
-/// How long an attempt has before the next address is tried beside it (RFC 8305, section 5: the Connection Attempt
-/// Delay, 250 ms recommended).
+/// How long an attempt runs before the next address is tried in parallel: the Connection Attempt Delay, for which
+/// RFC 8305, section 5, recommends 250 ms.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The outcome of the first `attempt` that succeeds, or the error of the last to fail. Addresses of both families take
-/// turns; each attempt starts when the one before has failed, or has had its time (RFC 8305). The others are dropped.
+/// Returns the outcome of the first `attempt` that succeeds, or the error of the one that failed last (Happy
+/// Eyeballs, RFC 8305). The addresses of both families alternate. Each attempt starts when an earlier one has
+/// failed or [`ATTEMPT_DELAY`] has passed. Once one succeeds, the others are dropped.
 pub(crate) async fn race<T, F>(
     addresses: impl IntoIterator<Item = SocketAddr>,
     attempt: impl Fn(SocketAddr) -> F,
@@ -35,10 +36,12 @@ where
     let mut attempts: Vec<Pin<Box<F>>> = Vec::new();
     let mut failed = None;
     loop {
+        // Start an attempt with the next address, if there is one.
         attempts.extend(waiting.next().map(|address| Box::pin(attempt(address))));
         if attempts.is_empty() {
             return Err(failed.unwrap_or_else(no_address));
         }
+        // Without a further address there is nothing to do but wait; otherwise wait for at most the delay.
         let outcome = if waiting.len() == 0 {
             Some(first(&mut attempts).await)
         } else {
@@ -52,7 +55,7 @@ where
     }
 }
 
-/// The first of `attempts` to end, which is taken out of them.
+/// Waits for the first of `attempts` to complete and removes it.
 async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     std::future::poll_fn(|cx| {
         for index in 0..attempts.len() {
@@ -66,7 +69,8 @@ async fn first<F: Future>(attempts: &mut Vec<Pin<Box<F>>>) -> F::Output {
     .await
 }
 
-/// Families take turns, the first address's first; within each the resolver's order stays (RFC 8305, section 4).
+/// Alternates between address families, beginning with that of the first address. Within a family the resolver's
+/// order is kept (RFC 8305, section 4).
 fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut addresses = addresses.into_iter().peekable();
     let first_is_v4 = addresses.peek().is_some_and(SocketAddr::is_ipv4);
@@ -84,7 +88,7 @@ pub(crate) fn no_address() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")
 }
 
-/// The address to bind to for no address in particular, in the family of `peer`.
+/// Returns the wildcard address with port 0, in the family of `peer`.
 pub(crate) fn unspecified(peer: SocketAddr) -> SocketAddr {
     if peer.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() }
 }
@@ -99,7 +103,7 @@ pub(crate) async fn connect_over(socket: std::net::UdpSocket, addr: SocketAddr, 
     connected(stream).await
 }
 
-/// An endpoint for connections that are opened from `socket`.
+/// Creates an endpoint with `setup` on `socket`.
 pub(crate) fn endpoint(
     socket: std::net::UdpSocket,
     mut setup: Setup,
@@ -115,8 +119,8 @@ pub(crate) fn endpoint(
     Ok((shared, habits, Arc::new(setup.config)))
 }
 
-/// Connects a UDP socket: our address and the peer's, as the system has them. It knows better than we whether there is a
-/// route, and that "nobody's address" is this host.
+/// Connects a UDP socket and returns the local and the peer's address as the system reports them. The system knows
+/// whether there is a route, and it replaces the unspecified address by one of this host.
 pub(crate) fn reach(socket: &std::net::UdpSocket, addr: SocketAddr) -> io::Result<[SocketAddr; 2]> {
     check(addr)?;
     socket.connect(addr)?;
@@ -124,7 +128,7 @@ pub(crate) fn reach(socket: &std::net::UdpSocket, addr: SocketAddr) -> io::Resul
     Ok([canonical(socket.local_addr()?), peer])
 }
 
-/// Refuses what cannot be a host's port, with the errors that the kernel's TCP gives.
+/// Refuses addresses that cannot be a TCP peer, with the errors that kernel TCP gives.
 fn check(addr: SocketAddr) -> io::Result<()> {
     let ip = addr.ip().to_canonical();
     if addr.port() == 0 {
@@ -136,7 +140,7 @@ fn check(addr: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends the SYN.
+/// Opens a connection and sends its SYN.
 pub(crate) fn open(
     shared: &Arc<Shared>,
     habits: &Habits,
@@ -184,7 +188,7 @@ mod tests {
         SocketAddr::new(text.parse().unwrap(), 7000)
     }
 
-    /// RFC 8305, section 4: the example with a First Address Family Count of one.
+    /// The example of RFC 8305, section 4, with a First Address Family Count of 1.
     #[test]
     fn families_take_turns() {
         let given = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1", "192.0.2.2"].map(address);
@@ -195,10 +199,10 @@ mod tests {
         assert_eq!(interleave([]), []);
     }
 
-    /// What each address comes to, and after how long.
+    /// For each address, the milliseconds that an attempt takes and its result.
     type Behaviour = fn(SocketAddr) -> (u64, Result<(), io::ErrorKind>);
 
-    /// The outcome, when it came, and when which address was tried, in milliseconds.
+    /// Returns the outcome, its time, and the time and port of each attempt. Times are in milliseconds.
     #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused: the test moves it")]
     async fn run(addresses: &[SocketAddr], behaviour: Behaviour) -> (io::Result<SocketAddr>, u128, Vec<(u128, u16)>) {
         let start = tokio::time::Instant::now();

@@ -14,14 +14,15 @@ use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
-/// Opens connections to many peers from one UDP socket: one descriptor and one pair of the kernel's buffers for all of
-/// them, where [`TcpStream::connect`] takes one for each.
+/// Opens connections to many peers from one UDP socket. All of them share one descriptor and one pair of kernel
+/// buffers, whereas [`TcpStream::connect`] uses a socket per connection.
 ///
-/// The ports of UDP are those of the TCP inside it, so that a connector has at most one connection to the same address
-/// and port at a time; a further one is refused with `AddrInUse`. For several to one peer open several connectors, or use
-/// [`TcpStream::connect`]. The connections of one connector are served by one core at a time.
+/// The TCP inside UDP has the same port numbers as the UDP socket. A connector can therefore have at most one
+/// connection to a given address and port at a time; another attempt fails with `AddrInUse`. For several
+/// connections to one peer, use several connectors or [`TcpStream::connect`]. The connections of one connector are
+/// served by one core at a time.
 ///
-/// Dropping the connector leaves its connections alone; the socket is closed with the last of them.
+/// Dropping the connector does not affect its connections. The socket is closed when the last of them has ended.
 ///
 /// ```no_run
 /// # async fn example(peers: Vec<std::net::SocketAddr>) -> std::io::Result<()> {
@@ -41,12 +42,12 @@ pub struct TcpConnector {
 }
 
 impl TcpConnector {
-    /// A connector on the first of `addr`'s addresses that can be bound: `0.0.0.0:0` for IPv4 peers, `[::]:0` for IPv6
-    /// peers, and for both where the system's IPv6 sockets are so by default. To set more than the address see
-    /// [`TcpSocket::connector`](crate::TcpSocket::connector).
+    /// Binds a connector to the first of `addr`'s addresses that can be bound. Use `0.0.0.0:0` for IPv4 peers and
+    /// `[::]:0` for IPv6 peers; the latter also reaches IPv4 peers if the system's IPv6 sockets are dual-stack by
+    /// default. For settings other than the address, see [`TcpSocket::connector`](crate::TcpSocket::connector).
     ///
     /// # Errors
-    /// The system's, such as `AddrInUse`.
+    /// Fails with the system's error, such as `AddrInUse`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for addr in tokio::net::lookup_host(addr).await? {
@@ -65,21 +66,22 @@ impl TcpConnector {
         Ok(Self { shared, habits, config })
     }
 
-    /// Opens a connection, to the first of `addr`'s addresses that answers, as [`TcpStream::connect`] does.
+    /// Opens a connection to the first of `addr`'s addresses that answers, as [`TcpStream::connect`] does.
     ///
-    /// Cancel safety: when the future is dropped the attempt is given up, and the peer forgets it.
+    /// Cancel safety: if the future is dropped, the attempt is abandoned and the peer discards it.
     ///
     /// # Errors
-    /// As [`TcpStream::connect`]; `AddrInUse` while the connector has a connection to that address.
+    /// The same as [`TcpStream::connect`], and `AddrInUse` while the connector has a connection to that address.
     pub async fn connect(&self, addr: impl ToSocketAddrs) -> io::Result<TcpStream> {
         let addresses = tokio::net::lookup_host(addr).await?;
         connect::race(addresses, |addr| self.connect_one(addr, &self.config)).await
     }
 
-    /// As [`connect`](Self::connect), with settings for this connection.
+    /// Opens a connection like [`connect`](Self::connect), with its own settings.
     ///
     /// # Errors
-    /// As there, and `InvalidInput` for a congestion control that must be allowed first; it cannot be allowed here.
+    /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
+    /// first, which is not possible here.
     pub async fn connect_with(&self, addr: SocketAddr, config: Config) -> io::Result<TcpStream> {
         let setup = Setup::from(config);
         setup.check()?;
@@ -91,7 +93,7 @@ impl TcpConnector {
         if addr.is_ipv6() && self.shared.local.is_ipv4() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the connector's socket knows IPv4 only"));
         }
-        // Asks the system for a route, and which address of ours is on it.
+        // Ask the system whether there is a route, and which local address it uses.
         let [mut local, peer] = connect::reach(&UdpSocket::bind(unspecified(addr))?, addr)?;
         local.set_port(self.shared.local.port());
         if !self.shared.local.ip().is_unspecified() {
@@ -100,10 +102,10 @@ impl TcpConnector {
         connected(connect::open(&self.shared, &self.habits, Arc::clone(config), [local, peer])?).await
     }
 
-    /// The address that the connector is bound to.
+    /// Returns the local address of the connector.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.shared.local)
     }

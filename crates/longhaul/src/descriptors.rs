@@ -1,4 +1,4 @@
-//! Sockets that come from elsewhere, and the descriptors under ours.
+//! Conversion from and to standard sockets, and access to descriptors.
 
 use std::io;
 use std::net::UdpSocket;
@@ -10,10 +10,10 @@ use crate::socket::TcpSocket;
 use crate::stream::TcpStream;
 
 impl TcpSocket {
-    /// Takes over a UDP socket, bound or not, with the options that it has.
+    /// Takes over a UDP socket, bound or not, with its options.
     ///
     /// # Errors
-    /// `InvalidInput` if it is connected; the system's.
+    /// Fails with `InvalidInput` if the socket is connected, or with the system's error.
     pub fn from_std(socket: UdpSocket) -> io::Result<Self> {
         if socket.peer_addr().is_ok() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the UDP socket is connected already"));
@@ -21,7 +21,7 @@ impl TcpSocket {
         Self::over(socket.into())
     }
 
-    /// Gives the UDP socket back; the settings for the TCP are lost.
+    /// Returns the UDP socket; the TCP settings are lost.
     #[must_use]
     pub fn into_std(self) -> UdpSocket {
         self.into_parts().0
@@ -29,17 +29,17 @@ impl TcpSocket {
 }
 
 impl TcpListener {
-    /// Listens on a bound UDP socket, such as one that a supervisor has opened (socket activation: `ListenDatagram=` of
-    /// systemd.socket(5)). For settings see [`TcpSocket::from_std`].
+    /// Listens on a bound UDP socket, such as one that a supervisor has opened (socket activation: `ListenDatagram=`
+    /// of systemd.socket(5)). For other settings, see [`TcpSocket::from_std`].
     ///
-    /// There is no way back (`into_std` of tokio's): the connections live in this process, and their datagrams come to the
-    /// same socket. A duplicate of its descriptor can be had by `AsFd`.
+    /// There is no inverse like tokio's `into_std`, because the connections live in this process and receive their
+    /// datagrams on the same socket. `AsFd` gives access to the descriptor, which can be duplicated.
     ///
     /// # Errors
-    /// `InvalidInput` if the socket is connected or not bound; the system's.
+    /// Fails with `InvalidInput` if the socket is connected or not bound, or with the system's error.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn from_std(socket: UdpSocket) -> io::Result<Self> {
         if socket.local_addr()?.port() == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the UDP socket is not bound"));
@@ -48,38 +48,38 @@ impl TcpListener {
         Self::over(socket, setup)
     }
 
-    /// The TTL or hop limit of packets sent.
+    /// Returns the TTL or hop limit of sent packets.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.shared.ttl()
     }
 
-    /// Sets the TTL or hop limit of packets sent, those of the connections included.
+    /// Sets the TTL or hop limit of sent packets, including those of the connections.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.shared.set_ttl(ttl)
     }
 }
 
 impl TcpConnector {
-    /// Opens connections from a UDP socket, bound or not.
+    /// Creates a connector from a UDP socket, bound or not.
     ///
     /// # Errors
-    /// `InvalidInput` if it is connected; the system's.
+    /// Fails with `InvalidInput` if the socket is connected, or with the system's error.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn from_std(socket: UdpSocket) -> io::Result<Self> {
         TcpSocket::from_std(socket)?.connector()
     }
 }
 
 impl Setup {
-    /// Settings for a socket whose options may be set from outside: what the TCP inside must know of them.
+    /// Creates the settings for a socket that may have been configured elsewhere, with its DSCP taken from `tos`.
     pub(crate) fn with_dscp(tos: u32) -> Self {
         Self { dscp: ((tos & 0xff) >> 2) as u8, ..Self::default() }
     }
@@ -91,7 +91,7 @@ impl AsRef<Self> for TcpStream {
     }
 }
 
-/// The descriptor of the UDP socket: to look at it or to set options of it. What is read from it is lost to the
+/// Access to the descriptor of the UDP socket, to inspect it or set options. Data read from it is lost to the
 /// connections.
 #[cfg(unix)]
 mod unix {

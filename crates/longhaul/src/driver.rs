@@ -1,4 +1,4 @@
-//! The task that waits for an endpoint's socket and timer: one for each UDP socket.
+//! The driver task, one per UDP socket: waits for an endpoint's socket and timer.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,12 +12,12 @@ use crate::error::from_host;
 use crate::io::{Fault, Io, IoReceiver, Writable};
 use crate::shared::{Shared, State, Turn};
 
-/// Receive calls of one turn.
+/// Receive calls per poll of the driver.
 const RECEIVES_A_TURN: usize = 16;
-/// A socket that only waits for TIME-WAIT stays open for so long, to repeat a lost last ACK: the port and the
-/// descriptor are not held hostage for the whole of it.
+/// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
+/// shorter than TIME-WAIT, so that the port and the descriptor are not held for all of it.
 const PORT_LINGER: Span = Span::from_millis(1000);
-/// Sockets that linger so at any time in this process; more are closed at once.
+/// Maximum number of lingering sockets in this process; any further socket is closed at once.
 const MAX_LINGERING: usize = 128;
 static LINGERING: AtomicUsize = AtomicUsize::new(0);
 
@@ -34,7 +34,8 @@ impl Driver {
         tokio::spawn(Self { shared, receiver, lingers_until: None });
     }
 
-    /// Receives until the socket is empty or the turn is over. Whether there is more.
+    /// Receives until the socket is empty or [`RECEIVES_A_TURN`] calls have been made. Returns whether there may be
+    /// more to receive.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
         for _ in 0..RECEIVES_A_TURN {
@@ -58,7 +59,7 @@ impl Driver {
                     let mut state = guard.unwrap_or_else(|| shared.lock());
                     let now = Io::now();
                     match Io::fault(&error) {
-                        // The call used the error up; what was reported with it may still wait.
+                        // The failed call cleared the pending error; details may still wait in the error queue.
                         Fault::Refused | Fault::Soft if !state.hear_errors(&shared, now) => {
                             state.on_host_error(now, None, from_host(&error));
                         }
@@ -72,7 +73,8 @@ impl Driver {
         true
     }
 
-    /// An ICMP error makes a socket neither readable nor fail a call until the next one is made: it is asked for.
+    /// Fetches pending ICMP errors. They neither make the socket readable nor fail a call until the next one is
+    /// made.
     fn listen_for_errors(&mut self, cx: &mut Context<'_>) {
         let shared = Arc::clone(&self.shared);
         while shared.io.poll_error(cx, &mut self.receiver).is_ready() {
@@ -83,7 +85,7 @@ impl Driver {
         }
     }
 
-    /// Whether the socket may be closed.
+    /// Returns whether the socket may be closed.
     fn is_over(&mut self, now: Time) -> bool {
         let state = self.shared.lock();
         if !state.is_over() {
@@ -91,10 +93,12 @@ impl Driver {
             self.stop_lingering();
             return false;
         }
+        // Neither TIME-WAIT nor anything else is left to serve: close at once.
         if state.fatal.is_some() || state.endpoint.is_idle() {
             return true;
         }
         drop(state);
+        // Only TIME-WAIT is left: linger for a limited time.
         match self.lingers_until {
             Some(until) => now >= until,
             None => {
@@ -120,7 +124,8 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.stop_lingering();
-        // The runtime is going down, or all is over: nobody must wait for ever.
+        // The runtime is shutting down, or all connections have ended: wake every waiting task, since no other
+        // event will.
         let mut state = self.shared.lock();
         state.abandon(&self.shared, Io::now());
         State::wake(state);
@@ -131,9 +136,11 @@ impl Future for Driver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // 1. Receive. Arriving segments are processed and answered batch by batch.
         self.shared.lock().set_driver(cx);
         let mut again = self.receive(cx);
         let shared = Arc::clone(&self.shared);
+        // 2. Run the timers that have expired.
         while shared.io.poll_timer(cx).is_ready() {
             let mut state = shared.lock();
             let now = Io::now();
@@ -141,6 +148,7 @@ impl Future for Driver {
             state.endpoint.handle_timeout(now);
             shared.settle(state, now);
         }
+        // 3. Send what is left, set the timer, and wake the tasks whose connections have changed.
         let now = Io::now();
         let mut state = shared.lock();
         let turn = state.transmit(&shared, now);
@@ -151,6 +159,7 @@ impl Future for Driver {
         drop(state);
         wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
         self.listen_for_errors(cx);
+        // 4. Arrange for the next poll: at once if there is more to do, else when the socket is writable.
         match turn {
             Turn::Done => {}
             Turn::More => again = true,
@@ -163,6 +172,7 @@ impl Future for Driver {
                 };
                 match shared.io.poll_writable(cx, retry) {
                     Poll::Ready(Writable::Yes) => again = true,
+                    // Readiness is of no use here (see `Writable::Unknown`): try again after a pause.
                     Poll::Ready(Writable::Unknown) => {
                         let mut state = shared.lock();
                         state.pause(Io::now());
@@ -175,6 +185,7 @@ impl Future for Driver {
         if again {
             cx.waker().wake_by_ref();
         }
+        // 5. Finish if no handle and no connection is left.
         if self.is_over(now) && self.shared.lock().end() { Poll::Ready(()) } else { Poll::Pending }
     }
 }

@@ -1,10 +1,11 @@
-//! The engine's errors as `std::io::Error`, with the kinds that tokio's types use, and the system's as the engine's.
+//! Conversion of the engine's errors to `std::io::Error`, with the kinds that tokio's types use, and of system errors
+//! to the engine's.
 
 use std::io::{self, ErrorKind};
 
 use longhaul_tcp::{Blocked, Connection, ConnectionError, HostError};
 
-/// The end of `connection`, which is `error`, as the application is told of it.
+/// Returns the `io::Error` that tells the application why `connection` has ended.
 pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -> io::Error {
     let kind = match error {
         ConnectionError::Refused | ConnectionError::Echoed => ErrorKind::ConnectionRefused,
@@ -21,7 +22,7 @@ pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -
     }
 }
 
-/// The kind of what the host says against the path.
+/// Returns the error kind for an ICMP or local error on the path.
 fn kind_of(error: HostError) -> ErrorKind {
     match error {
         HostError::Refused => ErrorKind::ConnectionRefused,
@@ -33,7 +34,7 @@ fn kind_of(error: HostError) -> ErrorKind {
     }
 }
 
-/// Why a read or write of `connection` did nothing; `None` if it is to be tried again.
+/// Returns why a read or write on `connection` failed; `None` if it must be retried later.
 pub(crate) fn from_blocked(blocked: Blocked, connection: &Connection) -> Option<io::Error> {
     match blocked {
         Blocked::WouldBlock => None,
@@ -42,7 +43,8 @@ pub(crate) fn from_blocked(blocked: Blocked, connection: &Connection) -> Option<
     }
 }
 
-/// Nobody answered, and the host had said what may be the cause (RFC 9293, section 3.9.1.8, MUST-47).
+/// A timeout, together with the error that was reported on the path and may be its cause (RFC 9293, section 3.9.1.8,
+/// MUST-47).
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 struct TimedOut {
@@ -50,7 +52,7 @@ struct TimedOut {
     source: HostError,
 }
 
-/// What an error of the socket that may pass says of the path.
+/// Returns what a transient error of the socket says about the path.
 pub(crate) fn from_host(error: &io::Error) -> HostError {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => HostError::Refused,
@@ -73,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// The error of a connection attempt that nobody answers, after the system said `host`.
+    /// Returns the error of a connection attempt that times out after the system has reported `host`.
     fn timed_out(host: Option<ErrorKind>) -> io::Error {
         let mut endpoint = Endpoint::new(EndpointConfig::new([1; 32]), Time::ZERO);
         let tuple = crate::shared::Shared::client_tuple(SocketAddr::from(([192, 0, 2, 1], 9)));

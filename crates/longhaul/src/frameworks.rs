@@ -1,4 +1,4 @@
-//! Traits of web frameworks, each behind the feature that is named like its crate.
+//! Implementations of web frameworks' traits, each behind the feature named after its crate.
 
 #[cfg(feature = "axum")]
 mod axum {
@@ -8,7 +8,7 @@ mod axum {
 
     use crate::{TcpListener, TcpStream};
 
-    /// How long a listener that cannot accept waits, as axum's own do.
+    /// How long to wait after a failed accept, as axum's own listeners do.
     const PAUSE: Duration = Duration::from_secs(1);
 
     impl axum::serve::Listener for TcpListener {

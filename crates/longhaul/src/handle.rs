@@ -1,4 +1,4 @@
-//! One connection as its stream and its halves share it.
+//! The handle of a connection, shared by its stream and the stream's halves.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ mod ops;
 
 pub(crate) use ops::to_span;
 
-/// Bytes copied under the endpoint's lock by one read or write.
+/// Maximum number of bytes that one read or write copies under the endpoint's lock.
 const COPY_LIMIT: usize = 256 << 10;
 
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub(crate) struct Handle {
     pub(crate) id: ConnId,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
-    /// Zero: dropping the handle aborts the connection.
+    /// With a linger time of zero, dropping the handle aborts the connection.
     linger: Mutex<Option<Duration>>,
     error_taken: AtomicBool,
 }
 
-/// What a handle waits for.
+/// The event that a task waits for.
 #[derive(Clone, Copy)]
 enum Wait {
     Read,
@@ -42,7 +42,7 @@ enum Wait {
 }
 
 impl Handle {
-    /// The caller has counted the handle in the endpoint's state.
+    /// Creates a handle. The caller has already counted it in the endpoint's state.
     pub(crate) fn new(
         shared: Arc<Shared>,
         id: ConnId,
@@ -57,10 +57,10 @@ impl Handle {
         Self { shared, id, local, peer, linger: Mutex::new(linger), error_taken: AtomicBool::new(false) }
     }
 
-    /// Tries `act`; if it would block, `cx` is woken when that may have changed.
+    /// Runs `act`. If it would block, registers the task to be woken when that may have changed.
     ///
-    /// Each call that succeeds takes one unit of the task's budget, as tokio's own types do: a task that always finds
-    /// data, or room for it, yields to the others after some 128 calls.
+    /// Each successful call consumes one unit of the task's cooperative budget, like tokio's own types: a task that
+    /// always finds data, or room for it, yields to other tasks after about 128 calls.
     fn poll<R>(
         &self,
         cx: &mut Context<'_>,
@@ -116,7 +116,7 @@ impl Handle {
         self.poll(cx, Wait::Write, |connection| connection.write(part))
     }
 
-    /// Ready when the handshake is over, one way or the other.
+    /// Ready when the handshake has completed or failed.
     pub(crate) fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll(cx, Wait::State, |connection| match (connection.error(), connection.state()) {
             (Some(error), _) => Err(Blocked::Failed(error)),
@@ -125,10 +125,10 @@ impl Handle {
         })
     }
 
-    /// Ready when everything written, and the FIN, is acknowledged, or the connection is over.
+    /// Ready when all data written and the FIN have been acknowledged, or the connection has failed.
     pub(crate) fn poll_finished(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll(cx, Wait::State, |connection| match (connection.is_finished(), connection.error()) {
-            // Whatever happened since.
+            // Success is reported even if the connection has failed since.
             (true, _) => Ok(()),
             (false, Some(error)) => Err(Blocked::Failed(error)),
             (false, None) => Err(Blocked::WouldBlock),
@@ -136,7 +136,7 @@ impl Handle {
     }
 }
 
-/// An empty read is one for readiness, as with kernel TCP: it waits for data, and takes none.
+/// Reads data. An empty buffer waits for data without taking any, as with kernel TCP.
 fn read_into(connection: &mut Connection, buffer: &mut [u8]) -> Result<usize, Blocked> {
     if buffer.is_empty() && !connection.is_readable() {
         return Err(Blocked::WouldBlock);

@@ -1,4 +1,4 @@
-//! What a connection tells of itself.
+//! Snapshots of a connection's state and counters.
 
 use longhaul_cc::Startup;
 use longhaul_tcp::{AckRateInfo, HostError, Info, NetworkInfo, PairInfo, ProbeInfo, SavedPathInfo};
@@ -8,45 +8,47 @@ use serde::Serialize;
 use crate::io::Buffers;
 use crate::shared::SocketStats;
 
-/// A snapshot of a connection, after Linux's `struct tcp_info`: fields of its names mean the same and have the same
-/// units (times are microseconds, rates bytes per second, `snd_cwnd` and `snd_ssthresh` segments). What that struct
-/// has and a userspace stack does not, is left out; what it lacks comes after.
+/// A snapshot of a connection, modelled on Linux's `struct tcp_info`. Fields with the same name as there have the
+/// same meaning and unit: times are in microseconds, rates in bytes per second, `snd_cwnd` and `snd_ssthresh` in
+/// segments. Fields of that struct that a userspace stack does not have are omitted; additional fields follow at the
+/// end.
 ///
-/// It serialises to a flat object of these names.
+/// It serialises to an object with these field names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TcpInfo {
-    /// The state, as RFC 9293 writes it: `ESTABLISHED`, `FIN-WAIT-1`, ...
+    /// The state, spelled as in RFC 9293: `ESTABLISHED`, `FIN-WAIT-1`, ...
     pub state: &'static str,
-    /// Where repair stands: `open`, `recovery` (fast recovery) or `timeout`.
+    /// The state of loss recovery: `open`, `recovery` (fast recovery) or `timeout`.
     pub ca_state: &'static str,
-    /// Timeouts in a row since the last acknowledgment of new data: the exponent of `rto`'s doubling.
+    /// Consecutive retransmission timeouts since the last acknowledgment of new data: `rto` has been doubled this
+    /// many times.
     pub backoff: u32,
-    /// What both sides agreed on.
+    /// Options negotiated in the handshake.
     pub options: TcpOptions,
-    /// The retransmission timeout now, in microseconds.
+    /// The current retransmission timeout in microseconds.
     pub rto: u64,
-    /// Payload of a full segment, in bytes.
+    /// Payload of a full-sized segment in bytes.
     pub snd_mss: u32,
     /// Segments in flight.
     pub unacked: u64,
-    /// UDP payload that the path is known to pass, in bytes (RFC 8899's PLPMTU).
+    /// UDP payload in bytes that the path is known to carry (PLPMTU, RFC 8899).
     pub pmtu: u32,
     /// The smoothed RTT in microseconds; 0 before the first sample.
     pub rtt: u64,
-    /// The RTT's mean deviation in microseconds.
+    /// The mean deviation of the RTT in microseconds.
     pub rttvar: u64,
-    /// The slow-start threshold in segments; `None` while there is none.
+    /// The slow-start threshold in segments; `None` if none is set.
     pub snd_ssthresh: Option<u64>,
     /// The congestion window in segments.
     pub snd_cwnd: u64,
-    /// Our receive buffer in bytes, as auto-tuning has it now.
+    /// The current size of the receive buffer in bytes, which auto-tuning adjusts.
     pub rcv_space: u64,
     /// Segments retransmitted.
     pub total_retrans: u64,
-    /// The pacing rate in bytes per second; `None` is unlimited.
+    /// The pacing rate in bytes per second; `None` if unlimited.
     pub pacing_rate: Option<u64>,
-    /// Its ceiling, if one was set.
+    /// The ceiling of the pacing rate in bytes per second, if one was set.
     pub max_pacing_rate: Option<u64>,
     /// Bytes the peer has acknowledged.
     pub bytes_acked: u64,
@@ -56,111 +58,118 @@ pub struct TcpInfo {
     pub segs_out: u64,
     /// Segments received.
     pub segs_in: u64,
-    /// Bytes written and not yet sent.
+    /// Bytes written but not yet sent.
     pub notsent_bytes: u64,
     /// The smallest RTT in microseconds; 0 before the first sample.
     pub min_rtt: u64,
-    /// Segments with data sent.
+    /// Segments sent that carry data.
     pub data_segs_out: u64,
-    /// The newest sample of the rate at which the peer receives, in bytes per second; 0 before the first.
+    /// The latest sample of the delivery rate in bytes per second; 0 before the first sample.
     pub delivery_rate: u64,
-    /// Microseconds for which there was something to send: all but those limited by the application.
+    /// Time in microseconds during which there was data to send, that is, when the sender was not
+    /// application-limited.
     pub busy_time: u64,
-    /// Microseconds for which the peer's window kept data back.
+    /// Time in microseconds during which the sender was limited by the peer's receive window.
     pub rwnd_limited: u64,
-    /// Microseconds for which a full send buffer kept the application waiting.
+    /// Time in microseconds during which the application waited because the send buffer was full.
     pub sndbuf_limited: u64,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Payload bytes of retransmissions.
+    /// Payload bytes retransmitted.
     pub bytes_retrans: u64,
-    /// Duplicates that the peer reported (RFC 2883).
+    /// Duplicates that the peer has reported by DSACK (RFC 2883).
     pub dsack_dups: u64,
     /// The peer's receive window in bytes.
     pub snd_wnd: u64,
 
     /// The congestion controller's name.
     pub congestion: String,
-    /// The stage that it is in.
+    /// The phase of the congestion controller, such as slow start.
     pub phase: &'static str,
-    /// What became of its start-up scheme (Jump-Start, Swift Start, ...): `running`, `used` or `given-up`; `None` if it has none.
+    /// Outcome of the start-up scheme (Jump-Start, Swift Start, ...): `running`, `used` or `given-up`; `None` if
+    /// there is none.
     pub startup: Option<&'static str>,
-    /// Why it was given up, if it was: the connection started as it would have without it.
+    /// Why the start-up scheme was given up, if it was. The connection then started as it would have without the
+    /// scheme.
     pub startup_given_up: Option<&'static str>,
     /// The congestion window in bytes.
     pub snd_cwnd_bytes: u64,
-    /// The slow-start threshold in bytes; `None` while there is none.
+    /// The slow-start threshold in bytes; `None` if none is set.
     pub snd_ssthresh_bytes: Option<u64>,
     /// Bytes in flight.
     pub in_flight_bytes: u64,
-    /// The newest RTT sample in microseconds; 0 before the first.
+    /// The latest RTT sample in microseconds; 0 before the first.
     pub latest_rtt: u64,
-    /// Bytes that reached the peer, out of order ones included.
+    /// Bytes that have reached the peer, including out-of-order data.
     pub delivered_bytes: u64,
-    /// Bytes held lost.
+    /// Bytes marked lost.
     pub lost_bytes: u64,
-    /// Payload bytes that were received more than once.
+    /// Payload bytes received more than once.
     pub rcv_duplicate_bytes: u64,
-    /// Payload bytes that were dropped for want of memory.
+    /// Payload bytes dropped because a memory limit was reached.
     pub rcv_refused_bytes: u64,
-    /// Bytes received in order and not yet read.
+    /// Bytes received in order but not yet read.
     pub unread_bytes: u64,
-    /// Segments received with the ECN mark "congestion experienced".
+    /// Segments received with the ECN codepoint CE (Congestion Experienced).
     pub received_ce: u64,
-    /// Segments sent with that mark to see whether the peer echoes it, where losses made that doubtful (RFC 3168, section 20.2).
+    /// Segments sent with CE to test whether the peer echoes it, after losses made this doubtful (RFC 3168, section
+    /// 20.2).
     pub echoes_asked: u64,
-    /// Those of them that arrived and were not echoed. From two on segments are not ECN-capable.
+    /// Such segments that arrived but were not echoed. Once there are two, segments are sent as not ECN-capable.
     pub echoes_missing: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Tail loss probes (RFC 8985).
     pub tail_probes: u64,
-    /// Recovery episodes, timeouts included.
+    /// Recovery episodes, including those after a retransmission timeout.
     pub recoveries: u64,
-    /// Those that turned out to be unnecessary and were undone.
+    /// Recovery episodes that were found spurious and undone.
     pub spurious_recoveries: u64,
     /// Challenge ACKs sent (RFC 5961).
     pub challenge_acks: u64,
-    /// Segments dropped because their timestamp was too old (RFC 7323).
+    /// Segments dropped by PAWS because their timestamp was too old (RFC 7323).
     pub paws_dropped: u64,
-    /// How often the peer took back a part of its window, by more than window scaling rounds (RFC 9293, section 3.8.6; RFC 7323, section
-    /// 2.4).
+    /// How often the peer has shrunk its window by more than the rounding of window scaling explains (RFC 9293,
+    /// section 3.8.6; RFC 7323, section 2.4).
     pub windows_shrunk: u64,
-    /// What the system last said against the path (RFC 9293, section 3.9.2.2): `refused`, `host-unreachable`,
-    /// `network-unreachable`, `network-down`, `prohibited`, `other`. A single report ends no established connection.
+    /// The latest ICMP or local error reported for the path (RFC 9293, section 3.9.2.2): `refused`,
+    /// `host-unreachable`, `network-unreachable`, `network-down`, `prohibited` or `other`. A single report does not
+    /// end an established connection.
     pub host_error: Option<&'static str>,
-    /// How often it said something against it.
+    /// How often such errors have been reported.
     pub host_errors: u64,
-    /// Whether three retransmissions or more in a row are unanswered, so that the path is in doubt: R1 of RFC 9293,
-    /// section 3.8.3.
+    /// Whether at least three consecutive retransmissions have gone unanswered, so that the path is in doubt
+    /// (threshold R1 of RFC 9293, section 3.8.3).
     pub r1_reached: bool,
-    /// Microseconds for which data may stay unacknowledged, if it was set or the peer asked for it (RFC 5482).
+    /// The user timeout in microseconds: how long data may stay unacknowledged. `None` if it was neither set nor
+    /// adopted from the peer (RFC 5482).
     pub user_timeout: Option<u64>,
-    /// The user timeout, in microseconds, that the peer last told of (RFC 5482).
+    /// The user timeout in microseconds that the peer has announced last (RFC 5482).
     pub peer_user_timeout: Option<u64>,
-    /// Whether the peer reports when our segments arrived.
+    /// Whether the peer reports the arrival times of segments.
     pub arrival_times: bool,
-    /// What flipped pairs told of the path, if they are sent.
+    /// Capacity estimate from flipped packet pairs, if they are sent.
     pub pairs: Option<TcpPairs>,
-    /// What became of low-priority probes, if the controller sends them.
+    /// Counters of low-priority probes, if the controller sends them.
     pub probes: Option<TcpProbes>,
-    /// What routers were asked and said, if the controller asks them.
+    /// Counters of requests to routers, if the controller makes them.
     pub network: Option<TcpNetwork>,
-    /// What became of the memory of the path, if there is one (`longhaul_tcp::Config::path_cache`) and the start begins with it.
+    /// Use of the metrics cache, if there is one (`longhaul_tcp::Config::path_cache`) and the start-up scheme reads
+    /// it.
     pub saved_path: Option<TcpSavedPath>,
-    /// How often either side was asked to acknowledge, if both know the option for it.
+    /// Requests to change the ACK frequency, if both sides support the option.
     pub ack_rate: Option<TcpAckRate>,
-    /// What limited the sender, for how long each.
+    /// Time for which each possible limit has held the sender back.
     pub limited_by: LimitedBy,
-    /// Seconds since the connection began.
+    /// Seconds since the connection was opened.
     pub age: f64,
-    /// Bytes of memory that the connection's buffers and records take.
+    /// Bytes of memory used by the connection's buffers and other state.
     pub memory: u64,
-    /// The UDP socket under it; a listener's connections share one.
+    /// The UDP socket that carries the connection; the connections of a listener share one.
     pub socket: SocketInfo,
 }
 
-/// Options that both sides agreed on.
+/// Options negotiated in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpOptions {
@@ -172,15 +181,15 @@ pub struct TcpOptions {
     pub wscale: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
-    /// Timestamps tick in microseconds, not milliseconds.
+    /// Whether timestamps tick in microseconds instead of milliseconds.
     pub microseconds: bool,
 }
 
-/// Seconds for which the sender was limited by each; together they are the time since the handshake.
+/// Seconds for which each limit has held the sender back. Their sum is the time since the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LimitedBy {
-    /// The application had nothing to send.
+    /// The application: it had no data to send.
     pub app: f64,
     /// The congestion window.
     pub cwnd: f64,
@@ -190,7 +199,7 @@ pub struct LimitedBy {
     pub peer_window: f64,
     /// Our send buffer.
     pub send_buffer: f64,
-    /// The processor or the socket: there was more to send when its turn was over.
+    /// The processor or the UDP socket: there was more to send at the end of a turn.
     pub cpu: f64,
 }
 
@@ -200,7 +209,7 @@ impl LimitedBy {
         Self { app, cwnd, pacing, peer_window, send_buffer, cpu }
     }
 
-    /// Each by its name.
+    /// Returns all fields with their names.
     #[must_use]
     pub const fn fields(&self) -> [(&'static str, f64); 6] {
         [
@@ -213,7 +222,7 @@ impl LimitedBy {
         ]
     }
 
-    /// What was added since `earlier`.
+    /// Returns the time added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -226,7 +235,7 @@ impl LimitedBy {
         }
     }
 
-    /// What took the most time, if any took some.
+    /// Returns the name of the largest field, unless all are zero.
     #[must_use]
     pub fn most(&self) -> Option<&'static str> {
         let most = self.fields().into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -234,35 +243,36 @@ impl LimitedBy {
     }
 }
 
-/// The UDP socket under a connection.
+/// The UDP socket that carries a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SocketInfo {
-    /// Datagrams that the kernel dropped because the receive buffer was full: loss on this machine, not in the network.
+    /// Datagrams that the kernel dropped because the receive buffer was full. This is loss on the local host, not in
+    /// the network.
     pub kernel_drops: u64,
-    /// Sends that the kernel refused for a passing reason: no memory, a firewall, no route.
+    /// Sends that the kernel refused for a transient reason: no memory, a firewall rule, no route.
     pub send_faults: u64,
-    /// Sends that were longer than the first hop takes.
+    /// Sends that exceeded the MTU of the first hop.
     pub too_long: u64,
-    /// Bytes of send buffer that the kernel granted.
+    /// Size of the send buffer in bytes, as granted by the kernel.
     pub send_buffer: u64,
-    /// Bytes of receive buffer that the kernel granted.
+    /// Size of the receive buffer in bytes, as granted by the kernel.
     pub recv_buffer: u64,
 }
 
-/// What flipped pairs of segments told of the path (TCPProbe: `longhaul_tcp::Config::probe_pairs`).
+/// Capacity estimate from flipped packet pairs (TCPProbe, `longhaul_tcp::Config::probe_pairs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpPairs {
-    /// The rate of the narrow link, in bytes of IP packets per second; `None` before the first pair.
+    /// The rate of the bottleneck link, in bytes of IP packets per second; `None` before the first pair.
     pub capacity: Option<u64>,
     /// Whether the estimate has converged.
     pub converged: bool,
-    /// Pairs that were measured.
+    /// Pairs measured.
     pub measured: u64,
-    /// Of those, the ones that the receiver's offload merged: they say nothing.
+    /// Measured pairs that receive offload had merged, so that their spacing carries no information.
     pub coalesced: u64,
-    /// Pairs of which nothing was learnt.
+    /// Pairs that gave no measurement.
     pub dropped: u64,
 }
 
@@ -278,26 +288,27 @@ impl TcpPairs {
     }
 }
 
-/// What became of low-priority probes: copies of data beside the window (TCP-Peach, TCP-Swift and their kin), and new data that
-/// left beside it from the end of what was queued (RC3).
+/// Counters of low-priority probes: copies of data sent outside the congestion window (TCP-Peach, TCP-Swift and
+/// similar), and new data that the RC3 loop sends from the tail of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpProbes {
-    /// Probes sent. They count in `segs_out` and in nothing else of what was sent.
+    /// Probes sent. Of the counters of sent segments, only `segs_out` includes them.
     pub sent: u64,
-    /// Payload bytes of them.
+    /// Payload bytes of the probes sent.
     pub bytes_sent: u64,
-    /// Probes that the peer answered.
+    /// Probes acknowledged by the peer.
     pub acked: u64,
-    /// Probes without an answer for a retransmission timeout, and segments with what had left from the tail and had to leave once
-    /// more. That is no loss, and no sign of congestion.
+    /// Probes unanswered for one retransmission timeout, and segments whose data the RC3 loop had sent from the tail
+    /// and that had to be retransmitted. Neither counts as loss or as a sign of congestion.
     pub lost: u64,
-    /// Answers that no honest peer gives, and that open no window. With a peer that has the option of `docs/wire.md`, "Probe echo": of a
-    /// time at which nothing left, and to a probe that was answered before; a network that duplicates packets makes such a repetition,
-    /// too. With another peer: duplicates of octets that never left. What did leave the network may have duplicated, so that those
-    /// count nowhere. And acknowledgements of data from the tail that was not sent.
+    /// Answers that no honest peer gives; they do not open the window. If the peer supports the option of
+    /// `docs/wire.md`, "Probe echo", these are echoes of a time at which nothing was sent, and answers to a probe
+    /// that was already answered (which packet duplication in the network causes, too). Otherwise they are DSACKs for
+    /// octets that were never sent; DSACKs for octets that were sent are not counted, because the network may have
+    /// duplicated them. Acknowledgments of tail data that was not sent are included.
     pub refused: u64,
-    /// Payload bytes that arrived from the tail, and that the window never had to carry.
+    /// Payload bytes sent from the tail that arrived, so that the regular window did not have to carry them.
     pub carried: u64,
 }
 
@@ -308,17 +319,17 @@ impl TcpProbes {
     }
 }
 
-/// Requests for another rate of acknowledgements, ours and the peer's (draft-ietf-tcpm-ack-rate-request).
+/// Requests to change the ACK frequency, sent and received (draft-ietf-tcpm-ack-rate-request).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpAckRate {
-    /// How many segments an ACK is to be for that the peer sends, by our wish; zero where it is its own choice.
+    /// Segments per ACK that we have asked the peer for; 0 if the choice is left to the peer.
     pub ratio: u8,
     /// Requests sent.
     pub requests: u64,
-    /// Requests of the peer's that were heeded.
+    /// Requests from the peer that were honoured.
     pub heeded: u64,
-    /// Those that were not, for they asked for too few ACKs.
+    /// Requests from the peer that were refused because they asked for too few ACKs.
     pub refused: u64,
 }
 
@@ -329,17 +340,17 @@ impl TcpAckRate {
     }
 }
 
-/// What became of requests to routers (Quick-Start, RCP, XCP: `longhaul_tcp::Config::routers_answer`).
+/// Counters of requests to routers (Quick-Start, RCP, XCP: `longhaul_tcp::Config::routers_answer`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpNetwork {
     /// Requests sent.
     pub requests: u64,
-    /// Answers that grant something.
+    /// Answers that grant a rate.
     pub granted: u64,
-    /// Denials, no answer to a SYN included.
+    /// Denials, including a SYN that was not answered.
     pub denied: u64,
-    /// Answers that were forged, replayed, not asked for, or too late.
+    /// Answers that were forged, replayed, unsolicited or late.
     pub refused: u64,
 }
 
@@ -350,18 +361,19 @@ impl TcpNetwork {
     }
 }
 
-/// What became of what an earlier connection to the host had come to, for starts that begin there (Careful Resume, TCP Fast Start): one of
-/// these is 1 at most, and all are 0 where there was nothing, or it is not decided yet, or it was no more than there was without.
+/// Use of the metrics that an earlier connection to the host left in the cache, for start-up schemes that begin with
+/// them (Careful Resume, TCP Fast Start). At most one of these fields is 1. All are 0 if there was no entry, if the
+/// decision is still open, or if the entry offers no more than a start without it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct TcpSavedPath {
-    /// The connection sent what the memory says.
+    /// The connection started with the saved values.
     pub used: u64,
-    /// It was learnt too long ago (`longhaul_tcp::PathCacheConfig::max_age`).
+    /// The entry was too old (`longhaul_tcp::PathCacheConfig::max_age`).
     pub too_old: u64,
-    /// It is of another path, by its round trip (RFC 9959, section 3.2).
+    /// The RTT shows that the entry belongs to another path (RFC 9959, section 3.2).
     pub other_path: u64,
-    /// No connection can have come to it.
+    /// The entry holds values that no connection can have measured.
     pub damaged: u64,
 }
 

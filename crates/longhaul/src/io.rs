@@ -1,7 +1,7 @@
-//! The UDP socket and the timer under an endpoint.
+//! The UDP socket and the timer of an endpoint.
 //!
-//! Both implementations have the same methods. Sending never waits: whoever holds the endpoint's lock sends; only the
-//! driver task waits for readiness.
+//! There are two implementations with the same methods. Sending never waits: it is done by whichever task holds the
+//! endpoint's lock. Only the driver task waits for readiness.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
@@ -21,25 +21,25 @@ use bytes::Bytes;
 use longhaul_sys::pool::RecvPool;
 use longhaul_units::Time;
 
-/// Receive buffers not in use that are kept for the next receive: 16 MiB.
+/// Unused receive buffers that are kept for reuse: 16 MiB.
 const SPARE_BUFFERS: usize = 256;
-/// Receive buffers that unread data may keep: 512 MiB; beyond it data is copied out.
+/// Receive buffers that unread data may occupy: 512 MiB. Beyond that, data is copied out of them.
 const KEPT_BUFFERS: usize = 8192;
 
-/// The receive buffers of all sockets of the process.
+/// Returns the pool of receive buffers, which all sockets of the process share.
 fn pool() -> &'static RecvPool {
     static POOL: OnceLock<RecvPool> = OnceLock::new();
     POOL.get_or_init(|| RecvPool::new(SPARE_BUFFERS, KEPT_BUFFERS))
 }
 
-/// What a socket is for.
+/// The use of a UDP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It listens: for a listener and its connections.
+    /// Not connected: serves a listener and its connections.
     Listener,
-    /// It is connected to the one peer that it has.
+    /// Connected to its only peer.
     Connected,
-    /// It is not connected and has several peers, each of which it opened the connection to.
+    /// Not connected: opens connections to several peers.
     Connector,
 }
 
@@ -49,67 +49,69 @@ impl Role {
     }
 }
 
-/// Whether a socket that was full takes datagrams again.
+/// Whether a socket whose send buffer was full accepts datagrams again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writable {
     Yes,
-    /// It did not when last tried, and there is no telling when it will.
+    /// The last attempt failed, and readiness does not tell when the next one will succeed.
     Unknown,
 }
 
-/// What is to be sent by one call.
+/// The datagrams of one send call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) destination: SocketAddr,
     /// DSCP in the upper six bits, ECN in the lower two.
     pub(crate) tos: u8,
     pub(crate) src_ip: Option<IpAddr>,
-    /// UDP payload of every datagram but the last, if there are several.
+    /// UDP payload length of every datagram except the last; `None` for a single datagram.
     pub(crate) segment_size: Option<u16>,
     pub(crate) slices: &'a [IoSlice<'a>],
 }
 
-/// What was received by one call: a datagram, or several of one sender and `stride` bytes each.
+/// The result of one receive call: one datagram, or several from the same sender, each `stride` bytes long except
+/// possibly the last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
     pub(crate) source: SocketAddr,
     pub(crate) dst_ip: Option<IpAddr>,
+    /// Length of each datagram in `data`; the last one may be shorter.
     pub(crate) stride: usize,
-    /// The ECN field's two bits, if known.
+    /// The two bits of the ECN field; zero if unknown.
     pub(crate) ecn: u8,
     pub(crate) ttl: Option<u8>,
-    /// The kernel's receive time, mapped to our clock.
+    /// The kernel's receive timestamp, mapped to the clock of [`Io::now`].
     pub(crate) rx_time: Option<Time>,
     pub(crate) coalesced: bool,
     pub(crate) data: &'a [u8],
-    /// The buffer `data` lies in, if it may be kept.
+    /// The buffer that contains `data`, if the receiver may keep a reference to it.
     pub(crate) shared: Option<&'a Bytes>,
 }
 
-/// What the kernel granted of socket buffers.
+/// Socket buffer sizes in bytes, as requested or as granted by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buffers {
     pub(crate) send: usize,
     pub(crate) recv: usize,
 }
 
-/// How an error of the socket is to be read.
+/// Classification of socket errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     WouldBlock,
-    /// Longer than the first hop takes.
+    /// The datagram exceeds the MTU of the first hop.
     TooLong,
-    /// No memory for it: as good as lost on the way; try again later.
+    /// The kernel has no memory for the datagram, which is sent again after a pause.
     NoBuffers,
-    /// The peer's host says that nobody listens. Said of an earlier datagram.
+    /// The peer's host reports that the port is closed. The report refers to an earlier datagram.
     Refused,
-    /// Unreachable, filtered, interface down: it may pass.
+    /// A condition that may pass: host or network unreachable, packets filtered, interface down.
     Soft,
-    /// The socket itself is broken.
+    /// The socket itself has failed.
     Fatal,
 }
 
-/// IPv4 peers of an IPv6 socket appear as IPv4 addresses.
+/// Returns IPv4-mapped IPv6 addresses, as IPv4 peers of an IPv6 socket have them, as IPv4 addresses.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),

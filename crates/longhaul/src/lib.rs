@@ -1,13 +1,14 @@
 //! A `TcpStream` for long, lossy, expensive links: userspace TCP inside UDP, on tokio.
 //!
-//! Swap `tokio::net::TcpStream` for [`TcpStream`] and `tokio::net::TcpListener` for [`TcpListener`]; the rest of the
-//! program stays as it is. The transport then is this library's own TCP, with a congestion controller of choice,
-//! inside UDP datagrams.
+//! Replace `tokio::net::TcpStream` with [`TcpStream`] and `tokio::net::TcpListener` with [`TcpListener`]; the rest
+//! of the program stays as it is. The transport is then this library's own TCP, carried in UDP datagrams, with a
+//! choice of congestion controllers.
 //!
-//! A runtime needs both its drivers, as `#[tokio::main]` and `Builder::enable_all` give them.
+//! The tokio runtime needs both its I/O and its time driver, as `#[tokio::main]` and `Builder::enable_all` enable
+//! them.
 //!
-//! **The process is the stack.** What the kernel would still deliver after a program has ended dies with it here:
-//! call [`TcpStream::close`] and wait for it before the runtime ends.
+//! **The TCP stack lives in this process.** Kernel TCP still delivers queued data after a program has exited; this
+//! stack cannot. Call [`TcpStream::close`] and await it before the runtime ends.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -43,7 +44,8 @@ pub use stream::TcpStream;
 pub use stream::split::{ReadHalf, WriteHalf};
 pub use stream::split_owned::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 
-/// The time on the clock by which all sockets of this process go: what [`PathCache::save`] and [`PathCache::load`] ask for.
+/// Returns the current time on the clock that all sockets of this process use, as [`PathCache::save`] and
+/// [`PathCache::load`] need it.
 #[must_use]
 pub fn now() -> units::Time {
     io::Io::now()

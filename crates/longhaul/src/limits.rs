@@ -1,4 +1,4 @@
-//! What the connections of one socket may take together.
+//! Limits on the memory and number of all connections of a socket.
 
 use std::sync::OnceLock;
 
@@ -6,20 +6,20 @@ use longhaul_tcp::EndpointConfig;
 
 use crate::socket::TcpSocket;
 
-/// The share of the machine's memory that the buffers of one socket's connections may take.
+/// The default limit on the memory of one socket's connections is the machine's memory divided by this.
 const SHARE: usize = 4;
-/// The least ceiling that is chosen for a machine, and the one where its memory is not known.
+/// Lower bound of the default memory limit, and its value if the machine's memory is not known, in bytes.
 const LEAST_MEMORY: usize = 64 << 20;
 const UNKNOWN_MEMORY: usize = 1 << 30;
 
-/// What an idle connection takes at most, all in all.
+/// Upper bound of an idle connection's memory, in bytes.
 const CONNECTION: usize = 8 << 10;
-/// Connections by default, whatever the machine has.
+/// Range of the default limit on connections.
 const CONNECTIONS: std::ops::RangeInclusive<usize> = 4096..=1 << 20;
-/// The part of the connections, and of the memory, that one address may have by default.
+/// The default limits per address are those of the socket divided by this.
 const ADDRESS_SHARE: usize = 2;
 
-/// Limits of an endpoint; what is not set is the default.
+/// Limits of an endpoint; fields that are not set take the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     memory: Option<usize>,
@@ -35,7 +35,8 @@ impl Limits {
         config.max_memory = self.memory.unwrap_or_else(default_memory);
         config.max_memory_per_address = self.memory_per_address.unwrap_or(config.max_memory / ADDRESS_SHARE);
         config.max_connections = self.connections.unwrap_or_else(default_connections);
-        // Whoever lowers the limit of all may have a proxy in front, and says what one address may have.
+        // A lower limit for all connections may be meant for clients behind a proxy: then one address may have them
+        // all, unless a limit per address is set.
         config.max_per_address =
             self.per_address.or(self.connections).unwrap_or_else(|| default_connections() / ADDRESS_SHARE);
         config.always_cookies = self.always_cookies;
@@ -43,60 +44,62 @@ impl Limits {
     }
 }
 
-/// Settings of a listener or connector as a whole.
+/// Limits of a listener or connector as a whole.
 impl TcpSocket {
-    /// Bytes that the buffers and records of all connections of this socket may take together. Above three quarters of it
-    /// receive windows stop growing; when it is reached, new connections are refused and data that would be buffered is
-    /// dropped, to be sent again by its sender. `None`, the default, is a quarter of the machine's memory, or of what
-    /// the process's control group allows if that is less. A program with several busy sockets lowers it.
+    /// Sets the limit in bytes on the memory for the buffers and other state of all connections of this socket
+    /// together. Above three quarters of it, receive windows stop growing. When it is reached, new connections are
+    /// refused, and received data that would have to be buffered is dropped and left to the peer's retransmission.
+    /// `None`, the default, is a quarter of the machine's memory, or of the limit of the process's control group if
+    /// that is lower. A program with several busy sockets should set a lower limit.
     pub fn set_max_memory(&self, bytes: Option<usize>) {
         self.setup().limits.memory = bytes;
     }
 
-    /// The ceiling set by [`set_max_memory`](Self::set_max_memory), or the default.
+    /// Returns the limit set by [`set_max_memory`](Self::set_max_memory), or the default.
     #[must_use]
     pub fn max_memory(&self) -> usize {
         self.setup().limits.memory.unwrap_or_else(default_memory)
     }
 
-    /// Bytes of that memory that the connections of one client address may take together: one IPv4 address, or one IPv6
-    /// network of 64 bits. Above it their windows stop growing, and what they send may be dropped, while others find room.
-    /// `None`, the default, is half of [`max_memory`](Self::max_memory); a server behind a proxy, whose clients have one
-    /// address, sets the whole.
+    /// Sets the limit in bytes on the memory for all connections of one client address, which is an IPv4 address or
+    /// an IPv6 /64 prefix. Above it, their windows stop growing and their data may be dropped, so that room is left
+    /// for others. `None`, the default, is half of [`max_memory`](Self::max_memory). A server behind a proxy, whose
+    /// clients share one address, should set it to the whole.
     pub fn set_max_memory_per_address(&self, bytes: Option<usize>) {
         self.setup().limits.memory_per_address = bytes;
     }
 
-    /// Connections of this socket at most, those in the handshake and those being closed included; further SYNs are
-    /// dropped. `None`, the default, is as many as fit idle into the memory of [`max_memory`](Self::max_memory)'s default,
-    /// 8 KiB each, and 1,048,576 at most.
+    /// Sets the maximum number of connections of this socket, including those in the handshake or being closed.
+    /// Further SYNs are dropped. `None`, the default, is the number of idle connections of 8 KiB each that fit into
+    /// the default of [`max_memory`](Self::max_memory), but at least 4096 and at most 1,048,576.
     pub fn set_max_connections(&self, connections: Option<usize>) {
         self.setup().limits.connections = connections;
     }
 
-    /// Connections that one address may have with a listener at a time: one IPv4 address, or one IPv6 network of 64 bits,
-    /// which is what a single customer has. Further SYNs from there are dropped, so that others still find room. `None`,
-    /// the default, is half of the default number in all: on a machine with 4 GiB that is more than an IPv4 address has
-    /// ports. Where [`set_max_connections`](Self::set_max_connections) is set, the default is that number: one address
-    /// may have them all.
+    /// Sets the maximum number of simultaneous connections of a listener from one address, which is an IPv4 address
+    /// or an IPv6 /64 prefix, the usual assignment of a single customer. Further SYNs from the address are dropped,
+    /// so that others still find room. `None`, the default, is half of the default total, which on a machine with 4
+    /// GiB exceeds the ports of an IPv4 address. If [`set_max_connections`](Self::set_max_connections) is set, the
+    /// default is that number: one address may then have all connections.
     pub fn set_max_connections_per_address(&self, connections: Option<usize>) {
         self.setup().limits.per_address = connections;
     }
 
-    /// Whether a listener answers every SYN by a SYN cookie and keeps nothing of it, instead of only when the backlog is
+    /// Sets whether a listener answers every SYN statelessly with a SYN cookie, instead of only when the backlog is
     /// full. Off by default.
     pub fn set_always_cookies(&self, always: bool) {
         self.setup().limits.always_cookies = always;
     }
 
-    /// Whether segments that belong to no connection are answered by a reset, as RFC 9293 has it. On by default. Without
-    /// it a peer that this end has forgotten, after a restart for instance, waits for its own timeouts.
+    /// Sets whether segments that belong to no connection are answered with a reset, as RFC 9293 requires. On by
+    /// default. Without it, a peer whose connection is unknown here, for instance after a restart, has to wait for
+    /// its own timeouts.
     pub fn set_reset_unknown(&self, reset: bool) {
         self.setup().limits.silent = !reset;
     }
 }
 
-/// A quarter of the machine's memory.
+/// Returns a quarter of the machine's memory, in bytes.
 fn default_memory() -> usize {
     static MEMORY: OnceLock<usize> = OnceLock::new();
     *MEMORY.get_or_init(|| machine_memory().map_or(UNKNOWN_MEMORY, |bytes| (bytes / SHARE).max(LEAST_MEMORY)))
@@ -106,12 +109,13 @@ fn default_connections() -> usize {
     (default_memory() / CONNECTION).clamp(*CONNECTIONS.start(), *CONNECTIONS.end())
 }
 
-/// Bytes of memory that this process may use, if the system tells: the machine's, or its control group's if that is less.
+/// Returns the memory that this process may use, in bytes, if the system reports it: that of the machine, or the
+/// lower limit of the control group.
 fn machine_memory() -> Option<usize> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let total = read("/proc/meminfo").and_then(|text| total_memory(&text));
     let group = read("/proc/self/cgroup").and_then(|text| unified_group(&text).map(str::to_owned));
-    // The limits of all groups above hold as well.
+    // The limits of all ancestor groups apply as well.
     let mut group = group.as_deref();
     let mut least = total;
     while let Some(path) = group {
@@ -125,14 +129,14 @@ fn machine_memory() -> Option<usize> {
     least
 }
 
-/// `MemTotal` of `/proc/meminfo`, in bytes.
+/// Returns `MemTotal` of `/proc/meminfo` in bytes.
 fn total_memory(text: &str) -> Option<usize> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
 }
 
-/// The path of the process's control group of version 2, from `/proc/self/cgroup`, without a slash at its end.
+/// Returns the path of the process's control group (version 2) from `/proc/self/cgroup`, without a trailing slash.
 fn unified_group(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::")).map(|path| path.trim_end_matches('/'))
 }
@@ -141,7 +145,7 @@ fn unified_group(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// From proc_meminfo(5) and cgroups(7).
+    /// Formats of proc_meminfo(5) and cgroups(7).
     #[test]
     fn what_the_system_says_is_understood() {
         let text = "MemTotal:       16332416 kB\nMemFree:         1212312 kB\n";

@@ -1,4 +1,4 @@
-//! A listener as an application has it.
+//! The listener type of the public API.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::setup::{Habits, Setup};
 use crate::shared::Shared;
 use crate::stream::TcpStream;
 
-/// A listener, as `tokio::net::TcpListener` is one. All its connections share its UDP socket.
+/// A TCP listener, like `tokio::net::TcpListener`. All its connections share its UDP socket.
 #[derive(Debug)]
 pub struct TcpListener {
     pub(crate) shared: Arc<Shared>,
@@ -26,11 +26,12 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on the first of `addr`'s addresses that can be bound. An address whose last listener of this runtime is gone
-    /// can be bound again at once, whatever became of its connections: they stay, and share the socket with the new ones.
+    /// Listens on the first of `addr`'s addresses that can be bound. If the last listener of this runtime on an
+    /// address is gone, the address can be bound again at once, even while connections remain: they share the UDP
+    /// socket with the new ones.
     ///
     /// # Errors
-    /// As `tokio::net::TcpListener::bind`.
+    /// The same as `tokio::net::TcpListener::bind`.
     pub async fn bind(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = None;
         for addr in tokio::net::lookup_host(addr).await? {
@@ -42,10 +43,10 @@ impl TcpListener {
         Err(last.unwrap_or_else(connect::no_address))
     }
 
-    /// Listens with settings for what is accepted.
+    /// Listens on `addr`. Every accepted connection is given the settings in `config`.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind).
+    /// The same as [`bind`](Self::bind).
     pub async fn bind_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
         rebind::listen(addr, config.into())
     }
@@ -61,20 +62,20 @@ impl TcpListener {
         Ok(Self { shared, habits })
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
-    /// Cancel safety: cancel safe; no connection is lost.
+    /// Cancel safety: this method is cancel safe; no connection is lost.
     ///
     /// # Errors
-    /// If the socket failed.
+    /// Fails if the UDP socket has failed.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// As [`accept`](Self::accept), for those who poll.
+    /// Polls for the next connection, like [`accept`](Self::accept).
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`accept`](Self::accept).
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let budget = ready!(coop::poll_proceed(cx));
         let result = self.poll_accept_unbudgeted(cx);
@@ -107,14 +108,14 @@ impl TcpListener {
         Poll::Ready(Ok((TcpStream { handle: Arc::new(handle) }, tuple.remote)))
     }
 
-    /// Stops listening and waits until no connection of this socket is left: until the peers have acknowledged what the
-    /// program wrote to the streams it has closed or dropped. Streams that the program still holds are waited for, too.
-    /// Connections that were not accepted are reset.
+    /// Stops listening and waits until all connections of this socket have ended: until the peers have acknowledged
+    /// everything that was written to the streams that have been closed or dropped. It waits for streams that the
+    /// program still holds, too. Connections that were not accepted are reset.
     ///
-    /// Cancel safety: the listener is closed in any case.
+    /// Cancel safety: the listener is closed even if the future is dropped.
     ///
     /// # Errors
-    /// If the socket failed.
+    /// Fails if the UDP socket has failed.
     pub async fn close(self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         drop(self);
@@ -132,10 +133,10 @@ impl TcpListener {
         .await
     }
 
-    /// The address listened on.
+    /// Returns the local address of the listener.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.shared.local)
     }

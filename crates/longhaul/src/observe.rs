@@ -1,4 +1,4 @@
-//! What is told of connections to logs: tracing events, qlog samples, captures brought to disk.
+//! Observation of connections: tracing events, qlog samples, flushing of captures.
 
 use longhaul_tcp::{ConnId, Event};
 use longhaul_units::Time;
@@ -6,19 +6,19 @@ use longhaul_units::Time;
 use crate::shared::{State, slot};
 
 impl State {
-    /// Gives a connection its span.
+    /// Assigns a tracing span to a connection.
     pub(crate) fn set_span(&mut self, id: ConnId, span: tracing::Span) {
         let opening = self.endpoint.connection(id).is_some_and(|c| !c.state().is_synchronized());
         tracing::debug!(parent: &span, "{}", if opening { "connecting" } else { "accepted" });
         slot(&mut self.waiters, id).span = Some(Box::new(span));
     }
 
-    /// Something happened to a connection.
+    /// Records an event of a connection.
     pub(crate) fn note(&mut self, id: ConnId, event: Event) {
         match event {
             Event::Connected => self.log(id, "connected"),
             Event::Stalled => self.warn(id),
-            // Whoever waited for this may end the process next.
+            // The process may exit once the task that waits for this event is woken.
             Event::Finished => self.flush_captures(),
             Event::Closed => {
                 self.log(id, "ended");
@@ -28,12 +28,12 @@ impl State {
         }
     }
 
-    /// The application lets go of a connection.
+    /// Records that the application has dropped its handle of a connection.
     pub(crate) fn note_release(&mut self, id: ConnId) {
         self.log(id, "released");
     }
 
-    /// Several retransmissions went unanswered (R1 of RFC 9293, section 3.8.3).
+    /// Warns that several retransmissions went unanswered (R1 of RFC 9293, section 3.8.3).
     fn warn(&mut self, id: ConnId) {
         let Some(span) = &slot(&mut self.waiters, id).span else { return };
         let Some(connection) = self.endpoint.connection(id) else { return };
@@ -51,7 +51,7 @@ impl State {
         }
     }
 
-    /// Takes the samples that are due; once a turn of the driver.
+    /// Takes the qlog samples that are due. It is called once per poll of the driver.
     pub(crate) fn observe(&mut self, now: Time) {
         if !self.qlogs.is_empty() {
             self.qlogs.sample(now, &self.endpoint);

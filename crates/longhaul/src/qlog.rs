@@ -1,7 +1,7 @@
-//! Logs of connections: a file each, `<id>_<client|server>.sqlog`, of the records of `longhaul-qlog`.
+//! qlog files of connections, one each: `<id>_<client|server>.sqlog`, with the records of `longhaul-qlog`.
 //!
-//! Every segment that the socket takes or gives is logged as it passes; the rest is sampled. A thread writes: a disk
-//! that does not keep up costs records (`events_dropped` says how many), never time.
+//! Every segment is logged when it passes the socket; everything else is sampled. A separate thread writes the files.
+//! If the disk is too slow, records are dropped and counted in `events_dropped`, and sending is never delayed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,22 +19,22 @@ use writer::Records;
 mod tests;
 mod writer;
 
-/// Metrics are logged no more often than this; changes of state always.
+/// Minimum interval between samples of metrics. Changes of state are always logged.
 const SAMPLE_INTERVAL: Span = Span::from_millis(1);
-/// What is buffered reaches the file after so long, if there is something to log.
+/// Interval at which buffered records are passed to the writing thread, as long as there is something to log.
 const FLUSH_INTERVAL: Span = Span::from_millis(500);
 
-/// Where logs go.
+/// Destination of the logs of a socket.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// A file for each connection.
+    /// A directory, for one file per connection.
     Dir(PathBuf),
-    /// One file: the first connection takes it.
+    /// A single file, which the first connection takes.
     File(Arc<Mutex<Option<PathBuf>>>),
 }
 
 impl Place {
-    /// The place of one more connection's log, if it gets one.
+    /// Returns the destination of another connection's log, if it is to be logged.
     fn take(&self) -> Option<Path> {
         match self {
             Self::Dir(dir) => Some(Path::In(dir.clone())),
@@ -43,12 +43,12 @@ impl Place {
     }
 }
 
-/// Where one log goes.
+/// Destination of one log.
 #[derive(Debug)]
 enum Path {
-    /// Into this directory, under its own name.
+    /// A file in this directory, named after the connection.
     In(PathBuf),
-    /// Into this file.
+    /// This file.
     At(PathBuf),
 }
 
@@ -65,7 +65,7 @@ impl Path {
 #[derive(Debug, Default)]
 pub(crate) struct Qlogs {
     list: Vec<Qlog>,
-    /// There was one.
+    /// Whether there has ever been a log.
     used: bool,
 }
 
@@ -74,7 +74,7 @@ impl Qlogs {
         self.list.is_empty()
     }
 
-    /// Begins the log of a connection of `endpoint`.
+    /// Starts the log of a connection of `endpoint`.
     pub(crate) fn add(&mut self, place: &Place, endpoint: &Endpoint, id: ConnId, ends: [SocketAddr; 2], role: Role) {
         let (Some(connection), Some(tuple)) = (endpoint.connection(id), endpoint.tuple(id)) else { return };
         let Some(path) = place.take() else { return };
@@ -96,7 +96,7 @@ impl Qlogs {
         self.list.push(Qlog::new(id, tuple, path, start));
     }
 
-    /// A batch has left.
+    /// Records a batch that was sent.
     pub(crate) fn sent(&mut self, now: Time, destination: &Destination, batch: &Batch) {
         let Some(id) = destination.connection else { return };
         if let Some(qlog) = self.list.iter_mut().find(|qlog| qlog.id == id) {
@@ -104,22 +104,23 @@ impl Qlogs {
         }
     }
 
-    /// Datagrams have come.
+    /// Records datagrams that were received.
     pub(crate) fn received(&mut self, now: Time, tuple: &Tuple, incoming: &Incoming<'_>) {
-        // The newest first: an older connection between the same addresses may not be over to us.
+        // The latest connection comes first, because an older one between the same addresses may not have ended here
+        // yet.
         if let Some(qlog) = self.list.iter_mut().rev().find(|qlog| qlog.tuple == *tuple) {
             qlog.received(now, incoming);
         }
     }
 
-    /// Logs what has changed, and ends the logs of connections that are over.
+    /// Logs what has changed, and ends the logs of connections that are closed.
     pub(crate) fn sample(&mut self, now: Time, endpoint: &Endpoint) {
         self.list.retain_mut(|qlog| qlog.sample(now, endpoint.connection(qlog.id)));
     }
 }
 
 impl Drop for Qlogs {
-    /// The process may end next: what was logged is written first.
+    /// Waits until the logs are written, because the process may exit next.
     fn drop(&mut self) {
         self.list.clear();
         if self.used {
@@ -128,7 +129,7 @@ impl Drop for Qlogs {
     }
 }
 
-/// A connection's log under way, and what it has to be found by.
+/// The log of one connection, with the keys to find it.
 #[derive(Debug)]
 struct Qlog {
     id: ConnId,
@@ -155,7 +156,7 @@ impl Qlog {
         }
     }
 
-    /// Logs what has changed. Whether the connection, `None` once it is forgotten, may still change.
+    /// Logs what has changed. Returns whether the connection, `None` once it has been removed, may still change.
     fn sample(&mut self, now: Time, connection: Option<&Connection>) -> bool {
         let goes_on = connection.is_some_and(|connection| self.log.sample(now, connection, now));
         if now - self.flushed_at >= FLUSH_INTERVAL {

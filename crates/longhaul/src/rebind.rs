@@ -1,10 +1,10 @@
-//! Binding again to an address whose last listener is gone, but whose connections are not.
+//! Rebinding an address whose listener is gone while some of its connections remain.
 //!
-//! The kernel's TCP can do so (`SO_REUSEADDR`, which tokio sets): connections and listeners of one port are sockets of their
-//! own there. Here they share a UDP socket, and that stays bound until the last connection is over, up to a minute after
-//! the streams were dropped if peers keep their ends open. A new listener on the same address takes the socket over, with
-//! the connections that are left. Two sockets on one address (`SO_REUSEADDR` of UDP) would not do: the system gives all
-//! datagrams to one of them.
+//! Kernel TCP allows this with `SO_REUSEADDR`, which tokio sets, because each connection and each listener has a
+//! socket of its own. Here they share one UDP socket, which stays bound until the last connection has ended: up to
+//! a minute after the streams were dropped, if peers keep their ends open. A new listener on the same address
+//! therefore takes over the socket together with the remaining connections. Two UDP sockets on one address
+//! (`SO_REUSEADDR` for UDP) are no solution, because the system delivers all datagrams to only one of them.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,17 +15,17 @@ use crate::listener::TcpListener;
 use crate::setup::Setup;
 use crate::shared::Shared;
 
-/// Sockets that have been listened on, by their addresses.
+/// Sockets that have, or have had, a listener, by local address.
 static LISTENED: LazyLock<Mutex<HashMap<SocketAddr, Weak<Shared>>>> = LazyLock::new(Mutex::default);
 
-/// Entries beyond which those of closed sockets are removed.
+/// Number of entries above which those of closed sockets are removed.
 const SWEEP: usize = 64;
 
 fn listened() -> MutexGuard<'static, HashMap<SocketAddr, Weak<Shared>>> {
     LISTENED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Remembers a listener's socket.
+/// Records a listener's socket, so that a later listener can take it over.
 pub(crate) fn remember(shared: &Arc<Shared>) {
     let mut listened = listened();
     if listened.len() >= SWEEP {
@@ -34,7 +34,8 @@ pub(crate) fn remember(shared: &Arc<Shared>) {
     listened.insert(shared.local, Arc::downgrade(shared));
 }
 
-/// A socket on exactly this address that has connections and no listener, driven by the current runtime.
+/// Returns the socket bound to exactly this address, if it has connections but no listener and is driven by the
+/// current runtime.
 pub(crate) fn abandoned(addr: SocketAddr) -> Option<Arc<Shared>> {
     let shared = listened().get(&addr)?.upgrade()?;
     let ours = tokio::runtime::Handle::try_current().is_ok_and(|runtime| runtime.id() == shared.runtime);
@@ -44,7 +45,7 @@ pub(crate) fn abandoned(addr: SocketAddr) -> Option<Arc<Shared>> {
     free.then_some(shared)
 }
 
-/// Listens on `addr`, on a new socket or on one that a listener has left.
+/// Listens on `addr`, with a new socket or one that an earlier listener has left.
 pub(crate) fn listen(addr: SocketAddr, setup: Setup) -> io::Result<TcpListener> {
     match UdpSocket::bind(addr) {
         Ok(socket) => TcpListener::over(socket, setup),
@@ -56,7 +57,7 @@ pub(crate) fn listen(addr: SocketAddr, setup: Setup) -> io::Result<TcpListener> 
     }
 }
 
-/// Listens on a socket that a listener has left.
+/// Listens on a socket that an earlier listener has left.
 pub(crate) fn take_over(shared: Arc<Shared>, mut setup: Setup) -> io::Result<TcpListener> {
     setup.check()?;
     let config = setup.endpoint_config(shared.local)?;

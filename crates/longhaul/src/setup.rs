@@ -1,4 +1,4 @@
-//! What is settled before a socket connects or listens.
+//! Settings that are fixed before a socket connects or listens.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::qlog::{Place, Role};
 use crate::shared::Shared;
 
-/// Settings of a socket to be.
+/// Settings of a socket that is not yet in use.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
@@ -27,7 +27,7 @@ pub(crate) struct Setup {
     pub(crate) reflect: bool,
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
-    /// The socket of a former listener, to listen on instead of one of its own.
+    /// The socket of a former listener, to be taken over instead of opening a new one.
     pub(crate) takes_over: Option<Arc<Shared>>,
 }
 
@@ -37,7 +37,7 @@ impl From<Config> for Setup {
     }
 }
 
-/// What every connection of a socket is given.
+/// Settings that each connection of a socket is given.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
     linger: Option<Duration>,
@@ -45,7 +45,7 @@ pub(crate) struct Habits {
 }
 
 impl Setup {
-    /// Refuses what must not run unasked.
+    /// Refuses a congestion controller for controlled environments only, unless it has been allowed.
     pub(crate) fn check(&self) -> io::Result<()> {
         if self.allow_unsafe || self.config.congestion.safety() == Safety::Shared {
             return Ok(());
@@ -53,7 +53,7 @@ impl Setup {
         Err(io::Error::new(io::ErrorKind::InvalidInput, UnsafeCongestion { name: self.config.congestion.name() }))
     }
 
-    /// Settings of the endpoint on the socket of the address `local`.
+    /// Returns the configuration of the endpoint on a socket with the address `local`.
     pub(crate) fn endpoint_config(&self, local: SocketAddr) -> io::Result<EndpointConfig> {
         let mut config = EndpointConfig::of_socket(secret()?, local);
         config.backlog = self.backlog.unwrap_or(config.backlog);
@@ -62,7 +62,7 @@ impl Setup {
         Ok(config)
     }
 
-    /// Hands over what belongs to the socket; the rest is for each connection.
+    /// Applies the settings that belong to the socket, and returns those for each connection.
     pub(crate) fn apply(&mut self, shared: &Shared) -> Habits {
         let mut state = shared.lock();
         state.dscp = self.dscp;
@@ -72,7 +72,7 @@ impl Setup {
 }
 
 impl Habits {
-    /// The handle of a connection that the caller has counted.
+    /// Creates the handle of a connection. The caller has already counted it in the endpoint's state.
     pub(crate) fn handle(&self, shared: &Arc<Shared>, id: ConnId, addresses: [SocketAddr; 2], role: Role) -> Handle {
         let [local, peer] = addresses;
         if let Some(place) = &self.qlog {
@@ -83,7 +83,7 @@ impl Habits {
     }
 }
 
-/// The process's key, from the operating system: without entropy nothing starts.
+/// Returns the secret key of this process, from the operating system. Without entropy, no socket can be created.
 fn secret() -> io::Result<&'static [u8; 32]> {
     static SECRET: OnceLock<[u8; 32]> = OnceLock::new();
     if let Some(secret) = SECRET.get() {
@@ -94,7 +94,7 @@ fn secret() -> io::Result<&'static [u8; 32]> {
     Ok(SECRET.get_or_init(|| fresh))
 }
 
-/// A controller that takes more than its share was not asked for explicitly.
+/// A congestion controller for controlled environments only was chosen but not explicitly allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "congestion control `{name}` is not safe on a network shared with others; \
@@ -104,15 +104,15 @@ struct UnsafeCongestion {
     name: String,
 }
 
-/// A choice of congestion control: made before, or named by text.
+/// A choice of congestion controller, given as a value or by name.
 ///
 /// It is implemented for [`Congestion`], for parsed names and for text, so that
-/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion) takes all of them.
+/// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion) accepts all of them.
 pub trait IntoCongestion {
-    /// The choice.
+    /// Converts the value.
     ///
     /// # Errors
-    /// `InvalidInput` if the text names none; the message lists what exists.
+    /// Fails with `InvalidInput` if the text names no controller; the message lists the available ones.
     fn into_congestion(self) -> io::Result<Congestion>;
 }
 

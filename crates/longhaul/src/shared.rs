@@ -1,7 +1,8 @@
 //! An endpoint and its socket, shared by the driver task and all handles.
 //!
-//! One lock an endpoint. Under it, whoever changed something also sends what follows from it, so that a write leaves
-//! at once instead of waiting for another task; the driver waits for the socket and the timer.
+//! There is one lock per endpoint. Whoever changes the endpoint's state also sends the resulting segments under this
+//! lock, so that a write is transmitted at once instead of waiting for another task. The driver waits for the socket
+//! and the timer.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,21 +21,21 @@ use crate::io::{Buffers, Fault, Incoming, Io, Outgoing};
 use crate::qlog::Qlogs;
 use crate::waiters::{Waiters, WakerSet};
 
-/// Batches that one holder of the lock sends before others get their turn.
+/// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
 const BATCHES_A_TURN: usize = 16;
-/// Slices of one send: 64 headers, and their payloads with room for a write's boundary in each.
+/// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes.
 const MAX_SLICES: usize = 256;
-/// Turns of sending that a runtime which ends still grants.
+/// Maximum number of send turns when the runtime shuts down.
 const LAST_TURNS: usize = 1024;
-/// How long to wait when the kernel has no memory for a datagram.
+/// Delay before the next send after the kernel had no memory for a datagram.
 const NO_BUFFERS_PAUSE: Span = Span::from_millis(1);
 
-/// Counters of a socket's faults.
+/// Counters of a socket's errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SocketStats {
     /// Datagrams the kernel dropped because the socket's receive buffer was full.
     pub(crate) kernel_drops: u64,
-    /// Sends that the kernel had no memory for, or refused for a passing reason.
+    /// Sends that the kernel refused for lack of memory or another transient reason.
     pub(crate) send_faults: u64,
     pub(crate) too_long: u64,
 }
@@ -44,9 +45,10 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) io: Io,
     pub(crate) local: SocketAddr,
-    /// The runtime that the driver runs on.
+    /// The runtime that runs the driver.
     pub(crate) runtime: tokio::runtime::Id,
-    /// The socket is bound to no one address: answers leave from the one that was written to.
+    /// Whether the socket is bound to the unspecified address; answers are then sent from the address that the peer
+    /// used.
     wildcard: bool,
     pub(crate) buffers: Buffers,
 }
@@ -59,38 +61,38 @@ pub(crate) struct State {
     /// Wakes the driver task.
     driver: Option<Waker>,
     batch: Batch,
-    /// A batch that the socket did not take yet.
+    /// The destination of a batch that the socket has not accepted yet.
     stuck: Option<Destination>,
-    /// No send before this time: the kernel had no memory.
+    /// Earliest time of the next send, after the kernel had no memory.
     resume_at: Option<Time>,
     armed: Option<Time>,
-    /// Handles of the application: streams, listeners.
+    /// Handles held by the application: streams, listeners and connectors.
     pub(crate) handles: usize,
     pub(crate) fatal: Option<io::ErrorKind>,
-    /// The driver has ended, or is about to: nobody serves the socket any more.
+    /// Whether the driver has ended or is about to end, so that the socket is no longer served.
     pub(crate) ended: bool,
     pub(crate) stats: SocketStats,
     kernel_drops_seen: u32,
     pub(crate) captures: Vec<Capture>,
     pub(crate) qlogs: Qlogs,
-    /// Who waits for the last connection to end.
+    /// Tasks that wait for the last connection to end.
     pub(crate) idle: WakerSet,
-    /// The DSCP of what asks for none of its own.
+    /// The DSCP for batches that do not request one.
     pub(crate) dscp: u8,
     wake: Vec<Waker>,
     scratch: Vec<u8>,
-    /// The one peer of a connected socket.
+    /// The only peer of a connected socket.
     pub(crate) client: Option<Tuple>,
 }
 
-/// What a turn of sending ended with.
+/// The outcome of a send turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing is left to send now.
+    /// There is nothing left to send.
     Done,
-    /// The socket is full.
+    /// The socket's send buffer is full.
     Blocked,
-    /// Others get their turn first.
+    /// There may be more to send, but other tasks get their turn first.
     More,
 }
 
@@ -118,18 +120,19 @@ impl Shared {
             scratch: Vec::new(),
             client: None,
         };
-        // A connector's peers are told apart by their addresses alone, whichever of ours the system chooses for them.
+        // A connector tells its peers apart by their addresses alone, because the system chooses the local address.
         let wildcard = local.ip().is_unspecified() && !io.role().is_client();
         let runtime = tokio::runtime::Handle::current().id();
         Arc::new(Self { state: Mutex::new(state), io, local, runtime, wildcard, buffers })
     }
 
-    /// A panic elsewhere while the lock was held leaves counters at worst: the engine's methods do not stop half-way.
+    /// Locks the state. Poisoning is ignored: a panic elsewhere can at worst leave counters inconsistent, because the
+    /// engine's methods do not stop half-way.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `act` on a connection, sends what follows from it, and wakes whom it concerns.
+    /// Runs `act` on a connection, sends the resulting segments, and wakes the tasks concerned.
     pub(crate) fn drive<R>(&self, id: ConnId, act: impl FnOnce(&mut Connection, &mut Waiters) -> R) -> Option<R> {
         let mut state = self.lock();
         let now = Io::now();
@@ -138,7 +141,7 @@ impl Shared {
         result
     }
 
-    /// Looks at a connection without changing it.
+    /// Applies `look` to a connection without changing it.
     pub(crate) fn look<R>(&self, id: ConnId, look: impl FnOnce(&Connection, &mut Waiters) -> R) -> Option<R> {
         let mut state = self.lock();
         let state = &mut *state;
@@ -146,27 +149,28 @@ impl Shared {
         state.endpoint.connection(id).map(|connection| look(connection, waiters))
     }
 
-    /// Ends a call that changed something: sends, sets the timer, releases the lock, wakes.
+    /// Ends a call that has changed something: sends, sets the timer, releases the lock, and wakes tasks.
     pub(crate) fn settle(&self, mut state: MutexGuard<'_, State>, now: Time) {
         let turn = state.transmit(self, now);
         if turn == Turn::Done {
             state.arm(self);
         } else {
-            // The driver goes on when the socket is writable again, or after the others.
+            // The driver continues when the socket is writable again, or after the other tasks.
             state.wake_driver();
         }
         state.finish();
         State::wake(state);
     }
 
-    /// Ends a call after which more is likely to follow at once: the driver sends, once the caller has yielded.
+    /// Ends a call that is likely to be followed by similar ones at once: the driver sends after the caller has
+    /// yielded.
     pub(crate) fn settle_later(&self, mut state: MutexGuard<'_, State>) {
         state.wake_driver();
         state.finish();
         State::wake(state);
     }
 
-    /// The TTL or hop limit of packets sent.
+    /// Returns the TTL or hop limit of sent packets.
     pub(crate) fn ttl(&self) -> io::Result<u32> {
         let udp = self.io.options();
         if self.local.is_ipv4() { udp.ttl_v4() } else { udp.unicast_hops_v6() }
@@ -177,12 +181,12 @@ impl Shared {
         if self.local.is_ipv4() {
             return udp.set_ttl_v4(ttl);
         }
-        // That of IPv4 governs mapped peers; a socket for IPv6 only need not take it.
+        // The IPv4 TTL applies to IPv4-mapped peers. A socket for IPv6 only may not support it.
         let _ = udp.set_ttl_v4(ttl);
         udp.set_unicast_hops_v6(ttl)
     }
 
-    /// Between whom a datagram passes, as the endpoint's table has it.
+    /// Returns the address pair of a datagram, which identifies its connection in the endpoint's table.
     fn tuple(&self, remote: SocketAddr, local: Option<IpAddr>) -> Tuple {
         let unspecified = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         Tuple { remote, local: local.filter(|_| self.wildcard).unwrap_or(unspecified) }
@@ -225,18 +229,18 @@ impl State {
         }
     }
 
-    /// Whether the driver may end: nobody holds anything, and nothing is under way.
+    /// Returns whether the driver may end: no handle, no connection and no unsent batch is left.
     pub(crate) fn is_over(&self) -> bool {
         self.fatal.is_some() || (self.handles == 0 && self.endpoint.is_empty() && self.stuck.is_none())
     }
 
-    /// Ends the endpoint, unless somebody has taken it up again in the meantime; whether it is over.
+    /// Ends the endpoint, unless it has come back into use. Returns whether it has ended.
     pub(crate) fn end(&mut self) -> bool {
         self.ended = self.is_over();
         self.ended
     }
 
-    /// Hands a received message to the endpoint.
+    /// Passes a received message to the endpoint.
     pub(crate) fn receive(&mut self, shared: &Shared, now: Time, incoming: &Incoming<'_>, drops: Option<u32>) {
         if let Some(drops) = drops {
             self.stats.kernel_drops += u64::from(drops.wrapping_sub(self.kernel_drops_seen));
@@ -258,7 +262,8 @@ impl State {
         self.endpoint.handle_datagram(now, &meta, incoming.data, incoming.shared);
     }
 
-    /// Sends what the endpoint has, for one turn.
+    /// Sends pending batches for one turn.
+    // A pause is in force, or the socket has failed.
     pub(crate) fn transmit(&mut self, shared: &Shared, now: Time) -> Turn {
         if self.resume_at.is_some_and(|at| now < at) || self.fatal.is_some() {
             return Turn::Done;
@@ -266,6 +271,7 @@ impl State {
         self.resume_at = None;
         let max_segments = shared.io.max_segments();
         for _ in 0..BATCHES_A_TURN {
+            // A batch that the socket did not accept goes first.
             let destination = match self.stuck.take() {
                 Some(destination) => destination,
                 None => match self.endpoint.poll_transmit(now, &mut self.batch, max_segments) {
@@ -283,6 +289,7 @@ impl State {
     }
 
     fn send(&mut self, shared: &Shared, now: Time, destination: &Destination) -> io::Result<()> {
+        // Fill in the headers and collect the slices of headers and payloads.
         let batch = &self.batch;
         let mut slices = Slices { list: ArrayVec::new(), overflow: false };
         let len = match destination.connection {
@@ -296,7 +303,7 @@ impl State {
             }
         };
         if len < batch.len {
-            // The socket was full, and what it did not take then has been acknowledged since, or its connection is gone.
+            // After the socket refused the batch, part of its data has been acknowledged or its connection has ended.
             return Ok(());
         }
         let several = batch.segments.len() > 1;
@@ -309,6 +316,7 @@ impl State {
             slices: &slices.list,
         };
         let whole;
+        // Too many slices for one call: send a contiguous copy.
         if slices.overflow {
             self.scratch.clear();
             contiguous(&self.endpoint, batch, destination, &mut self.scratch);
@@ -325,11 +333,11 @@ impl State {
         Ok(())
     }
 
-    /// What was not taken for good counts as lost on the way: the engine repeats it.
+    /// Handles a failed send. A batch that is dropped counts as lost on the path and is retransmitted by the engine.
     fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
         match Io::fault(error) {
             Fault::Refused | Fault::Soft | Fault::TooLong if self.hear_errors(shared, now) => {
-                // It was said of an earlier datagram, perhaps to somebody else; this one was not sent.
+                // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
                 self.stuck = Some(destination);
             }
             Fault::WouldBlock => {
@@ -350,7 +358,7 @@ impl State {
             }
             Fault::Refused => {
                 self.endpoint.handle_host_error(now, destination.tuple, from_host(error));
-                // It was said of an earlier datagram; this one was not sent.
+                // The error refers to an earlier datagram; this batch was not sent.
                 self.stuck = Some(destination);
             }
             Fault::Soft => {
@@ -362,14 +370,15 @@ impl State {
         Turn::More
     }
 
-    /// The socket is of no use any more.
+    /// Marks the socket as failed.
     pub(crate) fn fail(&mut self, error: &io::Error) {
         tracing::error!(%error, "the UDP socket failed");
         self.fatal = Some(error.kind());
         self.wake_everybody();
     }
 
-    /// The driver is gone. Peers that still expect something are told as long as there is a socket to do it.
+    /// Ends the endpoint when its driver is dropped. Peers that still expect data are reset, if the socket still
+    /// works.
     pub(crate) fn abandon(&mut self, shared: &Shared, now: Time) {
         self.driver = None;
         if self.fatal.is_none() {
@@ -385,18 +394,18 @@ impl State {
         self.wake_everybody();
     }
 
-    /// Passes on what the host has said of the path; whether it has said anything.
+    /// Fetches errors reported on the path and passes them to the endpoint. Returns whether there were any.
     pub(crate) fn hear_errors(&mut self, shared: &Shared, now: Time) -> bool {
         shared.io.take_errors(|destination, error| self.on_host_error(now, destination, error))
     }
 
-    /// The host says something against the path to `destination`; a connected socket has but one.
+    /// Passes an error on the path to `destination` to the endpoint. A connected socket has only one destination.
     pub(crate) fn on_host_error(&mut self, now: Time, destination: Option<SocketAddr>, error: HostError) {
         let Some(tuple) = self.client.or(destination.map(Shared::client_tuple)) else { return };
         self.endpoint.handle_host_error(now, tuple, error);
     }
 
-    /// Sends nothing for a moment.
+    /// Suspends sending for [`NO_BUFFERS_PAUSE`].
     pub(crate) fn pause(&mut self, now: Time) {
         self.resume_at = Some(now + NO_BUFFERS_PAUSE);
     }
@@ -412,7 +421,7 @@ impl State {
         self.wake_driver();
     }
 
-    /// Sets the timer if it would come too late. One that comes early is let come.
+    /// Sets the timer if it would fire too late. A timer that fires too early does no harm.
     pub(crate) fn arm(&mut self, shared: &Shared) {
         let next = match (self.endpoint.poll_timeout(), self.resume_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -431,7 +440,7 @@ impl State {
         self.armed = None;
     }
 
-    /// Collects whom the endpoint's events wake.
+    /// Collects the wakers for the endpoint's events.
     pub(crate) fn finish(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
@@ -460,14 +469,14 @@ impl State {
         }
     }
 
-    /// A handle is gone: its slot may serve another connection.
+    /// Removes the waiters of a dropped handle, because its slot may be given to another connection.
     pub(crate) fn forget_waiters(&mut self, id: ConnId) {
         let waiters = std::mem::take(slot(&mut self.waiters, id));
-        // A waker may own its task, and that a handle: it must not be dropped while the lock is held.
+        // A waker may own its task, which may own a handle: it must not be dropped while the lock is held.
         self.wake.extend(waiters.into_wakers());
     }
 
-    /// Releases the lock, then wakes those who wait for what has changed.
+    /// Releases the lock, then wakes the collected tasks.
     pub(crate) fn wake(mut state: MutexGuard<'_, Self>) {
         let wakers = state.take_wakers();
         drop(state);
@@ -479,7 +488,7 @@ impl State {
     }
 }
 
-/// The datagrams of a batch one after the other, for sockets that take one slice.
+/// Copies the datagrams of a batch into one buffer, for a send call with a single slice.
 fn contiguous(endpoint: &Endpoint, batch: &Batch, destination: &Destination, out: &mut Vec<u8>) {
     for (segment, header) in batch.parts() {
         out.extend_from_slice(header);
@@ -502,12 +511,12 @@ impl<'a> Extend<&'a [u8]> for Slices<'a> {
     }
 }
 
-/// Bytes asked for each of a socket's buffers: a cushion for scheduling, not a window.
+/// Requested size of each of a socket's buffers in bytes. It covers scheduling delays; it does not limit the window.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Below this a burst of one scheduling delay at 1 Gb/s overflows the socket.
+/// Smaller buffers overflow in a burst of one scheduling delay at 1 Gb/s.
 const ENOUGH: usize = 1 << 20;
 
-/// Sets the socket's buffers, reads them back, and says once what to do if they are small.
+/// Sets the socket's buffers, reads back the granted sizes, and warns once per process if they are too small.
 pub(crate) fn set_buffers(io: &Io) -> Buffers {
     static WARNED: std::sync::Once = std::sync::Once::new();
     let wanted = Buffers { send: SOCKET_BUFFER, recv: SOCKET_BUFFER };

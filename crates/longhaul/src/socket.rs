@@ -1,4 +1,4 @@
-//! A socket to be configured before it connects or listens.
+//! Sockets that are configured before they connect or listen.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,8 +20,8 @@ use crate::rebind;
 use crate::setup::{IntoCongestion, Setup};
 use crate::stream::TcpStream;
 
-/// A TCP socket that has not yet been connected or set to listen, as `tokio::net::TcpSocket` is one: a UDP socket,
-/// and the settings for the TCP inside it. Those of a listener are the settings of every connection that it accepts.
+/// A TCP socket that is not yet connected or listening, like `tokio::net::TcpSocket`. It consists of a UDP socket and
+/// the settings for the TCP that the socket carries. A listener's settings apply to every connection that it accepts.
 ///
 /// ```no_run
 /// # async fn example() -> std::io::Result<()> {
@@ -39,18 +39,18 @@ pub struct TcpSocket {
 }
 
 impl TcpSocket {
-    /// A socket for IPv4.
+    /// Creates a socket for IPv4.
     ///
     /// # Errors
-    /// The system's, when it gives no socket.
+    /// Fails with the system's error if no socket can be created.
     pub fn new_v4() -> io::Result<Self> {
         Self::new(Domain::IPV4)
     }
 
-    /// A socket for IPv6, and for IPv4 too where the system's IPv6 sockets are so by default.
+    /// Creates a socket for IPv6. It serves IPv4, too, if the system's IPv6 sockets are dual-stack by default.
     ///
     /// # Errors
-    /// The system's, when it gives no socket.
+    /// Fails with the system's error if no socket can be created.
     pub fn new_v6() -> io::Result<Self> {
         Self::new(Domain::IPV6)
     }
@@ -62,7 +62,7 @@ impl TcpSocket {
     pub(crate) fn over(udp: Socket) -> io::Result<Self> {
         udp.set_nonblocking(true)?;
         let is_v4 = udp.local_addr()?.is_ipv4();
-        // What was set for a socket that comes from elsewhere stays.
+        // Options of a socket created elsewhere are kept.
         let tos = if is_v4 { udp.tos_v4() } else { tclass(&udp) }.unwrap_or(0);
         Ok(Self { udp, setup: Mutex::new(Setup::with_dscp(tos)) })
     }
@@ -71,64 +71,66 @@ impl TcpSocket {
         self.setup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All settings of the TCP, to be changed in place.
+    /// Returns all TCP settings, to be changed in place.
     pub fn config(&mut self) -> &mut Config {
         &mut self.setup.get_mut().unwrap_or_else(PoisonError::into_inner).config
     }
 
-    /// Replaces all settings of the TCP.
+    /// Replaces all TCP settings.
     pub fn set_config(&self, config: Config) {
         self.setup().config = config;
     }
 
-    /// Chooses the congestion control: a text such as `"cubic"` or `"slow-start(iw=4)+new-reno"`
-    /// (see [`cc::registry`](crate::cc::registry)), or a [`Congestion`](crate::cc::Congestion). It cannot be changed once
-    /// there is a connection.
+    /// Chooses the congestion controller, by text such as `"cubic"` or `"slow-start(iw=4)+new-reno"` (see
+    /// [`cc::registry`](crate::cc::registry)) or as a [`Congestion`](crate::cc::Congestion). It cannot be changed
+    /// once the connection exists.
     ///
     /// # Errors
-    /// `InvalidInput` if the text names none; the message lists what exists. Whether it may run on a shared network is
-    /// checked by [`connect`](Self::connect) and [`listen`](Self::listen).
+    /// Fails with `InvalidInput` if the text names no controller; the message lists the available ones.
+    /// [`connect`](Self::connect) and [`listen`](Self::listen) check whether the controller may be used on a shared
+    /// network.
     pub fn set_congestion(&self, congestion: impl IntoCongestion) -> io::Result<()> {
         self.setup().config.congestion = congestion.into_congestion()?;
         Ok(())
     }
 
-    /// The name of the congestion control chosen.
+    /// Returns the name of the chosen congestion controller.
     #[must_use]
     pub fn congestion(&self) -> String {
         self.setup().config.congestion.name()
     }
 
-    /// Allows congestion control that takes more than its share from others, or stands on answers of routers that the
-    /// Internet's do not give. Only for a network of one's own.
+    /// Allows congestion controllers for controlled environments only: those that take more than a fair share of the
+    /// capacity, or that rely on answers which routers in the Internet do not give. Use them only on a network of
+    /// your own.
     pub fn allow_unsafe_congestion(&self, allow: bool) {
         self.setup().allow_unsafe = allow;
     }
 
-    /// Bytes of data that may wait for transmission or acknowledgment. This is the stream's buffer, as `SO_SNDBUF` is
-    /// of kernel TCP; the UDP socket's own is set to what suits.
+    /// Sets the limit in bytes of data that waits for transmission or acknowledgment. This is the stream's send
+    /// buffer, like `SO_SNDBUF` of kernel TCP. The buffer of the UDP socket is chosen automatically.
     ///
     /// # Errors
-    /// `InvalidInput` for zero.
+    /// Fails with `InvalidInput` if the size is zero.
     pub fn set_send_buffer_size(&self, size: u32) -> io::Result<()> {
         self.setup().config.send_buffer = nonzero(size)?;
         Ok(())
     }
 
-    /// Bytes of data that may wait for transmission or acknowledgment.
+    /// Returns the size of the stream's send buffer in bytes.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn send_buffer_size(&self) -> io::Result<u32> {
         Ok(u32::try_from(self.setup().config.send_buffer).unwrap_or(u32::MAX))
     }
 
-    /// Fixes the receive window's size: it is then not tuned. For a ceiling of the tuning see
-    /// [`Config::recv_buffer_max`]. This is the stream's buffer, as `SO_RCVBUF` is of kernel TCP; the UDP socket's own
-    /// is set to what suits.
+    /// Sets a fixed size for the receive window in bytes and so disables its auto-tuning. To limit auto-tuning
+    /// instead, use [`Config::recv_buffer_max`]. This is the stream's receive buffer, like `SO_RCVBUF` of kernel TCP.
+    /// The buffer of the UDP socket is chosen automatically.
     ///
     /// # Errors
-    /// `InvalidInput` for zero.
+    /// Fails with `InvalidInput` if the size is zero.
     pub fn set_recv_buffer_size(&self, size: u32) -> io::Result<()> {
         let size = nonzero(size)?;
         let config = &mut self.setup().config;
@@ -136,243 +138,249 @@ impl TcpSocket {
         Ok(())
     }
 
-    /// The receive window's size at the start of a connection.
+    /// Returns the initial size of the receive window in bytes.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn recv_buffer_size(&self) -> io::Result<u32> {
         Ok(u32::try_from(self.setup().config.recv_buffer).unwrap_or(u32::MAX))
     }
 
-    /// Probes an idle peer, after two hours as kernel TCP does; [`set_keepalive_params`](Self::set_keepalive_params)
-    /// for other times. NATs forget UDP flows after some 30 s to 5 min.
+    /// Enables keep-alive probes, sent to an idle peer after two hours as by kernel TCP. For other times, use
+    /// [`set_keepalive_params`](Self::set_keepalive_params): NATs expire idle UDP flows after some 30 s to 5 min.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
         self.set_keepalive_params(keepalive.then(KeepAlive::default));
         Ok(())
     }
 
-    /// Whether an idle peer is probed.
+    /// Returns whether keep-alive probes are enabled.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn keepalive(&self) -> io::Result<bool> {
         Ok(self.setup().config.keep_alive.is_some())
     }
 
-    /// When to probe an idle peer, and when to give it up. Times below a second count as one.
+    /// Sets when to probe an idle peer and when to give up; `None` disables keep-alive. Times below one second are
+    /// raised to one second.
     pub fn set_keepalive_params(&self, keep_alive: Option<KeepAlive>) {
         self.setup().config.keep_alive = keep_alive;
     }
 
-    /// Sends small writes at once instead of gathering them while data is in flight (the Nagle algorithm).
+    /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while data is in flight.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.setup().config.nagle = !nodelay;
         Ok(())
     }
 
-    /// Whether small writes are sent at once.
+    /// Returns whether the Nagle algorithm is disabled.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(!self.setup().config.nagle)
     }
 
-    /// Gives a connection up when data stays unacknowledged for so long (RFC 5482); `None` is some 15 minutes.
+    /// Sets the user timeout (RFC 5482): a connection is aborted when data has stayed unacknowledged for this long.
+    /// `None` means about 15 minutes.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) {
         self.setup().config.user_timeout = timeout.map(to_span);
     }
 
-    /// Tells the peer of the user timeout, and heeds what it tells of its own (RFC 5482). What was set by
-    /// [`set_user_timeout`](Self::set_user_timeout) stays; without it the peer's is adopted if it is longer than our 15
-    /// minutes, up to an hour. Off by default.
+    /// Enables the user timeout option (RFC 5482): the user timeout is announced to the peer, and the peer's is taken
+    /// into account. A timeout set by [`set_user_timeout`](Self::set_user_timeout) stays in force. Without one, the
+    /// peer's is adopted if it is longer than the default of 15 minutes, up to one hour. Off by default.
     pub fn set_user_timeout_option(&self, enabled: bool) {
         self.setup().config.user_timeout_option = enabled;
     }
 
-    /// A ceiling for the pacing rate in bytes per second; `None` is none.
+    /// Sets a ceiling for the pacing rate in bytes per second; `None` means no ceiling.
     pub fn set_max_pacing_rate(&self, bytes_per_second: Option<u64>) {
         self.setup().config.max_pacing_rate = bytes_per_second.map_or(Rate::MAX, Rate::from_bytes_per_sec);
     }
 
-    /// See [`TcpStream::set_linger`].
+    /// Sets the linger option; see [`TcpStream::set_linger`].
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.setup().linger = linger;
         Ok(())
     }
 
-    /// See [`TcpStream::set_zero_linger`].
+    /// Makes dropping the stream abort the connection; see [`TcpStream::set_zero_linger`].
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_zero_linger(&self) -> io::Result<()> {
         self.set_linger(Some(Duration::ZERO))
     }
 
-    /// What was set by [`set_linger`](Self::set_linger).
+    /// Returns the value set by [`set_linger`](Self::set_linger).
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         Ok(self.setup().linger)
     }
 
-    /// Whether a listener answers probes of the path, such as those of the example `probe`, with their times of arrival.
-    /// Anybody may ask, and is told when the datagram came and with which TTL; an answer is never longer than the probe.
-    /// Off by default. A socket that connects answers none.
+    /// Sets whether a listener answers path probes, such as those of the example `probe`, with their arrival times.
+    /// Anybody may send a probe, and learns when it arrived and with which TTL. An answer is never longer than the
+    /// probe. Off by default. A socket that connects does not answer probes.
     pub fn set_reflect(&self, reflect: bool) {
         self.setup().reflect = reflect;
     }
 
-    /// `SO_REUSEADDR` of the UDP socket. Kernel TCP's listeners want it because of connections in TIME-WAIT; here such
-    /// connections hold the port for a second at most. For UDP it means more: another socket of this host that sets it
-    /// too may be bound to the same address, and take its datagrams over.
+    /// Sets `SO_REUSEADDR` on the UDP socket. Listeners of kernel TCP set it because of connections in TIME-WAIT;
+    /// here such connections hold the port for at most one second. For UDP the option does more: another socket of
+    /// this host that sets it, too, can be bound to the same address and receive this socket's datagrams.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn set_reuseaddr(&self, reuseaddr: bool) -> io::Result<()> {
         self.udp.set_reuse_address(reuseaddr)
     }
 
-    /// Whether `SO_REUSEADDR` is set.
+    /// Returns whether `SO_REUSEADDR` is set.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn reuseaddr(&self) -> io::Result<bool> {
         self.udp.reuse_address()
     }
 
-    /// `SO_REUSEPORT` of the UDP socket: several listeners on one port share its connections, which the kernel deals
-    /// out by address. When one of them goes away its connections are lost.
+    /// Sets `SO_REUSEPORT` on the UDP socket: several listeners can share a port, and the kernel distributes
+    /// connections among them by address. When one of the listeners is closed, its connections are lost.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     #[cfg(unix)]
     pub fn set_reuseport(&self, reuseport: bool) -> io::Result<()> {
         self.udp.set_reuse_port(reuseport)
     }
 
-    /// Whether `SO_REUSEPORT` is set.
+    /// Returns whether `SO_REUSEPORT` is set.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     #[cfg(unix)]
     pub fn reuseport(&self) -> io::Result<bool> {
         self.udp.reuse_port()
     }
 
-    /// Sends and receives through this network interface only; `None` is any.
+    /// Binds the socket to a network interface: only that interface is used to send and receive. `None` removes the
+    /// binding.
     ///
     /// # Errors
-    /// The system's; there may be need of privileges.
+    /// Fails with the system's error; privileges may be required.
     #[cfg(target_os = "linux")]
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         self.udp.bind_device(interface)
     }
 
-    /// The network interface that [`bind_device`](Self::bind_device) has set.
+    /// Returns the network interface set by [`bind_device`](Self::bind_device).
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     #[cfg(target_os = "linux")]
     pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
         self.udp.device()
     }
 
-    /// The type of service or traffic class of packets sent, of IPv4 and IPv6 alike: what
-    /// [`set_tos_v4`](Self::set_tos_v4) and [`set_tclass_v6`](Self::set_tclass_v6) set, too.
+    /// Sets the type of service or traffic class of sent packets, for IPv4 and IPv6 alike.
+    /// [`set_tos_v4`](Self::set_tos_v4) and [`set_tclass_v6`](Self::set_tclass_v6) set the same value.
     ///
     /// # Errors
-    /// `InvalidInput` above 255.
+    /// Fails with `InvalidInput` above 255.
     pub fn set_tos(&self, tos: u32) -> io::Result<()> {
         self.set_tos_v4(tos)
     }
 
-    /// The type of service or traffic class of packets sent.
+    /// Returns the type of service or traffic class of sent packets.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn tos(&self) -> io::Result<u32> {
         self.tos_v4()
     }
 
-    /// The type of service of IPv4 packets sent. Its two ECN bits are the connection's own and are ignored here.
+    /// Sets the type of service of sent IPv4 packets. The two ECN bits are controlled by the connection and ignored
+    /// here.
     ///
     /// # Errors
-    /// `InvalidInput` above 255.
+    /// Fails with `InvalidInput` above 255.
     pub fn set_tos_v4(&self, tos: u32) -> io::Result<()> {
         let byte = u8::try_from(tos).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         self.setup().dscp = byte >> 2;
         Ok(())
     }
 
-    /// The type of service of IPv4 packets sent.
+    /// Returns the type of service of sent IPv4 packets.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn tos_v4(&self) -> io::Result<u32> {
         Ok(u32::from(self.setup().dscp) << 2)
     }
 
-    /// The traffic class of IPv6 packets sent; otherwise as [`set_tos_v4`](Self::set_tos_v4).
+    /// Sets the traffic class of sent IPv6 packets, like [`set_tos_v4`](Self::set_tos_v4) for IPv4.
     ///
     /// # Errors
-    /// `InvalidInput` above 255.
+    /// Fails with `InvalidInput` above 255.
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         self.set_tos_v4(tclass)
     }
 
-    /// The traffic class of IPv6 packets sent.
+    /// Returns the traffic class of sent IPv6 packets.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn tclass_v6(&self) -> io::Result<u32> {
         self.tos_v4()
     }
 
-    /// Captures all packets to a new file, as plain TCP with IP headers, for Wireshark, tshark and tcptrace. The file is
-    /// complete once the stream, or the listener and all its streams, are closed and the runtime has seen to it.
+    /// Captures all packets to a new file, as plain TCP with IP headers, for Wireshark, tshark and tcptrace. The file
+    /// is complete when the stream, or the listener and all its streams, have been closed and the driver task has
+    /// ended.
     ///
-    /// Writing is part of sending and receiving: a slow disk slows the connection down. A full one ends the capture
-    /// with a warning, and nothing else.
+    /// Packets are written in the course of sending and receiving, so that a slow disk slows down the connection. If
+    /// the disk is full, the capture ends with a warning and the connection continues.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// Fails if the file cannot be created.
     pub fn set_pcap(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.setup().capture = Some(Capture::create(path.as_ref())?);
         Ok(())
     }
 
-    /// Writes a qlog file for each connection into this directory, which is made if there is need: every segment, and
-    /// congestion window, RTT, losses and so on over time.
+    /// Writes one qlog file per connection to this directory, which is created if necessary. The log contains every
+    /// segment and the course of the congestion window, RTT, losses and other metrics.
     ///
-    /// A thread of its own writes. Where the disk does not keep up, or fails, the log suffers and not the connection; the
-    /// socket's end waits some seconds for it at most, so that a program that ends leaves a whole log.
+    /// A separate thread writes the files. If the disk is too slow or fails, records are lost but the connection is
+    /// not affected. When the socket is closed, it waits at most a few seconds for the thread, so that the log of a
+    /// program that exits is complete.
     pub fn set_qlog_dir(&self, dir: impl AsRef<Path>) {
         self.setup().qlog = Some(Place::Dir(dir.as_ref().to_owned()));
     }
 
-    /// As [`set_qlog_dir`](Self::set_qlog_dir), into this one file: of a listener's connections the first that is
-    /// accepted is logged. The two replace each other.
+    /// Writes a qlog to this file, like [`set_qlog_dir`](Self::set_qlog_dir). With a listener, the first accepted
+    /// connection is logged. The later of the two calls takes effect.
     pub fn set_qlog_file(&self, file: impl AsRef<Path>) {
         self.setup().qlog = Some(Place::File(Arc::new(Mutex::new(Some(file.as_ref().to_owned())))));
     }
 
-    /// Binds to a local address. One that a listener of this runtime has left, and where some of its connections are not
-    /// over, can be bound to again in order to [`listen`](Self::listen): the new listener takes the old UDP socket over,
-    /// with the options of that one.
+    /// Binds to a local address. If the last listener of this runtime on the address is gone but some of its
+    /// connections remain, the address can be bound again in order to [`listen`](Self::listen). The new listener then
+    /// takes over the old UDP socket with its options.
     ///
     /// # Errors
-    /// The system's, such as `AddrInUse`.
+    /// Fails with the system's error, such as `AddrInUse`.
     pub fn bind(&self, addr: SocketAddr) -> io::Result<()> {
         match self.udp.bind(&addr.into()) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -384,10 +392,10 @@ impl TcpSocket {
         }
     }
 
-    /// The address that the socket is bound to.
+    /// Returns the local address of the socket.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         if let Some(shared) = &self.setup().takes_over {
             return Ok(shared.local);
@@ -395,47 +403,49 @@ impl TcpSocket {
         self.udp.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 
-    /// The socket's pending error.
+    /// Returns and clears the pending error of the socket.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.udp.take_error()
     }
 
     /// Opens a connection to `addr`.
     ///
-    /// Cancel safety: when the future is dropped the attempt is given up, and the peer forgets it.
+    /// Cancel safety: if the future is dropped, the attempt is abandoned and the peer discards it.
     ///
     /// # Errors
-    /// `ConnectionRefused` if nobody listens there, `TimedOut` if nobody answers, `InvalidInput` for a congestion
-    /// control that must be allowed first, `Unsupported` for one that needs what the peer does not offer; the system's.
+    /// Fails with `ConnectionRefused` if the port is closed, `TimedOut` if there is no answer, `InvalidInput` for a
+    /// congestion controller that must be allowed first, `Unsupported` for one that needs an option that the peer
+    /// does not offer, or the system's error.
     pub async fn connect(self, addr: SocketAddr) -> io::Result<TcpStream> {
         let (udp, setup) = self.into_client()?;
         connect_over(udp, addr, setup).await
     }
 
-    /// Makes connections to many peers from this socket. It is bound to any port of its family if it is not yet.
+    /// Turns the socket into a connector, which opens connections to many peers. An unbound socket is bound to any
+    /// port.
     ///
     /// # Errors
-    /// `InvalidInput` for a congestion control that must be allowed first; the system's.
+    /// Fails with `InvalidInput` for a congestion controller that must be allowed first, or the system's error.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn connector(self) -> io::Result<TcpConnector> {
         self.bind_if_unbound()?;
         let (udp, setup) = self.into_client()?;
         TcpConnector::over(udp, setup)
     }
 
-    /// Listens. Beyond `backlog` connections that are in the handshake or wait to be accepted, the handshake is done
-    /// without memory of it (SYN cookies).
+    /// Listens for connections. While `backlog` connections are in the handshake or wait to be accepted, further
+    /// handshakes are done statelessly with SYN cookies.
     ///
     /// # Errors
-    /// `InvalidInput` for a congestion control that must be allowed first; the system's.
+    /// Fails with `InvalidInput` for a congestion controller that must be allowed first, or the system's error.
     ///
     /// # Panics
-    /// Outside a tokio runtime, as tokio's does.
+    /// Panics outside a tokio runtime, as tokio's does.
     pub fn listen(self, backlog: u32) -> io::Result<TcpListener> {
         self.bind_if_unbound()?;
         let (udp, mut setup) = self.into_parts();
@@ -453,7 +463,7 @@ impl TcpSocket {
 
     fn into_client(self) -> io::Result<(std::net::UdpSocket, Setup)> {
         let (udp, setup) = self.into_parts();
-        // What a listener has left is for listeners.
+        // A socket taken over from a listener can only listen.
         if setup.takes_over.is_some() { Err(io::ErrorKind::AddrInUse.into()) } else { Ok((udp, setup)) }
     }
 

@@ -1,4 +1,4 @@
-//! A connection as an application has it.
+//! The stream type of the public API.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::handle::Handle;
 use crate::info::TcpInfo;
 use crate::io::canonical;
 
-/// How long [`TcpStream::close`] waits for the peer to close, too.
+/// How long [`TcpStream::close`] waits for the peer to close its side.
 const LAST_ACK_PATIENCE: Duration = Duration::from_millis(500);
 
 mod options;
@@ -26,63 +26,66 @@ mod ready;
 pub(crate) mod split;
 pub(crate) mod split_owned;
 
-/// A connection, as `tokio::net::TcpStream` is one.
+/// A TCP connection, like `tokio::net::TcpStream`.
 ///
-/// Read and write it with the traits of `tokio::io`. Reads and writes take from the task's budget, as tokio's do. Writing queues data: it is sent as windows and pacing allow.
-/// Flushing does nothing, as with tokio's.
+/// It is read and written with the traits of `tokio::io`. Reads and writes consume the task's cooperative budget, as
+/// tokio's do. A write queues data, which is sent as windows and pacing allow. Flushing does nothing, as with tokio's
+/// stream.
 ///
 /// # Closing
 ///
-/// * `shutdown()` (of `AsyncWriteExt`) queues the end of our stream after what was written, and returns. The peer can
-///   still send. Doing it again does nothing.
+/// * `shutdown()` (of `AsyncWriteExt`) queues a FIN after the data written so far and returns. The peer can still
+///   send. Further calls have no effect.
 /// * [`close`](Self::close) does the same and waits until the peer's TCP has acknowledged everything.
-/// * Dropping the stream is like `shutdown` without the possibility to read: what was written is still sent, by the
-///   runtime, as long as that exists. If something was received and not read, or arrives later, the peer is told by a
-///   reset that it was lost.
-/// * [`abort`](Self::abort) gives everything up at once; so does dropping after
+/// * Dropping the stream is like `shutdown`, except that nothing can be read any more. The runtime still sends the
+///   data written, as long as the runtime exists. If received data was not read, or more arrives later, the peer is
+///   reset to tell it that the data was lost.
+/// * [`abort`](Self::abort) ends the connection at once and discards queued data. So does dropping the stream after
 ///   [`set_zero_linger`](Self::set_zero_linger).
 ///
-/// **The process is the stack**: a runtime that ends takes along what was not yet sent. It sends a reset to the peers
-/// of connections that were not shut down. So wait for [`close`](Self::close) where it matters.
+/// **The TCP stack lives in this process**: when the runtime ends, data that has not been sent is lost, and the peers
+/// of connections that were not shut down are reset. Await [`close`](Self::close) where this matters.
 ///
-/// # When the peer vanishes
+/// # Vanished peers
 ///
-/// A peer that was killed or cut off says nothing. A stream that only reads then waits for ever, and one that writes fails
-/// after some 15 minutes, unless a keep-alive ([`TcpSocket::set_keepalive_params`](crate::TcpSocket::set_keepalive_params))
-/// and a user timeout ([`set_user_timeout`](Self::set_user_timeout)) are set: set both where somebody waits for an answer.
+/// A peer that was powered off or cut off sends nothing. A stream that only reads then waits forever, and one that
+/// writes fails after about 15 minutes. To detect this earlier, set both a keep-alive
+/// ([`TcpSocket::set_keepalive_params`](crate::TcpSocket::set_keepalive_params)) and a user timeout
+/// ([`set_user_timeout`](Self::set_user_timeout)).
 ///
 /// # Cancel safety
 ///
-/// Every method of `&self` and every read is cancel safe: when the future is dropped before it is complete, nothing
-/// was done. Those that are not say so.
+/// Every method that takes `&self` and every read is cancel safe: if its future is dropped before it completes, it
+/// has had no effect. Methods that are not cancel safe say so.
 #[derive(Debug)]
 pub struct TcpStream {
     pub(crate) handle: Arc<Handle>,
 }
 
 impl TcpStream {
-    /// Opens a connection to the first of `addr`'s addresses that answers. If there are several, IPv4 and IPv6 take
-    /// turns, and the next is tried beside the others when one has failed or not answered within 250 ms (Happy Eyeballs,
-    /// RFC 8305).
+    /// Opens a connection to the first of `addr`'s addresses that answers. If there are several, IPv4 and IPv6
+    /// addresses alternate. An attempt with the next address is started in parallel when one has failed or has not
+    /// been answered within 250 ms (Happy Eyeballs, RFC 8305).
     ///
-    /// Cancel safety: when the future is dropped the attempt is given up, and the peer forgets it.
+    /// Cancel safety: if the future is dropped, the attempt is abandoned and the peer discards it.
     ///
     /// # Errors
-    /// That of the address which failed last: `ConnectionRefused` if nobody listens there, `HostUnreachable` or
-    /// `NetworkUnreachable` if routers say so twice, `TimedOut` if nobody answers; the system's.
+    /// Fails with the error of the address that failed last: `ConnectionRefused` if the port is closed,
+    /// `HostUnreachable` or `NetworkUnreachable` if routers have reported it twice, `TimedOut` if there is no answer,
+    /// or the system's error.
     pub async fn connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let addresses = tokio::net::lookup_host(addr).await?;
         connect::race(addresses, |addr| Self::connect_with(addr, Config::default())).await
     }
 
-    /// Opens a connection with settings of its own. See [`TcpSocket`](crate::TcpSocket) for those that are no part of
+    /// Opens a connection with its own settings. See [`TcpSocket`](crate::TcpSocket) for settings that are not in
     /// [`Config`].
     ///
-    /// Cancel safety: as [`connect`](Self::connect).
+    /// Cancel safety: the same as [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), and `InvalidInput` for a congestion control that must be allowed first
-    /// ([`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion)).
+    /// The same as [`connect`](Self::connect), and `InvalidInput` for a congestion controller that must be allowed
+    /// first ([`TcpSocket::allow_unsafe_congestion`](crate::TcpSocket::allow_unsafe_congestion)).
     pub async fn connect_with(addr: SocketAddr, config: Config) -> io::Result<Self> {
         let addr = canonical(addr);
         let socket = std::net::UdpSocket::bind(unspecified(addr))?;
@@ -91,30 +94,30 @@ impl TcpStream {
 
     address_methods!(handle);
 
-    /// A snapshot of the connection. It costs about a microsecond.
+    /// Returns a snapshot of the connection. The call takes about a microsecond.
     ///
     /// # Errors
-    /// `NotConnected` if there is nothing left to tell.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn info(&self) -> io::Result<TcpInfo> {
         self.handle.tcp_info()
     }
 
-    /// The error that ended the connection, once.
+    /// Returns the error that ended the connection, once.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(self.handle.take_error())
     }
 
-    /// Writes all of `data`, keeping large pieces instead of copying them; what `Bytes` refers to lives until it is
-    /// acknowledged.
+    /// Writes all of `data`. Large pieces are not copied; their buffers are kept until they have been acknowledged.
     ///
-    /// Cancel safety: not cancel safe; a part may have been written. [`try_write_bytes`](Self::try_write_bytes) with
-    /// [`writable`](Self::writable), or [`poll_write_bytes`](Self::poll_write_bytes), leaves the rest to the caller.
+    /// Cancel safety: this method is not cancel safe; part of the data may have been written. To keep track of the
+    /// rest, use [`poll_write_bytes`](Self::poll_write_bytes), or [`try_write_bytes`](Self::try_write_bytes) after
+    /// [`writable`](Self::writable).
     ///
     /// # Errors
-    /// As `write_all` of `AsyncWriteExt`.
+    /// The same as `write_all` of `AsyncWriteExt`.
     pub async fn write_bytes(&mut self, mut data: Bytes) -> io::Result<()> {
         while !data.is_empty() {
             std::future::poll_fn(|cx| self.handle.poll_write_bytes(cx, &mut data)).await?;
@@ -122,55 +125,57 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Takes as much from the front of `data` as there is room for, without copying large pieces; ready with how much
-    /// that is.
+    /// Removes as many bytes from the front of `data` as the send buffer has room for. Large pieces are not copied.
+    /// Ready with the number of bytes taken.
     ///
     /// # Errors
-    /// As `poll_write`.
+    /// The same as `poll_write`.
     pub fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         self.handle.poll_write_bytes(cx, data)
     }
 
-    /// Reads up to `max` bytes without copying them; an empty result is the end of the stream. One call gives what
-    /// arrived in one piece. What is kept of it keeps its whole receive buffer, 64 KiB, from being used again.
+    /// Reads up to `max` bytes without copying them. An empty result means the end of the stream. One call returns
+    /// data that arrived in one piece. As long as any part of the result is kept, its whole receive buffer of 64 KiB
+    /// cannot be reused.
     ///
-    /// Cancel safety: cancel safe.
+    /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// As `read` of `AsyncReadExt`.
+    /// The same as `read` of `AsyncReadExt`.
     pub async fn read_bytes(&mut self, max: usize) -> io::Result<Bytes> {
         std::future::poll_fn(|cx| self.handle.poll_read_bytes(cx, max)).await
     }
 
-    /// Gives the connection up at once: the peer gets a reset, what is queued is dropped. Reads and writes then fail
-    /// with `ConnectionAborted`.
+    /// Aborts the connection: the peer is reset and queued data is discarded. Reads and writes then fail with
+    /// `ConnectionAborted`.
     pub fn abort(&self) {
         self.handle.abort();
     }
 
-    /// Waits until both directions have ended in order, or the connection has failed. It ends nothing by itself.
+    /// Waits until both directions have ended in order, or the connection has failed. It does not end either
+    /// direction.
     ///
-    /// Cancel safety: cancel safe.
+    /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// Why the connection failed.
+    /// Fails with the error that ended the connection.
     pub async fn closed(&self) -> io::Result<()> {
         std::future::poll_fn(|cx| self.handle.poll_closed(cx)).await
     }
 
-    /// Ends our stream and waits until the peer's TCP has acknowledged all of it: it will be there when the peer's
-    /// application reads. If the peer ends its stream too, within half a second, that is acknowledged as well, so that
-    /// the process may end without leaving the peer without an answer. What the peer still sends is not waited for; if
-    /// it has to be read, `shutdown` and read to the end first. An earlier `shutdown` does no harm.
+    /// Ends our direction of the stream and waits until the peer's TCP has acknowledged all data, which is then
+    /// available to the peer's application. If the peer ends its direction within 500 ms, that is acknowledged, too,
+    /// so that the process may exit without leaving the peer unanswered. Data that the peer still sends is not waited
+    /// for; to read it, call `shutdown` and read to the end first. An earlier `shutdown` does no harm.
     ///
-    /// Cancel safety: when the future is dropped the connection is ended as when the stream is dropped.
+    /// Cancel safety: if the future is dropped, the connection is ended as if the stream had been dropped.
     ///
     /// # Errors
-    /// Why it was not acknowledged.
+    /// Fails if the connection failed before all data was acknowledged.
     pub async fn close(self) -> io::Result<()> {
         let ended = self.handle.end_stream();
         let finished = std::future::poll_fn(|cx| self.handle.poll_finished(cx)).await;
-        // What was acknowledged stays so, whatever the connection came to afterwards.
+        // Acknowledged data stays acknowledged, even if the connection has failed since.
         finished.or(ended)?;
         let _ = tokio::time::timeout(LAST_ACK_PATIENCE, self.closed()).await;
         Ok(())

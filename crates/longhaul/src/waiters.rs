@@ -1,12 +1,13 @@
-//! Who waits for what of a connection.
+//! Tasks that wait for events of a connection.
 
 use std::task::{Context, Waker};
 
-/// Tasks that wait for one thing. Usually one; a second reader or a `readable()` beside a read makes more.
+/// The tasks that wait for one kind of event. There is usually one; a second reader, or `readable()` concurrent with
+/// a read, adds more.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
     first: Option<Waker>,
-    /// Boxed, as it is rarely there and idle connections are many.
+    /// Boxed, because it is rarely used and idle connections are many.
     #[expect(clippy::box_collection, reason = "an empty one takes a word instead of three")]
     more: Option<Box<Vec<Waker>>>,
 }
@@ -26,7 +27,7 @@ impl WakerSet {
         }
     }
 
-    /// Moves the wakers to `out`: they are woken once the endpoint's lock is released.
+    /// Moves the wakers to `out`. The caller wakes them after releasing the endpoint's lock.
     pub(crate) fn take(&mut self, out: &mut Vec<Waker>) {
         out.extend(self.first.take());
         out.extend(self.more.take().into_iter().flat_map(|more| *more));
@@ -38,14 +39,14 @@ impl WakerSet {
 pub(crate) struct Waiters {
     pub(crate) read: WakerSet,
     pub(crate) write: WakerSet,
-    /// For the handshake, for the acknowledgment of the FIN, for the end.
+    /// For the end of the handshake, the acknowledgment of the FIN, and the end of the connection.
     pub(crate) state: WakerSet,
-    /// The connection's, if anybody subscribes to it.
+    /// The tracing span of the connection, if a subscriber is interested in it.
     pub(crate) span: Option<Box<tracing::Span>>,
 }
 
 impl Waiters {
-    /// Everybody who waits.
+    /// Returns the wakers of all waiting tasks.
     pub(crate) fn into_wakers(mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for set in [&mut self.read, &mut self.write, &mut self.state] {

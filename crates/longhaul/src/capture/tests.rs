@@ -48,7 +48,7 @@ fn receive(capture: &mut Capture, now: Time, at: Time, data: &[u8], stride: usiz
     capture.received(now, address(1), &incoming);
 }
 
-/// Source port, sequence number, nanoseconds since the first record, and the packet, of every record.
+/// Returns source port, sequence number, nanoseconds since the first record, and packet of every record.
 fn read(path: &Path) -> Vec<(u16, u32, u64, Vec<u8>)> {
     let file = std::fs::read(path).unwrap();
     let _ = std::fs::remove_file(path);
@@ -78,7 +78,7 @@ fn batches_are_cut_and_both_directions_merged_by_time() {
     let mut capture = Capture::create(&path).unwrap();
     send(&mut capture, after(0), &[segment(1, 100), segment(101, 100), segment(201, 50)]);
     send(&mut capture, after(20), &[segment(251, 10)]);
-    // Received before the second batch left, read after it.
+    // Received before the second batch was sent, but read after it.
     let merged: Vec<u8> = [segment(9, 30), segment(39, 30), segment(69, 5)].concat();
     receive(&mut capture, after(40), after(10), &merged, 42);
     drop(capture);
@@ -87,7 +87,7 @@ fn batches_are_cut_and_both_directions_merged_by_time() {
     let expected =
         [(1, 1, 0), (1, 101, 0), (1, 201, 0), (2, 9, 10_000), (2, 39, 10_000), (2, 69, 10_000), (1, 251, 20_000)];
     assert_eq!(order, expected);
-    // TOS, don't fragment, TTL, protocol.
+    // TOS, flags (Don't Fragment), TTL, protocol.
     let fields = |packet: &[u8]| [packet[1], packet[6], packet[8], packet[9]];
     assert_eq!(fields(&records[0].3), [0x22, 0x40, 64, 6]);
     assert_eq!(fields(&records[3].3), [3, 0x40, 61, 6]);
@@ -104,7 +104,7 @@ fn time_never_goes_back_and_nothing_is_held_for_ever() {
     assert_eq!(capture.held.len(), 1, "the first has waited long enough");
     receive(&mut capture, start + HOLD, start + HOLD, &segment(3, 1), 13);
     assert_eq!(capture.held.len(), 0);
-    // A stamp from before what is already in the file.
+    // The timestamp is earlier than that of the last packet in the file.
     receive(&mut capture, start + HOLD, start, &segment(4, 1), 13);
     while capture.held_bytes < HOLD_BYTES / 2 {
         send(&mut capture, start + HOLD, &[segment(5, 1400)]);

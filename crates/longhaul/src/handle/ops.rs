@@ -1,4 +1,4 @@
-//! What a stream and its halves do beyond plain reading and writing.
+//! Operations of a stream and its halves other than plain reads and writes.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::info::{SocketInfo, TcpInfo};
 use crate::io::Io;
 
 impl Handle {
-    /// Tries `act`; `WouldBlock` if it would block.
+    /// Runs `act`; fails with `WouldBlock` if it would block.
     fn attempt<R>(&self, act: impl FnOnce(&mut Connection) -> Result<R, Blocked>) -> io::Result<R> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
@@ -77,7 +77,7 @@ impl Handle {
         })
     }
 
-    /// Runs `operation` if something of `interest` can be done now; `WouldBlock` if nothing can.
+    /// Runs `operation` if the connection is ready for `interest`; otherwise fails with `WouldBlock`.
     pub(crate) fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
@@ -92,7 +92,7 @@ impl Handle {
         }
     }
 
-    /// Ready once something of `interest` can be done, or has failed.
+    /// Ready when the connection is ready for `interest`, or its socket has failed.
     pub(crate) fn poll_ready(&self, cx: &mut Context<'_>, interest: Interest) -> Poll<io::Result<Ready>> {
         let budget = ready!(coop::poll_proceed(cx));
         let result = self.poll_ready_unbudgeted(cx, interest);
@@ -142,7 +142,7 @@ impl Handle {
             (Some(error), _) => Some(Err(from_connection(error, connection))),
             (None, State::Closed | State::TimeWait) => Some(Ok(())),
             _ => {
-                // The peer's FIN makes the stream readable; everything else is a change of state.
+                // The peer's FIN wakes readers; any other step of the close is a change of state.
                 waiters.read.register(cx);
                 waiters.state.register(cx);
                 None
@@ -155,7 +155,7 @@ impl Handle {
         }
     }
 
-    /// Queues the FIN; what failed before it could be, is told.
+    /// Queues the FIN. Fails if the connection has failed before.
     pub(crate) fn end_stream(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         if let Some(kind) = state.fatal {
@@ -178,7 +178,7 @@ impl Handle {
         self.shared.drive(self.id, |connection, _| connection.abort());
     }
 
-    /// Looks at the connection.
+    /// Applies `look` to the connection without changing it.
     pub(crate) fn read_setting<R>(&self, look: impl FnOnce(&Connection) -> R) -> io::Result<R> {
         self.shared.look(self.id, |connection, _| look(connection)).ok_or(io::ErrorKind::NotConnected.into())
     }
@@ -211,7 +211,7 @@ impl Handle {
         *self.linger.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = linger;
     }
 
-    /// The connection's error, the first time that it is asked for.
+    /// Returns the connection's error the first time it is called, then `None`.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         let look = |connection: &Connection| Some(from_connection(connection.error()?, connection));
         let error = self.shared.look(self.id, |connection, _| look(connection)).flatten()?;
@@ -219,7 +219,7 @@ impl Handle {
     }
 }
 
-/// A duration as the engine has it.
+/// Converts a duration to the engine's type.
 pub(crate) fn to_span(duration: Duration) -> Span {
     Span::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
@@ -276,7 +276,7 @@ fn write_vectored(connection: &mut Connection, data: &[IoSlice<'_>]) -> Result<u
         }
     }
     if total == 0 {
-        // Nothing to write: whether it would fail is told all the same.
+        // There is no data to write: find out whether a write would fail.
         return connection.write(&[]);
     }
     Ok(total)

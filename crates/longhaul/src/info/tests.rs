@@ -1,4 +1,4 @@
-//! Every field of a snapshot comes from the one of its name, in its units.
+//! Checks that every field of a snapshot has the value of the engine's field, in the documented unit.
 
 use longhaul_tcp::{Config, Endpoint, EndpointConfig, State, Tuple};
 use longhaul_units::{Bytes, Rate, Time};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A snapshot of a connection that has only sent its SYN.
+/// Returns a snapshot of a connection that has only sent its SYN.
 fn blank() -> Info {
     let (remote, local) = ("192.0.2.1:7000".parse().unwrap(), "192.0.2.2".parse().unwrap());
     let mut endpoint = Endpoint::new(EndpointConfig::new([1; 32]), Time::ZERO);
@@ -63,12 +63,12 @@ fn numbers(info: &mut Info) {
     (info.user_timeout, info.peer_user_timeout) = (Some(micros(40)), Some(micros(41)));
     info.startup = longhaul_cc::Startup::GivenUp("it was late");
     (info.arrival_times, info.delivered, info.memory) = (true, 42, 43);
-    // By the application, the window, the pace, the peer's window, our buffer, the processor.
+    // In the order of `LimitedBy`: app, cwnd, pacing, peer window, send buffer, cpu.
     info.limited = [1, 2, 4, 8, 16, 32].map(Span::from_secs);
     info.age = Span::from_secs(63);
 }
 
-/// As text: it is too long for the macro.
+/// Given as text, because it is too long for the `json!` macro.
 const EXPECTED_NUMBERS: &str = r#"{
     "state": "ESTABLISHED", "ca_state": "recovery", "congestion": "cubic", "phase": "slow-start",
     "startup": "given-up", "startup_given_up": "it was late",
@@ -111,7 +111,7 @@ fn each_field_is_that_of_its_name() {
     assert!(seen.is_empty(), "nobody has looked at {seen:?}");
 }
 
-/// What a connection does not have is not there, and not zero.
+/// Features that are not in use are absent instead of zero.
 #[test]
 fn what_is_not_in_force_is_absent() {
     let public = TcpInfo::new(blank(), SocketInfo::default(), None);

@@ -1,5 +1,5 @@
-//! Linux: `sendmsg` and `recvmmsg` with segmentation offload both ways, receive timestamps, and a timerfd, which is
-//! good to some tens of microseconds where tokio's timer is good to a millisecond.
+//! Socket implementation for Linux: `sendmsg` and `recvmmsg` with segmentation offload in both directions, receive
+//! timestamps, and a timerfd with a resolution of some tens of microseconds, whereas tokio's timer has 1 ms.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -24,12 +24,11 @@ use crate::error::from_host;
 
 mod timers;
 
-/// Messages of one receive call: each may be 64 datagrams merged by the kernel.
+/// Messages per receive call. Each may consist of 64 datagrams merged by the kernel.
 const RECV_MESSAGES: usize = 4;
 
 thread_local! {
-    /// What the drivers of this thread receive into, one after the other: 256 KiB that a socket needs only while it is
-    /// being read.
+    /// Receive buffers shared by the drivers of this thread: 256 KiB that a socket needs only while it is being read.
     static BATCH: Cell<Option<RecvBatch>> = const { Cell::new(None) };
 }
 
@@ -46,7 +45,7 @@ fn watch<T: AsRawFd>(descriptor: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::new(descriptor)
 }
 
-/// What only the driver task uses.
+/// State used by the driver task only.
 pub(crate) struct Receiver {
     clock: ClockMap,
     /// Waits for an error of the socket.
@@ -54,12 +53,12 @@ pub(crate) struct Receiver {
 }
 
 impl Io {
-    /// Takes over a socket; must be called within a tokio runtime.
+    /// Takes over a socket. Must be called within a tokio runtime.
     pub(crate) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
         let socket = linux::UdpSocket::new(socket)?;
         if role.is_client() {
-            // Without it a connected socket hears of closed ports only, and another one of nothing at all. Where the
-            // system cannot do it, that is how it stays.
+            // Without this option, a connected socket learns of closed ports only, and an unconnected one of no error
+            // at all. If the system does not support it, that remains so.
             let _ = socket.report_path_errors();
         }
         Ok(Self { socket: Arc::new(watch(socket)?), timer: SocketTimer::new()?, role })
@@ -73,7 +72,7 @@ impl Io {
         self.role
     }
 
-    /// The descriptor of the UDP socket.
+    /// Returns the descriptor of the UDP socket.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.get_ref().as_fd()
     }
@@ -82,13 +81,13 @@ impl Io {
         Time::from_nanos(linux::monotonic_now())
     }
 
-    /// Our clock and the wall clock, read at the same moment.
+    /// Returns the times of the monotonic and the wall clock at the same moment.
     pub(crate) fn clocks() -> (Time, Duration) {
         let pair = linux::clock_pair();
         (Time::from_nanos(pair.monotonic), pair.realtime)
     }
 
-    /// Options of the UDP socket.
+    /// Returns a reference for setting options of the UDP socket.
     pub(crate) fn options(&self) -> socket2::SockRef<'_> {
         self.socket.get_ref().into()
     }
@@ -101,13 +100,13 @@ impl Io {
         self.socket.get_ref().max_gso_segments()
     }
 
-    /// Asks for socket buffers and says what was granted.
+    /// Requests socket buffer sizes and returns those that were granted.
     pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
         let socket = self.socket.get_ref();
         Ok(Buffers { send: socket.set_send_buffer(wanted.send)?, recv: socket.set_recv_buffer(wanted.recv)? })
     }
 
-    /// Sends, or says that the socket is full.
+    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
     pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
         self.socket.get_ref().send(&Transmit {
             destination: (self.role != Role::Connected).then_some(outgoing.destination),
@@ -118,22 +117,23 @@ impl Io {
         })
     }
 
-    /// Whether the socket may take datagrams again: `retry` tries it.
+    /// Ready when the socket may accept datagrams again, which `retry` tests.
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
         let Ok(mut guard) = ready!(self.socket.poll_write_ready(cx)) else { return Poll::Ready(Writable::Yes) };
         if retry() {
             return Poll::Ready(Writable::Yes);
         }
         if guard.ready().is_write_closed() {
-            // tokio takes an error for the end of a pipe, and will call the socket writable for ever.
+            // tokio has taken an error for the closing of the write side, and reports the socket as writable from
+            // then on.
             return Poll::Ready(Writable::Unknown);
         }
         guard.clear_ready();
-        // Readiness was cleared: ask again, so that the waker is registered.
+        // Readiness has been cleared: poll again to register the waker.
         self.socket.poll_write_ready(cx).map(|_| Writable::Yes)
     }
 
-    /// Ready when the host has something to say of the path: for [`take_errors`](Self::take_errors).
+    /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
     pub(crate) fn poll_error(&self, cx: &mut Context<'_>, receiver: &mut Receiver) -> Poll<()> {
         if !self.role.is_client() {
             return Poll::Pending;
@@ -144,8 +144,8 @@ impl Io {
         Poll::Ready(())
     }
 
-    /// Hands over what the host has said of the path since the last time: of datagrams to whom, and what. Whether there
-    /// was anything.
+    /// Passes errors reported on the path since the last call to `each`, with the destination of the datagram
+    /// concerned. Returns whether there were any.
     pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
         let mut any = false;
         while let Ok(Some(report)) = self.socket.get_ref().recv_path_error() {
@@ -154,7 +154,7 @@ impl Io {
                 each(report.destination, error);
             }
         }
-        // What is pending beside the reports would make the next call fail.
+        // A pending socket error would make the next call fail.
         if let Ok(Some(error)) = self.options().take_error()
             && !any
         {
@@ -164,7 +164,8 @@ impl Io {
         any
     }
 
-    /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
+    /// Receives what is available and calls `each` for every message. Ready with the number of messages, or with an
+    /// error.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
@@ -186,7 +187,7 @@ impl Io {
                 Ok(received) => received,
             };
             if received < RECV_MESSAGES {
-                // The socket is empty; what arrives from now on sets readiness again.
+                // The socket is empty: data that arrives later sets readiness again.
                 guard.clear_ready();
             }
             receiver.clock.begin_batch(linux::clock_pair());
@@ -217,7 +218,7 @@ impl Io {
         }
     }
 
-    /// Sets the timer; it is one for all that the endpoint waits for.
+    /// Sets the timer, of which there is one per endpoint.
     pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
         self.timer.arm(at)
     }
@@ -242,13 +243,13 @@ impl Io {
 async fn wait_for_error(socket: Arc<AsyncFd<linux::UdpSocket>>) {
     match socket.ready(Interest::ERROR).await {
         Ok(mut guard) => guard.clear_ready(),
-        // The runtime is going: receiving will tell.
+        // The runtime is shutting down, which the receive call reports.
         Err(_) => std::future::pending().await,
     }
 }
 
-/// What an ICMP message says of the path (RFC 1122, section 3.2.2.1; RFC 4443, section 3.1), as the kernel's TCP reads
-/// it; `None` if that is nothing: datagrams that are too large are path MTU discovery's, which does without.
+/// Maps an ICMP error to a host error, as kernel TCP does (RFC 1122, section 3.2.2.1; RFC 4443, section 3.1). Returns
+/// `None` for Packet Too Big, because path MTU discovery does not rely on ICMP.
 fn host_error(report: &PathError) -> Option<HostError> {
     let v4 = report.destination.is_none_or(|destination| destination.is_ipv4());
     match report.kind {
@@ -269,7 +270,8 @@ fn host_error(report: &PathError) -> Option<HostError> {
 mod tests {
     use super::*;
 
-    /// The errors that Linux gives to TCP for these types and codes (icmp(7), `icmp_err_convert`, `icmpv6_err_convert`).
+    /// The errors that Linux maps these types and codes to for TCP (icmp(7), `icmp_err_convert`,
+    /// `icmpv6_err_convert`).
     #[test]
     fn icmp_is_read_as_the_kernel_reads_it() {
         let read = |destination: &str, kind| {

@@ -1,5 +1,6 @@
-//! Every system that `quinn-udp` knows: segmentation offload where there is some, tokio's timer, which is good to a
-//! millisecond. There is no DSCP, and what is sent is first copied into one piece.
+//! Socket implementation for every system that `quinn-udp` supports: segmentation offload where available, and
+//! tokio's timer with its resolution of 1 ms. The DSCP cannot be set, and data is copied into one buffer before it is
+//! sent.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -20,29 +21,29 @@ use tokio::time::Sleep;
 use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, pool};
 use crate::error::from_host;
 
-/// Messages of one receive call.
+/// Messages per receive call.
 const RECV_MESSAGES: usize = 4;
 
 pub(crate) struct Io {
     socket: tokio::net::UdpSocket,
     state: UdpSocketState,
     role: Role,
-    /// The socket is connected, and the system takes no destination then: a plain `send` has to do.
+    /// Whether to use plain `send`: on some systems a connected socket does not accept a destination address.
     plain: bool,
     timer: Mutex<Timer>,
-    /// What the host said of the path, until it is taken.
+    /// The pending error of the socket, until it is fetched.
     error: Mutex<Option<io::Error>>,
     scratch: Mutex<Vec<u8>>,
 }
 
-/// A timer that may be set while another task waits for it.
+/// A timer that can be set while another task waits for it.
 struct Timer {
     sleep: Pin<Box<Sleep>>,
     armed: bool,
     waker: Option<Waker>,
 }
 
-/// What only the driver task uses.
+/// State used by the driver task only.
 pub(crate) struct Receiver {
     buffers: [RecvBuffer; RECV_MESSAGES],
     clock: ClockMap,
@@ -55,7 +56,7 @@ impl fmt::Debug for Io {
 }
 
 impl Io {
-    /// Takes over a socket; must be called within a tokio runtime.
+    /// Takes over a socket. Must be called within a tokio runtime.
     pub(crate) fn new(socket: UdpSocket, role: Role) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
@@ -75,7 +76,7 @@ impl Io {
         self.role
     }
 
-    /// The descriptor of the UDP socket.
+    /// Returns the descriptor of the UDP socket.
     #[cfg(unix)]
     pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.socket)
@@ -89,13 +90,13 @@ impl Io {
         Time::from_nanos(u64::try_from(epoch().elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Our clock and the wall clock, read at the same moment.
+    /// Returns the times of the monotonic and the wall clock at the same moment.
     pub(crate) fn clocks() -> (Time, Duration) {
         let pair = clock_pair();
         (Time::from_nanos(pair.monotonic), pair.realtime)
     }
 
-    /// Options of the UDP socket.
+    /// Returns a reference for setting options of the UDP socket.
     pub(crate) fn options(&self) -> socket2::SockRef<'_> {
         (&self.socket).into()
     }
@@ -108,7 +109,7 @@ impl Io {
         if self.plain { 1 } else { self.state.max_gso_segments() }
     }
 
-    /// Asks for socket buffers and says what was granted.
+    /// Requests socket buffer sizes and returns those that were granted.
     pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
         let socket = || (&self.socket).into();
         self.state.set_send_buffer_size(socket(), wanted.send)?;
@@ -120,7 +121,7 @@ impl Io {
         })
     }
 
-    /// Sends, or says that the socket is full.
+    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
     pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
         let mut scratch = lock(&self.scratch);
         let contents = match outgoing.slices {
@@ -144,7 +145,7 @@ impl Io {
         self.state.try_send((&self.socket).into(), &transmit)
     }
 
-    /// Whether the socket may take datagrams again: `retry` tries it.
+    /// Ready when the socket may accept datagrams again, which `retry` tests.
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
         if ready!(self.socket.poll_send_ready(cx)).is_err() {
             return Poll::Ready(Writable::Yes);
@@ -155,19 +156,20 @@ impl Io {
         if tried.is_ok() {
             return Poll::Ready(Writable::Yes);
         }
-        // Readiness was cleared: ask again, so that the waker is registered. If it is still there, that is because tokio
-        // takes an error for the end of a pipe, and calls the socket writable for ever.
+        // Readiness has been cleared: poll again to register the waker. If the socket is still reported writable,
+        // tokio has taken an error for the closing of the write side, and reports the socket as writable from then
+        // on.
         self.socket.poll_send_ready(cx).map(|_| Writable::Unknown)
     }
 
-    /// Ready when the host has something to say of the path, as far as the system tells: for
-    /// [`take_errors`](Self::take_errors). It shows as readiness to write; that is used up here.
+    /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
+    /// Such an error shows as write readiness, which this call consumes.
     pub(crate) fn poll_error(&self, cx: &mut Context<'_>, _: &mut Receiver) -> Poll<()> {
         if self.role != Role::Connected {
             return Poll::Pending;
         }
-        // The second time registers the waker. A third would not help: after an error tokio may call the socket writable
-        // for ever, and further ones are then found by the next turn.
+        // The second iteration registers the waker. A third would not help: after an error tokio may report the
+        // socket as writable forever, and the next poll of the driver finds further errors.
         for _ in 0..2 {
             if ready!(self.socket.poll_send_ready(cx)).is_err() {
                 return Poll::Pending;
@@ -176,13 +178,13 @@ impl Io {
                 *lock(&self.error) = Some(error);
                 return Poll::Ready(());
             }
-            // Says that it was not ready after all.
+            // Clears the readiness.
             let _ = self.socket.try_io(Interest::WRITABLE, || io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
         }
         Poll::Pending
     }
 
-    /// Hands over what the host has said of the path since the last time, and whether there was anything.
+    /// Passes errors reported on the path since the last call to `each`. Returns whether there were any.
     pub(crate) fn take_errors(&self, mut each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
         let error = lock(&self.error).take().or_else(|| self.socket.take_error().ok().flatten());
         if let Some(error) = &error {
@@ -191,7 +193,8 @@ impl Io {
         error.is_some()
     }
 
-    /// Receives what is there and calls `each` for every message; ready with how many, or with an error.
+    /// Receives what is available and calls `each` for every message. Ready with the number of messages, or with an
+    /// error.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
@@ -224,7 +227,7 @@ impl Io {
         receiver.buffers.iter_mut().for_each(RecvBuffer::release);
     }
 
-    /// Sets the timer; it is one for all that the endpoint waits for.
+    /// Sets the timer, of which there is one per endpoint.
     pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
         let mut timer = lock(&self.timer);
         let Some(at) = at else {
@@ -235,7 +238,7 @@ impl Io {
         let deadline = deadline.ok_or(io::ErrorKind::InvalidInput)?;
         timer.sleep.as_mut().reset(deadline.into());
         timer.armed = true;
-        // Whoever waits polled the timer before it was set, or after it had fired.
+        // The waiting task has polled the timer before it was set, or after it had fired.
         if let Some(waker) = timer.waker.clone()
             && timer.sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_ready()
         {
@@ -264,12 +267,12 @@ impl Io {
         match error.kind() {
             Kind::WouldBlock => Fault::WouldBlock,
             Kind::OutOfMemory => Fault::NoBuffers,
-            // On Windows a reset is what an unreachable port is reported as.
+            // Windows reports a closed port as a connection reset.
             Kind::ConnectionRefused | Kind::ConnectionReset => Fault::Refused,
             Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => {
                 Fault::Soft
             }
-            // A firewall; segmentation offload that the driver refuses, and will not be asked for again.
+            // A firewall rule, or segmentation offload that the driver refuses and that quinn-udp will not use again.
             Kind::PermissionDenied | Kind::InvalidInput => Fault::Soft,
             _ if error.raw_os_error().is_some_and(|code| NO_BUFFERS.contains(&code)) => Fault::NoBuffers,
             _ if error.raw_os_error() == Some(IO_ERROR) => Fault::Soft,
@@ -278,9 +281,9 @@ impl Io {
     }
 }
 
-/// ENOBUFS of Linux, of the BSDs and macOS, and of Windows.
+/// ENOBUFS on Linux, on the BSDs and macOS, and on Windows.
 const NO_BUFFERS: [i32; 3] = [105, 55, 10_055];
-/// EIO, which refused segmentation offload gives as well.
+/// EIO, which is also the error for refused segmentation offload.
 const IO_ERROR: i32 = 5;
 
 fn hand_over(
@@ -298,7 +301,7 @@ fn hand_over(
         source: canonical(meta.addr),
         dst_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
         stride: meta.stride,
-        // Lost by quinn-udp 0.6.3 when the kernel merged datagrams.
+        // quinn-udp 0.6.3 does not report it if the kernel has merged datagrams.
         ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
         ttl: None,
         rx_time: meta.timestamp.and_then(|stamp| clock.map(stamp)).map(Time::from_nanos),
@@ -309,7 +312,7 @@ fn hand_over(
     each(incoming, None);
 }
 
-/// The zero of our clock: the first time that anybody asked.
+/// Returns the origin of the monotonic clock: the time of the first call.
 #[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
 fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();

@@ -27,7 +27,7 @@ fn the_beginning_comes_first_and_early_records_after_it() {
     std::fs::remove_dir_all(scratch("qlog-order")).unwrap();
 }
 
-/// What finds no room is counted; what found some is whole, the beginning among it.
+/// Records that find no room are counted; those that found room, including the first, are complete.
 #[test]
 fn a_log_that_nobody_takes_is_bounded() {
     let path = scratch("qlog-bound");
@@ -48,7 +48,7 @@ fn a_log_that_nobody_takes_is_bounded() {
 
 #[test]
 fn a_place_that_cannot_be_written_ends_the_log() {
-    // A file cannot be a directory.
+    // The executable is a file, so it cannot be used as a directory.
     let mut log = Records::to(Path::In(std::env::current_exe().unwrap()));
     log.begin("log", |log| assert!(log.record(&"begin")));
     assert!(!log.is_over() && log.hand_over());

@@ -1,4 +1,4 @@
-//! Brings records to disk, on a thread of its own: whoever makes them holds the endpoint's lock.
+//! Writes records to disk on a separate thread, because the tasks that produce them hold the endpoint's lock.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,16 +14,17 @@ use serde::Serialize;
 
 use super::Path;
 
-/// Records are handed to the thread in pieces of this size.
+/// Size in bytes from which records are passed to the thread.
 const CHUNK: usize = 64 << 10;
-/// Pieces that wait for the disk, of all logs together: 16 MiB. When there are so many, records are dropped.
+/// Maximum number of chunks queued for the disk by all logs together: 16 MiB. When it is reached, records are
+/// dropped.
 const QUEUE: usize = 256;
-/// A disk that takes longer than this for what waits is not waited for at the end: a hung one must not hang the program.
+/// How long to wait at the end for queued records to be written, so that a hanging disk does not hang the program.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between looks at a queue that is full.
+/// Interval between attempts to use a full queue.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A log's records as their maker has them: what is not yet with the writing thread.
+/// The records of a log that have not been passed to the writing thread yet.
 #[derive(Debug)]
 pub(super) struct Records {
     path: Path,
@@ -62,7 +63,7 @@ impl Sink for Records {
         Some(std::mem::take(&mut self.dropped))
     }
 
-    /// Whether the disk failed.
+    /// Returns whether writing has failed.
     fn is_over(&self) -> bool {
         self.failed || self.file.as_ref().is_some_and(|file| file.failed.load(Ordering::Relaxed))
     }
@@ -73,7 +74,7 @@ impl Records {
         Self { path, file: None, records: Vec::new(), dropped: 0, failed: false }
     }
 
-    /// Gives what there is to the thread. Whether it took it.
+    /// Passes the collected records to the thread. Returns whether it has accepted them.
     pub(super) fn hand_over(&mut self) -> bool {
         let Some(file) = self.file.as_ref().filter(|_| !self.failed) else { return false };
         if self.records.is_empty() {
@@ -101,7 +102,8 @@ impl Records {
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
-    /// Made with the first records. It is closed with the last reference to it: that of the log, or of its last piece.
+    /// Created with the first records, and closed when the last reference is dropped: that of the log or of its last
+    /// chunk.
     file: Mutex<Option<File>>,
     failed: AtomicBool,
 }
@@ -134,11 +136,11 @@ impl LogFile {
 
 enum Message {
     Write(Arc<LogFile>, Vec<u8>),
-    /// Says when all that came before is written.
+    /// Acknowledged when everything queued before it has been written.
     Barrier(SyncSender<()>),
 }
 
-/// The way to the thread of this process, which is started when it is first asked for; `None` if that failed.
+/// Returns the queue of the writing thread, which is started on the first call; `None` if that failed.
 fn queue() -> Option<&'static SyncSender<Message>> {
     static QUEUE_IN: OnceLock<Option<SyncSender<Message>>> = OnceLock::new();
     let start = || {
@@ -160,14 +162,14 @@ fn write_all(queue: &Receiver<Message>) {
         match message {
             Message::Write(file, records) => file.write(&records),
             Message::Barrier(done) => {
-                // Who asked may have stopped waiting.
+                // The waiting thread may have given up.
                 let _ = done.send(());
             }
         }
     }
 }
 
-/// Waits until everything that was handed over is on disk, or known not to get there; for [`PATIENCE`] at most.
+/// Waits until all queued records have been written or have failed, for at most [`PATIENCE`].
 pub(super) fn wait() {
     let Some(queue) = queue() else { return };
     let (done, wait) = sync_channel(1);
@@ -181,6 +183,6 @@ pub(super) fn wait() {
         pauses += 1;
         thread::sleep(PAUSE);
     }
-    // Late, or never: the disk's affair.
+    // A timeout is ignored: nothing else can be done for a disk that does not respond.
     let _ = wait.recv_timeout(PATIENCE);
 }

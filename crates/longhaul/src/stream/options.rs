@@ -1,4 +1,4 @@
-//! Settings of a connection that exists.
+//! Settings of an existing connection.
 
 use std::io;
 use std::time::Duration;
@@ -10,54 +10,55 @@ use super::TcpStream;
 use crate::handle::to_span;
 
 impl TcpStream {
-    /// Whether small writes are sent at once.
+    /// Returns whether the Nagle algorithm is disabled.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn nodelay(&self) -> io::Result<bool> {
         self.handle.read_setting(|connection| connection.nodelay())
     }
 
-    /// Sends small writes at once instead of gathering them while data is in flight (the Nagle algorithm).
+    /// Disables the Nagle algorithm: small writes are sent at once instead of being gathered while data is in flight.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         self.handle.set_nodelay(nodelay)
     }
 
-    /// Whether acknowledgments are never delayed.
+    /// Returns whether delayed acknowledgments are disabled.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn quickack(&self) -> io::Result<bool> {
         self.handle.read_setting(|connection| connection.config().ack_delay.is_zero())
     }
 
-    /// Acknowledges every receive batch at once instead of waiting a moment for data to ride on. Unlike Linux's it
-    /// stays so until it is switched off, which restores the default delay.
+    /// Disables delayed acknowledgments: every receive batch is acknowledged at once, instead of waiting briefly for
+    /// data that can carry the ACK. Unlike Linux's `TCP_QUICKACK`, the setting is permanent. Switching it off
+    /// restores the default delay.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         let delay = if quickack { Span::ZERO } else { Config::default().ack_delay };
         self.handle.set(|config| config.ack_delay = delay)
     }
 
-    /// What was set by [`set_linger`](Self::set_linger).
+    /// Returns the value set by [`set_linger`](Self::set_linger).
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         Ok(self.handle.linger())
     }
 
-    /// `Some(0)` makes dropping the stream abort the connection, as [`abort`](Self::abort) does. Any other time is
-    /// remembered and changes nothing: a drop never waits, what was written is sent in the background, and to wait for
-    /// that there is [`close`](Self::close).
+    /// Sets the linger option. `Some` with a duration of zero makes dropping the stream abort the connection, as
+    /// [`abort`](Self::abort) does. Any other duration is stored without effect: dropping a stream never waits, and
+    /// the data written is sent in the background. To wait for it, use [`close`](Self::close).
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.handle.set_linger(linger);
         Ok(())
@@ -66,69 +67,71 @@ impl TcpStream {
     /// Makes dropping the stream abort the connection.
     ///
     /// # Errors
-    /// None; a `Result` as tokio has it.
+    /// Never fails; it returns a `Result` for compatibility with tokio.
     pub fn set_zero_linger(&self) -> io::Result<()> {
         self.set_linger(Some(Duration::ZERO))
     }
 
-    /// The TTL or hop limit of packets sent.
+    /// Returns the TTL or hop limit of sent packets.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn ttl(&self) -> io::Result<u32> {
         self.handle.shared.ttl()
     }
 
-    /// Sets the TTL or hop limit of packets sent. It is the UDP socket's, which the connections of a
+    /// Sets the TTL or hop limit of sent packets. It is a setting of the UDP socket, which the connections of a
     /// listener or connector share.
     ///
     /// # Errors
-    /// The system's.
+    /// Fails with the system's error.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.handle.shared.set_ttl(ttl)
     }
 
-    /// The name of the congestion control in force. It is chosen before the connection is made:
+    /// Returns the name of the congestion controller in use. It is chosen before the connection is made, with
     /// [`TcpSocket::set_congestion`](crate::TcpSocket::set_congestion).
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn congestion(&self) -> io::Result<String> {
         self.handle.read_setting(|connection| connection.config().congestion.name())
     }
 
-    /// Gives the connection up when data stays unacknowledged for so long (RFC 5482); `None` is some 15 minutes. The peer
-    /// is told if [`set_user_timeout_option`](Self::set_user_timeout_option) is on.
+    /// Sets the user timeout (RFC 5482): the connection is aborted when data has stayed unacknowledged for this long.
+    /// `None` means about 15 minutes. The timeout is announced to the peer if
+    /// [`set_user_timeout_option`](Self::set_user_timeout_option) is on.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.handle.set(|config| config.user_timeout = timeout.map(to_span))
     }
 
-    /// Tells the peer of the user timeout, and heeds what it tells of its own, as
-    /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option) does from the beginning.
+    /// Enables the user timeout option from now on, as
+    /// [`TcpSocket::set_user_timeout_option`](crate::TcpSocket::set_user_timeout_option) does from the start: the
+    /// user timeout is announced to the peer, and the peer's is taken into account.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_user_timeout_option(&self, enabled: bool) -> io::Result<()> {
         self.handle.set(|config| config.user_timeout_option = enabled)
     }
 
-    /// Lets writes wait while as many bytes were never sent, so that they stay with the application until they can
-    /// leave (`TCP_NOTSENT_LOWAT`). With `None`, the default, it is 256 KiB while congestion control keeps data back, and
-    /// 4 MiB while the peer's window does.
+    /// Limits unsent data to this many bytes: further writes wait, so that the data stays with the application until
+    /// it can be sent (`TCP_NOTSENT_LOWAT`). With `None`, the default, the limit is 256 KiB while congestion control
+    /// limits the sender and 4 MiB while the peer's window does.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_notsent_lowat(&self, bytes: Option<u32>) -> io::Result<()> {
         self.handle.set(|config| config.notsent_lowat = bytes.map(|bytes| bytes as usize))
     }
 
-    /// A ceiling for the pacing rate in bytes per second; `None` is none.
+    /// Sets a ceiling for the pacing rate in bytes per second; `None` means no ceiling.
     ///
     /// # Errors
-    /// `NotConnected` if there is no connection left.
+    /// Fails with `NotConnected` if the connection no longer exists.
     pub fn set_max_pacing_rate(&self, bytes_per_second: Option<u64>) -> io::Result<()> {
         let rate = bytes_per_second.map_or(Rate::MAX, Rate::from_bytes_per_sec);
         self.handle.set(|config| config.max_pacing_rate = rate)

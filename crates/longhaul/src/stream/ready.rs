@@ -1,4 +1,4 @@
-//! Readiness, and operations that do not wait.
+//! Readiness and non-blocking operations.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::task::{Context, Poll, ready};
@@ -10,74 +10,75 @@ use super::TcpStream;
 use crate::handle::Handle;
 
 impl TcpStream {
-    /// Waits until something of `interest` can be done, or is known to fail. Readiness is the connection's at the
-    /// moment of the answer; nothing has to be tried to clear it.
+    /// Waits until the stream is ready for `interest` or an operation would fail. The result describes the connection
+    /// at the moment of the return; no failed operation is needed to clear readiness.
     ///
-    /// Cancel safety: cancel safe.
+    /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// When the socket or the runtime is gone. That the connection failed is readiness: the next operation tells.
+    /// Fails if the UDP socket has failed or the runtime has ended. A failed connection counts as ready, and the next
+    /// operation returns its error.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         ready(&self.handle, interest).await
     }
 
-    /// Waits until a read would give data, the end of the stream or an error.
+    /// Waits until a read would return data, the end of the stream, or an error.
     ///
-    /// Cancel safety: cancel safe.
+    /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// The same as [`ready`](Self::ready).
     pub async fn readable(&self) -> io::Result<()> {
         self.ready(Interest::READABLE).await.map(drop)
     }
 
-    /// Waits until a write would take data, or fail.
+    /// Waits until a write would accept data or fail.
     ///
-    /// Cancel safety: cancel safe.
+    /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// The same as [`ready`](Self::ready).
     pub async fn writable(&self) -> io::Result<()> {
         self.ready(Interest::WRITABLE).await.map(drop)
     }
 
-    /// As [`readable`](Self::readable), for those who poll.
+    /// Polls for read readiness, like [`readable`](Self::readable).
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// The same as [`ready`](Self::ready).
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.handle.poll_ready(cx, Interest::READABLE).map_ok(drop)
     }
 
-    /// As [`writable`](Self::writable), for those who poll.
+    /// Polls for write readiness, like [`writable`](Self::writable).
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// The same as [`ready`](Self::ready).
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.handle.poll_ready(cx, Interest::WRITABLE).map_ok(drop)
     }
 
-    /// Runs `operation`, which is to read or write this stream, if something of `interest` can be done now. Unlike tokio's,
-    /// readiness needs no clearing: it is the connection's at the moment.
+    /// Runs `operation`, which should read or write this stream, if the stream is ready for `interest`. Unlike with
+    /// tokio, readiness does not have to be cleared: it always describes the current state of the connection.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing can be done; else what `operation` returns.
+    /// Fails with `WouldBlock` if the stream is not ready; otherwise returns the result of `operation`.
     pub fn try_io<R>(&self, interest: Interest, operation: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         self.handle.try_io(interest, operation)
     }
 
-    /// Runs `operation`, which is to read or write this stream, each time that something of `interest` can be done, until it
-    /// returns something else than `WouldBlock`.
+    /// Runs `operation`, which should read or write this stream, whenever the stream is ready for `interest`, until
+    /// it returns something other than `WouldBlock`.
     ///
-    /// Cancel safety: cancel safe, as far as `operation` is.
+    /// Cancel safety: this method is as cancel safe as `operation`.
     ///
     /// # Errors
-    /// What `operation` returns; as [`ready`](Self::ready).
+    /// Returns the error of `operation`, or fails like [`ready`](Self::ready).
     pub async fn async_io<R>(&self, interest: Interest, mut operation: impl FnMut() -> io::Result<R>) -> io::Result<R> {
         loop {
             self.ready(interest).await?;
             match operation() {
-                // It may want more than is there. Others go first.
+                // The operation may need more than is available: let other tasks run first.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::task::yield_now().await,
                 result => return result,
             }
@@ -87,7 +88,7 @@ impl TcpStream {
     /// Reads without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing has arrived; else as `read`.
+    /// Fails with `WouldBlock` if no data is available; otherwise like `read`.
     pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.handle.try_read(buf)
     }
@@ -95,23 +96,23 @@ impl TcpStream {
     /// Reads into several buffers without waiting.
     ///
     /// # Errors
-    /// As [`try_read`](Self::try_read).
+    /// The same as [`try_read`](Self::try_read).
     pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.handle.try_read_vectored(bufs)
     }
 
-    /// Reads into what room `buf` has without waiting.
+    /// Reads into the spare capacity of `buf` without waiting.
     ///
     /// # Errors
-    /// As [`try_read`](Self::try_read).
+    /// The same as [`try_read`](Self::try_read).
     pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
         try_read_buf(&self.handle, buf)
     }
 
-    /// Writes without waiting; what was taken may be less than `buf`.
+    /// Writes without waiting, possibly only a part of `buf`.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no room; else as `write`.
+    /// Fails with `WouldBlock` if the send buffer is full; otherwise like `write`.
     pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
         self.handle.try_write(buf)
     }
@@ -119,33 +120,34 @@ impl TcpStream {
     /// Writes several buffers without waiting.
     ///
     /// # Errors
-    /// As [`try_write`](Self::try_write).
+    /// The same as [`try_write`](Self::try_write).
     pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.handle.try_write_vectored(bufs)
     }
 
-    /// Takes as much from the front of `data` as there is room for, without waiting and without copying large pieces.
+    /// Removes as many bytes from the front of `data` as the send buffer has room for, without waiting. Large pieces
+    /// are not copied.
     ///
     /// # Errors
-    /// As [`try_write`](Self::try_write).
+    /// The same as [`try_write`](Self::try_write).
     pub fn try_write_bytes(&self, data: &mut Bytes) -> io::Result<usize> {
         self.handle.try_write_bytes(data)
     }
 
-    /// Reads and leaves what was read to be read again. Zero is the end of the stream.
+    /// Reads data without removing it from the stream. Zero means the end of the stream.
     ///
-    /// Cancel safety: cancel safe.
+    /// Cancel safety: this method is cancel safe.
     ///
     /// # Errors
-    /// As `read`.
+    /// The same as `read`.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         peek(&self.handle, buf).await
     }
 
-    /// As [`peek`](Self::peek), for those who poll.
+    /// Polls for data without removing it, like [`peek`](Self::peek).
     ///
     /// # Errors
-    /// As `read`.
+    /// The same as `read`.
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
         poll_peek(&self.handle, cx, buf)
     }
@@ -166,7 +168,7 @@ pub(super) fn poll_peek(handle: &Handle, cx: &mut Context<'_>, buf: &mut ReadBuf
 }
 
 pub(super) fn try_read_buf<B: BufMut>(handle: &Handle, buf: &mut B) -> io::Result<usize> {
-    /// What a growing buffer is given room for: as much as one receive buffer holds.
+    /// Maximum amount read into a buffer that can grow: the size of one receive buffer.
     const MAX: usize = 64 << 10;
     let data = handle.try_read_bytes(buf.remaining_mut().min(MAX))?;
     buf.put_slice(&data);

@@ -1,4 +1,4 @@
-//! Borrowed halves.
+//! Borrowed halves of a stream.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -10,52 +10,52 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::{TcpStream, ready};
 
-/// The reading half of a borrowed stream, from [`TcpStream::split`].
+/// The read half of a borrowed stream, from [`TcpStream::split`].
 #[derive(Debug)]
 pub struct ReadHalf<'a>(&'a TcpStream);
 
-/// The writing half of a borrowed stream, from [`TcpStream::split`]. Dropping it does not end the stream.
+/// The write half of a borrowed stream, from [`TcpStream::split`]. Dropping it does not end the stream.
 #[derive(Debug)]
 pub struct WriteHalf<'a>(&'a TcpStream);
 
 impl TcpStream {
-    /// Two halves to be used at the same time in one task.
+    /// Splits the stream into two halves that can be used concurrently within one task.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
         (ReadHalf(self), WriteHalf(self))
     }
 }
 
-/// Methods of a reading half, which the stream has too.
+/// Methods that a read half and the stream have in common.
 macro_rules! read_methods {
     ($stream:tt) => {
         /// See [`TcpStream::poll_peek`].
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::poll_peek`].
         pub fn poll_peek(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<usize>> {
             ready::poll_peek(&self.$stream.handle, cx, buf)
         }
 
-        /// See [`TcpStream::peek`]. Cancel safe.
+        /// See [`TcpStream::peek`]. It is cancel safe.
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::peek`].
         pub async fn peek(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             ready::peek(&self.$stream.handle, buf).await
         }
 
-        /// See [`TcpStream::ready`]. Cancel safe.
+        /// See [`TcpStream::ready`]. It is cancel safe.
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::ready`].
         pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
             ready::ready(&self.$stream.handle, interest).await
         }
 
-        /// See [`TcpStream::readable`]. Cancel safe.
+        /// See [`TcpStream::readable`]. It is cancel safe.
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::readable`].
         pub async fn readable(&self) -> io::Result<()> {
             self.ready(Interest::READABLE).await.map(drop)
         }
@@ -63,7 +63,7 @@ macro_rules! read_methods {
         /// See [`TcpStream::try_read`].
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::try_read`].
         pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
             self.$stream.handle.try_read(buf)
         }
@@ -71,7 +71,7 @@ macro_rules! read_methods {
         /// See [`TcpStream::try_read_vectored`].
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::try_read_vectored`].
         pub fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
             self.$stream.handle.try_read_vectored(bufs)
         }
@@ -79,28 +79,28 @@ macro_rules! read_methods {
         /// See [`TcpStream::try_read_buf`].
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::try_read_buf`].
         pub fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
             ready::try_read_buf(&self.$stream.handle, buf)
         }
     };
 }
 
-/// Methods of a writing half, which the stream has too.
+/// Methods that a write half and the stream have in common.
 macro_rules! write_methods {
     ($stream:tt) => {
-        /// See [`TcpStream::ready`]. Cancel safe.
+        /// See [`TcpStream::ready`]. It is cancel safe.
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::ready`].
         pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
             ready::ready(&self.$stream.handle, interest).await
         }
 
-        /// See [`TcpStream::writable`]. Cancel safe.
+        /// See [`TcpStream::writable`]. It is cancel safe.
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::writable`].
         pub async fn writable(&self) -> io::Result<()> {
             self.ready(Interest::WRITABLE).await.map(drop)
         }
@@ -108,7 +108,7 @@ macro_rules! write_methods {
         /// See [`TcpStream::try_write`].
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::try_write`].
         pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
             self.$stream.handle.try_write(buf)
         }
@@ -116,35 +116,35 @@ macro_rules! write_methods {
         /// See [`TcpStream::try_write_vectored`].
         ///
         /// # Errors
-        /// As there.
+        /// The same as [`TcpStream::try_write_vectored`].
         pub fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
             self.$stream.handle.try_write_vectored(bufs)
         }
     };
 }
 
-/// Addresses, of a stream or either half, by the path to the handle.
+/// Address methods of a stream or half; the argument is the path to the handle.
 macro_rules! address_methods {
     ($($handle:tt).+) => {
-        /// The peer's address.
+        /// Returns the peer's address.
         ///
         /// # Errors
-        /// None; a `Result` as tokio has it.
+        /// Never fails; it returns a `Result` for compatibility with tokio.
         pub fn peer_addr(&self) -> io::Result<SocketAddr> {
             Ok(self.$($handle).+.peer)
         }
 
-        /// Our address.
+        /// Returns the local address.
         ///
         /// # Errors
-        /// None; a `Result` as tokio has it.
+        /// Never fails; it returns a `Result` for compatibility with tokio.
         pub fn local_addr(&self) -> io::Result<SocketAddr> {
             Ok(self.$($handle).+.local)
         }
     };
 }
 
-/// `AsyncWrite` of a stream or a writing half, by the path to the handle.
+/// `AsyncWrite` methods of a stream or write half; the argument is the path to the handle.
 macro_rules! async_write {
     ($($handle:tt).+) => {
         fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {

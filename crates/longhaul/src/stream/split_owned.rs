@@ -1,4 +1,4 @@
-//! Owned halves.
+//! Owned halves of a stream.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use super::split::{address_methods, async_write, read_methods, write_methods};
 use super::{TcpStream, ready};
 
-/// The reading half of a stream, from [`TcpStream::into_split`].
+/// The read half of a stream, from [`TcpStream::into_split`].
 #[derive(Debug)]
 pub struct OwnedReadHalf {
     stream: Arc<TcpStream>,
 }
 
-/// The writing half of a stream, from [`TcpStream::into_split`]. Dropping it ends our stream, as `shutdown` does,
+/// The write half of a stream, from [`TcpStream::into_split`]. Dropping it ends our direction, as `shutdown` does,
 /// unless it is [forgotten](OwnedWriteHalf::forget).
 #[derive(Debug)]
 pub struct OwnedWriteHalf {
@@ -26,7 +26,7 @@ pub struct OwnedWriteHalf {
     end_on_drop: bool,
 }
 
-/// Two halves were not of the same stream; here they are.
+/// The error for an attempt to reunite halves of different streams; it contains both halves.
 #[derive(Debug)]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for ReuniteError {
 impl std::error::Error for ReuniteError {}
 
 impl TcpStream {
-    /// Two halves to be used in different tasks.
+    /// Splits the stream into two halves that can be used in different tasks.
     #[must_use]
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         let stream = Arc::new(self);
@@ -57,10 +57,10 @@ fn reunite(read: OwnedReadHalf, mut write: OwnedWriteHalf) -> Result<TcpStream, 
 }
 
 impl OwnedReadHalf {
-    /// Makes the stream whole again.
+    /// Reunites the halves of a stream.
     ///
     /// # Errors
-    /// If `other` is of another stream.
+    /// Fails if `other` belongs to another stream.
     pub fn reunite(self, other: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
         reunite(self, other)
     }
@@ -70,15 +70,15 @@ impl OwnedReadHalf {
 }
 
 impl OwnedWriteHalf {
-    /// Makes the stream whole again.
+    /// Reunites the halves of a stream.
     ///
     /// # Errors
-    /// If `other` is of another stream.
+    /// Fails if `other` belongs to another stream.
     pub fn reunite(self, other: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
         reunite(other, self)
     }
 
-    /// Drops this half without ending our stream; that then happens when the other half is dropped.
+    /// Drops this half without ending our direction, which then ends when the other half is dropped.
     pub fn forget(mut self) {
         self.end_on_drop = false;
     }
@@ -90,7 +90,7 @@ impl OwnedWriteHalf {
 impl Drop for OwnedWriteHalf {
     fn drop(&mut self) {
         if self.end_on_drop {
-            // What failed is told to whoever reads.
+            // An error is reported to the reader.
             let _ = self.stream.handle.end_stream();
         }
     }

@@ -1,7 +1,7 @@
-//! One timerfd per runtime, shared by all sockets.
+//! Timers of all sockets of a runtime on one timerfd.
 //!
-//! A descriptor, and an entry in the kernel's table of timers, for each socket would double what a client connection
-//! costs. One task per runtime waits for the timerfd and wakes the drivers whose deadline has passed
+//! A timerfd per socket would double what a client connection costs in descriptors and kernel timers. Instead, one
+//! task per runtime waits for the timerfd and wakes the drivers whose deadlines have passed
 //! (`docs/decisions/0032-what-a-client-connection-costs.md`).
 
 use std::collections::HashMap;
@@ -20,10 +20,10 @@ use tokio::runtime::{Handle, Id};
 
 use super::watch;
 
-/// The timers of each runtime that has sockets.
+/// The timer hub of each runtime that has sockets.
 static HUBS: LazyLock<Mutex<HashMap<Id, Arc<Hub>>>> = LazyLock::new(Mutex::default);
 
-/// The deadline of one socket, and whether it has passed.
+/// The timer of one socket.
 #[derive(Debug)]
 pub(super) struct SocketTimer {
     hub: Arc<Hub>,
@@ -31,7 +31,7 @@ pub(super) struct SocketTimer {
     alarm: Arc<Alarm>,
 }
 
-/// What the hub's task and a driver share.
+/// State shared by the hub's task and a driver.
 #[derive(Debug, Default)]
 struct Alarm {
     fired: AtomicBool,
@@ -49,11 +49,11 @@ struct Deadlines {
     wheel: TimerWheel,
     alarms: Vec<Option<Arc<Alarm>>>,
     free: Vec<u32>,
-    /// What the timerfd is set to; it may be earlier than the first deadline.
+    /// The time that the timerfd is set to. It may be earlier than the first deadline.
     armed: Option<Time>,
 }
 
-/// The task that waits for a runtime's timerfd, for as long as the runtime exists.
+/// The task that waits for a runtime's timerfd, as long as the runtime exists.
 struct Wait {
     hub: Arc<Hub>,
     runtime: Id,
@@ -61,7 +61,7 @@ struct Wait {
 }
 
 impl SocketTimer {
-    /// A timer that is not set; must be called within a tokio runtime.
+    /// Creates a timer that is not set. Must be called within a tokio runtime.
     pub(super) fn new() -> io::Result<Self> {
         let hub = Hub::of_current_runtime()?;
         let alarm = Arc::new(Alarm::default());
@@ -78,7 +78,7 @@ impl SocketTimer {
         Ok(Self { hub, id, alarm })
     }
 
-    /// Sets the deadline, or takes it back.
+    /// Sets or cancels the deadline.
     pub(super) fn arm(&self, at: Option<Time>) -> io::Result<()> {
         let mut deadlines = lock(&self.hub.deadlines);
         match at {
@@ -100,7 +100,7 @@ impl SocketTimer {
         };
         drop(waker);
         drop(former);
-        // It may have fired before the waker was known.
+        // The timer may have fired before the waker was stored.
         if self.alarm.take() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
@@ -112,7 +112,7 @@ impl Drop for SocketTimer {
         let alarm = deadlines.alarms.get_mut(self.id as usize).and_then(Option::take);
         deadlines.free.push(self.id);
         drop(deadlines);
-        // Its waker may own a task, and that another timer of this hub.
+        // The waker may own a task, which may own another timer of this hub: drop it after the lock is released.
         drop(alarm);
     }
 }
@@ -136,14 +136,15 @@ impl Hub {
         let hub = Arc::new(Self { timer: watch(Timer::new()?)?, deadlines: Mutex::new(deadlines) });
         hubs.insert(runtime, Arc::clone(&hub));
         drop(hubs);
-        // A runtime that is shutting down drops the task at once, and the task takes the hub off the list.
+        // A runtime that is shutting down drops the task at once, and dropping it removes the hub from the table.
         handle.spawn(Wait { hub: Arc::clone(&hub), runtime, wakers: Vec::new() });
         Ok(hub)
     }
 }
 
 impl Deadlines {
-    /// Sets the timerfd if it would fire too late. An early one is left to fire: that costs less than setting it anew.
+    /// Sets the timerfd if it would fire too late. If it would fire too early it is left as it is, which costs less
+    /// than setting it again.
     fn set_timer(&mut self, timer: &Timer) -> io::Result<()> {
         let Some(next) = self.wheel.next() else { return Ok(()) };
         if self.armed.is_none_or(|armed| next < armed) {
@@ -153,7 +154,7 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Notes whose deadline has passed, and collects whom to wake.
+    /// Marks the timers whose deadlines have passed as fired, and collects their wakers.
     fn expire(&mut self, now: Time, wakers: &mut Vec<Waker>) {
         while let Some(id) = self.wheel.pop_expired(now) {
             if let Some(Some(alarm)) = self.alarms.get(id as usize) {
@@ -204,7 +205,8 @@ impl Drop for Wait {
     }
 }
 
-/// Lists of timers are whole whatever happened to the thread that held the lock.
+/// Locks a mutex. Poisoning is ignored, because the lists are consistent even if a thread has panicked while holding
+/// the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
