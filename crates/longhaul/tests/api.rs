@@ -1,4 +1,4 @@
-//! The methods of streams and halves.
+//! Methods of streams and halves.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -52,7 +52,7 @@ async fn trying_never_waits() {
     let mut buf = BytesMut::with_capacity(4);
     assert_eq!(b.try_read_buf(&mut buf).unwrap(), 13);
     assert_eq!(&buf[..], b"into a buffer");
-    // Until the buffer is full: then it would block, and is writable again once the peer has read.
+    // Fill the send buffer: then a write would block, until the peer has read.
     let block = vec![0; 1 << 20];
     while a.try_write(&block).is_ok() {}
     assert_eq!(a.try_write(&block).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -250,7 +250,7 @@ async fn settings_are_read_back() {
     assert_eq!(b.peer_addr().unwrap(), a.local_addr().unwrap());
 }
 
-/// The bound that was set for a send buffer is what a writer meets while nobody reads.
+/// While the peer does not read, a writer is stopped by the configured size of the send buffer.
 #[tokio::test]
 async fn a_send_buffer_holds_what_it_is_said_to() {
     let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
@@ -266,7 +266,7 @@ async fn a_send_buffer_holds_what_it_is_said_to() {
     }
     let unread = b.info().unwrap().unread_bytes as usize;
     assert!(unread <= 30_000, "{unread}");
-    // A writer is woken for a quarter of the buffer: so much of it may be empty.
+    // A writer is woken when a quarter of the buffer is free, so that this much may be empty.
     let held = taken - unread;
     assert!((37_500..=50_000).contains(&held), "{held}");
 }
@@ -275,7 +275,7 @@ async fn a_send_buffer_holds_what_it_is_said_to() {
 async fn unsent_data_stays_with_the_application_if_it_so_wishes() {
     let (a, mut b) = pair().await;
     a.set_notsent_lowat(Some(20_000)).unwrap();
-    // Nobody reads: the peer's window and then the mark stop the writer, long before the send buffer is full.
+    // The peer does not read: its window and then the limit stop the writer, long before the send buffer is full.
     let fill = |a: &TcpStream| -> usize { std::iter::from_fn(|| a.try_write(&[0; 7_000]).ok()).sum() };
     let mut written = 0;
     loop {
@@ -283,7 +283,7 @@ async fn unsent_data_stays_with_the_application_if_it_so_wishes() {
         let more = fill(&a);
         written += more;
         assert!(a.info().unwrap().notsent_bytes <= 20_000);
-        // Once the window is shut, only what a probe of it takes makes room.
+        // When the window is closed, only window probes make room.
         if more < 1000 || tokio::time::timeout(Duration::from_millis(100), a.writable()).await.is_err() {
             break;
         }
@@ -291,7 +291,7 @@ async fn unsent_data_stays_with_the_application_if_it_so_wishes() {
     let unsent = a.info().unwrap().notsent_bytes;
     assert!((10_000..=20_000).contains(&unsent), "{unsent}");
     assert!(written < longhaul::Config::default().recv_buffer + 100_000, "{written}");
-    // The mark goes, the writer goes on.
+    // Without the limit, the writer can continue.
     a.set_notsent_lowat(None).unwrap();
     soon(a.writable()).await.unwrap();
     assert!(a.try_write(&vec![0; 256 << 10]).unwrap() > 20_000);
@@ -348,7 +348,7 @@ async fn an_unknown_congestion_control_is_told_what_exists() {
     assert!(text.contains("warp-drive") && text.contains("cubic") && text.contains("new-reno"), "{text}");
 }
 
-/// Somebody's own controller, of which nothing is known.
+/// A user-defined controller, whose safety is not known.
 #[derive(Debug)]
 struct Homemade;
 

@@ -1,5 +1,5 @@
-//! The same steps with tokio's TCP and with ours: what is the same, and what differs on purpose (`docs/guide.md` has the
-//! table).
+//! Runs the same steps with tokio's TCP and with longhaul, and checks where they agree and where they differ
+//! intentionally (see the table in `docs/guide.md`).
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use common::soon;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Both ends of a connection and its listener.
+/// Creates both ends of a connection and its listener.
 macro_rules! connection {
     ($net:ident) => {{
         let listener = $net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -19,7 +19,7 @@ macro_rules! connection {
     }};
 }
 
-/// The error's kind, or the value.
+/// Replaces an error by its kind.
 fn kind<T>(result: std::io::Result<T>) -> Result<T, ErrorKind> {
     result.map_err(|error| error.kind())
 }
@@ -33,7 +33,7 @@ macro_rules! bind_again {
         let (mut client, server, listener) = connection!($net);
         let at = listener.local_addr().unwrap();
         assert_eq!(kind($net::TcpListener::bind(at).await.map(drop)), Err(ErrorKind::AddrInUse), "it is listened on");
-        // Our end is over; the client keeps its own.
+        // Our end has ended, but the client keeps its own open.
         drop((server, listener));
         assert_eq!(soon(client.read(&mut [0])).await.unwrap(), 0);
         let listener = $net::TcpListener::bind(at).await.unwrap();
@@ -41,7 +41,7 @@ macro_rules! bind_again {
         let (mut second, mut accepted) = (second.unwrap(), accepted.unwrap().0);
         second.write_all(b"x").await.unwrap();
         assert_eq!(soon(accepted.read_u8()).await.unwrap(), b'x');
-        // Once more, with what tokio's listener sets by itself, and with a stream that is still open.
+        // Again, with the option that tokio's listener sets by itself, and while a stream is still open.
         drop(listener);
         let socket = $net::TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
@@ -71,7 +71,7 @@ async fn nothing_can_be_reached_at_port_0_or_at_a_group() {
     }
 }
 
-/// What reads, a write and `peer_addr` give after the peer's reset.
+/// Returns the results of two reads, a write and `peer_addr` after the peer has reset the connection.
 macro_rules! after_a_reset {
     ($net:ident) => {{
         let (client, mut server, _listener) = connection!($net);
@@ -94,7 +94,7 @@ async fn after_a_reset_ours_says_so_each_time() {
     assert_eq!(after_a_reset!(longhaul), ([reset, reset], reset, Ok(true)));
 }
 
-/// Whether an empty read is ready without data, with data, and at the end of the stream.
+/// Returns the results of empty reads without data, with data, and at the end of the stream.
 macro_rules! empty_reads {
     ($net:ident) => {{
         let (mut client, mut server, _listener) = connection!($net);
@@ -117,7 +117,7 @@ async fn empty_reads() {
     assert_eq!(tokios, ours);
 }
 
-/// A supervisor opens the socket, the program listens on it (socket activation).
+/// Socket activation: a supervisor opens the socket and the program listens on it.
 #[tokio::test]
 async fn a_listener_takes_over_a_socket() {
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -168,7 +168,7 @@ async fn descriptors_are_the_udp_sockets() {
     assert_eq!(addr(socket.as_fd()), socket.local_addr().unwrap());
 }
 
-/// Reads four bytes at once, by an operation of the caller's.
+/// Reads four bytes with an operation passed to `try_io` and `async_io`.
 macro_rules! by_operation {
     ($net:ident) => {{
         use tokio::io::Interest;

@@ -1,4 +1,4 @@
-//! Futures that are dropped before they are complete, at every poll that they have.
+//! Futures that are dropped before they complete, after each number of polls.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -10,7 +10,7 @@ use common::{pair, pattern, poll_times, soon};
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A writer that lets its reader wait now and then.
+/// Writes in small pieces, so that the reader sometimes has to wait.
 async fn trickle(mut stream: TcpStream, data: Vec<u8>) {
     for part in data.chunks(700) {
         stream.write_all(part).await.unwrap();
@@ -38,7 +38,7 @@ async fn reads_lose_nothing() {
                     Some(part) => got.extend_from_slice(&part.unwrap()),
                     None => tokio::task::yield_now().await,
                 }
-                // What only looks must change nothing.
+                // Peeking and waiting must not change anything.
                 poll_times(b.peek(&mut buf), polls).await;
                 poll_times(b.readable(), polls).await;
             }
@@ -114,7 +114,7 @@ async fn an_attempt_to_connect_that_is_dropped_is_forgotten() {
             drop(stream.unwrap());
         }
     }
-    // Those that the listener saw end at once; a real one follows.
+    // Attempts that reached the listener end at once; a real connection follows.
     let mut stream = soon(TcpStream::connect(to)).await.unwrap();
     stream.write_all(b"real").await.unwrap();
     let real = async {

@@ -1,4 +1,4 @@
-//! Captures, as other people's tools read them.
+//! Captures, checked with tshark and tcptrace.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use longhaul::{TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A file of this process under the target directory; removed when dropped, unless the test has failed.
+/// A file for this process under the target directory. It is removed when dropped, unless the test has failed.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -30,7 +30,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What `program` prints, or `None` if there is no such program.
+/// Returns the output of `program`, or `None` if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => {
@@ -45,7 +45,7 @@ fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// What a tap on the line saw: both sides' captures of one transfer of `bytes` each way.
+/// Transfers `bytes` in each direction and returns the captures of both sides.
 async fn transfer(address: &str, bytes: usize) -> [Scratch; 2] {
     let files = [Scratch::new("client.pcap"), Scratch::new("server.pcap")];
     let address = address.parse().unwrap();
@@ -84,7 +84,7 @@ async fn exchange(stream: TcpStream, bytes: usize) {
     writer.reunite(reader).unwrap().close().await.unwrap();
 }
 
-/// Frames that tshark complains about, one a line. What a receiver's full buffer causes is no fault.
+/// Returns the frames in which tshark finds faults, one per line. Effects of a full receive buffer are not faults.
 fn complaints(file: &Path) -> Option<String> {
     const FAULTS: [&str; 7] = [
         "retransmission",
@@ -104,7 +104,7 @@ fn complaints(file: &Path) -> Option<String> {
     )
 }
 
-/// On a machine that is too busy, acknowledgments come so late that a sender rightly probes: then it is tried again.
+/// On a busy machine, acknowledgments may come so late that a sender rightly probes: the transfer is then repeated.
 async fn reads_clean(address: &str) {
     for attempt in 1.. {
         let files = transfer(address, 8 << 20).await;
@@ -134,7 +134,7 @@ fn is_one_whole_connection(file: &Path) {
         assert_eq!(numbers(fault), [0, 0], "{fault} {report}");
     }
     assert_eq!(numbers("actual data bytes:"), [8 << 20, 8 << 20]);
-    // What leaves just when the news of a closed window arrives is a probe to tcptrace, and missing from the rest.
+    // tcptrace counts a segment sent just when the window closes as a window probe, and so its data as missing.
     assert_eq!(numbers("missed data:"), numbers("zwnd probe bytes:"), "{report}");
 }
 
@@ -148,7 +148,7 @@ async fn nor_over_ipv6() {
     reads_clean("[::1]:0").await;
 }
 
-/// `/dev/full` refuses every byte.
+/// `/dev/full` fails every write.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_stops_the_capture_and_nothing_else() {

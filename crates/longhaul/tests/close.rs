@@ -1,4 +1,4 @@
-//! How connections end.
+//! Closing, resetting and losing connections.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -114,7 +114,7 @@ async fn closing_waits_for_the_acknowledgment() {
     let mut got = Vec::new();
     soon(b.read_to_end(&mut got)).await.unwrap();
     assert!(got == data);
-    // We still have our side open: the close is about the peer's only.
+    // Our side is still open: `close` waits only for the acknowledgment by the peer's TCP.
     soon(closing).await.unwrap().unwrap();
 }
 
@@ -153,13 +153,13 @@ async fn a_runtime_that_ends_resets_its_connections() {
     opened.await.unwrap();
     die.send(()).unwrap();
     assert_eq!(soon(server.read(&mut [0])).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
-    // What is left of the stream answers without hanging, outside any runtime.
+    // The stream outlives its runtime, and its methods return without hanging.
     let stream = other.join().unwrap();
     assert!(stream.try_read(&mut [0]).is_err());
     assert_ne!(stream.try_write(b"x").unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// What was shut down before the runtime ended is in order for the peer, although nobody answers it any more.
+/// A stream that was shut down before its runtime ended is complete for the peer, although nobody answers any more.
 #[tokio::test]
 async fn a_runtime_that_ends_after_shutdown_has_said_everything() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -225,18 +225,19 @@ async fn a_vanished_peer_is_noticed_by_the_keep_alive() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let relay = Relay::new(listener.local_addr().unwrap()).await;
     let socket = TcpSocket::new_v4().unwrap();
-    // A peer answers two probes a second at most (RFC 5961, section 7): times are raised to a second.
+    // A peer answers at most two probes per second (RFC 5961, section 7), so that these times are raised to one
+    // second.
     let (idle, interval) = (Span::from_millis(100), Span::from_millis(100));
     socket.set_keepalive_params(Some(KeepAlive { idle, interval, probes: 2 }));
     let (client, server) = tokio::join!(socket.connect(relay.address), listener.accept());
     let (mut client, _server) = (client.unwrap(), server.unwrap());
-    // A living peer answers.
+    // A peer that is alive answers.
     assert!(tokio::time::timeout(Duration::from_millis(2500), client.read(&mut [0])).await.is_err());
     relay.cut();
     assert_eq!(soon(client.read(&mut [0])).await.unwrap_err().kind(), ErrorKind::TimedOut);
 }
 
-/// A socket bound to `port` as soon as the system gives it away again.
+/// Returns a socket bound to `port`, as soon as the system allows it.
 async fn bound_to(port: u16) -> TcpSocket {
     loop {
         let socket = TcpSocket::new_v4().unwrap();
@@ -248,7 +249,7 @@ async fn bound_to(port: u16) -> TcpSocket {
     }
 }
 
-/// RFC 6191: the server keeps TIME-WAIT for a minute, and knows a new SYN when it sees one.
+/// RFC 6191: the server stays in TIME-WAIT for a minute, but accepts a new SYN with a later timestamp.
 #[tokio::test]
 async fn a_port_may_be_used_again_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

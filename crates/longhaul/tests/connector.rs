@@ -1,4 +1,4 @@
-//! Many connections from one UDP socket.
+//! Connectors: many connections from one UDP socket.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -41,7 +41,7 @@ async fn connections_of_one_socket_keep_apart() {
             drop(listener);
         }));
     }
-    // The connections are their own.
+    // The connections do not need the connector.
     drop(connector);
     for task in tasks {
         soon(task).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_second_connection_to_the_same_port_is_refused_until_the_first_is_over
     connect(&connector, &listener).await;
 }
 
-/// The socket is not connected: only its error queue says that a port is closed, and whose it is.
+/// The socket is not connected: only its error queue reports that a port is closed, and for which peer.
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 #[tokio::test]
 async fn a_refusal_concerns_nobody_else() {
@@ -112,12 +112,12 @@ async fn settings_of_the_socket_are_those_of_its_connections() {
     assert!(error.to_string().contains("as many connections as it may"), "{error}");
 }
 
-/// Of sockets of one peer and of several.
+/// Covers a socket per connection and, where the system reports errors, a shared socket.
 #[tokio::test]
 async fn a_killed_peer_is_heard_of_at_the_next_write() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
-    // Elsewhere a socket of several peers hears nothing.
+    // On other systems, a socket with several peers is told of no errors.
     let kinds: &[bool] =
         if cfg!(all(target_os = "linux", not(feature = "portable"))) { &[false, true] } else { &[false] };
     for &shared in kinds {

@@ -1,4 +1,4 @@
-//! What connections cost that rest: memory and descriptors.
+//! Memory and descriptors that idle connections use.
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
@@ -17,17 +17,17 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-// SAFETY: every call is the system allocator's; the counter allocates nothing.
+// SAFETY: every call is passed to the system allocator; the counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps `alloc`'s contract.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps `dealloc`'s contract, and all memory is the system allocator's.
+        // SAFETY: the caller upholds the contract of `dealloc`, and all memory comes from the system allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -39,7 +39,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Passes 20 kB each way.
+/// Sends 20 kB in each direction.
 async fn exchange(a: &mut TcpStream, b: &mut TcpStream) {
     let data = pattern(20_000);
     b.set_nodelay(true).unwrap();
@@ -54,14 +54,14 @@ async fn exchange(a: &mut TcpStream, b: &mut TcpStream) {
     assert!(got == data);
 }
 
-/// Connects one after the other, from sockets of their own or from one in common, and uses each once.
+/// Opens connections one after the other, each from a socket of its own or all from one socket, and uses each once.
 async fn connections(count: usize, one_socket: bool) -> Vec<(TcpStream, TcpStream)> {
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut pairs = Vec::new();
     for i in 0..count {
-        // A connector has one connection to each address.
+        // A connector can have only one connection to each address.
         let to = SocketAddr::from(([127, 0, 1, (i % 250) as u8 + 1], port));
         let client = async {
             let mut config = Config::default();
@@ -80,7 +80,7 @@ async fn connections(count: usize, one_socket: bool) -> Vec<(TcpStream, TcpStrea
     pairs
 }
 
-/// Ends connections, and waits until their sockets are closed.
+/// Aborts connections and waits until their sockets are closed.
 async fn end(pairs: Vec<(TcpStream, TcpStream)>, open: usize) {
     for (client, server) in pairs {
         server.abort();
@@ -94,11 +94,11 @@ async fn end(pairs: Vec<(TcpStream, TcpStream)>, open: usize) {
     .await;
 }
 
-/// One test for both: two of this file would count each other's memory.
+/// One test covers both cases, because two tests in this process would count each other's memory.
 #[tokio::test]
 async fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
     const CONNECTIONS: usize = 200;
-    // What the process and the runtime need once, such as the timer.
+    // Create what the process and the runtime need only once, such as the timer.
     drop(TcpConnector::bind("0.0.0.0:0").await.unwrap());
     tokio::time::sleep(Duration::from_millis(50)).await;
     let open = descriptors();
@@ -110,7 +110,7 @@ async fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
         let opened = descriptors() - open;
         eprintln!("{each} bytes for both ends of a connection, {opened} descriptors for {CONNECTIONS}");
         assert!(each <= bytes, "{each} bytes for both ends");
-        // The listener and the connector have one each.
+        // The listener and the connector use one descriptor each.
         assert!(opened <= more_descriptors + 2, "{opened} descriptors");
         end(pairs, open).await;
         let left = LIVE.load(Ordering::Relaxed).saturating_sub(memory) / CONNECTIONS;

@@ -1,4 +1,4 @@
-//! A listener with many connections that rest, and who comes after them.
+//! A listener with 50,000 idle connections, and the next client to connect.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 #![allow(clippy::disallowed_methods, reason = "it prints how long it took")]
@@ -13,12 +13,12 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-/// From one address, whose ports are not much more.
+/// All from one address, whose ports are hardly more.
 const CROWD: usize = 50_000;
-/// So many handshakes at a time.
+/// Number of handshakes in parallel.
 const TOGETHER: usize = 200;
 
-/// A client that keeps nothing: its connection stays when its socket is gone.
+/// A client without state: its connection remains when its socket is closed.
 struct Stranger(UdpSocket);
 
 impl Stranger {
@@ -28,7 +28,7 @@ impl Stranger {
         self.0.send(&datagram[..len]).unwrap();
     }
 
-    /// From the next port that is free.
+    /// Sends a SYN from the next free port.
     fn call(ports: &mut std::ops::Range<u16>, server: SocketAddr) -> Self {
         let client = Self(ports.find_map(|port| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, 1), port)).ok()).unwrap());
         client.0.connect(server).unwrap();
@@ -60,11 +60,11 @@ fn resident() -> usize {
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// The next client connects and is served as if it were the first: the time is printed.
+/// The next client is connected and served like the first one; the time that this takes is printed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newcomer_is_served_beside_fifty_thousand_idle_connections() {
     let socket = TcpSocket::new_v4().unwrap();
-    // Whatever the machine's memory is.
+    // Independent of the machine's memory.
     socket.set_max_connections(Some(CROWD + 10));
     socket.bind("0.0.0.0:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1024).unwrap();

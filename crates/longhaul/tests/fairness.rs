@@ -1,4 +1,4 @@
-//! Tasks that always find something to do let the others of their runtime run.
+//! Cooperative scheduling: tasks that always find something to do let the other tasks of their runtime run.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -11,11 +11,11 @@ use common::{pair, soon};
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 
-/// Calls that never have to wait. tokio gives a task some 128 of them before it has to yield.
+/// Number of calls that never have to wait. tokio allows a task about 128 of them before it has to yield.
 const CALLS: u64 = 4096;
 const BUDGET: u64 = 128;
 
-/// How many times another task of this runtime ran while `work` was under way.
+/// Returns how often another task of this runtime ran during `work`.
 async fn turns_of_others<F: Future>(work: F) -> (F::Output, u64) {
     let turns = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&turns);
@@ -33,7 +33,7 @@ async fn turns_of_others<F: Future>(work: F) -> (F::Output, u64) {
     (output, after - before)
 }
 
-/// A connection whose second end has `len` bytes to read.
+/// Returns a connection whose second end has `len` bytes to read.
 async fn with_unread(len: u64) -> (TcpStream, TcpStream) {
     let (mut a, b) = pair().await;
     a.write_all(&vec![7; len as usize]).await.unwrap();
@@ -117,7 +117,7 @@ async fn accepts_of_a_full_backlog() {
     for _ in 0..CONNECTIONS {
         clients.push(soon(TcpStream::connect(to)).await.unwrap());
     }
-    // The last client is connected a moment before the listener knows.
+    // The last client is connected a moment before the listener notices it.
     let last = clients.last().unwrap().local_addr().unwrap();
     let mut servers = Vec::new();
     let accept = async {

@@ -1,4 +1,4 @@
-//! Addresses, sockets, many connections.
+//! Addresses, sockets, and many connections.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -41,7 +41,7 @@ async fn ipv6_carries_a_stream() {
     assert!(got == data);
 }
 
-/// Answers leave from the address that was written to, or the client's socket would not take them.
+/// Answers must be sent from the address that the client has used, or its socket discards them.
 #[tokio::test]
 async fn a_wildcard_listener_answers_from_the_address_that_received() {
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
@@ -72,7 +72,7 @@ async fn a_dual_stack_listener_serves_both() {
 async fn two_hundred_connections_at_once() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    // Fewer than come at once: the rest is served by cookies.
+    // The backlog is shorter than the number of simultaneous clients: the others are served with SYN cookies.
     let listener = socket.listen(16).unwrap();
     let to = listener.local_addr().unwrap();
     let server = tokio::spawn(async move {
@@ -120,7 +120,7 @@ async fn addresses_in_use_are_told() {
     assert_eq!(TcpListener::bind("192.0.2.1:0").await.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
 }
 
-/// A port whose last connection is over can be listened on again: at once with `SO_REUSEADDR`.
+/// A port can be listened on again once its last connection has ended, at once with `SO_REUSEADDR`.
 #[tokio::test]
 async fn a_port_is_free_again() {
     let bind = |addr: SocketAddr| {
@@ -131,7 +131,7 @@ async fn a_port_is_free_again() {
     let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
     let addr = listener.local_addr().unwrap();
     let (mut a, mut b) = connect(&listener, TcpSocket::new_v4().unwrap()).await;
-    // The server closes first: TIME-WAIT is its own.
+    // The server closes first, so that it is the side in TIME-WAIT.
     b.shutdown().await.unwrap();
     assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
     soon(a.close()).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_port_is_free_again() {
     echo_once(&mut a, &mut b).await;
 }
 
-/// The ICMP error is heard of before the SYN would be repeated, which here ends the attempt.
+/// The ICMP error arrives before the SYN would be retransmitted, which would end this attempt.
 #[tokio::test]
 async fn a_refusal_is_heard_of_at_once() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -182,7 +182,7 @@ async fn receive(socket: &UdpSocket) -> Header {
     CheshireCodec::parse(&buf[..len]).unwrap().0
 }
 
-/// Whoever is in the middle of the handshake when the listener goes is reset as well.
+/// A client in the middle of its handshake is reset, too, when the listener is closed.
 #[tokio::test]
 async fn a_listener_that_goes_leaves_no_handshake_behind() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -207,7 +207,7 @@ async fn packets_carry_the_type_of_service() {
     let to = raw.local_addr().unwrap();
     let raw = longhaul_sys::linux::UdpSocket::new(raw).unwrap();
     let socket = TcpSocket::new_v4().unwrap();
-    // Expedited forwarding, with ECN bits that are not ours to choose.
+    // DSCP EF, with ECN bits that must be ignored.
     socket.set_tos_v4(0b1011_1011).unwrap();
     assert_eq!(socket.tos_v4().unwrap(), 0b1011_1000);
     let attempt = tokio::spawn(socket.connect(to));

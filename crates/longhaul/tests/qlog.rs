@@ -1,4 +1,4 @@
-//! Logs of connections.
+//! qlog files of connections.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -16,7 +16,7 @@ fn records(file: &Path) -> Vec<Value> {
     text.split('\x1e').skip(1).map(|record| serde_json::from_str(record).unwrap()).collect()
 }
 
-/// The records of a log that has ended, once it has.
+/// Waits until a log has ended and returns its records.
 async fn ended(file: &Path) -> Vec<Value> {
     let over = || std::fs::read_to_string(file).is_ok_and(|text| text.contains("tcp:connection_closed"));
     while !over() {
@@ -55,7 +55,7 @@ async fn both_sides_tell_the_connections_story() {
     assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
     assert_eq!(soon(reader).await.unwrap(), 4 << 20);
     drop(a);
-    // The drivers see to the ends of their logs.
+    // The drivers finish their logs.
     let files = soon(async {
         loop {
             let files = if dir.exists() { logs_in(&dir) } else { Vec::new() };
@@ -101,7 +101,7 @@ async fn both_sides_tell_the_connections_story() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Every segment is in the log of either side: as many as the connections counted, and all the bytes.
+/// Both logs contain every segment and every byte that the connections have counted.
 #[tokio::test]
 async fn every_segment_is_logged() {
     const LEN: u64 = 2 << 20;
@@ -121,7 +121,7 @@ async fn every_segment_is_logged() {
     a.shutdown().await.unwrap();
     assert_eq!(soon(a.read(&mut [0])).await.unwrap(), 0);
     let b = soon(reader).await.unwrap();
-    // The last ACK has been sent; when the server has it there is nothing more to come.
+    // The last ACK has been sent. Once the server has received it, no further segment is sent.
     while b.info().unwrap().state != "CLOSED" {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
@@ -146,7 +146,7 @@ async fn every_segment_is_logged() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// Losses are in the log, with their bytes, and so are the retransmissions that repair them.
+/// Losses are logged with their bytes, and so are the retransmissions that recover them.
 #[tokio::test]
 async fn losses_are_logged() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-losses-{}", std::process::id()));
@@ -181,7 +181,7 @@ async fn losses_are_logged() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// Of a listener's connections one has the file.
+/// With a listener, only the first connection is logged to a file.
 #[tokio::test]
 async fn a_file_is_for_one_connection() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-one-{}", std::process::id()));

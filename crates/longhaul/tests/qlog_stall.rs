@@ -1,4 +1,5 @@
-//! A log on a disk that does not answer. In a process of its own: the thread that writes logs is one for all of them.
+//! A qlog on a disk that does not respond. The test has a process of its own because all logs of a process share the
+//! writing thread.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
@@ -12,8 +13,8 @@ use longhaul::TcpSocket;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A pipe without a reader stands for the disk: opening it to write takes until there is one. The connection carries
-/// more segments in the meantime than may wait to be written, and what is written in the end is whole.
+/// A FIFO without a reader stands for the disk: opening it for writing blocks until there is a reader. Meanwhile the
+/// connection sends more segments than can be queued. The records that are written in the end are complete.
 #[tokio::test]
 async fn a_disk_that_stalls_costs_records_only() {
     let pipe = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-stall-{}", std::process::id()));
@@ -21,7 +22,8 @@ async fn a_disk_that_stalls_costs_records_only() {
     let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
     client.set_qlog_file(&pipe);
     let (mut a, mut b) = pair_with(client, server).await;
-    // 16 MiB of records may wait, of more than 200 bytes a segment: 32 KiB of stream travel in one or two.
+    // 16 MiB of records can be queued, with more than 200 bytes per segment. One or two segments carry 32 KiB of the
+    // stream.
     let piece = pattern(1 << 20);
     let reader = tokio::spawn(async move {
         let mut buffer = vec![0; 1 << 20];

@@ -1,4 +1,4 @@
-//! Streams over real loopback sockets.
+//! Streams over loopback sockets.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 use longhaul::{TcpListener, TcpStream};
@@ -42,7 +42,7 @@ async fn sixteen_mebibytes_arrive_intact() {
     let mut got = Vec::new();
     b.read_to_end(&mut got).await.unwrap();
     assert!(got == data);
-    // Our FIN's acknowledgment may be what the sender's close waits for.
+    // The sender's `close` may be waiting for our FIN and its acknowledgment.
     drop(b);
     sender.await.unwrap();
 }

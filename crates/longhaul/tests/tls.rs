@@ -1,4 +1,4 @@
-//! TLS over a stream: what it needs is no more than the traits.
+//! TLS over a stream, which needs only the traits of `tokio::io`.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -59,7 +59,7 @@ async fn an_echo_of_sixteen_mebibytes() {
 async fn an_end_without_goodbye_is_no_end() {
     let (mut a, b) = tls_pair().await;
     let (stream, _) = b.into_inner();
-    // In order for TCP, a truncation for TLS.
+    // An orderly close for TCP, but a truncation for TLS.
     soon(stream.close()).await.unwrap();
     assert_eq!(soon(a.read(&mut [0])).await.unwrap_err().kind(), ErrorKind::UnexpectedEof);
 }

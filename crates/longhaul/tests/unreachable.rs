@@ -1,5 +1,5 @@
-//! Peers that routers say cannot be reached: network namespaces with a router that has no way there. Needs root; skipped,
-//! with a line that says so, where it is not permitted.
+//! Peers that routers report as unreachable, in network namespaces with a router that has no route to them. The tests
+//! need root and are otherwise skipped with a message.
 #![cfg(all(target_os = "linux", not(feature = "portable")))]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
@@ -18,8 +18,8 @@ fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// A host, and the router that it sends everything to: that one says that no host of 10.98.0.0/16 can be reached, and that
-/// there is no way to the network 10.97.0.0/16.
+/// Creates a host and its default router. The router reports hosts of 10.98.0.0/16 as unreachable, and has no route
+/// to the network 10.97.0.0/16.
 fn host_and_router() -> Option<(NetNs, NetNs)> {
     let made = NetNs::anonymous().and_then(|host| {
         let router = NetNs::anonymous()?;
@@ -42,7 +42,7 @@ fn host_and_router() -> Option<(NetNs, NetNs)> {
     let forwards = router
         .run(|| {
             ip("route add unreachable 10.98.0.0/16");
-            // Every datagram is answered, not one per second.
+            // Disable rate limiting, so that every datagram is answered.
             std::fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "0")?;
             std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")
         })
@@ -54,7 +54,7 @@ fn host_and_router() -> Option<(NetNs, NetNs)> {
     Some((host, router))
 }
 
-/// Runs `work` on a runtime of the host's.
+/// Runs `work` on a runtime in the host's namespace.
 fn on_the_host<F: Future>(work: impl FnOnce() -> F + Send) {
     let Some((host, _router)) = host_and_router() else { return };
     host.run(|| {
@@ -67,7 +67,8 @@ fn on_the_host<F: Future>(work: impl FnOnce() -> F + Send) {
 const NO_HOST: &str = "10.98.0.1:7000";
 const NO_NETWORK: &str = "10.97.0.1:7000";
 
-/// The kernel's TCP ends at the first message; ours asks once more, which takes a second, and not two minutes.
+/// Kernel TCP ends the attempt at the first message. longhaul sends a second SYN after one second, and then ends it
+/// instead of waiting for two minutes.
 #[test]
 fn an_attempt_ends_when_the_network_says_so_twice() {
     on_the_host(|| async {

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers shared by several tests.
 #![allow(dead_code, reason = "every test binary uses another part of it")]
 
 use std::future::Future;
@@ -13,34 +13,34 @@ use longhaul::{TcpListener, TcpSocket, TcpStream};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
-/// Longer than anything here takes on the slowest machine; what hangs fails.
+/// Longer than any step takes on the slowest machine, so that a test that hangs fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Both ends of a connection over loopback: client, server.
+/// Returns both ends of a connection over loopback: client, server.
 pub async fn pair() -> (TcpStream, TcpStream) {
     pair_with(TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap()).await
 }
 
-/// As [`pair`], from prepared sockets.
+/// Returns both ends of a connection between the given sockets, like [`pair`].
 pub async fn pair_with(client: TcpSocket, server: TcpSocket) -> (TcpStream, TcpStream) {
     server.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let listener = server.listen(16).unwrap();
     connect(&listener, client).await
 }
 
-/// Connects `client` to `listener`.
+/// Connects `client` to `listener` and returns both ends.
 pub async fn connect(listener: &TcpListener, client: TcpSocket) -> (TcpStream, TcpStream) {
     let to = listener.local_addr().unwrap();
     let (client, server) = tokio::join!(client.connect(to), listener.accept());
     (client.unwrap(), server.unwrap().0)
 }
 
-/// The output of `future`, which must not hang.
+/// Returns the output of `future`, and fails if it hangs.
 pub async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
 
-/// Polls `future` at most `times` times and then drops it: its output, if it was ready by then.
+/// Polls `future` at most `times` times, then drops it. Returns its output if it was ready by then.
 pub async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polls = 0;
@@ -50,7 +50,7 @@ pub async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output>
             Poll::Ready(output) => Poll::Ready(Some(output)),
             Poll::Pending if polls >= times => Poll::Ready(None),
             Poll::Pending => {
-                // The next poll comes whether there is a reason for it or not.
+                // Poll again in any case, even without a reason.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -59,12 +59,12 @@ pub async fn poll_times<F: Future>(future: F, times: usize) -> Option<F::Output>
     .await
 }
 
-/// Bytes that show where in the stream they belong.
+/// Returns bytes that depend on their position in the stream.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
 }
 
-/// A UDP relay in front of `server`, for one client, that can be cut.
+/// A UDP relay between one client and `server` that can be cut.
 pub struct Relay {
     pub address: SocketAddr,
     cut: Arc<AtomicBool>,
@@ -76,7 +76,7 @@ impl Relay {
         Self::losing(server, usize::MAX).await
     }
 
-    /// One that loses every `nth` datagram to the server.
+    /// Creates a relay that drops every `nth` datagram to the server.
     pub async fn losing(server: SocketAddr, nth: usize) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let back = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -108,13 +108,13 @@ impl Relay {
         Self { address, cut, task }
     }
 
-    /// Closes the sockets, as a killed program's are: the host answers that nobody listens.
+    /// Closes the sockets, like those of a killed program, so that the host answers with ICMP Port Unreachable.
     pub async fn vanish(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 
-    /// From now on nothing passes, either way.
+    /// Drops all further datagrams in both directions.
     pub fn cut(&self) {
         self.cut.store(true, Ordering::Relaxed);
     }
