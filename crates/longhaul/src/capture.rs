@@ -166,7 +166,7 @@ impl Capture {
     fn attempt(&mut self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
         let Some(out) = &mut self.out else { return };
         if let Err(error) = act(out) {
-            tracing::warn!(path = %self.path.display(), %error, "the capture ends here");
+            tracing::warn!(path = %self.path.display(), %error, "the capture failed and has stopped");
             if let Some(out) = self.out.take() {
                 // Dropping the writer would try to write once more.
                 let _ = out.into_parts();

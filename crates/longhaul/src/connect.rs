@@ -132,10 +132,13 @@ pub(crate) fn reach(socket: &std::net::UdpSocket, addr: SocketAddr) -> io::Resul
 fn check(addr: SocketAddr) -> io::Result<()> {
     let ip = addr.ip().to_canonical();
     if addr.port() == 0 {
-        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "nobody can listen on port 0"));
+        return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "port 0 is not a valid destination"));
     }
     if ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
-        return Err(io::Error::new(io::ErrorKind::NetworkUnreachable, "a connection is to one host, not to a group"));
+        return Err(io::Error::new(
+            io::ErrorKind::NetworkUnreachable,
+            "cannot connect to a multicast or broadcast address",
+        ));
     }
     Ok(())
 }
@@ -158,7 +161,7 @@ pub(crate) fn open(
         return Err(if taken {
             in_use(peer)
         } else {
-            io::Error::other("the socket has as many connections as it may")
+            io::Error::other("the socket has reached its limit of connections")
         });
     };
     state.handles += 1;
@@ -169,7 +172,7 @@ pub(crate) fn open(
 }
 
 fn in_use(peer: SocketAddr) -> io::Error {
-    let text = format!("this socket has a connection to {peer} already, and one pair of addresses has one connection");
+    let text = format!("this socket already has a connection to {peer}; only one is possible per pair of addresses");
     io::Error::new(io::ErrorKind::AddrInUse, text)
 }
 
@@ -190,7 +193,7 @@ mod tests {
 
     /// The example of RFC 8305, section 4, with a First Address Family Count of 1.
     #[test]
-    fn families_take_turns() {
+    fn address_families_alternate() {
         let given = ["2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1", "192.0.2.2"].map(address);
         let expected = ["2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.2", "2001:db8::3"].map(address);
         assert_eq!(interleave(given), expected);
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_costs_a_quarter_of_a_second_and_failure_nothing() {
+    async fn the_next_address_is_tried_after_250_ms_or_a_failure() {
         let (outcome, at, tried) = run(&ports(3), |address| match address.port() {
             1 => (60_000, Err(io::ErrorKind::TimedOut)),
             2 => (100, Err(io::ErrorKind::ConnectionRefused)),
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_may_still_win() {
+    async fn the_first_attempt_can_still_win() {
         let (outcome, at, tried) = run(&ports(2), |address| match address.port() {
             1 => (300, Ok(())),
             _ => (400, Ok(())),
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn when_all_fail_the_last_error_is_told() {
+    async fn the_last_error_is_returned_when_all_attempts_fail() {
         let (outcome, at, tried) = run(&ports(2), |address| match address.port() {
             1 => (1000, Err(io::ErrorKind::TimedOut)),
             _ => (10, Err(io::ErrorKind::ConnectionRefused)),

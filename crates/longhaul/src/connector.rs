@@ -91,7 +91,7 @@ impl TcpConnector {
     async fn connect_one(&self, addr: SocketAddr, config: &Arc<Config>) -> io::Result<TcpStream> {
         let addr = canonical(addr);
         if addr.is_ipv6() && self.shared.local.is_ipv4() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the connector's socket knows IPv4 only"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the connector's socket supports IPv4 only"));
         }
         // Ask the system whether there is a route, and which local address it uses.
         let [mut local, peer] = connect::reach(&UdpSocket::bind(unspecified(addr))?, addr)?;

@@ -16,7 +16,7 @@ impl TcpSocket {
     /// Fails with `InvalidInput` if the socket is connected, or with the system's error.
     pub fn from_std(socket: UdpSocket) -> io::Result<Self> {
         if socket.peer_addr().is_ok() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the UDP socket is connected already"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the UDP socket is already connected"));
         }
         Self::over(socket.into())
     }

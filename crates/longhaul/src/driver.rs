@@ -13,7 +13,7 @@ use crate::io::{Fault, Io, IoReceiver, Writable};
 use crate::shared::{Shared, State, Turn};
 
 /// Receive calls per poll of the driver.
-const RECEIVES_A_TURN: usize = 16;
+const RECEIVES_PER_POLL: usize = 16;
 /// How long a socket whose connections are all in TIME-WAIT stays open, to retransmit a lost last ACK. It is
 /// shorter than TIME-WAIT, so that the port and the descriptor are not held for all of it.
 const PORT_LINGER: Span = Span::from_millis(1000);
@@ -34,11 +34,11 @@ impl Driver {
         tokio::spawn(Self { shared, receiver, lingers_until: None });
     }
 
-    /// Receives until the socket is empty or [`RECEIVES_A_TURN`] calls have been made. Returns whether there may be
+    /// Receives until the socket is empty or [`RECEIVES_PER_POLL`] calls have been made. Returns whether there may be
     /// more to receive.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let shared = Arc::clone(&self.shared);
-        for _ in 0..RECEIVES_A_TURN {
+        for _ in 0..RECEIVES_PER_POLL {
             let mut guard = None;
             let mut now = Time::ZERO;
             let polled = shared.io.poll_recv(cx, &mut self.receiver, |incoming, drops| {

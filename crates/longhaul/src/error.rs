@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_names_what_the_system_said_as_its_source() {
+    fn a_timeout_has_the_reported_host_error_as_its_source() {
         let plain = timed_out(None);
         assert_eq!((plain.kind(), plain.to_string().as_str()), (ErrorKind::TimedOut, "connection timed out"));
         assert!(plain.source().is_none());

@@ -20,7 +20,7 @@ mod axum {
                 match TcpListener::accept(self).await {
                     Ok(accepted) => return accepted,
                     Err(error) => {
-                        tracing::error!(%error, "accepting failed");
+                        tracing::error!(%error, "accept failed");
                         tokio::time::sleep(PAUSE).await;
                     }
                 }

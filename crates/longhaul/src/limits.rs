@@ -9,7 +9,7 @@ use crate::socket::TcpSocket;
 /// The default limit on the memory of one socket's connections is the machine's memory divided by this.
 const SHARE: usize = 4;
 /// Lower bound of the default memory limit, and its value if the machine's memory is not known, in bytes.
-const LEAST_MEMORY: usize = 64 << 20;
+const MIN_MEMORY: usize = 64 << 20;
 const UNKNOWN_MEMORY: usize = 1 << 30;
 
 /// Upper bound of an idle connection's memory, in bytes.
@@ -102,7 +102,7 @@ impl TcpSocket {
 /// Returns a quarter of the machine's memory, in bytes.
 fn default_memory() -> usize {
     static MEMORY: OnceLock<usize> = OnceLock::new();
-    *MEMORY.get_or_init(|| machine_memory().map_or(UNKNOWN_MEMORY, |bytes| (bytes / SHARE).max(LEAST_MEMORY)))
+    *MEMORY.get_or_init(|| machine_memory().map_or(UNKNOWN_MEMORY, |bytes| (bytes / SHARE).max(MIN_MEMORY)))
 }
 
 fn default_connections() -> usize {
@@ -147,7 +147,7 @@ mod tests {
 
     /// Formats of proc_meminfo(5) and cgroups(7).
     #[test]
-    fn what_the_system_says_is_understood() {
+    fn memory_and_cgroup_files_are_parsed() {
         let text = "MemTotal:       16332416 kB\nMemFree:         1212312 kB\n";
         assert_eq!(total_memory(text), Some(16_332_416 * 1024));
         assert_eq!(total_memory("MemFree: 12 kB\n"), None);
@@ -158,9 +158,9 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_the_machines_share_unless_told_otherwise() {
+    fn memory_limits_default_to_a_share_of_the_machine() {
         let socket = TcpSocket::new_v4().unwrap();
-        assert!(socket.max_memory() >= LEAST_MEMORY);
+        assert!(socket.max_memory() >= MIN_MEMORY);
         socket.set_max_memory(Some(12_345));
         socket.set_max_connections(Some(7));
         socket.set_max_connections_per_address(Some(3));

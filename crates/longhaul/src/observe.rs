@@ -38,7 +38,7 @@ impl State {
         let Some(span) = &slot(&mut self.waiters, id).span else { return };
         let Some(connection) = self.endpoint.connection(id) else { return };
         let cause = connection.host_error().map_or("unknown", longhaul_tcp::HostError::name);
-        tracing::warn!(parent: &**span, state = %connection.state(), cause, "the peer does not answer");
+        tracing::warn!(parent: &**span, state = %connection.state(), cause, "the peer does not respond");
     }
 
     fn log(&mut self, id: ConnId, what: &'static str) {

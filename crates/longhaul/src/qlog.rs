@@ -161,7 +161,7 @@ impl Qlog {
         let goes_on = connection.is_some_and(|connection| self.log.sample(now, connection, now));
         if now - self.flushed_at >= FLUSH_INTERVAL {
             self.flushed_at = now;
-            self.log.sink_mut().hand_over();
+            self.log.sink_mut().submit();
         }
         goes_on
     }
@@ -170,6 +170,6 @@ impl Qlog {
 impl Drop for Qlog {
     fn drop(&mut self) {
         self.log.end(Io::now(), None);
-        self.log.sink_mut().hand_over();
+        self.log.sink_mut().submit();
     }
 }

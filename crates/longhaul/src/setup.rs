@@ -97,8 +97,8 @@ fn secret() -> io::Result<&'static [u8; 32]> {
 /// A congestion controller for controlled environments only was chosen but not explicitly allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "congestion control `{name}` is not safe on a network shared with others; \
-     allow it with TcpSocket::allow_unsafe_congestion on a network of your own"
+    "congestion controller `{name}` is not safe on a network shared with others; \
+     use TcpSocket::allow_unsafe_congestion to allow it in a controlled environment"
 )]
 struct UnsafeCongestion {
     name: String,

@@ -22,7 +22,7 @@ use crate::qlog::Qlogs;
 use crate::waiters::{Waiters, WakerSet};
 
 /// Maximum number of batches sent in one turn, that is, while one holder keeps the lock.
-const BATCHES_A_TURN: usize = 16;
+const BATCHES_PER_TURN: usize = 16;
 /// Maximum number of slices per send call: 64 headers and their payloads, each of which may span two writes.
 const MAX_SLICES: usize = 256;
 /// Maximum number of send turns when the runtime shuts down.
@@ -270,7 +270,7 @@ impl State {
         }
         self.resume_at = None;
         let max_segments = shared.io.max_segments();
-        for _ in 0..BATCHES_A_TURN {
+        for _ in 0..BATCHES_PER_TURN {
             // A batch that the socket did not accept goes first.
             let destination = match self.stuck.take() {
                 Some(destination) => destination,
@@ -526,7 +526,7 @@ pub(crate) fn set_buffers(io: &Io) -> Buffers {
             tracing::warn!(
                 send = granted.send,
                 recv = granted.recv,
-                "the UDP socket's buffers are small; raise them: \
+                "the UDP socket buffers are small; raise their limits with: \
                  sysctl -w net.core.rmem_max={SOCKET_BUFFER} net.core.wmem_max={SOCKET_BUFFER}"
             );
         });

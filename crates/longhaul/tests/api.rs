@@ -31,7 +31,7 @@ async fn peek_leaves_the_data() {
 }
 
 #[tokio::test]
-async fn trying_never_waits() {
+async fn try_methods_never_wait() {
     let (a, b) = pair().await;
     let mut buf = [0; 4];
     assert_eq!(b.try_read(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -67,7 +67,7 @@ async fn trying_never_waits() {
 }
 
 #[tokio::test]
-async fn readiness_is_of_the_moment() {
+async fn readiness_reflects_the_current_state() {
     let (mut a, mut b) = pair().await;
     let both = Interest::READABLE | Interest::WRITABLE;
     let ready = b.ready(both).await.unwrap();
@@ -101,7 +101,7 @@ async fn an_error_is_readiness_too() {
 }
 
 #[tokio::test]
-async fn bytes_pass_without_a_copy_of_ours() {
+async fn bytes_are_passed_without_copying() {
     let (mut a, mut b) = pair().await;
     let data = Bytes::from(pattern(3 << 20));
     let copy = data.clone();
@@ -124,7 +124,7 @@ async fn bytes_pass_without_a_copy_of_ours() {
 }
 
 #[tokio::test]
-async fn vectored_writes_are_real_ones() {
+async fn vectored_writes_take_all_slices() {
     let (mut a, mut b) = pair().await;
     assert!(a.is_write_vectored());
     let written =
@@ -162,7 +162,7 @@ async fn halves_work_in_different_tasks_and_come_together_again() {
 }
 
 #[tokio::test]
-async fn strange_halves_are_given_back() {
+async fn halves_of_different_streams_are_returned() {
     let ((a, _b), (c, _d)) = (pair().await, pair().await);
     let ((a_reader, a_writer), (c_reader, c_writer)) = (a.into_split(), c.into_split());
     let error = a_reader.reunite(c_writer).unwrap_err();
@@ -252,7 +252,7 @@ async fn settings_are_read_back() {
 
 /// While the peer does not read, a writer is stopped by the configured size of the send buffer.
 #[tokio::test]
-async fn a_send_buffer_holds_what_it_is_said_to() {
+async fn a_send_buffer_holds_its_configured_size() {
     let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
     client.set_send_buffer_size(50_000).unwrap();
     server.set_recv_buffer_size(30_000).unwrap();
@@ -272,7 +272,7 @@ async fn a_send_buffer_holds_what_it_is_said_to() {
 }
 
 #[tokio::test]
-async fn unsent_data_stays_with_the_application_if_it_so_wishes() {
+async fn notsent_lowat_bounds_unsent_data() {
     let (a, mut b) = pair().await;
     a.set_notsent_lowat(Some(20_000)).unwrap();
     // The peer does not read: its window and then the limit stop the writer, long before the send buffer is full.
@@ -300,7 +300,7 @@ async fn unsent_data_stays_with_the_application_if_it_so_wishes() {
 }
 
 #[tokio::test]
-async fn info_speaks_the_names_of_tcp_info() {
+async fn info_has_the_field_names_of_tcp_info() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_congestion("new-reno").unwrap();
     assert_eq!(socket.congestion(), "new-reno");
@@ -340,7 +340,7 @@ async fn info_speaks_the_names_of_tcp_info() {
 }
 
 #[tokio::test]
-async fn an_unknown_congestion_control_is_told_what_exists() {
+async fn an_unknown_congestion_controller_lists_the_available_ones() {
     let socket = TcpSocket::new_v4().unwrap();
     let error = socket.set_congestion("warp-drive").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -384,7 +384,7 @@ async fn a_controller_that_may_harm_others_must_be_allowed() {
 }
 
 #[test]
-fn types_go_where_tokios_do() {
+fn types_are_send_sync_and_unpin() {
     fn is<T: Send + Sync + Unpin + 'static>() {}
     is::<TcpStream>();
     is::<TcpListener>();

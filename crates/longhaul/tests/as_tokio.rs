@@ -87,7 +87,7 @@ macro_rules! after_a_reset {
 }
 
 #[tokio::test]
-async fn after_a_reset_ours_says_so_each_time() {
+async fn after_a_reset_longhaul_reports_it_each_time() {
     let reset = Err(ErrorKind::ConnectionReset);
     let tokios = after_a_reset!(kernel);
     assert_eq!(tokios, ([reset, Ok(0)], Err(ErrorKind::BrokenPipe), Err(ErrorKind::NotConnected)));
@@ -140,7 +140,7 @@ async fn a_listener_takes_over_a_socket() {
 }
 
 #[tokio::test]
-async fn a_socket_keeps_what_was_set_and_is_given_back() {
+async fn socket_options_survive_conversion_from_and_to_std() {
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = udp.local_addr().unwrap();
     socket2::SockRef::from(&udp).set_tos_v4(0x28).unwrap();
@@ -187,7 +187,7 @@ macro_rules! by_operation {
 }
 
 #[tokio::test]
-async fn operations_of_the_callers() {
+async fn try_io_and_async_io() {
     let tokios = by_operation!(kernel);
     assert_eq!(tokios, (Err(ErrorKind::WouldBlock), Ok((4, *b"four"))));
     assert_eq!(by_operation!(longhaul), tokios);

@@ -51,7 +51,7 @@ async fn reads_lose_nothing() {
 }
 
 #[tokio::test]
-async fn writes_do_nothing_or_say_what_they_did() {
+async fn dropped_writes_have_no_effect() {
     for polls in 1..4 {
         let (mut a, mut b) = pair().await;
         let data = pattern(6 << 20);
@@ -146,7 +146,7 @@ async fn a_close_that_is_dropped_still_closes_in_order() {
 }
 
 #[tokio::test]
-async fn closed_can_be_asked_again_and_again() {
+async fn closed_can_be_polled_repeatedly() {
     let (a, mut b) = pair().await;
     for polls in 1..4 {
         assert!(poll_times(a.closed(), polls).await.is_none() || polls > 1);
@@ -160,7 +160,7 @@ async fn closed_can_be_asked_again_and_again() {
 }
 
 #[tokio::test]
-async fn tasks_that_are_aborted_take_their_streams_along() {
+async fn aborted_tasks_drop_their_streams() {
     let (mut a, mut b) = pair().await;
     let reading = tokio::spawn(async move { b.read(&mut [0; 10]).await });
     tokio::task::yield_now().await;

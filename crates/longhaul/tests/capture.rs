@@ -139,12 +139,12 @@ fn is_one_whole_connection(file: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tshark_and_tcptrace_find_nothing_to_complain_about() {
+async fn tshark_and_tcptrace_find_no_faults() {
     reads_clean("127.0.0.1:0").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nor_over_ipv6() {
+async fn tshark_and_tcptrace_find_no_faults_over_ipv6() {
     reads_clean("[::1]:0").await;
 }
 

@@ -50,7 +50,7 @@ async fn shutting_down_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_written_before_the_drop_arrives() {
+async fn data_written_before_the_drop_arrives() {
     let (mut a, mut b) = pair().await;
     let data = pattern(2 << 20);
     a.write_all(&data).await.unwrap();
@@ -92,7 +92,7 @@ async fn zero_linger_aborts() {
 }
 
 #[tokio::test]
-async fn an_accepted_stream_has_its_listeners_linger() {
+async fn an_accepted_stream_inherits_the_listeners_linger() {
     let server = TcpSocket::new_v4().unwrap();
     server.set_zero_linger().unwrap();
     server.bind(([127, 0, 0, 1], 0).into()).unwrap();
@@ -119,7 +119,7 @@ async fn closing_waits_for_the_acknowledgment() {
 }
 
 #[tokio::test]
-async fn closed_is_told_of_both_ends() {
+async fn closed_waits_for_both_directions() {
     let (mut a, mut b) = pair().await;
     let waits = tokio::spawn(async move {
         b.shutdown().await.unwrap();
@@ -161,7 +161,7 @@ async fn a_runtime_that_ends_resets_its_connections() {
 
 /// A stream that was shut down before its runtime ended is complete for the peer, although nobody answers any more.
 #[tokio::test]
-async fn a_runtime_that_ends_after_shutdown_has_said_everything() {
+async fn a_runtime_that_ends_after_shutdown_has_sent_everything() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
     let other = std::thread::spawn(move || {
@@ -180,7 +180,7 @@ async fn a_runtime_that_ends_after_shutdown_has_said_everything() {
 }
 
 #[tokio::test]
-async fn a_listener_that_goes_resets_whom_it_did_not_accept() {
+async fn a_dropped_listener_resets_connections_it_did_not_accept() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
     let mut accepted = TcpStream::connect(to).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_listener_that_goes_resets_whom_it_did_not_accept() {
 }
 
 #[tokio::test]
-async fn closing_a_listener_waits_for_what_was_written() {
+async fn closing_a_listener_waits_for_written_data() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (mut a, mut b) = connect(&listener, TcpSocket::new_v4().unwrap()).await;
     let data = pattern(1 << 20);

@@ -17,7 +17,7 @@ async fn connect(connector: &TcpConnector, listener: &TcpListener) -> (TcpStream
 }
 
 #[tokio::test]
-async fn connections_of_one_socket_keep_apart() {
+async fn connections_of_one_socket_are_independent() {
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
     let port = connector.local_addr().unwrap().port();
     let mut tasks = Vec::new();
@@ -67,7 +67,7 @@ async fn a_second_connection_to_the_same_port_is_refused_until_the_first_is_over
 /// The socket is not connected: only its error queue reports that a port is closed, and for which peer.
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 #[tokio::test]
-async fn a_refusal_concerns_nobody_else() {
+async fn a_refusal_does_not_affect_other_connections() {
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (mut client, mut server) = connect(&connector, &listener).await;
@@ -82,7 +82,7 @@ async fn a_refusal_concerns_nobody_else() {
 }
 
 #[tokio::test]
-async fn families_are_those_of_the_socket() {
+async fn a_connector_reaches_the_families_of_its_socket() {
     let v4 = TcpConnector::bind("0.0.0.0:0").await.unwrap();
     let error = v4.connect("[::1]:9").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -95,7 +95,7 @@ async fn families_are_those_of_the_socket() {
 }
 
 #[tokio::test]
-async fn settings_of_the_socket_are_those_of_its_connections() {
+async fn settings_of_the_socket_apply_to_its_connections() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_congestion("new-reno").unwrap();
     socket.set_nodelay(true).unwrap();
@@ -109,12 +109,12 @@ async fn settings_of_the_socket_are_those_of_its_connections() {
     assert!(first.nodelay().unwrap());
     let third = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = soon(connector.connect(third.local_addr().unwrap())).await.unwrap_err();
-    assert!(error.to_string().contains("as many connections as it may"), "{error}");
+    assert!(error.to_string().contains("limit of connections"), "{error}");
 }
 
 /// Covers a socket per connection and, where the system reports errors, a shared socket.
 #[tokio::test]
-async fn a_killed_peer_is_heard_of_at_the_next_write() {
+async fn a_killed_peer_is_detected_at_the_next_write() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
     // On other systems, a socket with several peers is told of no errors.

@@ -62,7 +62,7 @@ fn resident() -> usize {
 
 /// The next client is connected and served like the first one; the time that this takes is printed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newcomer_is_served_beside_fifty_thousand_idle_connections() {
+async fn a_client_is_served_while_fifty_thousand_connections_are_idle() {
     let socket = TcpSocket::new_v4().unwrap();
     // Independent of the machine's memory.
     socket.set_max_connections(Some(CROWD + 10));

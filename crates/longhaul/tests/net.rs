@@ -110,7 +110,7 @@ async fn two_hundred_connections_at_once() {
 }
 
 #[tokio::test]
-async fn addresses_in_use_are_told() {
+async fn addresses_in_use_are_errors() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let taken = listener.local_addr().unwrap();
     assert_eq!(TcpListener::bind(taken).await.unwrap_err().kind(), ErrorKind::AddrInUse);
@@ -122,7 +122,7 @@ async fn addresses_in_use_are_told() {
 
 /// A port can be listened on again once its last connection has ended, at once with `SO_REUSEADDR`.
 #[tokio::test]
-async fn a_port_is_free_again() {
+async fn a_port_can_be_reused_after_its_last_connection() {
     let bind = |addr: SocketAddr| {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
@@ -143,7 +143,7 @@ async fn a_port_is_free_again() {
 
 /// The ICMP error arrives before the SYN would be retransmitted, which would end this attempt.
 #[tokio::test]
-async fn a_refusal_is_heard_of_at_once() {
+async fn a_refusal_is_reported_at_once() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut socket = TcpSocket::new_v4().unwrap();
     socket.config().syn_retries = 0;
@@ -151,7 +151,7 @@ async fn a_refusal_is_heard_of_at_once() {
 }
 
 #[tokio::test]
-async fn nobody_who_answers_is_a_timeout() {
+async fn a_silent_peer_is_a_timeout() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let mut socket = TcpSocket::new_v4().unwrap();
     socket.config().syn_retries = 0;
@@ -184,7 +184,7 @@ async fn receive(socket: &UdpSocket) -> Header {
 
 /// A client in the middle of its handshake is reset, too, when the listener is closed.
 #[tokio::test]
-async fn a_listener_that_goes_leaves_no_handshake_behind() {
+async fn a_dropped_listener_leaves_no_handshake_behind() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let raw = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     raw.connect(listener.local_addr().unwrap()).await.unwrap();

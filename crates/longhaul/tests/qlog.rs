@@ -36,7 +36,7 @@ fn named<'a>(records: &'a [Value], name: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn both_sides_tell_the_connections_story() {
+async fn both_sides_log_the_whole_connection() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-{}", std::process::id()));
     let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());
     client.set_qlog_dir(&dir);
@@ -183,7 +183,7 @@ async fn losses_are_logged() {
 
 /// With a listener, only the first connection is logged to a file.
 #[tokio::test]
-async fn a_file_is_for_one_connection() {
+async fn a_log_file_is_for_one_connection() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-one-{}", std::process::id()));
     let server = TcpSocket::new_v4().unwrap();
     server.set_qlog_file(&file);
@@ -206,7 +206,7 @@ async fn a_file_is_for_one_connection() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_place_that_cannot_be_written_costs_the_log_only() {
+async fn an_unwritable_directory_only_costs_the_log() {
     let client = TcpSocket::new_v4().unwrap();
     client.set_qlog_dir("/proc/nowhere");
     let (mut a, mut b) = pair_with(client, TcpSocket::new_v4().unwrap()).await;

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// A FIFO without a reader stands for the disk: opening it for writing blocks until there is a reader. Meanwhile the
 /// connection sends more segments than can be queued. The records that are written in the end are complete.
 #[tokio::test]
-async fn a_disk_that_stalls_costs_records_only() {
+async fn a_stalled_disk_only_costs_records() {
     let pipe = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("qlog-stall-{}", std::process::id()));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (client, server) = (TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap());

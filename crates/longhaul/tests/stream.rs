@@ -48,7 +48,7 @@ async fn sixteen_mebibytes_arrive_intact() {
 }
 
 #[tokio::test]
-async fn nobody_listening_refuses() {
+async fn a_closed_port_refuses_the_connection() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = TcpStream::connect(free).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);

@@ -56,7 +56,7 @@ async fn an_echo_of_sixteen_mebibytes() {
 }
 
 #[tokio::test]
-async fn an_end_without_goodbye_is_no_end() {
+async fn a_close_without_close_notify_is_a_truncation() {
     let (mut a, b) = tls_pair().await;
     let (stream, _) = b.into_inner();
     // An orderly close for TCP, but a truncation for TLS.
@@ -65,7 +65,7 @@ async fn an_end_without_goodbye_is_no_end() {
 }
 
 #[tokio::test]
-async fn a_dropped_peer_is_no_end_either() {
+async fn a_peer_dropped_without_close_notify_is_an_error() {
     let (mut a, b) = tls_pair().await;
     drop(b);
     let mut all = Vec::new();
@@ -74,7 +74,7 @@ async fn a_dropped_peer_is_no_end_either() {
 }
 
 #[tokio::test]
-async fn a_goodbye_is_an_end() {
+async fn a_close_notify_ends_the_stream() {
     let (mut a, mut b) = tls_pair().await;
     b.write_all(b"last words").await.unwrap();
     b.shutdown().await.unwrap();

@@ -70,7 +70,7 @@ const NO_NETWORK: &str = "10.97.0.1:7000";
 /// Kernel TCP ends the attempt at the first message. longhaul sends a second SYN after one second, and then ends it
 /// instead of waiting for two minutes.
 #[test]
-fn an_attempt_ends_when_the_network_says_so_twice() {
+fn an_attempt_ends_when_routers_report_an_error_twice() {
     on_the_host(|| async {
         for (to, kind) in [(NO_HOST, ErrorKind::HostUnreachable), (NO_NETWORK, ErrorKind::NetworkUnreachable)] {
             assert_eq!(tokio::net::TcpStream::connect(to).await.unwrap_err().kind(), kind, "the kernel's TCP");
@@ -82,7 +82,7 @@ fn an_attempt_ends_when_the_network_says_so_twice() {
 }
 
 #[test]
-fn the_next_address_of_a_name_is_tried_beside_the_first() {
+fn the_next_address_of_a_name_is_tried_in_parallel() {
     on_the_host(|| async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses: [SocketAddr; 2] = [NO_HOST.parse().unwrap(), listener.local_addr().unwrap()];

@@ -71,7 +71,7 @@ fn read(path: &Path) -> Vec<(u16, u32, u64, Vec<u8>)> {
 }
 
 #[test]
-fn batches_are_cut_and_both_directions_merged_by_time() {
+fn batches_are_split_and_both_directions_merged_by_time() {
     let path = scratch("merge");
     let (start, _) = Io::clocks();
     let after = |micros: u64| start + Span::from_micros(micros);
@@ -94,7 +94,7 @@ fn batches_are_cut_and_both_directions_merged_by_time() {
 }
 
 #[test]
-fn time_never_goes_back_and_nothing_is_held_for_ever() {
+fn timestamps_never_decrease_and_no_packet_is_held_forever() {
     let path = scratch("time");
     let (start, _) = Io::clocks();
     let mut capture = Capture::create(&path).unwrap();
@@ -124,7 +124,7 @@ fn time_never_goes_back_and_nothing_is_held_for_ever() {
 }
 
 #[test]
-fn what_is_no_segment_is_left_out() {
+fn datagrams_that_are_not_segments_are_omitted() {
     let path = scratch("junk");
     let (start, _) = Io::clocks();
     let mut capture = Capture::create(&path).unwrap();

@@ -96,7 +96,7 @@ const EXPECTED_NUMBERS: &str = r#"{
 }"#;
 
 #[test]
-fn each_field_is_that_of_its_name() {
+fn each_field_has_the_value_of_its_source() {
     let mut info = blank();
     numbers(&mut info);
     parts(&mut info);
@@ -113,7 +113,7 @@ fn each_field_is_that_of_its_name() {
 
 /// Features that are not in use are absent instead of zero.
 #[test]
-fn what_is_not_in_force_is_absent() {
+fn unused_features_are_absent() {
     let public = TcpInfo::new(blank(), SocketInfo::default(), None);
     let absent = (public.pairs, public.probes, public.network, public.saved_path, public.ack_rate);
     assert_eq!(absent, (None, None, None, None, None));

@@ -273,7 +273,7 @@ mod tests {
     /// The errors that Linux maps these types and codes to for TCP (icmp(7), `icmp_err_convert`,
     /// `icmpv6_err_convert`).
     #[test]
-    fn icmp_is_read_as_the_kernel_reads_it() {
+    fn icmp_errors_map_as_in_the_kernel() {
         let read = |destination: &str, kind| {
             let destination = Some(destination.parse().unwrap());
             host_error(&PathError { kind, from: None, destination, quoted: Vec::new(), timestamp: None })

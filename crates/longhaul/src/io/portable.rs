@@ -217,7 +217,7 @@ impl Io {
             };
             receiver.clock.begin_batch(clock_pair());
             for (meta, buffer) in metas.iter().zip(&mut receiver.buffers).take(received) {
-                hand_over(meta, buffer, &mut receiver.clock, &mut each);
+                deliver(meta, buffer, &mut receiver.clock, &mut each);
             }
             return Poll::Ready(Ok(received));
         }
@@ -286,7 +286,7 @@ const NO_BUFFERS: [i32; 3] = [105, 55, 10_055];
 /// EIO, which is also the error for refused segmentation offload.
 const IO_ERROR: i32 = 5;
 
-fn hand_over(
+fn deliver(
     meta: &RecvMeta,
     buffer: &mut RecvBuffer,
     clock: &mut ClockMap,

@@ -15,12 +15,12 @@ fn values(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_beginning_comes_first_and_early_records_after_it() {
+fn the_header_precedes_early_records() {
     let directory = scratch("qlog-order").join("made");
     let mut log = Records::to(Path::In(directory.clone()));
     assert!(log.record(&"early"));
     log.begin("for.sqlog", |log| assert!(log.record(&"begin")));
-    assert!(log.record(&"late") && log.hand_over());
+    assert!(log.record(&"late") && log.submit());
     writer::wait();
     let text = std::fs::read_to_string(directory.join("for.sqlog")).unwrap();
     assert_eq!(text, "\x1e\"begin\"\n\x1e\"early\"\n\x1e\"late\"\n", "RFC 7464, section 2.2");
@@ -29,7 +29,7 @@ fn the_beginning_comes_first_and_early_records_after_it() {
 
 /// Records that find no room are counted; those that found room, including the first, are complete.
 #[test]
-fn a_log_that_nobody_takes_is_bounded() {
+fn a_log_without_a_destination_is_bounded() {
     let path = scratch("qlog-bound");
     let mut log = Records::to(Path::At(path.clone()));
     let record = "x".repeat(1000);
@@ -38,7 +38,7 @@ fn a_log_that_nobody_takes_is_bounded() {
     assert_eq!(log.take_dropped(), None, "there is still no room");
     log.begin("unused", |log| assert!(log.record(&"begin")));
     assert_eq!(log.take_dropped(), Some(10_000 - kept as u64));
-    assert!(log.hand_over());
+    assert!(log.submit());
     writer::wait();
     let values = values(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(values[0], "begin");
@@ -47,11 +47,11 @@ fn a_log_that_nobody_takes_is_bounded() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_ends_the_log() {
+fn an_unwritable_file_ends_the_log() {
     // The executable is a file, so it cannot be used as a directory.
     let mut log = Records::to(Path::In(std::env::current_exe().unwrap()));
     log.begin("log", |log| assert!(log.record(&"begin")));
-    assert!(!log.is_over() && log.hand_over());
+    assert!(!log.is_over() && log.submit());
     writer::wait();
     assert!(log.is_over());
 }

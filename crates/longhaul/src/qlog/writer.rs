@@ -37,13 +37,13 @@ pub(super) struct Records {
 
 impl Sink for Records {
     fn record(&mut self, record: &impl Serialize) -> bool {
-        if self.records.len() >= CHUNK && !self.hand_over() {
+        if self.records.len() >= CHUNK && !self.submit() {
             self.dropped += 1;
             return false;
         }
         let written = write_record(&mut self.records, record);
         if let Err(error) = &written {
-            tracing::error!(%error, "a record of the qlog cannot be written as JSON");
+            tracing::error!(%error, "a qlog record could not be serialised as JSON");
         }
         written.is_ok()
     }
@@ -57,7 +57,7 @@ impl Sink for Records {
     }
 
     fn take_dropped(&mut self) -> Option<u64> {
-        if self.dropped == 0 || (self.records.len() >= CHUNK && !self.hand_over()) {
+        if self.dropped == 0 || (self.records.len() >= CHUNK && !self.submit()) {
             return None;
         }
         Some(std::mem::take(&mut self.dropped))
@@ -75,7 +75,7 @@ impl Records {
     }
 
     /// Passes the collected records to the thread. Returns whether it has accepted them.
-    pub(super) fn hand_over(&mut self) -> bool {
+    pub(super) fn submit(&mut self) -> bool {
         let Some(file) = self.file.as_ref().filter(|_| !self.failed) else { return false };
         if self.records.is_empty() {
             return true;
@@ -115,7 +115,7 @@ impl LogFile {
         }
         if let Err(error) = self.append(records) {
             self.failed.store(true, Ordering::Relaxed);
-            tracing::warn!(path = %self.path.display(), %error, "the qlog ends here");
+            tracing::warn!(path = %self.path.display(), %error, "the qlog failed and has stopped");
         }
     }
 
@@ -149,7 +149,7 @@ fn queue() -> Option<&'static SyncSender<Message>> {
         match thread {
             Ok(_) => Some(sender),
             Err(error) => {
-                tracing::warn!(%error, "there is no thread to write qlogs");
+                tracing::warn!(%error, "the thread that writes qlogs could not be started");
                 None
             }
         }
