@@ -35,7 +35,7 @@ pub(crate) struct Capture {
     /// Nanoseconds by which the wall clock was ahead of the monotonic clock when the capture began. Later steps of
     /// the wall clock are not followed, so that intervals stay correct.
     epoch: u128,
-    /// Sent packets, oldest first, that older received ones may still have to precede.
+    /// Sent packets, oldest first, which are held back because older received packets may not have been read yet.
     held: VecDeque<(Time, Vec<u8>)>,
     held_bytes: usize,
     sent_at: Time,

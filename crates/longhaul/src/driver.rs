@@ -172,7 +172,7 @@ impl Future for Driver {
                 };
                 match shared.io.poll_writable(cx, retry) {
                     Poll::Ready(Writable::Yes) => again = true,
-                    // Readiness is of no use here (see `Writable::Unknown`): try again after a pause.
+                    // Readiness cannot be relied on (see `Writable::Unknown`): retry after a pause.
                     Poll::Ready(Writable::Unknown) => {
                         let mut state = shared.lock();
                         state.pause(Io::now());

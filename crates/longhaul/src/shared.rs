@@ -155,7 +155,7 @@ impl Shared {
         if turn == Turn::Done {
             state.arm(self);
         } else {
-            // The driver continues when the socket is writable again, or after the other tasks.
+            // The driver continues when the socket is writable again, or after other tasks have run.
             state.wake_driver();
         }
         state.finish();

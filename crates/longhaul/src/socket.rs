@@ -231,8 +231,8 @@ impl TcpSocket {
     }
 
     /// Sets whether a listener answers path probes, such as those of the example `probe`, with their arrival times.
-    /// Anybody may send a probe, and learns when it arrived and with which TTL. An answer is never longer than the
-    /// probe. Off by default. A socket that connects does not answer probes.
+    /// Anybody can send a probe, and the answer tells when it arrived and with which TTL. An answer is never longer
+    /// than the probe. Off by default. A socket that connects does not answer probes.
     pub fn set_reflect(&self, reflect: bool) {
         self.setup().reflect = reflect;
     }

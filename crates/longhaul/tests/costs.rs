@@ -98,7 +98,7 @@ async fn end(pairs: Vec<(TcpStream, TcpStream)>, open: usize) {
 #[tokio::test]
 async fn a_connection_at_rest_costs_little_memory_and_at_most_one_descriptor() {
     const CONNECTIONS: usize = 200;
-    // Create what the process and the runtime need only once, such as the timer.
+    // Create the resources that the process and the runtime need only once, such as the timer.
     drop(TcpConnector::bind("0.0.0.0:0").await.unwrap());
     tokio::time::sleep(Duration::from_millis(50)).await;
     let open = descriptors();

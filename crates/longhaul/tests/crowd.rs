@@ -13,7 +13,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-/// All from one address, whose ports are hardly more.
+/// All connections come from one address, which has hardly more ports than this.
 const CROWD: usize = 50_000;
 /// Number of handshakes in parallel.
 const TOGETHER: usize = 200;

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::Path;
 
-/// Size in bytes from which records are passed to the thread.
+/// Records are passed to the thread once this many bytes have been collected.
 const CHUNK: usize = 64 << 10;
 /// Maximum number of chunks queued for the disk by all logs together: 16 MiB. When it is reached, records are
 /// dropped.
