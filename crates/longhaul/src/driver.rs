@@ -60,7 +60,7 @@ impl Driver {
                     let now = Io::now();
                     match Io::fault(&error) {
                         // The failed call cleared the pending error; details may still wait in the error queue.
-                        Fault::Refused | Fault::Soft if !state.hear_errors(&shared, now) => {
+                        Fault::Refused | Fault::Soft if !state.fetch_errors(&shared, now) => {
                             state.on_host_error(now, None, from_host(&error));
                         }
                         Fault::Fatal => state.fail(&error),
@@ -75,12 +75,12 @@ impl Driver {
 
     /// Fetches pending ICMP errors. They neither make the socket readable nor fail a call until the next one is
     /// made.
-    fn listen_for_errors(&mut self, cx: &mut Context<'_>) {
+    fn poll_errors(&mut self, cx: &mut Context<'_>) {
         let shared = Arc::clone(&self.shared);
         while shared.io.poll_error(cx, &mut self.receiver).is_ready() {
             let mut state = shared.lock();
             let now = Io::now();
-            state.hear_errors(&shared, now);
+            state.fetch_errors(&shared, now);
             shared.settle(state, now);
         }
     }
@@ -158,7 +158,7 @@ impl Future for Driver {
         let wakers = state.take_wakers();
         drop(state);
         wakers.into_iter().filter(|w| !w.will_wake(cx.waker())).for_each(std::task::Waker::wake);
-        self.listen_for_errors(cx);
+        self.poll_errors(cx);
         // 4. Arrange for the next poll: at once if there is more to do, else when the socket is writable.
         match turn {
             Turn::Done => {}

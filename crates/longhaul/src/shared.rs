@@ -336,7 +336,7 @@ impl State {
     /// Handles a failed send. A batch that is dropped counts as lost on the path and is retransmitted by the engine.
     fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
         match Io::fault(error) {
-            Fault::Refused | Fault::Soft | Fault::TooLong if self.hear_errors(shared, now) => {
+            Fault::Refused | Fault::Soft | Fault::TooLong if self.fetch_errors(shared, now) => {
                 // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
                 self.stuck = Some(destination);
             }
@@ -395,7 +395,7 @@ impl State {
     }
 
     /// Fetches errors reported on the path and passes them to the endpoint. Returns whether there were any.
-    pub(crate) fn hear_errors(&mut self, shared: &Shared, now: Time) -> bool {
+    pub(crate) fn fetch_errors(&mut self, shared: &Shared, now: Time) -> bool {
         shared.io.take_errors(|destination, error| self.on_host_error(now, destination, error))
     }
 

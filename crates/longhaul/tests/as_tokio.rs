@@ -32,7 +32,11 @@ macro_rules! bind_again {
     ($net:ident) => {{
         let (mut client, server, listener) = connection!($net);
         let at = listener.local_addr().unwrap();
-        assert_eq!(kind($net::TcpListener::bind(at).await.map(drop)), Err(ErrorKind::AddrInUse), "it is listened on");
+        assert_eq!(
+            kind($net::TcpListener::bind(at).await.map(drop)),
+            Err(ErrorKind::AddrInUse),
+            "the address has a listener"
+        );
         // Our end has ended, but the client keeps its own open.
         drop((server, listener));
         assert_eq!(soon(client.read(&mut [0])).await.unwrap(), 0);
@@ -162,7 +166,7 @@ async fn descriptors_are_the_udp_sockets() {
     let addr = |fd: std::os::fd::BorrowedFd<'_>| socket2::SockRef::from(&fd).local_addr().unwrap().as_socket().unwrap();
     assert_eq!(addr(client.as_fd()), client.local_addr().unwrap());
     assert_eq!(addr(listener.as_fd()), listener.local_addr().unwrap());
-    assert_eq!(server.as_raw_fd(), listener.as_raw_fd(), "they share it");
+    assert_eq!(server.as_raw_fd(), listener.as_raw_fd(), "they share the descriptor");
     let socket = longhaul::TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     assert_eq!(addr(socket.as_fd()), socket.local_addr().unwrap());

@@ -154,7 +154,7 @@ async fn tshark_and_tcptrace_find_no_faults_over_ipv6() {
 async fn a_full_disk_stops_the_capture_and_nothing_else() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let socket = TcpSocket::new_v4().unwrap();
-    assert!(socket.set_pcap("/dev/full").is_err(), "an unwritable file is told at once");
+    assert!(socket.set_pcap("/dev/full").is_err(), "an unwritable file is reported at once");
     assert!(socket.set_pcap("/nonexistent/file").is_err());
     let (client, server) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
     let (mut client, mut server) = (client.unwrap(), server.unwrap().0);

@@ -14,14 +14,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 /// All connections come from one address, which has hardly more ports than this.
-const CROWD: usize = 50_000;
+const CONNECTIONS: usize = 50_000;
 /// Number of handshakes in parallel.
-const TOGETHER: usize = 200;
+const PARALLEL: usize = 200;
 
 /// A client without state: its connection remains when its socket is closed.
-struct Stranger(UdpSocket);
+struct RawClient(UdpSocket);
 
-impl Stranger {
+impl RawClient {
     fn send(&self, header: &Header) {
         let mut datagram = [0; 64];
         let len = CheshireCodec::emit(header, &mut datagram).unwrap();
@@ -29,7 +29,7 @@ impl Stranger {
     }
 
     /// Sends a SYN from the next free port.
-    fn call(ports: &mut std::ops::Range<u16>, server: SocketAddr) -> Self {
+    fn send_syn(ports: &mut std::ops::Range<u16>, server: SocketAddr) -> Self {
         let client = Self(ports.find_map(|port| UdpSocket::bind((Ipv4Addr::new(127, 0, 2, 1), port)).ok()).unwrap());
         client.0.connect(server).unwrap();
         client.0.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -65,33 +65,33 @@ fn resident() -> usize {
 async fn a_client_is_served_while_fifty_thousand_connections_are_idle() {
     let socket = TcpSocket::new_v4().unwrap();
     // Independent of the machine's memory.
-    socket.set_max_connections(Some(CROWD + 10));
+    socket.set_max_connections(Some(CONNECTIONS + 10));
     socket.bind("0.0.0.0:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1024).unwrap();
     let server = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
     let (begun, before) = (Instant::now(), resident());
-    let crowd = tokio::task::spawn_blocking(move || {
+    let connecting = tokio::task::spawn_blocking(move || {
         let mut ports = 1024..u16::MAX;
-        for _ in 0..CROWD / TOGETHER {
-            let clients: Vec<_> = (0..TOGETHER).map(|_| Stranger::call(&mut ports, server)).collect();
-            clients.iter().for_each(Stranger::acknowledge);
+        for _ in 0..CONNECTIONS / PARALLEL {
+            let clients: Vec<_> = (0..PARALLEL).map(|_| RawClient::send_syn(&mut ports, server)).collect();
+            clients.iter().for_each(RawClient::acknowledge);
         }
     });
-    let mut idle = Vec::with_capacity(CROWD);
-    while idle.len() < CROWD {
+    let mut idle = Vec::with_capacity(CONNECTIONS);
+    while idle.len() < CONNECTIONS {
         idle.push(soon(listener.accept()).await.unwrap().0);
     }
-    crowd.await.unwrap();
-    let each = resident().saturating_sub(before) / CROWD;
-    eprintln!("{CROWD} connections in {:?}, {each} bytes of this process each", begun.elapsed());
+    connecting.await.unwrap();
+    let each = resident().saturating_sub(before) / CONNECTIONS;
+    eprintln!("{CONNECTIONS} connections in {:?}, {each} bytes of process memory each", begun.elapsed());
 
     let begun = Instant::now();
     let (client, accepted) = soon(async { tokio::join!(TcpStream::connect(server), listener.accept()) }).await;
     let (mut client, mut accepted) = (client.unwrap(), accepted.unwrap().0);
-    eprintln!("the next one in {:?}", begun.elapsed());
+    eprintln!("the next client connected in {:?}", begun.elapsed());
     client.write_all(b"hello").await.unwrap();
     let mut got = [0; 5];
     soon(accepted.read_exact(&mut got)).await.unwrap();
     assert_eq!(&got, b"hello");
-    eprintln!("and served in {:?}", begun.elapsed());
+    eprintln!("the next client was served in {:?}", begun.elapsed());
 }

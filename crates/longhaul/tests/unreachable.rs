@@ -76,7 +76,7 @@ fn an_attempt_ends_when_routers_report_an_error_twice() {
             assert_eq!(tokio::net::TcpStream::connect(to).await.unwrap_err().kind(), kind, "the kernel's TCP");
             assert_eq!(soon(TcpStream::connect(to)).await.unwrap_err().kind(), kind);
             let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
-            assert_eq!(soon(connector.connect(to)).await.unwrap_err().kind(), kind, "from a socket of several");
+            assert_eq!(soon(connector.connect(to)).await.unwrap_err().kind(), kind, "from a connector");
         }
     });
 }

@@ -108,7 +108,7 @@ fn each_field_has_the_value_of_its_source() {
     for (name, value) in numbers.as_object().unwrap().iter().chain(parts.as_object().unwrap()) {
         assert_eq!(seen.remove(name).as_ref(), Some(value), "{name}");
     }
-    assert!(seen.is_empty(), "nobody has looked at {seen:?}");
+    assert!(seen.is_empty(), "unchecked fields: {seen:?}");
 }
 
 /// Features that are not in use are absent instead of zero.

@@ -37,7 +37,7 @@ pub async fn connect(listener: &TcpListener, client: TcpSocket) -> (TcpStream, T
 
 /// Returns the output of `future`, and fails if it hangs.
 pub async fn soon<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+    tokio::time::timeout(PATIENCE, future).await.expect("the future hangs")
 }
 
 /// Polls `future` at most `times` times, then drops it. Returns its output if it was ready by then.
