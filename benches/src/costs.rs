@@ -6,10 +6,10 @@ use anyhow::{Result, bail};
 use longhaul_sys::linux::thread_cpu_time;
 use serde::Serialize;
 
-use crate::acks::{ACKS_A_LOSS, Sender, State, laws};
 use crate::generated::{Mode, Page, Task, docs, settle, table};
 use crate::report::write_json;
 use crate::stats::Spread;
+use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, laws};
 
 /// How often each law is measured.
 const TURNS: usize = 21;

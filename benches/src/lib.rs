@@ -5,7 +5,6 @@
 //! side in a process of its own on a single-threaded tokio runtime. Linux only: elsewhere the library is empty.
 #![cfg(target_os = "linux")]
 
-pub mod acks;
 pub(crate) mod behind;
 pub mod bulk;
 pub mod contest;
