@@ -7,13 +7,13 @@ use longhaul_units::Time;
 
 use crate::packet::Packet;
 
-/// Packets under way. Those that keep their order need no sorting; the few that don't are apart.
+/// Packets in flight. Those delivered in order need no sorting; the few that are reordered are kept separately.
 #[derive(Debug)]
 pub(crate) struct Arrivals<T> {
     in_order: VecDeque<(Time, Packet<T>)>,
-    /// Nothing in order arrives before that.
+    /// The latest arrival scheduled in order; later packets arrive no earlier than this.
     last: Time,
-    /// Packets that wait to be overtaken, in the order of their deadlines.
+    /// Packets held back until others have overtaken them, in the order of their deadlines.
     held: VecDeque<Held<T>>,
     late: BinaryHeap<Reverse<Late<T>>>,
     serial: u64,
@@ -21,9 +21,9 @@ pub(crate) struct Arrivals<T> {
 
 #[derive(Debug)]
 struct Held<T> {
-    /// When it arrives if not enough packets overtake it.
+    /// When the packet arrives if too few packets overtake it.
     deadline: Time,
-    /// How many have to go past it.
+    /// The number of packets that still have to overtake this one.
     places: u32,
     packet: Packet<T>,
 }
@@ -40,12 +40,12 @@ impl<T> Arrivals<T> {
         Self { in_order: VecDeque::new(), last: Time::ZERO, held: VecDeque::new(), late: BinaryHeap::new(), serial: 0 }
     }
 
-    /// Packets under way.
+    /// Returns the number of packets in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_order.len() + self.held.len() + self.late.len()
     }
 
-    /// A packet arrives at `at`, or when its predecessor does if that is later.
+    /// Schedules a packet to arrive at `at`, or together with its predecessor if that arrives later.
     pub(crate) fn in_order(&mut self, at: Time, packet: Packet<T>) {
         let at = at.max(self.last);
         self.last = at;
@@ -56,21 +56,21 @@ impl<T> Arrivals<T> {
         }
     }
 
-    /// A packet arrives right after `places` more packets, or at `deadline` if that is earlier.
+    /// Schedules a packet to arrive right after `places` more packets, or at `deadline` if that is earlier.
     pub(crate) fn after(&mut self, places: u32, deadline: Time, packet: Packet<T>) {
         let deadline = self.held.back().map_or(deadline, |last| deadline.max(last.deadline)).max(self.last);
         self.held.push_back(Held { deadline, places, packet });
     }
 
-    /// A packet arrives at `at`, whatever arrives before or after.
+    /// Schedules a packet to arrive at `at`, regardless of the order of the others.
     pub(crate) fn late(&mut self, at: Time, packet: Packet<T>) {
         self.serial += 1;
         self.late.push(Reverse(Late { at, serial: self.serial, packet }));
     }
 
-    /// The next arrival of a packet that is under way.
+    /// Returns the time of the next arrival.
     ///
-    /// `or_in_order`: when another packet may join those in order, if there are none.
+    /// `or_in_order` is when the next packet may join the ones delivered in order; it counts only if there are none.
     pub(crate) fn next(&self, or_in_order: Option<Time>) -> Option<Time> {
         let in_order = self.in_order.front().map(|(at, _)| *at).or(or_in_order);
         let held = self.held.front().map(|held| held.deadline);
@@ -81,7 +81,7 @@ impl<T> Arrivals<T> {
         }
     }
 
-    /// Takes the next packet that has arrived by `now`, and when it did.
+    /// Takes the next packet that has arrived by `now`, with its arrival time.
     pub(crate) fn take(&mut self, now: Time) -> Option<(Time, Packet<T>)> {
         let next = self.next(None).filter(|at| *at <= now)?;
         if self.in_order.front().is_some_and(|(at, _)| *at == next) {

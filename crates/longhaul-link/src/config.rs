@@ -1,4 +1,4 @@
-//! What a link is like.
+//! Configuration of one direction of a link.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::queue::QueueConfig;
 use crate::router::RouterConfig;
 use crate::trace::Trace;
 
-/// How fast a link transmits.
+/// Rate at which a link transmits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LinkRate {
-    /// At once: nothing ever waits.
+    /// No limit: transmission takes no time.
     #[default]
     Unlimited,
-    /// Always at this rate, bytes on the link.
+    /// Always transmits at this rate; link overhead counts.
     Constant(Rate),
-    /// In the opportunities of a recorded link.
+    /// Transmits in the delivery opportunities of a recorded link.
     Trace(Arc<Trace>),
 }
 
@@ -27,61 +27,63 @@ impl From<Rate> for LinkRate {
     }
 }
 
-/// A change at a given time, for good: a satellite handover, a modem that trains anew.
+/// A permanent change of the link at a given time, such as a satellite handover or a modem that retrains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// The time of the change.
     pub at: Time,
-    /// The rate from then on, also of the packet being transmitted; `None` leaves it.
+    /// The rate from then on, which also applies to the rest of a packet in transmission; `None` leaves it unchanged.
     pub rate: Option<Rate>,
-    /// The one-way delay of packets whose transmission ends from then on; `None` leaves it.
+    /// The one-way delay of packets whose transmission ends at that time or later; `None` leaves it unchanged.
     pub delay: Option<Span>,
 }
 
-/// A time without service.
+/// A period without service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// From then,
+    /// Start of the outage.
     pub from: Time,
-    /// until then, exclusively.
+    /// End of the outage, exclusive.
     pub until: Time,
-    /// What happens to packets meanwhile.
+    /// The fate of packets during the outage.
     pub kind: OutageKind,
 }
 
-/// What an outage does to packets.
+/// Effect of an outage on packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutageKind {
-    /// The transmitter goes on, and what it finishes sending meanwhile is lost: rain, a tunnel.
+    /// The transmitter keeps sending, and packets whose transmission ends during the outage are lost: rain fade, a
+    /// tunnel.
     #[default]
     Lose,
-    /// The transmitter begins no packet, and the queue fills: a handover that the modem knows of.
+    /// The transmitter starts no packet, so the queue fills: a handover that the modem is aware of.
     Hold,
 }
 
-/// Loss on the link, after the queue: lost packets took their time of transmission.
+/// Random or scripted loss on the link. It occurs after the queue, so lost packets have used transmission time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     #[default]
     None,
-    /// Each packet by itself, with this probability.
+    /// Independent loss of each packet with this probability.
     Uniform(f64),
-    /// A good and a bad state (Gilbert 1960, Elliott 1963). Before each packet the state may change.
+    /// Two-state loss (Gilbert 1960, Elliott 1963). The state may change before each packet.
     GilbertElliott(GilbertElliott),
-    /// Each bit on the link, overhead included, is wrong with this probability, and a packet with a wrong bit is lost.
+    /// Independent bit errors with this probability, in link overhead too. A packet with at least one wrong bit is
+    /// lost.
     BitErrors(f64),
-    /// The packets of these numbers, in the order of their transmission, from 1; ascending.
+    /// Loss of the packets with these numbers, counted from 1 in transmission order; the list is ascending.
     List(Vec<u64>),
 }
 
-/// The two-state loss model: the mean loss is (`r`·`loss_good` + `p`·`loss_bad`) / (`p` + `r`), and the bad state lasts
-/// 1 / `r` packets on average.
+/// Gilbert-Elliott loss model. The mean loss is (`r`·`loss_good` + `p`·`loss_bad`) / (`p` + `r`), and the bad state
+/// lasts 1 / `r` packets on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
-    /// Probability to go from the good state to the bad one.
+    /// Probability of a transition from the good state to the bad one.
     pub p: f64,
-    /// Probability to go from the bad state to the good one.
+    /// Probability of a transition from the bad state to the good one.
     pub r: f64,
     /// Probability of loss in the good state.
     pub loss_good: f64,
@@ -90,113 +92,113 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Gilbert's simple model: the bad state loses everything, the good one nothing.
+    /// Gilbert's simple model: every packet is lost in the bad state, and none in the good one.
     #[must_use]
     pub const fn simple(p: f64, r: f64) -> Self {
         Self { p, r, loss_good: 0.0, loss_bad: 1.0 }
     }
 }
 
-/// Bit errors that a checksum finds, or does not.
+/// Bit errors, most of which a checksum detects.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Corruption {
-    /// The share of packets in which one bit is flipped.
+    /// The fraction of packets in which one bit is flipped.
     pub share: f64,
-    /// Of those, the share that passes all checksums and is delivered as it is; the others are dropped.
+    /// The fraction of those packets that pass all checksums and are delivered corrupted; the others are dropped.
     pub unseen: f64,
 }
 
-/// Packets that others overtake. Nothing else on a link changes the order.
+/// Reordering of packets. No other impairment of a link changes their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reordering {
-    /// A share of packets is held until so many later ones have arrived, for `patience` at most.
+    /// Holds back a fraction of the packets until a number of later ones have arrived, or for `patience` at most.
     Places {
-        /// The share of packets it happens to.
+        /// The fraction of packets held back.
         share: f64,
-        /// How many packets go past each.
+        /// How many later packets overtake each packet held back.
         places: u32,
-        /// How long a packet is late at most, when fewer than `places` follow.
+        /// The maximum extra delay of a packet if fewer than `places` others follow.
         patience: Span,
     },
-    /// A share of packets takes longer by a random time, evenly between two bounds.
+    /// Delays a fraction of the packets by a random extra time, uniform between two bounds.
     Late {
-        /// The share of packets it happens to.
+        /// The fraction of packets delayed.
         share: f64,
-        /// The least they are late by.
+        /// The minimum extra delay.
         least: Span,
-        /// The most they are late by.
+        /// The maximum extra delay.
         most: Span,
     },
 }
 
-/// From a time on, packets above a size vanish without a word: a path MTU black hole.
+/// A path MTU black hole: from a given time on, packets above a size are dropped without notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mtu {
-    /// From when.
+    /// Start of the black hole.
     pub from: Time,
     /// The largest packet that passes, in bytes of the IP packet.
     pub size: u32,
 }
 
-/// A token bucket: what exceeds it is dropped before the queue.
+/// Token-bucket policer: packets that exceed it are dropped before the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
-    /// Tokens come at this rate, one for a byte of an IP packet.
+    /// The token rate; one token admits one byte of an IP packet.
     pub rate: Rate,
-    /// So many tokens at most, and at the beginning.
+    /// Depth of the bucket in bytes. The bucket starts full.
     pub burst: u64,
 }
 
-/// What one direction of a link is like.
+/// Configuration of one direction of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkConfig {
-    /// How fast it transmits.
+    /// Transmission rate.
     pub rate: LinkRate,
     /// One-way propagation delay, from the end of transmission to arrival.
     pub delay: Span,
-    /// What it adds to each packet.
+    /// Bytes that the link layer adds to each packet.
     pub overhead: Overhead,
-    /// What waits for transmission.
+    /// The queue of packets awaiting transmission.
     pub queue: QueueConfig,
     /// The token bucket before the queue.
     pub policer: Option<Policer>,
-    /// Random loss.
+    /// Packet loss on the link.
     pub loss: Loss,
     /// Bit errors.
     pub corruption: Corruption,
-    /// The share of packets that arrive twice.
+    /// The fraction of packets delivered twice.
     pub duplication: f64,
-    /// Packets take up to so much longer, evenly, without overtaking each other.
+    /// Maximum extra delay per packet, uniformly distributed. Jitter alone never reorders packets.
     pub jitter: Span,
-    /// Packets that others overtake.
+    /// Reordering of packets.
     pub reordering: Option<Reordering>,
-    /// Times without service, in order, apart from each other.
+    /// Periods without service, in ascending order and without overlap.
     pub outages: Vec<Outage>,
-    /// Changes of rate and delay, in order.
+    /// Changes of rate and delay, in ascending order.
     pub steps: Vec<Step>,
     /// A black hole for large packets.
     pub mtu: Option<Mtu>,
-    /// Whether the sender is a router, which takes one from the TTL of each packet.
+    /// Whether the sending node is a router, which decrements the TTL of each packet.
     pub is_hop: bool,
-    /// Who answers what segments ask of routers. Such a link is a hop in any case, so that a receiver counts one hop for each
-    /// stamp.
+    /// The router at the link's output that answers requests in segments. Such a link decrements the TTL even if
+    /// `is_hop` is `false`, so that a receiver counts one hop per stamp.
     pub router: Option<RouterConfig>,
 }
 
 impl LinkConfig {
-    /// A link that only delays.
+    /// Creates a link that only delays packets.
     #[must_use]
     pub fn delay(delay: Span) -> Self {
         Self { delay, ..Self::default() }
     }
 
-    /// A link of a rate and a delay, with an infinite queue.
+    /// Creates a link with a rate, a delay and an infinite queue.
     #[must_use]
     pub fn new(rate: Rate, delay: Span) -> Self {
         Self { rate: rate.into(), delay, ..Self::default() }
     }
 
-    /// The rate at a time, the mean one of a trace; `None` if it is unlimited.
+    /// Returns the rate at a time. It is the mean rate of a trace, and `None` for an unlimited link.
     #[must_use]
     pub fn rate_at(&self, at: Time) -> Option<Rate> {
         let first = match &self.rate {
@@ -208,36 +210,36 @@ impl LinkConfig {
         Some(self.steps.iter().take(passed).rev().find_map(|step| step.rate).unwrap_or(first))
     }
 
-    /// The same with another queue.
+    /// Replaces the queue.
     #[must_use]
     pub fn queue(self, queue: impl Into<QueueConfig>) -> Self {
         Self { queue: queue.into(), ..self }
     }
 
-    /// The same with other losses.
+    /// Replaces the loss model.
     #[must_use]
     pub fn loss(self, loss: Loss) -> Self {
         Self { loss, ..self }
     }
 
-    /// The same with other overhead.
+    /// Replaces the overhead.
     #[must_use]
     pub fn overhead(self, overhead: Overhead) -> Self {
         Self { overhead, ..self }
     }
 
-    /// The same with a router at its output that answers.
+    /// Adds a router at the link's output that answers requests in segments.
     #[must_use]
     pub fn router(self, router: RouterConfig) -> Self {
         Self { router: Some(router), ..self }
     }
 
-    /// Whether it takes one from the TTL: as the output of a router, or with a router of its own.
+    /// Returns whether packets lose one from their TTL here: at a router's output or with an answering router.
     pub(crate) fn takes_ttl(&self) -> bool {
         self.is_hop || self.router.is_some()
     }
 
-    /// The same as the output of a router.
+    /// Makes the link the output of a router.
     #[must_use]
     pub fn hop(self) -> Self {
         Self { is_hop: true, ..self }

@@ -1,13 +1,14 @@
-//! A histogram of spans with a bounded relative error.
+//! Histogram of time spans with a bounded relative error.
 
 use longhaul_units::Span;
 
-/// Buckets in each power of two; a bucket is 1/32 of its lower bound wide.
+/// Buckets per power of two. The width of a bucket is 1/32 of the lower bound of its power of two.
 const SUB: u64 = 32;
 
-/// How often spans occurred, to about 3 %, from a nanosecond to centuries.
+/// Histogram of spans from one nanosecond to centuries, with a relative error of about 3 %.
 ///
-/// Memory grows with the longest span seen: a link without a queue has one bucket, one with seconds of queue 900.
+/// Its memory grows with the longest span recorded: it takes one bucket for a link without queueing, and 900 buckets
+/// for queueing delays of seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -18,7 +19,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a span.
+    /// Records a span.
     #[inline]
     pub fn add(&mut self, span: Span) {
         let bucket = bucket(span.as_nanos());
@@ -31,7 +32,7 @@ impl Histogram {
         self.longest = self.longest.max(span);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -44,7 +45,8 @@ impl Histogram {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// What was counted since `earlier`, which is what this one was before. The longest is then known as a quantile is.
+    /// Returns the spans recorded since `earlier`, which must be an earlier state of `self`. The maximum of the
+    /// result is approximate, like a quantile.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |bucket: usize| earlier.counts.get(bucket).copied().unwrap_or(0);
@@ -59,33 +61,33 @@ impl Histogram {
         }
     }
 
-    /// How many were counted.
+    /// Returns the number of spans recorded.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.total
     }
 
-    /// Whether none was.
+    /// Returns whether no span has been recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// The longest, exactly; zero if there is none.
+    /// Returns the longest span, exactly, or zero if there is none.
     #[must_use]
     pub fn max(&self) -> Span {
         self.longest
     }
 
-    /// The mean, rounded down to the nanosecond; zero if there is none.
+    /// Returns the mean, rounded down to a nanosecond, or zero if there is none.
     #[must_use]
     pub fn mean(&self) -> Span {
         let mean = self.sum.checked_div(u128::from(self.total)).unwrap_or(0);
         Span::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The span that a share `q` of all does not exceed (0.5: the median), from above to within 1/32; zero if there is
-    /// none.
+    /// Returns the span that a fraction `q` of all spans does not exceed (0.5 for the median), or zero if there is
+    /// none. The result is never too small, and at most 1/32 too large.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Span {
         let rank = ((self.total as f64 * q.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.total.max(1));
@@ -98,14 +100,14 @@ impl Histogram {
     }
 }
 
-/// Spans below 32 ns have a bucket each, then 32 for every power of two.
+/// Returns the bucket of a span: one for each nanosecond below 32 ns, then 32 for each power of two.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let octave = (nanos | 1).ilog2().saturating_sub(SUB.ilog2());
     (u64::from(octave) * SUB + (nanos >> octave)) as usize
 }
 
-/// The longest span of a bucket.
+/// Returns the longest span that falls into a bucket.
 fn top(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let octave = (bucket / SUB).saturating_sub(1);

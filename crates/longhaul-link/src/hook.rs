@@ -1,4 +1,4 @@
-//! Who looks at the packets of a link, and may write on them: a router that answers, a log.
+//! Observers of the packets on a link, which may also edit them: routers that answer requests, logs.
 
 use longhaul_units::{Rate, Time};
 use longhaul_wire::network::{Forward, edit_forward};
@@ -6,43 +6,43 @@ use longhaul_wire::network::{Forward, edit_forward};
 use crate::packet::{Packet, Payload};
 use crate::stats::Cause;
 
-/// What a hook is told of the link.
+/// State of the link as passed to a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Its rate now, the mean one of a trace; `None` if it is unlimited.
+    /// The current rate, the mean rate of a trace, or `None` if the rate is unlimited.
     pub rate: Option<Rate>,
-    /// Packets that wait. The packet in question is not among them.
+    /// The number of packets waiting, without the packet at hand.
     pub packets: u64,
-    /// Bytes of IP packets that wait.
+    /// The number of bytes waiting, in IP packets.
     pub bytes: u64,
 }
 
-/// Sees every packet of a link. Every method does nothing unless it is written.
+/// Observer of every packet on a link. The default methods do nothing.
 ///
-/// The times are those of the model, exact also when a real-time driver calls late.
+/// All times are those of the model and are exact even if a real-time driver calls late.
 pub trait Hook<T> {
-    /// A packet is offered to the link.
+    /// Called when a packet is offered to the link.
     fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
         let _ = (now, packet, view);
     }
 
-    /// A packet leaves the queue, and its transmission begins; `ends` is when its last bit is sent. What a router writes
-    /// it writes here.
+    /// Called when a packet leaves the queue and its transmission begins; `ends` is when its last bit is sent.
+    /// Routers edit packets here.
     fn egress(&mut self, now: Time, ends: Time, packet: &mut Packet<T>, view: &View) {
         let _ = (now, ends, packet, view);
     }
 
-    /// A packet goes no further. One that is lost on the link is reported with its [`egress`](Self::egress), and `now`
-    /// is when its last bit is sent.
+    /// Called when a packet is dropped. If a packet is lost on the link, this follows immediately on its
+    /// [`egress`](Self::egress), and `now` is when its last bit is sent.
     fn dropped(&mut self, now: Time, packet: &Packet<T>, cause: Cause) {
         let _ = (now, packet, cause);
     }
 }
 
-/// Nobody looks.
+/// A hook that does nothing.
 impl<T> Hook<T> for () {}
 
-/// Both look, the first one first.
+/// Two hooks, called in order.
 impl<T, A: Hook<T>, B: Hook<T>> Hook<T> for (A, B) {
     fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
         self.0.offered(now, packet, view);
@@ -60,7 +60,7 @@ impl<T, A: Hook<T>, B: Hook<T>> Hook<T> for (A, B) {
     }
 }
 
-/// Somebody looks, or nobody.
+/// An optional hook.
 impl<T, A: Hook<T>> Hook<T> for Option<A> {
     fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
         if let Some(hook) = self {
@@ -81,7 +81,7 @@ impl<T, A: Hook<T>> Hook<T> for Option<A> {
     }
 }
 
-/// Whoever looks, chosen when the program runs.
+/// A hook chosen at run time.
 impl<T, H: Hook<T> + ?Sized> Hook<T> for Box<H> {
     fn offered(&mut self, now: Time, packet: &mut Packet<T>, view: &View) {
         (**self).offered(now, packet, view);
@@ -96,9 +96,9 @@ impl<T, H: Hook<T> + ?Sized> Hook<T> for Box<H> {
     }
 }
 
-/// A router of one's own, beside those of [`RouterConfig`](crate::RouterConfig): it edits the request in the
-/// network-feedback option of segments, if there is one, by a function of the time, the link, the packet's size and the
-/// request. The function counts the router in [`Forward::stamps`](longhaul_wire::network::Forward::stamps).
+/// A custom router, in addition to those of [`RouterConfig`](crate::RouterConfig). If a segment carries a request in
+/// its network-feedback option, the function edits it, given the time, the state of the link and the packet's size.
+/// The function must count the router in [`Forward::stamps`](longhaul_wire::network::Forward::stamps).
 #[derive(Debug)]
 pub struct Router<F>(pub F);
 

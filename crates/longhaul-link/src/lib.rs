@@ -1,24 +1,26 @@
-//! Emulated networks, sans-IO: one model of links, queues, losses and topologies for virtual and real time.
+//! Sans-IO emulation of networks: one model of links, queues, losses and topologies for virtual and real time.
 //!
-//! A [`Link`] is one direction of a link: a policer, a queue, a transmitter and a medium. A [`Network`] joins links over
-//! static routes; [`topology`] has the usual shapes. Both are driven from outside: offer packets, ask when something is
-//! due, poll what has arrived. An event queue in virtual time and a relay with real sockets drive the same code, and
-//! the times that come out are those of the model, to the nanosecond, however late a driver calls. Nothing here reads
-//! a clock or the system's random numbers, and nothing allocates for a packet once the queues have grown.
+//! A [`Link`] is one direction of a link: a policer, a queue, a transmitter and a medium. A [`Network`] joins links
+//! over static routes; [`topology`] builds the usual shapes. The caller drives both: it offers packets, asks for the
+//! time of the next event, and polls for arrivals. A simulator with an event queue in virtual time and a relay with
+//! real sockets run the same code. All times are those of the model, exact to the nanosecond even if the caller polls
+//! late. This crate reads no clock and takes no random numbers from the operating system. Once the queues have grown
+//! to their working size, it does not allocate per packet.
 //!
-//! [`router`]s at the outputs answer what segments ask of them. [`source`] makes cross traffic, [`scenario`] has links with names, and [`spec`] reads links from a command line.
-//! `docs/link.md` describes the model: the stages in their order, and what is exact and what is random.
+//! A [`router`] at the output of a link answers the requests in segments. [`source`] generates cross traffic,
+//! [`scenario`] lists named links, and [`spec`] parses links from command-line options. `docs/link.md` describes the
+//! model: the stages and their order, and which parts are exact and which random.
 //!
 //! ```
 //! use longhaul_link::{Limit, Link, LinkConfig, Packet};
 //! use longhaul_units::{Rate, Span, Time};
 //!
-//! // 20 Mb/s, 250 ms one way, a queue of 50 packets.
+//! 20 Mb/s, a one-way delay of 250 ms, and a queue of 50 packets.
 //! let config = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(250)).queue(Limit::Packets(50));
 //! let mut link = Link::new(config, 1, 0)?;
 //! link.offer(Time::ZERO, Packet::new(1500, "a segment".as_bytes().to_vec()));
 //!
-//! // 1500 bytes take 600 us, and the light another 250 ms.
+//! Transmission of 1500 bytes takes 600 us, and propagation another 250 ms.
 //! let due = Time::ZERO + Span::from_micros(250_600);
 //! assert_eq!(link.next_event(), Some(due));
 //! let (at, packet) = link.poll(due).expect("it has arrived");

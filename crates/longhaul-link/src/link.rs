@@ -15,12 +15,13 @@ use crate::stats::{Cause, LinkStats};
 use crate::transmit::Transmitter;
 use crate::validate::ConfigError;
 
-/// One direction of a link, driven from outside: [`offer`](Self::offer) packets, [`poll`](Self::poll) those that have
-/// arrived, and come back at [`next_event`](Self::next_event).
+/// One direction of a link. The caller [`offer`](Self::offer)s packets, [`poll`](Self::poll)s for those that have
+/// arrived, and calls again at [`next_event`](Self::next_event).
 ///
-/// Everything happens at the time it would happen on the real link, however late the calls come: a queue decides about a
-/// packet when its transmission begins, and a packet arrives to the nanosecond, though the only event that a caller
-/// sees is the arrival. Before offering at a time, poll until that time.
+/// Everything happens at the time at which it would happen on the real link, even if the caller is late: a queue
+/// decides about a packet when its transmission begins, and arrival times are exact to the nanosecond, although the
+/// caller sees no event other than the arrival. Before it offers a packet at some time, the caller must poll until
+/// that time.
 #[derive(Debug)]
 pub struct Link<T, H = ()> {
     policer: Option<TokenBucket>,
@@ -28,35 +29,35 @@ pub struct Link<T, H = ()> {
     transmitter: Transmitter,
     medium: Medium<T>,
     hook: H,
-    /// Most links have none.
+    /// Most links have no router.
     router: Option<Box<OutputRouter>>,
     stats: LinkStats,
     is_hop: bool,
-    /// Apart from what every packet needs: thousands of links share a cache.
+    /// Boxed, because it is rarely needed per packet: this keeps the working set small with thousands of links.
     config: Box<LinkConfig>,
     seed: u64,
     number: u64,
-    /// The latest time it was called at.
+    /// The latest time passed in by the caller.
     now: Time,
-    /// When the next packet that waits begins.
+    /// When the transmission of the next waiting packet begins.
     begins: Option<Time>,
 }
 
 impl<T: Payload> Link<T> {
-    /// An empty link. Links of one network share a seed and differ in their number, up to 2^60.
+    /// Creates an empty link. Links of one network share a seed and differ in their number, which is below 2^60.
     ///
     /// # Errors
-    /// If there can be no such link; the error names the fault and the remedy.
+    /// Returns an error if the configuration is invalid, with the fault and its remedy.
     pub fn new(config: LinkConfig, seed: u64, number: u64) -> Result<Self, ConfigError> {
         Self::with_hook(config, seed, number, ())
     }
 }
 
 impl<T: Payload, H: Hook<T>> Link<T, H> {
-    /// An empty link with someone who looks at its packets.
+    /// Creates an empty link with a hook that observes its packets.
     ///
     /// # Errors
-    /// If there can be no such link; the error names the fault and the remedy.
+    /// Returns an error if the configuration is invalid, with the fault and its remedy.
     pub fn with_hook(config: LinkConfig, seed: u64, number: u64, hook: H) -> Result<Self, ConfigError> {
         config.validate()?;
         let stream = number.wrapping_mul(STREAMS);
@@ -77,7 +78,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         })
     }
 
-    /// Takes in a packet at `now`. Whether it got into the queue; it may still be lost later.
+    /// Offers a packet at `now`, and returns whether it entered the queue. It may still be dropped later.
     pub fn offer(&mut self, now: Time, mut packet: Packet<T>) -> bool {
         let now = self.proceed(now);
         if self.queue.is_empty() {
@@ -87,6 +88,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         self.stats.offered(class, packet.size);
         let view = self.view(now);
         self.hook.offered(now, &mut packet, &view);
+        // Before the queue: TTL and policer, then the router's accounting of the arrival.
         if let Err(cause) = self.admit(now, &mut packet) {
             self.stats.dropped(class, cause);
             self.hook.dropped(now, &packet, cause);
@@ -97,12 +99,13 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
             router.arrives(now, &view, self.transmitter.on_link(packet.size), &mut packet);
         }
         if self.queue.is_empty() && self.transmitter.is_unlimited() {
-            // No discipline drops or marks what need not wait.
+            // A packet that does not have to wait is neither dropped nor marked by any queue discipline.
             packet.enqueued = now;
             self.stats.sent(class, packet.size, Span::ZERO);
             self.send(now, class, packet);
             return true;
         }
+        // Through the queue; transmission begins at once if the transmitter is idle.
         self.follow_rate(now);
         self.stats.enters(now, self.queue.class(&packet), packet.size);
         let mut watch = Watch { now, stats: &mut self.stats, hook: &mut self.hook };
@@ -112,14 +115,14 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         admitted
     }
 
-    /// When [`poll`](Self::poll) is due next; `None` while the link is empty. There may be nothing to take then, if what
-    /// was due is lost.
+    /// Returns when [`poll`](Self::poll) is due next, or `None` while the link is empty. That call may find no packet
+    /// if the one that was due is lost.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.medium.arrivals.next(self.begins)
     }
 
-    /// Takes the next packet that has arrived by `now`, and when it did. Call until there is none.
+    /// Takes the next packet that has arrived by `now`, with its arrival time. Call it until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<(Time, Packet<T>)> {
         let now = self.proceed(now);
         let (at, packet) = self.medium.arrivals.take(now)?;
@@ -128,64 +131,64 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         Some((at, packet))
     }
 
-    /// Lets everything happen that happens until `now`, so that counters and queue are of that time.
+    /// Advances the link to `now`, so that its counters and its queue reflect that time.
     pub fn catch_up(&mut self, now: Time) {
         let _ = self.proceed(now);
     }
 
-    /// Counters.
+    /// Returns the counters of the link.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
-    /// What the link is like.
+    /// Returns the configuration of the link.
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// What the router at its output did, if there is one.
+    /// Returns the counters of the router at the link's output, if there is one.
     #[must_use]
     pub fn router_stats(&self) -> Option<&RouterStats> {
         self.router.as_deref().map(OutputRouter::stats)
     }
 
-    /// Packets and bytes that wait for transmission.
+    /// Returns the packets and bytes waiting for transmission.
     #[must_use]
     pub fn backlog(&self) -> (u64, u64) {
         (self.queue.len(), self.queue.bytes())
     }
 
-    /// Packets that are being sent or on their way.
+    /// Returns the number of packets in transmission or propagation.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.medium.arrivals.len()
     }
 
-    /// The rate at the latest time it was called at, the mean one of a trace; `None` if it is unlimited.
+    /// Returns the rate at the latest time passed in: the mean rate of a trace, or `None` if it is unlimited.
     #[must_use]
     pub fn rate(&self) -> Option<Rate> {
         self.rate_at(self.now)
     }
 
-    /// Who looks at the packets.
+    /// Returns the hook.
     #[must_use]
     pub fn hook(&self) -> &H {
         &self.hook
     }
 
-    /// Who looks at the packets.
+    /// Returns the hook for modification.
     pub fn hook_mut(&mut self) -> &mut H {
         &mut self.hook
     }
 
-    /// Makes it another link from `now` on, but for its queue, which stays as it was configured. What is being sent or
-    /// under way arrives as it would have; faults draw from their first numbers again. A router that stays the same keeps
-    /// what it knows.
+    /// Replaces the configuration from `now` on, except for that of the queue. Packets in transmission or propagation
+    /// arrive as scheduled. The random sequences of the impairments start over. If the router's configuration is
+    /// unchanged, the router keeps its state.
     ///
     /// # Errors
-    /// If there can be no such link. It stays as it was then.
+    /// Returns an error if the configuration is invalid. The link is unchanged in that case.
     pub fn reconfigure(&mut self, now: Time, config: LinkConfig) -> Result<(), ConfigError> {
         config.validate()?;
         let now = self.proceed(now);
@@ -202,14 +205,14 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         Ok(())
     }
 
-    /// Lets everything happen that happens until `now`.
+    /// Processes everything that happens until `now`.
     fn proceed(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         self.transmit(self.now, Time::ZERO);
         self.now
     }
 
-    /// What a packet meets before the queue.
+    /// Applies the stages before the queue: TTL and policer.
     fn admit(&mut self, now: Time, packet: &mut Packet<T>) -> Result<(), Cause> {
         if self.is_hop {
             packet.ttl = packet.ttl.saturating_sub(1);
@@ -221,8 +224,8 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         if conforms { Ok(()) } else { Err(Cause::Policed) }
     }
 
-    /// Begins every transmission that begins until `now`. A packet that came to an idle transmitter begins at
-    /// `earliest`.
+    /// Begins every transmission that is due by `now`. `earliest` is the start time of a packet that finds the
+    /// transmitter idle.
     fn transmit(&mut self, now: Time, earliest: Time) {
         self.begins = None;
         while !self.queue.is_empty() {
@@ -249,7 +252,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         }
     }
 
-    /// Puts a packet on the link that is out of the queue.
+    /// Transmits a packet that has left the queue.
     fn send(&mut self, start: Time, class: u8, mut packet: Packet<T>) {
         let sent = self.transmitter.send(start, packet.size, packet.enqueued < start);
         let view = self.view(start);
@@ -274,7 +277,7 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
         if self.transmitter.is_stepped() { self.config.rate_at(at) } else { self.transmitter.steady_rate() }
     }
 
-    /// Tells the queue of a step of the rate.
+    /// Informs the queue of the rate after a step.
     #[inline]
     fn follow_rate(&mut self, now: Time) {
         if self.transmitter.is_stepped() {
@@ -287,17 +290,17 @@ impl<T: Payload, H: Hook<T>> Link<T, H> {
     }
 }
 
-/// The router at the output of a link whose random sequences begin with `stream`.
+/// Creates the router of a link whose random sequences begin with `stream`.
 fn router(config: Option<&RouterConfig>, seed: u64, stream: u64) -> Option<Box<OutputRouter>> {
     config.map(|config| Box::new(OutputRouter::new(config, Random::new(seed, stream + ROUTER_STREAM))))
 }
 
-/// How long a packet of 1500 bytes takes: RED's clock while a queue is idle.
+/// Returns the transmission time of a 1500-byte packet, by which RED ages its average while the queue is idle.
 fn typical(config: &LinkConfig, at: Time) -> Span {
     config.rate_at(at).map_or(Span::ZERO, |rate| rate.time_for(Bytes(config.overhead.on_link(1500))))
 }
 
-/// Counts and reports what a queue does.
+/// Counts and reports what the queue does to packets.
 struct Watch<'a, H> {
     now: Time,
     stats: &'a mut LinkStats,

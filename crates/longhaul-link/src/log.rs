@@ -1,4 +1,4 @@
-//! What happens on a link in mahimahi's log format, one line an event.
+//! Log of the packets on a link in mahimahi's format, one line per event.
 
 use core::fmt;
 
@@ -14,16 +14,17 @@ use opportunities::Opportunities;
 
 mod opportunities;
 
-/// A line of a log. Times are whole milliseconds, as mahimahi writes them.
+/// One line of a log. Times are written in whole milliseconds, as mahimahi does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLine {
-    /// Delivery opportunities, bytes of them: `t # 1504` for one.
+    /// Delivery opportunities, with their size in bytes: `t # 1504` for one.
     Opportunity(Time, u64),
-    /// A packet arrives at the queue: `t + bytes`.
+    /// Arrival of a packet at the queue: `t + bytes`.
     Arrival(Time, u32),
-    /// A packet's last byte leaves: `t - bytes delay`, and how long it was in the queue, in milliseconds.
+    /// Departure of a packet's last byte: `t - bytes delay`, where the delay is since arrival at the queue, in
+    /// milliseconds.
     Departure(Time, u32, Span),
-    /// Packets are dropped: `t d packets bytes`.
+    /// Packets dropped: `t d packets bytes`.
     Drop(Time, u32, u64),
 }
 
@@ -39,50 +40,51 @@ impl fmt::Display for LogLine {
     }
 }
 
-/// The lines before the first event: what ran, the queue, and the wall-clock time of the log's zero in milliseconds. The
-/// base is what readers take from the time of each line: nothing, as these count from the log's zero.
+/// Returns the lines before the first event: the command, the queue, and the wall-clock time of the log's start in
+/// milliseconds. Readers subtract the base timestamp from each line's time; it is 0 here, because times count from
+/// the start of the log.
 #[must_use]
 pub fn header(command: &str, queue: &str, init_millis: u64) -> String {
     format!("# mahimahi {command}\n# queue: {queue}\n# init timestamp: {init_millis}\n# base timestamp: 0\n")
 }
 
-/// A hook that writes a line for each packet that comes to the queue, leaves the link or is dropped before it, in the
-/// order of time, and what the link could have sent.
+/// Hook that writes a line for each packet that arrives at the queue, leaves the link, or is dropped before the link,
+/// in the order of time, and lines for the link's delivery opportunities.
 ///
-/// A recorded link has its opportunities, used or lost. One of constant rate has one each time it could begin another
-/// 1504 bytes, so that at no time more has left than there were opportunities for. Those of one millisecond share a
-/// line, and when no packet has been seen for a second, those of a tenth of one, or of a hundredth of the pause if that
-/// is longer: an idle link does not fill the disk.
+/// A recorded link logs its opportunities, whether used or not. A link of constant rate logs one each time it could
+/// begin another 1504 bytes, so that the bytes sent never exceed the opportunities so far. Opportunities within one
+/// millisecond share a line. While no packet has been seen for one second, opportunities within 100 ms share a line,
+/// or within 1 % of the pause if that is longer, so that an idle link does not fill the disk.
 #[derive(Debug)]
 pub struct Log<W> {
     out: W,
-    /// Departures that were foreseen and are still to come.
+    /// Departures whose time is known and has not been reached.
     departures: VecDeque<LogLine>,
     opportunities: Option<Opportunities>,
     failed: bool,
 }
 
 impl<W: fmt::Write> Log<W> {
-    /// Writes to `out`, after a [`header`], what happens to packets, without opportunities.
+    /// Creates a log without opportunities that writes to `out`. The caller writes the [`header`] first.
     #[must_use]
     pub const fn new(out: W) -> Self {
         Self { out, departures: VecDeque::new(), opportunities: None, failed: false }
     }
 
-    /// The same with the opportunities of a link like this; an unlimited one has none.
+    /// Creates a log with the opportunities of `link`. An unlimited link has none.
     #[must_use]
     pub fn of(link: &LinkConfig, out: W) -> Self {
         Self { opportunities: Opportunities::of(link), ..Self::new(out) }
     }
 
-    /// The opportunities are those of another link from `now` on: call it with
+    /// Logs the opportunities of another link from `now` on. Call it together with
     /// [`Link::reconfigure`](crate::Link::reconfigure).
     pub fn reconfigure(&mut self, now: Time, link: &LinkConfig) {
         self.flush(now);
         self.opportunities = Opportunities::from(now, link);
     }
 
-    /// Writes what has happened by `now`: call it at the end, with the time of the end.
+    /// Writes all events up to `now`. Call it at the end of the run with the end time.
     pub fn flush(&mut self, now: Time) {
         while let Some(&line) = self.departures.front()
             && let LogLine::Departure(at, ..) = line
@@ -94,18 +96,18 @@ impl<W: fmt::Write> Log<W> {
         self.pass(now);
     }
 
-    /// What it writes to, to be emptied now and then.
+    /// Returns the output, so that the caller can drain it from time to time.
     pub fn out(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// Whether `out` refused something.
+    /// Returns whether a write to `out` has failed.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// A line about a packet, and the opportunities before.
+    /// Writes a line about a packet, after the opportunities before it.
     fn packet(&mut self, at: Time, line: LogLine) {
         self.pass(at);
         if let Some(opportunities) = &mut self.opportunities {
@@ -114,7 +116,7 @@ impl<W: fmt::Write> Log<W> {
         self.write(line);
     }
 
-    /// Writes the opportunities until then.
+    /// Writes the opportunities up to a time.
     fn pass(&mut self, until: Time) {
         while let Some((at, bytes)) = self.opportunities.as_mut().and_then(|all| all.next(until)) {
             self.write(LogLine::Opportunity(at, bytes));

@@ -1,4 +1,4 @@
-//! Which packets a link loses.
+//! Loss models of a link.
 
 use crate::config::{GilbertElliott, Loss};
 use crate::random::Random;
@@ -15,13 +15,13 @@ pub(crate) enum LossState {
         is_bad: bool,
         random: Random,
     },
-    /// So many bits pass until the next wrong one.
+    /// Independent bit errors; `until_next` counts the bits before the next error.
     BitErrors {
         rate: f64,
         until_next: u64,
         random: Random,
     },
-    /// Numbers to lose, the next one last; packets so far.
+    /// Packet numbers to lose, the next one last, and the packets counted so far.
     List {
         numbers: Vec<u64>,
         packets: u64,
@@ -43,7 +43,7 @@ impl LossState {
         }
     }
 
-    /// Whether the next packet, of so many bytes on the link, is lost.
+    /// Returns whether the next packet, which takes `bytes` on the link, is lost.
     pub(crate) fn loses(&mut self, bytes: u64) -> bool {
         match self {
             Self::None => false,
@@ -56,7 +56,8 @@ impl LossState {
             Self::BitErrors { rate, until_next, random } => {
                 let bits = bytes * 8;
                 let is_hit = *until_next < bits;
-                // The gap has no memory: after the packet a new one is as good as what is left of the old one.
+                // Gaps between errors are memoryless, so a fresh gap after a hit packet has the same distribution as
+                // the rest of the old one.
                 *until_next = if is_hit { random.geometric(*rate) } else { *until_next - bits };
                 is_hit
             }
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn uniform_loss_comes_in_bursts_of_no_length() {
         let lost = losses(&Loss::Uniform(0.02), 1500);
-        // Six standard errors of the binomial; bursts of 1 / (1 - p).
+        // Tolerance: six standard errors of the binomial distribution. Bursts have a mean length of 1 / (1 - p).
         assert!((share(&lost) - 0.02).abs() < 6.0 * (0.02f64 * 0.98 / N as f64).sqrt());
         assert!((mean_burst(&lost) - 1.0 / 0.98).abs() < 0.01);
     }
@@ -100,7 +101,7 @@ mod tests {
     fn gilberts_mean_loss_and_burst_length() {
         for (p, r) in [(0.001, 0.1), (0.01, 0.5), (0.002, 0.02)] {
             let lost = losses(&Loss::GilbertElliott(GilbertElliott::simple(p, r)), 1500);
-            // The number of bursts is about N p r / (p + r); bursts are geometric: five standard errors.
+            // There are about N p r / (p + r) bursts of geometric length. Tolerance: five standard errors.
             let bursts = N as f64 * p * r / (p + r);
             let error = 5.0 * (2.0 / bursts).sqrt();
             let (mean, burst) = (p / (p + r), 1.0 / r);

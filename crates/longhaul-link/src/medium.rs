@@ -1,4 +1,4 @@
-//! What happens to a packet between the end of its transmission and its arrival.
+//! Path of a packet from the end of its transmission to its arrival: propagation and impairments.
 
 use longhaul_units::{Span, Time};
 
@@ -9,26 +9,26 @@ use crate::packet::{Packet, Payload};
 use crate::random::Random;
 use crate::stats::Cause;
 
-/// Number of the first random sequence of this module among those of a link.
+/// Index of this module's first random sequence among those of a link.
 const FIRST_STREAM: u64 = 1;
 
-/// Number of the sequence of a link's router, after those of this module.
+/// Index of the router's random sequence, which follows those of this module.
 pub(crate) const ROUTER_STREAM: u64 = 7;
 
-/// How many random sequences a link has.
+/// Number of random sequences per link.
 pub(crate) const STREAMS: u64 = 8;
 
 #[derive(Debug)]
 pub(crate) struct Medium<T> {
     delay: Span,
-    /// Changes to come, the next one last.
+    /// Changes of the delay still to come, the next one last.
     steps: Vec<(Time, Span)>,
-    /// Most links have none.
+    /// Most links have no impairments.
     faults: Option<Box<Faults>>,
     pub(crate) arrivals: Arrivals<T>,
 }
 
-/// What became of a packet.
+/// Impairments applied to a packet that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passage {
     pub(crate) duplicated: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Passage {
 
 #[derive(Debug)]
 struct Faults {
-    /// Those to come, the next one last.
+    /// Outages still to come, the next one last.
     outages: Vec<Outage>,
     mtu: Option<Mtu>,
     loss: LossState,
@@ -59,14 +59,14 @@ impl<T: Payload> Medium<T> {
         medium
     }
 
-    /// What `config` says from now on. Packets under way arrive as they would have.
+    /// Applies `config` to later packets. Packets in flight arrive as scheduled.
     pub(crate) fn configure(&mut self, config: &LinkConfig, seed: u64, first_stream: u64) {
         self.delay = config.delay;
         self.steps = config.steps.iter().rev().filter_map(|step| Some((step.at, step.delay?))).collect();
         self.faults = Faults::any(config).then(|| Box::new(Faults::new(config, seed, first_stream + FIRST_STREAM)));
     }
 
-    /// Takes in a packet whose last bit was sent at `sent`, and that took `bytes` on the link.
+    /// Accepts a packet whose last bit was sent at `sent` and which took `bytes` on the link.
     pub(crate) fn pass(&mut self, sent: Time, bytes: u64, packet: Packet<T>) -> Result<Passage, (Cause, Packet<T>)> {
         while let Some((_, delay)) = self.steps.pop_if(|(at, _)| *at <= sent) {
             self.delay = delay;
@@ -117,7 +117,7 @@ impl Faults {
         mut packet: Packet<T>,
         arrivals: &mut Arrivals<T>,
     ) -> Result<Passage, (Cause, Packet<T>)> {
-        // Everything is drawn for every packet, so that the draws of one fault don't depend on what others did.
+        // Draw every random number for every packet, so that the draws of one impairment do not depend on the others.
         let is_lost = self.loss.loses(bytes);
         let is_corrupted = self.corrupts.chance(self.corruption.share);
         let is_unseen = is_corrupted && self.corrupts.chance(self.corruption.unseen);
@@ -171,7 +171,7 @@ impl Faults {
     }
 }
 
-/// How a packet comes out of order.
+/// How a packet deviates from the order of transmission.
 enum Detour {
     None,
     Places(u32, Span),

@@ -1,4 +1,4 @@
-//! Links joined to a network.
+//! A network of links.
 
 use longhaul_units::Time;
 
@@ -14,53 +14,53 @@ mod schedule;
 use routes::Routes;
 pub use schedule::Schedule;
 
-/// Why there can be no such network.
+/// Error in a network's topology.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// A link that cannot be.
+    /// A link with an invalid configuration.
     #[error("link {number} from node {from} to node {to}: {error}")]
     Link {
-        /// Which, from 0.
+        /// The number of the link, from 0.
         number: usize,
-        /// The node that sends.
+        /// The sending node.
         from: u32,
-        /// The node that receives.
+        /// The receiving node.
         to: u32,
         /// What is wrong with it.
         error: ConfigError,
     },
-    /// A link to or from nowhere.
+    /// A link to or from a node that does not exist.
     #[error("link {number} joins node {from} to node {to}, but there are {nodes} nodes; add the nodes first")]
     NoNode {
-        /// Which, from 0.
+        /// The number of the link, from 0.
         number: usize,
-        /// The node that sends.
+        /// The sending node.
         from: u32,
-        /// The node that receives.
+        /// The receiving node.
         to: u32,
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: usize,
     },
 }
 
-/// A packet that has come to its destination.
+/// A packet that has reached its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery<T> {
-    /// When.
+    /// The arrival time.
     pub at: Time,
-    /// Where: [`Packet::to`].
+    /// The destination, [`Packet::to`].
     pub node: u32,
     /// The packet.
     pub packet: Packet<T>,
 }
 
-/// Links between nodes, and static routes of the fewest hops. Driven as a [`Link`] is: before offering at a time, poll
-/// until that time.
+/// Links between nodes, with static routes of the fewest hops. As for a [`Link`], the caller must poll until a time
+/// before it offers packets at that time.
 #[derive(Debug)]
 pub struct Network<T, H = ()> {
     links: Vec<Link<T, H>>,
-    /// Where each link leads.
+    /// The receiving node of each link.
     ends: Vec<u32>,
     routes: Routes,
     schedule: Schedule,
@@ -68,20 +68,20 @@ pub struct Network<T, H = ()> {
 }
 
 impl<T: Payload> Network<T> {
-    /// An empty network.
+    /// Creates an empty network.
     ///
     /// # Errors
-    /// If a link cannot be, or joins nodes that are not there.
+    /// Returns an error if a link's configuration is invalid or one of its nodes does not exist.
     pub fn new(topology: Topology, seed: u64) -> Result<Self, NetworkError> {
         Self::with_hooks(topology, seed, |_, _| ())
     }
 }
 
 impl<T: Payload, H: Hook<T>> Network<T, H> {
-    /// An empty network; `hook` makes the one of each link, from its number and ends.
+    /// Creates an empty network. `hook` creates the hook of each link from its number and its edge.
     ///
     /// # Errors
-    /// If a link cannot be, or joins nodes that are not there.
+    /// Returns an error if a link's configuration is invalid or one of its nodes does not exist.
     pub fn with_hooks(
         topology: Topology,
         seed: u64,
@@ -108,7 +108,7 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
         Ok(Self { links, ends, routes, schedule, unroutable: 0 })
     }
 
-    /// Sends a packet from a node towards [`Packet::to`]. Whether the first link took it.
+    /// Sends a packet from a node towards [`Packet::to`]. Returns whether the first link accepted it.
     pub fn offer(&mut self, now: Time, from: u32, packet: Packet<T>) -> bool {
         let Some(number) = self.routes.next(from, packet.to) else {
             self.unroutable += 1;
@@ -117,14 +117,14 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
         self.offer_to(now, number, packet)
     }
 
-    /// When [`poll`](Self::poll) is due next; `None` while the network is empty.
+    /// Returns when [`poll`](Self::poll) is due next, or `None` while the network is empty.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.schedule.first().map(|(at, _)| at)
     }
 
-    /// Lets everything happen that happens until `now`, up to the next packet that reaches its destination. Call until
-    /// there is none.
+    /// Advances the network to `now`, or to the next packet that reaches its destination before that. Call it until
+    /// it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<Delivery<T>> {
         while let Some((due, number)) = self.schedule.first().filter(|(due, _)| *due <= now) {
             let link = self.links.get_mut(number as usize)?;
@@ -140,13 +140,13 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
         None
     }
 
-    /// A link.
+    /// Returns a link by its number.
     #[must_use]
     pub fn link(&self, number: u32) -> Option<&Link<T, H>> {
         self.links.get(number as usize)
     }
 
-    /// Changes a link, and takes note of what is due then.
+    /// Modifies a link and updates the schedule with its next event.
     pub fn with_link<R>(&mut self, number: u32, change: impl FnOnce(&mut Link<T, H>) -> R) -> Option<R> {
         let link = self.links.get_mut(number as usize)?;
         let result = change(link);
@@ -154,13 +154,13 @@ impl<T: Payload, H: Hook<T>> Network<T, H> {
         Some(result)
     }
 
-    /// All links, in the order of their numbers.
+    /// Returns all links, in the order of their numbers.
     #[must_use]
     pub fn links(&self) -> &[Link<T, H>] {
         &self.links
     }
 
-    /// Packets to nodes that no route leads to.
+    /// Returns the number of packets dropped because no route leads to their destination.
     #[must_use]
     pub fn unroutable(&self) -> u64 {
         self.unroutable

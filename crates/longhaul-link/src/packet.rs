@@ -1,4 +1,4 @@
-//! What a link carries.
+//! Packets carried by links.
 
 use longhaul_units::Time;
 use longhaul_wire::Ecn;
@@ -11,16 +11,16 @@ pub mod dscp {
     pub const LE: u8 = 1;
 }
 
-/// What travels with a packet: bytes, a segment, or nothing but a size.
+/// Contents of a packet: bytes, a segment, or only a size.
 ///
-/// `Clone` is asked for because links duplicate packets.
+/// `Clone` is required because links may duplicate packets.
 pub trait Payload: Clone {
-    /// The bytes that a bit error may hit: the UDP payload, or more. `None` if there are none, as in cross traffic that is
-    /// only a size.
+    /// Returns the bytes that a bit error may hit: the UDP payload, or more. Returns `None` if there are none, as in
+    /// cross traffic that consists only of sizes.
     fn bytes_mut(&mut self) -> Option<&mut [u8]>;
 
-    /// Lets `edit` read and change the UDP payload, and returns what it does: whether there is something else now, so that
-    /// a checksum over it has to be made right. Without a UDP payload `edit` is not called.
+    /// Lets `edit` read and modify the UDP payload. Returns what `edit` returns: whether it changed the payload, so
+    /// that a checksum over it must be updated. `edit` is not called if there is no UDP payload.
     fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
         self.bytes_mut().is_some_and(edit)
     }
@@ -33,7 +33,7 @@ impl Payload for () {
 }
 
 impl Payload for u64 {
-    /// A number is a label, not bytes on the wire.
+    /// A number is a label and has no bytes on the wire.
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         None
     }
@@ -65,14 +65,14 @@ impl<P: Payload> Payload for Option<P> {
     }
 }
 
-/// An IP packet on its way, and what the caller wants carried with it.
+/// An IP packet with a payload of the caller's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
-    /// Bytes of the IP packet, its header included; a link adds its own overhead to that.
+    /// Bytes of the IP packet including its header; links add their own overhead.
     pub size: u32,
-    /// Which flow it belongs to, for statistics and hooks.
+    /// The flow that it belongs to, for statistics and hooks.
     pub flow: u32,
-    /// The node a [`Network`](crate::Network) takes it to; a single link does not look at it.
+    /// The destination node in a [`Network`](crate::Network); a single link ignores it.
     pub to: u32,
     /// The ECN field.
     pub ecn: Ecn,
@@ -80,16 +80,16 @@ pub struct Packet<T> {
     pub dscp: u8,
     /// IP TTL or hop limit.
     pub ttl: u8,
-    /// Whether a bit error went unseen by the link's and UDP's checksums. Also set where the payload has no bytes.
+    /// Whether a bit error went undetected by the link's and UDP's checksums. Also set if the payload has no bytes.
     pub corrupted: bool,
-    /// When it entered the queue it is in, or was in last. Links write it.
+    /// When it entered its current queue, or the last one that it was in. Written by links.
     pub enqueued: Time,
-    /// What is carried.
+    /// The payload.
     pub payload: T,
 }
 
 impl<T> Packet<T> {
-    /// A packet of `size` bytes with default marks: not ECN-capable, DSCP 0, TTL 64.
+    /// Creates a packet of `size` bytes with default header fields: not ECN-capable, DSCP 0, TTL 64.
     #[must_use]
     pub fn new(size: u32, payload: T) -> Self {
         Self {
@@ -105,25 +105,25 @@ impl<T> Packet<T> {
         }
     }
 
-    /// The same with another flow.
+    /// Replaces the flow.
     #[must_use]
     pub fn flow(self, flow: u32) -> Self {
         Self { flow, ..self }
     }
 
-    /// The same to another node.
+    /// Replaces the destination node.
     #[must_use]
     pub fn to(self, to: u32) -> Self {
         Self { to, ..self }
     }
 
-    /// The same with another ECN field.
+    /// Replaces the ECN field.
     #[must_use]
     pub fn ecn(self, ecn: Ecn) -> Self {
         Self { ecn, ..self }
     }
 
-    /// The same with another DiffServ codepoint; the two bits above six are dropped.
+    /// Replaces the DiffServ codepoint; the two highest bits of the byte are ignored.
     #[must_use]
     pub fn dscp(self, dscp: u8) -> Self {
         Self { dscp: dscp & 63, ..self }

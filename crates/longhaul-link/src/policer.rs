@@ -1,13 +1,13 @@
-//! A token bucket that drops.
+//! Token-bucket policer.
 
 use longhaul_units::Time;
 
 use crate::config::Policer;
 
-/// Tokens are kept in billionths of a byte, so that no fraction is lost.
+/// Tokens are kept in billionths of a byte, so that no fraction is lost to rounding.
 const SCALE: u128 = 1_000_000_000;
 
-/// A bucket that fills at a rate up to a brim, and from which each packet takes its bytes.
+/// Token bucket. It fills at a rate up to its depth, and each packet takes as many tokens as it has bytes.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
     rate: u128,
@@ -22,7 +22,7 @@ impl TokenBucket {
         Self { rate: u128::from(config.rate.as_bytes_per_sec()), brim, tokens: brim, filled: Time::ZERO }
     }
 
-    /// Whether a packet of `size` bytes conforms. If so it takes its tokens.
+    /// Returns whether a packet of `size` bytes conforms. If so, its tokens are taken.
     pub(crate) fn admits(&mut self, now: Time, size: u32) -> bool {
         let fresh = u128::from((now - self.filled).as_nanos()) * self.rate;
         self.filled = self.filled.max(now);
@@ -51,17 +51,17 @@ mod tests {
     fn a_burst_passes_and_then_the_rate() {
         let mut bucket = bucket(1_000_000, 10_000);
         assert_eq!((0..20).filter(|_| bucket.admits(Time::ZERO, 1_000)).count(), 10);
-        // A kilobyte is there again after a millisecond, and not a nanosecond earlier.
+        // 1000 bytes are available again after 1 ms, and not a nanosecond earlier.
         assert!(!bucket.admits(Time::from_nanos(999_999), 1_000));
         assert!(bucket.admits(Time::from_nanos(1_000_000), 1_000));
         assert!(!bucket.admits(Time::from_nanos(1_000_000), 1));
-        // Tokens don't grow above the brim.
+        // The bucket never holds more than its depth.
         assert!(bucket.admits(Time::ZERO + Span::from_secs(100), 10_000));
         assert!(!bucket.admits(Time::ZERO + Span::from_secs(100), 1));
     }
 
     proptest! {
-        /// What passes in any interval is at most the burst and the rate times its length (the token law).
+        /// In any interval, at most the burst plus the rate times its length passes.
         #[test]
         fn no_interval_passes_more_than_burst_and_rate(packets in prop::collection::vec((0u64..3_000_000, 1u32..2_000), 1..200)) {
             let (rate, burst) = (333_333, 5_000);

@@ -1,4 +1,4 @@
-//! What waits for a link: one type for all disciplines, without a trait object.
+//! Queue of a link: one type for all disciplines, dispatched by `match` rather than by a trait object.
 
 mod codel;
 mod config;
@@ -25,7 +25,7 @@ use priority::Priority;
 use red::Red;
 use single::{Policy, Single};
 
-/// What active queue management does to a packet.
+/// Decision of active queue management about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
@@ -33,17 +33,17 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// Who is told what a queue does to packets.
+/// Receiver of a queue's reports about packets.
 pub(crate) trait Sink<T> {
-    /// This packet goes no further.
+    /// The packet is dropped.
     fn dropped(&mut self, class: u8, cause: Cause, packet: Packet<T>);
-    /// This packet meets congestion, and goes on.
+    /// The packet is to be marked with congestion experienced, and stays in the queue.
     fn mark(&mut self, class: u8, packet: &mut Packet<T>);
-    /// A packet of so many bytes left the queue for the link.
+    /// A packet of `size` bytes left the queue for the link.
     fn sent(&mut self, class: u8, size: u32, sojourn: Span);
 }
 
-/// What waits for a link.
+/// Packets waiting for a link.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     kind: Kind<T>,
@@ -58,7 +58,7 @@ enum Kind<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty queue; `typical` is the time that a full packet takes on the link.
+    /// Creates an empty queue; `typical` is the transmission time of a full-sized packet.
     pub(crate) fn new(config: &QueueConfig, typical: Span, random: Random) -> Self {
         let single = |policy| Kind::Single(Single::new(policy, config.ecn));
         let kind = match &config.discipline {
@@ -74,14 +74,14 @@ impl<T> Queue<T> {
         Self { kind, limit: config.limit }
     }
 
-    /// A full packet takes so long on the link from now on.
+    /// Sets the transmission time of a full-sized packet from now on.
     pub(crate) fn set_typical(&mut self, typical: Span) {
         if let Kind::Single(queue) = &mut self.kind {
             queue.set_typical(typical);
         }
     }
 
-    /// The class that statistics count this packet in.
+    /// Returns the class under which statistics count this packet.
     pub(crate) fn class(&self, packet: &Packet<T>) -> u8 {
         match &self.kind {
             Kind::Single(_) => single::class(packet.dscp),
@@ -90,7 +90,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Packets that wait.
+    /// Returns the number of packets waiting.
     pub(crate) fn len(&self) -> u64 {
         match &self.kind {
             Kind::Single(queue) => queue.len(),
@@ -103,7 +103,7 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
-    /// Their bytes, link overhead not counted.
+    /// Returns the number of bytes waiting, without link overhead.
     pub(crate) fn bytes(&self) -> u64 {
         match &self.kind {
             Kind::Single(queue) => queue.bytes(),
@@ -112,7 +112,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes in a packet that arrives at `now`. Whether it did; the sink gets it otherwise.
+    /// Enqueues a packet that arrives at `now`. Returns `false` if it was dropped, which the sink learns too.
     pub(crate) fn enqueue(&mut self, now: Time, mut packet: Packet<T>, sink: &mut impl Sink<T>) -> bool {
         packet.enqueued = now;
         match &mut self.kind {
@@ -125,7 +125,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The packet that goes onto the link at `now`, and its class. There may be none though packets waited, if all were dropped.
+    /// Dequeues the packet to transmit at `now`, with its class. Returns `None` if no packet waits or all were
+    /// dropped.
     pub(crate) fn dequeue(&mut self, now: Time, sink: &mut impl Sink<T>) -> Option<(u8, Packet<T>)> {
         match &mut self.kind {
             Kind::Single(queue) => queue.dequeue(now, sink),

@@ -1,18 +1,18 @@
-//! The one source of chance.
+//! Deterministic random numbers, the only source of randomness in this crate.
 
 use longhaul_units::{Span, math};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// Random numbers from a seed: ChaCha with 8 rounds, the same on every platform.
+/// Random numbers from a seed: ChaCha with 8 rounds, identical on every platform.
 ///
-/// Everything that is random has a sequence of its own, so that switching one fault on leaves the draws of the others
-/// as they were: two controllers can be compared over the same losses.
+/// Each random process has a sequence of its own. Enabling one impairment therefore leaves the draws of the others
+/// unchanged, so that two controllers can be compared under the same losses.
 #[derive(Clone, Debug)]
 pub struct Random(Box<ChaCha8Rng>);
 
 impl Random {
-    /// The sequence of `seed` number `stream`.
+    /// Creates sequence number `stream` of `seed`.
     #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -20,42 +20,42 @@ impl Random {
         Self(Box::new(rng))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Evenly from 0 up to but without 1, in steps of 2^-53.
+    /// Returns a uniform value in [0, 1), in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// `true` with probability `p`. Draws a number only when the answer is open.
+    /// Returns `true` with probability `p`. A number is drawn only if `p` is strictly between 0 and 1.
     pub fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && (p >= 1.0 || self.unit() < p)
     }
 
-    /// A number below `bound`, 0 if that is 0. The bias is below 2^-32 for bounds below 2^32.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias is below 2^-32 for bounds below 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.bits().checked_rem(bound).unwrap_or(0)
     }
 
-    /// A span of at most `most`, evenly.
+    /// Returns a uniformly distributed span of at most `most`.
     pub fn span(&mut self, most: Span) -> Span {
         Span::from_nanos(self.below(most.as_nanos().saturating_add(1)))
     }
 
-    /// From the exponential distribution of mean 1.
+    /// Draws from the exponential distribution with mean 1.
     pub fn exponential(&mut self) -> f64 {
         -math::ln(1.0 - self.unit())
     }
 
-    /// From the Pareto distribution of scale 1: at least 1, above `x` with probability x^-`shape`.
+    /// Draws from the Pareto distribution with scale 1: at least 1, and above `x` with probability x^-`shape`.
     pub fn pareto(&mut self, shape: f64) -> f64 {
         math::exp(self.exponential() / shape)
     }
 
-    /// How many failures there are before the first success of probability `p`, which is in (0, 1).
+    /// Returns the number of failures before the first success, which has probability `p` in (0, 1).
     pub fn geometric(&mut self, p: f64) -> u64 {
         (self.exponential() / -math::ln(1.0 - p)) as u64
     }
@@ -69,7 +69,7 @@ mod tests {
     fn chances_come_out_as_asked() {
         let mut random = Random::new(1, 0);
         let hits = (0..100_000).filter(|_| random.chance(0.1)).count();
-        // Six standard deviations of the binomial distribution.
+        // Tolerance: six standard deviations of the binomial distribution.
         assert!((9_430..=10_570).contains(&hits), "{hits}");
         assert!(!random.chance(0.0) && random.chance(1.0));
         assert!((0..1_000).all(|_| random.below(7) < 7));
@@ -80,7 +80,7 @@ mod tests {
     fn distributions_have_their_means() {
         let mut random = Random::new(2, 0);
         let mut mean = |draw: fn(&mut Random) -> f64| (0..200_000).map(|_| draw(&mut random)).sum::<f64>() / 200_000.0;
-        // Standard error 1 / sqrt(200,000) = 0.0022; six of them.
+        // The standard error is 1 / sqrt(200,000) = 0.0022; the tolerance is six of them.
         assert!((mean(Random::exponential) - 1.0).abs() < 0.0134);
         // Shape 3: mean 3/2, variance 3/4, standard error 0.0019.
         assert!((mean(|r| r.pareto(3.0)) - 1.5).abs() < 0.012);

@@ -1,9 +1,9 @@
-//! Routers that answer: Quick-Start (RFC 4782), RCP and XCP at the output of a link.
+//! Router-assisted congestion control at the output of a link: Quick-Start (RFC 4782), RCP and XCP.
 //!
-//! A router reads and edits the request in the network feedback option of passing segments
-//! ([`longhaul_wire::network`]), and counts itself in the option's stamps. It answers requests of its own kind only:
-//! those of another kind pass without a stamp, so that their receivers deny them. Reports of approved rates, and
-//! requests that were denied before, pass as they are. A link without a rate has room for everything.
+//! A router reads and edits the request in the network-feedback option of passing segments
+//! ([`longhaul_wire::network`]), and counts itself in the option's stamps. It answers only requests of its own kind.
+//! Requests of another kind pass without a stamp, so that their receivers treat them as denied. Reports of approved
+//! rates, and requests denied upstream, pass unchanged. A link without a rate grants every request in full.
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::network::{Forward, Request, edit_forward};
@@ -24,22 +24,22 @@ pub use rcp::RcpConfig;
 use xcp::Xcp;
 pub use xcp::XcpConfig;
 
-/// Which router is at the output of a link.
+/// The kind of router at the output of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouterConfig {
-    /// Grants rates of Quick-Start.
+    /// Grants Quick-Start rate requests.
     QuickStart(QuickStartConfig),
-    /// Tells the rate of RCP.
+    /// Advertises the fair rate of RCP.
     Rcp(RcpConfig),
-    /// Divides the room among senders of XCP.
+    /// Distributes XCP's aggregate feedback among senders.
     Xcp(XcpConfig),
 }
 
 impl RouterConfig {
-    /// Whether there can be such a router.
+    /// Checks that all constants are within their ranges.
     ///
     /// # Errors
-    /// If a constant is out of its range.
+    /// Returns an error if a constant is out of its range.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         match self {
             Self::QuickStart(config) => config.validate(),
@@ -49,20 +49,20 @@ impl RouterConfig {
     }
 }
 
-/// What a router did with the requests that it saw.
+/// Counters of a router's answers to the requests it saw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouterStats {
-    /// Requests of its kind that it let pass with a stamp, lowered or not.
+    /// Requests of the router's kind that passed with a stamp, reduced or not.
     pub answered: u64,
-    /// Of those, how many asked for more than the router gave.
+    /// The number of those that asked for more than the router granted.
     pub lowered: u64,
-    /// Requests of Quick-Start that it denied.
+    /// Quick-Start requests denied.
     pub denied: u64,
-    /// Requests of another kind or denied before, and reports, which it did not touch.
+    /// Requests of another kind, requests denied upstream, and reports, all of which pass unchanged.
     pub passed: u64,
 }
 
-/// What became of a request.
+/// Outcome of a request at a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Granted,
@@ -71,7 +71,8 @@ enum Answer {
     Passed,
 }
 
-/// A router at the output of a link. Before a packet enters or leaves the queue, [`turn`](Self::turn) it to that time.
+/// Router at the output of a link. Before a packet enters or leaves the queue, [`turn`](Self::turn) must be called
+/// with the current time.
 #[derive(Debug)]
 pub(crate) struct OutputRouter {
     kind: Kind,
@@ -99,7 +100,7 @@ impl OutputRouter {
         &self.stats
     }
 
-    /// Ends the intervals that end by `now`; `view` is the link as it has been since the last packet.
+    /// Ends the intervals that end by `now`; `view` is the state of the link since the last packet.
     pub(crate) fn turn(&mut self, now: Time, view: &View) {
         match &mut self.kind {
             Kind::QuickStart(_) => {}
@@ -108,7 +109,7 @@ impl OutputRouter {
         }
     }
 
-    /// A packet that takes `bytes` on the link comes to the queue.
+    /// Accounts for a packet that arrives at the queue and takes `bytes` on the link.
     pub(crate) fn arrives<T: Payload>(&mut self, now: Time, view: &View, bytes: u64, packet: &mut Packet<T>) {
         match &mut self.kind {
             Kind::QuickStart(_) => {}
@@ -117,7 +118,7 @@ impl OutputRouter {
         }
     }
 
-    /// A packet that takes `bytes` on the link begins to be sent at `now`, until `ends`: its request is answered.
+    /// Answers the request of a packet that takes `bytes` on the link and is transmitted from `now` until `ends`.
     pub(crate) fn departs<T: Payload>(
         &mut self,
         (now, ends): (Time, Time),
@@ -163,7 +164,7 @@ impl RouterStats {
     }
 }
 
-/// What a packet asks of routers.
+/// Returns the request in a packet, if there is one.
 fn request<T: Payload>(packet: &mut Packet<T>) -> Option<Request> {
     let mut request = None;
     packet.payload.edit_datagram(&mut |datagram| {
@@ -173,7 +174,7 @@ fn request<T: Payload>(packet: &mut Packet<T>) -> Option<Request> {
     request
 }
 
-/// An RTT as a request has it, in seconds and at most `most`; `None` when the sender has no estimate.
+/// Converts the RTT in a request to seconds, at most `most`; `None` if the sender has no estimate.
 fn rtt(micros: u32, most: Span) -> Option<f64> {
     (micros > 0).then(|| (f64::from(micros) / 1e6).min(most.as_secs_f64()))
 }

@@ -1,4 +1,4 @@
-//! Links that have a name.
+//! Named links.
 
 use longhaul_units::{Rate, Span, Time};
 
@@ -7,31 +7,31 @@ use crate::overhead::Overhead;
 use crate::queue::Limit;
 use crate::topology::Duplex;
 
-/// A link that has a name.
+/// A named link.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// What it is called by.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// Description in one line.
     pub title: &'static str,
     shape: Shape,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// The testbed of NASA TM-2004-212938: rate in bit/s, RTT in ms. Ethernet frames on the link: its packet pairs are
-    /// 1538 bytes apart. The queue was deep.
+    /// The testbed of NASA TM-2004-212938: rate in bit/s, RTT in ms. Packets are Ethernet frames, because the
+    /// report's packet pairs are 1538 bytes apart. The queue is deep.
     Nasa(u64, u64),
-    /// Rate in bit/s, RTT in ms, queue in bytes, both ways alike.
+    /// A link that is the same in both directions: rate in bit/s, RTT in ms, queue in bytes.
     Even(u64, u64, u64),
-    /// GEO satellite of draft-irtf-iccrg-tcpeval-01, section 4: 40 Mb/s down, 4 Mb/s up, 300 ms one way, buffers of 100
-    /// ms down and 1000 ms up.
+    /// GEO satellite of draft-irtf-iccrg-tcpeval-01, section 4: 40 Mb/s down, 4 Mb/s up, 300 ms one way, and buffers
+    /// of 100 ms down and 1000 ms up.
     Geo,
-    /// A low orbit with a handover every 15 s between a near and a far satellite.
+    /// A LEO satellite link that alternates every 15 s between a near and a far satellite.
     Leo,
 }
 
-/// Handovers of the low orbit: an hour of them.
+/// Number of LEO handovers: one hour of them.
 const LEO_HANDOVERS: u64 = 240;
 
 const ALL: [Scenario; 11] = [
@@ -88,20 +88,20 @@ const ALL: [Scenario; 11] = [
     },
 ];
 
-/// All of them.
+/// Returns all scenarios.
 #[must_use]
 pub const fn all() -> &'static [Scenario] {
     &ALL
 }
 
-/// The one of this name.
+/// Returns the scenario with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
 impl Scenario {
-    /// The link: `there` is up, away from the user, and `back` down.
+    /// Returns the link: `there` is the uplink from the user, `back` the downlink.
     #[must_use]
     pub fn link(&self) -> Duplex {
         match self.shape {
@@ -112,7 +112,7 @@ impl Scenario {
             Shape::Even(bits, rtt_millis, queue) => {
                 Duplex::symmetric(link(bits, rtt_millis).queue(Limit::Bytes(queue)))
             }
-            // 100 ms at 40 Mb/s and a second at 4 Mb/s are both 500 kB.
+            // 100 ms at 40 Mb/s and 1 s at 4 Mb/s are both 500 kB.
             Shape::Geo => Duplex {
                 there: link(4_000_000, 600).queue(Limit::Bytes(500_000)),
                 back: link(40_000_000, 600).queue(Limit::Bytes(500_000)),
@@ -126,7 +126,8 @@ fn link(bits: u64, rtt_millis: u64) -> LinkConfig {
     LinkConfig::new(Rate::from_bits_per_sec(bits), Span::from_micros(rtt_millis * 500))
 }
 
-/// Near and far in turn: RTTs of 20 and 60 ms. The queue holds 100 ms at the near one's rate.
+/// Alternates between the near and the far satellite, with RTTs of 20 ms and 60 ms. The queue holds 100 ms at the
+/// near rate.
 fn leo(bits: [u64; 2]) -> LinkConfig {
     let place = |number: u64| [(bits[0], 20), (bits[1], 60)][number as usize % 2];
     let step = |number: u64| {
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn nasas_packets_are_as_far_apart_as_it_measured() {
-        // Two packets of 1538 bytes: 1.230, 4.922 and 49.216 ms at 20, 5 and 0.5 Mb/s.
+        // Two packets of 1538 bytes take 1.230, 4.922 and 49.216 ms at 20, 5 and 0.5 Mb/s.
         for (name, micros) in
             [("nasa-20mbit-500ms", 1_230), ("nasa-5mbit-100ms", 4_921), ("nasa-500kbit-500ms", 49_216)]
         {

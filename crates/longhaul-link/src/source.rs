@@ -1,4 +1,4 @@
-//! Cross traffic: who sends what when, sans-IO.
+//! Sans-IO cross traffic: which packets or transfers are sent when.
 
 mod http;
 mod pareto;
@@ -16,17 +16,17 @@ use crate::random::Random;
 
 const SCALE: u64 = 1_000_000_000;
 
-/// How long the bursts and the pauses of an on-off source last.
+/// Distribution of the burst and pause lengths of an on-off source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Durations {
-    /// Exponentially distributed.
+    /// Exponential distribution.
     Exponential,
-    /// Pareto distributed with this shape, which is above 1; below 2 a sum of such sources is self-similar (Willinger et
-    /// al. 1997). ns-2's default is 1.5.
+    /// Pareto distribution with this shape, which is above 1. Below 2, a sum of such sources is self-similar
+    /// (Willinger et al. 1997). ns-2's default is 1.5.
     Pareto(f64),
 }
 
-/// A source of packets of one size: an iterator of when each is sent and of how many bytes it is. It never ends.
+/// Source of equally sized packets: an endless iterator of send times and sizes.
 #[derive(Clone, Debug)]
 pub struct Source {
     size: u32,
@@ -40,11 +40,11 @@ enum Kind {
     OnOff(OnOff),
 }
 
-/// Exact times of a constant rate.
+/// Exact send times at a constant rate.
 #[derive(Clone, Debug)]
 struct Ticks {
     next: Time,
-    /// So many `rate`-ths of a nanosecond later.
+    /// Fraction of a nanosecond after `next`, in units of 1/`rate`.
     fraction: u64,
     rate: u64,
 }
@@ -60,13 +60,13 @@ struct OnOff {
 }
 
 impl Source {
-    /// Packets of `size` bytes at a constant rate, the first at `start`. At rate 0 there is one packet.
+    /// Sends packets of `size` bytes at a constant rate, the first at `start`. At rate 0 there is only one packet.
     #[must_use]
     pub fn cbr(start: Time, rate: Rate, size: u32) -> Self {
         Self { size, kind: Kind::Cbr(Ticks::new(start, rate)) }
     }
 
-    /// Packets of `size` bytes at a mean rate, with exponentially distributed gaps, from `start`.
+    /// Sends packets of `size` bytes at a mean rate from `start`, with exponentially distributed gaps.
     #[must_use]
     pub fn poisson(start: Time, rate: Rate, size: u32, mut random: Random) -> Self {
         let mean_gap = rate.time_for(Bytes(u64::from(size))).as_secs_f64();
@@ -74,8 +74,8 @@ impl Source {
         Self { size, kind: Kind::Poisson { next, mean_gap, random } }
     }
 
-    /// Bursts of packets of `size` bytes at a constant rate, and pauses between, both of a mean length. The first burst
-    /// begins at `start`.
+    /// Sends bursts of packets of `size` bytes at a constant rate, with pauses in between; `on` and `off` are the
+    /// mean lengths. The first burst begins at `start`.
     #[must_use]
     pub fn on_off(
         start: Time,
@@ -137,7 +137,7 @@ impl OnOff {
 }
 
 impl Durations {
-    /// At least a nanosecond, so that time goes on.
+    /// Draws a duration of at least 1 ns, so that time always advances.
     fn draw(self, mean: Span, random: &mut Random) -> Span {
         let span = match self {
             Self::Exponential => exponential(random, mean.as_secs_f64()),

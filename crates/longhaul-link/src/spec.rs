@@ -1,8 +1,8 @@
-//! A link as text: `--rate 20mbit --rtt 500ms --queue 1bdp --loss-down 0.1%`.
+//! Links described as text: `--rate 20mbit --rtt 500ms --queue 1bdp --loss-down 0.1%`.
 //!
-//! [`LinkOptions`] takes the options one by one, in whatever way a program reads its command line, and makes a [`Path`]
-//! of them. An option that ends in `-up` or `-down` is for that direction; a plain one is for both, and the more specific
-//! wins. Faults are values whose text says what is wrong and what to write instead.
+//! [`LinkOptions`] takes options one by one, however the program reads its command line, and builds a [`Path`] from
+//! them. An option that ends in `-up` or `-down` applies to that direction, a plain one to both; the more specific
+//! one takes precedence. Errors say what is wrong and what to write instead.
 
 mod error;
 mod router;
@@ -18,7 +18,7 @@ use crate::trace::Trace;
 use side::Side;
 use std::sync::Arc;
 
-/// What there is to be said about a link: each option with what follows it and what it means.
+/// All options of a link: name, placeholder of the value, and help text.
 pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("rate", "RATE", "constant rate: 20mbit"),
     ("trace", "FILE", "delivery opportunities in mahimahi's format, instead of a rate"),
@@ -59,7 +59,7 @@ pub const OPTIONS: &[(&str, &str, &str)] = &[
     ("seed", "N", "what decides everything random (1)"),
 ];
 
-/// The directions of a link.
+/// Direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
@@ -68,16 +68,16 @@ pub enum Direction {
     Down,
 }
 
-/// A link as options described it.
+/// A link built from options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Up is `there`, down is `back`.
+    /// The link, with up as `there` and down as `back`.
     pub link: Duplex,
-    /// What decides everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Options as they were given.
+/// Options as given, before they are combined.
 #[derive(Clone, Debug, Default)]
 pub struct LinkOptions {
     both: Side,
@@ -89,24 +89,25 @@ pub struct LinkOptions {
 }
 
 impl LinkOptions {
-    /// No options yet: a link without delay and limits.
+    /// Creates an empty set of options, which describes a link without delay and without limits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether there is such an option, without its `--`; whether it takes a value, if so.
+    /// Returns whether the option takes a value, or `None` if there is no such option. `name` is without the leading
+    /// `--`.
     #[must_use]
     pub fn takes_value(name: &str) -> Option<bool> {
         let (name, _) = split(name);
         OPTIONS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| !value.is_empty())
     }
 
-    /// Reads `--name value` pairs, `--name=value`, and flags, until the first argument that is none of these options, and
-    /// returns how many arguments that were.
+    /// Reads options, as `--name value`, as `--name=value`, or as flags, up to the first argument that is none of
+    /// these options. Returns the number of arguments read.
     ///
     /// # Errors
-    /// If an option's value is missing or wrong, or contradicts what was there before.
+    /// Returns an error if an option's value is missing or invalid, or if it contradicts an earlier option.
     pub fn read<S: AsRef<str>>(&mut self, arguments: &[S]) -> Result<usize, SpecError> {
         let mut read = 0;
         while let Some(name) = arguments.get(read).and_then(|argument| argument.as_ref().strip_prefix("--")) {
@@ -120,10 +121,11 @@ impl LinkOptions {
         Ok(read)
     }
 
-    /// Takes one option, without its `--`.
+    /// Sets one option; `name` is without the leading `--`.
     ///
     /// # Errors
-    /// If there is no such option, its value is missing or wrong, or it contradicts what was there before.
+    /// Returns an error if there is no such option, if its value is missing or invalid, or if it contradicts an
+    /// earlier one.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), SpecError> {
         let Some(takes_value) = Self::takes_value(name) else { return Err(SpecError::UnknownOption(name.into())) };
         let value = match (value, takes_value) {
@@ -151,10 +153,11 @@ impl LinkOptions {
         }
     }
 
-    /// Makes the link. `read` gives the text of a file.
+    /// Builds the link. `read` returns the text of a file.
     ///
     /// # Errors
-    /// If a file cannot be read or is no trace, options contradict each other, or there can be no such link.
+    /// Returns an error if a file cannot be read or is not a trace, if options contradict each other, or if the
+    /// link's configuration is invalid.
     pub fn build(&self, mut read: impl FnMut(&str) -> Result<String, String>) -> Result<Path, SpecError> {
         let mut trace = |file: &str| {
             let text = read(file).map_err(|error| SpecError::File { file: file.into(), error })?;
@@ -166,7 +169,7 @@ impl LinkOptions {
             None => Duplex::default(),
             Some(name) => scenario::find(name).ok_or_else(|| SpecError::UnknownScenario(name.clone()))?.link(),
         };
-        // Up stays away from the client, whatever the scenario calls it: options with -up and -down apply after this.
+        // Swap the scenario's directions before applying options, so that -up always means away from the client.
         let base = if self.swap { Duplex { there: base.back, back: base.there } } else { base };
         let (up, down) = (self.up.clone().or(&self.both), self.down.clone().or(&self.both));
         let (mut there, mut back) =
@@ -180,7 +183,7 @@ impl LinkOptions {
     }
 }
 
-/// The option and the direction it is for. Names that end in a direction themselves there are none.
+/// Splits off the direction that an option's name ends in. No option's own name ends in one.
 fn split(name: &str) -> (&str, Option<Direction>) {
     if let Some(name) = name.strip_suffix("-up") {
         (name, Some(Direction::Up))

@@ -1,37 +1,37 @@
-//! What a link counts.
+//! Counters of a link.
 
 use longhaul_units::{Span, Time};
 
 use crate::histogram::Histogram;
 
-/// Why a packet did not arrive.
+/// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It did not fit into the queue.
+    /// The packet did not fit into the queue.
     QueueFull,
-    /// It was in the queue, and a packet of a higher class needed its place.
+    /// The packet was queued, and a packet of a higher class needed its place.
     PushedOut,
-    /// Of low priority, and the queue was longer than its threshold.
+    /// The packet had low priority, and the queue exceeded its threshold.
     LowPriority,
-    /// Active queue management chose it.
+    /// Active queue management dropped it.
     Aqm,
-    /// The policer had no token for it.
+    /// The policer had too few tokens for it.
     Policed,
-    /// Lost at random.
+    /// Lost on the link.
     Lost,
-    /// A bit error, and dropped for a wrong checksum.
+    /// Dropped because of a bit error that a checksum detected.
     Corrupted,
-    /// The link was out of order.
+    /// The link was in an outage.
     Outage,
-    /// Longer than the path takes.
+    /// Larger than the path MTU.
     TooLong,
-    /// Its TTL ran out.
+    /// Its TTL expired.
     TtlExpired,
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes, in the order of their values.
     pub const ALL: [Self; 10] = [
         Self::QueueFull,
         Self::PushedOut,
@@ -45,7 +45,7 @@ impl Cause {
         Self::TtlExpired,
     ];
 
-    /// A name for tables.
+    /// Returns a name for tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,43 +62,43 @@ impl Cause {
         }
     }
 
-    /// Whether it happened at the queue, so that the packet never took time on the link.
+    /// Returns whether the packet was dropped before its transmission, so that it used no time on the link.
     #[must_use]
     pub const fn is_before_link(self) -> bool {
         !matches!(self, Self::Lost | Self::Corrupted | Self::Outage | Self::TooLong)
     }
 }
 
-/// How many classes a queue may tell apart.
+/// The maximum number of classes in a queue.
 pub const MAX_CLASSES: usize = 8;
 
-/// What happened to the packets of one class.
+/// Counters of the packets of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
     /// Packets offered to the link.
     pub offered: u64,
-    /// Their bytes, link overhead not counted.
+    /// Bytes offered to the link, without link overhead.
     pub offered_bytes: u64,
     /// Packets that left the queue for the link.
     pub sent: u64,
-    /// Their bytes, link overhead not counted.
+    /// Bytes that left the queue for the link, without link overhead.
     pub sent_bytes: u64,
-    /// Packets marked with congestion experienced.
+    /// Packets marked with congestion experienced (CE).
     pub marked: u64,
-    /// Time from entering the queue until transmission began, of the packets that were transmitted.
+    /// Time from entering the queue until transmission began, for transmitted packets.
     pub sojourn: Histogram,
-    /// By cause. Most links drop nothing.
+    /// Drops by cause, allocated at the first drop.
     dropped: Option<Box<[u64; Cause::ALL.len()]>>,
 }
 
 impl ClassStats {
-    /// Packets dropped for this reason.
+    /// Returns the number of packets dropped for this cause.
     #[must_use]
     pub fn dropped(&self, cause: Cause) -> u64 {
         self.dropped.as_ref().map_or(0, |dropped| dropped[cause as usize])
     }
 
-    /// Packets dropped for any reason.
+    /// Returns the number of packets dropped for any cause.
     #[must_use]
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().flat_map(|dropped| dropped.iter()).sum()
@@ -127,66 +127,68 @@ impl ClassStats {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     classes: Vec<ClassStats>,
-    /// Packets that arrived at the other end, copies included.
+    /// Packets that arrived at the other end, duplicates included.
     pub delivered: u64,
-    /// Their bytes, link overhead not counted.
+    /// Bytes that arrived at the other end, without link overhead.
     pub delivered_bytes: u64,
-    /// Copies that the link made.
+    /// Duplicates made by the link.
     pub duplicated: u64,
-    /// Packets that were overtaken on purpose.
+    /// Packets that the link reordered deliberately.
     pub reordered: u64,
-    /// The most packets that waited.
+    /// The maximum number of packets waiting.
     pub max_packets: u64,
-    /// The most bytes that waited, link overhead not counted.
+    /// The maximum number of bytes waiting, without link overhead.
     pub max_bytes: u64,
     backlog: Backlog,
-    /// What waits by class, from the first packet on that is not of class 0: until then all is.
+    /// Occupancy by class, allocated at the first packet that is not of class 0; before that, class 0 is the whole
+    /// queue.
     by_class: Option<Box<[Occupancy; MAX_CLASSES]>>,
 }
 
-/// What waited of one class.
+/// Queue occupancy by one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// The most packets that waited.
+    /// The maximum number of packets waiting.
     pub max_packets: u64,
-    /// The most bytes that waited, link overhead not counted.
+    /// The maximum number of bytes waiting, without link overhead.
     pub max_bytes: u64,
     backlog: Backlog,
 }
 
 impl Occupancy {
-    /// Packets that wait.
+    /// Returns the number of packets waiting.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         self.backlog.packets
     }
 
-    /// Bytes that wait, link overhead not counted.
+    /// Returns the number of bytes waiting, without link overhead.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.backlog.bytes
     }
 
-    /// Mean packets waiting from the arrival of the first packet of any class until the queue last changed, over time.
+    /// Returns the time average of packets waiting, from the first arrival of any class until the queue last changed.
     #[must_use]
     pub fn mean_packets(&self) -> f64 {
         self.backlog.mean(self.backlog.packet_nanos)
     }
 
-    /// Mean bytes waiting from the arrival of the first packet of any class until the queue last changed, over time.
+    /// Returns the time average of bytes waiting, from the first arrival of any class until the queue last changed.
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         self.backlog.mean(self.backlog.byte_nanos)
     }
 
-    /// Notes what waits, unless it is on its way through.
+    /// Updates the maxima. Called after a change is complete, so that a packet that passes straight through does not
+    /// count.
     fn settle(&mut self) {
         self.max_packets = self.max_packets.max(self.backlog.packets);
         self.max_bytes = self.max_bytes.max(self.backlog.bytes);
     }
 }
 
-/// The time integral of the queue's length.
+/// Time integral of the queue length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Backlog {
     bytes: u64,
@@ -198,14 +200,14 @@ struct Backlog {
 }
 
 impl LinkStats {
-    /// What happened to the packets of one class: level 0 is the highest of a priority queue; 0 is Classic and 1 L4S in
-    /// DualPI2; otherwise 0 is normal and 1 less effort (RFC 8622).
+    /// Returns the counters of one class. In a priority queue, class 0 has the highest priority. In DualPI2, 0 is
+    /// Classic and 1 is L4S. Otherwise 0 is normal traffic and 1 is less-effort traffic (RFC 8622).
     #[must_use]
     pub fn class(&self, class: u8) -> ClassStats {
         self.classes.get(usize::from(class)).cloned().unwrap_or_default()
     }
 
-    /// What happened to the packets of all classes.
+    /// Returns the sum of the counters of all classes.
     #[must_use]
     pub fn all(&self) -> ClassStats {
         self.classes.iter().fold(ClassStats::default(), |mut sum, class| {
@@ -214,19 +216,20 @@ impl LinkStats {
         })
     }
 
-    /// Mean bytes waiting from the first packet's arrival until the queue last changed, over time.
+    /// Returns the time average of bytes waiting, from the first arrival until the queue last changed.
     #[must_use]
     pub fn mean_bytes(&self) -> f64 {
         self.backlog.mean(self.backlog.byte_nanos)
     }
 
-    /// Mean packets waiting from the first packet's arrival until the queue last changed, over time.
+    /// Returns the time average of packets waiting, from the first arrival until the queue last changed.
     #[must_use]
     pub fn mean_packets(&self) -> f64 {
         self.backlog.mean(self.backlog.packet_nanos)
     }
 
-    /// The bytes that waited, summed over time until `now`, which is not before the queue last changed: byte seconds.
+    /// Returns the integral of the bytes waiting over time until `now`, in byte seconds. `now` must not be before the
+    /// last change of the queue.
     #[must_use]
     pub fn byte_seconds(&self, now: Time) -> f64 {
         let mut until = self.backlog;
@@ -234,8 +237,8 @@ impl LinkStats {
         until.byte_nanos as f64 / 1e9
     }
 
-    /// How much of one class waited, with the classes of [`class`](Self::class). The means of all classes add up to
-    /// that of the queue.
+    /// Returns the queue occupancy by one class, with classes as in [`class`](Self::class). The means of all classes
+    /// add up to the mean of the queue.
     #[must_use]
     pub fn occupancy(&self, class: u8) -> Occupancy {
         let whole = self.backlog;
@@ -251,7 +254,7 @@ impl LinkStats {
         one
     }
 
-    /// A packet comes to the queue, which may yet refuse it.
+    /// Counts a packet that arrives at the queue, which may still refuse it.
     #[inline]
     pub(crate) fn enters(&mut self, now: Time, class: u8, size: u32) {
         if class == 0 && self.by_class.is_none() {

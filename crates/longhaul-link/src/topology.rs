@@ -1,4 +1,4 @@
-//! Which nodes there are and how links join them.
+//! Graphs of nodes and links.
 
 use longhaul_units::Span;
 
@@ -7,39 +7,39 @@ use crate::config::LinkConfig;
 /// Both directions of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Duplex {
-    /// From the first node to the second: left to right, up.
+    /// From the first node to the second: left to right, or up.
     pub there: LinkConfig,
-    /// And back: down.
+    /// From the second node to the first: right to left, or down.
     pub back: LinkConfig,
 }
 
 impl Duplex {
-    /// The same in both directions.
+    /// Uses the same configuration in both directions.
     #[must_use]
     pub fn symmetric(config: LinkConfig) -> Self {
         Self { there: config.clone(), back: config }
     }
 
-    /// Only a delay, this in each direction.
+    /// Creates a link with only a delay, the same in each direction.
     #[must_use]
     pub fn delay(one_way: Span) -> Self {
         Self::symmetric(LinkConfig::delay(one_way))
     }
 }
 
-/// A link from one node to another, in one direction.
+/// A unidirectional link between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edge {
-    /// The node that sends.
+    /// The sending node.
     pub from: u32,
-    /// The node that receives.
+    /// The receiving node.
     pub to: u32,
-    /// What it is like.
+    /// The configuration of the link.
     pub config: LinkConfig,
 }
 
-/// A graph of nodes and links, numbered in the order they were added. Hosts send and receive; routers pass on, and take
-/// one from the TTL.
+/// Graph of nodes and links, each numbered in the order of their addition. Hosts send and receive; routers forward
+/// packets and decrement their TTL.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
     is_router: Vec<bool>,
@@ -47,7 +47,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// No nodes yet.
+    /// Creates an empty graph.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -63,38 +63,38 @@ impl Topology {
         self.node(true)
     }
 
-    /// Adds a link in one direction and returns its number. A node that does not exist yet makes the topology
-    /// impossible, which [`Network::new`](crate::Network::new) says.
+    /// Adds a unidirectional link and returns its number. If one of its nodes does not exist,
+    /// [`Network::new`](crate::Network::new) returns an error.
     pub fn link(&mut self, from: u32, to: u32, config: LinkConfig) -> u32 {
         let is_hop = self.is_router.get(from as usize).copied().unwrap_or(false);
         self.edges.push(Edge { from, to, config: LinkConfig { is_hop, ..config } });
         self.edges.len() as u32 - 1
     }
 
-    /// Adds both directions of a link and returns their numbers, there and back.
+    /// Adds both directions of a link and returns their numbers, forward direction first.
     pub fn duplex(&mut self, from: u32, to: u32, duplex: Duplex) -> (u32, u32) {
         (self.link(from, to, duplex.there), self.link(to, from, duplex.back))
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.is_router.len()
     }
 
-    /// Whether a node passes packets on.
+    /// Returns whether a node forwards packets.
     #[must_use]
     pub fn is_router(&self, node: u32) -> bool {
         self.is_router.get(node as usize).copied().unwrap_or(false)
     }
 
-    /// The links.
+    /// Returns the links.
     #[must_use]
     pub fn edges(&self) -> &[Edge] {
         &self.edges
     }
 
-    /// What a link is like, to change it.
+    /// Returns the configuration of a link for modification.
     pub fn link_mut(&mut self, number: u32) -> Option<&mut LinkConfig> {
         self.edges.get_mut(number as usize).map(|edge| &mut edge.config)
     }
@@ -108,7 +108,7 @@ impl Topology {
         self.is_router.len() as u32 - 1
     }
 
-    /// Adds a host at a router and returns its number.
+    /// Adds a host, connects it to a router, and returns its number.
     fn attach(&mut self, router: u32, access: Duplex) -> u32 {
         let host = self.host();
         self.duplex(host, router, access);
@@ -116,7 +116,7 @@ impl Topology {
     }
 }
 
-/// Hosts on both sides of one link that all share.
+/// A dumbbell: hosts on both sides of one shared link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dumbbell {
     /// The graph.
@@ -125,12 +125,12 @@ pub struct Dumbbell {
     pub left: Vec<u32>,
     /// The hosts on the right.
     pub right: Vec<u32>,
-    /// The shared link, left to right and back.
+    /// The shared link: left to right, and right to left.
     pub bottleneck: (u32, u32),
 }
 
-/// Two routers joined by `bottleneck`, and a host for each access link; `there` of an access link leads away from its
-/// host.
+/// Builds two routers joined by `bottleneck`, and one host for each access link. `there` of an access link leads away
+/// from its host.
 #[must_use]
 pub fn dumbbell(
     bottleneck: Duplex,
@@ -143,7 +143,7 @@ pub fn dumbbell(
     Dumbbell { topology, left, right, bottleneck: links[0] }
 }
 
-/// Routers in a row, with hosts that each talk over some of the links between.
+/// Routers in a row, with hosts whose paths each cross some of the links in between.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The graph.
@@ -152,12 +152,13 @@ pub struct Row {
     pub left: Vec<u32>,
     /// The hosts on the right.
     pub right: Vec<u32>,
-    /// The links between routers, left to right and back.
+    /// The links between routers: left to right, and right to left.
     pub links: Vec<(u32, u32)>,
 }
 
-/// Routers joined in a row by `links`, and a host for each access link, at the router of that place, from 0 to the number of links, which
-/// those beyond are at, too; `there` of an access link leads away from its host.
+/// Builds a row of routers joined by `links`, and one host for each access link, attached to the router at the given
+/// position. Positions count from 0; those beyond the last router mean the last one. `there` of an access link leads
+/// away from its host.
 #[must_use]
 pub fn row(
     links: impl IntoIterator<Item = Duplex>,
@@ -179,15 +180,15 @@ pub fn row(
     Row { topology, left, right, links: numbers }
 }
 
-/// One-way delays of the access links on the left in the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1),
+/// One-way delays of the left access links in the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1), in
 /// milliseconds.
 const LEFT_MILLIS: [u64; 3] = [0, 12, 25];
-/// The same on the right.
+/// One-way delays of the right access links, in milliseconds.
 const RIGHT_MILLIS: [u64; 3] = [2, 37, 75];
 
-/// The dumbbell of the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1): host n on the left talks to host n
-/// on the right, `pairs_per_rtt` pairs for each of nine round-trip times, which are 4, 74, 150, 28, 98, 174, 54, 124 and
-/// 200 ms more than the bottleneck's.
+/// Builds the dumbbell of the TCP evaluation suite (draft-irtf-iccrg-tcpeval-01, section 3.1). Host n on the left
+/// talks to host n on the right. There are `pairs_per_rtt` pairs for each of nine RTTs, which exceed that of the
+/// bottleneck by 4, 74, 150, 28, 98, 174, 54, 124 and 200 ms.
 #[must_use]
 pub fn evaluation_dumbbell(bottleneck: Duplex, pairs_per_rtt: usize) -> Dumbbell {
     let access = |millis: u64| Duplex::delay(Span::from_millis(millis));
@@ -195,20 +196,21 @@ pub fn evaluation_dumbbell(bottleneck: Duplex, pairs_per_rtt: usize) -> Dumbbell
     dumbbell(bottleneck, pairs().map(|(left, _)| access(left)), pairs().map(|(_, right)| access(right)))
 }
 
-/// Routers in a row, with traffic along all of it and across each link.
+/// A parking lot: routers in a row, with traffic along the whole row and across each link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParkingLot {
     /// The graph.
     pub topology: Topology,
-    /// The hosts at both ends.
+    /// The hosts at the two ends of the row.
     pub through: (u32, u32),
-    /// For each link between routers the host before it and the one behind.
+    /// For each link between routers, the host before it and the host after it.
     pub across: Vec<(u32, u32)>,
-    /// The links between routers, there and back.
+    /// The links between routers, in both directions.
     pub links: Vec<(u32, u32)>,
 }
 
-/// A parking lot: `links` join routers in a row; a pair of hosts talks over all of them and one pair over each.
+/// Builds a parking lot: `links` join routers in a row, one pair of hosts talks over all of them, and one pair over
+/// each.
 #[must_use]
 pub fn parking_lot(links: impl IntoIterator<Item = Duplex>, access: &Duplex) -> ParkingLot {
     let mut topology = Topology::new();
@@ -231,11 +233,11 @@ pub struct Chain {
     pub topology: Topology,
     /// The hosts at the ends.
     pub ends: (u32, u32),
-    /// The links, there and back.
+    /// The links, in both directions.
     pub links: Vec<(u32, u32)>,
 }
 
-/// A chain: a host, the links one after the other with routers between, a host.
+/// Builds a chain: two hosts joined by the links in series, with a router between each two links.
 #[must_use]
 pub fn chain(links: impl IntoIterator<Item = Duplex>) -> Chain {
     let mut topology = Topology::new();
@@ -250,8 +252,8 @@ pub fn chain(links: impl IntoIterator<Item = Duplex>) -> Chain {
     Chain { topology, ends: (first, last), links: numbers }
 }
 
-/// A satellite hop: a host behind a terminal, with the thin return link up and the wide forward link down, a gateway, and
-/// a host on the ground. `there` of `satellite` is the return link.
+/// Builds a satellite path: a host behind a terminal, the satellite link, a gateway, and a host on the ground.
+/// `there` of `satellite` is the narrow return link (up), `back` the wide forward link (down).
 #[must_use]
 pub fn satellite(satellite: Duplex, lan: Duplex, ground: Duplex) -> Chain {
     chain([lan, satellite, ground])

@@ -2,54 +2,54 @@
 
 use longhaul_units::{Rate, Span, Time};
 
-/// Bytes of one delivery opportunity: an IP packet of 1500 bytes and the 4 bytes that a TUN device puts before it, as
-/// mahimahi's link shell counts.
+/// Bytes of one delivery opportunity: a 1500-byte IP packet and the 4 bytes that a TUN device prepends, as counted by
+/// mahimahi's link shell.
 pub const OPPORTUNITY: u32 = 1504;
 
-/// The bytes that count for each packet beside its own.
+/// Bytes counted for each packet in addition to its own.
 pub const TUN_PREFIX: u32 = 4;
 
-/// When a recorded link could deliver: one opportunity for each line, repeated for ever.
+/// Delivery opportunities of a recorded link, one per line of the trace; the trace repeats forever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Milliseconds, ascending; the last is the length of the trace.
+    /// Times in milliseconds, ascending; the last one is the length of the trace.
     millis: Vec<u32>,
 }
 
-/// Why a text is not a trace.
+/// Error in the text of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// No line has a number.
+    /// The text contains no number.
     #[error("the trace is empty; it needs one line with a time in milliseconds for each 1500 bytes")]
     Empty,
-    /// Not a number of milliseconds.
+    /// A line is not a whole number of milliseconds.
     #[error("line {line} of the trace is {text:?}; each line is a whole number of milliseconds since the beginning")]
     NotANumber {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What it says, shortened.
+        /// The text of the line, truncated.
         text: String,
     },
-    /// Earlier than the line before.
+    /// A time is earlier than that of the line before.
     #[error("line {line} of the trace goes backwards, from {last} to {millis} ms; sort the lines by time")]
     Backwards {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
         /// The time of the line before.
         last: u32,
         /// The time of this line.
         millis: u32,
     },
-    /// All lines are zero, so that the trace would deliver without end at once.
+    /// All times are zero, so the trace would deliver an unlimited number of bytes at once.
     #[error("all times in the trace are 0; the last one is its length and has to be at least 1 ms")]
     NoLength,
 }
 
 impl Trace {
-    /// Reads a trace: one time in milliseconds a line. Empty lines are skipped.
+    /// Parses a trace with one time in milliseconds per line. Empty lines are skipped.
     ///
     /// # Errors
-    /// If it is no trace; the error names the line.
+    /// Returns an error that names the line if the text is not a trace.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut millis: Vec<u32> = Vec::new();
         for (index, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -69,13 +69,13 @@ impl Trace {
         }
     }
 
-    /// The time after which it repeats.
+    /// Returns the time after which the trace repeats.
     #[must_use]
     pub fn period(&self) -> Span {
         Span::from_millis(u64::from(self.millis.last().copied().unwrap_or(1)))
     }
 
-    /// Its mean rate, all bytes of the opportunities counted.
+    /// Returns the mean rate, with all bytes of the opportunities counted.
     #[must_use]
     pub fn mean_rate(&self) -> Rate {
         let bytes = self.millis.len() as u64 * u64::from(OPPORTUNITY);
@@ -88,7 +88,7 @@ impl Trace {
     }
 }
 
-/// A place in a trace that is repeated for ever.
+/// Position in an endlessly repeated trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     round: u64,
@@ -96,7 +96,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// When the opportunity here is.
+    /// Returns the time of the opportunity at this position.
     pub(crate) fn time(&self, trace: &Trace) -> Time {
         trace.at(self.round, self.index)
     }
@@ -108,7 +108,7 @@ impl Cursor {
         }
     }
 
-    /// Goes on to the first opportunity after `now`; never back.
+    /// Advances to the first opportunity after `now`; never moves backwards.
     pub(crate) fn skip_through(&mut self, trace: &Trace, now: Time) {
         if self.time(trace) > now {
             return;
@@ -116,7 +116,7 @@ impl Cursor {
         let period = trace.period().as_nanos().max(1);
         let round = now.as_nanos() / period;
         if round > self.round {
-            // The round before ends at this very time, perhaps with more than one opportunity.
+            // The previous round ends at exactly this time, possibly with several opportunities.
             (self.round, self.index) = (round, 0);
         }
         let within = now.as_nanos() - self.round * period;

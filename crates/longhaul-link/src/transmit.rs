@@ -1,4 +1,4 @@
-//! The transmitter: when it may begin a packet, and when it has sent it.
+//! Transmitter of a link: when it may begin a packet, and when it has sent it.
 
 use longhaul_units::{Rate, Span, Time};
 
@@ -7,20 +7,21 @@ use crate::overhead::Overhead;
 use crate::trace::{Cursor, OPPORTUNITY, TUN_PREFIX, Trace};
 use std::sync::Arc;
 
-/// Bytes times this is what a transmitter of one byte a second does in so many nanoseconds.
+/// Nanoseconds per second; a packet's bytes times this, divided by the rate in bytes per second, is its time in
+/// nanoseconds.
 const SCALE: u64 = 1_000_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Transmitter {
     pace: Pace,
     overhead: Overhead,
-    /// When transmission stands still.
+    /// Outages during which transmission pauses.
     holds: Vec<Outage>,
 }
 
 #[derive(Debug)]
 enum Pace {
-    /// At once, but not before this time.
+    /// Transmits instantly, but not before this time.
     Unlimited(Time),
     Constant(Constant),
     Trace(Recorded),
@@ -37,7 +38,7 @@ impl Transmitter {
         Self { pace, overhead: config.overhead, holds }
     }
 
-    /// When the next packet that waits may begin, if that is to be at `earliest` or later.
+    /// Returns when the next waiting packet may begin, at `earliest` at the earliest.
     #[inline]
     pub(crate) fn next_start(&mut self, earliest: Time) -> Time {
         let mut start = self.pace.next_start().max(earliest);
@@ -55,9 +56,9 @@ impl Transmitter {
         start
     }
 
-    /// Begins a packet at `at`, which is not before [`next_start`](Self::next_start), and returns when its last bit is
-    /// sent. `waited`: whether it was there before `at`, so that it follows its predecessor without a gap of a fraction
-    /// of a nanosecond.
+    /// Begins a packet at `at`, which is not before [`next_start`](Self::next_start), and returns when its last bit
+    /// is sent. `waited` is whether it was queued before `at`; if so, it follows its predecessor without rounding up
+    /// to the next nanosecond.
     #[inline]
     pub(crate) fn send(&mut self, at: Time, size: u32, waited: bool) -> Time {
         let bytes = self.on_link(size);
@@ -68,19 +69,19 @@ impl Transmitter {
         }
     }
 
-    /// Bytes that a packet of `size` takes on the link.
+    /// Returns the bytes that a packet of `size` bytes takes on the link.
     #[inline]
     pub(crate) fn on_link(&self, size: u32) -> u64 {
         self.overhead.on_link(size)
     }
 
-    /// Whether a packet is always sent at once, so that nothing ever waits.
+    /// Returns whether every packet is sent instantly, so that none ever waits.
     #[inline]
     pub(crate) fn is_unlimited(&self) -> bool {
         matches!(self.pace, Pace::Unlimited(from) if from == Time::ZERO) && self.holds.is_empty()
     }
 
-    /// Nothing waits at `now`: opportunities up to then are lost.
+    /// Called at `now` while no packet waits: delivery opportunities up to `now` are lost.
     #[inline]
     pub(crate) fn idle(&mut self, now: Time) {
         if let Pace::Trace(recorded) = &mut self.pace {
@@ -88,8 +89,9 @@ impl Transmitter {
         }
     }
 
-    /// The rate for ever, the mean one of a trace. `None` if it is unlimited, or changes: then only the configuration
-    /// knows, as a packet's end is reckoned ahead, over the steps until then.
+    /// Returns the constant rate, or the mean rate of a trace. Returns `None` if the rate is unlimited or has steps:
+    /// in the latter case only the configuration knows it, because the end of a packet is computed ahead across steps
+    /// to come.
     #[inline]
     pub(crate) fn steady_rate(&self) -> Option<Rate> {
         match &self.pace {
@@ -100,18 +102,18 @@ impl Transmitter {
         }
     }
 
-    /// Whether there is still a time to come when transmission stands still.
+    /// Returns whether there are outages still to come during which transmission pauses.
     pub(crate) fn may_hold(&self) -> bool {
         !self.holds.is_empty()
     }
 
-    /// Whether the rate changes.
+    /// Returns whether the rate has steps.
     #[inline]
     pub(crate) fn is_stepped(&self) -> bool {
         matches!(&self.pace, Pace::Constant(constant) if constant.is_stepped)
     }
 
-    /// What `config` says from `now` on; the packet being sent is finished as it was begun.
+    /// Applies `config` from `now` on; the packet in transmission completes as scheduled.
     pub(crate) fn reconfigure(&mut self, now: Time, config: &LinkConfig) {
         let free = self.pace.next_start().max(now);
         *self = Self::new(config);
@@ -141,18 +143,18 @@ impl Pace {
     }
 }
 
-/// A rate that may step. Exact: the end of a packet is kept as nanoseconds and a fraction of one.
+/// A rate with optional steps. The end of a packet is exact: it is kept in nanoseconds and a fraction of one.
 #[derive(Debug)]
 struct Constant {
-    /// Bytes a second.
+    /// Bytes per second.
     rate: u64,
-    /// When the last packet was sent,
+    /// When the last packet was sent, rounded down to a nanosecond.
     free: Time,
-    /// and so many `rate`-ths of a nanosecond later.
+    /// The remainder of that time, in units of 1/`rate` ns.
     fraction: u64,
-    /// Changes to come, the next one last.
+    /// Changes of the rate still to come, the next one last.
     steps: Vec<(Time, u64)>,
-    /// Whether there were or are any.
+    /// Whether the configuration has any steps, past ones included.
     is_stepped: bool,
 }
 
@@ -164,7 +166,7 @@ impl Constant {
         Self { rate: rate.as_bytes_per_sec(), free: Time::ZERO, fraction: 0, steps, is_stepped }
     }
 
-    /// The first nanosecond at which nothing is being sent.
+    /// Returns the first nanosecond at which the transmitter is idle.
     fn free_at(&self) -> Time {
         if self.fraction > 0 { self.free + Span::from_nanos(1) } else { self.free }
     }
@@ -189,28 +191,28 @@ impl Constant {
         }
     }
 
-    /// The fraction of a nanosecond becomes one of the new rate, rounded up.
+    /// Converts the fraction of a nanosecond to the unit of the new rate, rounding up.
     fn change_rate(&mut self, new: u64) {
         let scaled = (u128::from(self.fraction) * u128::from(new)).div_ceil(u128::from(self.rate));
         (self.rate, self.fraction) = (new, u64::try_from(scaled).unwrap_or(0).min(new.saturating_sub(1)));
     }
 }
 
-/// A recorded link: packets leave in its opportunities, several small ones in one, a large one in several.
+/// Transmitter of a recorded link. Several small packets may share one opportunity, and a large one may take several.
 #[derive(Debug)]
 struct Recorded {
     trace: Arc<Trace>,
     mean_rate: Rate,
-    /// The opportunity in use or to come.
+    /// The opportunity in use, or the next one.
     cursor: Cursor,
-    /// Bytes of it that are left.
+    /// Bytes left in that opportunity.
     left: u32,
 }
 
 impl Recorded {
     fn new(trace: Arc<Trace>) -> Self {
         let mut recorded = Self { mean_rate: trace.mean_rate(), trace, cursor: Cursor::default(), left: OPPORTUNITY };
-        // What comes at time zero is too late for an opportunity at time zero, as in mahimahi.
+        // As in mahimahi, a packet that arrives at time zero is too late for an opportunity at time zero.
         recorded.skip_through(Time::ZERO);
         recorded
     }

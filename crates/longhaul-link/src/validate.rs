@@ -1,4 +1,4 @@
-//! Links that cannot be.
+//! Validation of link configurations.
 
 use core::ops::RangeInclusive;
 
@@ -8,120 +8,121 @@ use crate::config::{LinkConfig, LinkRate, Loss, Reordering};
 use crate::queue::{Discipline, DualPi2Config, Limit, PieConfig, QueueConfig, RedConfig};
 use crate::router::RouterConfig;
 
-/// The least burst of a policer in bytes: the largest packet of most networks, which would never pass otherwise.
+/// The minimum burst of a policer in bytes. It is the largest packet of most networks, which could otherwise never
+/// pass.
 const LEAST_BURST: u64 = 1500;
 
-/// Why there can be no such link, and what to do.
+/// Error in a link configuration, with its remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A rate at which nothing is ever sent.
+    /// A rate of zero, at which no packet is ever sent.
     #[error(
         "the {what} is 0, so nothing would ever pass; give at least 8 bit/s, or an outage for a time without service"
     )]
     RateZero {
-        /// Which rate.
+        /// Which rate it is.
         what: &'static str,
     },
-    /// A queue that nothing fits into.
+    /// A queue limit of zero.
     #[error("the queue holds 0 {what}; give at least 1, or leave the limit out for an infinite queue")]
     QueueZero {
-        /// Packets or bytes.
+        /// The unit of the limit: packets or bytes.
         what: &'static str,
     },
-    /// A token bucket that nothing fits into.
+    /// A token bucket too small for a packet.
     #[error("the policer's burst of {burst} bytes is less than a packet; give at least {LEAST_BURST} bytes")]
     BurstTooSmall {
-        /// The burst.
+        /// The burst in bytes.
         burst: u64,
     },
-    /// A probability or share that is none.
+    /// A value that is not a probability or fraction.
     #[error("the {what} is {value}; it has to be from 0 to {most}")]
     NotAShare {
-        /// Which.
+        /// The parameter.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// The most it may be.
+        /// The maximum.
         most: f64,
     },
-    /// A number that has to be more than zero.
+    /// A number that must be above zero.
     #[error("the {what} has to be more than 0")]
     NotPositive {
-        /// Which.
+        /// The parameter.
         what: &'static str,
     },
-    /// Bounds the wrong way round.
+    /// Bounds that are not in ascending order.
     #[error("the {low} is not below the {high}; swap them or move them apart")]
     NotBelow {
-        /// The bound that should be lower.
+        /// The bound that must be lower.
         low: &'static str,
-        /// The bound that should be higher.
+        /// The bound that must be higher.
         high: &'static str,
     },
-    /// Events that are not in the order of their times.
+    /// Events that are not in ascending order of time.
     #[error("{what} number {number} is not after the one before; sort them by time and keep them apart")]
     NotInOrder {
-        /// What kind.
+        /// The kind of event.
         what: &'static str,
-        /// Which, from 1.
+        /// The position in the list, from 1.
         number: usize,
     },
-    /// Lost packets that are not in the order of their numbers.
+    /// Lost packets that are not in ascending order of their numbers.
     #[error("lost packet {index} of the list is not after the one before; sort them by number, each once")]
     LossesNotInOrder {
-        /// Which, from 1.
+        /// The position in the list, from 1.
         index: usize,
     },
-    /// An outage that ends before it begins.
+    /// An outage that ends before it begins, or is empty.
     #[error("outage number {number} ends at {until:?}, not after its beginning at {from:?}")]
     OutageEmpty {
-        /// Which, from 1.
+        /// The position in the list, from 1.
         number: usize,
         /// Its beginning.
         from: Time,
         /// Its end.
         until: Time,
     },
-    /// A number beyond its bounds.
+    /// A number out of its range.
     #[error("the {what} is {value}; it has to be from {least} to {most}")]
     OutOfRange {
-        /// Which.
+        /// The parameter.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// The least it may be.
+        /// The minimum.
         least: f64,
-        /// The most it may be.
+        /// The maximum.
         most: f64,
     },
-    /// A time beyond its bounds.
+    /// A time out of its range.
     #[error("the {what} is {value:?}; it has to be from {least:?} to {most:?}")]
     TimeOutOfRange {
-        /// Which.
+        /// The parameter.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: Span,
-        /// The least it may be.
+        /// The minimum.
         least: Span,
-        /// The most it may be.
+        /// The maximum.
         most: Span,
     },
-    /// Two options that exclude each other.
+    /// Two mutually exclusive options.
     #[error("{one} and {other} exclude each other; leave one of them out")]
     Contradiction {
-        /// One.
+        /// One option.
         one: &'static str,
-        /// The other.
+        /// The other option.
         other: &'static str,
     },
 }
 
 impl LinkConfig {
-    /// Whether there can be such a link.
+    /// Checks that the configuration describes a possible link.
     ///
     /// # Errors
-    /// Naming the fault and the remedy.
+    /// Returns an error that names the fault and its remedy.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.validate_rate()?;
         self.queue.validate()?;
@@ -185,7 +186,7 @@ impl Loss {
                 share("loss in the good state", config.loss_good)?;
                 share("loss in the bad state", config.loss_bad)
             }
-            // More would be a link that inverts.
+            // A rate above one half would make the link an inverter.
             Self::BitErrors(rate) => up_to("bit error rate", *rate, 0.5),
             Self::List(numbers) => match numbers.windows(2).position(|pair| pair[1] <= pair[0]) {
                 Some(index) => Err(ConfigError::LossesNotInOrder { index: index + 2 }),
@@ -241,7 +242,7 @@ impl RedConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         share("largest RED probability", self.max_p)?;
         share("RED weight", self.weight)?;
-        // Written so that NaN is refused.
+        // This form rejects NaN.
         if self.min >= 0.0 && self.min < self.max && self.max.is_finite() {
             return Ok(());
         }

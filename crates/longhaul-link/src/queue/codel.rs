@@ -1,20 +1,21 @@
-//! Controlled delay (RFC 8289): the state and the law, apart from the packets.
+//! CoDel (RFC 8289): state and drop schedule, independent of the packets.
 
 use longhaul_units::{Span, Time};
 
 use super::Verdict;
 use super::config::CoDelConfig;
 
-/// Within so many intervals of the last drop a new dropping state goes on at the old rate (RFC 8289, section 5.3).
+/// If dropping resumes within this many intervals of the last drop, it continues at the previous rate (RFC 8289,
+/// section 5.3).
 const RESUME_INTERVALS: u64 = 16;
 
 #[derive(Debug)]
 pub(crate) struct CoDel {
     config: CoDelConfig,
-    /// Since when the sojourn time has been above target, plus an interval; `None` while it is below.
+    /// When the sojourn time will have been above target for an interval; `None` while it is below.
     above_from: Option<Time>,
     dropping: bool,
-    /// A packet was dropped for its time being due: the next packet tells whether dropping goes on.
+    /// Whether the last packet was dropped on schedule; the packet behind it decides whether dropping continues.
     just_dropped: bool,
     drop_next: Time,
     count: u64,
@@ -36,18 +37,21 @@ impl CoDel {
         }
     }
 
-    /// Judges the packet at the head, which came `sojourn` ago; `left` bytes wait behind it.
+    /// Decides about the packet at the head, which has waited for `sojourn`; `left` bytes wait behind it.
     pub(crate) fn departs(&mut self, now: Time, sojourn: Span, size: u32, left: u64, can_mark: bool) -> Verdict {
         self.largest = self.largest.max(size);
         let above = self.is_above(now, sojourn, left);
         let just_dropped = core::mem::take(&mut self.just_dropped);
+        // Not in the dropping state: enter it after the sojourn time has been above target for an interval.
         if !self.dropping {
             return if above { self.begin(now, can_mark) } else { Verdict::Pass };
         }
+        // In the dropping state: leave it once the sojourn time falls below target.
         if !above {
             self.dropping = false;
             return Verdict::Pass;
         }
+        // Drop or mark on schedule; the schedule advances after a drop only if the next packet is above target, too.
         if just_dropped {
             self.drop_next = self.law(self.drop_next);
         }
@@ -63,7 +67,7 @@ impl CoDel {
         Verdict::Drop
     }
 
-    /// There is no packet behind the one that was dropped.
+    /// Called if no packet is left behind a dropped one.
     pub(crate) fn ran_empty(&mut self) {
         self.above_from = None;
         if core::mem::take(&mut self.just_dropped) {
@@ -104,7 +108,7 @@ mod tests {
         Time::from_nanos(millis * MS)
     }
 
-    /// Judges a packet every millisecond with the sojourn time that `sojourn` says, and returns when packets were dropped.
+    /// Passes one packet per millisecond with the given sojourn time, and returns when packets were dropped.
     fn drops(codel: &mut CoDel, millis: core::ops::Range<u64>, sojourn: Span) -> Vec<u64> {
         let mut dropped = Vec::new();
         for now in millis {
@@ -119,7 +123,8 @@ mod tests {
     fn drops_follow_the_square_root_law() {
         let mut codel = CoDel::new(CoDelConfig::default());
         let dropped = drops(&mut codel, 0..2_000, Span::from_millis(20));
-        // The first after an interval above target, the n-th 100 ms / sqrt(n) after its predecessor.
+        // The first drop comes after one interval above target, and the n-th is 100 ms / sqrt(n) after its
+        // predecessor.
         let mut expected = vec![100];
         let mut next = 100.0;
         for n in 1.. {
@@ -139,7 +144,7 @@ mod tests {
         for now in 1_000..2_000 {
             assert_eq!(codel.departs(at(now), Span::from_secs(1), 1500, 1500, false), Verdict::Pass);
         }
-        // A single packet below target starts the interval anew.
+        // A single packet below target restarts the interval.
         assert!(drops(&mut codel, 2_000..2_100, Span::from_millis(6)).is_empty());
         assert_eq!(codel.departs(at(2_100), Span::ZERO, 1500, 9_000, false), Verdict::Pass);
         assert!(drops(&mut codel, 2_101..2_201, Span::from_millis(6)).is_empty());
@@ -152,10 +157,10 @@ mod tests {
         let first = drops(&mut codel, 0..1_000, Span::from_millis(20)).len() as u64;
         drops(&mut codel, 1_000..1_050, Span::ZERO);
         let again = drops(&mut codel, 1_050..1_250, Span::from_millis(20));
-        // The count when dropping began anew: the drops since it last began, the first one not counted.
+        // The count when dropping resumes: the drops of the previous dropping state, without the first.
         let count = (first - 1) as f64;
         assert_eq!(again[..2], [1_150, 1_150 + (100.0 / count.sqrt()).ceil() as u64]);
-        // Much later it begins from one.
+        // Much later, the count restarts at 1.
         drops(&mut codel, 1_250..1_251, Span::ZERO);
         assert_eq!(drops(&mut codel, 9_000..9_201, Span::from_millis(20)), [9_100, 9_200]);
     }

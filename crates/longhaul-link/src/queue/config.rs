@@ -1,24 +1,24 @@
-//! What a queue is like.
+//! Configuration of a queue.
 
 use longhaul_units::Span;
 
 use crate::packet::dscp;
 use crate::stats::MAX_CLASSES;
 
-/// How much may wait. What is being transmitted does not count, and an empty queue takes any packet.
+/// Limit of a queue. The packet in transmission does not count, and an empty queue accepts a packet of any size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
-    /// Everything.
+    /// No limit.
     #[default]
     Infinite,
-    /// So many packets.
+    /// Maximum number of packets.
     Packets(u64),
-    /// So many bytes of IP packets.
+    /// Maximum number of bytes, in IP packets.
     Bytes(u64),
 }
 
 impl Limit {
-    /// Whether a packet of `size` bytes may join so many packets and bytes.
+    /// Returns whether a packet of `size` bytes may join a queue of `packets` packets and `bytes` bytes.
     #[must_use]
     #[inline]
     pub(crate) fn admits(self, packets: u64, bytes: u64, size: u32) -> bool {
@@ -30,12 +30,12 @@ impl Limit {
     }
 }
 
-/// Which class each DiffServ codepoint belongs to: 0 is served first.
+/// Class of each DiffServ codepoint. Class 0 is served first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes([u8; 64]);
 
 impl Classes {
-    /// Less effort (DSCP 1, RFC 8622) behind everything else.
+    /// Serves less-effort traffic (DSCP 1, RFC 8622) after everything else.
     #[must_use]
     pub const fn less_effort() -> Self {
         let mut levels = [0; 64];
@@ -43,21 +43,23 @@ impl Classes {
         Self(levels)
     }
 
-    /// RC3's five priorities (Mittal et al., NSDI 2014, section 3.1) with the codepoints that `rc3(levels=4)` gives its segments: 1, 5, 9 and
-    /// 13 one behind the other, and everything else before them.
+    /// Returns RC3's five priorities (Mittal et al., NSDI 2014, section 3.1), with the codepoints that
+    /// `rc3(levels=4)` assigns to its segments: codepoints 1, 5, 9 and 13 in descending priority, all after
+    /// everything else.
     #[must_use]
     pub fn rc3() -> Self {
         Self::less_effort().with(5, 2).with(9, 3).with(13, 4)
     }
 
-    /// The same with one codepoint in another class. Bits of `dscp` above six are dropped, classes above 7 are 7.
+    /// Moves one codepoint to another class. The two highest bits of `dscp` are ignored, and classes above 7 become
+    /// 7.
     #[must_use]
     pub fn with(mut self, dscp: u8, class: u8) -> Self {
         self.0[usize::from(dscp & 63)] = class.min(MAX_CLASSES as u8 - 1);
         self
     }
 
-    /// The class of a codepoint.
+    /// Returns the class of a codepoint.
     #[must_use]
     pub fn of(&self, dscp: u8) -> u8 {
         self.0[usize::from(dscp & 63)]
@@ -70,21 +72,21 @@ impl Default for Classes {
     }
 }
 
-/// When a packet of less effort is not let into a queue.
+/// Condition under which a less-effort packet is refused by the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
-    /// When more than so many packets wait. TCP-Peach's routers had 1.
+    /// More packets than this are waiting. The routers of TCP-Peach used 1.
     Packets(u64),
-    /// When the packet at the head has waited for longer than that.
+    /// The packet at the head has waited for longer than this.
     Sojourn(Span),
 }
 
-/// Controlled delay (RFC 8289).
+/// Parameters of CoDel (RFC 8289).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// The sojourn time that may stand.
+    /// TARGET: the acceptable standing queueing delay.
     pub target: Span,
-    /// For how long it may be exceeded: about the largest RTT.
+    /// INTERVAL: how long the target may be exceeded, about the largest expected RTT.
     pub interval: Span,
 }
 
@@ -95,45 +97,46 @@ impl Default for CoDelConfig {
     }
 }
 
-/// Random early detection (Floyd and Jacobson 1993), gentle (Floyd 2000).
+/// Parameters of random early detection (Floyd and Jacobson 1993) with the gentle variant (Floyd 2000).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedConfig {
-    /// Average queue in packets from which packets are dropped or marked.
+    /// Average queue in packets above which packets are dropped or marked.
     pub min: f64,
-    /// Average queue at which the probability is `max_p`; from there it rises to 1 at twice as much.
+    /// Average queue in packets at which the probability is `max_p`; it rises to 1 at twice this value.
     pub max: f64,
-    /// Probability at `max`.
+    /// Drop or mark probability at `max`.
     pub max_p: f64,
-    /// Weight of a new sample in the average.
+    /// Weight of a new sample in the moving average.
     pub weight: f64,
 }
 
 impl Default for RedConfig {
-    /// 5 and 15 packets, 0.1, 0.002 (Floyd and Jacobson 1993; max_p as Floyd recommended in 1997).
+    /// Thresholds of 5 and 15 packets, and weight 0.002 (Floyd and Jacobson 1993); max_p of 0.1 (Floyd's
+    /// recommendation of 1997).
     fn default() -> Self {
         Self { min: 5.0, max: 15.0, max_p: 0.1, weight: 0.002 }
     }
 }
 
-/// Proportional integral controller enhanced (RFC 8033).
+/// Parameters of PIE (RFC 8033).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieConfig {
-    /// QDELAY_REF: the queueing delay aimed at.
+    /// QDELAY_REF: the target queueing delay.
     pub target: Span,
-    /// T_UPDATE: how often the probability is calculated.
+    /// T_UPDATE: the interval between updates of the probability.
     pub update: Span,
-    /// MAX_BURST: for so long a burst passes untouched.
+    /// MAX_BURST: how long a burst passes without drops.
     pub max_burst: Span,
-    /// Weight of the distance from the target, in 1/s.
+    /// Gain of the deviation from the target, in 1/s.
     pub alpha: f64,
-    /// Weight of the trend, in 1/s.
+    /// Gain of the change in delay, in 1/s.
     pub beta: f64,
-    /// Up to this probability packets are marked if they can be, above it dropped.
+    /// Below this probability, ECN-capable packets are marked; from it on, they are dropped.
     pub mark_below: f64,
 }
 
 impl Default for PieConfig {
-    /// 15 ms, 15 ms, 150 ms, 1/8, 1 1/4 (RFC 8033, sections 4.2 and 4.4) and 0.1 (section 5.1).
+    /// Defaults of 15 ms, 15 ms, 150 ms, 1/8 and 1 1/4 (RFC 8033, sections 4.2 and 4.4), and 0.1 (section 5.1).
     fn default() -> Self {
         Self {
             target: Span::from_millis(15),
@@ -146,30 +149,31 @@ impl Default for PieConfig {
     }
 }
 
-/// Dual queue coupled PI2 (RFC 9332, appendix A).
+/// Parameters of DualPI2 (RFC 9332, appendix A).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Config {
-    /// The queueing delay aimed at in the Classic queue.
+    /// Target queueing delay of the Classic queue.
     pub target: Span,
-    /// How often the probability is calculated.
+    /// Interval between updates of the probability.
     pub update: Span,
-    /// Weight of the distance from the target, in 1/s.
+    /// Gain of the deviation from the target, in 1/s.
     pub alpha: f64,
-    /// Weight of the trend, in 1/s.
+    /// Gain of the change in delay, in 1/s.
     pub beta: f64,
-    /// k: the L4S probability is so many times the base probability.
+    /// Coupling factor k: the ratio of the coupled L4S probability to the base probability.
     pub coupling: f64,
-    /// Sojourn time in the L4S queue from which packets are marked.
+    /// Sojourn time in the L4S queue above which the native ramp marks packets.
     pub ramp_from: Span,
-    /// How much longer it is when all are marked.
+    /// Range of the ramp: all packets are marked from `ramp_from` plus this on.
     pub ramp_range: Span,
-    /// Share of the link that the Classic queue has at least while both wait.
+    /// Minimum fraction of the link for the Classic queue while both queues are backlogged.
     pub classic_share: f64,
 }
 
 impl Default for DualPi2Config {
-    /// RFC 9332, figure 2, and the scheduler's weight of 1/16 from its section 4.2.2 and appendix A.2. 15 ms every
-    /// 15 ms; with an RTT of at most 100 ms alpha = 0.1 * 15 ms / (100 ms)^2 and beta = 0.3 / 100 ms.
+    /// Values of RFC 9332, figure 2, and the scheduler's weight of 1/16 from its section 4.2.2 and appendix A.2.
+    /// Target and update interval are 15 ms. With a maximum RTT of 100 ms, alpha = 0.1 * 15 ms / (100 ms)^2 and beta
+    /// = 0.3 / 100 ms.
     fn default() -> Self {
         Self {
             target: Span::from_millis(15),
@@ -184,28 +188,28 @@ impl Default for DualPi2Config {
     }
 }
 
-/// Who goes first, and who is dropped.
+/// Queue discipline: which packet is sent next, and which are dropped.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Discipline {
-    /// First in, first out; what does not fit is dropped.
+    /// First in, first out; a packet that does not fit is dropped.
     DropTail {
-        /// ECN-capable packets that find more bytes waiting than that are marked.
+        /// If set, ECN-capable packets are marked on arrival if more bytes than this are waiting.
         mark_above: Option<u64>,
     },
-    /// First in, first out; when a packet does not fit, the oldest make room.
+    /// First in, first out; if a packet does not fit, the oldest ones are dropped.
     DropHead,
-    /// Strict priority; when a packet does not fit, the newest of the lowest class below its own make room.
+    /// Strict priority; if a packet does not fit, the newest ones of the lowest class below its own are dropped.
     Priority(Classes),
-    /// First in, first out; packets of less effort are let in only while the queue is short.
+    /// First in, first out; less-effort packets are accepted only while the queue is short.
     Threshold(Threshold),
-    /// CoDel.
+    /// Controlled delay (RFC 8289).
     CoDel(CoDelConfig),
-    /// RED.
+    /// Random early detection.
     Red(RedConfig),
-    /// PIE.
+    /// Proportional integral controller enhanced (RFC 8033).
     Pie(PieConfig),
-    /// DualPI2.
+    /// Dual-queue coupled PI2 (RFC 9332).
     DualPi2(DualPi2Config),
 }
 
@@ -215,14 +219,14 @@ impl Default for Discipline {
     }
 }
 
-/// What a queue is like.
+/// Configuration of a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueConfig {
-    /// How much may wait.
+    /// Maximum length of the queue.
     pub limit: Limit,
-    /// Who goes first, and who is dropped.
+    /// Queue discipline.
     pub discipline: Discipline,
-    /// Whether CoDel, RED and PIE mark packets that are ECN-capable instead of dropping them. DualPI2 always does.
+    /// Whether CoDel, RED and PIE mark ECN-capable packets instead of dropping them. DualPI2 always does.
     pub ecn: bool,
 }
 
@@ -239,13 +243,13 @@ impl From<Discipline> for QueueConfig {
 }
 
 impl QueueConfig {
-    /// The same with another limit.
+    /// Replaces the limit.
     #[must_use]
     pub fn limit(self, limit: Limit) -> Self {
         Self { limit, ..self }
     }
 
-    /// The same with ECN.
+    /// Enables ECN.
     #[must_use]
     pub fn ecn(self) -> Self {
         Self { ecn: true, ..self }

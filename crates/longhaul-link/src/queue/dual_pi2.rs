@@ -1,4 +1,4 @@
-//! Dual queue coupled PI2 (RFC 9332, appendix A, with its edge cases).
+//! Dual-queue coupled PI2 (RFC 9332, appendix A, including its edge cases).
 
 use longhaul_units::{Span, Time};
 
@@ -9,20 +9,20 @@ use crate::Ecn;
 use crate::packet::Packet;
 use crate::stats::Cause;
 
-/// Class number of the Classic queue.
+/// Class of the Classic queue.
 const CLASSIC: u8 = 0;
-/// Class number of the L4S queue.
+/// Class of the L4S queue.
 const L4S: u8 = 1;
 
-/// With fewer bytes than that in both queues the controller's probabilities are not applied (RFC 9332, appendix A.1:
-/// 2 MTU).
+/// If the two queues hold fewer bytes than this in total, the controller's probabilities are not applied (RFC 9332,
+/// appendix A.1: 2 MTU).
 const FEW_BYTES: u64 = 2 * 1500;
 
-/// The controller: the base probability and what follows from it.
+/// PI2 controller: the base probability and those derived from it.
 #[derive(Debug)]
 pub(crate) struct Pi2 {
     config: DualPi2Config,
-    /// p'.
+    /// Base probability p'.
     base: f64,
     last_delay: Span,
     next_update: Time,
@@ -33,13 +33,15 @@ impl Pi2 {
         Self { config, base: 0.0, last_delay: Span::ZERO, next_update: Time::ZERO + config.update }
     }
 
-    /// Makes the updates that are due at `now`; the older of the packets at the heads came at `head`.
+    /// Performs the updates due by `now`; `head` is the arrival time of the older packet at the heads of the two
+    /// queues.
     fn update(&mut self, now: Time, head: Option<Time>) {
         while self.next_update <= now {
             let at = self.next_update;
             self.next_update += self.config.update;
             let delay = head.map_or(Span::ZERO, |head| at - head);
             if delay.is_zero() && self.last_delay.is_zero() && self.base == 0.0 {
+                // While the controller is at rest, skip the missed updates: they change nothing.
                 let missed = (now - at).as_nanos() / self.config.update.as_nanos().max(1);
                 self.next_update += self.config.update * missed;
             }
@@ -55,27 +57,27 @@ impl Pi2 {
         self.last_delay = delay;
     }
 
-    /// p_C: of Classic packets.
+    /// Returns p_C, the probability for Classic packets.
     fn classic(&self) -> f64 {
         self.base * self.base
     }
 
-    /// p_CL: of L4S packets, because of the Classic queue.
+    /// Returns p_CL, the probability for L4S packets due to the Classic queue.
     fn coupled(&self) -> f64 {
         self.base * self.config.coupling
     }
 
-    /// p'_L: of L4S packets, because of their own queue.
+    /// Returns p'_L, the probability for L4S packets due to their own queue.
     fn native(&self, sojourn: Span) -> f64 {
         let above = sojourn - self.config.ramp_from;
         if above >= self.config.ramp_range {
-            // Also where the ramp is a step.
+            // This also covers a ramp of zero range, which is a step.
             return if sojourn >= self.config.ramp_from { 1.0 } else { 0.0 };
         }
         above.as_nanos() as f64 / self.config.ramp_range.as_nanos() as f64
     }
 
-    /// p_Cmax: from then on ECN is not heeded.
+    /// Returns whether p_C has reached p_Cmax, from which on ECN-capable packets are dropped.
     fn is_overloaded(&self) -> bool {
         self.classic() >= (1.0 / (self.config.coupling * self.config.coupling)).min(1.0)
     }
@@ -86,10 +88,11 @@ pub(crate) struct DualPi2<T> {
     pi2: Pi2,
     classic: Fifo<T>,
     l4s: Fifo<T>,
-    /// Likelihoods summed up, which make every 1/p-th packet the one.
+    /// Sums of probabilities. They replace random draws: every 1/p-th packet is marked or dropped.
     classic_count: f64,
     l4s_count: f64,
-    /// Above zero it is the Classic queue's turn: bytes weighted by the other queue's share.
+    /// Deficit of the scheduler, in bytes weighted by the other queue's share. Above zero, the Classic queue is
+    /// served next.
     credit: f64,
 }
 
@@ -156,7 +159,8 @@ impl<T> DualPi2<T> {
         }
     }
 
-    /// Weighted round robin by bytes. The credit only changes while both queues wait, and an idle link favours L4S.
+    /// Dequeues by weighted round robin in bytes. The credit changes only while both queues are backlogged; after an
+    /// idle period, the L4S queue is favoured.
     fn schedule(&mut self) -> Option<(u8, Packet<T>)> {
         let both = !self.l4s.is_empty() && !self.classic.is_empty();
         let share = self.pi2.config.classic_share;
@@ -171,7 +175,7 @@ impl<T> DualPi2<T> {
     }
 
     fn judge_l4s(&mut self, sojourn: Span, few: bool) -> Verdict {
-        // A queue of one packet is not a queue on a slow link, whatever its sojourn time.
+        // A single packet is not a queue on a slow link, whatever its sojourn time.
         let native = if self.l4s.is_empty() { 0.0 } else { self.pi2.native(sojourn) };
         if few {
             return mark_if(recur(&mut self.l4s_count, native));
@@ -180,7 +184,7 @@ impl<T> DualPi2<T> {
         if coupled < 1.0 {
             return mark_if(recur(&mut self.l4s_count, native.max(coupled)));
         }
-        // Overload: as Classic, but what passes is marked, all of it.
+        // Overload: drop as in the Classic queue, and mark every packet that passes.
         if recur(&mut self.l4s_count, self.pi2.classic()) { Verdict::Drop } else { Verdict::Mark }
     }
 
@@ -196,7 +200,7 @@ fn mark_if(marked: bool) -> Verdict {
     if marked { Verdict::Mark } else { Verdict::Pass }
 }
 
-/// `true` every 1 / `likelihood` times.
+/// Returns `true` every 1 / `likelihood` calls.
 fn recur(count: &mut f64, likelihood: f64) -> bool {
     *count += likelihood;
     let hit = *count > 1.0;
@@ -247,7 +251,7 @@ mod tests {
             queue.l4s.push(Packet::new(100, ()));
             (0..1_000).filter(|_| queue.judge_l4s(sojourn, few) == Verdict::Mark).count()
         };
-        // k p' = 0.4; the native ramp if that says more; nothing coupled beside a queue of hardly any bytes.
+        // k p' = 0.4 applies; then the native ramp, which is higher; without enough bytes queued, no coupled marking.
         assert!(share(Span::ZERO, false).abs_diff(400) <= 1);
         assert!(share(Span::from_micros(1_040), false).abs_diff(600) <= 1);
         assert!(share(Span::ZERO, true) <= 1);

@@ -1,4 +1,4 @@
-//! Packets in the order they came, and their bytes.
+//! FIFO queue of packets that counts its bytes.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ impl<T> Fifo<T> {
         self.packets.is_empty()
     }
 
-    /// When the packet at the head came.
+    /// Returns when the packet at the head arrived.
     pub(crate) fn head_since(&self) -> Option<Time> {
         self.packets.front().map(|packet| packet.enqueued)
     }

@@ -1,4 +1,4 @@
-//! Proportional integral controller enhanced (RFC 8033): the probability, apart from the packets.
+//! PIE (RFC 8033): drop probability and decision, independent of the packets.
 
 use longhaul_units::{Span, Time};
 
@@ -6,16 +6,17 @@ use super::Verdict;
 use super::config::PieConfig;
 use crate::random::Random;
 
-/// Up to so many packets of 1024 bytes nothing is dropped (RFC 8033, section 4.1: 2 * MEAN_PKTSIZE).
+/// Nothing is dropped while no more than this is queued (RFC 8033, section 4.1: 2 * MEAN_PKTSIZE, with 1024 bytes
+/// each).
 const FEW_BYTES: u64 = 2 * 1024;
 
-/// Accumulated probability below which nothing is dropped, and from which everything is (RFC 8033, section 5.4).
+/// Accumulated probability below which no packet is dropped, and from which every packet is (RFC 8033, section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
 
-/// Above 0.1 the probability rises by so much at once at most (RFC 8033, section 5.5).
+/// Maximum rise of the probability per update once it is at least 0.1 (RFC 8033, section 5.5).
 const LARGEST_RISE: f64 = 0.02;
 
-/// While the queue is empty the probability loses so much at each update (RFC 8033, section 4.2).
+/// Factor applied to the probability at each update while the queue is empty (RFC 8033, section 4.2).
 const DECAY: f64 = 0.98;
 
 #[derive(Debug)]
@@ -43,14 +44,14 @@ impl Pie {
         }
     }
 
-    /// Makes the updates that are due at `now`; the packet at the head of the queue came at `head`.
+    /// Performs the updates due by `now`; `head` is the arrival time of the packet at the head of the queue.
     pub(crate) fn update(&mut self, now: Time, head: Option<Time>) {
         while self.next_update <= now {
             let at = self.next_update;
             self.next_update += self.config.update;
             let delay = head.map_or(Span::ZERO, |head| at - head);
             if self.is_at_rest(delay) {
-                // Nothing changes until a packet comes: a link that was idle for hours catches up at once.
+                // The state cannot change until a packet arrives: skip the missed updates after a long idle time.
                 let missed = (now - at).as_nanos() / self.config.update.as_nanos().max(1);
                 self.next_update += self.config.update * missed;
             }
@@ -58,7 +59,7 @@ impl Pie {
         }
     }
 
-    /// Judges a packet that arrives while `bytes` wait.
+    /// Decides about a packet that arrives while `bytes` are waiting.
     pub(crate) fn arrives(&mut self, bytes: u64, can_mark: bool) -> Verdict {
         if !self.burst_allowance.is_zero() || self.is_light() || bytes <= FEW_BYTES {
             return Verdict::Pass;
@@ -72,7 +73,7 @@ impl Pie {
         if can_mark && self.probability < self.config.mark_below { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Whether the delay was so short at the last update that packets are let be (RFC 8033, section 4.1).
+    /// Returns whether the delay at the last update was too short for drops (RFC 8033, section 4.1).
     fn is_light(&self) -> bool {
         self.last_delay < self.config.target / 2 && self.probability < 0.2
     }
@@ -85,12 +86,14 @@ impl Pie {
     }
 
     fn step(&mut self, delay: Span) {
+        // Control law of RFC 8033, section 4.2, with the limit on the rise of section 5.5.
         let PieConfig { target, alpha, beta, .. } = self.config;
         let error = delay.as_secs_f64() - target.as_secs_f64();
         let trend = delay.as_secs_f64() - self.last_delay.as_secs_f64();
         let change = (alpha * error + beta * trend) * self.scale();
         let change = if self.probability >= 0.1 { change.min(LARGEST_RISE) } else { change };
         self.probability += change;
+        // Decay while the queue is empty, then the burst allowance (section 4.4).
         if delay.is_zero() && self.last_delay.is_zero() {
             self.probability *= DECAY;
         }
@@ -104,7 +107,7 @@ impl Pie {
         self.last_delay = delay;
     }
 
-    /// Smaller steps while the probability is small (RFC 8033, section 4.2).
+    /// Returns the scale of an update, which is smaller while the probability is small (RFC 8033, section 4.2).
     fn scale(&self) -> f64 {
         match self.probability {
             p if p < 0.000_001 => 1.0 / 2048.0,
@@ -131,7 +134,7 @@ mod tests {
         let mut pie = pie();
         (pie.probability, pie.last_delay) = (0.05, Span::from_millis(20));
         pie.step(Span::from_millis(30));
-        // 1/8 * 15 ms + 5/4 * 10 ms, halved below 0.1.
+        // 1/8 * 15 ms + 5/4 * 10 ms, halved because the probability is below 0.1.
         assert!((pie.probability - (0.05 + (0.001_875 + 0.0125) / 2.0)).abs() < 1e-12);
         (pie.probability, pie.last_delay) = (0.3, Span::from_millis(20));
         pie.step(Span::from_millis(120));
@@ -146,7 +149,7 @@ mod tests {
         let mut pie = pie();
         pie.probability = 0.5;
         pie.last_delay = Span::from_millis(50);
-        // Ten updates of 15 ms use up 150 ms.
+        // Ten updates of 15 ms each use up the allowance of 150 ms.
         for n in 0..10 {
             assert!((0..100).all(|_| pie.arrives(100_000, false) == Verdict::Pass), "update {n}");
             pie.step(Span::from_millis(50));
@@ -160,7 +163,8 @@ mod tests {
         let mut pie = Pie { burst_allowance: Span::ZERO, last_delay: Span::from_millis(20), ..pie() };
         pie.probability = 0.02;
         let drops: Vec<u32> = (0..200_000).filter(|_| pie.arrives(100_000, false) == Verdict::Drop).collect();
-        // 0.85 / p packets pass for certain, then each goes with p: 43 or 42, and 50 more on average.
+        // 0.85 / p = 42.5 packets pass for certain; then each is dropped with probability p, after 50 more on
+        // average.
         let share = drops.len() as f64 / 200_000.0;
         assert!((share * 92.5 - 1.0).abs() < 0.03, "{share}");
         assert!(drops.windows(2).all(|pair| (42..=425).contains(&(pair[1] - pair[0]))));

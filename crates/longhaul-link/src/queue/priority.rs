@@ -1,4 +1,4 @@
-//! Strict priority with push-out, as RC3's queues (Mittal et al., NSDI 2014).
+//! Strict-priority queue with push-out, as in RC3 (Mittal et al., NSDI 2014).
 
 use longhaul_units::Time;
 
@@ -35,7 +35,7 @@ impl<T> Priority<T> {
 
     pub(crate) fn enqueue(&mut self, packet: Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
         let class = self.classes.of(packet.dscp);
-        // Nobody is pushed out for a packet that does not fit even then.
+        // No packet is pushed out in favour of one that would not fit even then.
         let (packets, bytes) = self.not_below(class);
         if !limit.admits(packets, bytes, packet.size) {
             sink.dropped(class, Cause::QueueFull, packet);
@@ -57,13 +57,13 @@ impl<T> Priority<T> {
         Some((class as u8, packet))
     }
 
-    /// Packets and bytes of `class` and those above it.
+    /// Returns the packets and bytes of `class` and of all classes with higher priority.
     fn not_below(&self, class: u8) -> (u64, u64) {
         let levels = self.levels.iter().take(usize::from(class) + 1);
         levels.fold((0, 0), |(packets, bytes), level| (packets + level.len(), bytes + level.bytes()))
     }
 
-    /// Drops the newest packet of the lowest class, if that is below `class`.
+    /// Drops the newest packet of the lowest non-empty class below `class`. Returns `false` if there is none.
     fn push_out_below(&mut self, class: u8, sink: &mut impl Sink<T>) -> bool {
         let lowest = (usize::from(class) + 1..MAX_CLASSES).rev().find(|&level| !self.levels[level].is_empty());
         let Some((level, packet)) = lowest.and_then(|level| Some((level, self.levels[level].pop_newest()?))) else {

@@ -1,4 +1,5 @@
-//! Random early detection (Floyd and Jacobson 1993, RFC 2309), gentle: the average and the law, apart from the packets.
+//! Random early detection (Floyd and Jacobson 1993, RFC 2309), gentle: average and drop decision, independent of the
+//! packets.
 
 use longhaul_units::{Span, Time, math};
 
@@ -10,13 +11,14 @@ use crate::random::Random;
 pub(crate) struct Red {
     config: RedConfig,
     random: Random,
-    /// The average queue in packets.
+    /// Average queue in packets.
     average: f64,
-    /// Packets let in since the last one that was dropped or marked; `None` below the lower threshold.
+    /// Packets accepted since the last one dropped or marked; `None` while the average is below the lower threshold.
     since_last: Option<u64>,
-    /// When the queue ran empty, while it is.
+    /// When the queue ran empty; `None` while it is not.
     idle_since: Option<Time>,
-    /// How long a typical packet takes to transmit: while idle, the average decays as if so many had arrived.
+    /// Transmission time of a typical packet. While idle, the average decays as if one such packet arrived per this
+    /// time.
     typical: Span,
 }
 
@@ -25,13 +27,13 @@ impl Red {
         Self { config, random, average: 0.0, since_last: None, idle_since: Some(Time::ZERO), typical }
     }
 
-    /// Judges a packet that arrives while `queued` packets wait.
+    /// Decides about a packet that arrives while `queued` packets wait.
     pub(crate) fn arrives(&mut self, now: Time, queued: u64, can_mark: bool) -> Verdict {
         let was_idle = self.idle_since.take().map(|since| self.decay(since, now));
         self.average += self.config.weight * (queued as f64 - self.average);
         let verdict = self.judge(can_mark);
         if verdict == Verdict::Drop {
-            // What is dropped ends no idle time.
+            // A dropped packet does not end the idle period.
             self.idle_since = was_idle;
         }
         verdict
@@ -46,34 +48,34 @@ impl Red {
         let since_last = self.since_last.map_or(0, |count| count + 1);
         self.since_last = Some(since_last);
         let base = self.probability();
-        // Evenly spread rather than geometric gaps between drops (section 7 of the paper).
+        // Make the gaps between drops uniform rather than geometric (section 7 of the paper).
         let spread = base / (1.0 - since_last as f64 * base).max(f64::MIN_POSITIVE);
         if !self.random.chance(spread) {
             return Verdict::Pass;
         }
         self.since_last = Some(0);
-        // Above the upper threshold even capable packets are dropped (RFC 3168, section 7).
+        // Above the upper threshold, even ECN-capable packets are dropped (RFC 3168, section 7).
         if can_mark && self.average < max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// The queue is empty from `now` on.
+    /// Called when the queue becomes empty at `now`.
     pub(crate) fn ran_empty(&mut self, now: Time) {
         self.idle_since = Some(now + self.typical);
     }
 
-    /// A typical packet takes so long from now on.
+    /// Sets the transmission time of a typical packet from now on.
     pub(crate) fn set_typical(&mut self, typical: Span) {
         self.typical = typical;
     }
 
-    /// Takes the idle time from `since` to `now` into the average, and returns until when that is done.
+    /// Decays the average for the idle time from `since` to `now`. Returns the time up to which this is done.
     fn decay(&mut self, since: Time, now: Time) -> Time {
         let packets = (now - since).as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
         self.average *= math::pow(1.0 - self.config.weight, packets);
         since.max(now)
     }
 
-    /// The probability that the average alone gives.
+    /// Returns the probability given by the average alone.
     fn probability(&self) -> f64 {
         let RedConfig { min, max, max_p, .. } = self.config;
         if self.average < max {
@@ -93,7 +95,7 @@ mod tests {
         Red { average, idle_since: None, ..Red::new(config, Span::from_millis(1), Random::new(5, 0)) }
     }
 
-    /// The share of packets dropped while the queue stays at `queued` and so does its average.
+    /// Returns the fraction of packets dropped while the queue and its average stay at `queued`.
     fn share(queued: u64) -> f64 {
         let mut red = red(queued as f64);
         let drops = (0..100_000).filter(|_| red.arrives(Time::ZERO, queued, false) == Verdict::Drop).count();
@@ -109,7 +111,7 @@ mod tests {
         }
     }
 
-    /// The mean of a gap that ends at its n-th packet with probability base / (1 - n base).
+    /// Returns the mean gap if its n-th packet ends it with probability base / (1 - n base).
     fn mean_gap(base: f64) -> f64 {
         let (mut mean, mut going_on) = (0.0, 1.0);
         for n in 1..1_000 {
@@ -151,7 +153,7 @@ mod tests {
         red.ran_empty(Time::ZERO);
         let soon = Time::ZERO + Span::from_millis(1);
         assert_eq!(red.arrives(soon, 0, false), Verdict::Drop);
-        // An hour is 3.6 million packets: 0.998 to that power is nothing.
+        // An hour is 3.6 million packets, and 0.998 to that power is practically zero.
         assert_eq!(red.arrives(soon + Span::from_secs(3_600), 0, false), Verdict::Pass);
         assert!(red.average < 1e-9, "{}", red.average);
     }

@@ -1,4 +1,4 @@
-//! The disciplines that keep one queue, first in, first out, and differ in what they drop.
+//! Disciplines with a single FIFO queue, which differ in the packets they drop.
 
 use longhaul_units::{Span, Time};
 
@@ -11,9 +11,9 @@ use super::{Sink, Verdict};
 use crate::packet::{Packet, dscp};
 use crate::stats::Cause;
 
-/// Class number of normal packets.
+/// Class of normal packets.
 const NORMAL: u8 = 0;
-/// Class number of packets of less effort.
+/// Class of less-effort packets.
 const LOW: u8 = 1;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) enum Policy {
     Pie(Box<Pie>),
 }
 
-/// The class that statistics count a codepoint in.
+/// Returns the class under which statistics count a codepoint.
 #[inline]
 pub(crate) const fn class(dscp: u8) -> u8 {
     if dscp == dscp::LE { LOW } else { NORMAL }
@@ -100,14 +100,14 @@ impl<T> Single<T> {
         }
     }
 
-    /// A full packet takes so long on the link from now on.
+    /// Sets the transmission time of a full-sized packet from now on.
     pub(crate) fn set_typical(&mut self, typical: Span) {
         if let Policy::Red(red) = &mut self.policy {
             red.set_typical(typical);
         }
     }
 
-    /// What the discipline says before the limit is looked at.
+    /// Returns the discipline's decision about an arriving packet, before the limit applies.
     fn arrives(&mut self, now: Time, packet: &Packet<T>) -> Result<Verdict, Cause> {
         let can_mark = self.ecn && packet.ecn.is_capable();
         let is_low = class(packet.dscp) == LOW;
@@ -132,7 +132,7 @@ impl<T> Single<T> {
         })
     }
 
-    /// What the discipline says of the packet at the head.
+    /// Returns the discipline's decision about the packet at the head.
     fn departs(&mut self, now: Time, packet: &Packet<T>, sojourn: Span) -> Verdict {
         match &mut self.policy {
             Policy::CoDel(codel) => {
@@ -147,7 +147,7 @@ impl<T> Single<T> {
         }
     }
 
-    /// Drops the oldest packets if that is how it goes. Whether the new one fits then.
+    /// Drops the oldest packets if the discipline is drop-head. Returns whether the new packet fits then.
     fn make_room(&mut self, packet: &Packet<T>, limit: Limit, sink: &mut impl Sink<T>) -> bool {
         if !matches!(self.policy, Policy::Head) {
             return false;
