@@ -7,7 +7,7 @@ use longhaul_wire::Ecn;
 pub mod dscp {
     /// Default forwarding (RFC 2474, section 4.1).
     pub const DEFAULT: u8 = 0;
-    /// Less effort: what may be starved and pushed out (RFC 8622).
+    /// Less-effort traffic (RFC 8622), which may be starved and pushed out.
     pub const LE: u8 = 1;
 }
 

@@ -271,7 +271,7 @@ impl LinkStats {
         }
     }
 
-    /// A packet leaves the queue, or is refused.
+    /// Counts a packet that leaves the queue, or that the queue refuses.
     #[inline]
     pub(crate) fn leaves(&mut self, now: Time, class: u8, size: u32) {
         let classes = self.by_class.as_mut();

@@ -1,4 +1,4 @@
-//! A link from offer to arrival: every fault, every order, in virtual time and late.
+//! Tests of a link from offer to arrival: every impairment, packet order, and drivers that are punctual or late.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy knows only the tests themselves")]
 
 use longhaul_link::{
@@ -31,7 +31,7 @@ fn drain(link: &mut Link<u64>) -> Vec<(u64, u64)> {
     arrived
 }
 
-/// Offers so many packets of 1000 bytes, one each millisecond, and returns what arrives, in milliseconds.
+/// Offers `packets` packets of 1000 bytes, one per millisecond, and returns what arrives when, in milliseconds.
 fn run(config: LinkConfig, packets: u64) -> (Vec<(u64, u64)>, Link<u64>) {
     let mut link = Link::new(config, 5, 0).unwrap();
     let mut arrived = Vec::new();
@@ -60,7 +60,7 @@ fn listed_packets_are_lost() {
 fn an_outage_loses_or_holds() {
     let outage = |kind| Outage { from: at(3), until: at(6), kind };
     let (lost, link) = run(LinkConfig { outages: vec![outage(OutageKind::Lose)], ..config() }, 8);
-    // Packet n is sent from n to n + 1 ms: those whose end is at 3, 4 or 5 ms.
+    // Packet n is sent from n to n + 1 ms: those that end at 3, 4 or 5 ms are lost.
     assert_eq!(numbers(&lost), [0, 1, 5, 6, 7]);
     assert_eq!(link.stats().all().dropped(Cause::Outage), 3);
     let (held, link) = run(LinkConfig { outages: vec![outage(OutageKind::Hold)], ..config() }, 8);
@@ -74,12 +74,12 @@ fn steps_change_rate_and_delay_without_reordering() {
     let longer = step(3, Some(Rate::from_bytes_per_sec(500_000)), Some(Span::from_millis(30)));
     let shorter = step(20, Some(RATE), Some(Span::from_millis(5)));
     let (arrived, _) = run(LinkConfig { steps: vec![longer, shorter], ..config() }, 30);
-    // At 1 ms a packet until 3 ms, then 2 ms: the ends are 1, 2, 3, 5, 7 .. 19, 20.5, 21.5 ...
+    // One packet per 1 ms until 3 ms, then per 2 ms: transmissions end at 1, 2, 3, 5, 7 .. 19, 20.5, 21.5 ...
     let expected = |n: u64| match n {
         0 | 1 => n + 11,
-        // Ends at 3 ms, when the delay has changed.
+        // These end at 3 ms or later, after the delay has changed.
         2..=10 => (3 + 2 * (n - 2)) + 30,
-        // The shorter way would overtake the last on the longer one, at 49 ms.
+        // With the shorter delay, these would overtake the last one on the longer delay, which arrives at 49 ms.
         11..=30 => (n + 9 + 5).max(49),
         _ => unreachable!(),
     };
@@ -110,7 +110,8 @@ fn reordering_moves_a_share_so_many_places_back() {
     assert_eq!(arrived.len(), 10_000);
     let moved = link.stats().reordered;
     assert!((100..300).contains(&moved), "{moved}");
-    // A packet that is not the largest so far was overtaken, by exactly three that were not held themselves.
+    // A packet that is not the largest so far was overtaken by exactly three packets that were not held back
+    // themselves.
     let mut largest = 0;
     let mut is_late = vec![false; 10_000];
     for (_, number) in &arrived {
@@ -162,7 +163,8 @@ fn duplicates_arrive_twice_and_corruption_flips_one_bit() {
 fn the_policer_drops_before_the_queue() {
     let policer = Some(Policer { rate: Rate::from_bytes_per_sec(250_000), burst: 3_000 });
     let (arrived, link) = run(LinkConfig { policer, ..config() }, 1_000);
-    // Three at once, then one in four: tokens for 3000 bytes and 250 more each millisecond.
+    // Three packets pass at once, then one in four: there are tokens for 3000 bytes, and for 250 more per
+    // millisecond.
     let expected = (3_000 + 999 * 250) / 1_000;
     assert_eq!((arrived.len(), link.stats().all().dropped(Cause::Policed)), (expected, 1_000 - expected as u64));
     assert_eq!(link.stats().max_packets, 1, "only the packet that begins at once");
@@ -173,7 +175,8 @@ fn a_trace_is_a_link_too() {
     let trace = Trace::parse("2\n2\n5\n").unwrap();
     let rate = LinkRate::Trace(trace.into());
     let mut link = Link::new(LinkConfig { rate, delay: Span::from_millis(10), ..LinkConfig::default() }, 1, 0).unwrap();
-    // What comes at an opportunity is too late for it; at 2 ms two opportunities are there for the one that waits.
+    // A packet that arrives at an opportunity is too late for it; the one that waits can use two opportunities at 2
+    // ms.
     for (millis, number) in [(0, 0), (2, 1), (3, 2), (6, 3)] {
         while let Some(event) = link.next_event().filter(|event| *event <= at(millis)) {
             assert_eq!(link.poll(event), None, "nothing is there before 12 ms");
@@ -197,7 +200,7 @@ fn gilberts_losses_come_through_the_link() {
 fn a_link_may_become_another_while_packets_are_under_way() {
     let mut link = Link::new(config().loss(Loss::Uniform(1.0)), 1, 0).unwrap();
     (0..3).for_each(|number| assert!(link.offer(at(0), Packet::new(1_000, number))));
-    // The first is lost; the others begin on a link twice as fast that loses nothing.
+    // The first packet is lost; the others are sent on a link that is twice as fast and lossless.
     let better = LinkConfig::new(Rate::from_bytes_per_sec(2_000_000), Span::from_millis(3));
     link.reconfigure(Time::from_nanos(500_000), better).unwrap();
     assert!(link.reconfigure(at(1), LinkConfig::new(Rate::ZERO, Span::ZERO)).is_err());
@@ -234,7 +237,7 @@ fn a_router_writes_into_the_network_feedback_option() {
     assert!(forward.feedback(Some(packet.ttl)).is_some());
 }
 
-/// Counts what a hook sees.
+/// Counts the calls of a hook.
 #[derive(Default)]
 struct Seen([u64; 3], Time);
 
@@ -315,7 +318,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
 }
 
 proptest! {
-    /// Whatever the link and however late its driver: no packet is gained or lost, and the times are the same.
+    /// Whatever the link and however late its driver, packets are conserved and arrival times are the same.
     #[test]
     fn packets_are_conserved_and_times_do_not_depend_on_the_driver(
         config in any_config(),
@@ -370,7 +373,7 @@ fn one_fault_leaves_the_draws_of_the_others_alone() {
     assert_eq!(alone, lost(|config| config.corruption = Corruption { share: 0.5, unseen: 1.0 }));
     let reordered = LinkConfig { reordering: Some(late(0.2)), ..config().loss(Loss::Uniform(0.05)) };
     assert_eq!(run(reordered, 3_000).0.len(), 3_000 - alone.len());
-    // And the other way round: losses don't shift who is duplicated.
+    // Conversely, losses do not change which packets are duplicated.
     let twice = |arrived: &[(u64, u64)]| -> Vec<u64> {
         arrived.windows(2).filter(|pair| pair[0].1 == pair[1].1).map(|pair| pair[0].1).collect()
     };

@@ -1,4 +1,4 @@
-//! What each discipline does to packets on a link, by closed forms.
+//! Tests of the queue disciplines on a link against closed-form results.
 #![expect(clippy::unwrap_used, reason = "helpers of tests; clippy knows only the tests themselves")]
 
 use longhaul_link::source::Source;
@@ -8,7 +8,7 @@ use longhaul_link::{
 };
 use longhaul_units::{Rate, Span, Time};
 
-/// A byte takes a microsecond, a packet of 1000 bytes a millisecond.
+/// One byte takes 1 us, a packet of 1000 bytes 1 ms.
 const RATE: Rate = Rate::from_bytes_per_sec(1_000_000);
 
 fn at(millis: u64) -> Time {
@@ -19,7 +19,7 @@ fn link(queue: impl Into<QueueConfig>) -> Link<u64> {
     Link::new(LinkConfig::new(RATE, Span::ZERO).queue(queue), 7, 0).unwrap()
 }
 
-/// Everything that arrives until the end, with its time in milliseconds.
+/// Returns everything that arrives until the end, with arrival times in milliseconds.
 fn drain<H: Hook<u64>>(link: &mut Link<u64, H>) -> Vec<(u64, Packet<u64>)> {
     let mut arrived = Vec::new();
     while let Some(now) = link.next_event() {
@@ -30,7 +30,8 @@ fn drain<H: Hook<u64>>(link: &mut Link<u64, H>) -> Vec<(u64, Packet<u64>)> {
     arrived
 }
 
-/// Offers a source's packets for so many seconds, made by `make`, and returns the delays of those that come through.
+/// Offers a source's packets, made by `make`, for `seconds`, and returns those that arrive, with times in
+/// milliseconds.
 fn run<H: Hook<u64>>(
     link: &mut Link<u64, H>,
     source: Source,
@@ -60,7 +61,7 @@ fn waits_of_md1_are_pollaczeks_and_khinchines() {
     for load in [0.3, 0.5, 0.8, 0.9] {
         let mut link = link(Limit::Infinite);
         run(&mut link, poisson(load), 4_000, |_| Packet::new(1_000, 0));
-        // W = rho s / (2 (1 - rho)) with a service time s of 1 ms; L = lambda W by Little.
+        // W = rho s / (2 (1 - rho)) with a service time s of 1 ms, and L = lambda W by Little's law.
         let wait = load / (2.0 * (1.0 - load));
         let got = link.stats().all().sojourn.mean().as_secs_f64() * 1e3;
         let tolerance = if load > 0.85 { 0.05 } else { 0.02 };
@@ -74,7 +75,7 @@ fn waits_of_md1_are_pollaczeks_and_khinchines() {
 fn priority_serves_the_higher_class_first_and_pushes_out_the_lower() {
     let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Packets(4)));
     let low = |number| Packet::new(1_000, number).dscp(dscp::LE);
-    // The first is being sent; four of low priority wait; of three normal ones each pushes out the newest.
+    // The first packet is being sent, four of low priority wait, and each of three normal ones pushes out the newest.
     for number in 0..5 {
         assert!(link.offer(at(0), low(number)));
     }
@@ -87,7 +88,7 @@ fn priority_serves_the_higher_class_first_and_pushes_out_the_lower() {
     let (normal, less) = (link.stats().class(0), link.stats().class(1));
     assert_eq!((less.dropped(Cause::PushedOut), less.dropped(Cause::QueueFull), less.sent), (3, 1, 2));
     assert_eq!((normal.dropped_total(), normal.sent), (0, 3));
-    // Four normal ones leave room for none of either class.
+    // Four normal packets leave no room for either class.
     for number in 0..5 {
         assert!(link.offer(at(90), Packet::new(1_000, number)));
     }
@@ -101,7 +102,7 @@ fn push_out_makes_room_in_bytes_from_the_lowest_class_upwards() {
     for (number, dscp) in [(0, 0), (1, 8), (2, 1), (3, 8)] {
         assert!(link.offer(at(0), Packet::new(1_000, number).dscp(dscp)));
     }
-    // Class 2 makes room first, though a packet of class 1 is there.
+    // Packets of class 2 are pushed out first, although one of class 1 is queued.
     let mut alike = self::link(QueueConfig::from(Discipline::Priority(classes.clone())).limit(Limit::Bytes(3_000)));
     for (number, dscp) in [(0, 0), (1, 8), (2, 1), (3, 8), (4, 0)] {
         assert!(alike.offer(at(0), Packet::new(1_000, number).dscp(dscp)));
@@ -116,7 +117,7 @@ fn push_out_makes_room_in_bytes_from_the_lowest_class_upwards() {
 #[test]
 fn nobody_is_pushed_out_for_a_packet_that_does_not_fit_even_then() {
     let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Bytes(3_000)));
-    // One is being sent; 1000 bytes below and 2000 above wait.
+    // One packet is being sent; 1000 bytes of the lower class and 2000 of the higher one wait.
     for (number, dscp, size) in [(0, 0, 1_000), (1, dscp::LE, 1_000), (2, 0, 2_000)] {
         assert!(link.offer(at(0), Packet::new(size, number).dscp(dscp)));
     }
@@ -139,11 +140,11 @@ fn each_class_has_an_occupancy_and_together_they_are_the_queue() {
         assert!(link.offer(at(100), Packet::new(500, number)));
     }
     drain(&mut link);
-    // Class 0: two until 101 ms, one until 101.5. Class 1: two until 102 ms, one until 103.
+    // Class 0: two until 101 ms, one until 101.5 ms. Class 1: two until 102 ms, one until 103 ms.
     let (high, less) = (link.stats().occupancy(0), link.stats().occupancy(1));
     assert_eq!((high.packets(), high.max_packets, high.max_bytes), (0, 2, 1_000));
     assert_eq!((less.packets(), less.max_packets, less.max_bytes), (0, 4, 4_000));
-    // Packet-milliseconds over the 3 ms until the queue last changed.
+    // Packet-milliseconds over the 3 ms until the last change of the queue.
     assert!((high.mean_packets() - (2.0 + 0.5) / 3.0).abs() < 1e-9, "{}", high.mean_packets());
     assert!((less.mean_bytes() - 1_000.0 * (2.0 * 2.0 + 1.0) / 3.0).abs() < 1e-9, "{}", less.mean_bytes());
     assert_eq!(link.stats().occupancy(2).max_packets, 0, "no such class");
@@ -162,7 +163,7 @@ fn occupancies_add_up_whatever_the_discipline_drops() {
         Discipline::DualPi2(Default::default()),
     ] {
         let mut link = link(QueueConfig::from(discipline.clone()).limit(Limit::Bytes(50_000)));
-        // A while of one class before there are two.
+        // Traffic consists of one class at first, then of two.
         let second = |number: u64| number > 500 && number.is_multiple_of(3);
         run(&mut link, poisson(1.3), 20, |number| {
             let (dscp, ecn) = if second(number) { (dscp::LE, Ecn::Ect1) } else { (0, Ecn::NotEct) };
@@ -184,7 +185,7 @@ fn occupancies_add_up_whatever_the_discipline_drops() {
     assert_eq!(stats.occupancy(1).mean_packets(), 0.0);
 }
 
-/// The rates that a hook is told as packets come.
+/// Records the rates passed to a hook as packets arrive.
 #[derive(Default)]
 struct Rates(Vec<u64>);
 
@@ -200,7 +201,7 @@ fn the_rate_now_is_that_of_the_last_step_by_now() {
     let mut config = LinkConfig::new(RATE, Span::ZERO);
     config.steps = vec![step(10, 500_000), step(20, 250_000)];
     let mut link = Link::with_hook(config.clone(), 1, 0, Rates::default()).unwrap();
-    // The one at 9 ms ends beyond the first step, and no packet comes until after the second.
+    // The packet at 9 ms ends after the first step, and none arrives until after the second.
     let mut now = Vec::new();
     for millis in [9, 9, 10, 40] {
         link.offer(at(millis), Packet::new(1_500, 0));
@@ -214,7 +215,7 @@ fn the_rate_now_is_that_of_the_last_step_by_now() {
 
 #[test]
 fn reds_idle_clock_is_that_of_the_rate_now() {
-    // Two links of the same load; then one is a thousand times as slow while they are idle.
+    // Two links with the same load; while they are idle, one becomes a thousand times slower.
     let slow = Rate::from_bytes_per_sec(1_000);
     let dropped = |steps: Vec<Step>, reconfigured: Option<Rate>| {
         let config = LinkConfig::new(RATE, Span::ZERO).queue(Discipline::Red(Default::default()));
@@ -231,7 +232,7 @@ fn reds_idle_clock_is_that_of_the_rate_now() {
         link.stats().all().dropped(Cause::Aqm) - before
     };
     assert_eq!(dropped(Vec::new(), None), 0, "20 s are 13,000 packets of 1500 bytes");
-    // Now they are 13: the average is what it was.
+    // At the lower rate, they are 13 packets, so the average hardly decays.
     assert!(dropped(Vec::new(), Some(slow)) > 0);
     assert!(dropped(vec![Step { at: at(31_000), rate: Some(slow), delay: None }], None) > 0);
 }
@@ -240,7 +241,7 @@ fn reds_idle_clock_is_that_of_the_rate_now() {
 fn peachs_threshold_lets_low_priority_in_while_the_queue_is_short() {
     let mut link = link(QueueConfig::from(Discipline::Threshold(Threshold::Packets(1))).limit(Limit::Packets(3)));
     let low = Packet::new(1_000, 0).dscp(dscp::LE);
-    // One is sent, up to two of low priority wait; normal ones fill the rest.
+    // One packet is sent, up to two of low priority wait, and normal ones fill the rest.
     let admitted = [low.clone(), low.clone(), low.clone(), low.clone()].map(|packet| link.offer(at(0), packet));
     assert_eq!(admitted, [true, true, true, false]);
     assert!(link.offer(at(0), Packet::new(1_000, 1)) && !link.offer(at(0), Packet::new(1_000, 2)));
@@ -271,7 +272,7 @@ fn drop_head_keeps_the_newest_and_a_threshold_marks() {
     assert_eq!((marked, marking.stats().class(0).marked), (vec![4, 5], 2));
 }
 
-/// Notes when packets are dropped.
+/// Records when packets are dropped.
 #[derive(Default)]
 struct Drops(Vec<f64>);
 
@@ -289,13 +290,14 @@ fn codel_drops_by_the_square_root_law_as_packets_leave() {
     let config = LinkConfig::new(RATE, Span::ZERO).queue(Discipline::CoDel(Default::default()));
     let mut link = Link::with_hook(config, 1, 0, Drops::default()).unwrap();
     run(&mut link, overload(1.25), 3, |_| Packet::new(1_000, 0));
-    // The n-th packet comes at 0.8 n ms and leaves at n ms: 5 ms of sojourn from the 25th, an interval later the first drop.
+    // The n-th packet arrives at 0.8 n ms and leaves at n ms. The sojourn time reaches 5 ms at the 25th, and the
+    // first drop follows one interval later.
     let drops = &link.hook().0;
     assert_eq!(drops[0], 0.125);
     let mut next = 0.125;
     for (index, drop) in drops.iter().enumerate().skip(1) {
         next += 0.1 / (index as f64).sqrt();
-        // At the first packet that leaves after it is due: within a millisecond.
+        // A drop occurs at the first departure after it is due, which is within 1 ms.
         assert!((0.0..0.001_000_1).contains(&(drop - next)), "drop {index} at {drop}, due {next}");
     }
     assert!(drops.len() > 150, "{}", drops.len());
@@ -316,22 +318,23 @@ fn codel_marks_what_is_capable_and_drops_the_rest() {
 #[test]
 fn reds_average_settles_where_its_drops_take_the_excess() {
     let mut link = link(Discipline::Red(Default::default()));
-    // A constant rate, so that the queue never runs empty.
+    // The rate is constant, so that the queue never runs empty.
     run(&mut link, overload(1.1), 400, |_| Packet::new(1_000, 0));
     let all = link.stats().all();
     let share = all.dropped(Cause::Aqm) as f64 / all.offered as f64;
     assert!((share - (1.0 - 1.0 / 1.1)).abs() < 0.005, "{share}");
-    // Gaps are even over 1 .. 1/p - 1, so that 2 p of all are dropped: p = 0.0455, between 5 and 15 packets at 9.5.
+    // Gaps are uniform over 1 .. 1/p - 1, so that a fraction 2p is dropped: p = 0.0455, or 9.5 packets between 5 and
+    // 15.
     let queue = link.stats().mean_packets();
     assert!((queue - 9.55).abs() < 0.7, "{queue}");
 }
 
-/// Mean sojourn time in milliseconds from the tenth second on of those that arrived.
+/// Returns the mean sojourn time in milliseconds of the packets that arrived after the first 10 s.
 fn settled(arrived: &[(u64, Packet<u64>)]) -> f64 {
     let late: Vec<f64> = arrived
         .iter()
         .filter(|(at, _)| *at > 10_000)
-        // Departure less arrival, and less the millisecond of transmission.
+        // Departure minus arrival, minus 1 ms of transmission.
         .map(|(at, packet)| *at as f64 - packet.enqueued.as_secs_f64() * 1e3 - 1.0)
         .collect();
     late.iter().sum::<f64>() / late.len() as f64
@@ -353,7 +356,7 @@ fn pie_settles_at_its_target_and_drops_the_excess() {
 #[test]
 fn pie_marks_only_while_the_probability_is_small() {
     let mut link = link(QueueConfig::from(Discipline::Pie(Default::default())).ecn());
-    // Responds to nothing, so that marks don't help: the probability rises above 0.1 and PIE drops.
+    // The source does not respond to marks, so the probability rises above 0.1 and PIE drops.
     run(&mut link, poisson(1.3), 100, |_| Packet::new(1_000, 0).ecn(Ecn::Ect0));
     let all = link.stats().all();
     assert!(all.marked > 0 && all.dropped(Cause::Aqm) as f64 / all.offered as f64 > 0.2, "{all:?}");
@@ -384,7 +387,7 @@ fn dual_pi2_settles_at_its_target_for_either_class() {
 #[test]
 fn dual_pi2_keeps_l4s_short_beside_a_long_classic_queue() {
     let mut link = link(Discipline::DualPi2(Default::default()));
-    // 0.9 of the link in Classic packets, 0.3 in L4S: Classic waits, L4S does not.
+    // Classic traffic is 0.9 of the link and L4S traffic 0.3: Classic packets queue, L4S packets do not.
     let ecn = |number| if number % 4 == 0 { Ecn::Ect1 } else { Ecn::Ect0 };
     let arrived = run(&mut link, poisson(1.2), 200, |number| Packet::new(1_000, number).ecn(ecn(number)));
     let class = |l4s: bool| -> Vec<_> {
@@ -410,7 +413,7 @@ fn an_idle_aqm_does_not_remember() {
         drain(&mut link);
         let before = link.stats().all().dropped(Cause::Aqm);
         assert!(before > 0, "{discipline:?}");
-        // An hour later a few packets come that don't even queue.
+        // An hour later, a few packets arrive that do not even queue.
         for number in 0..100 {
             assert!(link.offer(at(3_600_000 + number * 2), Packet::new(1_000, 0)), "{discipline:?}");
             drain(&mut link);

@@ -1,4 +1,4 @@
-//! Routers at the output of a link, with sources that obey them at once: what the laws of RCP and XCP come to.
+//! Convergence of RCP and XCP routers at the output of a link, with sources that obey them immediately.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use std::cmp::Reverse;
@@ -12,9 +12,9 @@ use longhaul_wire::{CheshireCodec, Codec, Header, Segment};
 
 /// Bytes of an IP packet.
 const SIZE: u32 = 1000;
-/// From the link's end to the receiver and back to the sender; the link's delay is as long.
+/// Delay from the link's end via the receiver back to the sender; the delay of the link is the same.
 const BACK: Span = Span::from_millis(50);
-/// 40 Mb/s: 500 packets of 1000 bytes an RTT of 100 ms.
+/// 40 Mb/s: 500 packets of 1000 bytes per RTT of 100 ms.
 const CAPACITY: u64 = 5_000_000;
 
 fn segment(request: Request) -> Vec<u8> {
@@ -31,29 +31,29 @@ fn forward(datagram: &[u8]) -> Forward {
     Segment::parse::<CheshireCodec>(datagram).unwrap().header.options.network.unwrap().forward.unwrap()
 }
 
-/// What sources do: what they ask, and whether they send another packet when something happens.
+/// Behaviour of the sources: what they request, and when they send.
 trait Law {
-    /// A packet leaves a source at `now`: what it asks.
+    /// Returns the request in a packet that a source sends.
     fn request(&mut self, source: usize) -> Request;
-    /// An answer has come to a source, with an RTT of so long.
+    /// Handles an answer that reaches a source, with the measured RTT.
     fn answered(&mut self, source: usize, answer: Request, rtt: Span);
-    /// When a source may send next, if nothing else happens: `None` if only an answer lets it.
+    /// Returns when a source may send next, or `None` if it must wait for an answer.
     fn next(&mut self, source: usize, now: Time, in_flight: u64) -> Option<Time>;
 }
 
-/// What arrived of each source after `since`, and the mean of what waited then, in bytes.
+/// Goodput of each source after `since`, the mean bytes queued in that time, and the router's counters.
 struct Outcome {
     rates: Vec<f64>,
     queue: f64,
     stats: RouterStats,
 }
 
-/// Sources that begin 100 ms after each other, for so long.
+/// Runs sources that start 100 ms apart until `until`.
 fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, since: u64) -> Outcome {
     let config = LinkConfig::new(Rate::from_bytes_per_sec(CAPACITY), BACK).router(router);
     let mut link = Link::<Vec<u8>>::new(config, 1, 0).unwrap();
     let (until, since) = (Time::ZERO + Span::from_secs(until), Time::ZERO + Span::from_secs(since));
-    // Turns of sources to send, and answers on their way: when, to whom, what, when the question left.
+    // Events are a source's turn to send, or an answer on its way: time, number and source.
     let mut events: BinaryHeap<Reverse<(Time, u64, usize)>> = BinaryHeap::new();
     let mut answers = std::collections::HashMap::new();
     let mut sent_at = std::collections::HashMap::new();
@@ -64,7 +64,7 @@ fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, sin
         number += 1;
         events.push(Reverse((Time::ZERO + Span::from_millis(100) * source as u64, number, source)));
     }
-    // The turn that each source waits for; others are out of date.
+    // The number of the event at which each source sends next; other turns are stale.
     let mut turns: Vec<Option<u64>> = (1..=sources as u64).map(Some).collect();
     loop {
         let next = events.peek().map(|Reverse((at, ..))| *at);
@@ -118,7 +118,7 @@ fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, sin
     }
 }
 
-/// Sources that send at the rate they were told last, from the moment they hear it.
+/// Sources that send at the last advertised rate as soon as they receive it.
 struct RcpSources(Vec<(f64, Span, Time)>);
 
 impl Law for RcpSources {
@@ -134,12 +134,12 @@ impl Law for RcpSources {
     fn next(&mut self, source: usize, now: Time, in_flight: u64) -> Option<Time> {
         let (rate, _, last) = &mut self.0[source];
         if *rate == 0.0 {
-            // The first packet asks, and then its answer is waited for.
+            // The first packet carries the request; wait for its answer.
             return (in_flight == 0).then_some(now);
         }
         let due = *last + Span::from_secs_f64(f64::from(SIZE) / *rate);
         if due <= now {
-            // What was missed by less than a packet is not missed.
+            // A source may catch up by less than one packet.
             *last = due.max(now - Span::from_secs_f64(f64::from(SIZE) / *rate));
         }
         Some(due)
@@ -156,13 +156,13 @@ fn rcp_converges_to_gamma_times_the_share() {
         for rate in &rates {
             assert!((rate / share - 1.0).abs() < 0.05, "{sources}: {rate} of {share}");
         }
-        // Sources don't know of each other: now and then packets of all come at once.
+        // Sources are not synchronized, so packets of several ones occasionally arrive at once.
         assert!(queue < f64::from(SIZE) * sources as f64, "{sources}: {queue} bytes wait");
         assert!(stats.answered == stats.lowered && stats.denied == 0 && stats.passed == 0, "{stats:?}");
     }
 }
 
-/// Sources with a window of bytes, which changes by what they are told times their RTT.
+/// Sources with a window in bytes, which changes by the feedback times their RTT.
 struct XcpSources(Vec<(f64, Span)>);
 
 impl Law for XcpSources {
@@ -197,12 +197,12 @@ fn xcp_converges_to_equal_shares_and_an_empty_queue() {
             assert!((rate / share - 1.0).abs() < 0.05, "{sources}: {rate} of {share}");
         }
         assert!(queue < 0.02 * 500_000.0, "{sources}: {queue} bytes wait, more than 2 % of a window");
-        // The first packets know no RTT and ask for nothing.
+        // The first packets report no RTT and request nothing.
         assert!(stats.answered - stats.lowered <= sources as u64 && stats.passed == 0, "{stats:?}");
     }
 }
 
-/// A segment that has passed a link with this router, or none.
+/// Sends a segment over a link with or without a router, and returns its request, TTL and the router's counters.
 fn passed(router: Option<RouterConfig>, request: Request) -> (Forward, u8, Option<RouterStats>) {
     let config = LinkConfig { router, ..LinkConfig::new(Rate::from_bytes_per_sec(CAPACITY), BACK) };
     let mut link = Link::<Vec<u8>>::new(config, 1, 0).unwrap();
@@ -233,13 +233,13 @@ fn a_router_stamps_its_own_questions_and_no_others() {
             assert_eq!((stats.answered, stats.passed), (u64::from(own == kind), u64::from(own != kind)));
             if own != kind {
                 assert_eq!(forward.request, *request);
-                // Not stamped: denied, or, of a report, nothing to answer.
+                // A request without a stamp counts as denied; a report needs no answer.
                 let answer = (kind < 3).then_some(longhaul_wire::network::Feedback::Denied);
                 assert_eq!(forward.feedback(Some(63)), answer);
             }
         }
     }
-    // No router, no hop.
+    // A link without a router is not a hop.
     let (forward, ttl, stats) = passed(None, requests[0]);
     assert_eq!((forward, ttl, stats), (Forward { ttl: 64, stamps: 0, request: requests[0] }, 64, None));
 }
@@ -264,7 +264,8 @@ fn a_router_that_stays_the_same_keeps_what_it_knows() {
     assert_eq!(link.router_stats().map(|stats| (stats.answered, stats.denied)), Some((1, 0)));
 }
 
-/// A burst of 100 kB at 1 MB/s: the router sees what waits at the end of each interval, though nobody looks meanwhile.
+/// A burst of 100 kB at 1 MB/s: the router accounts for the queue at the end of each interval, even if the caller is
+/// late.
 #[test]
 fn a_router_sees_the_queue_of_every_interval() {
     let config = LinkConfig::new(Rate::from_bytes_per_sec(1_000_000), BACK);
@@ -274,7 +275,7 @@ fn a_router_sees_the_queue_of_every_interval() {
     let late = Time::ZERO + Span::from_millis(205);
     link.offer(late, ask());
     let told = std::iter::from_fn(|| link.poll(late + Span::from_secs(1))).last().unwrap().1;
-    // One leaves each millisecond, ten an interval; all came in the first.
+    // One packet leaves per millisecond, ten per interval; all arrived in the first interval.
     let mut rate = 50_000.0;
     for interval in 1..=20 {
         let load = if interval == 1 { 10_000_000.0 } else { 0.0 };

@@ -1,4 +1,4 @@
-//! Whatever a text is, reading it gives a value or an error with a sentence, and never panics.
+//! Parsers return a value or a descriptive error for any text, and never panic.
 
 use longhaul_link::source::ConnectionVector;
 use longhaul_link::spec::{LinkOptions, OPTIONS};
@@ -19,7 +19,7 @@ proptest! {
             }
         }
         match link.build(|file| Err(format!("{file} is not there"))) {
-            // What passed the check is a link.
+            // Options that build describe a valid link.
             Ok(path) => prop_assert!(Link::<u64>::new(path.link.there, path.seed, 0).is_ok()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }

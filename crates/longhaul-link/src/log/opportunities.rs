@@ -1,4 +1,4 @@
-//! When a link could have sent.
+//! Delivery opportunities of a link.
 
 use longhaul_units::{Span, Time};
 
@@ -7,41 +7,41 @@ use crate::overhead::Overhead;
 use crate::trace::{OPPORTUNITY, TUN_PREFIX};
 use crate::transmit::Transmitter;
 
-/// The opportunities of so long share a line while packets come and go: mahimahi's logs know nothing shorter.
+/// Opportunities within this time share a line while there is traffic. It is the resolution of mahimahi's logs.
 const TICK: Span = Span::from_millis(1);
 
-/// After so long without a packet the link is idle.
+/// The link is idle after this long without a packet.
 const PAUSE: Span = Span::from_secs(1);
 
-/// While it is, the opportunities of so long share a line.
+/// Opportunities within this time share a line while the link is idle.
 const IDLE_TICK: Span = Span::from_millis(100);
 
-/// A pause takes no more lines than about that.
+/// Approximate maximum number of lines per pause.
 const MOST_LINES: u64 = 100;
 
-/// A transmitter that always has something to send: what it begins are the opportunities.
+/// A transmitter that always has a packet to send; the packets it begins are the opportunities.
 #[derive(Debug)]
 pub(super) struct Opportunities {
     transmitter: Transmitter,
-    /// What to give it for one opportunity.
+    /// Packet size that uses exactly one opportunity.
     one: u32,
     /// When the last packet was seen.
     seen: Time,
 }
 
 impl Opportunities {
-    /// `None` if there is no limit to what the link can send.
+    /// Returns `None` if the link's rate is unlimited.
     pub(super) fn of(link: &LinkConfig) -> Option<Self> {
         let one = match link.rate {
             LinkRate::Unlimited => return None,
             LinkRate::Constant(_) => OPPORTUNITY,
-            // Its transmitter adds the prefix, as a trace counts it for each packet.
+            // The transmitter of a trace adds the prefix to each packet.
             LinkRate::Trace(_) => OPPORTUNITY - TUN_PREFIX,
         };
         Some(Self { transmitter: Transmitter::new(&bare(link)), one, seen: Time::ZERO })
     }
 
-    /// Those from `now` on.
+    /// Returns the opportunities from `now` on.
     pub(super) fn from(now: Time, link: &LinkConfig) -> Option<Self> {
         let mut all = Self::of(link)?;
         all.transmitter.reconfigure(now, &bare(link));
@@ -49,12 +49,12 @@ impl Opportunities {
         Some(all)
     }
 
-    /// A packet came or went.
+    /// Records that a packet arrived or departed.
     pub(super) fn seen(&mut self, at: Time) {
         self.seen = self.seen.max(at);
     }
 
-    /// The time and the bytes of the next ones that share a line, if there are any until `until`.
+    /// Returns the time and the bytes of the next opportunities that share a line, if there are any up to `until`.
     pub(super) fn next(&mut self, until: Time) -> Option<(Time, u64)> {
         let first = self.transmitter.next_start(Time::ZERO);
         if first > until {
@@ -79,7 +79,8 @@ impl Opportunities {
         }
     }
 
-    /// How many to take at once of so long a time: more than one only where the rate is always the same.
+    /// Returns how many opportunities to take at once within `span`. It is more than one only if the rate is
+    /// constant.
     fn count(&self, span: Span) -> u32 {
         if self.one != OPPORTUNITY || self.transmitter.may_hold() {
             return 1;
@@ -89,7 +90,7 @@ impl Opportunities {
     }
 }
 
-/// The link without what it adds to packets: an opportunity is bytes on the link.
+/// Removes the link-layer overhead, because an opportunity is measured in bytes on the link.
 fn bare(link: &LinkConfig) -> LinkConfig {
     LinkConfig { overhead: Overhead::None, ..link.clone() }
 }

@@ -21,7 +21,7 @@ fn lines_are_mahimahis() {
     assert!(header("link", "infinite []", 5).ends_with("# init timestamp: 5\n# base timestamp: 0\n"));
 }
 
-/// Offers packets of a size at these milliseconds and returns the log until `end`.
+/// Offers packets of one size at the given milliseconds, and returns the log until `end`.
 fn logged(config: LinkConfig, arrivals: impl IntoIterator<Item = u64>, size: u32, end: u64) -> String {
     let log = Log::of(&config, header("test", "fifo", 1_700_000_000_000));
     let mut link = Link::with_hook(config, 1, 0, Some(log)).unwrap();
@@ -40,7 +40,8 @@ fn logged(config: LinkConfig, arrivals: impl IntoIterator<Item = u64>, size: u32
     core::mem::take(log.out())
 }
 
-/// What mahimahi's graphs make of a log: they end with an error wherever this panics, but for drops, which they don't know.
+/// The totals that mahimahi's graph scripts compute from a log. This panics where the scripts would fail; unlike
+/// them, it accepts drops.
 #[derive(Debug, Default)]
 struct Graph {
     first: Option<u64>,
@@ -82,7 +83,7 @@ impl Graph {
         graph
     }
 
-    /// Bytes a second that there were opportunities for.
+    /// Returns the mean rate of the opportunities in bytes per second.
     fn rate(&self) -> f64 {
         self.capacity as f64 * 1e3 / (self.last - self.first.unwrap()) as f64
     }
@@ -97,14 +98,14 @@ fn graphs_can_be_made_of_any_link() {
     let hold = Outage { from: at(200), until: at(450), kind: OutageKind::Hold };
     let held = LinkConfig { outages: vec![hold], ..constant.clone() };
     let trace = LinkConfig { rate: LinkRate::Trace(Arc::new(Trace::parse("1\n1\n4").unwrap())), ..constant.clone() };
-    // While a link holds packets back there are no opportunities, but the one being sent is finished.
+    // While a link holds packets back there are no opportunities, but the packet in transmission completes.
     for (config, mean, beyond) in [(constant, 1e6, 0), (stepped, 0.75e6, 0), (held, 0.75e6, 1_500), (trace, 1.128e6, 0)]
     {
-        // A packet each millisecond is more than they can send.
+        // One packet per millisecond exceeds the rate of every link.
         let graph = Graph::read(&logged(config.clone(), 0..1_000, 1_500, 1_000), beyond);
         assert!((graph.rate() / mean - 1.0).abs() < 0.01, "{} for {mean}", graph.rate());
         assert!(graph.throughput as f64 > 0.95 * graph.capacity as f64, "{graph:?}");
-        // And few ones: what they don't use is lost, but was there.
+        // With few packets, unused opportunities are logged as well.
         let graph = Graph::read(&logged(config, (0..1_000).step_by(70), 100, 1_000), beyond);
         assert!((graph.rate() / mean - 1.0).abs() < 0.01, "{} for {mean}", graph.rate());
         assert_eq!((graph.throughput, graph.delays.iter().max() < Some(&300)), (1_500, true));
@@ -115,7 +116,8 @@ fn graphs_can_be_made_of_any_link() {
 fn opportunities_are_those_of_the_trace() {
     let config = LinkConfig { rate: LinkRate::Trace(Arc::new(Trace::parse("1\n1\n4").unwrap())), ..Default::default() };
     let log = logged(config, [2, 5], 1_500, 9);
-    // Two in one millisecond share a line; the packet that comes with those of 5 ms is too late for both.
+    // Two opportunities in one millisecond share a line; a packet that arrives together with those of 5 ms misses
+    // both.
     let lines: Vec<_> = log.lines().skip(4).collect();
     assert_eq!(
         lines,
@@ -140,7 +142,8 @@ fn an_idle_link_writes_few_lines_and_loses_no_opportunity() {
     let log = logged(gigabit.clone(), [0, hours], 1_500, hours + 1);
     assert!(log.lines().count() < 1_200, "{}", log.lines().count());
     assert!((Graph::read(&log, 0).rate() / 125e6 - 1.0).abs() < 1e-6);
-    // Flushed ten times a second as an emulator does, after the first second there are ten lines a second.
+    // If the log is flushed ten times per second, as the emulator does, there are ten lines per second after the
+    // first one.
     let mut log = Log::of(&gigabit, String::new());
     (1..=100).for_each(|tenth| log.flush(at(tenth * 100)));
     assert!(log.out().lines().count() < 1_000 + 200, "{}", log.out().lines().count());
@@ -173,6 +176,6 @@ fn a_link_is_logged_in_the_order_of_time() {
     let log = link.hook_mut().as_mut().unwrap();
     log.flush(Time::MAX);
     assert!(!log.has_failed());
-    // Each takes 2 ms; the last finds the third waiting.
+    // Each packet takes 2 ms; the last one finds the third waiting.
     assert_eq!(log.out(), "0 + 2000\n1 + 2000\n2 - 2000 2\n2 + 2000\n3 + 2000\n3 d 1 2000\n4 - 2000 3\n6 - 2000 4\n");
 }

@@ -1,26 +1,27 @@
-//! Which link leads to which node.
+//! Static routes: the link towards each node.
 
 use std::collections::VecDeque;
 
 use crate::topology::Topology;
 
-/// Marks a node that no link leads to.
+/// Marks a node that cannot be reached.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Routes(Vec<Table>);
 
-/// The links out of a node.
+/// The outgoing links of a node.
 #[derive(Debug)]
 enum Table {
-    /// One link, which takes everything: a host. Thousands of them need no table each.
+    /// One link for all destinations: a host. This saves a table for each of thousands of hosts.
     Only(u32),
     /// The link for each destination.
     Each(Box<[u32]>),
 }
 
 impl Routes {
-    /// Routes of the fewest hops; of two equally long ones that over the link of the lower number.
+    /// Computes routes of the fewest hops. Of several shortest ones, that over the link with the lowest number is
+    /// taken.
     pub(crate) fn shortest(topology: &Topology) -> Self {
         let nodes = topology.nodes();
         let mut out = vec![Vec::new(); nodes];
@@ -41,7 +42,7 @@ impl Routes {
         routes
     }
 
-    /// The link to take from `node` towards `destination`.
+    /// Returns the link to take from `node` towards `destination`.
     #[inline]
     pub(crate) fn next(&self, node: u32, destination: u32) -> Option<u32> {
         let link = match self.0.get(node as usize)? {
@@ -51,7 +52,7 @@ impl Routes {
         (link != NONE).then_some(link)
     }
 
-    /// Goes back from a destination, nearest nodes first.
+    /// Sets the routes to one destination by breadth-first search backwards from it.
     fn towards(&mut self, destination: usize, into: &[Vec<(u32, u32)>]) {
         let mut reached = vec![false; into.len()];
         reached[destination] = true;

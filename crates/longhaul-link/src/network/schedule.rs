@@ -1,35 +1,35 @@
-//! What is due next: a heap that knows where each of its members is.
+//! Event schedule: an indexed binary heap.
 
 use longhaul_units::Time;
 
-/// Marks what is not in the heap.
+/// Marks a member that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// When each of so many things is due next: links, hosts. Setting a time takes logarithmic time, and a thing has one
-/// entry however often it is set.
+/// Next event time of each of a fixed number of members, such as links or hosts. Setting a time takes logarithmic
+/// time, and each member has at most one entry.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// Times and members, the earliest first; of one time the lowest number.
+    /// Entries ordered by time, then by member number.
     heap: Vec<(Time, u32)>,
-    /// Where each member is in the heap.
+    /// Position of each member in the heap.
     places: Vec<u32>,
 }
 
 impl Schedule {
-    /// Of `members` things, numbered from 0, none of them due.
+    /// Creates a schedule for `members` members, numbered from 0, none of which is due.
     #[must_use]
     pub fn new(members: usize) -> Self {
         Self { heap: Vec::with_capacity(members), places: vec![ABSENT; members] }
     }
 
-    /// What is due first, and when; of one time the lowest number.
+    /// Returns the earliest time and its member; ties go to the lowest member number.
     #[must_use]
     #[inline]
     pub fn first(&self) -> Option<(Time, u32)> {
         self.heap.first().copied()
     }
 
-    /// When a member is due, if it is.
+    /// Returns when a member is due, if it is.
     #[must_use]
     #[inline]
     pub fn get(&self, member: u32) -> Option<Time> {
@@ -37,10 +37,10 @@ impl Schedule {
         self.heap.get(place as usize).map(|(at, _)| *at)
     }
 
-    /// A member is due at another time, or not at all.
+    /// Sets when a member is due, or removes it from the schedule.
     ///
     /// # Panics
-    /// If there is none of that number.
+    /// Panics if there is no such member.
     #[inline]
     pub fn set(&mut self, member: u32, at: Option<Time>) {
         let place = self.places[member as usize];
@@ -73,7 +73,7 @@ impl Schedule {
         if last < removed { self.rise(place, last) } else { self.sink(place, last) }
     }
 
-    /// Puts an entry where `place` is or above, moving down what is later.
+    /// Inserts an entry at `place` or above, moving later entries down.
     fn rise(&mut self, mut place: usize, entry: (Time, u32)) {
         while place > 0 {
             let parent = (place - 1) / 2;
@@ -87,7 +87,7 @@ impl Schedule {
         self.put(place, entry);
     }
 
-    /// Puts an entry where `place` is or below, moving up what is earlier.
+    /// Inserts an entry at `place` or below, moving earlier entries up.
     fn sink(&mut self, mut place: usize, entry: (Time, u32)) {
         loop {
             let mut child = 2 * place + 1;

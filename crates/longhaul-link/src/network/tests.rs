@@ -11,7 +11,7 @@ fn ms(millis: u64) -> Span {
     Span::from_millis(millis)
 }
 
-/// Polls at every event, as virtual time does.
+/// Polls at every event until the network is empty, as a simulator in virtual time does.
 fn drain<H: Hook<u64>>(network: &mut Network<u64, H>) -> Vec<Delivery<u64>> {
     let mut deliveries = Vec::new();
     while let Some(now) = network.next_event() {
@@ -35,7 +35,8 @@ fn a_chain_adds_its_links_and_takes_from_the_ttl() {
     network.offer(Time::ZERO, chain.ends.0, Packet::new(1_000, 7).to(chain.ends.1));
     network.offer(Time::ZERO, chain.ends.1, Packet::new(1_000, 8).to(chain.ends.0));
     let deliveries = drain(&mut network);
-    // Serialisation 1 + 10 + 1 ms, propagation 24 ms; both directions alike, and two routers on the way.
+    // Serialization takes 1 + 10 + 1 ms and propagation 24 ms, equally in both directions, with two routers on the
+    // way.
     assert_eq!(deliveries.iter().map(|d| (d.at, d.node)).collect::<Vec<_>>(), [(at(36), 0), (at(36), 3)]);
     assert!(deliveries.iter().all(|delivery| delivery.packet.ttl == 62));
     let stale = Packet { ttl: 2, ..Packet::new(40, 0).to(chain.ends.1) };
@@ -58,7 +59,8 @@ fn dumbbell_flows_share_one_link() {
         }
     }
     let times: Vec<_> = drain(&mut network).iter().map(|d| (d.at, d.node)).collect();
-    // Two packets reach the bottleneck at each of 0 to 3 ms and one leaves in each: the queue has 1, 2, 3, 3 (one dropped).
+    // Two packets reach the bottleneck at each of 0 to 3 ms and one leaves per millisecond: the queue holds 1, 2, 3,
+    // 3 (one is dropped).
     let node = |flow: usize| dumbbell.right[flow];
     let expected = [(11, 0), (12, 0), (14, 1), (15, 1), (17, 2), (18, 2), (20, 3)].map(|(t, n)| (at(t), node(n)));
     assert_eq!(times, expected);

@@ -91,7 +91,7 @@ pub struct CoDelConfig {
 }
 
 impl Default for CoDelConfig {
-    /// 5 ms and 100 ms (RFC 8289, sections 4.2 and 4.3).
+    /// Defaults of 5 ms and 100 ms (RFC 8289, sections 4.2 and 4.3).
     fn default() -> Self {
         Self { target: Span::from_millis(5), interval: Span::from_millis(100) }
     }

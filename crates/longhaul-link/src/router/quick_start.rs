@@ -1,4 +1,4 @@
-//! Quick-Start's router (RFC 4782): peak utilisation and the "target" algorithm of its appendix D.
+//! Quick-Start router (RFC 4782): peak utilization and the "target" algorithm of its appendix D.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,22 @@ use crate::hook::View;
 use crate::random::Random;
 use crate::validate::{ConfigError, range, span_range};
 
-/// What a router of Quick-Start grants.
+/// Parameters of a Quick-Start router.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuickStartConfig {
-    /// Up to this part of the link's rate, load and grants together, rates are granted; 0 to 1, 0.85 (the value in the
-    /// ns-2 code of the authors of RFC 4782, which names none).
+    /// Fraction of the link's rate that load and approved rates may reach together; 0 to 1, default 0.85. RFC 4782
+    /// gives no value; this one is from its authors' ns-2 code.
     pub threshold: f64,
-    /// How long each measurement of the load takes; 1 ms to 60 s, 150 ms (RFC 4782, appendix D: S).
+    /// Length of each load measurement; 1 ms to 60 s, default 150 ms (RFC 4782, appendix D: S).
     pub slot: Span,
-    /// Of so many measurements the highest counts; 1 to 1000, 5 (RFC 4782, appendix D: N, there 3 to 20; 5 in ns-2).
+    /// Number of measurements of which the highest counts; 1 to 1000, default 5 (RFC 4782, appendix D: N, there 3 to
+    /// 20; 5 in ns-2).
     pub slots: u32,
-    /// Grants are added up over intervals of this length; 1 ms to 60 s, 150 ms (RFC 4782, appendix D).
+    /// Length of the intervals over which approved rates are summed; 1 ms to 60 s, default 150 ms (RFC 4782, appendix
+    /// D).
     pub interval: Span,
-    /// Over so many intervals, the present one included, grants count as load to come; 1 to 1000, 2 (RFC 4782, section 8.2
-    /// and appendix D).
+    /// Number of intervals, including the current one, in which approved rates count as future load; 1 to 1000,
+    /// default 2 (RFC 4782, section 8.2 and appendix D).
     pub intervals: u32,
 }
 
@@ -50,9 +52,9 @@ pub(super) struct QuickStart {
     random: Random,
     /// Bytes sent in each slot.
     sent: Slots,
-    /// Bytes a second granted in each interval.
+    /// Rates approved in each interval, in bytes per second.
     granted: Slots,
-    /// What is being sent: from when, until when, how many bytes.
+    /// The packet in transmission: start, end and bytes.
     sending: Option<(Time, Time, u64)>,
 }
 
@@ -67,14 +69,14 @@ impl QuickStart {
         }
     }
 
-    /// Bytes are sent from `now` until `ends`. Those before have been.
+    /// Records that `bytes` are sent from `now` until `ends`. The packet before has been sent by now.
     pub(super) fn sends(&mut self, now: Time, ends: Time, bytes: u64) {
         if let Some((from, until, bytes)) = self.sending.replace((now, ends, bytes)) {
             self.sent.spread(from, until, bytes);
         }
     }
 
-    /// Grants, lowers or denies a request.
+    /// Approves, reduces or denies a request.
     pub(super) fn answer(&mut self, now: Time, view: &View, forward: &mut Forward) -> Answer {
         let Request::QuickStart { rate: asked, nonce } = forward.request else { return Answer::Passed };
         if asked == QuickStartRate::ZERO {
@@ -83,7 +85,7 @@ impl QuickStart {
         let granted = asked.min(QuickStartRate::at_most(self.room(now, view)));
         self.granted.add(self.granted.slot(now), granted.rate().as_bytes_per_sec());
         if granted == QuickStartRate::ZERO {
-            // Rate, nonce and TTL are zeroed (RFC 4782, section 3.3).
+            // A denial zeroes the rate, the nonce and the TTL (RFC 4782, section 3.3).
             (forward.ttl, forward.stamps) = (0, 0);
             forward.request = Request::QuickStart { rate: granted, nonce: QuickStartNonce::default() };
             return Answer::Denied;
@@ -91,16 +93,18 @@ impl QuickStart {
         if granted == asked {
             return Answer::Granted;
         }
-        // Two random bits for every step (RFC 4782, section 3.4); those that stay take none.
+        // Each step down randomizes two bits of the nonce (RFC 4782, section 3.4); the bits of the other steps are
+        // unchanged.
         let nonce = nonce.lowered(asked, granted, self.random.bits() as u32);
         forward.request = Request::QuickStart { rate: granted, nonce };
         Answer::Lowered
     }
 
-    /// What may be granted: the threshold without the highest load of late and what was granted of late.
+    /// Returns the rate that may be approved: the threshold less the peak of the recent load and less recent
+    /// approvals.
     fn room(&self, now: Time, view: &View) -> Rate {
         let Some(rate) = view.rate else { return Rate::MAX };
-        // Of the slot at present nobody knows yet what it will have been.
+        // The current slot does not count, because it is incomplete.
         let load = self.sent.before(self.sent.slot(now)).max().unwrap_or(0);
         let load = Rate::from_bytes_over(Bytes(load), self.config.slot).as_bytes_per_sec();
         let interval = self.granted.slot(now);
@@ -110,12 +114,12 @@ impl QuickStart {
     }
 }
 
-/// Sums over times of equal length, of which only the latest are kept.
+/// Sums over consecutive slots of equal length, of which only the latest are kept.
 #[derive(Debug)]
 struct Slots {
     length: Span,
     kept: u64,
-    /// Number and sum of each slot that has one, the latest last.
+    /// Number and sum of each non-empty slot, the latest last.
     sums: VecDeque<(u64, u64)>,
 }
 
@@ -124,18 +128,18 @@ impl Slots {
         Self { length, kept: u64::from(kept), sums: VecDeque::new() }
     }
 
-    /// The number of the slot at a time.
+    /// Returns the number of the slot at a time.
     fn slot(&self, at: Time) -> u64 {
         at.as_nanos().checked_div(self.length.as_nanos()).unwrap_or(0)
     }
 
-    /// Adds to a slot, which is no earlier than any before.
+    /// Adds to a slot, which must not be earlier than any slot added to before.
     fn add(&mut self, slot: u64, amount: u64) {
         match self.sums.back_mut() {
             Some((last, sum)) if *last == slot => *sum = sum.saturating_add(amount),
             _ => self.sums.push_back((slot, amount)),
         }
-        // One more than asked for: the last one may not be over.
+        // Keep one slot more than requested, because the last one may be incomplete.
         while self.sums.front().is_some_and(|(first, _)| first.saturating_add(self.kept) < slot) {
             self.sums.pop_front();
         }
@@ -157,7 +161,7 @@ impl Slots {
         }
     }
 
-    /// The sums of the slots before this one that are kept.
+    /// Returns the sums of the kept slots before this one.
     fn before(&self, slot: u64) -> impl Iterator<Item = u64> {
         let first = slot.saturating_sub(self.kept);
         self.sums.iter().filter(move |(number, _)| (first..slot).contains(number)).map(|(_, sum)| *sum)

@@ -1,4 +1,4 @@
-//! RCP's router: one rate for everybody (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007).
+//! RCP router: one rate for all flows (N. Dukkipati, Rate Control Protocol, PhD thesis, Stanford, 2007).
 
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::network::{Forward, Request, WireRate};
@@ -7,30 +7,31 @@ use super::{Answer, rtt};
 use crate::hook::View;
 use crate::validate::{ConfigError, range, span_range};
 
-/// Bytes of the packet in which the least rate counts (the authors' ns-2 code).
+/// Packet size in bytes for the unit of the minimum rate (the authors' ns-2 code).
 const PACKET: f64 = 1000.0;
 
-/// The least RTT there is to be told, in seconds.
+/// Minimum reported RTT, in seconds.
 const LEAST_RTT: f64 = 1e-6;
 
-/// How a router of RCP finds its rate. Defaults without another source are those of the authors' ns-2 code.
+/// Parameters of an RCP router. Defaults without another source are those of the authors' ns-2 code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RcpConfig {
-    /// Gain of the spare rate; 0.001 to 10, 0.4.
+    /// Gain of the spare rate; 0.001 to 10, default 0.4.
     pub alpha: f64,
-    /// Gain of the queue; 0 to 10, 0.4.
+    /// Gain of the queue; 0 to 10, default 0.4.
     pub beta: f64,
-    /// The part of the link's rate that is to be used; 0.01 to 1, 1.
+    /// Target utilization of the link; 0.01 to 1, default 1.
     pub gamma: f64,
-    /// How long a rate stands, or the mean RTT if that is less; 10 us to 1 s, 10 ms.
+    /// Interval between rate updates, or the mean RTT if that is shorter; 10 us to 1 s, default 10 ms.
     pub interval: Span,
-    /// The first rate, as a part of the link's; 0 to 1, 0.05.
+    /// Initial rate as a fraction of the link's rate; 0 to 1, default 0.05.
     pub first_rate: f64,
-    /// The mean RTT until one is heard of; 1 us to 1000 s, 200 ms.
+    /// Mean RTT until the first one is reported; 1 us to 1000 s, default 200 ms.
     pub first_rtt: Span,
-    /// The least rate, in packets of 1000 bytes per mean RTT; 0 to 100, 0.01.
+    /// Minimum rate in packets of 1000 bytes per mean RTT; 0 to 100, default 0.01.
     pub least: f64,
-    /// A longer RTT counts as this one; 1 us to 1000 s, 10 s. Ours: the thesis trusts what senders say.
+    /// Maximum RTT; longer ones count as this; 1 us to 1000 s, default 10 s. An addition: the thesis trusts the
+    /// senders' values.
     pub rtt_max: Span,
 }
 
@@ -63,27 +64,28 @@ impl RcpConfig {
     }
 }
 
-/// Rates are bytes a second, times seconds.
+/// State of the router. Rates are in bytes per second, times in seconds.
 #[derive(Debug)]
 pub(super) struct Rcp {
     config: RcpConfig,
     /// Mean RTT.
     rtt: f64,
-    /// Once a packet found the link with a rate. It begins with the link: a router that was idle until then tells that.
+    /// Starts with the first packet that finds the link with a rate. Its intervals count from time zero, so that an
+    /// idle router advertises the rate it would have reached by then.
     clock: Option<Clock>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// The rate that is told.
+    /// The advertised rate.
     rate: f64,
-    /// Length and end of the interval.
+    /// Length and end of the current interval.
     interval: Span,
     ends: Time,
-    /// Bytes that came in this interval, and what of their transmission is in the next.
+    /// Bytes that arrived in this interval, and the part of them that is transmitted in the next one.
     arrived: f64,
     spill: f64,
-    /// Bytes of packets that told an RTT, and the sum of bytes times RTT.
+    /// Bytes of packets that reported an RTT, and the sum of their bytes times RTT.
     told: f64,
     told_rtt: f64,
 }
@@ -100,14 +102,15 @@ impl Rcp {
         let clock = clock.get_or_insert_with(|| Clock::new(config, *rtt, capacity));
         while clock.ends <= now && clock.ends < Time::MAX {
             let is_silent = clock.arrived == 0.0 && clock.spill == 0.0 && clock.told == 0.0;
-            // Silent intervals all change the rate by the same factor: a link that was idle for hours catches up at once.
+            // Without traffic, all intervals change the rate by the same factor, so that long idle times take one
+            // step.
             let nanos = clock.interval.as_nanos().max(1);
             let missed = if is_silent { (now - clock.ends).as_nanos() / nanos } else { 0 };
             clock.end(config, rtt, capacity, view.bytes as f64, missed.saturating_add(1));
         }
     }
 
-    /// A packet comes to the queue.
+    /// Accounts for a packet that arrives at the queue.
     pub(super) fn arrives(&mut self, now: Time, view: &View, bytes: u64, request: Option<Request>) {
         let (Some(rate), Some(clock)) = (view.rate, &mut self.clock) else { return };
         let bytes = bytes as f64;
@@ -123,11 +126,11 @@ impl Rcp {
         clock.spill += bytes - here;
     }
 
-    /// Writes the router's rate into a request if that is less.
+    /// Writes the router's rate into a request if it is lower.
     pub(super) fn answer(&self, view: &View, forward: &mut Forward) -> Answer {
         let Request::Rcp { rate, .. } = &mut forward.request else { return Answer::Passed };
         let (Some(_), Some(clock)) = (view.rate, self.clock) else { return Answer::Granted };
-        // Nobody is told to stop for good.
+        // Advertise at least one byte per second, so that no sender stops forever.
         let own = Rate::from_bytes_per_sec((clock.rate as u64).max(1));
         if own >= rate.rate() {
             return Answer::Granted;
@@ -144,16 +147,17 @@ impl Clock {
         Self { rate, interval, ends: Time::ZERO + interval, arrived: 0.0, spill: 0.0, told: 0.0, told_rtt: 0.0 }
     }
 
-    /// Ends this interval and others like it, `count` in all, while `queue` bytes wait.
+    /// Ends `count` intervals, this one and equal ones after it, while `queue` bytes wait.
     fn end(&mut self, config: &RcpConfig, rtt: &mut f64, capacity: f64, queue: f64, count: u64) {
         let length = self.interval.as_secs_f64();
         let load = self.arrived / length;
         if self.told > 0.0 {
             let mean = self.told_rtt / self.told;
-            // Short RTTs count for less, and the less the lower the rate is.
+            // A shorter RTT moves the mean less; the weight is proportional to the rate.
             let share = if mean >= *rtt { 1.0 } else { (self.rate / capacity).min(1.0) * mean / *rtt };
             *rtt = (*rtt + (share * length / *rtt).min(1.0) * (mean - *rtt)).max(LEAST_RTT);
         }
+        // Rate update of the thesis: R = R (1 + T/d (alpha (gamma C - y) - beta Q/d) / (gamma C)).
         let target = config.gamma * capacity;
         let spare = config.alpha * (target - load) - config.beta * queue / *rtt;
         let factor = (1.0 + length / *rtt * spare / target).max(0.0);
@@ -173,12 +177,12 @@ fn interval(config: &RcpConfig, rtt: f64) -> Span {
     config.interval.min(Span::from_secs_f64(rtt)).max(Span::from_micros(1))
 }
 
-/// From the least rate to what is to be used; where that is less, it counts.
+/// Limits a rate to the range from the minimum to the target utilization; the latter takes precedence.
 fn clip(config: &RcpConfig, rtt: f64, capacity: f64, rate: f64) -> f64 {
     rate.max(config.least * PACKET / rtt).min(config.gamma * capacity)
 }
 
-/// By squaring: the library's powers differ between platforms.
+/// Computes a power by repeated squaring, because the standard library's result differs between platforms.
 fn power(base: f64, mut exponent: u64) -> f64 {
     let (mut square, mut result) = (base, 1.0);
     while exponent > 0 {

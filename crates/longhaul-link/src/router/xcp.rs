@@ -1,4 +1,4 @@
-//! XCP's router: efficiency and fairness controller (D. Katabi, M. Handley, C. Rohrs, Congestion control for high
+//! XCP router: efficiency and fairness controller (D. Katabi, M. Handley, C. Rohrs, Congestion control for high
 //! bandwidth-delay product networks, SIGCOMM 2002), with throughputs in place of windows as in the ns-2 code.
 
 use longhaul_units::{Span, Time};
@@ -8,23 +8,23 @@ use super::{Answer, rtt};
 use crate::hook::View;
 use crate::validate::{ConfigError, range, span_range};
 
-/// How a router of XCP divides its link. Defaults without another source are those of the ns-2 code.
+/// Parameters of an XCP router. Defaults without another source are those of the ns-2 code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct XcpConfig {
-    /// Gain of the spare rate; 0.001 to 1, 0.4 (SIGCOMM 2002, section 3.5.1).
+    /// Gain of the spare rate; 0.001 to 1, default 0.4 (SIGCOMM 2002, section 3.5.1).
     pub alpha: f64,
-    /// Gain of the queue; 0 to 1, 0.226 (SIGCOMM 2002, section 3.5.1).
+    /// Gain of the queue; 0 to 1, default 0.226 (SIGCOMM 2002, section 3.5.1).
     pub beta: f64,
-    /// The part of the traffic that is taken from all and given to all alike in each interval; 0 to 1, 0.1 (SIGCOMM 2002,
-    /// section 3.5.2).
+    /// Fraction of the traffic that is redistributed in each interval: taken from all senders, and given to all
+    /// equally; 0 to 1, default 0.1 (SIGCOMM 2002, section 3.5.2).
     pub shuffle: f64,
-    /// The control interval until an RTT is heard of, after which it is the mean RTT; 1 ms to 60 s, 50 ms.
+    /// Control interval until the first RTT is reported; after that, it is the mean RTT; 1 ms to 60 s, default 50 ms.
     pub first_interval: Span,
-    /// The least control interval; 100 us to 1 s, 1 ms.
+    /// Minimum control interval; 100 us to 1 s, default 1 ms.
     pub least_interval: Span,
-    /// The least time over which the least queue is taken; 100 us to 1 s, 2 ms.
+    /// Minimum interval over which the minimum queue is measured; 100 us to 1 s, default 2 ms.
     pub least_queue_interval: Span,
-    /// A longer RTT counts as this one; 1 ms to 60 s, 1 s.
+    /// Maximum RTT; longer ones count as this; 1 ms to 60 s, default 1 s.
     pub rtt_max: Span,
 }
 
@@ -56,24 +56,24 @@ impl XcpConfig {
     }
 }
 
-/// Rates and feedback are bytes a second, times seconds.
+/// State of the controller. Rates and feedback are in bytes per second, times in seconds.
 #[derive(Debug)]
 pub(super) struct Xcp {
     config: XcpConfig,
     clock: Option<Clock>,
-    /// The mean RTT of the last interval.
+    /// Mean RTT of the last interval.
     rtt: f64,
-    /// Of this interval: bytes that came, the sums of X (the time between two packets of a sender) and of X times RTT.
+    /// Sums over this interval: bytes arrived, X (the time between two packets of a sender), and X times RTT.
     bytes: f64,
     gaps: f64,
     gaps_rtt: f64,
-    /// What is still to be given and taken in this interval,
+    /// Positive and negative feedback left in this interval.
     give: f64,
     take: f64,
-    /// for each second of X, and for each byte.
+    /// Positive feedback per second of X, and negative feedback per byte.
     per_gap: f64,
     per_byte: f64,
-    /// The least queue of the last interval of the queue, and of this one.
+    /// Minimum queue of the last queue interval, and of this one.
     queue: f64,
     least_queue: f64,
 }
@@ -127,7 +127,7 @@ impl Xcp {
         self.clock = Some(clock);
     }
 
-    /// A packet comes to the queue.
+    /// Accounts for a packet that arrives at the queue.
     pub(super) fn arrives(&mut self, bytes: u64, request: Option<Request>) {
         if self.clock.is_none() {
             return;
@@ -139,16 +139,16 @@ impl Xcp {
         }
     }
 
-    /// Gives a sender its part, or takes it.
+    /// Gives a sender its feedback, positive or negative.
     pub(super) fn answer(&mut self, view: &View, bytes: u64, forward: &mut Forward) -> Answer {
         let gap = self.gap(bytes, Some(forward.request)).map(|(gap, _)| gap);
         let Request::Xcp { delta, .. } = &mut forward.request else { return Answer::Passed };
         let asked = delta.bytes_per_sec();
         let granted = match gap {
             _ if view.rate.is_none() || self.clock.is_none() => asked,
-            // Who has no RTT can do nothing with more.
+            // A sender that reports no RTT cannot use more.
             None => asked.min(0),
-            // What is less than a byte a second stays with the router.
+            // Round down: fractions of a byte per second stay with the router.
             Some(gap) => asked.min(self.feedback(gap, bytes as f64, asked as f64).floor() as i64),
         };
         if granted >= asked {
@@ -158,14 +158,16 @@ impl Xcp {
         Answer::Lowered
     }
 
-    /// What a packet gets of what there is to be given and taken, `asked` at most. It is debited.
+    /// Returns a packet's feedback, at most `asked`, and debits it from what is left in this interval.
     fn feedback(&mut self, gap: f64, bytes: f64, asked: f64) -> f64 {
         let mut gives = self.give.min(self.per_gap * gap);
         let mut takes = self.take.min(self.per_byte * bytes);
         let feedback = gives - takes;
         let granted = feedback.min(asked);
         if asked < feedback {
-            // A router before this one gives less: it counts as taken here, and others may have it.
+            // An upstream router grants less: count the difference as taken here, which leaves more for the other
+            // senders.
+            // use it.
             takes = self.take.min(takes + (feedback - asked));
             gives = asked + takes;
         }
@@ -180,12 +182,13 @@ impl Xcp {
         granted
     }
 
-    /// Ends a control interval: what the next one gives and takes.
+    /// Ends a control interval: computes the feedback to distribute in the next one.
     fn divide(&mut self, length: f64, capacity: f64) {
         let load = self.bytes / length;
         let is_known = self.gaps > 0.0;
         self.rtt = if is_known { self.gaps_rtt / self.gaps } else { self.config.first_interval.as_secs_f64() };
         let XcpConfig { alpha, beta, shuffle, .. } = self.config;
+        // Aggregate feedback phi, and the traffic to shuffle (SIGCOMM 2002, equations 1 and 4).
         let (give, take) = if self.bytes > 0.0 {
             let change = alpha * (capacity - load) - beta * self.queue / self.rtt;
             let shuffled = (shuffle * load - change.abs()).max(0.0);
@@ -204,16 +207,17 @@ impl Xcp {
         Span::from_secs_f64(half.max(0.0)).max(self.config.least_queue_interval)
     }
 
-    /// X, the time between two packets of a packet's sender, and its RTT; `None` if it has no RTT, or asks nothing of XCP.
+    /// Returns X, the time between two packets of this packet's sender, and the RTT; `None` without an RTT or an XCP
+    /// request.
     fn gap(&self, bytes: u64, request: Option<Request>) -> Option<(f64, f64)> {
         let Some(Request::Xcp { throughput, rtt_micros, .. }) = request else { return None };
         let rtt = rtt(rtt_micros, self.config.rtt_max)?;
         let throughput = throughput.rate().as_bytes_per_sec() as f64;
-        // A window is a packet at least: nobody gets more by claiming less.
+        // The window is at least one packet, so a sender gains nothing by reporting a lower throughput.
         Some(((bytes as f64 / throughput).min(rtt), rtt))
     }
 
-    /// Whether further intervals change nothing before a packet comes.
+    /// Returns whether further intervals change nothing until a packet arrives.
     fn is_at_rest(&self, queue: f64) -> bool {
         let is_silent = self.bytes == 0.0 && self.gaps == 0.0 && self.give == 0.0 && self.take == 0.0;
         is_silent
@@ -229,12 +233,12 @@ impl Clock {
         Self { interval: first_interval, ends, queue_interval: first_interval, queue_ends: ends }
     }
 
-    /// When an interval ends next; `None` if time ends before.
+    /// Returns when an interval ends next, or `None` if it would exceed the range of times.
     fn next(&self) -> Option<Time> {
         Some(self.ends.min(self.queue_ends)).filter(|due| *due < Time::MAX)
     }
 
-    /// Skips the whole intervals until `now`.
+    /// Skips the whole intervals before `now`.
     fn skip(&mut self, now: Time) {
         for (ends, interval) in [(&mut self.ends, self.interval), (&mut self.queue_ends, self.queue_interval)] {
             *ends += interval * (now.since(*ends).as_nanos() / interval.as_nanos().max(1));

@@ -1,14 +1,14 @@
-//! Short transfers that come like calls: a new connection for each object.
+//! Short transfers that arrive as a Poisson process, each on a new connection.
 
 use longhaul_units::{Rate, Span, Time};
 
 use super::pareto::BoundedPareto;
 use crate::random::Random;
 
-/// Bytes of a request.
+/// Request size in bytes.
 const REQUEST: u64 = 350;
 
-/// One request and its response on a connection of its own.
+/// One request and its response on a connection of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// When the connection is opened.
@@ -19,8 +19,8 @@ pub struct Transfer {
     pub response: u64,
 }
 
-/// HTTP/1.0 traffic: connections come as a Poisson process, responses are [`BoundedPareto`]. An iterator of
-/// [`Transfer`]s that never ends.
+/// HTTP/1.0 workload: connections arrive as a Poisson process, and response sizes are [`BoundedPareto`]. An endless
+/// iterator of [`Transfer`]s.
 #[derive(Clone, Debug)]
 pub struct HttpWorkload {
     next: Time,
@@ -30,7 +30,8 @@ pub struct HttpWorkload {
 }
 
 impl HttpWorkload {
-    /// Responses that load a link of `rate` to the share `load` on average, headers not counted, from `start`.
+    /// Creates a workload from `start` on whose responses use a fraction `load` of `rate` on average, without
+    /// headers.
     #[must_use]
     pub fn new(start: Time, rate: Rate, load: f64, responses: BoundedPareto, random: Random) -> Self {
         let mean_gap = responses.mean() / (load * rate.as_bytes_per_sec() as f64);
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_link_is_loaded_as_asked() {
-        // A tail that ends at 100 kB, so that the mean converges.
+        // The tail ends at 100 kB, so that the mean converges.
         let responses = BoundedPareto::with_mean(5_000.0, 1e5, 1.5);
         let rate = Rate::from_bits_per_sec(10_000_000);
         let workload = HttpWorkload::new(Time::ZERO, rate, 0.35, responses, Random::new(9, 0));
@@ -69,7 +70,7 @@ mod tests {
         let bytes: u64 = transfers.iter().map(|transfer| transfer.response).sum();
         let load = bytes as f64 * 8.0 / seconds / 1e7;
         assert!((load / 0.35 - 1.0).abs() < 0.03, "{load}");
-        // lambda = L C / (8 mean) = 87.5 a second.
+        // lambda = L C / (8 mean) = 87.5 per second.
         assert!((1e5 / seconds / 87.5 - 1.0).abs() < 0.02);
     }
 }

@@ -1,10 +1,10 @@
-//! Sizes with a heavy tail that ends.
+//! Heavy-tailed sizes with an upper bound.
 
 use longhaul_units::math;
 
 use crate::random::Random;
 
-/// The Pareto distribution cut off at a largest value (bounded Pareto).
+/// Bounded Pareto distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BoundedPareto {
     scale: f64,
@@ -13,15 +13,15 @@ pub struct BoundedPareto {
 }
 
 impl BoundedPareto {
-    /// From `scale` up to `largest`; the smaller `shape`, which is above 0 and not 1, the heavier the tail. Bounds the
-    /// wrong way round are swapped.
+    /// Creates the distribution on `scale` to `largest`. `shape` is above 0 and not 1; the smaller it is, the heavier
+    /// is the tail. Bounds in the wrong order are swapped.
     #[must_use]
     pub fn new(scale: f64, largest: f64, shape: f64) -> Self {
         let [scale, largest] = [scale.min(largest), scale.max(largest)].map(|bound| bound.max(f64::MIN_POSITIVE));
         Self { scale, largest, shape }
     }
 
-    /// The one with this mean, which is between 0 and `largest`.
+    /// Creates the distribution with this mean, which is between 0 and `largest`.
     #[must_use]
     pub fn with_mean(mean: f64, largest: f64, shape: f64) -> Self {
         let (mut low, mut high) = (f64::MIN_POSITIVE, mean.min(largest));
@@ -32,20 +32,20 @@ impl BoundedPareto {
         Self::new((low + high) / 2.0, largest, shape)
     }
 
-    /// Sizes of HTTP responses as in Scharf's study of fast start-up: mean 14 kB, shape 1.1, at most 10 MB. His text
-    /// leaves open whether the mean is that before or after cutting off; here it is after.
+    /// Returns the sizes of HTTP responses in Scharf's study of fast start-up: mean 14 kB, shape 1.1, at most 10 MB.
+    /// The study does not say whether the mean is that before or after truncation; here it is the latter.
     #[must_use]
     pub fn http_responses() -> Self {
         Self::with_mean(14_000.0, 1e7, 1.1)
     }
 
-    /// The least value.
+    /// Returns the minimum value.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// The mean.
+    /// Returns the mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let Self { scale, largest, shape } = *self;
@@ -57,7 +57,7 @@ impl BoundedPareto {
         ratio * shape / (shape - 1.0)
     }
 
-    /// The value that a share `q` of all is below, for `q` from 0 to 1.
+    /// Returns the value below which a fraction `q` of all values lie, for `q` from 0 to 1.
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
         let tail = math::pow(self.scale / self.largest, self.shape);
@@ -99,7 +99,7 @@ mod tests {
         let draws: Vec<u64> = (0..100_000).map(|_| sizes.draw(&mut random)).collect();
         for q in [0.1, 0.5, 0.9, 0.99] {
             let below = draws.iter().filter(|&&size| (size as f64) < sizes.quantile(q)).count() as f64 / 1e5;
-            // Five standard errors.
+            // Tolerance: five standard errors.
             assert!((below - q).abs() < 5.0 * (q * (1.0 - q) / 1e5).sqrt() + 1e-4, "{q}: {below}");
         }
     }

@@ -1,4 +1,4 @@
-//! Connection vectors made up from distributions, for want of recorded ones.
+//! Synthetic connection vectors, for use without recorded ones.
 
 use longhaul_units::{Span, Time};
 
@@ -6,19 +6,19 @@ use super::pareto::BoundedPareto;
 use super::vectors::{Adu, ConnectionVector, Exchange, Side};
 use crate::random::Random;
 
-/// Sequential connections that come as a Poisson process: an iterator of [`ConnectionVector`]s that never ends.
+/// Sequential connections that arrive as a Poisson process: an endless iterator of [`ConnectionVector`]s.
 ///
-/// Each has a geometric number of epochs; an epoch is a request, a response and, before the next one, a think time that
-/// is exponentially distributed.
+/// The number of epochs of each connection is geometrically distributed. An epoch consists of a request and a
+/// response; an exponentially distributed think time separates it from the next one.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     /// Mean time between the starts of connections.
     pub mean_gap: Span,
     /// Mean number of epochs, at least 1.
     pub mean_epochs: f64,
-    /// Lengths of requests.
+    /// Distribution of request sizes.
     pub requests: BoundedPareto,
-    /// Lengths of responses.
+    /// Distribution of response sizes.
     pub responses: BoundedPareto,
     /// Mean think time.
     pub think: Span,
@@ -28,7 +28,8 @@ pub struct Synthetic {
 }
 
 impl Synthetic {
-    /// Web-like connections: requests of 350 bytes on average, responses of 14 kB, 2.5 epochs, a second to think.
+    /// Web-like connections, on average with requests of 350 bytes, responses of 14 kB, 2.5 epochs, and 1 s of think
+    /// time.
     #[must_use]
     pub fn web(start: Time, mean_gap: Span, random: Random) -> Self {
         Self {

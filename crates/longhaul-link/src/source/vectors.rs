@@ -1,5 +1,5 @@
-//! Recorded connections as the a-b-t model has them (Hernandez-Campos et al., Weigle et al., Tmix, CCR 2006): requests (a),
-//! responses (b) and think times (t), independent of the network they were recorded on.
+//! Connection vectors of the a-b-t model (Hernandez-Campos et al., Weigle et al., Tmix, CCR 2006): requests (a),
+//! responses (b) and think times (t), independent of the network on which they were recorded.
 
 use longhaul_units::{Span, Time};
 
@@ -9,59 +9,59 @@ mod write;
 /// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Who opened it; sends a-units.
+    /// The side that opened the connection; sends a-units.
     Initiator,
-    /// Who accepted it; sends b-units.
+    /// The side that accepted the connection; sends b-units.
     Acceptor,
 }
 
-/// An application data unit: what one side writes at once.
+/// Application data unit: what one side writes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adu {
-    /// Who sends it.
+    /// The sending side.
     pub from: Side,
-    /// How long after the last unit this side sent.
+    /// Wait since the last unit that this side sent.
     pub after_send: Span,
-    /// How long after the last unit this side received.
+    /// Wait since the last unit that this side received.
     pub after_receive: Span,
-    /// Its length; 0 closes this side.
+    /// Length in bytes; 0 closes this side.
     pub bytes: u64,
 }
 
-/// In which order the units of both sides go.
+/// Order of the units of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// One after the other, whoever it is from.
+    /// One unit after the other, from either side.
     Sequential(Vec<Adu>),
-    /// Each side its own, independent of the other.
+    /// The two sides send independently of each other.
     Concurrent {
-        /// Those of the initiator.
+        /// The units of the initiator.
         initiator: Vec<Adu>,
-        /// Those of the acceptor.
+        /// The units of the acceptor.
         acceptor: Vec<Adu>,
     },
 }
 
-/// A connection to be replayed.
+/// A recorded connection to replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionVector {
-    /// When it is opened, since the beginning of the trace.
+    /// When it is opened, relative to the start of the trace.
     pub start: Time,
-    /// Numbers that the recorder gave it.
+    /// Identifiers assigned by the recorder.
     pub ids: Vec<u64>,
-    /// Largest windows in bytes, initiator and acceptor.
+    /// Maximum windows in bytes, of initiator and acceptor.
     pub windows: Option<(u64, u64)>,
     /// The recorded RTT.
     pub rtt: Option<Span>,
-    /// The recorded loss, from initiator to acceptor and back.
+    /// The recorded loss, from initiator to acceptor and in reverse.
     pub loss: Option<(f64, f64)>,
-    /// Segment sizes, initiator and acceptor.
+    /// Segment sizes in bytes, of initiator and acceptor.
     pub mss: Option<(u64, u64)>,
-    /// What is exchanged.
+    /// The units exchanged.
     pub exchange: Exchange,
 }
 
-/// Why a text is no list of connection vectors.
+/// Error in a list of connection vectors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorError {
     /// The line begins with none of the known words.
@@ -69,51 +69,51 @@ pub enum VectorError {
         "line {line} begins with {word:?}; known are SEQ, CONC, S, C, w, r, l, m, >, <, t, c>, c<, t>, t<, I, A and #"
     )]
     UnknownLine {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// Its first word, shortened.
+        /// The first word of the line, truncated.
         word: String,
     },
-    /// A number is missing or is none.
+    /// A number is missing or malformed.
     #[error("line {line}: {what} is missing or not a number")]
     NotANumber {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// Which.
+        /// The field.
         what: &'static str,
     },
-    /// Something before the first connection.
+    /// A line before the first connection.
     #[error("line {line} belongs to no connection; begin with SEQ, CONC, S or C")]
     NoConnection {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// A unit of the other kind of connection.
+    /// A unit that does not fit the kind of its connection.
     #[error("line {line}: {word:?} does not go into a {kind} connection")]
     WrongKind {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// Its first word.
+        /// The first word of the line.
         word: String,
-        /// The kind of the connection it is in.
+        /// The kind of the connection.
         kind: &'static str,
     },
     /// A connection starts before its predecessor.
     #[error("line {line}: the connection starts before the one above it; sort them by start")]
     Backwards {
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
     },
 }
 
 impl ConnectionVector {
-    /// One that starts at `start` and carries nothing yet.
+    /// Creates a connection that starts at `start`, without its optional properties.
     #[must_use]
     pub fn new(start: Time, exchange: Exchange) -> Self {
         Self { start, ids: Vec::new(), windows: None, rtt: None, loss: None, mss: None, exchange }
     }
 
-    /// Bytes that one side sends in all.
+    /// Returns the total bytes sent by one side.
     #[must_use]
     pub fn bytes_from(&self, side: Side) -> u64 {
         let sum = |adus: &[Adu]| adus.iter().filter(|adu| adu.from == side).map(|adu| adu.bytes).sum();

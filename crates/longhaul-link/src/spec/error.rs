@@ -1,4 +1,4 @@
-//! Options that describe no link.
+//! Errors in the options of a link.
 
 use super::value::ValueError;
 use super::{Direction, OPTIONS};
@@ -6,78 +6,78 @@ use crate::scenario;
 use crate::trace::TraceError;
 use crate::validate::ConfigError;
 
-/// Why options describe no link.
+/// Error in the options of a link.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// No such option.
+    /// There is no such option.
     #[error("there is no option --{0}; there are {known}, most also with -up or -down", known = options())]
     UnknownOption(String),
-    /// An option without what it needs.
+    /// An option lacks its value.
     #[error("--{0} needs a value")]
     MissingValue(String),
-    /// A flag with a value.
+    /// A flag was given a value.
     #[error("--{0} takes no value")]
     UnexpectedValue(String),
-    /// A value that is none.
+    /// An option's value is invalid.
     #[error("--{option} {error}")]
     Value {
         /// The option.
         option: String,
-        /// What is wrong.
+        /// What is wrong with it.
         error: ValueError,
     },
-    /// An option that is there already.
+    /// An option was given twice.
     #[error("--{0} is given twice; leave one of them out")]
     Twice(String),
-    /// Options that exclude each other.
+    /// Two options exclude each other.
     #[error("--{one} and --{other} exclude each other; leave one of them out")]
     Contradiction {
-        /// One.
+        /// One option.
         one: String,
-        /// The other.
+        /// The other option.
         other: String,
     },
-    /// An option that means nothing without another.
+    /// An option requires another one.
     #[error("{direction}: --{option} needs {needs}", direction = name(*direction))]
     Needs {
-        /// In which direction.
+        /// The direction of the link.
         direction: Direction,
         /// The option.
         option: String,
-        /// What else is needed.
+        /// What else is required.
         needs: &'static str,
     },
-    /// A scenario that is to be turned round, and none is named.
+    /// `--swap` was given without a scenario.
     #[error(
         "--swap turns a scenario round and needs --scenario; name one, or give options -up and -down the other way round"
     )]
     SwapsNothing,
-    /// No such scenario.
+    /// There is no such scenario.
     #[error("there is no scenario {0:?}; there are {known}", known = scenarios())]
     UnknownScenario(String),
-    /// A file that cannot be read.
+    /// A file could not be read.
     #[error("{file}: {error}")]
     File {
-        /// Its name.
+        /// The file's name.
         file: String,
-        /// What the system says.
+        /// The operating system's error.
         error: String,
     },
-    /// A file that is no trace.
+    /// A file is not a trace.
     #[error("{file}: {error}")]
     Trace {
-        /// Its name.
+        /// The file's name.
         file: String,
-        /// What is wrong.
+        /// What is wrong with it.
         error: TraceError,
     },
-    /// A link that cannot be.
+    /// The options describe an invalid link.
     #[error("{direction}: {error}", direction = name(*direction))]
     Impossible {
-        /// In which direction.
+        /// The direction of the link.
         direction: Direction,
-        /// What is wrong.
+        /// What is wrong with it.
         error: ConfigError,
     },
 }

@@ -1,12 +1,12 @@
-//! Routers as text: `rcp(gamma=0.95,interval=5ms)`.
+//! Routers described as text: `rcp(gamma=0.95,interval=5ms)`.
 
 use super::value::{self, ValueError};
 use crate::router::{QuickStartConfig, RcpConfig, RouterConfig, XcpConfig};
 
-/// What follows a router's name.
+/// Form of a router's options, for error messages.
 const FORM: &str = "options as in rcp(gamma=0.95,interval=5ms), each of them once";
 
-/// The router of this text; `None` if it says that there is none.
+/// Parses a router; returns `None` for the text `none`.
 pub(super) fn router(text: &str) -> Result<Option<RouterConfig>, ValueError> {
     let (name, options) = match text.split_once('(') {
         None => (text, ""),
@@ -23,7 +23,7 @@ pub(super) fn router(text: &str) -> Result<Option<RouterConfig>, ValueError> {
     }))
 }
 
-/// The defaults with these options.
+/// Applies options to the default configuration.
 fn read<C: Default>(
     options: &str,
     mut set: impl FnMut(&mut C, &str, &str) -> Result<(), ValueError>,

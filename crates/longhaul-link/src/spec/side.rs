@@ -1,4 +1,4 @@
-//! What was said about one direction, or about both.
+//! Options given for one direction, or for both.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::queue::{Classes, Discipline, Limit, Threshold};
 use crate::router::RouterConfig;
 use crate::trace::Trace;
 
-/// For so long a packet is held back at most, unless something else is said.
+/// Default for the longest time that a reordered packet is held back.
 const PATIENCE: Span = Span::from_millis(100);
 
 /// The least MTU of an IP link (RFC 791).
 const LEAST_MTU: u32 = 68;
 
-/// More than any queue is meant to hold, in products of rate and RTT.
+/// Maximum queue limit in bandwidth-delay products, far above any useful one.
 const MOST_BDP: f64 = 1e6;
 
-/// A thing said, and the option that said it.
+/// An option's value, with the name of the option that set it.
 type Said<V> = Option<(String, V)>;
 
 #[derive(Clone, Debug, Default)]
@@ -56,12 +56,12 @@ enum RateSpec {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LimitSpec {
     Limit(Limit),
-    /// So many times rate by RTT.
+    /// A multiple of the bandwidth-delay product.
     Bdp(f64),
 }
 
 impl Side {
-    /// Takes an option: `plain` without its direction, `name` as it was given.
+    /// Sets an option. `plain` is its name without the direction, `name` the name as given.
     pub(super) fn set(&mut self, plain: &str, name: &str, text: &str) -> Result<(), SpecError> {
         let wrong = |error| SpecError::value(name, error);
         match plain {
@@ -97,7 +97,7 @@ impl Side {
         }
     }
 
-    /// What is said here, and what is said there where nothing is said here.
+    /// Combines options: those set here take precedence over those of `other`.
     pub(super) fn or(self, other: &Self) -> Self {
         Self {
             rate: self.rate.or_else(|| other.rate.clone()),
@@ -119,7 +119,7 @@ impl Side {
         }
     }
 
-    /// Changes a link to what is said, but for the limit of its queue.
+    /// Applies the options to a link, except for the limit of its queue.
     pub(super) fn apply(
         &self,
         direction: Direction,
@@ -131,7 +131,7 @@ impl Side {
             Some((_, RateSpec::Trace(file))) => link.rate = LinkRate::Trace(trace(file)?),
             None => {}
         }
-        // What is said holds from then on, whatever a scenario had to come.
+        // An option replaces the scenario's value and all its later changes.
         for step in &mut link.steps {
             step.rate = step.rate.filter(|_| self.rate.is_none());
             step.delay = step.delay.filter(|_| self.delay.is_none());
@@ -168,7 +168,7 @@ impl Side {
         Ok(link)
     }
 
-    /// Limits the queue of a link as it is said.
+    /// Applies the limit of the queue; `rtt` is needed for a multiple of the bandwidth-delay product.
     pub(super) fn limit(&self, direction: Direction, link: &mut LinkConfig, rtt: Span) -> Result<(), SpecError> {
         let Some((option, limit)) = &self.limit else { return Ok(()) };
         let rate = match (&link.rate, limit) {
@@ -206,7 +206,7 @@ fn put<V: Clone>(place: &mut V, said: &Said<V>) {
     }
 }
 
-/// The parts between commas, if there are as many as allowed.
+/// Splits the text at commas, and checks the number of parts.
 fn parts<'a>(
     text: &'a str,
     counts: core::ops::RangeInclusive<usize>,

@@ -91,14 +91,14 @@ fn every_option_says_what_it_should() {
     assert_eq!(geo.there.delay, Span::from_millis(300));
 }
 
-/// draft-irtf-iccrg-tcpeval-01, section 4, has 4 Mb/s up and 40 Mb/s down.
+/// Checks against draft-irtf-iccrg-tcpeval-01, section 4: 4 Mb/s up and 40 Mb/s down.
 #[test]
 fn a_scenario_turned_round_has_its_fast_side_up() {
     let [four, forty] = [4, 40].map(|mega| LinkRate::Constant(Rate::from_bits_per_sec(mega * 1_000_000)));
     let [geo, swapped] = ["--scenario geo", "--scenario geo --swap"].map(|text| build(text).unwrap().link);
     assert_eq!((&geo.there.rate, &geo.back.rate), (&four, &forty));
     assert_eq!(swapped, Duplex { there: geo.back.clone(), back: geo.there });
-    // What is said of up holds away from the client, wherever it stands.
+    // Options for up apply away from the client, wherever they stand.
     for text in ["--scenario geo --swap --loss-up 1%", "--loss-up 1% --swap --scenario geo"] {
         let link = build(text).unwrap().link;
         assert_eq!(link.there, LinkConfig { loss: Loss::Uniform(0.01), ..geo.back.clone() }, "{text}");
@@ -115,14 +115,14 @@ fn a_scenario_turned_round_has_its_fast_side_up() {
 fn what_is_said_holds_through_the_steps_of_a_scenario() {
     let (fifty, leo) = (Rate::from_bits_per_sec(50_000_000), build("--scenario leo").unwrap().link);
     let end = Time::MAX;
-    // The rate of one direction: its delay and the other direction change as before.
+    // With the rate of one direction set, its delay and the other direction change as in the scenario.
     let rate = build("--scenario leo --rate-down 50mbit").unwrap().link;
     assert_eq!((rate.there, rate.back.rate_at(end)), (leo.there.clone(), Some(fifty)));
     assert_eq!(rate.back.steps.len(), leo.back.steps.len());
     assert!(
         rate.back.steps.iter().zip(&leo.back.steps).all(|(step, was)| step.rate.is_none() && step.delay == was.delay)
     );
-    // The RTT: rates change as before.
+    // With the RTT set, the rates change as in the scenario.
     let rtt = build("--scenario leo --rtt 30ms").unwrap().link.back;
     assert!(rtt.steps.iter().zip(&leo.back.steps).all(|(step, was)| step.delay.is_none() && step.rate == was.rate));
     let both = build("--scenario leo --rate 50mbit --delay 9ms").unwrap().link;

@@ -1,83 +1,83 @@
-//! Values as people write them: `20mbit`, `500ms`, `150kB`, `0.1%`. Decimal, exact, each with its unit.
+//! Values with units as users write them: `20mbit`, `500ms`, `150kB`, `0.1%`. Decimal numbers are parsed exactly.
 
 use longhaul_units::{Rate, Span};
 
-/// Why a text is no value.
+/// Error in the text of a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// Less than nothing.
+    /// The value is negative.
     #[error("{text:?} is negative; {example}")]
     Negative {
-        /// What was written.
+        /// The text.
         text: String,
-        /// How to write it.
+        /// How to write the value.
         example: &'static str,
     },
-    /// It does not begin with a number.
+    /// The text does not begin with a number.
     #[error("{text:?} is no {what}; {example}")]
     NotANumber {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What it should be.
+        /// The kind of value expected.
         what: &'static str,
-        /// How to write it.
+        /// How to write the value.
         example: &'static str,
     },
-    /// A number and no unit.
+    /// The number has no unit.
     #[error("{text:?} has no unit; {example}")]
     NoUnit {
-        /// What was written.
+        /// The text.
         text: String,
-        /// How to write it.
+        /// How to write the value.
         example: &'static str,
     },
-    /// A unit that is not known, or means different things to different programs.
+    /// The unit is unknown, or means different things to different programs.
     #[error("{unit:?} in {text:?} is no unit of a {what}; {example}")]
     UnknownUnit {
-        /// What was written.
+        /// The text.
         text: String,
         /// The unit.
         unit: String,
-        /// What it should be.
+        /// The kind of value expected.
         what: &'static str,
-        /// How to write it.
+        /// How to write the value.
         example: &'static str,
     },
-    /// Beyond what can be.
+    /// The value exceeds its maximum.
     #[error("{text:?} is more than {most}")]
     TooLarge {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What the most is.
+        /// The maximum.
         most: &'static str,
     },
-    /// Less than it may be.
+    /// The value is below its minimum.
     #[error("{text:?} is less than {least}")]
     TooSmall {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What the least is.
+        /// The minimum.
         least: &'static str,
     },
-    /// More or fewer parts than there should be.
+    /// The value has too many or too few comma-separated parts.
     #[error("{text:?} should be {form}, separated by commas")]
     Parts {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What the parts are.
+        /// The parts expected.
         form: &'static str,
     },
-    /// None of the words there are.
+    /// The text is not one of the known words.
     #[error("{text:?} is unknown; there are {words}")]
     UnknownWord {
-        /// What was written.
+        /// The text.
         text: String,
-        /// Those there are.
+        /// The known words.
         words: &'static str,
     },
 }
 
-/// A kind of value and its units, each with what it is worth.
+/// A kind of value, with its units and their worth in the base unit.
 struct Kind {
     what: &'static str,
     example: &'static str,
@@ -119,36 +119,36 @@ const SIZE: Kind = Kind {
 
 const SHARE: &str = "write it as 0.1% or 0.001, from 0 to 1";
 
-/// A rate with its unit: `20mbit`; the unit in any case.
+/// Parses a rate with its unit, such as `20mbit`; the case of the unit does not matter.
 ///
 /// # Errors
-/// If it is none. `Mbps` is refused: to some programs it means megabytes.
+/// Returns an error if the text is not a rate. `Mbps` is refused, because some programs take it for megabytes.
 pub fn rate(text: &str) -> Result<Rate, ValueError> {
     RATE.parse(text, |unit, known| unit.eq_ignore_ascii_case(known)).map(Rate::from_bits_per_sec)
 }
 
-/// A span of time with its unit: `500ms`.
+/// Parses a time with its unit, such as `500ms`.
 ///
 /// # Errors
-/// If it is none, or negative.
+/// Returns an error if the text is not a time, or if it is negative.
 pub fn span(text: &str) -> Result<Span, ValueError> {
     SPAN.parse(text, |unit, known| unit == known).map(Span::from_nanos)
 }
 
-/// A size with its unit: `150kB` (1000 bytes) or `64KiB` (1024).
+/// Parses a size with its unit, such as `150kB` (1 kB is 1000 bytes) or `64KiB` (1 KiB is 1024 bytes).
 ///
 /// # Errors
-/// If it is none, or negative.
+/// Returns an error if the text is not a size, or if it is negative.
 pub fn size(text: &str) -> Result<u64, ValueError> {
     SIZE.parse(text, |unit, known| unit == known)
 }
 
-/// A share: `0.1%`, or the fraction itself.
+/// Parses a fraction, such as `0.1%` or `0.001`.
 ///
 /// # Errors
-/// If it is none, or not from 0 to 1.
+/// Returns an error if the text is not a number from 0 to 1, or the equivalent percentage.
 pub fn share(text: &str) -> Result<f64, ValueError> {
-    // Two places to the left before it becomes binary: 1.3% is the same number as 0.013.
+    // Shift the decimal point in the text, before conversion to binary, so that 1.3% and 0.013 are the same number.
     let value = match text.strip_suffix('%') {
         Some(percent) => format!("{percent}e-2").parse::<f64>(),
         None => text.parse(),
@@ -165,10 +165,10 @@ pub fn share(text: &str) -> Result<f64, ValueError> {
     Ok(value)
 }
 
-/// A plain number.
+/// Parses a plain number.
 ///
 /// # Errors
-/// If it is none, or infinite.
+/// Returns an error if the text is not a finite number.
 pub fn number(text: &str) -> Result<f64, ValueError> {
     const EXAMPLE: &str = "write it as 0.4 or 2";
     match text.parse::<f64>() {
@@ -177,10 +177,10 @@ pub fn number(text: &str) -> Result<f64, ValueError> {
     }
 }
 
-/// A whole number.
+/// Parses a whole number.
 ///
 /// # Errors
-/// If it is none.
+/// Returns an error if the text is not a whole number.
 pub fn whole<N: core::str::FromStr>(text: &str, what: &'static str) -> Result<N, ValueError> {
     text.parse().map_err(|_| ValueError::NotANumber { text: text.into(), what, example: "write it as a whole number" })
 }
@@ -210,11 +210,11 @@ impl Kind {
     }
 }
 
-/// The digits of a decimal number, and how many are behind the point.
+/// Splits a decimal number into its digits and the count of those after the decimal point.
 fn decimal(text: &str) -> Option<(u64, u32)> {
     let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{behind}").parse().ok()?;
-    // More decimals than that are below every unit's smallest part.
+    // Further decimals are below the resolution of every unit.
     let decimals = u32::try_from(behind.len()).ok().filter(|decimals| *decimals <= 18)?;
     Some((digits, decimals))
 }

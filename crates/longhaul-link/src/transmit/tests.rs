@@ -4,7 +4,7 @@ fn config(rate: u64) -> LinkConfig {
     LinkConfig::new(Rate::from_bytes_per_sec(rate), Span::ZERO)
 }
 
-/// Sends packets that all wait from the beginning.
+/// Sends packets that are all queued from the start, and returns the ends of their transmissions.
 fn ends(config: &LinkConfig, sizes: &[u32]) -> Vec<u64> {
     let mut transmitter = Transmitter::new(config);
     let send = |&size| {
@@ -16,7 +16,8 @@ fn ends(config: &LinkConfig, sizes: &[u32]) -> Vec<u64> {
 
 #[test]
 fn a_packet_takes_its_bits_by_the_rate_to_the_nanosecond() {
-    // 1500 bytes: 12 us at 1 Gb/s, 600 us at 20 Mb/s; 7 B/s need 1/7 s a byte, and never lose the remainder.
+    // 1500 bytes take 12 us at 1 Gb/s and 600 us at 20 Mb/s. At 7 B/s, one byte takes 1/7 s, and the remainder is
+    // never lost.
     assert_eq!(ends(&config(125_000_000), &[1500]), [12_000]);
     assert_eq!(ends(&config(2_500_000), &[1500, 40]), [600_000, 616_000]);
     let sevenths: Vec<u64> = (1..=21).map(|n: u64| (n * 1_000_000_000).div_ceil(7)).collect();
@@ -29,7 +30,7 @@ fn a_packet_takes_its_bits_by_the_rate_to_the_nanosecond() {
 fn an_idle_transmitter_begins_when_the_packet_comes() {
     let mut transmitter = Transmitter::new(&config(3));
     assert_eq!(transmitter.send(Time::from_nanos(5), 1, false).as_nanos(), 5 + 333_333_334);
-    // Just when the first is through, by a packet that was not there before: its own nanosecond counts.
+    // A packet that was not queued begins exactly when the first ends: its start is its own nanosecond.
     let at = transmitter.next_start(Time::ZERO);
     assert_eq!(transmitter.send(at, 1, false), at + Span::from_nanos(333_333_334));
 }
@@ -39,9 +40,9 @@ fn a_step_divides_the_packet_that_is_being_sent() {
     let step = |at, rate| Step { at: Time::from_nanos(at), rate: Some(Rate::from_bytes_per_sec(rate)), delay: None };
     let mut config = config(1_000);
     config.steps = vec![step(500_000_000, 2_000), step(700_000_000, 100)];
-    // 500 bytes until 0.5 s, 400 until 0.7 s, the last 100 take a second.
+    // 500 bytes are sent by 0.5 s, 400 by 0.7 s, and the last 100 take 1 s.
     assert_eq!(ends(&config, &[1_000, 1]), [1_700_000_000, 1_710_000_000]);
-    // A packet that ends on the step is not touched by it.
+    // A packet that ends exactly on the step is not affected by it.
     assert_eq!(ends(&config, &[500, 2]), [500_000_000, 501_000_000]);
 }
 
@@ -51,7 +52,7 @@ fn no_packet_begins_while_transmission_is_held() {
         |from, until| Outage { from: Time::from_nanos(from), until: Time::from_nanos(until), kind: OutageKind::Hold };
     let mut config = config(1_000_000_000);
     config.outages = vec![hold(10, 100), hold(150, 200)];
-    // The second began before; the third waits until 100, the fifth until 200.
+    // The second packet began before the outage; the third waits until 100, the fifth until 200.
     assert_eq!(ends(&config, &[5, 20, 45, 10, 1]), [5, 25, 145, 155, 201]);
     config.rate = LinkRate::Unlimited;
     let mut transmitter = Transmitter::new(&config);
@@ -63,9 +64,9 @@ fn no_packet_begins_while_transmission_is_held() {
 fn a_trace_gives_opportunities_of_1504_bytes_that_are_lost_when_nobody_waits() {
     let ms = |millis: u64| millis * 1_000_000;
     let config = LinkConfig { rate: LinkRate::Trace(Arc::new(Trace::parse("1\n1\n4").unwrap())), ..Default::default() };
-    // Full packets take one opportunity each; the trace repeats every 4 ms.
+    // Full-sized packets take one opportunity each; the trace repeats every 4 ms.
     assert_eq!(ends(&config, &[1500; 5]), [1, 1, 4, 5, 5].map(ms));
-    // 372 + 4 bytes: four to an opportunity. 3000 + 4 need two of them and leave 4 bytes.
+    // 372 + 4 bytes: four packets per opportunity. 3000 + 4 bytes need two of them and leave 4 bytes.
     assert_eq!(ends(&config, &[372; 5]), [1; 5].map(ms));
     assert_eq!(ends(&config, &[3_000, 0, 0]), [1, 1, 4].map(ms));
     let mut transmitter = Transmitter::new(&config);

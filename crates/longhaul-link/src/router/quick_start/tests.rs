@@ -28,20 +28,20 @@ fn fields(forward: &Forward) -> (u8, u32) {
     }
 }
 
-/// The code that a request for the highest rate comes out with.
+/// Returns the rate code to which a request for the highest rate is reduced.
 fn granted(router: &mut QuickStart, now: Time, rate: u64) -> u8 {
     let mut forward = forward(15, 0);
     router.answer(now, &view(rate), &mut forward);
     fields(&forward).0
 }
 
-/// Sends so many bytes in the slot of 150 ms that begins then.
+/// Sends `bytes` evenly over a slot of 150 ms.
 fn load(router: &mut QuickStart, slot: u64, bytes: u64) {
     router.sends(at(150 * slot), at(150 * slot + 150), bytes);
     router.sends(at(150 * slot + 150), at(150 * slot + 150), 0);
 }
 
-/// The highest N of 40 kb/s x 2^N within what the load leaves below the threshold (RFC 4782, table 1 and appendix D).
+/// Returns the highest N for which 40 kb/s x 2^N fits between load and threshold (RFC 4782, table 1 and appendix D).
 fn code(rate: u64, threshold: f64, load: f64) -> u8 {
     let room = (threshold - load) * rate as f64 * 8.0;
     (1..=15).take_while(|n| 40_000.0 * f64::from(1 << n) <= room).last().unwrap_or(0)
@@ -50,7 +50,7 @@ fn code(rate: u64, threshold: f64, load: f64) -> u8 {
 #[test]
 fn the_grant_is_what_the_load_leaves_below_the_threshold() {
     for (rate, percent, expected) in [
-        // 85 Mb/s of 100 are free: 81.92 is the next rate.
+        // 85 of 100 Mb/s are free; the next lower rate is 81.92 Mb/s.
         (100, 0, 11),
         (100, 50, 9),
         (100, 80, 6),
@@ -74,11 +74,11 @@ fn the_highest_of_the_last_slots_counts() {
     let full = 100 * MBIT * 150 / 1000;
     for (slot, expected) in [(1, 8), (2, 8), (3, 8), (4, 8), (5, 11), (6, 11)] {
         let mut router = router(config);
-        // 55 % in slot 1, 10 % in the one after: 30 Mb/s are left, then 75.
+        // Load of 55 % in slot 1 and 10 % in slot 2: 30 Mb/s are left, later 75 Mb/s.
         load(&mut router, 1, full * 55 / 100);
         load(&mut router, 2, full / 10);
         let code = granted(&mut router, at(150 * slot + 1), 100 * MBIT);
-        // What is sent in the present slot, in which the question comes, is not known before it is over.
+        // Load in the slot of the request itself does not count until the slot is over.
         let expected = if slot == 1 { 11 } else { expected + u8::from(slot < 5) };
         assert_eq!(code, expected.min(if slot == 5 { 10 } else { 11 }), "slot {slot}");
     }
@@ -86,12 +86,12 @@ fn the_highest_of_the_last_slots_counts() {
 
 #[test]
 fn bytes_count_in_the_slots_they_are_sent_in() {
-    // 1500 bytes take 1.2 s, from the middle of slot 0: 93.75 bytes in it, and in slot 8, 187.5 in each between.
+    // 1500 bytes take 1.2 s from the middle of slot 0: 93.75 bytes in slots 0 and 8, and 187.5 in each slot between.
     let mut slots = Slots::new(Span::from_millis(150), 100);
     slots.spread(at(75), at(1275), 1500);
     assert_eq!(slots.before(9).collect::<Vec<_>>(), [93, 188, 187, 188, 187, 188, 187, 188, 94]);
     assert_eq!(slots.before(9).sum::<u64>(), 1500);
-    // Only the last slots are of interest, however long it took.
+    // Only the latest slots are kept, however long the transmission took.
     let mut slots = Slots::new(Span::from_millis(1), 3);
     slots.spread(at(0), at(1_000_000_000), 1_000_000_000);
     assert_eq!(slots.before(1_000_000_000).collect::<Vec<_>>(), [1, 1, 1]);
@@ -101,17 +101,17 @@ fn bytes_count_in_the_slots_they_are_sent_in() {
 fn grants_of_two_intervals_count_as_load() {
     let mut router = router(QuickStartConfig::default());
     let rate = 100 * MBIT;
-    // 81.92 of 85 Mb/s are granted; 3.08 are left, of which 2.56 are a rate.
+    // 81.92 of 85 Mb/s are granted; of the remaining 3.08, 2.56 Mb/s is the next rate.
     assert_eq!(granted(&mut router, at(10), rate), 11);
     assert_eq!(granted(&mut router, at(20), rate), 6);
-    // 0.52: 0.32 is one; 0.2: 0.16 is one.
+    // Of the remaining 0.52 Mb/s, 0.32 is granted, and of 0.2 Mb/s, 0.16.
     assert_eq!((granted(&mut router, at(149), rate), granted(&mut router, at(150), rate)), (3, 2));
     assert_eq!(granted(&mut router, at(299), rate), 0);
-    // The first interval is forgotten with the third; what was granted in the second, 0.16, is not.
+    // In the third interval, the grants of the first no longer count; the 0.16 Mb/s of the second still do.
     assert_eq!(granted(&mut router, at(300), rate), 11);
 }
 
-/// RFC 4782, table 2: lowering N to N - 1 makes the bits 30 - 2N and 31 - 2N random, counted from the left of the 30.
+/// RFC 4782, table 2: a reduction from N to N - 1 randomizes bits 30 - 2N and 31 - 2N of 30, counted from the left.
 #[test]
 fn each_step_changes_its_own_two_bits() {
     for from in 2..=15u8 {
@@ -131,7 +131,8 @@ fn each_step_changes_its_own_two_bits() {
         }
         assert_eq!(seen.len(), 8, "both bits are random, whatever they were");
     }
-    // The last step is a denial, which leaves nothing of the nonce; where it is a step, the last two bits are its own.
+    // A router turns the last step into a denial, which clears the nonce; the step itself randomizes the last two
+    // bits.
     let (one, zero) = (QuickStartRate::from_code(1), QuickStartRate::ZERO);
     let nonce = QuickStartNonce::new(0x2aaa_aaaa);
     assert_eq!(nonce.lowered(one, zero, u32::MAX).get() ^ nonce.get(), 0b01);
@@ -142,7 +143,7 @@ fn each_step_changes_its_own_two_bits() {
 fn a_denial_is_all_zeros() {
     let mut router = router(QuickStartConfig::default());
     let mut forward = forward(1, 0x1234_5678);
-    // 80 kb/s fit into 85 % of 94.12 kb/s and no less.
+    // 80 kb/s fit into 85 % of 94.12 kb/s, and into no less.
     assert_eq!(router.answer(at(0), &view(11_764), &mut forward), Answer::Denied);
     assert_eq!((fields(&forward), forward.ttl, forward.stamps), ((0, 0), 0, 0));
     let mut forward = self::forward(1, 7);
@@ -200,7 +201,7 @@ proptest! {
             match answer {
                 Answer::Granted => prop_assert_eq!((granted, left), (asked, nonce)),
                 Answer::Lowered => {
-                    // The pairs of steps that were not made are as they were.
+                    // The bits of the steps not taken are unchanged.
                     let below = (1u32 << (2 * granted)) - 1;
                     let above = !((1u32 << (2 * asked)) - 1);
                     prop_assert!(granted < asked && (left ^ nonce) & (below | above) == 0);

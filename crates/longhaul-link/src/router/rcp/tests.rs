@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// 1 MB/s; with `queue` bytes waiting.
+/// A link of 1 MB/s with `queue` bytes waiting.
 fn view(queue: u64) -> View {
     View { rate: Some(Rate::from_bytes_per_sec(1_000_000)), packets: 0, bytes: queue }
 }
@@ -15,14 +15,14 @@ fn request(rtt_micros: u32) -> Option<Request> {
     Some(Request::Rcp { rate: WireRate::UNLIMITED, rtt_micros })
 }
 
-/// A router whose first interval has begun at zero.
+/// Returns a router whose first interval has begun at time zero.
 fn begun(config: RcpConfig) -> Rcp {
     let mut rcp = Rcp::new(config);
     rcp.turn(micros(0), &view(0));
     rcp
 }
 
-/// What a question of that rate is answered.
+/// Returns the rate in the answer to a request.
 fn told(rcp: &Rcp, asked: WireRate) -> u64 {
     let mut forward = Forward { ttl: 64, stamps: 0, request: Request::Rcp { rate: asked, rtt_micros: 0 } };
     rcp.answer(&view(0), &mut forward);
@@ -38,14 +38,14 @@ fn assert_near(value: f64, expected: f64) {
     assert!((value / expected - 1.0).abs() < 1e-9, "{value}, not {expected}");
 }
 
-/// By hand: T/d = 0.05; alpha (gC - y) = 0.4 x 500,000; beta Q/d = 0.4 x 10,000 / 0.2.
+/// Expected values by hand: T/d = 0.05; alpha (gC - y) = 0.4 x 500,000; beta Q/d = 0.4 x 10,000 / 0.2.
 #[test]
 fn one_interval() {
     for (gamma, queue, expected) in [
         (1.0, 0, 50_000.0 * (1.0 + 0.05 * 0.2)),
         (1.0, 10_000, 50_000.0 * (1.0 + 0.05 * 0.18)),
         (0.95, 0, 50_000.0 * (1.0 + 0.05 * 180_000.0 / 950_000.0)),
-        // 0.2 - 200 / 0.2: a factor below zero is the least rate, 0.01 packets of 1000 bytes an RTT.
+        // The factor 0.2 - 200 / 0.2 is below zero, which gives the minimum rate: 0.01 packets of 1000 bytes per RTT.
         (1.0, 500_000_000, 50.0),
     ] {
         let mut rcp = begun(RcpConfig { gamma, ..RcpConfig::default() });
@@ -59,14 +59,14 @@ fn one_interval() {
     }
 }
 
-/// By hand: the gain of a longer RTT is T/d = 0.05, that of a shorter one R/C x mean/d as much.
+/// Expected values by hand: the gain of a longer RTT is T/d = 0.05; that of a shorter one is smaller by R/C x mean/d.
 #[test]
 fn the_mean_rtt() {
     for (packets, expected) in [
         (&[(1000, 400_000)][..], 0.2 + 0.05 * 0.2),
         (&[(1000, 100_000)], 0.2 - 0.05 * 0.5 * 0.05 * 0.1),
         (&[(1000, 400_000), (3000, 800_000)], 0.2 + 0.05 * 0.5),
-        // Unknown ones don't count, and none is longer than 10 s.
+        // Unknown RTTs do not count, and RTTs are limited to 10 s.
         (&[(9000, 0)], 0.2),
         (&[(1000, u32::MAX), (9000, 0)], 0.2 + 0.05 * 9.8),
     ] {
@@ -75,7 +75,7 @@ fn the_mean_rtt() {
         rcp.turn(micros(10_000), &view(0));
         assert_near(rcp.rtt, expected);
     }
-    // A mean below 10 ms is the interval.
+    // A mean RTT below 10 ms is used as the interval.
     let mut rcp = begun(RcpConfig { first_rtt: Span::from_millis(4), ..RcpConfig::default() });
     rcp.turn(micros(4_000), &view(0));
     assert_near(rate(&rcp), 50_000.0 * 1.4);
@@ -84,7 +84,7 @@ fn the_mean_rtt() {
 #[test]
 fn a_packet_counts_in_the_intervals_of_its_transmission() {
     let mut rcp = begun(RcpConfig::default());
-    // 1000 bytes take 1 ms, a quarter of it before the end.
+    // 1000 bytes take 1 ms, a quarter of which is before the end of the interval.
     rcp.arrives(micros(9_750), &view(0), 1000, None);
     let clock = rcp.clock.unwrap();
     assert_near(clock.arrived, 250.0);
@@ -100,13 +100,13 @@ fn rates_stay_between_their_bounds() {
     let mut rcp = begun(RcpConfig { gamma: 0.9, ..RcpConfig::default() });
     rcp.turn(micros(100_000_000), &view(0));
     assert_near(rate(&rcp), 900_000.0);
-    // 1 GB waits for 10 s.
+    // 1 GB is waiting for 10 s.
     rcp.turn(micros(110_000_000), &view(1 << 30));
     assert_near(rate(&rcp), 50.0);
-    // Less stays what it is, more does not; what has no limit is what the link has.
+    // A lower requested rate is unchanged, a higher one is reduced to the router's rate.
     assert_eq!(told(&rcp, WireRate::new(Rate::from_bytes_per_sec(49))), 49);
     assert_eq!(told(&rcp, WireRate::new(Rate::from_bytes_per_sec(51))), 50);
-    // Of a link of a byte a second something is told still.
+    // Even on a link of 1 byte per second, the advertised rate is not zero.
     let slow = View { rate: Some(Rate::from_bytes_per_sec(1)), packets: 0, bytes: 0 };
     let mut rcp = Rcp::new(RcpConfig::default());
     rcp.turn(micros(0), &slow);
@@ -115,14 +115,15 @@ fn rates_stay_between_their_bounds() {
 
 #[test]
 fn silence_is_the_same_at_once_as_step_by_step() {
-    // 200 kB are the balance of gC alpha and Q beta/d.
+    // Queues of 0 and 90 kB are below the equilibrium of 200 kB between gC alpha and Q beta/d, that of 900 kB is
+    // above.
     for (queue, end) in [(0, 1e6), (90_000, 1e6), (900_000, 50.0)] {
         let (mut steps, mut once) = (begun(RcpConfig::default()), begun(RcpConfig::default()));
         (0..200).for_each(|step| steps.turn(micros(10_000 * step), &view(queue)));
         once.turn(micros(1_990_000), &view(queue));
         assert_near(rate(&once), rate(&steps));
         assert_eq!(once.clock.unwrap().ends, steps.clock.unwrap().ends);
-        // To the end of time, at once.
+        // Advancing to the end of time takes one step.
         once.turn(Time::MAX, &view(queue));
         assert_near(rate(&once), end);
     }
@@ -136,7 +137,7 @@ fn what_is_no_question_of_rcp_passes() {
     let mut forward = before;
     assert_eq!(rcp.answer(&view(0), &mut forward), Answer::Passed);
     assert_eq!(forward, before);
-    // Without a rate there is room for all.
+    // A link without a rate grants every request.
     let unlimited = View { rate: None, packets: 0, bytes: 0 };
     let request = self::request(7).unwrap();
     let mut forward = Forward { request, ..before };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::hook::View;
 
-/// 1 MB/s; with `queue` bytes waiting.
+/// A link of 1 MB/s with `queue` bytes waiting.
 fn view(queue: u64) -> View {
     View { rate: Some(Rate::from_bytes_per_sec(1_000_000)), packets: 0, bytes: queue }
 }
@@ -26,13 +26,13 @@ fn answer(xcp: &mut Xcp, bytes: u64, request: Request) -> i64 {
     delta.bytes_per_sec()
 }
 
-/// A router that has seen, in its first 50 ms, so many packets of 1000 bytes from senders of 100 kB/s at 100 ms: X is
-/// 10 ms each.
+/// Returns a router that has received, in its first 50 ms, `packets` packets of 1000 bytes from senders of 100 kB/s
+/// with an RTT of 100 ms, for which X is 10 ms.
 fn after(packets: usize, queue: u64) -> Xcp {
     let mut xcp = Xcp::new(XcpConfig::default());
     xcp.turn(millis(0), &view(queue));
     (0..packets).for_each(|_| xcp.arrives(1000, Some(ask(100_000, 100, 0))));
-    // The least queue is that of the last interval, in which it was the same all the time.
+    // Set the minimum queue as if it had been the same throughout the last interval.
     xcp.turn(millis(1), &view(queue));
     (xcp.queue, xcp.least_queue) = (queue as f64, queue as f64);
     xcp.turn(millis(50), &view(queue));
@@ -41,8 +41,8 @@ fn after(packets: usize, queue: u64) -> Xcp {
 
 const MORE: i64 = 1 << 40;
 
-/// By hand: y = 10,000 B / 50 ms; phi = 0.4 x 800,000; nothing is shuffled, as 0.1 y is less. Each of ten packets gets a
-/// tenth, and the eleventh nothing.
+/// Expected values by hand: y = 10,000 B / 50 ms; phi = 0.4 x 800,000; nothing is shuffled, because 0.1 y is less
+/// than phi. Each of ten packets gets a tenth, and the eleventh gets nothing.
 #[test]
 fn spare_rate_is_given_by_the_senders_intervals() {
     let mut xcp = after(10, 0);
@@ -54,8 +54,8 @@ fn spare_rate_is_given_by_the_senders_intervals() {
     assert!(answer(&mut xcp, 1000, ask(100_000, 100, MORE)) < 1);
 }
 
-/// By hand: y = 1.2 MB/s, phi = -80,000, shuffled 0.1 y - 80,000 = 40,000: 40,000 are given, 666.7 a packet, and 120,000 are
-/// taken, 2 a byte.
+/// Expected values by hand: y = 1.2 MB/s, phi = -80,000, shuffled traffic 0.1 y - 80,000 = 40,000. Positive feedback
+/// is 40,000 or 666.7 per packet, negative feedback 120,000 or 2 per byte.
 #[test]
 fn too_much_is_taken_by_bytes_and_a_tenth_is_shuffled() {
     let mut xcp = after(60, 0);
@@ -63,13 +63,13 @@ fn too_much_is_taken_by_bytes_and_a_tenth_is_shuffled() {
     assert!(near(xcp.give, 40_000.0) && near(xcp.take, 120_000.0), "{xcp:?}");
     let sum: i64 = (0..60).map(|_| answer(&mut xcp, 1000, ask(100_000, 100, MORE))).sum();
     assert!((-80_060..=-80_000).contains(&sum), "{sum}");
-    // Who is twice as fast gives as much for each byte, and gets half for each packet.
+    // At twice the rate, the negative feedback per byte is the same, and the positive feedback per packet is half.
     let mut xcp = after(60, 0);
     assert_eq!(answer(&mut xcp, 1000, ask(200_000, 100, MORE)), -1667);
     assert_eq!(answer(&mut xcp, 500, ask(100_000, 100, MORE)), -667);
 }
 
-/// By hand: 0.226 x 9,000 / 0.1 = 20,340 less than without a queue.
+/// Expected value by hand: 0.226 x 9,000 / 0.1 = 20,340 less than without a queue.
 #[test]
 fn a_standing_queue_is_drained() {
     let xcp = after(10, 9_000);
@@ -81,7 +81,7 @@ fn what_an_earlier_router_refused_is_there_for_others() {
     let mut xcp = after(10, 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 100, 12_000)), 12_000);
     assert_eq!(xcp.give, 308_000.0);
-    // Where something is to be taken, who was told less than that pays for others.
+    // If feedback is negative, a sender reduced further upstream reduces the share of the others.
     let mut xcp = after(60, 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 100, -50_000)), -50_000);
     assert!((xcp.take - (120_000.0 - 2_000.0 - (50_000.0 - 4_000.0 / 3.0))).abs() < 1e-6, "{}", xcp.take);
@@ -93,12 +93,13 @@ fn who_has_no_rtt_gets_nothing_and_small_claims_are_a_packet_an_rtt() {
     let mut xcp = after(10, 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 0, MORE)), 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 0, -5)), -5);
-    // X is the RTT at most: 100 ms, ten times the others', half of the 20 packets' of which 0.4 x 600,000 is for.
+    // X is limited to the RTT of 100 ms, ten times that of the others: half of the 20 packets' feedback of 0.4 x
+    // 600,000.
     for throughput in [0, 1, 9_999, 10_000] {
         let given = answer(&mut after(20, 0), 1000, ask(throughput, 100, MORE));
         assert!((119_999..=120_000).contains(&given), "{given}");
     }
-    // An RTT above 1 s counts as one.
+    // RTTs above 1 s count as 1 s.
     let mut xcp = Xcp::new(XcpConfig::default());
     xcp.turn(millis(0), &view(0));
     xcp.arrives(1000, Some(ask(1000, 4_000_000, 0)));
@@ -110,7 +111,7 @@ fn who_has_no_rtt_gets_nothing_and_small_claims_are_a_packet_an_rtt() {
 fn intervals_are_mean_rtts() {
     let mut xcp = Xcp::new(XcpConfig::default());
     xcp.turn(millis(0), &view(0));
-    // X of 10 ms at 100 ms, of 30 ms at 300 ms: (1 + 9) / 40 s.
+    // X is 10 ms at an RTT of 100 ms and 30 ms at 300 ms: (1 + 9) / 40 s.
     xcp.arrives(1000, Some(ask(100_000, 100, 0)));
     xcp.arrives(3000, Some(ask(100_000, 300, 0)));
     xcp.arrives(9000, None);
@@ -118,7 +119,7 @@ fn intervals_are_mean_rtts() {
     assert!((xcp.rtt - 0.25).abs() < 1e-12);
     let clock = xcp.clock.unwrap();
     assert!(millis(300) - clock.ends <= Span::from_nanos(1) && clock.ends <= millis(300), "{:?}", clock.ends);
-    // Without a word of an RTT it is that of the beginning again.
+    // Without a reported RTT, the initial interval applies again.
     xcp.turn(millis(300), &view(0));
     assert_eq!(xcp.clock.unwrap().interval, Span::from_millis(50));
 }
@@ -128,7 +129,7 @@ fn the_queue_is_the_least_of_half_an_rtt() {
     let mut xcp = Xcp::new(XcpConfig::default());
     xcp.turn(millis(0), &view(0));
     xcp.turn(millis(50), &view(8_000));
-    // The interval of the queue was as long; the next is (50 ms - 8 ms) / 2.
+    // The queue interval was as long; the next one is (50 ms - 8 ms) / 2.
     assert_eq!((xcp.queue, xcp.clock.unwrap().queue_ends), (0.0, millis(71)));
     for (at, queue) in [(51, 7_000), (60, 3_000), (70, 9_000)] {
         xcp.turn(millis(at), &view(queue));
@@ -153,7 +154,7 @@ fn what_is_no_question_of_xcp_passes() {
     let mut forward = before;
     assert_eq!(xcp.answer(&view(0), 1000, &mut forward), Answer::Passed);
     assert_eq!(forward, before);
-    // Without a rate there is room for all.
+    // A link without a rate grants every request.
     let unlimited = View { rate: None, packets: 0, bytes: 0 };
     let request = ask(1, 1, 1 << 50);
     let mut forward = Forward { request, ..before };

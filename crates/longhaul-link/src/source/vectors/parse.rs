@@ -1,9 +1,10 @@
-//! Reads Tmix's files, the original format and the alternate one.
+//! Parser for Tmix's files, in the original format and the alternate one.
 //!
-//! Original: `SEQ start epochs id id`, then `> bytes`, `t micros`, `< bytes` in order; or `CONC start units units id id`,
-//! then `c> bytes`, `t> micros` for the initiator and `c< bytes`, `t< micros` for the acceptor. Alternate: `S start ...` or
-//! `C start ...`, then `I` or `A` with the wait since sending, the wait since receiving, and bytes. Between: `w`, `r`, `l`,
-//! `m` with windows, RTT, losses, segment sizes. Times are microseconds.
+//! Original format: `SEQ start epochs id id`, followed by `> bytes`, `t micros` and `< bytes` in order; or `CONC
+//! start units units id id`, followed by `c> bytes` and `t> micros` for the initiator, `c< bytes` and `t< micros` for
+//! the acceptor. Alternate format: `S start ...` or `C start ...`, followed by `I` or `A` with the wait since
+//! sending, the wait since receiving, and bytes. Either may contain lines `w`, `r`, `l` and `m` with windows, RTT,
+//! losses and segment sizes. Times are in microseconds.
 
 use std::str::SplitWhitespace;
 
@@ -12,10 +13,10 @@ use longhaul_units::{Span, Time};
 use super::{Adu, ConnectionVector, Exchange, Side, VectorError};
 
 impl ConnectionVector {
-    /// Reads connections from a text. Empty lines and lines that begin with `#` are skipped.
+    /// Parses connections from text. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// If something is not as it should be; the error names the line.
+    /// Returns an error that names the line if the text is malformed.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, VectorError> {
         let mut parser = Parser { vectors: Vec::new(), waits: [Span::ZERO; 2] };
         for (index, line) in text.lines().enumerate() {
@@ -53,7 +54,7 @@ impl Words<'_> {
 
 struct Parser {
     vectors: Vec<ConnectionVector>,
-    /// Think time before the next unit; of the acceptor too if concurrent.
+    /// Think time before the next unit; for concurrent connections, that of each side.
     waits: [Span; 2],
 }
 
@@ -100,7 +101,7 @@ impl Parser {
             return Err(VectorError::Backwards { line: words.line });
         }
         let mut vector = ConnectionVector::new(start, exchange);
-        // Units are counted as they are read; their announced numbers are of no use.
+        // The announced numbers of units are checked and ignored; the units are counted as they are read.
         for _ in 0..counts {
             words.number::<u64>("number of units")?;
         }
@@ -111,7 +112,7 @@ impl Parser {
         Ok(())
     }
 
-    /// A think time at the end stands before the connection is closed.
+    /// Turns a trailing think time into a wait before the connection is closed.
     fn end_connection(&mut self) {
         let [wait, other] = core::mem::take(&mut self.waits);
         let Some(vector) = self.vectors.last_mut() else { return };
@@ -144,13 +145,13 @@ impl Parser {
         let Exchange::Sequential(adus) = &self.last(words)?.exchange else {
             return Err(VectorError::WrongKind { line: words.line, word: word.into(), kind: "concurrent" });
         };
-        // Whoever goes on talking waits since it sent, whoever answers since it received.
+        // A side that keeps sending waits since its last send; a side that responds waits since its last receive.
         let goes_on = adus.last().is_none_or(|last| last.from == from);
         let (after_send, after_receive) = if goes_on { (wait, Span::ZERO) } else { (Span::ZERO, wait) };
         self.push(Adu { from, after_send, after_receive, bytes }, word, words, None)
     }
 
-    /// Adds a unit, unless it is in a connection of the kind that is `not` meant.
+    /// Adds a unit. If `not` is given, sequential connections are refused, with `not` as their name in the error.
     fn push(&mut self, adu: Adu, word: &str, words: &Words<'_>, not: Option<&'static str>) -> Result<(), VectorError> {
         match (&mut self.last(words)?.exchange, not) {
             (Exchange::Sequential(_), Some(kind)) => {

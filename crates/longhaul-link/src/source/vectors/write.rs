@@ -1,4 +1,4 @@
-//! Writes Tmix's alternate format, which can express every connection.
+//! Writer for Tmix's alternate format, which can express every connection.
 
 use core::fmt;
 
