@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line interface.
 
 mod link;
 
@@ -18,13 +18,14 @@ use crate::relay::Pair;
 use crate::{relay, shell};
 pub use link::LinkArgs;
 
-/// Bad input, and whatever else keeps a link from being made.
+/// Exit code for invalid input, and for any error that prevents the link from starting.
 const FAULT: u8 = 2;
 
-/// Puts any program on an emulated link.
+/// Runs any program over an emulated link.
 ///
-/// A link is described by the options below; each may end in -up or -down for one direction. Up is from the client, or the
-/// command, so what it sends goes up. Of a scenario such as geo that is the slow direction: --swap turns it round.
+/// The options below describe the link; those that end in -up or -down apply to one direction. Up is away from the
+/// client or the command, whose data therefore goes up. In scenarios such as geo, up is the slow direction; --swap
+/// exchanges the directions.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul-linkem", version)]
 struct Cli {
@@ -34,13 +35,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Relay UDP datagrams over the link; needs no root
+    /// Relay UDP datagrams over the link; needs no privileges
     Relay(RelayArgs),
-    /// Run a command in a network of its own behind the link; needs root
+    /// Run a command in its own network namespace behind the link; needs root
     Shell(ShellArgs),
-    /// Print the scenarios: links that have a name
+    /// Print the scenarios (named links)
     List,
-    /// The first process of a shell's namespace
+    /// First process of a shell's PID namespace
     #[command(hide = true, name = shell::INIT)]
     Init {
         parent: u32,
@@ -51,16 +52,16 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RelayArgs {
-    /// Address and port that clients send to, such as 127.0.0.1:7001. Once for each --to: all share the link
+    /// Address and port that clients send to, such as 127.0.0.1:7001. Give one for each --to; all share the link
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Vec<SocketAddr>,
-    /// Address and port of the server; the first is that of the first --listen
+    /// Address and port of the server. The first --to belongs to the first --listen, and so on
     #[arg(long, value_name = "ADDR", value_parser = address)]
     to: Vec<SocketAddr>,
-    /// The most clients at a time
+    /// Maximum number of concurrent clients
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     clients: u32,
-    /// How long a silent client is remembered
+    /// Time without traffic after which a client is forgotten
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration)]
     idle: Duration,
     #[command(flatten)]
@@ -71,12 +72,12 @@ struct RelayArgs {
 struct ShellArgs {
     #[command(flatten)]
     link: LinkArgs,
-    /// What to run; your shell if nothing is given
+    /// Command to run; default: your shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// Runs what the command line asks for.
+/// Parses the command line and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -115,7 +116,7 @@ impl ShellArgs {
     }
 }
 
-/// The first of each, the second of each, and so on.
+/// Pairs each listening address with the server address at the same position.
 fn pairs(listen: &[SocketAddr], to: &[SocketAddr]) -> Result<Vec<Pair>> {
     ensure!(!listen.is_empty(), "relay needs --listen ADDR: where clients send to, such as 127.0.0.1:7001");
     ensure!(!to.is_empty(), "relay needs --to ADDR: where the server is, such as 127.0.0.1:7000");
@@ -128,7 +129,7 @@ fn pairs(listen: &[SocketAddr], to: &[SocketAddr]) -> Result<Vec<Pair>> {
     Ok(listen.iter().zip(to).map(|(&listen, &to)| Pair { listen, to }).collect())
 }
 
-/// Says so when a queue grows without end: somebody who gave a rate and no queue may not mean that.
+/// Warns about a queue without a limit, which is rarely intended together with a rate.
 fn hint(path: &Path) {
     let directions = [("up", &path.link.there), ("down", &path.link.back)];
     let grows = |link: &LinkConfig| {

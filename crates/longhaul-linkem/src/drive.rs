@@ -1,4 +1,4 @@
-//! The thread that keeps a link's time: waits for packets and for the moments at which some are due.
+//! Thread that drives a link in real time: it waits for packets and for the link's next event.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,60 +11,60 @@ use longhaul_units::{Span, Time};
 use crate::engine::Engine;
 use crate::log;
 
-/// Tokens of the loop itself; a [`Port`]'s are below.
+/// Tokens of the loop itself; those of a [`Port`] are lower.
 const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Packets that are due within so long of the last that was passed on go with the next ones: at 1 Gb/s four at a time. A
-/// twentieth of what the emulator may be late by, and below that nothing waits for a timer.
+/// Minimum time between releases: packets due within it are sent together, which are four packets at 1 Gb/s. It is a
+/// twentieth of the tolerated lateness. No timer is set for less.
 const GRAIN: Span = Span::from_micros(50);
 
-/// After so long without a packet that was due, the next one is awaited without sleeping ...
+/// If no packet has been due for this long, the loop wakes up [`EARLY`] for the next one, and polls until it is due.
 const QUIET: Span = Span::from_millis(1);
-/// ... from so long before it is due: a timer of a processor that is fast asleep is about that late. At worst that is one
-/// part of processor time in sixteen.
+/// How early it wakes up: about the latency of a timer when the processor is in a deep sleep state. At worst, polling
+/// takes a sixteenth of the processor time.
 const EARLY: Span = Span::from_micros(60);
 
-/// How often a port has a look at its clients, and the log is written.
+/// Interval of housekeeping: ports expire clients, and logs are written.
 const ROUND: Span = Span::from_nanos(log::INTERVAL.as_nanos() as u64);
 
-/// A link that is to finish has done so when nothing was on it for so long: who gets a packet answers sooner.
+/// A finishing link is done after this long without a packet on it; receivers answer a packet sooner than that.
 const REST: Span = Span::from_millis(50);
 
-/// A link has so long to finish.
+/// Maximum time for a link to finish.
 const LINGER: Span = Span::from_secs(3);
 
-/// Where packets come from and go to.
+/// Endpoint of a link: reads packets from the system and writes them back to it.
 pub trait Port<T> {
-    /// Adds to `poll` what there is to be watched, with tokens of its own below 2^63.
+    /// Registers the descriptors to watch with `poll`, with tokens below 2^63.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error of the operating system.
     fn watch(&mut self, poll: &Poll) -> io::Result<()>;
 
-    /// Offers what has come in at a descriptor to the link. Whether there may be more.
+    /// Reads packets from a descriptor and offers them to the link. Returns whether there may be more.
     ///
     /// # Errors
-    /// Those after which nothing can go on.
+    /// Returns an error only if the emulator cannot continue.
     fn receive(&mut self, token: u64, poll: &Poll, engine: &mut Engine<T>) -> io::Result<bool>;
 
-    /// Passes on what is due.
+    /// Sends the packets that are due.
     ///
     /// # Errors
-    /// Those after which nothing can go on.
+    /// Returns an error only if the emulator cannot continue.
     fn release(&mut self, now: Time, engine: &mut Engine<T>) -> io::Result<()>;
 
-    /// Called ten times a second.
+    /// Performs housekeeping. Called ten times per second.
     fn tend(&mut self, now: Time) {
         let _ = now;
     }
 }
 
-/// Runs a link until the other end of `stop` is closed. Once a byte comes from there, it ends by itself when nothing is
-/// under way any more, or after three seconds.
+/// Runs a link until the other end of `stop` is closed. After a byte arrives on `stop`, it ends by itself as soon as
+/// the link has been empty for 50 ms, or after 3 s.
 ///
 /// # Errors
-/// Those after which nothing can go on.
+/// Returns an error only if the emulator cannot continue.
 pub fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: &UnixStream) -> io::Result<()> {
     let (poll, timer) = (Poll::new()?, Timer::new()?);
     poll.add(stop, STOP)?;
@@ -75,10 +75,11 @@ pub fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: 
     let mut round = engine.now() + ROUND;
     let mut more = false;
     let mut passed = Time::ZERO;
-    // When something was last on the link, and until when it may finish.
+    // The last time at which a packet was on the link, and the deadline for finishing.
     let mut busy = engine.now();
     let mut finish = None;
     loop {
+        // Wait for packets, the timer or the stop signal, unless something is still to be read.
         ready.clear();
         poll.wait(!more, &mut ready)?;
         more = false;
@@ -86,11 +87,12 @@ pub fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: 
             match token {
                 STOP if (&*stop).read(&mut [0])? == 0 => return Ok(()),
                 STOP => finish = Some(engine.now() + LINGER),
-                // Arming it anew takes its readability back.
+                // The timer fired; arming it again clears its readiness.
                 TIMER => armed = Time::MAX,
                 token => more |= port.receive(token, &poll, engine)?,
             }
         }
+        // Send what is due, and do the housekeeping.
         let now = engine.now();
         if !engine.is_empty() {
             busy = now;
@@ -104,6 +106,7 @@ pub fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: 
             port.tend(now);
             engine.record(now);
         }
+        // End if asked to, or set the timer for the next event.
         if finish.is_some_and(|until| now >= until || now.since(busy) >= REST) {
             return Ok(());
         }
@@ -118,19 +121,19 @@ pub fn drive<T: Payload>(engine: &mut Engine<T>, port: &mut impl Port<T>, stop: 
     }
 }
 
-/// When to be awake for what is due, if something was passed on at a time before.
+/// Returns when to wake up for an event that is due; `passed` is the time of the last release.
 fn wake(due: Time, passed: Time) -> Time {
     if due.since(passed) >= QUIET { due - EARLY } else { due.max(passed + GRAIN) }
 }
 
-/// A link on a thread of its own.
+/// A link running on its own thread.
 #[derive(Debug)]
 pub struct Driver<T, P> {
     stop: UnixStream,
     thread: JoinHandle<Ended<T, P>>,
 }
 
-/// What a thread had when it ended, and why it did if nobody stopped it.
+/// The result of the thread, with the engine and the port that it owned.
 type Ended<T, P> = (io::Result<()>, Engine<T>, P);
 
 impl<T, P> Driver<T, P>
@@ -141,11 +144,12 @@ where
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error of the operating system.
     pub fn start(mut engine: Engine<T>, mut port: P) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let run = move || {
-            // Whoever may not is later when the machine is busy, and told so in the summary.
+            // Without permission for real-time priority, the lateness on a busy machine is higher; the summary
+            // reports it.
             let _ = run_first();
             let result = drive(&mut engine, &mut port, &stopped);
             (result, engine, port)
@@ -154,30 +158,30 @@ where
         Ok(Self { stop, thread })
     }
 
-    /// Waits until the thread ends by itself, for lack of something it needs. Must be called within a tokio runtime.
+    /// Waits until the thread ends because of an error. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns an error of the operating system.
     pub async fn failed(&self) -> io::Result<()> {
         let stream = self.stop.try_clone()?;
         stream.set_nonblocking(true)?;
         tokio::net::UnixStream::from_std(stream)?.readable().await
     }
 
-    /// As [`stop`](Self::stop), once what is under way has arrived and been answered, or after three seconds.
+    /// Stops like [`stop`](Self::stop), but only once packets in flight have arrived and been answered, or after 3 s.
     ///
     /// # Errors
-    /// As those of [`stop`](Self::stop).
+    /// Returns the same errors as [`stop`](Self::stop).
     pub fn finish(self) -> io::Result<(Engine<T>, P)> {
-        // If the thread has ended already, `end` says why.
+        // If the thread has ended already, `end` returns its error.
         let _ = (&self.stop).write_all(&[0]);
         Self::end(self.thread)
     }
 
-    /// Ends the thread and the log; the link and what it was between.
+    /// Stops the thread, closes the logs, and returns the engine and the port.
     ///
     /// # Errors
-    /// Those for which the thread had ended before, or the log could not be written.
+    /// Returns the error for which the thread had ended, or an error in writing a log.
     pub fn stop(self) -> io::Result<(Engine<T>, P)> {
         drop(self.stop);
         Self::end(self.thread)

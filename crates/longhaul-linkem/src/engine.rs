@@ -10,21 +10,21 @@ use crate::log::{Logs, Recorder};
 /// Both directions, in the order of their numbers.
 pub const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
 
-/// A duplex link whose time begins with its making, and what it was late by.
+/// A duplex link whose time starts at its creation, with a record of the emulator's lateness.
 #[derive(Debug)]
 pub struct Engine<T> {
     links: [Link<T, Option<Recorder>>; 2],
     logs: Logs,
     lateness: Histogram,
-    /// Zero of its time, in nanoseconds of the monotonic clock.
+    /// Start of the link's time, in nanoseconds of the monotonic clock.
     zero: u64,
 }
 
 impl<T: Payload> Engine<T> {
-    /// An idle link. `is_hop`: whether it takes one from the TTL of what passes, as a router does.
+    /// Creates an idle link. `is_hop` is whether it decrements the TTL of packets, as a router does.
     ///
     /// # Errors
-    /// If there can be no such link; the error names the fault and the remedy.
+    /// Returns an error if the configuration is invalid, with the fault and its remedy.
     pub fn new(path: &Path, is_hop: bool, logs: Logs) -> Result<Self, longhaul_link::ConfigError> {
         let make = |direction: Direction, config: &LinkConfig| {
             let config = LinkConfig { is_hop, ..config.clone() };
@@ -35,52 +35,52 @@ impl<T: Payload> Engine<T> {
         Ok(Self { links, logs, lateness: Histogram::default(), zero: monotonic_now() })
     }
 
-    /// The time of the link now.
+    /// Returns the current time of the link.
     #[must_use]
     pub fn now(&self) -> Time {
         self.time(monotonic_now())
     }
 
-    /// The time of the link at a nanosecond of the monotonic clock.
+    /// Converts nanoseconds of the monotonic clock to a time of the link.
     #[must_use]
     pub fn time(&self, monotonic: u64) -> Time {
         Time::from_nanos(monotonic.saturating_sub(self.zero))
     }
 
-    /// The nanosecond of the monotonic clock at a time of the link.
+    /// Converts a time of the link to nanoseconds of the monotonic clock.
     #[must_use]
     pub fn monotonic(&self, time: Time) -> u64 {
         time.as_nanos().saturating_add(self.zero)
     }
 
-    /// Takes in a packet that came at a time, of which the link makes the present if it was there already.
+    /// Offers a packet that arrived at `at`. If the link has already advanced beyond `at`, its current time is used.
     pub fn offer(&mut self, direction: Direction, at: Time, packet: Packet<T>) {
         self.link(direction).offer(at, packet);
     }
 
-    /// Takes the next packet of a direction that has arrived by `now`, and when it did.
+    /// Takes the next packet of a direction that has arrived by `now`, with its arrival time.
     pub fn poll(&mut self, direction: Direction, now: Time) -> Option<(Time, Packet<T>)> {
         self.link(direction).poll(now)
     }
 
-    /// When something arrives next.
+    /// Returns the time of the next event of either direction.
     #[must_use]
     pub fn next_event(&self) -> Option<Time> {
         self.links.iter().filter_map(Link::next_event).min()
     }
 
-    /// Notes that what was due at a time was passed on at another.
+    /// Records that a packet due at `due` was sent on at `at`.
     pub fn passed_on(&mut self, due: Time, at: Time) {
         self.lateness.add(at.since(due));
     }
 
-    /// How late packets were passed on.
+    /// Returns how late packets were sent on.
     #[must_use]
     pub fn lateness(&self) -> &Histogram {
         &self.lateness
     }
 
-    /// What happened in a direction.
+    /// Returns the counters of a direction.
     #[must_use]
     pub fn stats(&self, direction: Direction) -> &LinkStats {
         let [up, down] = &self.links;
@@ -90,7 +90,7 @@ impl<T: Payload> Engine<T> {
         }
     }
 
-    /// What the router of a direction did, if there is one.
+    /// Returns the counters of a direction's router, if there is one.
     #[must_use]
     pub fn router_stats(&self, direction: Direction) -> Option<&RouterStats> {
         let [up, down] = &self.links;
@@ -98,7 +98,7 @@ impl<T: Payload> Engine<T> {
         link.router_stats()
     }
 
-    /// Packets of a direction that wait or are under way.
+    /// Returns the number of packets of a direction that are queued or in flight.
     #[must_use]
     pub fn inside(&self, direction: Direction) -> u64 {
         let [up, down] = &self.links;
@@ -106,13 +106,13 @@ impl<T: Payload> Engine<T> {
         link.backlog().0 + link.under_way() as u64
     }
 
-    /// Whether nothing waits or is under way.
+    /// Returns whether no packet is queued or in flight in either direction.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         DIRECTIONS.iter().all(|direction| self.inside(*direction) == 0)
     }
 
-    /// Hands on to the log what has happened by `now`.
+    /// Passes the events up to `now` to the logs.
     pub fn record(&mut self, now: Time) {
         if self.logs.is_empty() {
             return;
@@ -121,10 +121,10 @@ impl<T: Payload> Engine<T> {
         self.logs.write(now, [up.hook_mut(), down.hook_mut()]);
     }
 
-    /// Ends the logs.
+    /// Closes the logs.
     ///
     /// # Errors
-    /// If they could not be written.
+    /// Returns an error if they could not be written.
     pub fn close(&mut self) -> std::io::Result<()> {
         self.record(self.now());
         self.logs.close()
@@ -139,7 +139,7 @@ impl<T: Payload> Engine<T> {
     }
 }
 
-/// A time that can be read: `1.25 ms`.
+/// Formats a time span with a unit and up to three significant digits: `1.25 ms`.
 #[must_use]
 pub fn readable(span: Span) -> String {
     let nanos = span.as_nanos() as f64;
@@ -149,7 +149,7 @@ pub fn readable(span: Span) -> String {
         1_000_000..=999_999_999 => (nanos / 1e6, "ms"),
         _ => (nanos / 1e9, "s"),
     };
-    // Three digits are what the histograms are good for.
+    // The precision of the histograms is about three digits.
     let decimals = if value >= 100.0 || unit == "ns" {
         0
     } else if value >= 10.0 {

@@ -1,12 +1,14 @@
-//! Emulated links in real time: the model of `longhaul-link` between real programs.
+//! Link emulator in real time: runs the model of `longhaul-link` between real programs.
 //!
-//! * [`relay`]: a UDP relay, for programs that speak UDP. Needs no privileges.
-//! * [`shell`]: a command in a network namespace of its own behind the link, for everything else. Needs root.
+//! * [`relay`]: a UDP relay, for programs that use UDP. It needs no privileges.
+//! * [`shell`]: runs a command in its own network namespace behind the link. It works for any protocol and needs
+//!   root.
 //! * [`engine`]: both directions of a link, driven by the monotonic clock; [`drive`] is the thread that does so.
-//! * [`args`]: the command line; [`summary`]: what is told at the end; [`log`]: mahimahi's logs.
+//! * [`args`]: the command line; [`summary`]: the report at the end; [`log`]: logs in mahimahi's format.
 //!
-//! The links decide with the times at which packets came in, and say when each is to go out; how much later than that it
-//! went out is measured and told, so that a user sees when the emulator itself could not keep up.
+//! The links work with the arrival times of packets, and compute when each packet is to be sent on. The delay beyond
+//! that, the lateness of the emulator, is measured and reported, so that users notice when the emulator could not
+//! keep up.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Logs in mahimahi's format, written by a thread of their own so that no packet waits for a disk.
+//! Logs in mahimahi's format, written by separate threads so that no packet waits for disk I/O.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,38 +12,38 @@ use longhaul_link::spec::Direction;
 use longhaul_sys::linux::realtime_now;
 use longhaul_units::Time;
 
-/// The hook of a link that is logged.
+/// Hook of a logged link.
 pub type Recorder = Log<String>;
 
-/// Which files are asked for. A file of both directions has the lines of both in the order of time.
+/// Log files requested. A file for both directions has the lines of both in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFiles {
-    /// For packets from the client.
+    /// File for packets from the client.
     pub up: Option<String>,
-    /// For packets to the client.
+    /// File for packets to the client.
     pub down: Option<String>,
 }
 
-/// The files, open.
+/// Open log files.
 #[derive(Debug, Default)]
 pub struct Logs {
     files: Vec<Writer>,
-    /// By direction, which file.
+    /// Index of the file of each direction.
     to: [Option<usize>; 2],
 }
 
 #[derive(Debug)]
 struct Writer {
-    /// `None` once it is closed.
+    /// `None` after closing.
     lines: Option<Sender<String>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Logs {
-    /// Creates the files, with a header that tells the command.
+    /// Creates the files, with a header that contains the command.
     ///
     /// # Errors
-    /// The system's, with the file's name.
+    /// Returns the operating system's error, with the file's name.
     pub fn create(files: &LogFiles, command: &str) -> io::Result<Self> {
         let mut logs = Self::default();
         let init = u64::try_from(realtime_now().as_millis()).unwrap_or(u64::MAX);
@@ -73,19 +73,19 @@ impl Logs {
         Ok(self.files.len() - 1)
     }
 
-    /// Whether nothing is logged.
+    /// Returns whether nothing is logged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The hook for a direction, whose link is like this.
+    /// Creates the hook of a direction, if it is logged.
     #[must_use]
     pub fn recorder(&self, direction: Direction, link: &LinkConfig) -> Option<Recorder> {
         self.to.get(direction as usize).copied().flatten().map(|_| Log::of(link, String::new()))
     }
 
-    /// Writes what the recorders have, up and down, until `now`.
+    /// Writes what the recorders of the two directions, up and down, have collected up to `now`.
     pub fn write(&mut self, now: Time, recorders: [&mut Option<Recorder>; 2]) {
         let [up, down] = recorders.map(|recorder| {
             recorder.as_mut().map_or_else(String::new, |log| {
@@ -106,15 +106,15 @@ impl Logs {
         if let Some(sender) = file.and_then(|file| file.lines.as_ref())
             && !lines.is_empty()
         {
-            // A thread that has ended tells why when the log is closed.
+            // If the thread has ended, `close` returns its error.
             let _ = sender.send(lines);
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     ///
     /// # Errors
-    /// If it could not be.
+    /// Returns an error if writing failed.
     pub fn close(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         for file in &mut self.files {
@@ -128,7 +128,7 @@ impl Logs {
     }
 }
 
-/// The lines of both, by their times.
+/// Merges the lines of both directions by time.
 fn merge(up: &str, down: &str) -> String {
     if up.is_empty() || down.is_empty() {
         return [up, down].concat();
@@ -139,7 +139,7 @@ fn merge(up: &str, down: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// How often the logs are handed to their threads.
+/// Interval at which lines are passed to the writing threads.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `longhaul-linkem`: puts any program on an emulated link.
+//! `longhaul-linkem`: runs any program over an emulated link.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! A UDP relay: clients talk to it as if it were the server, and share the link on the way. It may stand for several
-//! servers, or several ports of one, whose traffic shares the link as well.
+//! UDP relay: clients send to it as if it were the server, and share the link. It may stand for several servers, or
+//! for several ports of one; all of them share the link.
 
 mod clients;
 mod frame;
@@ -27,50 +27,51 @@ use clients::Clients;
 pub use frame::Frame;
 use outbox::{Outbox, Outgoing};
 
-/// The first listener's token, which the others' follow; clients have their numbers, which stay below.
+/// Token of the first listener, followed by those of the others. Client numbers are used as tokens too, and stay
+/// below.
 const LISTENERS: u64 = 1 << 62;
 
-/// Receive calls in a row, lest a flood keep what is due waiting.
+/// Maximum number of consecutive receive calls, so that a flood does not delay packets that are due.
 const CALLS: usize = 4;
 
-/// Receive buffers that packets on the link may hold on to (256 MB); beyond that, they are copied.
+/// Maximum number of receive buffers referenced by packets on the link (256 MB); beyond it, packets are copied.
 const KEPT: usize = 4096;
 
-/// Bytes of each socket's buffers: what comes in at 1 Gb/s while the emulator is not running for 60 ms.
+/// Size of each socket buffer in bytes: it holds the packets of 60 ms at 1 Gb/s while the emulator is not running.
 const SOCKET_BUFFER: usize = 8 << 20;
 
-/// UDP's header and the IP header around it.
+/// Bytes of the UDP header and the IPv4 or IPv6 header.
 const HEADERS: [u32; 2] = [8 + 20, 8 + 40];
 
-/// A port of the relay and the server's for which it stands.
+/// A port of the relay and the server port it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Where clients send to.
+    /// Address that clients send to.
     pub listen: SocketAddr,
-    /// Where their datagrams go.
+    /// Address of the server.
     pub to: SocketAddr,
 }
 
-/// What a relay is told.
+/// Configuration of a relay.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where clients send to, and where what they send there goes.
+    /// The listening addresses with their servers.
     pub pairs: Vec<Pair>,
-    /// The most clients at a time, each of which has a socket.
+    /// Maximum number of concurrent clients; each takes one socket.
     pub clients: usize,
-    /// A client is forgotten after so long without a datagram in either direction.
+    /// Time without traffic in either direction after which a client is forgotten.
     pub idle: Duration,
 }
 
 impl Options {
-    /// One pair, with the usual bounds: 500 clients, so that the usual limit of 1024 descriptors is far, and 5 minutes, which
-    /// RFC 4787 (REQ-5) recommends to address translators.
+    /// Creates a configuration with one pair and default limits: 500 clients, well below the usual limit of 1024
+    /// descriptors, and 5 minutes, the value that RFC 4787 (REQ-5) recommends for NATs.
     #[must_use]
     pub fn new(listen: SocketAddr, to: SocketAddr) -> Self {
         Self { pairs: vec![Pair { listen, to }], clients: 500, idle: Duration::from_secs(300) }
     }
 
-    /// With one more pair, whose traffic shares the link with that of the others.
+    /// Adds a pair, whose traffic shares the link with that of the others.
     #[must_use]
     pub fn and(mut self, listen: SocketAddr, to: SocketAddr) -> Self {
         self.pairs.push(Pair { listen, to });
@@ -78,16 +79,16 @@ impl Options {
     }
 }
 
-/// What the relay saw beside the link.
+/// Counters of the relay in addition to those of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Clients there were.
+    /// Clients seen.
     pub clients: u64,
-    /// Datagrams that came while there were too many clients, or no socket could be had.
+    /// Datagrams refused because there were too many clients, or because no socket could be created.
     pub refused: u64,
-    /// Datagrams that a full receive buffer lost before the emulator saw them.
+    /// Datagrams dropped by a full receive buffer before the emulator read them.
     pub missed: u64,
-    /// Datagrams that had passed the link, and that the system did not take.
+    /// Datagrams that passed the link and were then not accepted by the operating system.
     pub unsent: u64,
 }
 
@@ -95,15 +96,15 @@ pub struct Counts {
 #[derive(Debug)]
 struct Listener {
     socket: UdpSocket,
-    /// Where what comes to it goes.
+    /// Address of the server for this listener.
     to: SocketAddr,
-    /// Its count of lost datagrams.
+    /// The socket's drop counter.
     drops: u32,
-    /// The TTL that it sends with; 0 if that is unknown.
+    /// TTL currently set on the socket; 0 if unknown.
     ttl: u8,
 }
 
-/// The relay's sockets.
+/// The sockets of a relay.
 #[derive(Debug)]
 pub struct Relay {
     listeners: Vec<Listener>,
@@ -118,7 +119,7 @@ impl Relay {
     /// Binds the listeners.
     ///
     /// # Errors
-    /// The system's, with the address.
+    /// Returns the operating system's error, with the address.
     pub fn bind(options: &Options) -> Result<Self> {
         let bind = |&Pair { listen, to }: &Pair| {
             let socket = std::net::UdpSocket::bind(listen).and_then(prepare);
@@ -136,22 +137,22 @@ impl Relay {
         })
     }
 
-    /// Where clients send to, in the order of the pairs.
+    /// Returns the addresses that clients send to, in the order of the pairs.
     ///
     /// # Errors
-    /// None that bound sockets are known to give.
+    /// Returns an error of the operating system, which is not expected for bound sockets.
     pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
-    /// What it saw beside the link.
+    /// Returns the counters that are not part of the link.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts { clients: self.clients.ever(), unsent: self.outbox.unsent(), ..self.counts }
     }
 }
 
-/// The number of the listener with this token; `None` if it is a client's.
+/// Returns the index of the listener with this token, or `None` for a client's token.
 fn listener_of(token: u64) -> Option<usize> {
     token.checked_sub(LISTENERS).and_then(|index| usize::try_from(index).ok())
 }
@@ -221,33 +222,33 @@ impl Port<Frame> for Relay {
     }
 }
 
-/// Makes a socket ready for a relay.
+/// Prepares a socket for use by the relay.
 fn prepare(socket: std::net::UdpSocket) -> io::Result<UdpSocket> {
     let socket = UdpSocket::new(socket)?;
-    // Less than that is what some systems allow.
+    // The system may limit the buffers to a smaller size.
     socket.set_send_buffer(SOCKET_BUFFER)?;
     socket.set_recv_buffer(SOCKET_BUFFER)?;
     Ok(socket)
 }
 
-/// Whether something was received.
+/// Returns whether a message was received.
 fn received(result: io::Result<usize>) -> io::Result<bool> {
     match result {
         Ok(_) => Ok(true),
         Err(error) => match ErrorClass::of(&error) {
             ErrorClass::Fatal => Err(error),
-            // Nobody listens there, say, at present.
+            // For example, no process listens on the server's port at present.
             _ => Ok(false),
         },
     }
 }
 
-/// When a message came: by the kernel's stamp, if that can be believed.
+/// Returns the arrival time of a message: the kernel's timestamp if it is plausible, otherwise `now`.
 fn stamp(clock: &mut ClockMap, meta: &Meta, now: u64, engine: &Engine<Frame>) -> Time {
     engine.time(meta.timestamp.and_then(|stamp| clock.map(stamp)).unwrap_or(now))
 }
 
-/// Counts what a socket had lost before this message.
+/// Counts the datagrams that a socket had dropped before this message.
 fn missed(meta: &Meta, before: &mut u32, counts: &mut Counts) {
     if let Some(drops) = meta.drops {
         counts.missed += u64::from(drops.wrapping_sub(*before));
@@ -264,7 +265,7 @@ fn headers(client: SocketAddr) -> u32 {
     if client.is_ipv4() { v4 } else { v6 }
 }
 
-/// Offers the datagrams of a message one by one, as packets.
+/// Offers each datagram of a message as a packet of its own.
 fn offer(
     engine: &mut Engine<Frame>,
     direction: Direction,
@@ -281,7 +282,7 @@ fn offer(
         let packet = Packet::new(size, Frame::new(client, datagram)).flow(client as u32).dscp(tos >> 2);
         let ttl = meta.ttl.unwrap_or(packet.ttl);
         engine.offer(direction, at, Packet { ttl, ..packet }.ecn(Ecn::from_bits(tos)));
-        // An empty datagram is one too.
+        // A message without data is one empty datagram.
         if bytes.is_empty() {
             return;
         }
@@ -291,10 +292,10 @@ fn offer(
 /// Runs a relay until it is interrupted, and prints a summary.
 ///
 /// # Errors
-/// What is wrong or missing.
+/// Returns an error if the relay cannot start, or if it fails.
 pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     let running = Running::start(options, path, logs)?;
-    // Whoever has closed the output wants to know no more, but the link is wanted.
+    // Ignore a closed output: the relay is still wanted.
     running.local_addrs().iter().for_each(|addr| drop(writeln!(io::stdout(), "listening on {addr}")));
     let _ = io::stdout().write_all(ways(path, "from clients to the server", "from the server to clients").as_bytes());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
@@ -312,7 +313,7 @@ pub fn run(options: &Options, path: &Path, logs: Logs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A relay on a thread of its own.
+/// A relay running on its own thread.
 #[derive(Debug)]
 pub struct Running {
     addr: SocketAddr,
@@ -321,10 +322,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it.
+    /// Starts the relay.
     ///
     /// # Errors
-    /// What is wrong or missing.
+    /// Returns an error if the addresses cannot be bound or the link is invalid.
     pub fn start(options: &Options, path: &Path, logs: Logs) -> Result<Self> {
         let relay = Relay::bind(options)?;
         let addrs = relay.local_addrs()?;
@@ -333,22 +334,22 @@ impl Running {
         Ok(Self { addr, addrs, driver })
     }
 
-    /// Where clients of the first pair send to.
+    /// Returns the address that clients of the first pair send to.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Where clients send to, in the order of the pairs.
+    /// Returns the addresses that clients send to, in the order of the pairs.
     #[must_use]
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }
 
-    /// Stops it; the link, and what was seen beside it.
+    /// Stops the relay, and returns the link and the relay's counters.
     ///
     /// # Errors
-    /// Those for which it had stopped before, or the log could not be written.
+    /// Returns the error for which it had stopped before, or an error in writing a log.
     pub fn stop(self) -> Result<(Engine<Frame>, Counts)> {
         let (engine, relay) = self.driver.stop().context("the relay")?;
         Ok((engine, relay.counts()))

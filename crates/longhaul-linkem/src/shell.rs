@@ -1,13 +1,13 @@
-//! A command behind a link, in a network namespace of its own.
+//! Runs a command behind a link, in its own network namespace.
 //!
 //! ```text
-//! COMMAND -- kernel's TCP -- link0 (TUN) -- link -- linkemN (TUN) -- kernel of the outside
-//!            its namespace                                           where linkem was started
+//! COMMAND -- kernel's TCP -- link0 (TUN) -- link -- linkemN (TUN) -- kernel
+//! {        new namespace (inside)       }         {  original namespace (outside)  }
 //! ```
 //!
-//! Nothing of it has a name that outlives it: the devices vanish with the descriptors of this process, the network
-//! namespace with the last process in it, and the processes with the first one of their PID namespace ([`init`]), which
-//! the kernel kills when this process ends, by whatever cause.
+//! Nothing outlives the shell: the devices disappear with the descriptors of this process, and the network namespace
+//! with the last process in it. The processes end with the first one of their PID namespace ([`init`]), which the
+//! kernel kills when this process ends for whatever reason.
 
 mod init;
 mod network;
@@ -36,31 +36,31 @@ pub use init::init;
 use network::Network;
 use port::TunPort;
 
-/// The hidden command that is a namespace's first process.
+/// Hidden command that runs as the first process of the PID namespace.
 pub const INIT: &str = "shell-init";
 
-/// Where the outside is, for COMMAND: the second name is the one that scripts for mahimahi know.
+/// Environment variables with the address of the outside. Scripts for mahimahi use the second one.
 const OUTSIDE: [&str; 2] = ["LONGHAUL_OUTSIDE", "MAHIMAHI_BASE"];
 
-/// Where COMMAND is, for COMMAND.
+/// Environment variable with the address of the inside.
 const INSIDE: &str = "LONGHAUL_INSIDE";
 
-/// The same in IPv6: where the outside is, and where COMMAND is.
+/// Environment variables with the IPv6 addresses of the outside and the inside.
 const ENDS6: [&str; 2] = ["LONGHAUL_OUTSIDE6", "LONGHAUL_INSIDE6"];
 
-/// How often a process that does not hear is asked again to end.
+/// Interval at which the request to end is repeated to a process that ignores it.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Runs a command behind a link until it ends, and prints a summary. Its exit code; 128 and the signal's number if it was
-/// killed; 127 if there is no such command, and 126 if it cannot be run.
+/// Runs a command behind a link until it ends, and prints a summary. Returns the command's exit code: 128 plus the
+/// signal's number if it was killed, 127 if it does not exist, and 126 if it cannot be executed.
 ///
 /// # Errors
-/// What is missing.
+/// Returns an error if the namespace, the devices or the link cannot be created.
 pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     let network = Network::new().map_err(explained)?;
     let engine = Engine::new(path, false, logs)?;
     let env = environment(&network);
-    // Whoever has closed the output wants to know no more, but the command is to run.
+    // Ignore a closed output: the command is still to run.
     let _ = writeln!(io::stderr(), "longhaul-linkem: {}", addresses(&network));
     let _ = io::stderr().write_all(ways(path, "from the command", "to the command").as_bytes());
     let namespace = network.namespace;
@@ -74,7 +74,7 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
             failed = driver.failed() => failed.and(Err(io::Error::other("the link has failed"))).map_err(Into::into),
         }
     });
-    // The kernel has still to say goodbye for the command's connections.
+    // After a regular end, let the kernel close the command's connections over the link.
     let is_over = matches!(ended, Ok((_, false)));
     let stopped = if is_over { driver.finish() } else { driver.stop() };
     let (engine, port) = stopped.context("the link")?;
@@ -85,7 +85,7 @@ pub fn run(command: &[OsString], path: &Path, logs: Logs) -> Result<ExitCode> {
     Ok(ExitCode::from(init::code(ended?.0)))
 }
 
-/// What is printed at the start.
+/// Returns the line with the addresses, printed at the start.
 fn addresses(network: &Network) -> String {
     let ([outside, inside], [outside6, inside6]) = match network.ends6 {
         None => (network.ends, [String::new(), String::new()]),
@@ -94,7 +94,8 @@ fn addresses(network: &Network) -> String {
     format!("the outside is at {outside}{outside6}, the inside at {inside}{inside6}")
 }
 
-/// What COMMAND finds in its environment; without a value, what it must not find there: that of the shell around this.
+/// Returns the environment of the command. Variables with the value `None` are removed, because they belong to an
+/// enclosing shell.
 fn environment(network: &Network) -> Vec<(&'static str, Option<String>)> {
     let [outside, inside] = network.ends.map(|end| Some(end.to_string()));
     let mut env: Vec<_> = OUTSIDE.iter().map(|name| (*name, outside.clone())).collect();
@@ -104,7 +105,7 @@ fn environment(network: &Network) -> Vec<(&'static str, Option<String>)> {
     env
 }
 
-/// Starts the namespace's first process; its number, and how it ends.
+/// Starts the first process of the namespace. Returns its process ID and a receiver of its exit status.
 fn spawn(
     command: &[OsString],
     env: &[(&str, Option<String>)],
@@ -121,13 +122,13 @@ fn spawn(
     let namespace = namespace.run(NetNs::current)??;
     let (started, start) = std::sync::mpsc::channel();
     let (ended, end) = oneshot::channel();
-    // The thread lives as long as the process: what the process asks the kernel for is to be killed with its thread.
+    // This thread lives as long as the process, because the kernel kills the process when its parent thread ends.
     thread::Builder::new().name("command".to_owned()).spawn(move || {
         let spawned = namespace.enter().and_then(|()| Processes::for_children()).and_then(|_| init.spawn());
         drop(namespace);
         match spawned {
             Ok(mut child) => {
-                // The receivers are there as long as somebody wants to know.
+                // Ignore errors: a receiver may have lost interest.
                 let _ = started.send(Ok(child.id()));
                 let _ = ended.send(child.wait());
             }
@@ -154,14 +155,14 @@ impl Signals {
         })
     }
 
-    /// Waits until the command ends, and says how, and whether it was told to.
+    /// Waits until the command ends. Returns its exit status, and whether it was told to end.
     async fn wait(
         mut self,
         child: u32,
         mut ended: oneshot::Receiver<io::Result<ExitStatus>>,
     ) -> Result<(ExitStatus, bool)> {
         let mut stopping = false;
-        // A terminal interrupts the command as well, which knows what that means to it.
+        // A terminal also sends the interrupt to the command, which handles it in its own way.
         let is_interactive = stdin().is_terminal();
         loop {
             tokio::select! {
@@ -172,14 +173,14 @@ impl Signals {
                 () = tokio::time::sleep(AGAIN), if stopping => {}
             }
             if stopping {
-                // Once it is gone, `ended` says so.
+                // Ignore errors: if the process is gone, `ended` reports it.
                 let _ = terminate(child);
             }
         }
     }
 }
 
-/// An error of what only root may do.
+/// Explains an error in an operation that requires root.
 fn explained(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::PermissionDenied => {

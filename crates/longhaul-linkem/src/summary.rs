@@ -1,4 +1,4 @@
-//! What is told at the beginning and at the end.
+//! Reports at the start and at the end of a run.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use longhaul_units::Span;
 use crate::engine::{DIRECTIONS, Engine, readable};
 use crate::relay::Counts;
 
-/// Beyond that at the 99th percentile, the emulator was too slow for what it was asked.
+/// If the 99th percentile of the lateness exceeds this, the machine was too slow for the link.
 const TOO_LATE: Span = Span::from_millis(1);
 
-/// Which way data goes, with the rate and the delay there: `up` and `down` say from where to where.
+/// Describes each direction with its rate and its delay; `up` and `down` are descriptions of the directions.
 #[must_use]
 pub fn ways(path: &Path, up: &str, down: &str) -> String {
     let way = |name: &str, from: &str, link: &LinkConfig| {
@@ -34,12 +34,12 @@ fn rate_in_words(bits: u64) -> String {
         1_000_000..=999_999_999 => (bits as f64 / 1e6, "Mb/s"),
         _ => (bits as f64 / 1e9, "Gb/s"),
     };
-    // As many digits as it has, up to three behind the point.
+    // Up to three decimals, without trailing zeros.
     let text = format!("{value:.3}");
     format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Packets, bytes, drops, queues, and how late the emulator was.
+/// Formats the counters of packets, bytes, drops and queues, and the emulator's lateness.
 #[must_use]
 pub fn summary<T: Payload>(engine: &Engine<T>, counts: &Counts) -> String {
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Virtual and real time agree: the same transfer in `longhaul-sim`, and between real sockets over the relay.
+//! Agreement of virtual and real time: the same transfer in `longhaul-sim`, and between real sockets over the relay.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
@@ -16,17 +16,17 @@ use longhaul_units::{Span, Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Of the completion time.
+/// Tolerance, as a fraction of the completion time.
 const AGREEMENT: f64 = 0.03;
-/// What the relay may have been late by at any moment, of the completion time, for a run to count,
+/// Maximum lateness of the relay for a run to count, as a fraction of the completion time.
 const DISTURBANCE: f64 = 0.005;
-/// and how long client and server may have waited for a processor on average, seconds.
+/// Maximum mean wait of client and server for a processor for a run to count, in seconds.
 const WAIT: f64 = 0.0001;
-/// Runs whose median is taken, and tries to have them.
+/// Number of valid runs needed for the median, and maximum number of attempts.
 const RUNS: usize = 3;
 const TRIES: usize = 6;
 
-/// Seconds until the last byte is with the receiving application.
+/// Returns the seconds until the receiving application has the last byte.
 fn in_virtual_time(options: &str, size: u64) -> f64 {
     let path = common::link(options);
     let mut sim = Sim::new(Setup::pair(path.seed, path.link));
@@ -36,7 +36,7 @@ fn in_virtual_time(options: &str, size: u64) -> f64 {
     (sim.now() - Time::ZERO).as_nanos() as f64 / 1e9
 }
 
-/// The same in real time; `None` if the machine was too busy.
+/// Returns the same for real time, or `None` if the machine was too busy.
 fn in_real_time(options: &str, size: u64) -> Option<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (seconds, relay, waited) = runtime.block_on(async {
@@ -77,14 +77,15 @@ async fn send(to: SocketAddr, size: u64) {
     pending().await
 }
 
-/// For how many seconds this thread could have run so far, and had no processor; and how often it got one (proc(5)).
+/// Returns the seconds for which this thread was runnable without a processor, and how often it was scheduled
+/// (proc(5)).
 fn waits() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut fields = text.split_whitespace().map(|field| field.parse::<f64>().unwrap()).skip(1);
     (fields.next().unwrap_or(0.0) / 1e9, fields.next().unwrap_or(0.0))
 }
 
-/// Tries until enough runs count. On a machine that is too busy for that nothing can be said.
+/// Repeats until enough runs are valid. If the machine is too busy, the test passes without a result.
 fn agree(options: &str, size: u64) {
     let expected = in_virtual_time(options, size);
     let mut runs: Vec<_> = (0..TRIES).filter_map(|_| in_real_time(options, size)).take(RUNS).collect();
@@ -97,15 +98,15 @@ fn agree(options: &str, size: u64) {
     assert!((median / expected - 1.0).abs() < AGREEMENT, "{options}: {median} s instead of {expected} s");
 }
 
-/// One test, as two at a time would disturb each other.
+/// This is one test, because concurrent transfers would disturb each other.
 #[test]
 fn a_transfer_takes_as_long_in_real_time_as_in_virtual_time() {
-    // As root, client and server go before what else runs, as the relay does.
+    // As root, client and server run with real-time priority, like the relay.
     let _ = run_first();
-    // Slow start and its end, on a long path.
+    // Slow start and its end on a long path.
     agree("--rate 40mbit --rtt 200ms --queue 1bdp", 2_000_000);
     // Handshake and first window.
     agree("--rate 10mbit --rtt 300ms", 100_000);
-    // Loss and recovery: the same packets are lost.
+    // Loss and recovery, with the same packets lost.
     agree("--rate 20mbit --rtt 100ms --queue 1bdp --loss-list-up 300,301,302,500", 1_500_000);
 }

@@ -1,4 +1,4 @@
-//! The command line: faults, and what is told at the end.
+//! Tests of the command line: errors and output.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -11,7 +11,7 @@ use common::{burst, receive, socket};
 
 const LINKEM: &str = env!("CARGO_BIN_EXE_longhaul-linkem");
 
-/// Exit code, and what is said where.
+/// Returns the exit code, standard output and standard error.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(LINKEM).args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -76,7 +76,7 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
             vec!["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--to", "127.0.0.1:10"],
             "--listen is there 1 times and --to 2 times",
         ),
-        // They would pass it round for ever.
+        // These would forward datagrams to each other forever.
         (
             "relay --listen 127.0.0.1:9 --to 127.0.0.1:10 --listen 127.0.0.1:10 --to 127.0.0.1:9".split(' ').collect(),
             "127.0.0.1:10 is both a --listen and a --to",
@@ -102,7 +102,8 @@ fn scenarios_are_listed() {
     }
 }
 
-/// Which way is fast is said at the start, as whoever sends over `geo` may not expect it.
+/// The rates of both directions are printed at the start, because in `geo` the direction of sending may be
+/// unexpected.
 #[test]
 fn a_relay_says_which_way_data_goes() {
     for (options, up, down) in [
@@ -129,7 +130,7 @@ fn a_relay_says_which_way_data_goes() {
 
 #[test]
 fn nobody_has_to_listen_to_what_is_said() {
-    // An output whose other end is closed, as after `| head -1`.
+    // Creates an output whose other end is closed, as after `| head -1`.
     let deaf = || {
         let (other, end) = std::io::pipe().unwrap();
         drop(other);
@@ -200,9 +201,9 @@ fn an_interrupt_prints_the_summary() {
         }
         let lines = std::fs::read_to_string(&log).unwrap();
         let count = |what: &str| lines.lines().filter(|line| line.contains(what)).count();
-        // What is lost on the link has departed.
+        // A packet lost on the link is logged as departed.
         assert_eq!([" + 1028", " - 1028 ", " d 1 1028", "relay --listen"].map(count), [10, 6, 4, 1], "{lines}");
-        // Both directions have opportunities, and the lines' times are from the log's zero.
+        // Both directions have opportunities, and times count from the start of the log.
         assert_eq!((count("# base timestamp: 0"), count("0 # 1504") >= 2), (1, true), "{lines}");
         std::fs::remove_file(&log).unwrap();
     }

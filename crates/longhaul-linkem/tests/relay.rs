@@ -1,4 +1,4 @@
-//! The relay between real sockets, against what the model says.
+//! Tests of the relay with real sockets against the predictions of the model.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
@@ -19,7 +19,7 @@ use longhaul_units::Time;
 use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate, Request, WireDelta, WireRate};
 use longhaul_wire::{CheshireCodec, Codec, Header, NetworkOption, Segment};
 
-/// An UDP and IPv4 header.
+/// Bytes of the UDP and IPv4 headers.
 const HEADERS: u64 = 28;
 
 #[test]
@@ -37,7 +37,8 @@ fn a_steady_stream_arrives_in_order_and_not_before_its_time() {
         receiver.join().unwrap()
     });
     assert_eq!(numbers(&arrivals), (0..200).collect::<Vec<_>>());
-    // 1028 bytes take 411.2 us, and the light 50 ms. The kernel's stamp may be of a clock that is set meanwhile.
+    // 1028 bytes take 411.2 us, and propagation takes 50 ms. The kernel's timestamp is not used, because its clock
+    // may be stepped.
     let least = Duration::from_micros(50_411);
     let delays = arrivals.iter().map(|arrival| arrival.at - sent[arrival.number as usize]);
     let shortest = delays.min().unwrap();
@@ -53,7 +54,7 @@ fn a_steady_stream_arrives_in_order_and_not_before_its_time() {
 fn merged_datagrams_are_packets_of_their_own_to_a_full_queue() {
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
     let relay = relay("--rate 500kbit --delay 1ms --queue 10p", server.local_addr().unwrap());
-    // One is being transmitted, ten wait: all came at the same time.
+    // All packets arrive at the same time: one is being transmitted, and ten wait.
     burst(&client, relay.local_addr(), 0, 1000, 0..60);
     assert_eq!(numbers(&receive(&server, 12)), (0..11).collect::<Vec<_>>());
     let (engine, _) = relay.stop().unwrap();
@@ -62,7 +63,7 @@ fn merged_datagrams_are_packets_of_their_own_to_a_full_queue() {
     assert_eq!((engine.stats(Up).max_packets, engine.inside(Up)), (10, 0));
 }
 
-/// Numbers of packets that come out of the model in virtual time, in their order.
+/// Returns the numbers of the packets that the model delivers in virtual time, in order.
 fn predicted(options: &str, packets: u32) -> Vec<u32> {
     let path = link(options);
     let mut link = Link::new(path.link.there.hop(), path.seed, 0).unwrap();
@@ -84,7 +85,7 @@ fn a_seed_loses_doubles_and_reorders_the_packets_that_it_does_in_virtual_time() 
         let relay = relay(options, server.local_addr().unwrap());
         burst(&client, relay.local_addr(), 0, 100, 0..300);
         let arrivals = receive_for(&server, expected.len() + 1, Duration::from_millis(500));
-        // Who is held back at the very end waits for others to come.
+        // A packet held back near the end still waits for others to arrive.
         let came = numbers(&arrivals);
         assert!(came.len() + 3 >= expected.len() && came.len() > 200, "{options}: {}", came.len());
         assert_eq!(came, expected[..came.len()], "{options}");
@@ -100,7 +101,7 @@ fn marks_reach_the_receiver_both_ways_and_the_codepoint_stays() {
     const CE: u8 = 3;
     let (client, server) = (socket("127.0.0.1"), socket("127.0.0.1"));
     let relay = relay("--rate 1mbit --aqm codel --ecn", server.local_addr().unwrap());
-    // Half a second of queue: far above CoDel's 5 ms for more than its 100 ms.
+    // The queue of 0.5 s exceeds CoDel's target of 5 ms for longer than its interval of 100 ms.
     burst(&client, relay.local_addr(), DSCP | ECT0, 1000, 0..60);
     let up = receive(&server, 60);
     burst(&server, up[0].from, DSCP | ECT0, 1000, 0..60);
@@ -133,7 +134,7 @@ fn clients_share_the_link_and_get_their_own_answers() {
     }
     let arrivals = receive(&server, 200);
     assert_eq!(arrivals.len(), 200);
-    // 200 packets of 528 bytes over 10 Mb/s: each client alone would need a twentieth of that.
+    // 200 packets of 528 bytes at 10 Mb/s take 84 ms; those of one client would take a twentieth of that.
     assert!(began.elapsed() >= Duration::from_millis(84), "{:?}", began.elapsed());
     let mut sources: Vec<_> = arrivals.iter().map(|arrival| arrival.from).collect();
     sources.sort_unstable();
@@ -162,9 +163,9 @@ fn several_pairs_share_one_link() {
     let relay = Running::start(&options, &path, Logs::default()).unwrap();
     let &[to_first, to_second] = relay.local_addrs() else { panic!("{:?}", relay.local_addrs()) };
     assert_eq!(relay.local_addr(), to_first);
-    // The same socket talks to both, as a program may. One packet is being sent and a hundred wait, whoever's they are:
-    // there is no room for the last of the second's. A client that is interrupted between its two calls for less than 150 ms
-    // still finds the queue full.
+    // One socket sends to both servers. One packet is being sent and 100 wait, from either pair, so that there is no
+    // room for the last ones to the second server. Even if the client is interrupted between its two calls for up to
+    // 150 ms, it finds the queue full.
     let client = socket("127.0.0.1");
     let began = Instant::now();
     burst(&client, to_first, 0, 1000, 0..60);
@@ -173,9 +174,9 @@ fn several_pairs_share_one_link() {
     assert_eq!(numbers(&here), (0..60).collect::<Vec<_>>());
     let came = numbers(&there);
     assert!(came.len() < 60 && came.starts_with(&(60..101).collect::<Vec<_>>()), "{came:?}");
-    // A hundred packets of 1028 bytes at 1 Mb/s: with links of their own, the later would have come after 340 ms.
+    // 100 packets of 1028 bytes at 1 Mb/s. With separate links, the later ones would have arrived after 340 ms.
     assert!(there.last().unwrap().at - began >= Duration::from_millis(820), "{:?}", there.last().unwrap().at - began);
-    // Each answer comes from where the client had sent to.
+    // Each answer has the address that the client sent to as its source.
     burst(&servers[1], there[0].from, 0, 100, 0..5);
     burst(&servers[0], here[0].from, 0, 100, 5..10);
     let mut answers: Vec<_> = receive(&client, 10).iter().map(|answer| (answer.number, answer.from)).collect();
@@ -210,7 +211,7 @@ fn a_relay_is_a_hop() {
     }
 }
 
-/// A segment with a request in its options, sent with this TTL, as it arrives over a relay, with its TTL.
+/// Sends a segment with a request over a relay, and returns the request as it arrives, with its TTL.
 fn passed(options: &str, request: Request) -> (Forward, u8) {
     let mut header = Header::default();
     header.options.network =
@@ -249,7 +250,7 @@ fn a_router_stamps_what_passes_the_relay_and_a_relay_without_one_denies() {
         let (forward, ttl) = passed(&format!("--rate 20mbit --delay 1ms --router {router}"), request);
         assert_eq!((forward.stamps, forward.ttl, ttl), (1, 64, 63));
         match forward.feedback(Some(ttl)).unwrap() {
-            // 85 % of 20 Mb/s: 10.24 Mb/s.
+            // 85 % of 20 Mb/s admits 10.24 Mb/s.
             Feedback::QuickStart { rate, nonce: left } => {
                 assert!(number == 0 && rate.code() == 8 && nonce.approves(rate, left));
             }
@@ -277,7 +278,7 @@ fn datagrams_of_every_size_pass() {
     }
     let lens: Vec<_> = receive(&server, 5).iter().map(|arrival| arrival.len).collect();
     assert_eq!(lens, [0, 1, 1472, 9000, 65_507]);
-    // Neither two sizes in one batch nor a shorter end are mixed up.
+    // Batches with different sizes, or with a shorter last datagram, are not mixed up.
     burst(&client, relay.local_addr(), 0, 1200, 0..50);
     burst(&client, relay.local_addr(), 0, 700, 50..100);
     let arrivals = receive(&server, 100);
@@ -319,7 +320,7 @@ fn a_log_has_mahimahis_lines_of_each_direction() {
     let [up, down] = [file("up"), file("down")].map(|name| std::fs::read_to_string(name).unwrap());
     std::fs::remove_dir_all(directory).unwrap();
     assert!(up.starts_with("# mahimahi test\n# queue: longhaul-link\n# init timestamp: "), "{up}");
-    // Each takes 8 ms; without the times of the first, which is when the client came.
+    // Each packet takes 8 ms. The time of the first is removed, because it depends on the client.
     let events = |log: &str| -> Vec<String> {
         let lines = log.lines().filter(|line| !line.starts_with('#') && !line.contains(" # "));
         lines.map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
@@ -328,7 +329,7 @@ fn a_log_has_mahimahis_lines_of_each_direction() {
         ["+ 1000"; 4].iter().chain(&["d 1 1000", "+ 1000", "d 1 1000", "- 1000 8", "- 1000 16", "- 1000 24"]);
     assert_eq!(events(&up), expected.map(|line| (*line).to_owned()).collect::<Vec<_>>());
     assert_eq!(events(&down), ["+ 128", "- 128 1"]);
-    // Each link could send from the beginning on, 1504 bytes in 12.032 ms.
+    // Each direction has opportunities from the start, one per 12.032 ms for 1504 bytes.
     for part in ["# base timestamp: 0\n", "\n0 # 1504\n", "\n12 # 1504\n", "\n24 # 1504\n"] {
         assert!(up.contains(part) && down.contains(part), "{part:?}: {up}{down}");
     }

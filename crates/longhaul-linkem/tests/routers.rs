@@ -1,5 +1,5 @@
-//! Controllers that ask routers, over real sockets: through the relay and behind a shell's link, where there is a router of their kind and
-//! where there is none. The latter is skipped, with a message, where namespaces are not permitted.
+//! Router-assisted controllers over real sockets, through the relay and behind a shell's link, with a router of their
+//! own kind and without one. The shell part is skipped with a message if namespaces are not permitted.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -15,18 +15,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Longer than anything here takes, on a busy machine.
+/// Timeout, longer than any step takes even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LEN: usize = 200_000;
 const LINK: &str = "--rate 20mbit --rtt 20ms --queue 200p";
-/// A controller, the router that it asks, and one that it does not.
+/// A controller, its router, and a router of another kind.
 const KINDS: [(&str, &str, &str); 3] = [
     ("quick-start(rate=10000)+limited-slow-start+new-reno", "quick-start", "xcp"),
     ("rcp", "rcp(gamma=0.95)", "quick-start"),
     ("xcp", "xcp", "rcp"),
 ];
 
-/// A server that reads to the end; how many bytes that was.
+/// Starts a server that reads to the end and returns the number of bytes.
 async fn server(listen: &str) -> (SocketAddr, JoinHandle<usize>) {
     let listener = TcpListener::bind(listen).await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -39,11 +39,11 @@ async fn server(listen: &str) -> (SocketAddr, JoinHandle<usize>) {
     (addr, reader)
 }
 
-/// A short transfer, of a connection whose application vouches for its routers; what it asked them.
+/// Makes a short transfer that trusts its network's routers, and returns what the routers answered.
 async fn transfer(congestion: &str, to: SocketAddr) -> TcpNetwork {
     let mut socket = TcpSocket::new_v4().unwrap();
     socket.config().routers_answer = true;
-    // RCP answers no losses, and is for routers that one knows.
+    // RCP does not respond to losses; it is for controlled environments only.
     socket.allow_unsafe_congestion(true);
     socket.set_congestion(congestion).unwrap();
     let mut stream = socket.connect(to).await.unwrap();
@@ -70,7 +70,8 @@ async fn connections_over_the_relay_hear_its_router_and_fail_closed_without() {
     }
 }
 
-/// With a router of its kind it is granted something, all of which the router has stamped; without, nothing.
+/// Checks that a router of the right kind grants something and stamps every request, and that otherwise nothing is
+/// granted.
 fn check(congestion: &str, own: bool, network: TcpNetwork, answered: Option<u64>) {
     assert_eq!(network.refused, 0, "{congestion}: {network:?}");
     if own {
@@ -110,7 +111,7 @@ async fn connections_in_a_shell_hear_its_router_and_fail_closed_without() {
     }
 }
 
-/// The numbers of the first line that begins like this.
+/// Returns the numbers in the first line with this prefix.
 fn numbers(text: &str, begins: &str) -> Vec<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(begins)).unwrap_or_default();
     line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect()

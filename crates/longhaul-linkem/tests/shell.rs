@@ -1,6 +1,6 @@
-//! Commands behind the link; skipped, with a message, where namespaces are not permitted.
+//! Tests of commands behind the link; skipped with a message if namespaces are not permitted.
 //!
-//! What runs behind the link are the tests at the end, in this same program.
+//! The commands behind the link are the ignored tests at the end of this file, run with this same program.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use common::behind::{LINKEM, behind, permitted, shell, text};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Longer than anything here takes, on a busy machine.
+/// Timeout, longer than any step takes even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The next client, if it comes and speaks in time.
+/// Accepts the next client, with timeouts for its connection and its data.
 fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     listener.set_nonblocking(true)?;
     let began = Instant::now();
@@ -69,12 +69,12 @@ fn a_ping_takes_the_round_trip_time() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let millis = out.lines().find_map(|line| line.split_once("least ")).unwrap().1.trim().parse::<f64>().unwrap();
     assert!(millis >= 150.0, "{millis} ms");
-    // Four pings of 108 bytes, and nothing else.
+    // Four pings of 108 bytes, and no other packet.
     assert!(err.contains("up: 4 packets, 432 bytes in; 4 packets, 432 bytes out; 0 inside"), "{err}");
     assert!(err.contains("down: 4 packets, 432 bytes in"), "{err}");
 }
 
-/// Whether shells have addresses of IPv6 here.
+/// Returns whether shells have IPv6 addresses on this machine.
 fn has_v6() -> bool {
     let is_on = |name: &str| {
         let value = fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"));
@@ -97,7 +97,7 @@ fn a_ping_passes_in_ipv6_and_nothing_else_does() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let millis = out.lines().find_map(|line| line.split_once("least ")).unwrap().1.trim().parse::<f64>().unwrap();
     assert!(millis >= 150.0, "{millis} ms");
-    // Four pings of 128 bytes: no search for neighbours or routers, no groups joined.
+    // Four pings of 128 bytes: no neighbour or router discovery, and no multicast groups joined.
     assert!(err.contains("up: 4 packets, 512 bytes in; 4 packets, 512 bytes out; 0 inside"), "{err}");
     assert!(err.contains("down: 4 packets, 512 bytes in"), "{err}");
     assert!(err.contains("the outside is at 198.18.") && err.contains(" and 2001:2:"), "{err}");
@@ -108,7 +108,7 @@ fn a_host_that_forwards_says_nothing_either() {
     if !permitted() || !has_v6() {
         return;
     }
-    // The kernel reports the group of all routers at once.
+    // With forwarding enabled, the kernel reports its membership in the all-routers group at once.
     let on = "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
     let script = format!("{on} && exec {LINKEM} shell --rtt 1ms -- sh -c 'echo $LONGHAUL_OUTSIDE6; sleep 0.3'");
     let output = shell("--rtt 1ms", &["sh", "-c", &script]).output().unwrap();
@@ -123,7 +123,7 @@ fn where_ipv6_is_off_there_is_none() {
     if !permitted() || !has_v6() {
         return;
     }
-    // The shell around the one that is looked at has IPv6, and switches it off for what is inside.
+    // The outer shell has IPv6, and disables it for the inner one.
     let off = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";
     let command = "echo \"$LONGHAUL_OUTSIDE6,$LONGHAUL_INSIDE6,$(cat /proc/net/if_inet6)\"";
     let script = format!("[ $LONGHAUL_INSIDE6 ] && {off} && exec {LINKEM} shell --rtt 1ms -- sh -c '{command}'");
@@ -163,9 +163,9 @@ fn the_kernels_tcp_passes_whole_and_at_the_links_rate() {
     assert_eq!(output.status.code(), Some(0), "{}{err}", text(&output.stdout));
     let (is_whole, took) = server.join().unwrap();
     assert!(is_whole);
-    // 2 MB over 20 Mb/s take 0.8 s, at the very least.
+    // 2 MB at 20 Mb/s take at least 0.8 s.
     assert!(took > Duration::from_millis(780), "{took:?}");
-    // Offloads are off: no packet is longer than the MTU of 1500.
+    // Offloads are off: no packet exceeds the MTU of 1500 bytes.
     let offered = err.lines().find_map(|line| line.strip_prefix("up: ")).unwrap();
     let numbers: Vec<u64> = offered.split(' ').filter_map(|word| word.parse().ok()).collect();
     assert!(numbers[0] >= LEN.div_ceil(1460) as u64 && numbers[1] > LEN as u64, "{err}");
@@ -185,7 +185,7 @@ fn what_the_command_said_last_arrives() {
     });
     let output = behind("--rtt 400ms", "behind_the_link_a_word", port);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    // Whole, with its end, though the command did not wait for either to arrive.
+    // Data and FIN arrive, although the command does not wait for them.
     assert_eq!(server.join().unwrap().unwrap(), b"farewell");
 }
 
@@ -202,7 +202,7 @@ fn several_at_once_have_addresses_of_their_own_and_one_may_be_in_another() {
     outsides.dedup();
     assert_eq!(outsides.len(), 3);
     for shell in shells {
-        // Its input has ended.
+        // The command's input has ended.
         assert!(shell.wait_with_output().unwrap().status.success());
     }
     let nested = format!("echo $LONGHAUL_OUTSIDE; {LINKEM} shell --rtt 1ms -- sh -c 'echo $MAHIMAHI_BASE; exit 3'");
@@ -219,7 +219,7 @@ fn line(child: &mut Child) -> String {
     line
 }
 
-/// Everything that was there of a shell: its device, its namespaces, its processes.
+/// Traces of a shell that are visible outside: device, namespaces and processes.
 struct Traces {
     device: String,
     namespace: String,
@@ -227,7 +227,7 @@ struct Traces {
 }
 
 impl Traces {
-    /// Of a shell that runs [`LEAVER`].
+    /// Reads the traces of a shell that runs [`leaver`].
     fn of(shell: &mut Child, marker: &str) -> Self {
         let line = line(shell);
         let (outside, namespace) = line.trim().split_once(' ').unwrap();
@@ -270,8 +270,8 @@ impl Traces {
     }
 }
 
-/// Leaves processes behind: one in the background, and one in a session of its own that nobody waits for and that hears
-/// no signal.
+/// Returns a script that leaves processes behind: one in the background, and one in its own session that ignores
+/// signals.
 fn leaver(marker: &str, then: &str) -> String {
     format!(
         "sleep {marker} & (trap '' TERM INT HUP; setsid sleep {marker} </dev/null >/dev/null 2>&1 &) ; \
@@ -289,7 +289,7 @@ fn nothing_is_left_behind_however_it_ends() {
         ("-TERM", "wait", Some(128 + 15)),
         ("-INT", "wait", Some(128 + 15)),
         ("-HUP", "wait", Some(128 + 15)),
-        // A command that does not hear has two seconds.
+        // A command that ignores the signal is killed after 2 s.
         ("-TERM", "trap '' TERM; while :; do sleep 0.1; done", Some(128 + 15)),
         ("-KILL", "wait", None),
     ];
@@ -329,7 +329,7 @@ fn without_root_it_says_so() {
     }
 }
 
-/// Where the outside is, if this is behind a link.
+/// Returns the outside's address if this process runs behind a link.
 fn outside<A: std::str::FromStr>(variable: &str) -> Option<A> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -362,20 +362,21 @@ fn pings(outside: IpAddr) {
     println!("least {}", least.as_secs_f64() * 1e3);
 }
 
-/// An echo request (RFC 792, RFC 4443) of 80 bytes behind its header, and how long the reply took.
+/// Sends an echo request (RFC 792, RFC 4443) with 80 bytes after its header, and returns the round-trip time.
 fn ping(socket: &Socket, outside: IpAddr, number: u8) -> Duration {
-    // The kernel shows the reply with its IP header, or in IPv6 without, where it also makes checksums itself.
+    // The kernel returns IPv4 replies with their IP header. For IPv6 it omits the header and computes the checksum
+    // itself.
     let (kind, reply) = if outside.is_ipv4() { (8, 20 + 88) } else { (128, 88) };
     let mut request = [0; 88];
     request[0] = kind;
     request[7] = number;
-    // All else is zero, so the checksum is the complement of two words.
+    // All other words are zero, so the checksum is the complement of the sum of two words.
     let checksum = !(u16::from_be_bytes([kind, 0]) + u16::from(number));
     request[2..4].copy_from_slice(&checksum.to_be_bytes());
     let began = Instant::now();
     socket.send(&request).unwrap();
     loop {
-        // What else comes is not of this length.
+        // Other packets differ in length.
         match (&mut &*socket).read(&mut [0; 200]) {
             Ok(len) if len == reply => return began.elapsed(),
             Err(error) if error.kind() != ErrorKind::Interrupted => panic!("{error}"),

@@ -1,4 +1,4 @@
-//! Our transport over the relay.
+//! Transfer with longhaul's TCP over the relay.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 

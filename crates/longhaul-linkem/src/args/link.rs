@@ -1,4 +1,4 @@
-//! The options that describe a link, as clap sees them.
+//! Options of the link for clap.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -9,23 +9,23 @@ use longhaul_link::spec::{LinkOptions, OPTIONS, Path, SpecError};
 
 use crate::log::{LogFiles, Logs};
 
-/// The option that is about the emulator and not the link.
+/// The option that concerns the emulator rather than the link.
 const LOG: (&str, &str, &str) = ("log", "FILE", "log what happens to each packet, in mahimahi's format");
 
-/// Options of a link as they were given.
+/// Options of a link as given.
 #[derive(Clone, Debug, Default)]
 pub struct LinkArgs {
     options: LinkOptions,
-    /// Of both directions.
+    /// Log file for both directions.
     log: Option<String>,
-    /// Of one.
+    /// Log files for one direction each.
     logs: LogFiles,
     list: bool,
-    /// What was wrong first.
+    /// The first error in the options.
     fault: Option<SpecError>,
 }
 
-/// An option: its name, what follows it, its meaning (of those for one direction: none).
+/// An option: name, placeholder of the value, and help text. The variants for one direction have no help text.
 struct Known {
     name: String,
     value: &'static str,
@@ -54,7 +54,7 @@ impl Args for LinkArgs {
             let arg = if known.value.is_empty() {
                 arg.action(ArgAction::SetTrue)
             } else {
-                // What is negative, or there twice, the link's own words explain.
+                // Accept negative and repeated values, for which the link's own errors are more helpful than clap's.
                 arg.value_name(known.value).action(ArgAction::Append).allow_hyphen_values(true)
             };
             known.help.map_or(arg.clone(), |help| arg.help(help))
@@ -112,16 +112,16 @@ impl LinkArgs {
         self.fault = self.fault.take().or(result.err());
     }
 
-    /// Whether the named links are asked for.
+    /// Returns whether the list of scenarios was requested.
     #[must_use]
     pub fn asks_for_list(&self) -> bool {
         self.list
     }
 
-    /// Makes the link, and creates its logs.
+    /// Builds the link and creates its log files.
     ///
     /// # Errors
-    /// What is wrong with the options or the files, and what to write instead.
+    /// Returns an error that names the fault in the options or files, and the remedy.
     pub fn build(self, command: &str) -> Result<(Path, Logs)> {
         if let Some(fault) = self.fault {
             return Err(fault.into());

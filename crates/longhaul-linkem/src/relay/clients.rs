@@ -1,4 +1,4 @@
-//! Who talks to the server, each through a socket of its own.
+//! Clients of the relay, each with its own socket towards the server.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,36 +10,36 @@ use longhaul_units::{Span, Time};
 
 use super::prepare;
 
-/// Who has been silent for so long makes room for somebody new, if there are as many clients as there may be.
+/// If the table is full, the client that has been silent longest is replaced once it has been silent for this long.
 const YIELDS: Span = Span::from_secs(10);
 
-/// Someone who sent to the relay.
+/// A client of the relay.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) addr: SocketAddr,
-    /// Which of the relay's listeners it sends to.
+    /// Index of the listener that it sends to.
     pub(super) listener: usize,
-    /// The relay's address that the client sends to.
+    /// Address of the relay that it sends to.
     pub(super) local: Option<IpAddr>,
-    /// Connected to the server.
+    /// Socket connected to the server.
     pub(super) socket: UdpSocket,
-    /// The TTL that the socket sends with; 0 if that is unknown.
+    /// TTL currently set on the socket; 0 if unknown.
     pub(super) ttl: u8,
-    /// When anything came in for or from it last.
+    /// The last time at which a datagram from or for the client arrived.
     pub(super) heard: Time,
-    /// The socket's count of lost datagrams.
+    /// The socket's drop counter.
     pub(super) drops: u32,
 }
 
-/// The clients by number and address.
+/// Clients indexed by number and by address.
 #[derive(Debug)]
 pub(super) struct Clients {
     most: usize,
     idle: Span,
-    /// With the listener: a program may use one socket for several.
+    /// The key includes the listener, because a program may use one socket for several listeners.
     by_addr: HashMap<(usize, SocketAddr), u64>,
     by_number: HashMap<u64, Client>,
-    /// The last number given: numbers begin at 1 and never return.
+    /// The last number assigned. Numbers start at 1 and are never reused.
     last: u64,
 }
 
@@ -49,7 +49,7 @@ impl Clients {
         Self { most, idle, by_addr: HashMap::new(), by_number: HashMap::new(), last: 0 }
     }
 
-    /// How many there have been.
+    /// Returns the number of clients so far.
     pub(super) fn ever(&self) -> u64 {
         self.last
     }
@@ -58,8 +58,8 @@ impl Clients {
         self.by_number.get_mut(&number)
     }
 
-    /// The sender of a message that came to a listener for a server; it may be new. `None` if there is no room for it, or
-    /// no socket can be had.
+    /// Returns the number of the client that sent a message to a listener, and adds it if it is new. Returns `None`
+    /// if there is no room for it or if no socket can be created.
     pub(super) fn admit(
         &mut self,
         (listener, to): (usize, SocketAddr),
@@ -88,7 +88,7 @@ impl Clients {
         Some(number)
     }
 
-    /// Forgets who was silent for too long.
+    /// Removes clients that have been silent for too long.
     pub(super) fn expire(&mut self, now: Time) {
         let idle = self.idle;
         self.by_number.retain(|_, client| now.since(client.heard) < idle);
@@ -150,11 +150,11 @@ mod tests {
         assert_eq!(clients.admit(HERE, &meta(2), at(5), &poll), Some(2));
         assert_eq!(clients.admit(HERE, &meta(3), at(9), &poll), None);
         assert_eq!(clients.admit(HERE, &meta(1), at(10), &poll), Some(1));
-        // The second one is silent since 5.
+        // The second client has been silent since 5 s.
         assert_eq!(clients.admit(HERE, &meta(3), at(15), &poll), Some(3));
         assert!(clients.get_mut(2).is_none());
         assert_eq!(clients.admit(HERE, &meta(2), at(16), &poll), None);
-        // All but the one that is heard since are forgotten after five minutes; it comes back as somebody new.
+        // After five minutes all silent clients are removed; one of them returns under a new number.
         assert_eq!(clients.admit(HERE, &meta(3), at(200), &poll), Some(3));
         clients.expire(at(320));
         assert_eq!((clients.by_addr.len(), clients.by_number.len(), clients.ever()), (1, 1, 3));

@@ -1,9 +1,9 @@
-//! A datagram on the link.
+//! Datagrams on the link.
 
 use bytes::Bytes;
 use longhaul_link::Payload;
 
-/// A client's datagram, or one to it.
+/// A datagram from or to a client.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// The client's number.
@@ -13,20 +13,20 @@ pub struct Frame {
 
 #[derive(Clone, Debug)]
 enum Data {
-    /// As it came, in a buffer with others.
+    /// As received, in a buffer shared with other datagrams.
     Shared(Bytes),
-    /// Changed on the way.
+    /// Modified on the way.
     Own(Vec<u8>),
 }
 
 impl Frame {
-    /// A datagram of these bytes.
+    /// Creates a datagram.
     #[must_use]
     pub const fn new(client: u64, bytes: Bytes) -> Self {
         Self { client, data: Data::Shared(bytes) }
     }
 
-    /// Its bytes.
+    /// Returns the contents of the datagram.
     #[must_use]
     pub fn bytes(self) -> Bytes {
         match self.data {

@@ -1,4 +1,4 @@
-//! Datagrams that are due, sent with as few calls as possible.
+//! Batching of datagrams that are due, to send them with few system calls.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub(super) struct Outgoing {
     pub(super) bytes: Bytes,
 }
 
-/// Datagrams of one direction and client.
+/// Batch of datagrams for one direction and one client.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: Vec<Outgoing>,
@@ -40,7 +40,7 @@ impl Outbox {
         self.waiting.len() >= MAX_SEND_BATCH
     }
 
-    /// Whether a client's datagram in a direction can join what waits.
+    /// Returns whether a datagram for a client and direction can join the batch.
     pub(super) fn is_for(&self, direction: Direction, client: u64) -> bool {
         self.waiting.is_empty() || self.towards == Some((direction, client))
     }
@@ -50,13 +50,13 @@ impl Outbox {
         self.waiting.push(outgoing);
     }
 
-    /// Sends what waits.
+    /// Sends the batch.
     pub(super) fn flush(&mut self, listeners: &mut [Listener], clients: &mut Clients, engine: &mut Engine<Frame>) {
         let Some((direction, number)) = self.towards.take().filter(|_| !self.waiting.is_empty()) else { return };
         let now = engine.now();
         self.waiting.iter().for_each(|outgoing| engine.passed_on(outgoing.due, now));
         self.unsent += match (clients.get_mut(number), direction) {
-            // The client was forgotten meanwhile.
+            // The client has been removed in the meantime.
             (None, _) => self.waiting.len() as u64,
             (Some(client), Direction::Up) => send(&client.socket, None, &mut client.ttl, &self.waiting),
             (Some(client), Direction::Down) => listeners.get_mut(client.listener).map_or(0, |listener| {
@@ -69,7 +69,7 @@ impl Outbox {
 
 type Destination = Option<(SocketAddr, Option<std::net::IpAddr>)>;
 
-/// Sends datagrams, each with its TTL; how many the system did not take.
+/// Sends datagrams, each with its TTL. Returns how many the operating system did not accept.
 fn send(socket: &UdpSocket, to: Destination, ttl: &mut u8, outgoing: &[Outgoing]) -> u64 {
     outgoing
         .chunk_by(|one, next| one.ttl == next.ttl)
@@ -104,7 +104,7 @@ fn send_alike(socket: &UdpSocket, to: Destination, outgoing: &[Outgoing]) -> u64
                 sent += count.max(1);
                 refused = false;
             }
-            // The kernel tells of an earlier datagram, and has not looked at this one.
+            // The error belongs to an earlier datagram, and this one has not been tried: retry once.
             Err(error) if ErrorClass::of(&error) == ErrorClass::Refused && !refused => refused = true,
             Err(_) => {
                 sent += 1;
@@ -116,7 +116,8 @@ fn send_alike(socket: &UdpSocket, to: Destination, outgoing: &[Outgoing]) -> u64
     unsent
 }
 
-/// Has a socket send with a TTL, to peers of both families. One that it cannot set stays as it was.
+/// Sets the TTL of a socket for both address families. Errors are ignored, because a socket supports only its own
+/// family.
 fn set_ttl(socket: &UdpSocket, ttl: u8) {
     let socket = SockRef::from(socket);
     let set: [io::Result<()>; 2] = [socket.set_ttl_v4(ttl.into()), socket.set_unicast_hops_v6(ttl.into())];

@@ -1,5 +1,5 @@
-//! The first process of a PID namespace: starts the command, buries what the command leaves behind, and takes everything
-//! with it when it ends.
+//! First process of the PID namespace: starts the command, reaps orphaned processes, and terminates all others when
+//! it ends.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,14 +13,14 @@ use longhaul_sys::linux::{die_with_parent, own_mounts, terminate, wait_any};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// How long a command has to end when it is asked to.
+/// Time that the command has to end after it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is killed, as shells tell it.
+/// Exit codes for signals, as in shells: 128 plus the signal's number.
 const SIGNALLED: i32 = 128;
 const SIGTERM: i32 = 15;
 
-/// Runs a command as the first process of its namespace, for the process `parent`.
+/// Runs a command as the first process of its namespace, on behalf of the process `parent`.
 #[must_use]
 pub fn init(parent: u32, command: &[OsString]) -> ExitCode {
     match run(parent, command) {
@@ -42,13 +42,13 @@ fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     if parent_now()? != Some(parent) {
         return Err(io::Error::other("its parent is gone"));
     }
-    // So that `ps`, `ip` and `ethtool` see what is in here. Without them the rest works as well.
+    // New mounts let `ps`, `ip` and `ethtool` see the namespace. Everything else works without them.
     if let Err(error) = own_mounts(&[("proc", "/proc"), ("sysfs", "/sys")]) {
         let _ = writeln!(io::stderr(), "longhaul-linkem: /proc and /sys show the outside: {error}");
     }
     let (name, arguments) = command.split_first().ok_or(ErrorKind::InvalidInput)?;
     let (started, start) = oneshot::channel();
-    // Signals that come before the command is there wait for it.
+    // Install the signal handler first, so that signals are not lost before the command has started.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let terminated = {
         let _context = runtime.enter();
@@ -56,7 +56,7 @@ fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     };
     thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(pass_on(terminated, start)))?;
     let child = Command::new(name).args(arguments).spawn()?.id();
-    // The other end is there as long as this process.
+    // Ignore errors: the receiver lives as long as this process.
     let _ = started.send(child);
     loop {
         let (ended, status) = wait_any()?;
@@ -66,24 +66,24 @@ fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     }
 }
 
-/// Asks the command to end when this process is, and ends if that does not help.
+/// Forwards the request to end to the command, and exits if the command does not end in time.
 async fn pass_on(mut terminated: Signal, start: oneshot::Receiver<u32>) {
     let Ok(child) = start.await else { return };
     terminated.recv().await;
-    // It may just have ended.
+    // Ignore errors: the command may just have ended.
     let _ = terminate(child);
     tokio::time::sleep(GRACE).await;
     process::exit(SIGNALLED + SIGTERM);
 }
 
-/// The number of this process's parent, by the names of the outside.
+/// Returns this process's parent, by its process ID outside the namespace.
 fn parent_now() -> io::Result<Option<u32>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     Ok(parent.and_then(|parent| parent.trim().parse().ok()))
 }
 
-/// The exit code that a shell would have for this end.
+/// Returns the exit code that a shell would report.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|signal| SIGNALLED + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)

@@ -1,9 +1,9 @@
 //! The two ends of the link: devices and addresses.
 //!
-//! Addresses are from 198.18.0.0/15, which is set aside for benchmarks and never met in the Internet (RFC 2544, section
-//! C.2.2): four for each shell, by the number in the name of its outer device. A name can be taken only once, so several
-//! shells that start at the same time get different numbers. IPv6's are of the network with that number in 2001:2::/48,
-//! which has the same purpose (RFC 5180, with erratum 1752).
+//! IPv4 addresses are from 198.18.0.0/15, which is reserved for benchmarks and not routed on the Internet (RFC 2544,
+//! section C.2.2). Each shell uses four of them, selected by the number in the name of its outer device. A name can
+//! be taken only once, so shells that start at the same time get different numbers. IPv6 addresses are from the
+//! network with that number in 2001:2::/48, which has the same purpose (RFC 5180, with erratum 1752).
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -13,45 +13,45 @@ use longhaul_sys::linux::{NetNs, Tun};
 
 use super::route::{self, Route};
 
-/// The device inside.
+/// Name of the inner device.
 pub(super) const INSIDE: &str = "link0";
-/// Devices outside, with a number.
+/// Name prefix of outer devices, followed by a number.
 const OUTSIDE: &str = "linkem";
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// Networks of four addresses in 198.18.0.0/15.
+/// Number of networks of four addresses in 198.18.0.0/15.
 const NETWORKS: u32 = 1 << 15;
 const PREFIX: u8 = 30;
 
-/// Where an interface identifier begins (RFC 4291, section 2.5.1).
+/// Length of an IPv6 network prefix (RFC 4291, section 2.5.1).
 const PREFIX6: u8 = 64;
 
-/// What a device says about itself unasked, and would send over the link as packets that nobody sent: link-local
-/// addresses, the search for others who have them, and for routers.
+/// Settings that stop a device from sending packets of its own over the link: link-local addresses, duplicate address
+/// detection, and router discovery.
 const SILENT: [(&str, &str); 4] =
     [("addr_gen_mode", "1"), ("accept_dad", "0"), ("accept_ra", "0"), ("router_solicitations", "0")];
 
-/// Ethernet's.
+/// MTU of Ethernet.
 const MTU: u16 = 1500;
-/// Packets that a device holds until they are read: 60 ms at 1 Gb/s.
+/// Length of a device's transmit queue in packets: 60 ms at 1 Gb/s.
 const QUEUE: u32 = 5000;
 
-/// A namespace behind two devices, between which nothing passes packets yet.
+/// A namespace behind two devices, which are not connected yet.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) namespace: NetNs,
     pub(super) tuns: [Tun; 2],
-    /// The outside's and the inside's address.
+    /// IPv4 addresses of the outside and the inside.
     pub(super) ends: [Ipv4Addr; 2],
-    /// The same for IPv6, if there is any here.
+    /// IPv6 addresses of the outside and the inside, if the host supports IPv6.
     pub(super) ends6: Option<[Ipv6Addr; 2]>,
 }
 
 impl Network {
-    /// Makes the namespace and the devices.
+    /// Creates the namespace and the devices.
     ///
     /// # Errors
-    /// The system's: not permitted, no TUN devices.
+    /// Returns the operating system's error, for example if permission is denied or there are no TUN devices.
     pub(super) fn new() -> io::Result<Self> {
         let namespace = NetNs::anonymous()?;
         let (outer, number) = claim()?;
@@ -77,12 +77,12 @@ impl Network {
     }
 }
 
-/// A device with a number whose addresses are free.
+/// Creates the outer device with the first free number.
 fn claim() -> io::Result<(Tun, u32)> {
     let routes = route::parse(&fs::read_to_string("/proc/thread-self/net/route")?);
     for number in candidates(&routes) {
         match Tun::open(&format!("{OUTSIDE}{number}")) {
-            // Somebody else's.
+            // The device belongs to another shell.
             Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
             opened => return opened.map(|tun| (tun, number)),
         }
@@ -90,8 +90,8 @@ fn claim() -> io::Result<(Tun, u32)> {
     Err(io::Error::other("all addresses of 198.18.0.0/15 are in use; end other shells"))
 }
 
-/// The numbers whose addresses no route leads to, beginning after the highest that is used here: inside a shell that is
-/// another number than the shell's own.
+/// Returns the numbers whose addresses are not routed yet, starting after the highest one in use. Inside a shell,
+/// this differs from the shell's own number.
 fn candidates(routes: &[Route]) -> impl Iterator<Item = u32> {
     let used: Vec<_> = routes.iter().filter(|route| route.is_specific()).collect();
     let base = FIRST.to_bits();
@@ -102,14 +102,14 @@ fn candidates(routes: &[Route]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The outside's and the inside's address.
+/// Returns the IPv4 addresses of the outside and the inside.
 fn addresses(number: u32) -> [Ipv4Addr; 2] {
     [1, 2].map(|host| Ipv4Addr::from_bits(FIRST.to_bits() + number * 4 + host))
 }
 
-/// The same in IPv6.
+/// Returns the IPv6 addresses of the outside and the inside.
 fn addresses6(number: u32) -> [Ipv6Addr; 2] {
-    // Numbers have 15 bits.
+    // The cast is lossless, because numbers have 15 bits.
     [1, 2].map(|host| Ipv6Addr::new(0x2001, 2, 0, number as u16, 0, 0, 0, host))
 }
 
@@ -122,23 +122,23 @@ fn configure(tun: &Tun, address: Ipv4Addr) -> io::Result<()> {
     link.set_up()
 }
 
-/// Gives a device an address of IPv6. Fails where there is none, or new devices are to have none.
+/// Assigns an IPv6 address to a device. Fails if the kernel has no IPv6, or if it is disabled for new devices.
 fn configure6(tun: &Tun, address: Ipv6Addr) -> io::Result<()> {
     route::add_address(tun.link().index()?, address, PREFIX6)
 }
 
 fn silence(tun: &Tun, name: &str, value: &str) {
-    // A kernel without IPv6 has no such file, and nothing to be silent about.
+    // Ignore errors: a kernel without IPv6 has no such file.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{}/{name}", tun.link().name()), value);
 }
 
-/// Packets that a device of the calling thread's namespace could not hold until they were read.
+/// Returns the number of packets dropped because the transmit queue of a device in the thread's namespace was full.
 pub(super) fn transmit_drops(device: &str) -> u64 {
     let devices = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     drops_of(&devices, device).unwrap_or(0)
 }
 
-/// Eight numbers about receiving come first, then bytes, packets, errors and drops of sending.
+/// Eight receive counters come first, followed by bytes, packets, errors and drops sent.
 fn drops_of(devices: &str, device: &str) -> Option<u64> {
     let line = devices.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     line.split_whitespace().nth(11)?.parse().ok()
@@ -159,9 +159,9 @@ mod tests {
         let small = [255, 255, 255, 252];
         assert_eq!(first(std::slice::from_ref(&default)), Some(0));
         assert_eq!(first(&[default, route([198, 18, 0, 0], small), route([198, 18, 0, 12], small)]), Some(4));
-        // The last one is taken: from the beginning again.
+        // The last number is taken, so the search restarts at the first.
         assert_eq!(first(&[route([198, 19, 255, 252], small)]), Some(0));
-        // Somebody has the lower half.
+        // The lower half of the range is routed elsewhere.
         assert_eq!(first(&[route([198, 18, 0, 0], [255, 255, 0, 0])]), Some(NETWORKS / 2));
         assert_eq!(first(&[route([198, 18, 0, 0], [255, 254, 0, 0])]), None);
         assert_eq!(addresses(NETWORKS - 1)[1], Ipv4Addr::new(198, 19, 255, 254));

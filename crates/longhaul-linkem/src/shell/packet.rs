@@ -1,19 +1,19 @@
-//! IP packets as devices give and take them.
+//! IP packets as read from and written to TUN devices.
 
 use longhaul_link::{Ecn, Packet, Payload};
 
 const V4_HEADER: usize = 20;
 const V6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
-/// UDP's number among the protocols of IP.
+/// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// An IP packet with its header.
+/// An IP packet including its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IpPacket(Vec<u8>);
 
 impl IpPacket {
-    /// The packet for a link; `None` if it is not IP, or what a host that forwards packets says unasked.
+    /// Parses a packet for a link. Returns `None` if it is not IP, or if the kernel sent it on its own behalf.
     pub(super) fn read(bytes: &[u8]) -> Option<Packet<Self>> {
         if is_listener_report(bytes) {
             return None;
@@ -27,18 +27,17 @@ impl IpPacket {
         Some(Packet { ttl, ..packet.dscp(tos >> 2).ecn(Ecn::from_bits(tos)) })
     }
 
-    /// The bytes of a packet that comes from a link, with the mark that a queue may have set, and the TTL that a hop may have
-    /// taken from.
+    /// Returns the bytes of a packet from a link, with the ECN field set by the queue and the TTL set by the hop.
     pub(super) fn write(packet: Packet<Self>) -> Vec<u8> {
         let (ecn, ttl, Self(mut bytes)) = (packet.ecn, packet.ttl, packet.payload);
         mark(&mut bytes, ecn, ttl);
         bytes
     }
 
-    /// The two bytes of the checksum, and the payload, of an UDP datagram that is not a fragment, without what may follow it.
+    /// Returns the checksum and the payload of an unfragmented UDP datagram, without trailing bytes.
     fn udp(&mut self) -> Option<([&mut u8; 2], &mut [u8])> {
         let header = match self.0.as_slice() {
-            // Neither more fragments nor an offset.
+            // Require that it is no fragment: no more-fragments flag and no offset.
             [first, _, _, _, _, _, flags, 0, _, UDP, ..] if first >> 4 == 4 && flags & 0x3f == 0 => {
                 usize::from(first & 0xf) * 4
             }
@@ -52,7 +51,7 @@ impl IpPacket {
 }
 
 impl Payload for IpPacket {
-    /// What follows the IP header.
+    /// Returns everything after the IP header.
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let header = match self.0.first()? >> 4 {
             4 => usize::from(self.0.first()? & 0xf) * 4,
@@ -61,7 +60,8 @@ impl Payload for IpPacket {
         self.0.get_mut(header..)
     }
 
-    /// The UDP payload, if it is all there; UDP's checksum is adjusted, so that one that was wrong stays wrong.
+    /// Lets `edit` modify the UDP payload if it is complete. The UDP checksum is updated incrementally, so that a
+    /// wrong checksum stays wrong.
     fn edit_datagram(&mut self, edit: &mut dyn FnMut(&mut [u8]) -> bool) -> bool {
         let Some(([high, low], payload)) = self.udp() else { return false };
         let before = words(payload);
@@ -69,7 +69,7 @@ impl Payload for IpPacket {
             return false;
         }
         let checksum = u16::from_be_bytes([*high, *low]);
-        // Zero is none (RFC 768), and IPv6 allows that to tunnels (RFC 6935).
+        // Zero means no checksum (RFC 768), which IPv6 permits for tunnels (RFC 6935).
         if checksum != 0 {
             let adjusted = adjust(checksum, before, words(payload));
             [*high, *low] = if adjusted == 0 { u16::MAX } else { adjusted }.to_be_bytes();
@@ -78,19 +78,19 @@ impl Payload for IpPacket {
     }
 }
 
-/// Whether a packet tells routers which groups its sender listens to (RFC 2710, RFC 3810): ICMPv6 behind a header of hop
-/// options, with a hop limit of 1. There are no routers on this link, and nobody sent it on purpose.
+/// Returns whether a packet is a multicast listener report (RFC 2710, RFC 3810): ICMPv6 after a hop-by-hop options
+/// header, with hop limit 1. The kernel sends it unasked, and there is no router on the link to receive it.
 fn is_listener_report(bytes: &[u8]) -> bool {
     const HOP_OPTIONS: u8 = 0;
     const ICMPV6: u8 = 58;
     const REPORTS: [u8; 3] = [131, 132, 143];
     let [first, _, _, _, _, _, HOP_OPTIONS, 1, rest @ ..] = bytes else { return false };
     let after = |offset: usize| rest.get(V6_HEADER - 8 + offset).copied();
-    // The options take eight bytes, of which the first is what comes next.
+    // The options header takes eight bytes, the first of which is the type of the next header.
     first >> 4 == 6 && after(0) == Some(ICMPV6) && after(8).is_some_and(|kind| REPORTS.contains(&kind))
 }
 
-/// Sets the ECN field and the TTL, and IPv4's checksum to what it is then.
+/// Sets the ECN field and the TTL, and updates the IPv4 header checksum.
 fn mark(bytes: &mut [u8], ecn: Ecn, ttl: u8) {
     match bytes {
         [first, tos, _, _, _, _, _, _, old_ttl, protocol, high, low, ..] if *first >> 4 == 4 => {
@@ -107,14 +107,14 @@ fn mark(bytes: &mut [u8], ecn: Ecn, ttl: u8) {
     }
 }
 
-/// The ones' complement sum of the words of these bytes, which are an IP packet's at most (RFC 1071).
+/// Returns the ones' complement sum of the 16-bit words of at most one IP packet (RFC 1071).
 fn words(bytes: &[u8]) -> u16 {
     let (pairs, last) = bytes.as_chunks();
     let last = last.first().map_or(0, |last| u32::from(*last) << 8);
     fold(pairs.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum::<u32>() + last)
 }
 
-/// A checksum over words that summed up to `before`, and now to `after` (RFC 1624, equation 3).
+/// Updates a checksum when the sum of its words changes from `before` to `after` (RFC 1624, equation 3).
 fn adjust(checksum: u16, before: u16, after: u16) -> u16 {
     !fold(u32::from(!checksum) + u32::from(!before) + u32::from(after))
 }
@@ -128,7 +128,7 @@ fn fold(sum: u32) -> u16 {
 mod tests {
     use super::*;
 
-    /// The checksum of RFC 1071, over all words.
+    /// Computes the checksum of RFC 1071 over all words.
     fn sum(header: &[u8]) -> u16 {
         let words = header.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]])));
         let sum = words.sum::<u64>();
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// A datagram's checksum, by the pseudo header, the UDP header and the payload (RFC 768; RFC 8200, section 8.1).
+    /// Computes a UDP checksum over pseudo-header, UDP header and payload (RFC 768; RFC 8200, section 8.1).
     fn udp_sum(packet: &[u8]) -> u16 {
         let (header, addresses) = if packet[0] >> 4 == 4 { (20, 12..20) } else { (40, 8..40) };
         let udp = &packet[header..];
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// A datagram of this payload with the right checksums.
+    /// Builds a datagram with this payload and correct checksums.
     fn udp(is_v6: bool, payload: &[u8]) -> Vec<u8> {
         let len = 8 + payload.len() as u8;
         let mut packet = if is_v6 {
@@ -246,7 +246,7 @@ mod tests {
             called
         };
         assert!(edits(&v4) && edits(&v6));
-        // TCP; a first fragment, one behind, a length beyond the end, below that of the header; no UDP header.
+        // In order: TCP; a first fragment; two later fragments; a UDP length beyond the end; one below the header's.
         for (place, value) in [(9, 6), (6, 0x20), (6, 1), (7, 1), (25, 49), (25, 7)] {
             let mut other = v4.clone();
             other[place] = value;
@@ -256,7 +256,8 @@ mod tests {
         let mut fragment = v6.clone();
         fragment[6] = 44;
         assert!(!edits(&fragment));
-        // Without a checksum there is none to adjust; one that is wrong stays so; who changes nothing has nothing adjusted.
+        // An absent checksum is not adjusted, a wrong one stays wrong, and an unmodified payload leaves the checksum
+        // unchanged.
         for (checksum, changes) in [([0, 0], true), ([1, 2], true), ([1, 2], false)] {
             let mut sent = v4.clone();
             sent[26..28].copy_from_slice(&checksum);
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn reports_of_listeners_are_not_for_the_link() {
-        // Hop limit 1; a router alert; a report of MLDv2.
+        // Hop limit 1; a router alert; an MLDv2 report.
         let mut report = [0; 76];
         report[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 36, 0, 1]);
         report[40..48].copy_from_slice(&[58, 0, 5, 2, 0, 0, 1, 0]);

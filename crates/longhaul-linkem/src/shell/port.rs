@@ -1,4 +1,4 @@
-//! The two devices, as the ends of a link.
+//! The two TUN devices as the endpoints of a link.
 
 use std::io::{self, ErrorKind};
 
@@ -10,10 +10,10 @@ use super::packet::IpPacket;
 use crate::drive::Port;
 use crate::engine::{DIRECTIONS, Engine};
 
-/// Packets read in a row, lest a flood keep what is due waiting.
+/// Maximum number of consecutive packets read, so that a flood does not delay packets that are due.
 const PACKETS: usize = 64;
 
-/// A device inside and one outside.
+/// The inner and the outer device.
 #[derive(Debug)]
 pub(super) struct TunPort {
     tuns: [Tun; 2],
@@ -26,12 +26,12 @@ impl TunPort {
         Self { tuns, buffer: vec![0; usize::from(u16::MAX)], unsent: 0 }
     }
 
-    /// The name of the device outside.
+    /// Returns the name of the outer device.
     pub(super) fn outside(&self) -> String {
         self.tuns[1].link().name().to_owned()
     }
 
-    /// Packets that had passed the link, and that a device did not take.
+    /// Returns the number of packets that passed the link and were then not accepted by a device.
     pub(super) fn unsent(&self) -> u64 {
         self.unsent
     }

@@ -1,17 +1,17 @@
-//! Routes: reading the table, and adding the default one. And addresses of IPv6, which there is no simpler way to add.
+//! Routes: parsing the kernel's table, and adding default routes and IPv6 addresses by netlink.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// From linux/netlink.h and linux/rtnetlink.h.
+/// Constants of linux/netlink.h and linux/rtnetlink.h.
 const AF_NETLINK: i32 = 16;
 const NETLINK_ROUTE: i32 = 0;
 const NLMSG_ERROR: u16 = 2;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
-/// A request that is to be acknowledged and to make something new.
+/// NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL and NLM_F_CREATE: a request to create something new, with an acknowledgement.
 const FLAGS: u16 = 0x001 | 0x004 | 0x200 | 0x400;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
@@ -20,11 +20,11 @@ const RTPROT_BOOT: u8 = 3;
 const RT_SCOPE_UNIVERSE: u8 = 0;
 const RTN_UNICAST: u8 = 1;
 const RTA_GATEWAY: u16 = 5;
-/// From linux/if_addr.h.
+/// Constants of linux/if_addr.h.
 const IFA_ADDRESS: u16 = 1;
 const IFA_F_NODAD: u8 = 2;
 
-/// A network that the kernel has a route to.
+/// A route in the kernel's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) device: String,
@@ -33,23 +33,23 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Whether it is for some addresses and not for all that are left.
+    /// Returns whether the route is not a default route.
     pub(super) fn is_specific(&self) -> bool {
         !self.mask.is_unspecified()
     }
 
-    /// Whether an address is in the network.
+    /// Returns whether the route covers an address.
     pub(super) fn contains(&self, address: Ipv4Addr) -> bool {
         address.to_bits() & self.mask.to_bits() == self.network.to_bits() & self.mask.to_bits()
     }
 }
 
-/// Reads the kernel's table of routes (`/proc/net/route`).
+/// Parses the kernel's routing table (`/proc/net/route`).
 pub(super) fn parse(table: &str) -> Vec<Route> {
     let route = |line: &str| {
         let mut words = line.split_whitespace();
         let device = words.next()?.to_owned();
-        // Addresses are in the order of the network, printed as numbers in that of the host.
+        // Addresses are in network byte order, printed as numbers in host byte order.
         let address = |word: &str| Some(Ipv4Addr::from(u32::from_str_radix(word, 16).ok()?.to_ne_bytes()));
         let network = address(words.next()?)?;
         let mask = address(words.nth(5)?)?;
@@ -58,21 +58,21 @@ pub(super) fn parse(table: &str) -> Vec<Route> {
     table.lines().skip(1).filter_map(route).collect()
 }
 
-/// Adds the default route of a family in the calling thread's namespace.
+/// Adds the default route of an address family in the calling thread's namespace.
 pub(super) fn add_default(gateway: IpAddr) -> io::Result<()> {
     let family = if gateway.is_ipv4() { AF_INET } else { AF_INET6 };
     let route = [family, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
     ask(RTM_NEWROUTE, &route, RTA_GATEWAY, gateway)
 }
 
-/// Gives the device of this number in the calling thread's namespace an address, at once: nobody else on a link between
-/// two devices could have it.
+/// Adds an address to a device in the calling thread's namespace. Duplicate address detection is skipped, because no
+/// other host is on a link between two devices.
 pub(super) fn add_address(device: u32, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
     let [a, b, c, d] = device.to_ne_bytes();
     ask(RTM_NEWADDR, &[AF_INET6, prefix, IFA_F_NODAD, RT_SCOPE_UNIVERSE, a, b, c, d], IFA_ADDRESS, address.into())
 }
 
-/// Sends the kernel a request with one attribute, and waits for its word.
+/// Sends the kernel a request with one attribute, and waits for the acknowledgement.
 fn ask(kind: u16, body: &[u8], attribute: u16, address: IpAddr) -> io::Result<()> {
     let mut socket = Socket::new(Domain::from(AF_NETLINK), Type::RAW, Some(Protocol::from(NETLINK_ROUTE)))?;
     socket.write_all(&request(kind, body, attribute, address))?;
@@ -93,7 +93,7 @@ fn request(kind: u16, body: &[u8], attribute: u16, address: IpAddr) -> Vec<u8> {
             &v6[..]
         }
     };
-    // Neither is longer than 16 bytes.
+    // The casts are lossless: addresses have at most 16 bytes.
     let attribute = [(4 + value.len() as u16).to_ne_bytes(), attribute.to_ne_bytes()].concat();
     let len = (16 + body.len() + attribute.len() + value.len()) as u32;
     let sequence_and_port = [0; 8];
@@ -101,7 +101,7 @@ fn request(kind: u16, body: &[u8], attribute: u16, address: IpAddr) -> Vec<u8> {
     [&header, body, &attribute, value].concat()
 }
 
-/// The error in an acknowledgement; zero is none.
+/// Returns the error in an acknowledgement; zero means success.
 fn answered(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
     let error = answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);

@@ -1,4 +1,4 @@
-//! Commands behind a link, and whether they are permitted here.
+//! Commands behind a link, and a check whether they are permitted.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use longhaul_sys::linux::NetNs;
 
 pub(crate) const LINKEM: &str = env!("CARGO_BIN_EXE_longhaul-linkem");
 
-/// Whether there are namespaces and TUN devices; says why not.
+/// Returns whether namespaces and TUN devices can be used; otherwise prints why.
 pub(crate) fn permitted() -> bool {
     match NetNs::anonymous() {
         Ok(_) if Path::new("/dev/net/tun").exists() => true,
@@ -22,7 +22,7 @@ pub(crate) fn permitted() -> bool {
     }
 }
 
-/// A command behind a link.
+/// Prepares a command behind a link.
 pub(crate) fn shell(link: &str, command: &[&str]) -> Command {
     let mut shell = Command::new(LINKEM);
     shell.arg("shell").args(link.split_whitespace()).arg("--").args(command);
@@ -30,7 +30,7 @@ pub(crate) fn shell(link: &str, command: &[&str]) -> Command {
     shell
 }
 
-/// Runs one of the tests at the end behind a link.
+/// Runs one of the ignored tests at the end of the file behind a link.
 pub(crate) fn behind(link: &str, test: &str, port: u16) -> Output {
     let this = std::env::current_exe().unwrap();
     let command = [this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"];

@@ -1,4 +1,4 @@
-//! A relay between a client's and a server's socket.
+//! Relay between the sockets of a client and a server.
 #![allow(dead_code, reason = "not every test needs everything")]
 #![expect(clippy::disallowed_methods, reason = "tests of real time")]
 
@@ -14,7 +14,7 @@ use longhaul_linkem::relay::{Options, Running};
 use longhaul_sys::linux::{RecvBatch, Transmit, UdpSocket};
 use longhaul_sys::pool::RecvPool;
 
-/// A link as options describe it.
+/// Builds a link from options.
 pub(crate) fn link(options: &str) -> Path {
     let words: Vec<_> = options.split_whitespace().collect();
     let mut link = LinkOptions::new();
@@ -22,7 +22,7 @@ pub(crate) fn link(options: &str) -> Path {
     link.build(|file| Err(format!("{file}: no files here"))).unwrap()
 }
 
-/// A socket on a loopback address.
+/// Binds a socket to a loopback address.
 pub(crate) fn socket(addr: &str) -> UdpSocket {
     let socket = UdpSocket::new(std::net::UdpSocket::bind((addr, 0)).unwrap()).unwrap();
     socket.set_recv_buffer(8 << 20).unwrap();
@@ -30,13 +30,13 @@ pub(crate) fn socket(addr: &str) -> UdpSocket {
     socket
 }
 
-/// A relay to a server.
+/// Starts a relay to a server.
 pub(crate) fn relay(options: &str, to: SocketAddr) -> Running {
     let listen = SocketAddr::new(to.ip(), 0);
     Running::start(&Options::new(listen, to), &link(options), Logs::default()).unwrap()
 }
 
-/// Datagrams of `len` bytes that begin with their numbers, in one call, so that they have one time of arrival.
+/// Sends datagrams of `len` bytes that begin with their numbers in one call, so that they share one arrival time.
 pub(crate) fn burst(socket: &UdpSocket, to: SocketAddr, tos: u8, len: usize, numbers: std::ops::Range<u32>) {
     let numbers: Vec<_> = numbers.collect();
     for numbers in numbers.chunks(60000 / len) {
@@ -61,12 +61,12 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
 }
 
-/// What arrives until it is `count` datagrams, or none came for two seconds.
+/// Receives until there are `count` datagrams, or until none has arrived for 2 s.
 pub(crate) fn receive(socket: &UdpSocket, count: usize) -> Vec<Arrival> {
     receive_for(socket, count, Duration::from_secs(2))
 }
 
-/// What arrives until it is `count` datagrams, or none came for so long.
+/// Receives until there are `count` datagrams, or until none has arrived for `patience`.
 pub(crate) fn receive_for(socket: &UdpSocket, count: usize, patience: Duration) -> Vec<Arrival> {
     let mut batch = RecvBatch::new(&RecvPool::new(32, 0), 32);
     let mut arrivals = Vec::new();
