@@ -1,4 +1,4 @@
-//! A host: an endpoint, its address, its applications.
+//! Host: an endpoint, its address, and its applications.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,69 +14,69 @@ use crate::plan::Content;
 use crate::session::{Role, Session};
 use crate::setup::HostSetup;
 
-/// Segments of one `poll_transmit`: what Linux takes with segmentation offload.
+/// Maximum number of segments per `poll_transmit`, as Linux accepts with segmentation offload.
 const MAX_SEGMENTS: usize = 64;
 
-/// A host: an endpoint, its address, its applications.
+/// A host: an endpoint, its address, and its applications.
 #[derive(Debug)]
 pub struct Host {
-    /// The endpoint. A test may act on it; what it then wants to send leaves at the next step.
+    /// The endpoint. A test may act on it; the segments that this produces are sent at the next step.
     pub endpoint: Endpoint,
-    /// Its UDP address.
+    /// UDP address of the endpoint.
     pub address: SocketAddr,
     /// The applications.
     pub sessions: Vec<Session>,
-    /// What is added to the simulation's time to give this host's.
+    /// Offset of this host's clock from the simulation's time.
     pub clock_ahead: Span,
     pub(crate) config: Arc<Config>,
     timer_tick: Option<Span>,
     clock_granularity: Option<Span>,
-    /// How far behind the host's own port the next connection leaves from. The own port of a listening host is for
-    /// others: two hosts that connect to each other at once from there would have one connection.
+    /// Distance of the next connection's port from the host's own port. A listening host does not connect from its
+    /// own port: if two hosts connected to each other from there at once, they would get a single connection.
     pub(crate) next_port: u16,
-    /// The session of each connection, by its index.
+    /// Index of the session of each connection, by connection index.
     by_connection: Vec<u32>,
-    /// Sessions that something happened to.
+    /// Sessions with events to handle.
     called: Vec<u32>,
-    /// When applications want to act, some of it out of date.
+    /// Wake-up times of applications, possibly stale.
     wakes: BinaryHeap<Reverse<(Time, u32)>>,
-    /// Sessions that have let go.
+    /// Number of sessions that have released their connection.
     pub(crate) released: usize,
-    /// Those of them that nobody will ask for.
+    /// Released sessions of crowds, whose entries can be reused once their epochs are stored.
     pub(crate) leaving: Vec<u32>,
-    /// Places of sessions that are left for others.
+    /// Entries of `sessions` that can be reused.
     pub(crate) free: Vec<u32>,
 }
 
-/// What a host's turn to send needs beside the host. Shared by all, as only one has its turn.
+/// Scratch memory for transmission. It is shared by all hosts, because only one of them sends at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     batch: Batch,
-    /// Packets that arrived, to be used again.
+    /// Packets that arrived, kept for reuse.
     spare: Spare,
 }
 
-/// The boxes are what is used again.
+/// The boxes are what is reused.
 type Spare = Vec<Box<Packet>>;
 
-/// Packets kept: more than are used between two arrivals.
+/// Maximum number of packets kept for reuse, more than are sent between two arrivals.
 const MAX_SPARE: usize = 256;
-/// As many as a datagram may have.
+/// As many zeros as the payload of a datagram may have.
 static ZEROS: [u8; u16::MAX as usize] = [0; u16::MAX as usize];
 
-/// The last multiple of `step`, which is not zero, up to `at`.
+/// Rounds a time down to a multiple of `step`, which is not zero.
 fn floor(at: Time, step: Option<Span>) -> Time {
     step.map_or(at, |step| Time::from_nanos(at.as_nanos() / step.as_nanos() * step.as_nanos()))
 }
 
-/// The first multiple of `step`, which is not zero, from `at` on.
+/// Rounds a time up to a multiple of `step`, which is not zero.
 fn ceil(at: Time, step: Option<Span>) -> Time {
     let nanos = |step: Span| at.as_nanos().div_ceil(step.as_nanos()).saturating_mul(step.as_nanos());
     step.map_or(at, |step| Time::from_nanos(nanos(step)))
 }
 
 impl Desk {
-    /// Takes back a packet that nobody needs any more.
+    /// Keeps a packet for reuse.
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
         if self.spare.len() < MAX_SPARE {
             self.spare.push(packet);
@@ -118,20 +118,20 @@ impl Host {
         }
     }
 
-    /// The simulation's time as this host's clock shows it.
+    /// Converts the simulation's time to this host's clock.
     #[must_use]
     pub fn clock(&self, now: Time) -> Time {
         floor(now + self.clock_ahead, self.clock_granularity)
     }
 
-    /// How the endpoint names its connection with `remote` from the host's own port.
+    /// Returns the tuple by which the endpoint knows its connection with `remote` from the host's own port.
     #[must_use]
     pub fn tuple(&self, remote: SocketAddr) -> Tuple {
         self.tuple_from(0, remote)
     }
 
-    /// The same from so many ports behind it. An endpoint tells its sockets apart by IP address, as it has one port; the
-    /// distance stands in for that.
+    /// Returns the tuple for a port at a distance from the host's own port. Because an endpoint has only one port and
+    /// distinguishes its sockets by IP address, the distance is encoded as the local address.
     pub(crate) fn tuple_from(&self, distance: u16, remote: SocketAddr) -> Tuple {
         let local = match (distance, self.address) {
             (0, _) | (_, SocketAddr::V4(_)) => IpAddr::V4(Ipv4Addr::from_bits(u32::from(distance))),
@@ -140,7 +140,7 @@ impl Host {
         Tuple { remote, local }
     }
 
-    /// The address that a connection's packets come from.
+    /// Returns the source address of a connection's packets.
     pub(crate) fn source(&self, tuple: &Tuple) -> SocketAddr {
         let distance = match tuple.local {
             IpAddr::V4(ip) => ip.to_bits() as u16,
@@ -149,7 +149,7 @@ impl Host {
         SocketAddr::new(self.address.ip(), self.address.port().wrapping_add(distance))
     }
 
-    /// When something of the host is due next, in the simulation's time.
+    /// Returns the time of the host's next event, in the simulation's time.
     pub(crate) fn due(&mut self) -> Option<Time> {
         let timer = self.endpoint.poll_timeout();
         let due = match (timer, self.app_due()) {
@@ -160,7 +160,7 @@ impl Host {
         Some(fires - self.clock_ahead)
     }
 
-    /// When an application wants to act next.
+    /// Returns when an application wants to act next.
     fn app_due(&mut self) -> Option<Time> {
         while let Some(Reverse((at, index))) = self.wakes.peek() {
             if self.sessions.get(*index as usize).is_some_and(|session| session.wakes == Some(*at)) {
@@ -171,7 +171,8 @@ impl Host {
         None
     }
 
-    /// Receives at `now` what arrived `at` some time before, if the host slept, with this TTL. Whether it was for this host.
+    /// Receives at `now` a packet that arrived at `at`, earlier if the host was suspended. Returns whether it was for
+    /// this host.
     pub(crate) fn receive(&mut self, now: Time, at: Time, ttl: u8, packet: &Packet) -> bool {
         if packet.to.ip() != self.address.ip() {
             return false;
@@ -192,7 +193,7 @@ impl Host {
         true
     }
 
-    /// Fires the endpoint's timers that are due. Whether any was.
+    /// Fires the endpoint's timers that are due. Returns whether there were any.
     pub(crate) fn fire(&mut self, now: Time) -> bool {
         let clock = self.clock(now);
         let due = self.endpoint.poll_timeout().is_some_and(|at| at <= clock);
@@ -202,7 +203,7 @@ impl Host {
         due
     }
 
-    /// Gives a connection to an application; its place.
+    /// Starts an application on a connection, and returns the session's index.
     pub(crate) fn start(&mut self, now: Time, id: ConnId, role: Role) -> usize {
         let session = Session::new(self.clock(now), id, role);
         let index = self.place(session);
@@ -214,7 +215,7 @@ impl Host {
         index
     }
 
-    /// Keeps a session; its place.
+    /// Stores a session, and returns its index.
     fn place(&mut self, session: Session) -> usize {
         let free = self.free.pop().map(|index| index as usize);
         if let Some((index, place)) = free.and_then(|index| Some((index, self.sessions.get_mut(index)?))) {
@@ -223,7 +224,7 @@ impl Host {
             return index;
         }
         if self.sessions.is_empty() {
-            // Most hosts of a large network have one.
+            // In a large network, most hosts have only one session.
             self.sessions.reserve_exact(1);
         }
         self.sessions.push(session);
@@ -237,7 +238,7 @@ impl Host {
         }
     }
 
-    /// Takes the endpoint's events to whom they concern. Whether there is a connection to accept.
+    /// Dispatches the endpoint's events. Returns whether there is a connection to accept.
     pub(crate) fn hear(&mut self) -> bool {
         let mut incoming = false;
         while let Some(event) = self.endpoint.poll_event() {
@@ -254,7 +255,7 @@ impl Host {
         incoming
     }
 
-    /// Lets every application act that something happened to, or whose time has come. Whether any was.
+    /// Runs every application that has an event to handle or whose time has come. Returns whether there were any.
     pub(crate) fn run_sessions(&mut self, now: Time) -> bool {
         let clock = self.clock(now);
         while self.app_due().is_some_and(|at| at <= clock) {
@@ -275,9 +276,11 @@ impl Host {
     fn run_session(&mut self, clock: Time, index: u32) {
         let Some(session) = self.sessions.get_mut(index as usize) else { return };
         session.called = false;
+        // Let the application act on its connection.
         let id = session.id;
         let acted = self.endpoint.drive(clock, id, |connection| session.run(clock, connection));
         let Some((again, done)) = acted else { return };
+        // Schedule the next wake-up, and release the connection if the application is done.
         if session.wakes != again {
             session.wakes = again;
             self.wakes.extend(again.map(|at| Reverse((at, index))));
@@ -296,11 +299,12 @@ impl Host {
         }
     }
 
-    /// Everything the endpoint wants to send now.
+    /// Sends everything that the endpoint has to send at `now`.
     pub(crate) fn transmit(&mut self, now: Time, desk: &mut Desk, mut send: impl FnMut(Box<Packet>, u32)) {
         let clock = self.clock(now);
         let Desk { batch, spare } = desk;
         while let Some(to) = self.endpoint.poll_transmit(clock, batch, MAX_SEGMENTS) {
+            // Build one packet per segment of the batch: header and payload, or header and a count of zeros.
             let (from, ecn, dscp) = (self.source(&to.tuple), batch.ecn, batch.dscp);
             let session = to.connection.and_then(|id| self.session_of(id));
             let flow = session.map_or(0, |session| session.flow);
@@ -320,7 +324,7 @@ impl Host {
         }
     }
 
-    /// The session on connection `id`.
+    /// Returns the session of a connection.
     #[must_use]
     pub fn session_of(&self, id: ConnId) -> Option<&Session> {
         let index = *self.by_connection.get(id.index())?;

@@ -1,13 +1,14 @@
-//! Virtual time: `longhaul-tcp` endpoints and other sources on a `longhaul-link` network, run by one order of events.
+//! Simulator in virtual time: `longhaul-tcp` endpoints and other traffic sources on a `longhaul-link` network.
 //!
-//! Everything is deterministic: one seed decides every loss, delay and flipped bit, and the [trace hash](Sim::trace)
-//! of two runs with the same seed is the same, whatever machine and build they run on. A [`Setup`] has a
-//! [topology](longhaul_link::topology) with a [`Host`] at each node that is no router. Connections are opened between
-//! any two hosts, now or later, with an application at each end that follows its [`Plan`]; cross traffic and whole
-//! workloads are [added](Sim::add_traffic). [`Tap`]s watch every datagram: a [`Pcap`] writes them to a file. A
-//! [`Series`] holds what a sender did over time, a [`Qlog`] writes the events of one end of a connection.
+//! Everything is deterministic: the seed decides every loss, delay and flipped bit, and two runs with the same seed
+//! have the same [trace hash](Sim::trace) on any machine and in any build. A [`Setup`] contains a
+//! [topology](longhaul_link::topology) with a [`Host`] at each node that is not a router. Connections can be opened
+//! between any two hosts, immediately or later, with an application at each end that follows its [`Plan`]. Cross
+//! traffic and whole workloads can be [added](Sim::add_traffic). [`Tap`]s see every datagram, and a [`Pcap`] writes
+//! them to a file. A [`Series`] records the state of a sender over time, and a [`Qlog`] the events at one end of a
+//! connection.
 //!
-//! Two hosts and a bottleneck each way:
+//! Two hosts with a bottleneck in each direction:
 //!
 //! ```
 //! use longhaul_link::{LinkConfig, Loss};
@@ -22,7 +23,7 @@
 //! assert!(sim.session(client).ended_well());
 //! ```
 //!
-//! A dumbbell with three hosts on each side, and Poisson traffic beside the connections:
+//! A dumbbell with three hosts on each side, and Poisson traffic that competes with the connections:
 //!
 //! ```
 //! use longhaul_link::source::Source;

@@ -1,11 +1,11 @@
-//! What a network carries.
+//! Packets carried by the network.
 
 use std::net::{IpAddr, SocketAddr};
 
 use longhaul_link::Payload;
 use longhaul_wire::Ecn;
 
-/// The TTL or hop limit that packets leave hosts with, of which each router takes one: what IANA recommends (RFC 1700).
+/// Initial TTL or hop limit of packets, as recommended by IANA (RFC 1700). Each router decrements it.
 pub const TTL: u8 = 64;
 
 /// Bytes of a UDP header (RFC 768).
@@ -20,40 +20,40 @@ pub const fn ip_header(address: &IpAddr) -> usize {
     }
 }
 
-/// What links carry: a packet apart from what is moved from queue to queue, or nothing but a size in cross traffic.
+/// Contents of a link's packet: a datagram, boxed to make moves between queues cheap, or `None` in cross traffic.
 pub type Parcel = Option<Box<Packet>>;
 
-/// A UDP datagram on its way.
+/// A UDP datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Whom it claims to be from.
+    /// Source address, which may be forged.
     pub from: SocketAddr,
-    /// To whom.
+    /// Destination address.
     pub to: SocketAddr,
-    /// The ECN field of its IP header.
+    /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// The DiffServ codepoint of its IP header.
+    /// The DiffServ codepoint of the IP header.
     pub dscp: u8,
     /// UDP payload: a segment.
     pub payload: Vec<u8>,
-    /// So many zeros follow, which nobody has to carry: streams of [zeros](crate::Content::Zeros).
+    /// Number of zeros that follow the payload. They are not stored, for streams of [zeros](crate::Content::Zeros).
     pub zeros: u32,
 }
 
 impl Packet {
-    /// Bytes of the UDP payload.
+    /// Returns the length of the UDP payload.
     #[must_use]
     pub fn payload_len(&self) -> usize {
         self.payload.len() + self.zeros as usize
     }
 
-    /// Bytes of the IP packet, IP and UDP headers included.
+    /// Returns the length of the IP packet, including IP and UDP headers.
     #[must_use]
     pub fn wire_len(&self) -> usize {
         ip_header(&self.to.ip()) + UDP_HEADER + self.payload_len()
     }
 
-    /// For a network that takes it to `node`.
+    /// Wraps the datagram in a link packet addressed to `node`.
     pub(crate) fn addressed(self: Box<Self>, node: u32, flow: u32) -> longhaul_link::Packet<Parcel> {
         let (ecn, dscp) = (self.ecn, self.dscp);
         let packet = longhaul_link::Packet::new(self.wire_len() as u32, Some(self));

@@ -1,18 +1,18 @@
-//! Bytes that tell where they belong.
+//! Verifiable stream contents: bytes that depend on their position.
 
-/// An endless stream of bytes, one for each key: a byte out of its place, or of another stream, shows with
-/// probability 255/256, a run of them surely.
+/// An endless stream of pseudorandom bytes, selected by a key. A byte at a wrong position or from another stream is
+/// detected with probability 255/256, and a run of them almost certainly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern(u64);
 
 impl Pattern {
-    /// The stream of `key`.
+    /// Returns the stream of `key`.
     #[must_use]
     pub const fn new(key: u64) -> Self {
         Self(key)
     }
 
-    /// Eight bytes at a time: the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+    /// Returns eight bytes of the stream, computed by the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
     fn word(self, index: u64) -> [u8; 8] {
         let mut z = (self.0.wrapping_mul(0xd134_2543_de82_ef95) ^ index).wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -20,13 +20,13 @@ impl Pattern {
         (z ^ (z >> 31)).to_le_bytes()
     }
 
-    /// The byte at `offset`.
+    /// Returns the byte at `offset`.
     #[must_use]
     pub fn byte(self, offset: u64) -> u8 {
         self.word(offset / 8)[(offset % 8) as usize]
     }
 
-    /// How many bytes from `offset` on come before the next whole word, of `len` at most.
+    /// Returns how many of the `len` bytes from `offset` on precede the next word boundary.
     fn lead(offset: u64, len: usize) -> usize {
         ((8 - offset % 8) % 8).min(len as u64) as usize
     }
@@ -44,7 +44,7 @@ impl Pattern {
         }
     }
 
-    /// Whether `bytes` are those from `offset` on.
+    /// Returns whether `bytes` are the stream's bytes from `offset` on.
     #[must_use]
     pub fn matches(self, offset: u64, bytes: &[u8]) -> bool {
         let (head, body) = bytes.split_at(Self::lead(offset, bytes.len()));

@@ -1,4 +1,4 @@
-//! Packet captures in virtual time: classic pcap, nanoseconds, raw IP, with real TCP headers.
+//! Packet captures in virtual time: classic pcap with nanoseconds and raw IP, and with genuine TCP headers.
 
 use std::io::{self, Write};
 
@@ -9,8 +9,9 @@ use longhaul_wire::shim::{IpFields, MAX_GROWTH, tcp_from_udp};
 use crate::packet::Packet;
 use crate::tap::{Sighting, Tap};
 
-/// A [`Tap`] that writes what one host, or each of them, sends and receives, as the TCP segments that the datagrams stand
-/// for: any tool reads them as plain TCP. Time 0 is the epoch. Cross traffic is not written.
+/// A [`Tap`] that writes the packets of one host, or those sent by all hosts. Each datagram is written as the TCP
+/// segment that it encapsulates, so that any tool reads a plain TCP capture. Time 0 is the epoch. Cross traffic is
+/// not written.
 #[derive(Debug)]
 pub struct Pcap<W> {
     out: W,
@@ -22,18 +23,18 @@ pub struct Pcap<W> {
 }
 
 impl<W: Write> Pcap<W> {
-    /// Begins a capture at the host of a node, as a capture on that machine would be.
+    /// Starts a capture at the host of a node, as if it ran on that machine.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error of `out`.
     pub fn at_host(node: usize, out: W) -> io::Result<Self> {
         Self::begin(Some(node), out)
     }
 
-    /// Begins a capture of everything that any host sends.
+    /// Starts a capture of everything that any host sends.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error of `out`.
     pub fn of_senders(out: W) -> io::Result<Self> {
         Self::begin(None, out)
     }
@@ -43,10 +44,10 @@ impl<W: Write> Pcap<W> {
         Ok(Self { out, host, identification: 0, error: None, datagram: Vec::new(), packet: Vec::new() })
     }
 
-    /// Ends the capture and gives the output back.
+    /// Ends the capture and returns the output.
     ///
     /// # Errors
-    /// The first that writing met.
+    /// Returns the first error in writing.
     pub fn finish(&mut self) -> io::Result<&mut W> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -62,7 +63,7 @@ impl<W: Write> Pcap<W> {
         self.datagram.resize(packet.payload_len(), 0);
         let ip = IpFields { tos, identification: self.identification, ..IpFields::default() };
         self.packet.resize(self.datagram.len() + MAX_GROWTH, 0);
-        // What is no segment cannot be shown as one.
+        // Datagrams that are not segments are skipped.
         let Ok(len) = tcp_from_udp(&self.datagram, packet.from, packet.to, ip, &mut self.packet) else {
             return Ok(());
         };

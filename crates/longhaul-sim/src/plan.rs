@@ -1,96 +1,96 @@
-//! What an application does with its connection.
+//! Behaviour of an application on its connection.
 
 use longhaul_units::{Span, Time};
 
-/// When an application begins to write.
+/// When an application starts to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// As soon as it may.
+    /// As soon as possible.
     AtOnce,
-    /// At the end of what the peer sends.
+    /// After the end of the peer's stream.
     AfterEnd,
 }
 
-/// When an application says that it will write no more.
+/// When an application closes its side of the connection for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// When it has written all.
+    /// After it has written everything.
     AfterWriting,
-    /// When it has written all and read the end of what the peer sends.
+    /// After it has written everything and read the end of the peer's stream.
     AfterEnd,
-    /// When it has written all and read so many bytes.
+    /// After it has written everything and read this many bytes.
     AfterReading(u64),
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// Taking turns: an application may have written `each * (ahead + read / per)` bytes, `read` being what it has read.
+/// Request-response turns: an application that has read `read` bytes may have written `each * (ahead + read / per)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Bytes it writes in a turn.
+    /// Bytes written per turn.
     pub each: u64,
-    /// Bytes it reads in a turn.
+    /// Bytes read per turn.
     pub per: u64,
-    /// Turns it may write before it has read anything: 1 for who speaks first.
+    /// Turns that may be written before anything is read: 1 for the side that speaks first.
     pub ahead: u64,
 }
 
-/// Writing by fits and starts.
+/// Alternation between writing and pausing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOff {
-    /// For so long it writes what it may,
+    /// Time for which it writes as fast as it may.
     pub on: Span,
-    /// and for so long it rests.
+    /// Time for which it pauses.
     pub off: Span,
 }
 
-/// What streams consist of.
+/// Contents of the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// Bytes that tell where they belong, and whoever reads them checks that.
+    /// Bytes that depend on their position, which the reader verifies.
     #[default]
     Pattern,
-    /// Zeros that nobody looks at, for large volumes: packets say how many there are. Bit errors that no checksum finds
-    /// hit headers alone then.
+    /// Zeros that are not verified, for large volumes: packets contain only their number. Undetected bit errors can
+    /// then affect only headers.
     Zeros,
 }
 
-/// What an application does with its connection. Times are those of its host's clock.
+/// Behaviour of an application on its connection. Times are by its host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Bytes it writes in all.
+    /// Total number of bytes to write.
     pub send: u64,
-    /// Bytes a write has at most.
+    /// Maximum number of bytes per write.
     pub write_chunk: usize,
-    /// The pause after a write.
+    /// Pause after each write.
     pub write_pause: Span,
-    /// When it begins.
+    /// When it starts to write.
     pub begin: Begin,
-    /// So long after the connection is established it stops writing, whatever it has written.
+    /// Time after establishment at which it stops writing, however much it has written.
     pub stop_after: Option<Span>,
-    /// Bursts and rests, from when the connection is established.
+    /// Alternation between writing and pausing, starting at establishment.
     pub on_off: Option<OnOff>,
-    /// What it writes and takes what it reads for. Both ends must agree.
+    /// What it writes and expects to read. Both ends must agree.
     pub content: Content,
-    /// Whether it waits for answers.
+    /// Whether it takes turns with its peer.
     pub turn: Option<Turn>,
-    /// When it shuts down for writing.
+    /// When it closes its side for writing.
     pub close: Close,
-    /// Bytes a read takes at most.
+    /// Maximum number of bytes per read.
     pub read_chunk: usize,
-    /// The pause after a read: with `read_chunk`, the rate.
+    /// Pause after each read; together with `read_chunk`, it determines the reading rate.
     pub read_pause: Span,
-    /// It reads nothing before.
+    /// Time before which it does not read.
     pub read_from: Time,
-    /// It gives the connection up then.
+    /// Time at which it aborts the connection.
     pub abort_at: Option<Time>,
-    /// It lets go of the connection once all is written and closed, though the peer may still send.
+    /// Whether it releases the connection after it has closed its side, although the peer may still send.
     pub leave_early: bool,
 }
 
 impl Plan {
-    /// Writes nothing, reads all at once, closes at the end.
+    /// Writes nothing, reads everything at once, and closes at the end of the peer's stream.
     #[must_use]
     pub const fn sink() -> Self {
         Self {
@@ -111,51 +111,51 @@ impl Plan {
         }
     }
 
-    /// Writes `bytes` as fast as it may and closes; reads what comes.
+    /// Writes `bytes` as fast as possible and closes; reads everything.
     #[must_use]
     pub const fn bulk(bytes: u64) -> Self {
         Self { send: bytes, close: Close::AfterWriting, ..Self::sink() }
     }
 
-    /// Writes for `span` as fast as it may and closes; reads what comes.
+    /// Writes for `span` as fast as possible and closes; reads everything.
     #[must_use]
     pub const fn timed(span: Span) -> Self {
         Self { stop_after: Some(span), ..Self::bulk(u64::MAX) }
     }
 
-    /// Writes for `on` as fast as it may, rests for `off`, and so on until it has written `bytes`.
+    /// Writes for `on` as fast as possible, pauses for `off`, and repeats this until it has written `bytes`.
     #[must_use]
     pub const fn bursts(bytes: u64, on: Span, off: Span) -> Self {
         Self { on_off: Some(OnOff { on, off }), ..Self::bulk(bytes) }
     }
 
-    /// The same with zeros, which cost no time to make and to check.
+    /// Uses zeros, which take no time to generate and to verify.
     #[must_use]
     pub const fn zeros(self) -> Self {
         Self { content: Content::Zeros, ..self }
     }
 
-    /// Asks `rounds` times with `request` bytes and waits for `response` bytes each time; then closes.
+    /// Sends `rounds` requests of `request` bytes, each after the previous response of `response` bytes; then closes.
     #[must_use]
     pub const fn requests(rounds: u64, request: u64, response: u64) -> Self {
         let turn = Some(Turn { each: request, per: response, ahead: 1 });
         Self { send: rounds * request, turn, close: Close::AfterWriting, ..Self::sink() }
     }
 
-    /// The other side of [`requests`](Self::requests).
+    /// Answers the requests of [`requests`](Self::requests).
     #[must_use]
     pub const fn responses(rounds: u64, request: u64, response: u64) -> Self {
         let turn = Some(Turn { each: response, per: request, ahead: 0 });
         Self { send: rounds * response, turn, ..Self::sink() }
     }
 
-    /// Reads to the end, then writes `bytes` and closes: what a half-closed peer waits for.
+    /// Reads to the end of the peer's stream, then writes `bytes` and closes; the peer is half-closed meanwhile.
     #[must_use]
     pub const fn reply_at_end(bytes: u64) -> Self {
         Self { send: bytes, begin: Begin::AfterEnd, close: Close::AfterWriting, ..Self::sink() }
     }
 
-    /// Whether it writes `since` the connection was established, and when that changes next.
+    /// Returns whether it is in a writing phase at `since` after establishment, and when the phase ends.
     pub(crate) fn is_on(&self, since: Span) -> (bool, Option<Span>) {
         let Some(OnOff { on, off }) = self.on_off else { return (true, None) };
         let period = on.as_nanos().saturating_add(off.as_nanos());
@@ -165,7 +165,8 @@ impl Plan {
         (is_on, Some(Span::from_nanos(begins.saturating_add(until))))
     }
 
-    /// How many bytes it may have written, when it has read `read` and, if `ended`, the end.
+    /// Returns how many bytes it may have written in total, having read `read` bytes; `ended` is whether it has read
+    /// the end.
     pub(crate) fn may_have_written(&self, read: u64, ended: bool) -> u64 {
         if self.begin == Begin::AfterEnd && !ended {
             return 0;

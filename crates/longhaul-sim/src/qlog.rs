@@ -1,4 +1,4 @@
-//! Event logs in virtual time: qlog.
+//! Event logs (qlog) in virtual time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,23 +14,23 @@ use crate::packet::Packet;
 use crate::sim::SessionId;
 use crate::tap::{Sighting, Tap};
 
-/// The log of one end of a connection, which [`Sim::qlog`](crate::Sim::qlog) writes to `W`. It goes on without this
-/// handle.
+/// Handle of a log of one end of a connection, created by [`Sim::qlog`](crate::Sim::qlog). Logging continues after
+/// the handle is dropped.
 #[derive(Debug)]
 pub struct Qlog<W>(Rc<RefCell<Watch<W>>>);
 
 impl<W: Write + 'static> Qlog<W> {
-    /// A log that waits for its connection, and as the simulation has it.
+    /// Creates a log that waits for its connection, and the simulation's reference to it.
     pub(crate) fn new(out: W) -> (Self, Rc<RefCell<dyn Watcher>>) {
         let watch = Watch { waits: Some(Sequence::new(out)), log: None, is_counted: false };
         let watch = Rc::new(RefCell::new(watch));
         (Self(Rc::clone(&watch)), watch)
     }
 
-    /// Ends the log as it is by now and gives the output back.
+    /// Ends the log at its present state and returns the output.
     ///
     /// # Errors
-    /// The first that writing met.
+    /// Returns the first error in writing.
     pub fn finish(self) -> io::Result<W> {
         let Watch { waits, log, .. } = &mut *self.0.borrow_mut();
         match log.as_mut().map(Log::sink_mut).or(waits.as_mut()) {
@@ -40,29 +40,29 @@ impl<W: Write + 'static> Qlog<W> {
     }
 }
 
-/// One log, whatever it is written to.
+/// A log, independent of the type of its output.
 pub(crate) trait Watcher {
-    /// The addresses of its connection are known.
+    /// Starts the log, when the addresses of its connection are known.
     fn begin(&mut self, start: Start);
 
     fn see(&mut self, now: Time, is_sent: bool, packet: &Packet);
 
-    /// Logs what has changed of its connection, if its state has.
+    /// Logs the changes of its connection if the connection's state has changed.
     fn log_state(&mut self, now: Time, connection: &Connection, clock: Time);
 
-    /// Logs what has changed of its connection. Whether it may still change.
+    /// Logs the changes of its connection. Returns whether there may be further changes.
     fn sample(&mut self, now: Time, connection: &Connection, clock: Time) -> bool;
 
-    /// Its connection is no more.
+    /// Ends the log, when its connection no longer exists.
     fn end(&mut self, now: Time, error: Option<ConnectionError>);
 }
 
 #[derive(Debug)]
 struct Watch<W> {
-    /// What is written to, until there is a log.
+    /// The output, until the log has started.
     waits: Option<Sequence<W>>,
     log: Option<Log<Sequence<W>>>,
-    /// It is known how many segments passed before the log began.
+    /// Whether the number of segments before the start of the log is known.
     is_counted: bool,
 }
 
@@ -112,11 +112,11 @@ impl<W: Write> Watcher for Watch<W> {
 pub(crate) struct Qlogs {
     list: Vec<Entry>,
     by_ends: Rc<RefCell<ByEnds>>,
-    /// How many wait for their connections to be opened.
+    /// Number of logs whose connections have not been opened yet.
     waiting: usize,
 }
 
-/// A log, whose it is, and once that is known what its segments are found by.
+/// A log with its session and, once known, the addresses of its connection.
 pub(crate) struct Entry {
     pub(crate) session: SessionId,
     pub(crate) watcher: Rc<RefCell<dyn Watcher>>,
@@ -128,17 +128,17 @@ impl Qlogs {
         self.list.is_empty()
     }
 
-    /// Whether a log waits for its connection to be opened.
+    /// Returns whether a log waits for its connection to be opened.
     pub(crate) fn any_waits(&self) -> bool {
         self.waiting > 0
     }
 
-    /// Shows the logs the segments of their connections.
+    /// Returns a tap that passes segments to the logs of their connections.
     pub(crate) fn tap(&self) -> impl Tap + 'static {
         Rc::clone(&self.by_ends)
     }
 
-    /// Adds a log; its number.
+    /// Adds a log, and returns its number.
     pub(crate) fn add(&mut self, session: SessionId, watcher: Rc<RefCell<dyn Watcher>>) -> u32 {
         self.list.push(Entry { session, watcher, ends: None });
         self.waiting += 1;
@@ -149,7 +149,7 @@ impl Qlogs {
         self.list.get(number as usize)
     }
 
-    /// The logs that wait for a session.
+    /// Returns the logs that wait for a session.
     pub(crate) fn waiting_for(&self, is_session: impl Fn(SessionId) -> bool) -> Vec<u32> {
         let entries = (0..).zip(&self.list);
         entries.filter(|(_, entry)| entry.ends.is_none() && is_session(entry.session)).map(|(n, _)| n).collect()
@@ -164,7 +164,7 @@ impl Qlogs {
         self.waiting -= 1;
     }
 
-    /// The connection is over.
+    /// Stops logging the segments of a connection that has ended.
     pub(crate) fn end(&mut self, number: u32) {
         let Some(entry) = self.list.get(number as usize) else { return };
         let Some(ends) = entry.ends else { return };
@@ -178,7 +178,7 @@ impl Qlogs {
     }
 }
 
-/// Logs by the two ends of their connections, the one that logs first.
+/// Logs by the addresses of their connections, that of the logging end first.
 #[derive(Default)]
 struct ByEnds(HashMap<[SocketAddr; 2], Vec<Rc<RefCell<dyn Watcher>>>>);
 

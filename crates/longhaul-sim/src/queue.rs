@@ -1,11 +1,11 @@
-//! Events in virtual time.
+//! Event queue in virtual time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use longhaul_units::Time;
 
-/// Events by time; those of one time in the order they were added.
+/// Events ordered by time, and events of equal time by the order of their addition.
 #[derive(Debug)]
 pub struct Queue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
@@ -58,13 +58,13 @@ impl<E> Queue<E> {
         self.heap.push(Reverse(Entry { at, serial: self.added, event }));
     }
 
-    /// The next event, and when it is.
+    /// Returns the next event and its time.
     #[must_use]
     pub fn peek(&self) -> Option<(Time, &E)> {
         self.heap.peek().map(|Reverse(entry)| (entry.at, &entry.event))
     }
 
-    /// Takes the next event.
+    /// Removes the next event and returns it with its time.
     pub fn take(&mut self) -> Option<(Time, E)> {
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }

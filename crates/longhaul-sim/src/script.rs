@@ -1,21 +1,21 @@
-//! One side of a recorded connection.
+//! Replay of one side of a recorded connection.
 
 use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side};
 use longhaul_units::{Span, Time};
 
 use crate::plan::{Close, Plan};
 
-/// The units that one side writes, and what each waits for.
+/// The units that one side writes, with the conditions for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     units: Vec<Unit>,
-    /// Units that were let go.
+    /// Index of the next unit to permit.
     next: usize,
-    /// Bytes of those.
+    /// Total bytes of the units permitted so far.
     allowed: u64,
     /// When the last of those bytes was written.
     sent_at: Time,
-    /// Bytes read when it last looked, and when they came.
+    /// Bytes read at the last call, and when they arrived.
     read: u64,
     read_at: Time,
 }
@@ -23,14 +23,15 @@ pub(crate) struct Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Unit {
     bytes: u64,
-    /// What must have been read before.
+    /// Bytes that must have been read before.
     needs: u64,
     after_send: Span,
     after_receive: Span,
 }
 
 impl Script {
-    /// What `side` does in `vector`, and the plan that goes with it: it closes when both sides have sent everything.
+    /// Returns the script of `side` in `vector` with a matching plan, which closes when both sides have sent
+    /// everything.
     pub(crate) fn of(vector: &ConnectionVector, side: Side) -> (Self, Plan) {
         let peer = match side {
             Side::Initiator => Side::Acceptor,
@@ -47,13 +48,13 @@ impl Script {
         (Self { units, next: 0, allowed: 0, sent_at: zero, read: 0, read_at: zero }, plan)
     }
 
-    /// The connection is established.
+    /// Starts the script when the connection is established.
     pub(crate) fn begin(&mut self, now: Time) {
         (self.sent_at, self.read_at) = (now, now);
     }
 
-    /// How many bytes may have been written by now, when `written` have been and `read` were read; and when to ask
-    /// again at the latest.
+    /// Returns how many bytes may have been written by now, given the bytes written and read so far, and the time at
+    /// which to call again at the latest.
     pub(crate) fn allows(&mut self, now: Time, written: u64, read: u64) -> (u64, Option<Time>) {
         if read > self.read {
             (self.read, self.read_at) = (read, now);
@@ -75,7 +76,7 @@ impl Script {
         (self.allowed, None)
     }
 
-    /// So much has been written now.
+    /// Records how much has been written in total.
     pub(crate) fn wrote(&mut self, now: Time, written: u64) {
         if written == self.allowed {
             self.sent_at = now;
@@ -83,7 +84,7 @@ impl Script {
     }
 }
 
-/// The units of `side`; each waits for those of the other side that come before it.
+/// Returns the units of `side`; each waits for the other side's units that precede it.
 fn in_turn(adus: &[Adu], side: Side) -> Vec<Unit> {
     let mut needs = 0u64;
     let mut units = Vec::new();

@@ -1,4 +1,4 @@
-//! What a sender did over time, as columns.
+//! Time series of a sender's state, stored as columns.
 
 use std::io::{self, Write};
 
@@ -7,39 +7,39 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::sim::{Follower, SessionId, Sim};
 
-/// When a series gets a row.
+/// When a row is added to a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// At once and then each time that this has passed; at least a nanosecond.
+    /// Immediately, and then at this interval, which is at least 1 ns.
     Every(Span),
-    /// After each event at the session's host that changed anything.
+    /// After each event at the session's host that changed the row.
     Event,
 }
 
-/// A time series, by the order it was added in.
+/// Identifier of a time series, in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesId(u32);
 
-/// Columns of one length: element n of each belongs to row n.
+/// Columns of equal length: element n of each belongs to row n.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// When, in the simulation's time.
+    /// The simulation's time.
     pub time: Vec<Time>,
-    /// The congestion window.
+    /// Congestion window.
     pub cwnd: Vec<Bytes>,
-    /// The slow-start threshold, if there was one.
+    /// Slow-start threshold, if there is one.
     pub ssthresh: Vec<Option<Bytes>>,
     /// Bytes in flight.
     pub in_flight: Vec<Bytes>,
-    /// Smoothed RTT, once there was a sample.
+    /// Smoothed RTT, once there is a sample.
     pub srtt: Vec<Option<Span>>,
-    /// The newest sample of the rate at which the peer received.
+    /// The latest sample of the delivery rate.
     pub rate: Vec<Option<Rate>>,
-    /// Bytes that waited at the link that was named, 0 if none was.
+    /// Bytes queued at the given link; 0 if none was given.
     pub queue: Vec<Bytes>,
 }
 
-/// A series that grows.
+/// A series being recorded.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session: SessionId,
@@ -59,23 +59,23 @@ struct Row {
 }
 
 impl Series {
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
 
-    /// Writes the columns as comma-separated values with a line of names. Times are in seconds, to the nanosecond, rates
-    /// in bytes a second; what there was not is empty.
+    /// Writes the columns as comma-separated values with a header line. Times are in seconds with nine decimals,
+    /// rates in bytes per second. Absent values are empty.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error of `out`.
     pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "time_s,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_s,rate_bytes_per_s,queue_bytes")?;
         for (row, time) in self.time.iter().enumerate() {
@@ -123,11 +123,11 @@ impl Row {
 }
 
 impl Sim {
-    /// Records what the sender of `session` does, and how many bytes wait at a link, from when the session exists until
-    /// it has let go of its connection.
+    /// Records the state of the sender of `session`, and the bytes queued at a link, from the creation of the session
+    /// until it releases its connection.
     ///
     /// # Panics
-    /// If there is no link of that number.
+    /// Panics if there is no link of that number.
     pub fn record(&mut self, session: SessionId, link: Option<u32>, sampling: Sampling) -> SeriesId {
         if let Some(link) = link {
             let _ = self.link(link);
@@ -141,13 +141,13 @@ impl Sim {
         SeriesId(number)
     }
 
-    /// A series, as long as it is by now.
+    /// Returns a series as recorded so far.
     #[must_use]
     pub fn series(&self, id: SeriesId) -> &Series {
         &self.recorders[id.0 as usize].series
     }
 
-    /// Takes a sample; plans the next one, unless the session has ended.
+    /// Takes a sample, and schedules the next one unless the session has ended.
     pub(crate) fn sample(&mut self, number: u32) {
         let recorder = &self.recorders[number as usize];
         let Sampling::Every(interval) = recorder.sampling else { return };
@@ -158,7 +158,7 @@ impl Sim {
         }
     }
 
-    /// Adds a row of what is now, if it is not to be like the last one.
+    /// Adds a row with the current state. With `only_if_new`, a row equal to the last one is not added.
     pub(crate) fn add_row(&mut self, number: u32, only_if_new: bool) {
         let recorder = &self.recorders[number as usize];
         let Some(session) = self.find(recorder.session) else { return };

@@ -1,4 +1,4 @@
-//! An application at one end of a connection.
+//! Application at one end of a connection.
 
 use bytes::Bytes;
 use longhaul_tcp::{Blocked, ConnId, Connection, ConnectionError, Info, State};
@@ -9,56 +9,55 @@ use crate::plan::{Close, Content, Plan};
 use crate::script::Script;
 use crate::sim::Guest;
 
-/// What is written at once where content does not matter.
+/// Source of writes for streams of zeros.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Follows its [`Plan`], and knows what it has seen.
+/// Follows its [`Plan`] and records its progress.
 #[derive(Debug)]
 pub struct Session {
-    /// Its connection.
+    /// The connection.
     pub id: ConnId,
     /// Whether it opened the connection.
     pub is_client: bool,
-    /// What it does.
+    /// Its behaviour.
     pub plan: Plan,
-    /// What it writes.
+    /// The stream that it writes.
     pub writes: Pattern,
-    /// What it should read.
+    /// The stream that it expects to read.
     pub reads: Pattern,
     /// Bytes written so far.
     pub written: u64,
     /// Bytes read so far.
     pub read: u64,
-    /// The end of the peer's stream was read.
+    /// Whether it has read the end of the peer's stream.
     pub ended: bool,
-    /// Everything it read was what the peer wrote.
+    /// Whether all bytes read so far are those that the peer wrote.
     pub intact: bool,
-    /// The error it met.
+    /// The error of the connection.
     pub error: Option<ConnectionError>,
-    /// It has let go of the connection.
+    /// Whether it has released the connection.
     pub released: bool,
-    /// The number that packets of its connection bear as their flow, in both directions; 0 if it was accepted without a
-    /// plan.
+    /// Flow number in the packets of its connection, in both directions; 0 if it was accepted without a plan.
     pub flow: u32,
     /// When it was opened or accepted, by its host's clock.
     pub opened_at: Time,
     /// When its connection was established.
     pub established_at: Option<Time>,
-    /// When it read the last byte so far.
+    /// When it last read any bytes.
     pub read_at: Option<Time>,
-    /// When it let go.
+    /// When it released the connection.
     pub released_at: Option<Time>,
-    /// What its connection was like when it let go. Not of a session of a crowd.
+    /// State of the connection when it was released. `None` for sessions of a [crowd](crate::Sim::add_crowd).
     pub last: Option<Box<Info>>,
-    /// When it wants to act next, whatever happens.
+    /// When it wants to act next if nothing happens before.
     pub(crate) wakes: Option<Time>,
-    /// Something happened to its connection, and it has not looked yet.
+    /// Whether its connection has had an event that it has not handled yet.
     pub(crate) called: bool,
     shut: bool,
     write_again: Time,
     read_again: Time,
     script: Option<Box<Script>>,
-    /// Of a session that will be let go of.
+    /// Measurements of a session that is discarded at its end.
     pub(crate) guest: Option<Box<Guest>>,
 }
 
@@ -93,13 +92,14 @@ impl Session {
         }
     }
 
-    /// It wrote all it wanted, read to the end, and met no error.
+    /// Returns whether it wrote everything, read to the end, and met no error.
     #[must_use]
     pub fn ended_well(&self) -> bool {
         self.intact && self.error.is_none() && self.written == self.plan.send && self.ended
     }
 
-    /// Does what can be done now. When to be called again at the latest, and whether the connection can be let go.
+    /// Does everything that can be done now. Returns when to call it again at the latest, and whether the connection
+    /// can be released.
     pub(crate) fn run(&mut self, now: Time, connection: &mut Connection) -> (Option<Time>, bool) {
         if self.plan.abort_at.is_some_and(|at| at <= now) {
             connection.abort();
@@ -110,6 +110,7 @@ impl Session {
                 script.begin(now);
             }
         }
+        // Read, then write; close when the plan says so.
         self.read_on(now, connection);
         let stops = self.stop(now);
         let goes_on = self.write_on(now, connection);
@@ -123,7 +124,7 @@ impl Session {
             Close::AfterReading(bytes) => sent && self.read >= bytes,
             Close::Never => false,
         };
-        // Before the handshake is over, closing would mean giving up (RFC 9293, section 3.10.4).
+        // Closing before the handshake is complete would abort the connection (RFC 9293, section 3.10.4).
         if close && !self.shut && connection.state() != State::SynSent {
             self.shut = true;
             connection.shutdown();
@@ -134,7 +135,7 @@ impl Session {
         (times.into_iter().flatten().filter(|at| *at > now).min(), done)
     }
 
-    /// Ends writing when its time is over; when that is, if it is still to come.
+    /// Stops writing when the plan's time is over. Returns that time if it is in the future.
     fn stop(&mut self, now: Time) -> Option<Time> {
         let at = self.established_at? + self.plan.stop_after?;
         if at <= now {
@@ -165,7 +166,7 @@ impl Session {
         }
     }
 
-    /// How many bytes it may have written by now, and when to ask again.
+    /// Returns how many bytes it may have written by now, and when to ask again.
     fn allowance(&mut self, now: Time) -> (u64, Option<Time>) {
         if let Some(script) = &mut self.script {
             return script.allows(now, self.written, self.read);
@@ -179,7 +180,7 @@ impl Session {
         (if is_on { allowed } else { 0 }, until.map(|span| since + span))
     }
 
-    /// Writes what it may. When it may write on, if time alone decides.
+    /// Writes as much as it may. Returns when it may continue, if that depends only on time.
     fn write_on(&mut self, now: Time, connection: &mut Connection) -> Option<Time> {
         loop {
             let (allowed, again) = self.allowance(now);
@@ -214,7 +215,7 @@ impl Session {
     }
 }
 
-/// What a session does at its end of a connection, before there is one.
+/// Behaviour of a session to be started at its end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Role {
     pub(crate) is_client: bool,

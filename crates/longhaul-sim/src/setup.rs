@@ -1,4 +1,4 @@
-//! What a simulation begins with.
+//! Initial configuration of a simulation.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,80 +10,80 @@ use longhaul_link::{LinkConfig, LinkRate, NetworkError, RouterConfig};
 use longhaul_tcp::{Config, EndpointConfig};
 use longhaul_units::Span;
 
-/// What a host is like.
+/// Configuration of a host.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
-    /// Its address. Connections leave from the ports after this one, the first of a host that does not listen from this
-    /// one itself.
+    /// Its address. Connections use the ports after this one as their source. The first connection of a host that
+    /// does not listen uses this port itself.
     pub address: SocketAddr,
-    /// Its endpoint's settings.
+    /// Settings of its endpoint.
     pub endpoint: EndpointConfig,
-    /// The settings of its connections, opened or accepted.
+    /// Settings of its connections, whether opened or accepted.
     pub config: Arc<Config>,
-    /// What its clock shows when the simulation begins.
+    /// What its clock shows at the start of the simulation.
     pub clock_ahead: Span,
-    /// Its timers fire at multiples of this by its clock, as those of a kernel with a tick do: 0.5 ms, 1 ms, 15.6 ms.
-    /// `None` is to the nanosecond.
+    /// Timer tick: its timers fire at multiples of this by its clock, as with a kernel's tick of 0.5 ms, 1 ms or 15.6
+    /// ms. `None` means nanosecond precision.
     pub timer_tick: Option<Span>,
-    /// Its clock stands still between multiples of this, so that all it measures is a multiple too, and its timers fire
-    /// when the clock gets there: Windows' 15.6 ms, or 1 ms. `None` is to the nanosecond.
+    /// Clock granularity: its clock advances in steps of this, so all measurements are multiples of it, and its
+    /// timers fire at the steps: 15.6 ms or 1 ms on Windows. `None` means nanosecond precision.
     pub clock_granularity: Option<Span>,
     /// Whether it accepts connections.
     pub listens: bool,
 }
 
-/// What a simulation begins with.
+/// Initial configuration of a simulation.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Decides everything random.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// The network. Each node that is no router is a host.
+    /// The network. Each node that is not a router is a host.
     pub topology: Topology,
-    /// The hosts, by their nodes; entries of routers mean nothing.
+    /// The hosts, indexed by node; entries of routers are ignored.
     pub hosts: Vec<HostSetup>,
 }
 
-/// Full segments of an Ethernet's 1500 bytes from the first one on, without a search for them.
+/// Uses full-sized segments for an Ethernet MTU of 1500 bytes from the start, without path MTU discovery.
 pub const fn full_segments(config: &mut Config) {
     (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
 }
 
-/// Why there can be no such simulation.
+/// Error in the configuration of a simulation.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The network cannot be.
+    /// The network is invalid.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// Hosts and nodes don't match.
+    /// The number of hosts does not match the number of nodes.
     #[error("there are {nodes} nodes, but settings of {hosts} hosts; each node needs one, routers too")]
     Hosts {
-        /// Nodes of the topology.
+        /// Number of nodes in the topology.
         nodes: usize,
-        /// Settings given.
+        /// Number of host configurations.
         hosts: usize,
     },
-    /// Two hosts have one IP address.
+    /// Two hosts have the same IP address.
     #[error("the hosts at nodes {first} and {second} have one IP address; give each its own")]
     SameAddress {
-        /// A node.
+        /// The first node.
         first: usize,
-        /// Another one.
+        /// The second node.
         second: usize,
     },
-    /// A host was to open more connections at a time than it has ports, which are taken until TIME-WAIT is over. This shows in the course of
-    /// the simulation: see [`Sim::lacks_port`](crate::Sim::lacks_port).
+    /// A host had to open more concurrent connections than it has ports, which remain in use until TIME-WAIT is over.
+    /// This is detected during the simulation: see [`Sim::lacks_port`](crate::Sim::lacks_port).
     #[error(
         "the host at node {node} has no port left for another connection; let fewer come, or share them out over more hosts"
     )]
     NoPort {
-        /// The node.
+        /// The node of the host.
         node: usize,
     },
 }
 
 impl Setup {
-    /// Hosts with default settings on all nodes that are no routers; all listen.
+    /// Creates hosts with default settings on all nodes that are not routers; all of them listen.
     #[must_use]
     pub fn new(seed: u64, topology: Topology) -> Self {
         let config = Arc::new(Config::default());
@@ -91,14 +91,14 @@ impl Setup {
         Self { seed, topology, hosts }
     }
 
-    /// Hosts 0 and 1 with default settings, this link from 0 to 1 (number 0) and the same back (number 1). Host 1
-    /// listens.
+    /// Creates hosts 0 and 1 with default settings, and a link in each direction: number 0 from 0 to 1, number 1 from
+    /// 1 to 0. Host 1 listens.
     #[must_use]
     pub fn symmetric(seed: u64, link: LinkConfig) -> Self {
         Self::pair(seed, Duplex::symmetric(link))
     }
 
-    /// The same with another link back.
+    /// Creates the same hosts with a link that may differ by direction.
     #[must_use]
     pub fn pair(seed: u64, links: Duplex) -> Self {
         let mut topology = Topology::new();
@@ -111,15 +111,15 @@ impl Setup {
         setup
     }
 
-    /// What a link is like, to change it.
+    /// Returns the configuration of a link for modification.
     ///
     /// # Panics
-    /// If there is none of that number.
+    /// Panics if there is no link of that number.
     pub fn link_mut(&mut self, number: u32) -> &mut LinkConfig {
         self.topology.link_mut(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
-    /// Changes the settings of all connections. Hosts that shared theirs go on sharing them.
+    /// Modifies the settings of all connections. Hosts that shared their settings continue to do so.
     #[must_use]
     pub fn configure(mut self, change: impl Fn(&mut Config)) -> Self {
         let mut last: Option<(Arc<Config>, Arc<Config>)> = None;
@@ -139,8 +139,8 @@ impl Setup {
         self
     }
 
-    /// The same under this congestion control at every host; if that asks routers, with such at all links that have a rate, for
-    /// which the application vouches.
+    /// Uses this congestion control on every host. If it is router-assisted, all links that have a rate get routers
+    /// of its kind, and the hosts are configured to trust the routers' answers.
     #[must_use]
     pub fn under(mut self, congestion: &Congestion) -> Self {
         let needs = congestion.build(&BuildParams::default()).needs();
@@ -162,8 +162,8 @@ impl Setup {
         })
     }
 
-    /// The same, over IPv6: the hosts keep their ports and get addresses from the prefix for documentation (RFC 3849).
-    /// Headers on the links then take [20 bytes more](crate::ip_header).
+    /// Uses IPv6: the hosts keep their ports, and get addresses from the documentation prefix (RFC 3849). Headers on
+    /// the links are then [20 bytes longer](crate::ip_header).
     #[must_use]
     pub fn over_ipv6(mut self) -> Self {
         for (number, host) in (1u32..).zip(&mut self.hosts) {
@@ -176,7 +176,7 @@ impl Setup {
 }
 
 impl HostSetup {
-    /// Hosts may share their settings, and runs their setup; what a host learns of its paths stays with it and its run.
+    /// Gives the host its own copy of the metrics cache, because settings may be shared by several hosts and runs.
     pub(crate) fn with_own_path_cache(mut self) -> Self {
         if let Some(shared) = &self.config.path_cache {
             let path_cache = Some(shared.copied());
@@ -185,7 +185,8 @@ impl HostSetup {
         self
     }
 
-    /// Addresses 10.0.0.1:7001, 10.0.0.2:7002 and so on; from the thousandth host on the port stays.
+    /// Creates host `node` with the address 10.0.0.1:7001, 10.0.0.2:7002 and so on. From the 1000th host on, the port
+    /// stays at 8000.
     fn at(node: u32, config: Arc<Config>) -> Self {
         let number = node + 1;
         let [_, b, c, d] = number.to_be_bytes();

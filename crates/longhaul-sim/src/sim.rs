@@ -1,4 +1,4 @@
-//! The whole: hosts, a network, one order of events.
+//! The simulator: hosts, a network, and a single order of events.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -27,22 +27,22 @@ use open::Opening;
 use traffic::Workload;
 pub use traffic::{Traffic, TrafficId, WorkloadId, exchange_of};
 
-/// Who looks at the packets of a link; most links have nobody.
+/// Hook of a link; most links have none.
 pub type LinkHook = Option<Box<dyn Hook<Parcel>>>;
 
-/// Marks a node that is no host.
+/// Marks a node that is not a host.
 const ROUTER: u32 = u32::MAX;
 
-/// A session.
+/// Identifier of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId {
     /// The node of its host.
     pub host: usize,
-    /// Its number among all that were planned.
+    /// Its number among all planned sessions.
     number: u32,
 }
 
-/// What a step of the simulation was. Hosts are named by their nodes.
+/// What a step of the simulation did. Hosts are identified by their nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
@@ -52,11 +52,11 @@ pub enum Step {
     Timer(usize),
     /// An application on this host acted.
     Session(usize),
-    /// A connection was opened from this host whose time had come.
+    /// A connection from this host was opened at its scheduled time.
     Opened(usize),
-    /// Cross traffic left this host.
+    /// This host sent cross traffic.
     Traffic(usize),
-    /// Time series were sampled.
+    /// A time series was sampled.
     Sample,
 }
 
@@ -69,14 +69,14 @@ enum Event {
     Sample(u32),
 }
 
-/// Who looks at every event of a host: a time series, a log, by their numbers.
+/// Observer of every event at a host: a time series or a log, by number.
 #[derive(Clone, Copy)]
 pub(crate) enum Follower {
     Series(u32),
     Qlog(u32),
 }
 
-/// What is next.
+/// Source of the next event.
 #[derive(Clone, Copy)]
 enum Next {
     Network,
@@ -84,36 +84,36 @@ enum Next {
     Host(u32),
 }
 
-/// Hosts on a network, in virtual time.
+/// Simulator of hosts on a network, in virtual time.
 ///
-/// Of things that happen at one time, arrivals from the network come first, then what was planned from outside, then
-/// hosts by their nodes.
+/// Of events at the same time, arrivals from the network come first, then scheduled actions, then hosts in the order
+/// of their nodes.
 pub struct Sim {
     now: Time,
     hosts: Vec<Host>,
-    /// The place of each node's host among the hosts, and back.
+    /// Index of the host of each node, and node of each host.
     places: Vec<u32>,
     nodes: Vec<u32>,
     addresses: HashMap<IpAddr, u32>,
-    /// Where each host sent to last: most packets go there again.
+    /// The last destination of each host, because most packets go to the same one.
     routes: Vec<(IpAddr, u32)>,
     network: Network<Parcel, LinkHook>,
-    /// When each host is due, or some time before.
+    /// When each host is due, or an earlier time.
     schedule: Schedule,
-    /// A host that was handed out to be acted upon: when it is due has to be looked up again.
+    /// A host that was accessed mutably, whose due time must be computed again.
     touched: Option<u32>,
     queue: Queue<Event>,
     desk: Desk,
     taps: Vec<Box<dyn Tap>>,
     trace: TraceHash,
-    /// Roles in connections that hosts will accept: those of a known client,
+    /// Roles in connections to be accepted from a known client, with their session numbers.
     expected: HashMap<(u32, SocketAddr), (Role, u32)>,
-    /// and of any, by host, in order.
+    /// Roles in connections to be accepted from any client, per host, in order.
     any_expected: HashMap<u32, VecDeque<Role>>,
     waiting: usize,
     /// The node of the first host that had no port left for a connection.
     without_port: Option<usize>,
-    /// Where each planned session is: its host's place, and its own there.
+    /// Where each planned session is: index of its host, and its index there.
     sessions: Vec<Option<(u32, u32)>>,
     flows: u32,
     traffic: Vec<Traffic>,
@@ -121,24 +121,24 @@ pub struct Sim {
     crowds: Vec<Crowd>,
     pub(crate) recorders: Vec<Recorder>,
     qlogs: Qlogs,
-    /// Who looks at every event of a host.
+    /// Observers of every event at a host.
     followers: Vec<(u32, Follower)>,
 }
 
 impl Sim {
-    /// The state before anything has happened.
+    /// Creates the simulation in its initial state.
     ///
     /// # Panics
-    /// If there can be no such simulation; [`try_new`](Self::try_new) says so instead.
+    /// Panics if the setup is invalid; [`try_new`](Self::try_new) returns the error instead.
     #[must_use]
     pub fn new(setup: Setup) -> Self {
         Self::try_new(setup).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The state before anything has happened.
+    /// Creates the simulation in its initial state.
     ///
     /// # Errors
-    /// If there can be no such network, or the hosts don't fit it.
+    /// Returns an error if the network is invalid, or if the hosts do not match it.
     pub fn try_new(setup: Setup) -> Result<Self, SetupError> {
         let Setup { seed, topology, hosts: setups } = setup;
         if setups.len() != topology.nodes() {
@@ -158,7 +158,7 @@ impl Sim {
             nodes.push(node);
             hosts.push(Host::new(setup.with_own_path_cache()));
         }
-        // What goes to an address that is nobody's takes the way to some other host.
+        // Packets to an address that no host has are routed towards some other host.
         let others = nodes.iter().map(|node| *nodes.iter().find(|other| *other != node).unwrap_or(node));
         let routes = others.map(|other| (hosts[places[other as usize] as usize].address.ip(), other)).collect();
         Ok(Self {
@@ -190,25 +190,25 @@ impl Sim {
         })
     }
 
-    /// The simulation's time.
+    /// Returns the simulation's time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// The host at a node.
+    /// Returns the host at a node.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no host at the node.
     #[must_use]
     pub fn host(&self, node: usize) -> &Host {
         &self.hosts[self.place(node)]
     }
 
-    /// The host at a node, to act on.
+    /// Returns the host at a node for modification.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is no host at the node.
     pub fn host_mut(&mut self, node: usize) -> &mut Host {
         let place = self.place(node);
         self.look_up_touched();
@@ -223,112 +223,112 @@ impl Sim {
         }
     }
 
-    /// The nodes that hosts are at.
+    /// Returns the nodes that have hosts.
     #[must_use]
     pub fn host_nodes(&self) -> impl ExactSizeIterator<Item = usize> {
         self.nodes.iter().map(|node| *node as usize)
     }
 
-    /// A link, by its number in the topology.
+    /// Returns a link by its number in the topology.
     ///
     /// # Panics
-    /// If there is none of that number.
+    /// Panics if there is no link of that number.
     #[must_use]
     pub fn link(&self, number: u32) -> &Link<Parcel, LinkHook> {
         self.network.link(number).unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
-    /// Lets everything happen on a link that has happened by now, so that its counters and its queue are of this time: a link decides as
-    /// if it did so at the right time, but looks when a packet comes or arrives.
+    /// Advances a link to the present, so that its counters and its queue are up to date. Links decide as if at the
+    /// right time, but process their events only when a packet is offered or arrives.
     ///
     /// # Panics
-    /// If there is none of that number.
+    /// Panics if there is no link of that number.
     pub fn catch_up(&mut self, number: u32) {
         let now = self.now;
         let done = self.network.with_link(number, |link| link.catch_up(now));
         done.unwrap_or_else(|| panic!("there is no link {number}"));
     }
 
-    /// Makes a link another one from now on, but for its queue, as [`Link::reconfigure`] does.
+    /// Replaces the configuration of a link from now on, except for that of its queue, like [`Link::reconfigure`].
     ///
     /// # Errors
-    /// If there can be no such link.
+    /// Returns an error if the configuration is invalid.
     ///
     /// # Panics
-    /// If there is none of that number.
+    /// Panics if there is no link of that number.
     pub fn reconfigure(&mut self, number: u32, config: LinkConfig) -> Result<(), ConfigError> {
         let now = self.now;
         let done = self.network.with_link(number, |link| link.reconfigure(now, config));
         done.unwrap_or_else(|| panic!("there is no link {number}"))
     }
 
-    /// Lets `hook` look at the packets of a link from now on, in place of any other: a router that answers, a log.
+    /// Sets the hook of a link from now on, in place of any other: a router, or a log.
     ///
     /// # Panics
-    /// If there is no link of that number.
+    /// Panics if there is no link of that number.
     pub fn set_hook(&mut self, number: u32, hook: impl Hook<Parcel> + 'static) {
         let set = self.network.with_link(number, |link| *link.hook_mut() = Some(Box::new(hook)));
         set.unwrap_or_else(|| panic!("there is no link {number}"));
     }
 
-    /// A hash of every packet so far: what two runs of one seed have in common.
+    /// Returns a hash of every packet so far, which is the same in all runs with the same seed.
     #[must_use]
     pub fn trace(&self) -> u64 {
         self.trace.value()
     }
 
-    /// Lets `tap` see every packet from now on.
+    /// Adds a tap that sees every packet from now on.
     pub fn add_tap(&mut self, tap: impl Tap + 'static) {
         self.taps.push(Box::new(tap));
     }
 
-    /// A session.
+    /// Returns a session.
     ///
     /// # Panics
-    /// If it does not exist (yet).
+    /// Panics if the session does not exist yet.
     #[must_use]
     pub fn session(&self, id: SessionId) -> &Session {
         self.find(id).unwrap_or_else(|| panic!("{id:?} does not exist yet"))
     }
 
-    /// A session, if it exists already.
+    /// Returns a session, if it exists already.
     #[must_use]
     pub fn find(&self, id: SessionId) -> Option<&Session> {
         let (host, index) = (*self.sessions.get(id.number as usize)?)?;
         self.hosts.get(host as usize)?.sessions.get(index as usize)
     }
 
-    /// Whether every application that was planned has come to its end. Workloads whose end is not reached have more.
+    /// Returns whether all planned applications have ended. Workloads with connections still to be opened have not.
     #[must_use]
     pub fn all_done(&self) -> bool {
         self.waiting == 0 && self.hosts.iter().all(|host| host.released == host.sessions.len())
     }
 
-    /// Whether nothing of any connection is left.
+    /// Returns whether all applications have ended and no endpoint has any connection state left.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.all_done() && self.hosts.iter().all(|h| h.endpoint.is_idle())
     }
 
-    /// Puts an attacker's packet on the wire: it arrives at the host of `node` after `delay`, whatever the network does.
+    /// Injects a packet of an attacker: it arrives at the host of `node` after `delay`, unaffected by the network.
     pub fn inject(&mut self, delay: Span, node: usize, packet: Packet) {
         self.see(Sighting::Injected(node), &packet);
         self.queue.add(self.now + delay, Event::Arrival(node, packet));
     }
 
-    /// Goes on to the next event; `None` if there is none, ever.
+    /// Advances to the next event. Returns `None` if there will never be one.
     pub fn step(&mut self) -> Option<Step> {
         self.step_until(Time::MAX)
     }
 
-    /// Goes on to the next event if that is not after `end`; `None`, and the time stays, if it is.
+    /// Advances to the next event. If there is none until `end`, returns `None` without advancing the time.
     pub fn step_until(&mut self, end: Time) -> Option<Step> {
         self.look_up_touched();
         loop {
             let (at, next) = self.next().filter(|(at, _)| *at <= end)?;
             match next {
                 Next::Network => {
-                    // A hop, or a loss, is nothing that anybody notices.
+                    // A packet that was forwarded or lost is not a step.
                     let Some(delivery) = self.network.poll(at) else { continue };
                     self.now = self.now.max(at);
                     return Some(self.deliver(delivery));
@@ -354,7 +354,7 @@ impl Sim {
         }
     }
 
-    /// What is first, and when; of one time the first listed.
+    /// Returns the next event and its time; of events at the same time, the first source listed.
     fn next(&self) -> Option<(Time, Next)> {
         let mut first = self.network.next_event().map(|at| (at, Next::Network));
         let queue = self.queue.peek().map(|(at, _)| (at, Next::Queue));
@@ -371,7 +371,7 @@ impl Sim {
         let node = delivery.node as usize;
         match delivery.packet.payload.take() {
             Some(mut packet) => {
-                // With the mark it got on the way.
+                // Apply the ECN field as marked on the path.
                 packet.ecn = delivery.packet.ecn;
                 self.arrive(node, delivery.at, delivery.packet.ttl, &packet);
                 self.desk.recycle(packet);
@@ -414,22 +414,24 @@ impl Sim {
 
     fn reschedule(&mut self, place: u32) {
         let due = self.hosts[place as usize].due();
-        // Most timers move on before they fire: what is due later than planned is looked up again at the time planned.
+        // Timers often move to a later time before they fire. Instead of moving the entry, check it when its time
+        // comes.
         let planned = self.schedule.get(place).filter(|planned| *planned > self.now);
         if due.is_none() || planned.is_none_or(|planned| due < Some(planned)) {
             self.schedule.set(place, due);
         }
     }
 
-    /// Lets time pass without anything happening, as suspended machines do: what fell due meanwhile happens then.
+    /// Advances the time without processing events, like a machine that is suspended. Events due in between are
+    /// processed afterwards.
     pub fn jump(&mut self, span: Span) {
         self.now += span;
     }
 
-    /// After anything happened to a host: its applications act, and what it wants to send leaves.
+    /// Lets a host react after any change: its applications act, and its packets are sent.
     ///
     /// # Panics
-    /// If there is no host at that node.
+    /// Panics if there is no host at the node.
     pub fn settle(&mut self, node: usize) {
         let place = self.place(node) as u32;
         self.settle_place(place);
@@ -438,19 +440,21 @@ impl Sim {
     fn settle_place(&mut self, place: u32) {
         let mut first = true;
         loop {
+            // Accept connections and dispatch events, then run the applications.
             if self.hosts[place as usize].hear() {
                 self.accept(place);
             }
             if !self.followers.is_empty() {
                 self.log_states(place);
             }
-            // What an application says at once goes with the acknowledgment.
+            // An application's immediate response is sent together with the acknowledgment.
             let any_ran = self.hosts[place as usize].run_sessions(self.now);
             if !self.hosts[place as usize].leaving.is_empty() {
                 self.see_off(place);
             }
             if !any_ran && !first {
                 break;
+                // Send, and repeat as long as applications act.
             }
             first = false;
             self.flush(place);
@@ -461,7 +465,7 @@ impl Sim {
         }
     }
 
-    /// Sends what a host wants to send.
+    /// Sends everything that a host has to send.
     fn flush(&mut self, place: u32) {
         let Self { now, hosts, places, nodes, addresses, routes, network, desk, taps, trace, .. } = self;
         let (now, node) = (*now, nodes[place as usize]);
@@ -487,7 +491,7 @@ impl Sim {
         self.queue.add(at, Event::Sample(recorder));
     }
 
-    /// After anything happened to a host.
+    /// Notifies the observers of a host after an event.
     fn follow(&mut self, place: u32) {
         for index in 0..self.followers.len() {
             let (host, follower) = self.followers[index];
@@ -510,7 +514,7 @@ impl Sim {
         }
     }
 
-    /// Steps until `done`, or for `limit` at most. Whether it was done.
+    /// Advances until `done`, or for `limit` at most. Returns whether `done` was reached.
     pub fn run(&mut self, limit: Span, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.now + limit;
         while !done(self) {
@@ -521,7 +525,7 @@ impl Sim {
         true
     }
 
-    /// Steps through everything that happens within `span`.
+    /// Processes everything that happens within `span`.
     pub fn run_for(&mut self, span: Span) {
         let end = self.now + span;
         while self.step_until(end).is_some() {}

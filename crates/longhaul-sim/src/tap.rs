@@ -1,4 +1,4 @@
-//! Watching what passes.
+//! Observation of packets at the hosts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,36 +7,37 @@ use longhaul_units::Time;
 
 use crate::packet::Packet;
 
-/// Where a packet was seen. Hosts are named by their nodes. What becomes of a packet on the way a
-/// [hook](crate::Sim::set_hook) of a link knows.
+/// Where a packet was seen. Hosts are identified by their nodes. For the fate of packets on a link, use its
+/// [hook](crate::Sim::set_hook).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sighting {
-    /// This host sends it.
+    /// Sent by this host.
     Sent(usize),
-    /// Somebody else put it on the wire to this host.
+    /// Injected by an attacker, on its way to this host.
     Injected(usize),
-    /// This host is about to receive it.
+    /// About to be received by this host.
     Received(usize),
 }
 
-/// Sees every packet: a checker, a capture file.
+/// Observer of every packet, such as a checker or a capture file.
 pub trait Tap {
-    /// A packet passes.
+    /// Called for each packet.
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet);
 }
 
-/// For taps that are looked at while the simulation goes on.
+/// For taps that are inspected while the simulation runs.
 impl<T: Tap> Tap for Rc<RefCell<T>> {
     fn see(&mut self, now: Time, sighting: Sighting, packet: &Packet) {
         self.borrow_mut().see(now, sighting, packet);
     }
 }
 
-/// Bytes of a datagram that are hashed: any header, 12 bytes and 40 of options.
+/// Bytes of a datagram that are hashed: any header, which has 12 bytes and up to 40 bytes of options.
 const HASHED: usize = 52;
 
-/// A hash of all that was seen, in order: times, places, marks, sizes and headers. For comparing runs, not for security.
-/// FNV-1a (Fowler, Noll and Vo) over words of eight bytes, with a rotation that brings high bits down.
+/// Hash of everything seen, in order: times, places, ECN and DSCP, sizes and headers. It is meant for the comparison
+/// of runs, not for security. The function is FNV-1a (Fowler, Noll and Vo) over 8-byte words, with a rotation that
+/// brings high bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceHash(u64);
 
@@ -47,7 +48,7 @@ impl Default for TraceHash {
 }
 
 impl TraceHash {
-    /// The hash so far.
+    /// Returns the hash so far.
     #[must_use]
     pub const fn value(self) -> u64 {
         self.0
@@ -71,7 +72,7 @@ impl Tap for TraceHash {
         self.add(now.as_nanos());
         self.add((host as u64) << 32 | kind << 16 | u64::from(packet.dscp) << 8 | u64::from(packet.ecn.bits()));
         self.add(packet.payload_len() as u64);
-        // It was seen when it was sent: eight bytes tell which it is.
+        // Received packets were hashed when sent, so eight bytes suffice to identify them.
         let hashed = if kind == 2 { 8 } else { HASHED };
         let header = packet.payload.get(..hashed).unwrap_or(&packet.payload);
         let (words, rest) = header.as_chunks::<8>();

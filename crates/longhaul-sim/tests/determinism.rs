@@ -1,5 +1,5 @@
-//! One seed, one trace: on every machine and in every build. Continuous integration runs these tests in a debug and in a
-//! release build; the constants are the same.
+//! Determinism: a seed gives the same trace on every machine and in every build. Continuous integration runs these
+//! tests in a debug and in a release build, with the same constants.
 
 use longhaul_link::source::{Durations, Source};
 use longhaul_link::topology::{Duplex, dumbbell};
@@ -7,7 +7,7 @@ use longhaul_link::{Corruption, GilbertElliott, Limit, LinkConfig, Loss, Random,
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_units::{Rate, Span, Time};
 
-/// Everything that is random at once, among five pairs of hosts.
+/// Runs five pairs of hosts with all random impairments at once, and returns the trace hash.
 fn run(seed: u64, with_tcp: bool) -> u64 {
     let mut link = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), Span::from_millis(20))
         .queue(Limit::Packets(30))
@@ -40,7 +40,7 @@ fn one_seed_gives_one_trace_and_another_seed_another() {
     assert_ne!(run(1, true), run(2, true));
 }
 
-/// The constant is that of debug and release builds alike; it changes only with the link model.
+/// The constant holds for debug and release builds. It changes only with the link model.
 #[test]
 fn the_network_gives_the_trace_it_always_gave() {
     assert_eq!(run(1, false), NETWORK, "{:#x}", run(1, false));
@@ -48,8 +48,8 @@ fn the_network_gives_the_trace_it_always_gave() {
 
 const NETWORK: u64 = 0x8856_a3e1_5eec_713b;
 
-/// The same with connections: this constant changes with the engine's behaviour, too. Whoever changed that on purpose
-/// puts in the new one, after a look at debug and release builds.
+/// With connections, the constant changes with the behaviour of the TCP engine as well. After an intended change,
+/// insert the new value, having compared debug and release builds.
 #[test]
 fn connections_give_the_trace_they_always_gave() {
     assert_eq!(run(1, true), CONNECTIONS, "{:#x}", run(1, true));

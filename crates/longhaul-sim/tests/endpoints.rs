@@ -1,4 +1,4 @@
-//! What is set at one end of a connection only, seen on the wire.
+//! Settings of one end of a connection, as observed on the wire.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 
-/// Payload of a segment in a datagram of 1472 bytes, beside a header of 12 bytes and timestamps.
+/// Payload of a segment in a 1472-byte datagram, after a header of 12 bytes and timestamps.
 const MSS: u32 = 1448;
 
-/// Every segment that either host sent or received, in order.
+/// Records every segment that either host sends or receives, in order.
 #[derive(Default)]
 struct Wire(Vec<Seen>);
 
@@ -42,13 +42,13 @@ impl Wire {
         self.seen(sighting).filter(|seen| seen.len > 0)
     }
 
-    /// ACKs without anything else.
+    /// Returns the pure ACKs.
     fn acks(&self, sighting: Sighting) -> impl Iterator<Item = &Seen> {
         self.seen(sighting).filter(|seen| seen.len == 0 && seen.header.flags == Flags::ACK)
     }
 }
 
-/// Two hosts over `link` there and back; `change` is what host `at` has of its own.
+/// Sets up two hosts with `link` in both directions; `change` modifies the settings of the host at node `at` only.
 fn setup(link: LinkConfig, at: usize, change: impl Fn(&mut Config)) -> Setup {
     let mut setup = Setup::symmetric(1, link).configure(|config| {
         (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
@@ -77,8 +77,9 @@ fn finish(sim: &mut Sim, (client, server): (SessionId, SessionId)) {
     }
 }
 
-/// RFC 2018, section 2: SACK needs both ends. Without it RFC 5681, section 3.2, and RFC 6582 repair: the third duplicate
-/// ACK tells of the first hole, each partial ACK of the next one, and nothing else is sent again.
+/// RFC 2018, section 2: SACK requires both ends. Without it, recovery follows RFC 5681, section 3.2, and RFC 6582:
+/// the third duplicate ACK indicates the first hole, each partial ACK the next one, and nothing else is
+/// retransmitted.
 #[test]
 fn without_sack_at_one_end_duplicate_acks_repair_the_stream() {
     const BYTES: u64 = 600_000;
@@ -96,7 +97,7 @@ fn without_sack_at_one_end_duplicate_acks_repair_the_stream() {
         finish(&mut sim, ids);
         let wire = wire.borrow();
         assert_eq!(wire.0.iter().any(|seen| !seen.header.options.sack.is_empty()), blocks_seen, "{without:?}");
-        // Each loss is repaired once, in three recoveries, none of which a timer begins.
+        // Each loss is retransmitted once, in three recovery episodes, none of which starts with a timeout.
         assert_eq!((info.segments_retransmitted, info.recoveries, info.timeouts), (5, 3, 0), "{without:?}");
         if without.is_some() {
             assert_eq!(duplicates_before_each_recovery(&wire), [3, 3, 3]);
@@ -104,7 +105,8 @@ fn without_sack_at_one_end_duplicate_acks_repair_the_stream() {
     }
 }
 
-/// How many duplicate ACKs host 0 had got for a hole when it filled it; holes that a partial ACK told of apart.
+/// Returns how many duplicate ACKs host 0 had received for each hole that it filled, without holes indicated by a
+/// partial ACK.
 fn duplicates_before_each_recovery(wire: &Wire) -> Vec<usize> {
     let (mut highest, mut last_ack, mut count, mut counts) = (None::<u32>, None, 0, Vec::new());
     let mut recover = None::<u32>;
@@ -129,8 +131,8 @@ fn duplicates_before_each_recovery(wire: &Wire) -> Vec<usize> {
     counts
 }
 
-/// RFC 9293, section 3.7.1: what an end announces limits what the other sends; RFC 8899, section 5.1.2: and each end
-/// sends what its own path has room for.
+/// The MSS announced by one end limits the other (RFC 9293, section 3.7.1), and each end sends what its own path
+/// supports (RFC 8899, section 5.1.2).
 #[test]
 fn each_end_has_a_segment_size_of_its_own() {
     for small in [0, 1] {
@@ -152,7 +154,7 @@ fn each_end_has_a_segment_size_of_its_own() {
     }
 }
 
-/// RFC 9293, section 3.8.6: no more is in flight than the other end has room for.
+/// The flight never exceeds the window announced by the other end (RFC 9293, section 3.8.6).
 #[test]
 fn each_end_has_a_window_of_its_own() {
     const WINDOW: u32 = 20_480;
@@ -180,9 +182,9 @@ fn most_in_flight(wire: &Wire, host: usize) -> u32 {
     most
 }
 
-/// A host sends `bytes` and nothing comes back but ACKs; those of the other host.
+/// Sends `bytes` from one host and only ACKs in return, and returns the segments seen.
 fn acks_of(setup: Setup, sender: usize, bytes: u64) -> Rc<RefCell<Wire>> {
-    // What the SYN, whose window has no scale, can say: the first read has no larger one to tell of.
+    // The window of a SYN is not scaled. With a buffer of that size, the first read has no larger window to announce.
     let (mut sim, wire) = watched(setup.configure(|config| {
         (config.recv_buffer, config.recv_buffer_max) = (60_000, 60_000);
     }));
@@ -194,7 +196,8 @@ fn acks_of(setup: Setup, sender: usize, bytes: u64) -> Rc<RefCell<Wire>> {
     wire
 }
 
-/// RFC 9293, section 3.8.6.3: less than two segments are acknowledged when the delay is over, to the nanosecond.
+/// RFC 9293, section 3.8.6.3: less than two segments are acknowledged when the delay is over, exact to the
+/// nanosecond.
 #[test]
 fn each_end_delays_its_acks_as_it_likes() {
     for (slow, sender) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
@@ -206,14 +209,14 @@ fn each_end_delays_its_acks_as_it_likes() {
         let receiver = 1 - sender;
         let came = wire.data(Sighting::Received(receiver)).next().expect("the data").at;
         let acked = wire.acks(Sighting::Sent(receiver)).find(|seen| seen.at >= came).expect("its ACK").at;
-        // 40 ms are the default.
+        // The default is 40 ms.
         let expected = Span::from_millis(if slow == receiver { 170 } else { 40 });
         assert_eq!(acked - came, expected, "slow is {slow}, {sender} sends");
     }
 }
 
-/// RFC 5681, section 4.2: every second full-sized segment is acknowledged; every one or every nth if the host is set
-/// so, and the other host as it was.
+/// RFC 5681, section 4.2: every second full-sized segment is acknowledged, or every nth if the host is configured so;
+/// the other host is not affected.
 #[test]
 fn each_end_acknowledges_every_nth_segment_as_it_likes() {
     for every in [1, 2, 3, 4, 8] {
@@ -225,7 +228,7 @@ fn each_end_acknowledges_every_nth_segment_as_it_likes() {
             });
             let receiver = 1 - sender;
             let expected = if special == receiver { u32::from(every) } else { 2 };
-            // As many segments as all of them divide.
+            // A number of segments divisible by all tested frequencies.
             let wire = acks_of(setup, sender, 480 * u64::from(MSS));
             let wire = wire.borrow();
             let first = wire.data(Sighting::Sent(sender)).next().expect("data").header.seq;

@@ -1,4 +1,4 @@
-//! Routers on the path that answer what a segment asks of them.
+//! Routers on the path that answer requests in segments.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use longhaul_wire::network::{Feedback, Forward, QuickStartNonce, QuickStartRate,
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 use longhaul_wire::{CheshireCodec, Codec, NetworkOption};
 
-/// Asks all routers, by an option in each data segment, where the first link begins.
+/// Adds a request to all routers to each data segment at the start of the first link.
 struct Ask {
     request: Request,
     asked: Rc<RefCell<u64>>,
@@ -37,7 +37,7 @@ impl Hook<Parcel> for Ask {
     }
 }
 
-/// What arrives at a host of what routers wrote.
+/// Records what routers wrote into the segments that arrive at a host.
 struct Arrived {
     at: usize,
     seen: Vec<Forward>,
@@ -52,7 +52,7 @@ impl Tap for Arrived {
     }
 }
 
-/// A router as RCP has it (Dukkipati, 2007): its own rate goes into the header if it is the least so far.
+/// An RCP router (Dukkipati, 2007): it writes its own rate into the header if that is lower.
 fn rcp(_now: Time, view: &View, _size: u32, forward: &mut Forward) {
     forward.stamps = forward.stamps.saturating_add(1);
     if let (Request::Rcp { rate, .. }, Some(own)) = (&mut forward.request, view.rate) {
@@ -60,8 +60,8 @@ fn rcp(_now: Time, view: &View, _size: u32, forward: &mut Forward) {
     }
 }
 
-/// Rates that the sender is told are those of the narrowest router, wherever on the path it is; a path of which one
-/// router does not answer denies.
+/// The advertised rate is that of the narrowest link, at any position on the path. If one router does not answer, the
+/// request is denied.
 #[test]
 fn routers_write_the_rate_of_the_bottleneck_into_passing_segments() {
     let megabits = |rate: u64| LinkConfig::new(Rate::from_bits_per_sec(rate * 1_000_000), Span::from_millis(2));
@@ -82,7 +82,7 @@ fn routers_write_the_rate_of_the_bottleneck_into_passing_segments() {
         sim.add_tap(Rc::clone(&arrived));
         let (client, server) = sim.open_between(from, to, Plan::bulk(100_000), Plan::sink());
         assert!(sim.run(Span::from_secs(20), Sim::all_done));
-        // The option is none of the stream's business.
+        // The option does not affect the stream.
         assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
         assert_eq!(sim.session(server).read, 100_000);
         let seen = &arrived.borrow().seen;
@@ -98,7 +98,7 @@ fn routers_write_the_rate_of_the_bottleneck_into_passing_segments() {
     }
 }
 
-/// What a host hears that asks over two routers, of 20 and 8 Mb/s.
+/// Returns what a host receives from two routers, of 20 and 8 Mb/s, in answer to its request.
 fn heard(routers: [Option<RouterConfig>; 2], request: Request) -> Vec<Forward> {
     let megabits = |rate: u64| LinkConfig::new(Rate::from_bits_per_sec(rate * 1_000_000), Span::from_millis(2));
     let net = chain([100, 20, 8].map(|rate| Duplex::symmetric(megabits(rate))));
@@ -120,8 +120,8 @@ fn heard(routers: [Option<RouterConfig>; 2], request: Request) -> Vec<Forward> {
     seen
 }
 
-/// The routers of the links' own, in virtual time: each of two stamps what passes, and the receiver takes their word;
-/// where one is missing or of another kind it denies.
+/// Configured routers of links in virtual time: each of two routers stamps the request, and the receiver accepts it.
+/// If one is missing or of another kind, the receiver denies it.
 #[test]
 fn configured_routers_answer_and_a_path_with_another_denies() {
     let nonce = QuickStartNonce::new(0x1357_9bdf);
@@ -145,7 +145,7 @@ fn configured_routers_answer_and_a_path_with_another_denies() {
         for forward in &answered {
             let answer = forward.feedback(Some(TTL - 2)).unwrap();
             match (forward.request, answer) {
-                // 5.12 of the 85 % of 8 Mb/s, once; and the bits below are as they were.
+                // 5.12 Mb/s of the 85 % of 8 Mb/s are granted once, and the nonce's lower bits are unchanged.
                 (_, Feedback::QuickStart { rate, nonce: left }) => {
                     assert!(rate.code() <= 7 && nonce.approves(rate, left) && forward.stamps == 2);
                 }
@@ -173,7 +173,7 @@ fn configured_routers_answer_and_a_path_with_another_denies() {
     }
 }
 
-/// Makes a probe of the first segment with data.
+/// Replaces the payload of the first data segment to make it a probe.
 struct Replace(bool);
 
 impl Hook<Parcel> for Replace {
@@ -186,7 +186,7 @@ impl Hook<Parcel> for Replace {
     }
 }
 
-/// Notes the TTL of answers to probes.
+/// Records the TTL of answers to probes.
 struct Ttls(Vec<u8>);
 
 impl Tap for Ttls {
@@ -197,7 +197,7 @@ impl Tap for Ttls {
     }
 }
 
-/// Hosts are told the TTL that packets arrive with, by which they count the routers.
+/// Hosts learn the TTL of arriving packets, from which they count the routers.
 #[test]
 fn hosts_see_how_many_routers_there_were() {
     for routers in 0..4u8 {

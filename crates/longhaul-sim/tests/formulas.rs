@@ -1,4 +1,4 @@
-//! Congestion control over long virtual times, against closed forms.
+//! Congestion control over long virtual times, against closed-form results.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ fn plain(config: &mut Config, congestion: &str) {
 
 const MSS: u64 = 1448;
 
-/// When each data segment of host 0 left, the first transmissions and the others.
+/// Records when each data segment of host 0 was sent, first transmissions and retransmissions separately.
 #[derive(Default)]
 struct Sent(Vec<(Time, u32)>);
 
@@ -31,10 +31,11 @@ impl Tap for Sent {
     }
 }
 
-/// RFC 6928: ten segments first. RFC 5681, section 3.1: then, for each segment acknowledged, one more, which doubles the
-/// window each round: round n has 10 * 2^n segments, whatever the receiver's delayed ACKs if bytes are counted (RFC 3465
-/// with no limit). If an ACK counts for one segment only, as in RFC 5681's upper bound of SMSS an ACK, and covers two,
-/// the window grows by half: round n + 1 has the segments of round n and one for each two of them, the last one of an
+/// RFC 6928: the initial window is ten segments. RFC 5681, section 3.1: each acknowledged segment then adds one,
+/// which doubles the window every round. With byte counting (RFC 3465 without limit), round n has 10 * 2^n segments
+/// regardless of delayed ACKs. If an ACK counts as one segment (the upper bound of SMSS per ACK in RFC 5681) and
+/// covers two, the window grows by half: round n + 1 has the segments of round n plus one for each two of them; if
+/// their number is odd, the last one is acknowledged alone.
 /// odd number being acknowledged alone.
 #[test]
 fn ten_rounds_of_slow_start() {
@@ -56,7 +57,7 @@ fn ten_rounds_of_slow_start() {
         sim.run_for(second * 13);
         let sent = &sent.borrow().0;
         let (began, first) = sent[0];
-        // All of a round leaves within its first half: pacing is at twice the window a round trip.
+        // Each round is sent within its first half, because pacing is at twice the window per round trip.
         let rounds: Vec<&[(Time, u32)]> = sent
             .chunk_by(|(a, _), (b, _)| {
                 (*a - began).as_nanos() / second.as_nanos() == (*b - began).as_nanos() / second.as_nanos()
@@ -66,21 +67,22 @@ fn ten_rounds_of_slow_start() {
         let grows = |a: u64, b: u64| if doubles { b == 2 * a } else { (3 * a..=3 * a + 2).contains(&(2 * b)) };
         let as_expected = counts[0] == 10 && counts.windows(2).all(|pair| grows(pair[0], pair[1]));
         assert!(as_expected && counts.len() == 10, "{name}, ACKs delayed by {delay}: {counts:?}");
-        // The first segment of each round leaves with the ACK of the round's before, a round trip later to the nanosecond;
-        // if that ACK waits for a second segment, as much later as pacing keeps the two apart, at 2^n segments a round trip less than a microsecond.
+        // The first segment of each round is sent on the first ACK of the previous round, exactly one round trip
+        // later. If that ACK waits for a second segment, it is later by the pacing interval between the two: 2^n
+        // segments per round trip, plus up to 1 us.
         for (n, round) in (0u64..10).zip(&rounds) {
             let late = round[0].0 - (began + second * n);
             let most = if delay.is_zero() { Span::ZERO } else { Span::from_micros(1) };
             assert!(round[0].0 >= began + second * n && late <= most, "{name}, {delay}: round {n} begins {late} late");
         }
-        // One after the other, each once, and whole.
+        // Segments are sent in order, each once, without gaps.
         for (n, (_, seq)) in (0u32..).zip(sent.iter()) {
             assert_eq!(*seq, first.wrapping_add(n * MSS as u32), "segment {n}");
         }
     }
 }
 
-/// A bulk transfer from host 0 to host 1 over `link`, with nothing in the way back.
+/// Runs a bulk transfer from host 0 to host 1 over `link`, with an ideal reverse path.
 fn transfer(link: LinkConfig, congestion: &str, ack_delay: Span, seed: u64) -> (Sim, (SessionId, SessionId)) {
     let setup = Setup::pair(seed, Duplex { back: LinkConfig::delay(link.delay), there: link });
     let mut sim = Sim::new(setup.configure(|config| {
@@ -93,19 +95,20 @@ fn transfer(link: LinkConfig, congestion: &str, ack_delay: Span, seed: u64) -> (
 
 const RTT: Span = Span::from_millis(100);
 
-/// The window in segments by which `segments` arrive in `time`.
+/// Returns the window in segments at which `segments` arrive in `time`.
 fn mean_window(segments: u64, time: Span) -> f64 {
     segments as f64 * RTT.as_secs_f64() / time.as_secs_f64()
 }
 
-/// Mathis, Semke, Mahdavi and Ott (CCR 27(3), 1997): W = C / sqrt(p) with C = sqrt(3/2) if every segment is
-/// acknowledged, which has losses at even distances, no round for a repair, and windows of any part of a segment.
+/// Mathis, Semke, Mahdavi and Ott (CCR 27(3), 1997): W = C / sqrt(p), with C = sqrt(3/2) if every segment is
+/// acknowledged. The formula assumes losses at equal distances, no round for the recovery, and fractional windows.
 ///
-/// Losses at random raise C to 1.31, by 7 %. The round trip of each repair, in which the window stays at half, and whole
-/// segments take the more from that the smaller the window is: rounds in which each of so many whole segments is lost
-/// with probability p, a loss halves the window, and one round without growth follows, make it +3 % for p = 0.001, -2 %
-/// for 0.005 and -5 % for 0.01, where the three segments that each detection waits for are a quarter of a round more.
-/// So 0.01 is at the edge of what the formula is for, and has the wider bound. Timeouts have no part in it: these runs
+/// Random losses raise C to 1.31, by 7 %. The round trip of each recovery, in which the window stays at half, and the
+/// restriction to whole segments reduce this, the more so the smaller the window is. A model with these effects, in
+/// which each segment of a round is lost with probability p, a loss halves the window, and a round without growth
+/// follows, gives +3 % for p = 0.001, -2 % for 0.005 and -5 % for 0.01; in the last case, the three segments that
+/// detection waits for are another quarter of a round. The formula is hardly applicable at 0.01, which therefore has
+/// a wider tolerance. Timeouts have no effect, because these runs have almost none.
 /// have next to none.
 #[test]
 fn new_reno_follows_mathis_formula() {
@@ -133,7 +136,8 @@ fn new_reno_follows_mathis_formula() {
     assert!(timeouts <= 4, "{timeouts}");
 }
 
-/// The mean window of NewReno without SACK whose ACKs count for a segment each, in segments, and its timeouts.
+/// Returns the mean window in segments, and the timeouts, of NewReno without SACK and with one segment counted per
+/// ACK.
 fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
     let setup = Setup::pair(1, Duplex { back: LinkConfig::delay(link.delay), there: link });
@@ -152,8 +156,9 @@ fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
     (mean_window((sim.session(server).read - before) / MSS, time), timeouts)
 }
 
-/// Mathis, Semke, Mahdavi and Ott again: C = sqrt(3/2b), 1.22 where each segment is acknowledged and 0.866 where every second is and an
-/// ACK counts for one, as on hosts before RFC 3465. Byte counting is as good as ACKs for each: 41 % above the latter.
+/// Mathis, Semke, Mahdavi and Ott: C = sqrt(3/2b), which is 1.22 if each segment is acknowledged, and 0.866 if every
+/// second one is and an ACK counts as one segment, as on hosts before RFC 3465. Byte counting performs like an ACK
+/// for each segment: 41 % above the latter.
 #[test]
 fn who_counts_acks_follows_the_formula_for_delayed_ones() {
     for (b, p) in [(1, 0.001), (2, 0.001)] {
@@ -165,9 +170,9 @@ fn who_counts_acks_follows_the_formula_for_delayed_ones() {
     }
 }
 
-/// Where timeouts are no exception: Padhye, Firoiu, Towsley and Kurose (SIGCOMM 1998), equation 30, with the least timeout of 200 ms above
-/// the round trip. It has no time for recovery, which takes one of some ten rounds here and one more for each further loss, so that ours
-/// is below it: by up to a fifth.
+/// Padhye, Firoiu, Towsley and Kurose (SIGCOMM 1998), equation 30, where timeouts are frequent, with the minimum RTO
+/// of 200 ms above the RTT. The equation ignores the time of recovery, which is one of about ten rounds here, and one
+/// more for each further loss. The measured window is therefore lower, by up to a fifth.
 #[test]
 fn who_counts_acks_follows_the_formula_with_timeouts() {
     for p in [0.01, 0.02, 0.04] {
@@ -181,8 +186,8 @@ fn who_counts_acks_follows_the_formula_with_timeouts() {
     }
 }
 
-/// The mean window of `congestion` in the last eight of `cycles` where each `segments`-th packet is lost. It begins with a
-/// loss in slow start at a window of `start` segments: as many as were sent.
+/// Returns the mean window of `congestion` in the last eight of `cycles` where every `segments`-th packet is lost.
+/// The first loss occurs in slow start at a window of `start` segments, when as many have been sent.
 fn even_window(congestion: &str, segments: u64, cycles: u64, start: f64) -> f64 {
     let list = std::iter::once(start as u64).chain((1..=cycles).map(|n| n * segments)).collect();
     let link = LinkConfig::delay(RTT / 2).loss(Loss::List(list));
@@ -196,24 +201,26 @@ fn even_window(congestion: &str, segments: u64, cycles: u64, start: f64) -> f64 
     mean_window(8 * segments, to - from)
 }
 
-/// RFC 9438, section 5.1, figure 5: RTT 0.1 s, beta 0.7, at C. The model loses every 1/p-th segment, each sawtooth alike:
-/// it has no fast convergence, which takes turns of a higher and a lower plateau even of a single flow, and a tenth of
-/// its window.
+/// RFC 9438, section 5.1, figure 5: RTT 0.1 s, beta 0.7, constant C. The model loses every 1/p-th segment, and all
+/// its sawteeth are equal. It has no fast convergence, which makes even a single flow alternate between a higher and
+/// a lower plateau, and costs a tenth of its window.
 ///
-/// A sawtooth that is too high or too low comes back slowly, as the cubic is flat where it ends: the distance falls with
+/// A deviation of a sawtooth decays slowly, because the cubic is flat at its end: it falls with the square root of
+/// the number of cycles. Therefore two runs start at equal distances above and below the result, and their mean is
+/// used.
 /// the root of the number of cycles. So one run begins above and one below, equally far, and the middle of both counts.
 fn cubic_has(segments: u64, cycles: u64, c: f64) {
     let expected = (c * 3.7 / 1.2).powf(0.25) * RTT.as_secs_f64().powf(0.75) * (segments as f64).powf(0.75);
     let cubic = format!("cubic(c={c},fast-convergence=off)");
-    // From 0.7 W up to W the cubic is at 0.925 W on average.
+    // From 0.7 W to W, the mean of the cubic is 0.925 W.
     let [low, high] = [0.8, 1.25].map(|start| even_window(&cubic, segments, cycles, start * expected / 0.925));
     println!("{segments}, {c}: {low:.1} and {high:.1} for {expected:.1}");
     let middle = (low * high).sqrt() / expected;
     assert!((middle - 1.0).abs() < 0.03, "{segments}, {c}: {low} and {high} for {expected}");
 }
 
-/// The window goes with the fourth root of C: a quarter more or less of it is 6 or 7 %. The rows of 12 and 38 segments
-/// are NewReno's formula.
+/// The window is proportional to the fourth root of C: a quarter more or less of C changes it by 6 to 7 %. The rows
+/// of 12 and 38 segments follow NewReno's formula.
 #[test]
 fn cubic_follows_its_response_function() {
     for c in [0.3, 0.4, 0.5] {
@@ -226,28 +233,28 @@ fn cubic_follows_its_response_function_to_a_thousand_segments() {
     cubic_has(100_000, 12, 0.4);
 }
 
-/// RFC 3649, section 5, equation 1: w = 0.12 / p^0.835 where each 1/p-th packet is lost, from 38 segments on.
+/// RFC 3649, section 5, equation 1: w = 0.12 / p^0.835 if every 1/p-th packet is lost, from 38 segments on.
 #[test]
 fn hstcp_follows_its_response_function() {
     for (segments, cycles) in [(1000, 40), (10_000, 30), (100_000, 12)] {
         let expected = 0.12 * (segments as f64).powf(0.835);
-        // Up to W from (1 - b) W with b of a third or so.
+        // The window rises from (1 - b) W to W, where b is about a third.
         let window = even_window("slow-start+hstcp", segments, cycles, expected / 0.83);
         println!("{segments}: {window:.1} for {expected:.1}");
         assert!((window / expected - 1.0).abs() < 0.10, "{segments}: {window}, not {expected}");
     }
 }
 
-/// A law as its RFC writes it, of whole round trips in which nothing but the window matters.
+/// A congestion-avoidance algorithm as in its RFC, in whole round trips in which only the window matters.
 trait Naive {
-    /// The window `rounds` after the last decrease and a round trip after it was `w`.
+    /// Returns the window `rounds` after the last decrease, if it was `w` one round trip earlier.
     fn grow(&self, w: f64, rounds: f64) -> f64;
-    /// The window after a loss.
+    /// Returns the window after a loss.
     fn cut(&mut self, w: f64) -> f64;
 }
 
-/// RFC 3649, section 5: S = (log W1 - log W) / (log W1 - log W0) leads from p = 1e-3 and b = 1/2 at 38 segments to
-/// 1e-7 and 0.1 at 83,000.
+/// RFC 3649, section 5: S = (log W1 - log W) / (log W1 - log W0) interpolates from p = 1e-3 and b = 1/2 at 38
+/// segments to 1e-7 and 0.1 at 83,000.
 struct NaiveHstcp;
 
 impl NaiveHstcp {
@@ -293,8 +300,8 @@ impl Naive for NaiveCubic {
     }
 }
 
-/// The mean window of `law` where each segment is lost with probability `p`, over so many losses. A loss is answered once
-/// a round trip; the round trip that repairs it has no growth.
+/// Returns the mean window of `law` over `losses` losses, where each segment is lost with probability `p`. The window
+/// is reduced at most once per round trip, and does not grow in the round trip of the recovery.
 fn naive_window(law: &mut dyn Naive, p: f64, losses: u32) -> f64 {
     let mut random = Random::new(1, 1);
     let mut distance = || (1.0 - random.unit()).ln() / (1.0 - p).ln();
@@ -310,7 +317,7 @@ fn naive_window(law: &mut dyn Naive, p: f64, losses: u32) -> f64 {
         next -= of_round;
         if lost {
             (w, since) = (law.cut(w), 0.0);
-            // What is lost of the round of repair is repaired, and answered, after it.
+            // Losses in the round of the recovery are recovered, and cause a reduction, afterwards.
             (sent, rounds, next) = (sent + w.floor(), rounds + 1.0, (next - w.floor()).max(0.0));
         } else {
             since += 1.0;
@@ -320,8 +327,8 @@ fn naive_window(law: &mut dyn Naive, p: f64, losses: u32) -> f64 {
     sent / rounds
 }
 
-/// The mean window of `congestion` where each segment is lost with probability `p`, over so many losses after a tenth as
-/// many.
+/// Returns the mean window of `congestion` over `losses` losses, after a tenth as many have passed, where each
+/// segment is lost with probability `p`.
 fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
     let link = LinkConfig::delay(RTT / 2).loss(Loss::Uniform(p));
     let (mut sim, (_, server)) = transfer(link, congestion, Span::ZERO, 1);
@@ -335,9 +342,9 @@ fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
     mean_window(all, to - from)
 }
 
-/// The response functions of both RFCs are of losses at even distances; losses at random leave CUBIC, whose window rises
-/// with the cube of the time, a fifth more or so, as long distances gain more than short ones lose. So the yardstick is
-/// the law itself as its RFC writes it, played with random losses round by round.
+/// The response functions of both RFCs assume losses at equal distances. With random losses, the window of CUBIC,
+/// which grows with the cube of the time, is about a fifth larger, because long distances gain more than short ones
+/// lose. The reference is therefore the algorithm as in its RFC, simulated with random losses round by round.
 fn random_losses_leave(congestion: &str, law: impl Fn() -> Box<dyn Naive>) {
     for (p, losses) in [(1e-3, 600.0), (3e-4, 400.0), (1e-4, 300.0)] {
         let (found, expected) = (random_window(congestion, p, losses), naive_window(&mut *law(), p, 50_000));

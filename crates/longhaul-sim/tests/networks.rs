@@ -1,4 +1,4 @@
-//! More than two hosts: shapes of networks, cross traffic, workloads; timers with a tick.
+//! Networks of more than two hosts: topologies, cross traffic and workloads; timers with a tick.
 
 use longhaul_link::router::QuickStartConfig;
 use longhaul_link::source::{Adu, BoundedPareto, ConnectionVector, Exchange, HttpWorkload, Side, Source};
@@ -25,7 +25,7 @@ fn sessions_between_any_two_hosts() {
     let net = dumbbell(Duplex::symmetric(megabits(100, 10, 100)), access(), access());
     let hosts: Vec<usize> = net.left.iter().chain(&net.right).map(|node| *node as usize).collect();
     let mut sim = Sim::new(Setup::new(5, net.topology));
-    // Everybody to everybody, and some twice, so that ports have to differ.
+    // Connections between all pairs of hosts, some of them twice, so that their ports must differ.
     let mut all = Vec::new();
     for (n, &from) in hosts.iter().enumerate() {
         for &to in hosts.iter().skip(n % 7).step_by(5).filter(|to| **to != from) {
@@ -39,7 +39,7 @@ fn sessions_between_any_two_hosts() {
     }
 }
 
-/// In a parking lot the long flow and the short ones share each link: what passes is what the links can carry.
+/// In a parking lot, the long flow and the short ones share each link, and together they fill it.
 #[test]
 fn a_parking_lot_is_filled() {
     let lot = parking_lot((0..3).map(|_| Duplex::symmetric(megabits(10, 5, 50))), &Duplex::delay(millis(1)));
@@ -56,8 +56,8 @@ fn a_parking_lot_is_filled() {
     }
 }
 
-/// A request over 250 ms of satellite, 5 ms of ground and 1 ms of home: handshake, request and response take two round
-/// trips of 512 ms and what the thin return path needs for the request.
+/// A request over 250 ms of satellite, 5 ms of ground and 1 ms of local network: handshake, request and response take
+/// two round trips of 512 ms, plus the transmission of the request on the narrow return link.
 #[test]
 fn a_satellite_hop_takes_its_time() {
     let hop = Duplex { there: megabits(1, 250, 100), back: megabits(40, 250, 100) };
@@ -70,7 +70,7 @@ fn a_satellite_hop_takes_its_time() {
     assert!((millis(1_024)..millis(1_036)).contains(&taken), "{taken}");
 }
 
-/// RFC 9293 knows nothing of ticks: whatever a host's timers are good to, arrivals are not moved.
+/// RFC 9293 requires no timer ticks: a host's tick delays its timers, but not arrivals.
 #[test]
 fn timers_fire_at_ticks_and_packets_arrive_when_they_do() {
     for tick in [None, Some(Span::from_micros(500)), Some(millis(1)), Some(Span::from_micros(15_600))] {
@@ -92,7 +92,8 @@ fn timers_fire_at_ticks_and_packets_arrive_when_they_do() {
     }
 }
 
-/// A round trip of 20 ms and some takes one or two steps of a clock with 15.6 ms, and 20 or more of one with 1 ms: whole steps each.
+/// A round trip of slightly more than 20 ms is one or two steps of a 15.6 ms clock, and 20 or more of a 1 ms clock:
+/// always whole steps.
 #[test]
 fn a_coarse_clock_measures_whole_steps() {
     for granularity in [millis(1), Span::from_micros(15_600)] {
@@ -128,7 +129,7 @@ fn cross_traffic_arrives_in_full_or_is_dropped() {
     let narrow = net.links[1].0;
     let mut sim = Sim::new(Setup::new(1, net.topology));
     let rate = Rate::from_bits_per_sec(2_000_000);
-    // Twice the rate of the link: 100 packets of 500 bytes a second more than the other hundred and 20 that wait.
+    // Twice the rate of the link: of 500 packets of 500 bytes in one second, 250 are sent, and 20 can wait.
     let cbr = sim.add_traffic(from, to, Source::cbr(Time::ZERO, rate, 500), at(1_000));
     let poisson =
         sim.add_traffic(to, from, Source::poisson(Time::ZERO, rate.mul_f64(0.25), 500, Random::new(1, 1)), at(1_000));
@@ -137,13 +138,14 @@ fn cross_traffic_arrives_in_full_or_is_dropped() {
     assert_eq!((cbr.sent, cbr.sent_bytes), (500, 250_000));
     let dropped = sim.link(narrow).stats().all().dropped_total();
     assert_eq!(cbr.received + dropped, 500);
-    // 250 leave within the second, 20 wait then, one is being sent.
+    // 250 are sent within the second, 20 are still waiting, and one is in transmission.
     assert!((270..=272).contains(&cbr.received), "{}", cbr.received);
     assert!(poisson.sent > 80 && poisson.received == poisson.sent);
 }
 
-/// A recorded exchange takes the time of its pauses and of its way: opened at 2 s; handshake 20 ms; 100 bytes at once,
-/// there after 30 ms; an answer 300 ms later, there after 340 ms; a second request after another 500 ms.
+/// The replay of a recorded exchange takes the time of its pauses and of its path. It is opened at 2 s; the handshake
+/// takes 20 ms; 100 bytes are sent at once and arrive after 30 ms; the answer is sent 300 ms later and arrives after
+/// 340 ms; a second request follows after another 500 ms.
 #[test]
 fn a_connection_vector_is_replayed() {
     let adu = |from, after_send, after_receive, bytes| Adu {
@@ -166,8 +168,9 @@ fn a_connection_vector_is_replayed() {
     assert_eq!(sim.session(client).read, 1_010);
 }
 
-/// Of a concurrent exchange neither side waits for the other: opened at 1 s; established at 1,020 ms here and at 1,030 ms
-/// there; each unit of a side so long after its last one, and there 10 ms later.
+/// In a concurrent exchange, neither side waits for the other. The connection is opened at 1 s, and established at
+/// 1,020 ms at the client and 1,030 ms at the server. Each side sends its units at its own intervals; they arrive 10
+/// ms later.
 #[test]
 fn each_side_of_a_concurrent_connection_vector_keeps_its_own_time() {
     let adus = |from, units: [(u64, u64); 3]| {
@@ -177,7 +180,7 @@ fn each_side_of_a_concurrent_connection_vector_keeps_its_own_time() {
     let initiator = adus(Side::Initiator, [(0, 100), (300, 200), (1_000, 5)]);
     let acceptor = adus(Side::Acceptor, [(50, 1_000), (500, 10), (2_000, 3)]);
     let mut vector = ConnectionVector::new(at(1_000), Exchange::Concurrent { initiator, acceptor });
-    // What the recorded path was like does not matter.
+    // The characteristics of the recorded path do not matter.
     (vector.rtt, vector.loss, vector.mss) = (Some(millis(700)), Some((0.5, 0.5)), Some((100, 100)));
     vector.windows = Some((50, 50));
     let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(millis(10))));
@@ -216,7 +219,8 @@ fn a_workload_opens_connection_after_connection() {
     }
 }
 
-/// A crowd does what a workload does, to the packet, and keeps no sessions: each epoch is from the establishment until all is read.
+/// A crowd sends exactly the packets of a workload and keeps no sessions. Each epoch lasts from establishment until
+/// all is read.
 #[test]
 fn a_crowd_is_a_workload_that_forgets() {
     let rate = Rate::from_bits_per_sec(10_000_000);
@@ -248,7 +252,8 @@ fn a_crowd_is_a_workload_that_forgets() {
     assert_eq!(let_go.visits(crowd), opened.len() as u64);
 }
 
-/// A host has 16,384 ports beside its own: the connection after as many at a time never comes, nor does any later one, and the simulation says so.
+/// A host has 16,384 ports besides its own. The connection that exceeds them is never opened, nor is any later one,
+/// and the simulation reports it.
 #[test]
 fn a_host_without_ports_opens_no_more() {
     let rate = Rate::from_bits_per_sec(1_000_000_000);
@@ -261,8 +266,9 @@ fn a_host_without_ports_opens_no_more() {
     }
 }
 
-/// Servers ask routers by their SYN-ACK. Though their clients speak with the end of the handshake, the answer is there before: 70 segments, which
-/// slow start sends in three round trips, leave in one, at the 10.24 Mb/s that RFC 4782 has next below 85 % of the link.
+/// Servers send their request to routers with the SYN-ACK. Although their clients send data with the end of the
+/// handshake, the answer is there before: 70 segments, which take three round trips of slow start, are sent in one,
+/// at 10.24 Mb/s, the next rate of RFC 4782 below 85 % of the link.
 #[test]
 fn servers_are_answered_before_their_clients_speak() {
     let response = 70 * 1448;
@@ -287,8 +293,8 @@ fn servers_are_answered_before_their_clients_speak() {
     assert!(time("quick-start+new-reno", None) > 0.3);
 }
 
-/// On for 100 ms, off for 400: something is in flight during the first fifth of each half second, and nothing during the
-/// second half.
+/// A source that writes for 100 ms and pauses for 400 ms: data is in flight during the first fifth of each half
+/// second, and none during its second half.
 #[test]
 fn bursts_come_and_go_and_a_series_shows_them() {
     let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(millis(5))).configure(|config| {
@@ -301,10 +307,10 @@ fn bursts_come_and_go_and_a_series_shows_them() {
     sim.run_for(Span::from_secs(3));
     let (sampled, changes) = (sim.series(sampled), sim.series(changes));
     assert!(sampled.len() == 61 && changes.len() > 100, "{} {}", sampled.len(), changes.len());
-    // From the establishment at 10 ms on.
+    // Phases start at the establishment, 10 ms after the start.
     for (time, in_flight) in sampled.time.iter().zip(&sampled.in_flight).skip(2) {
         let place = (time.as_nanos() / 1_000_000 + 490) % 500;
-        // What was in the send buffer when a burst ended goes on its way afterwards.
+        // Data in the send buffer at the end of a burst is still sent afterwards.
         let is_right = if place < 100 { in_flight.0 > 0 } else { place < 250 || in_flight.0 == 0 };
         assert!(is_right, "{time}: {in_flight}");
     }
@@ -317,12 +323,12 @@ fn bursts_come_and_go_and_a_series_shows_them() {
     assert!(lines[2].starts_with("0.050000000,"), "{}", lines[2]);
 }
 
-/// A receiver that sends nothing has no round trips of its own to see a queue grow by; its window follows all the same, so
-/// that it is the queue that ends the sender's rise, however deep it is.
+/// A receiver that sends no data cannot see the queue in RTTs of its own. Its receive window still grows, so that the
+/// queue ends the sender's growth, however deep it is.
 #[test]
 fn the_receive_window_outgrows_a_deep_queue() {
     let link = || LinkConfig::new(Rate::from_bits_per_sec(20_000_000), millis(20));
-    let queue = 1_000_000; // ten bandwidth-delay products, and four times the first window
+    let queue = 1_000_000; // ten bandwidth-delay products, and four times the initial window
     let links = Duplex { there: link().queue(Limit::Bytes(queue)), back: link() };
     let mut sim = Sim::new(Setup::pair(1, links).configure(|config| config.congestion = "cubic".parse().unwrap()));
     sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());

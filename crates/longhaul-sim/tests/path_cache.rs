@@ -1,4 +1,4 @@
-//! What a connection gains from an earlier one to the same host (RFC 9040), at a bottleneck with a queue that overflows.
+//! Gain of a connection from the metrics cache (RFC 9040) of an earlier one, at a bottleneck whose queue overflows.
 
 use longhaul_link::{Limit, LinkConfig};
 use longhaul_sim::{Plan, Setup, Sim, full_segments};
@@ -10,11 +10,11 @@ use longhaul_units::{Bytes, Rate, Span};
 struct Bottleneck {
     rate: Rate,
     rtt: Span,
-    /// How long the first connection lasts: hundreds of round trips.
+    /// Duration of the first connection: hundreds of round trips.
     lesson: Span,
 }
 
-/// CalTech's path of "1 Gb/s, 4 ms", and a transatlantic one.
+/// The CalTech path of "1 Gb/s, 4 ms", and a transatlantic one.
 const NEAR: Bottleneck =
     Bottleneck { rate: Rate::from_bits_per_sec(1_000_000_000), rtt: Span::from_millis(4), lesson: Span::from_secs(3) };
 const FAR: Bottleneck =
@@ -37,20 +37,20 @@ impl Bottleneck {
     }
 }
 
-/// What a second connection met in its first rounds.
+/// Measurements of a second connection in its first rounds.
 #[derive(Debug)]
 struct Second {
-    /// When it opened.
+    /// State after opening.
     first: Info,
     drops: u64,
     retransmitted: u64,
-    /// The share of what the link could have carried that arrived.
+    /// Fraction of the link's capacity that arrived.
     share: f64,
     peak: Bytes,
     phase: &'static str,
 }
 
-/// A connection, and after its end a second one for so many round trips.
+/// Runs a connection and, after its end, a second one for `rounds` round trips.
 fn second(path: Bottleneck, congestion: &str, cached: bool, rounds: u64) -> Second {
     let mut sim = Sim::new(path.setup(congestion, cached));
     let (client, _) = sim.open(Plan::timed(path.lesson).zeros(), Plan::sink().zeros());
@@ -82,9 +82,9 @@ fn second(path: Bottleneck, congestion: &str, cached: bool, rounds: u64) -> Seco
     }
 }
 
-/// Slow start without a threshold ends where the queue overflows, with hundreds of losses at once, or with fewer where
-/// Limited Slow-Start opens the window. With what the first connection left there is none: the window goes no further
-/// than it had been, below what path and queue hold.
+/// Slow start without a threshold ends when the queue overflows, with hundreds of losses at once, or fewer with
+/// Limited Slow-Start. With the metrics of the first connection there are no losses: the window stays at its previous
+/// size, below what path and queue hold.
 #[test]
 fn the_second_slow_start_ends_without_losses() {
     for (path, congestion, rounds, overshoot) in [
@@ -107,20 +107,20 @@ fn the_second_slow_start_ends_without_losses() {
     }
 }
 
-/// Paper 001, on its path of 4 ms: NewReno and HSTCP that begin with a cached ssthresh are at the maximum almost at once.
-/// After a twentieth of a second both have all of the link and keep it.
+/// Paper 001, on its path of 4 ms: NewReno and HSTCP that start with a cached ssthresh reach the maximum almost at
+/// once. After 50 ms, both use the whole link and continue to do so.
 #[test]
 fn on_a_short_path_the_maximum_is_there_almost_at_once() {
     for congestion in ["new-reno", "slow-start+hstcp"] {
         let told = |rounds| second(NEAR, congestion, true, rounds).share * rounds as f64;
         let (soon, later) = (told(13), told(63));
         let share = (later - soon) / 50.0;
-        // Of each datagram's 1500 bytes with headers 1448 are payload.
+        // 1448 bytes of each datagram's 1500 bytes with headers are payload.
         assert!(share > 0.99 * 1448.0 / 1500.0, "{congestion}: {share} of the link from 52 ms to 252 ms");
     }
 }
 
-/// What a host learns stays with it: not with others that have the same settings, nor with a later run.
+/// The cache belongs to one host: it is shared neither with hosts of the same settings nor with later runs.
 #[test]
 fn hosts_and_runs_remember_for_themselves() {
     let setup = FAR.setup("new-reno", true);

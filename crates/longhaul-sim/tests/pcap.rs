@@ -1,4 +1,4 @@
-//! Captures of a simulation, read by others.
+//! Captures of a simulation, read by other programs.
 
 use std::cell::RefCell;
 use std::fs;
@@ -12,7 +12,7 @@ use longhaul_units::{Rate, Span};
 
 const BYTES: u64 = 500_000;
 
-/// A file that goes when the test does.
+/// A file that is removed when dropped.
 struct File(PathBuf);
 
 impl Drop for File {
@@ -37,7 +37,7 @@ fn capture(name: &str, plan: Plan, ipv6: bool) -> (File, Sim) {
     (File(path), sim)
 }
 
-/// What a program prints; `None`, and a word about it, if there is no such program.
+/// Returns the output of a program; `None`, with a message, if the program is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -63,7 +63,7 @@ fn tshark_and_tcptrace_find_one_whole_clean_connection() {
             let lines = output_of("tshark", &fields).unwrap();
             let sum: u64 = lines.lines().filter_map(|line| line.split('\t').next()?.parse::<u64>().ok()).sum();
             assert_eq!(sum, BYTES);
-            // The SYN leaves at the epoch, and its answer is there 40 ms and two times of a SYN's transmission later.
+            // The SYN is sent at the epoch; its answer arrives after 40 ms and two transmission times of a SYN.
             let second = lines.lines().nth(1).unwrap().split('\t').nth(1).unwrap();
             assert!(second.contains("0.0400"), "{second}");
         }
@@ -82,6 +82,6 @@ fn the_header_says_nanoseconds_and_raw_ip() {
     // draft-ietf-opsawg-pcap, section 4: magic number, version 2.4, zeros, snapshot length, link type 101.
     assert_eq!(bytes[..8], [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0]);
     assert_eq!((bytes[20], &bytes[21..24]), (101, &[0, 0, 0][..]));
-    // The first packet: at second 0, an IPv4 header, a SYN.
+    // The first packet, at second 0: an IPv4 header and a SYN.
     assert_eq!((&bytes[24..32], bytes[40] >> 4), (&[0; 8][..], 4));
 }

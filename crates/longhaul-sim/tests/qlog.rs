@@ -1,4 +1,4 @@
-//! Event logs of a simulation, beside what its connections say of themselves.
+//! Event logs of a simulation, compared with the counters of its connections.
 #![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -21,14 +21,14 @@ fn lossy(seed: u64) -> Setup {
     Setup::symmetric(seed, link)
 }
 
-/// An application that writes so much and never lets go.
+/// A plan that writes `bytes` and never releases the connection.
 fn open_ended(bytes: u64) -> Plan {
     let mut plan = Plan::bulk(bytes);
     plan.close = Close::Never;
     plan
 }
 
-/// The records of a log, whose form RFC 7464, section 2.2 has.
+/// Parses the records of a log (RFC 7464, section 2.2).
 fn records(log: Vec<u8>) -> Vec<Value> {
     let text = String::from_utf8(log).unwrap();
     assert!(text.starts_with('\x1e') && text.ends_with('\n'));
@@ -52,17 +52,17 @@ fn flags(segment: &Value) -> &Value {
     &segment["header"]["flags"]
 }
 
-/// What a connection says of itself, while there is one.
+/// Returns the state of a connection, as long as it exists.
 fn info(sim: &Sim, id: SessionId) -> Option<Info> {
     let host = sim.host(id.host);
     host.endpoint.connection(sim.find(id)?.id).map(|connection| connection.info(host.clock(sim.now())))
 }
 
-/// What both connections say once all is done that is not let go of.
+/// Returns the state of both ends of an unreleased connection after everything is done.
 fn infos(sim: &mut Sim, ids: [SessionId; 2], bytes: u64) -> [Info; 2] {
     let done = |sim: &Sim| ids.iter().map(|id| sim.find(*id).map_or(0, |s| s.read)).sum::<u64>() == bytes;
     assert!(sim.run(Span::from_secs(600), done));
-    // The last acknowledgments.
+    // Wait for the last acknowledgments.
     sim.run_for(Span::from_secs(1));
     ids.map(|id| info(sim, id).expect("nobody let go"))
 }
@@ -72,7 +72,7 @@ struct Run {
     trace: u64,
 }
 
-/// From the first SYN to the last acknowledgment.
+/// Runs a connection from the first SYN to the last acknowledgment.
 fn run(seed: u64, logs: bool) -> Run {
     let mut sim = Sim::new(lossy(seed));
     let (client, server) = sim.open_at(Time::ZERO + TICK, 0, 1, Plan::bulk(BYTES), Plan::sink());
@@ -91,7 +91,7 @@ fn a_log_has_every_segment_and_every_loss_of_a_connection() {
         let (client, server) = sim.open_at(Time::ZERO + TICK, 0, 1, plans[0], plans[1]);
         let logs = [client, server].map(|id| sim.qlog(id, Vec::new()));
         let infos = infos(&mut sim, [client, server], BYTES + 300_000);
-        // The SYN that opens a connection is its listener's: the connection does not count it.
+        // The SYN that opens a connection is counted by the listener, not by the connection.
         for ((log, info), uncounted) in logs.into_iter().zip(infos).zip([0, 1]) {
             let log = records(log.finish().unwrap());
             let started = named(&log, "connection_started")[0];
@@ -101,7 +101,7 @@ fn a_log_has_every_segment_and_every_loss_of_a_connection() {
             assert_eq!((sent.len() as u64, received.len() as u64), (info.segments_out, info.segments_in + uncounted));
             assert_eq!(sum(&sent, payload), info.bytes_sent);
             let counted = info.bytes_received + info.duplicate_bytes_in;
-            // What PAWS drops is no duplicate and was not taken.
+            // A segment dropped by PAWS is neither counted as a duplicate nor accepted.
             assert!(sum(&received, payload) == counted || info.paws_dropped > 0 && sum(&received, payload) > counted);
             let repeated: Vec<_> = sent.iter().copied().filter(|segment| segment["retransmission"] == true).collect();
             assert_eq!(sum(&repeated, payload), info.bytes_retransmitted);
@@ -130,7 +130,7 @@ fn logs_tell_the_connections_story_in_virtual_time() {
     let [client, server] = run(1, true).logs.map(records);
     for (log, role) in [(&client, "client"), (&server, "server")] {
         let trace = &log[0]["trace"];
-        // draft-ietf-quic-qlog-main-schema: a monotonic clock's epoch is unknown.
+        // draft-ietf-quic-qlog-main-schema: the epoch of a monotonic clock is unknown.
         let reference = &trace["common_fields"]["reference_time"];
         assert_eq!((&reference["clock_type"], &reference["epoch"]), (&"monotonic".into(), &"unknown".into()));
         assert_eq!(trace["vantage_point"]["type"], role);
@@ -155,7 +155,7 @@ fn logs_tell_the_connections_story_in_virtual_time() {
     assert_eq!(flags(named(&server, "segment_received")[0])[0], "syn");
 }
 
-/// When each host sent something, and the sizes of what it sent.
+/// Records when each host sent something, and the sizes.
 #[derive(Default)]
 struct Watch([Vec<(f64, u64)>; 2]);
 
@@ -167,7 +167,7 @@ impl Tap for Watch {
     }
 }
 
-/// Of a host whose clock differs, and a stream whose bytes nobody carries.
+/// The host's clock is offset, and the stream is of zeros that are not stored.
 #[test]
 fn times_and_sizes_are_those_of_the_network() {
     let mut setup = lossy(3);
@@ -183,7 +183,7 @@ fn times_and_sizes_are_those_of_the_network() {
         let sent = log.iter().filter(|record| record["name"] == "tcp:segment_sent");
         let told = sent.map(|record| {
             let header = &record["data"]["header"];
-            // The header's length is TCP's, which has 8 bytes more than the datagram's.
+            // The header length is that of TCP, which is 8 bytes longer than the datagram's.
             let len = header["header_length"].as_u64().unwrap() - 8 + header["payload_length"].as_u64().unwrap();
             (record["time"].as_f64().unwrap(), len)
         });
@@ -226,7 +226,7 @@ fn a_connection_that_nobody_answers_leaves_a_log_that_says_so() {
     assert!(server.is_empty(), "it had no connection");
 }
 
-/// Many at once, some of them of one host, each with its own segments only.
+/// Many concurrent connections, some from one host: each log has only the segments of its own connection.
 #[test]
 fn each_connection_has_its_own_log() {
     let mut sim = Sim::new(lossy(5));
@@ -239,7 +239,7 @@ fn each_connection_has_its_own_log() {
         assert!(sum(&received, payload) >= n * 10_000);
         let first = received[0]["header"]["sequence_number"].as_u64().unwrap() as u32;
         let end = |s: &&Value| s["header"]["sequence_number"].as_u64().unwrap() + payload(s).as_u64().unwrap();
-        // SYN, the stream, FIN.
+        // SYN, the stream, and FIN.
         assert!(received.iter().all(|s| (end(s) as u32).wrapping_sub(first) as u64 <= n * 10_000 + 2));
     }
 }

@@ -1,4 +1,4 @@
-//! The columns of a time series, against what they must be on a path of known rate and delay.
+//! Columns of a time series, compared with the values implied by a path of known rate and delay.
 
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, Loss};
@@ -6,10 +6,10 @@ use longhaul_sim::{Plan, Sampling, Series, Setup, Sim};
 use longhaul_tcp::Config;
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// Payload of a segment, and the IP packet it makes: 20 + 8 + 12 bytes of headers and 12 of timestamps.
+/// Payload of a segment, and the length of its IP packet: 20 + 8 + 12 bytes of headers and 12 bytes of timestamps.
 const MSS: u64 = 1448;
 const PACKET: u64 = 1500;
-/// One way.
+/// One-way delay.
 const DELAY: Span = Span::from_millis(20);
 
 fn plain(config: &mut Config) {
@@ -19,8 +19,8 @@ fn plain(config: &mut Config) {
     config.ack_delay = Span::ZERO;
 }
 
-/// RFC 5681, section 3.1, with RFC 6928's ten segments: the window of each round trip is twice the one before, and
-/// there is no threshold yet. Pacing at twice the window a round trip lets all of a round leave in its first half.
+/// RFC 5681, section 3.1, with RFC 6928's initial window of ten segments: the window doubles each round trip, and
+/// there is no threshold yet. Pacing at twice the window per round trip sends each round within its first half.
 #[test]
 fn the_window_doubles_each_round_trip_of_slow_start() {
     let mut sim = Sim::new(Setup::symmetric(1, LinkConfig::delay(DELAY)).configure(plain));
@@ -28,7 +28,8 @@ fn the_window_doubles_each_round_trip_of_slow_start() {
     let id = sim.record(client, None, Sampling::Every(DELAY / 2));
     sim.run_for(DELAY * 20);
     let series = sim.series(id);
-    // Established after 40 ms; round n begins 40 ms later each, and three quarters of it are over at 70 ms, 110 ms, ...
+    // The connection is established after 40 ms, each round starts 40 ms later, and 70 ms, 110 ms, ... are three
+    // quarters into a round.
     for round in 0..8 {
         let row = 7 + 4 * round;
         assert_eq!(series.time[row], Time::ZERO + DELAY * 7 / 2 + DELAY * 2 * round as u64);
@@ -37,8 +38,8 @@ fn the_window_doubles_each_round_trip_of_slow_start() {
     }
 }
 
-/// 10 Mb/s, where a packet takes 1.2 ms, and a window of 100 segments at most, which is three times what the path holds:
-/// a round trip takes what 100 packets need, and all but what the path holds is in the queue. Then a segment is lost.
+/// At 10 Mb/s, a packet takes 1.2 ms. The window is at most 100 segments, three times what the path holds: the RTT is
+/// the time of 100 packets, and the queue holds the rest. Then a segment is lost.
 #[test]
 fn a_standing_queue_is_in_every_column() {
     const WINDOW: u64 = 100;
@@ -50,7 +51,7 @@ fn a_standing_queue_is_in_every_column() {
     });
     let mut sim = Sim::new(setup);
     let (client, _) = sim.open(Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
-    // Between the events of the path, which are a tenth of a microsecond apart at least.
+    // Sample between the events of the path, which are at least 100 ns apart.
     sim.run_for(Span::from_nanos(12_345));
     let id = sim.record(client, Some(0), Sampling::Every(Span::from_millis(1)));
     let mut backlog = vec![sim.link(0).backlog().1];
@@ -62,11 +63,11 @@ fn a_standing_queue_is_in_every_column() {
     assert_eq!(series.queue, backlog.into_iter().map(Bytes).collect::<Vec<_>>());
     let round_trip = rate.time_for(Bytes(WINDOW * PACKET));
     let in_queue = WINDOW * PACKET - rate.bytes_in(DELAY * 2).0;
-    // The smoothed RTT has forgotten the start after 58 round trips, (7/8)^58 of it; the 8,000th packet is sent at 9.6 s.
+    // After 58 round trips, (7/8)^58 of the start remains in the smoothed RTT; the 8,000th packet is sent at 9.6 s.
     for row in 7_000..9_500 {
         let (cwnd, queue, srtt) = (series.cwnd[row], series.queue[row].0, series.srtt[row]);
         assert!(cwnd == Bytes(WINDOW * MSS) && series.ssthresh[row].is_none(), "{row}: {cwnd}");
-        // What is being sent does not wait, and the ACK that lets the next one in may be due.
+        // The packet in transmission does not wait, and the ACK that permits the next one may be due.
         assert!((in_queue - 2 * PACKET..=in_queue).contains(&queue), "{row}: {queue} instead of {in_queue}");
         let off = srtt.map_or(1.0, |srtt| srtt.as_secs_f64() / round_trip.as_secs_f64() - 1.0);
         assert!(off.abs() < 0.001, "{row}: {srtt:?} instead of {round_trip}");
@@ -74,7 +75,7 @@ fn a_standing_queue_is_in_every_column() {
         let measured = series.rate[row].map_or(0.0, |rate| rate.as_bytes_per_sec() as f64);
         assert!((measured / goodput - 1.0).abs() < 0.001, "{row}: {measured} instead of {goodput}");
     }
-    // RFC 5681, section 3.1, equation 4: half of what was in flight.
+    // RFC 5681, section 3.1, equation 4: half of the flight size.
     let last = series.len() - 1;
     assert_eq!(series.ssthresh[last], Some(Bytes(WINDOW * MSS / 2)));
     assert!(series.cwnd[last] < Bytes(WINDOW * MSS) && series.queue[last].0 < in_queue / 2);

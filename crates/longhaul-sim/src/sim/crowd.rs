@@ -1,23 +1,23 @@
-//! Crowds: connections that come and go among many hosts, of which only what was measured is kept.
+//! Client populations ("crowds"): short connections among many hosts, of which only measurements are kept.
 
 use longhaul_link::source::{ConnectionVector, Exchange, Side};
 use longhaul_units::Time;
 
 use super::{Event, Sim};
 
-/// A connection of a crowd: the nodes that it is opened from and to, and what is exchanged.
+/// A connection of a crowd: the nodes of its client and server, and the recorded exchange.
 pub type Visit = (usize, usize, ConnectionVector);
 
-/// A crowd, by the order it was added in.
+/// Identifier of a crowd, in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrowdId(u32);
 
-/// A request and its response, or what there was of them: an epoch of the a-b-t model.
+/// A request and its response, or the part that took place: an epoch of the a-b-t model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// When the first byte of the request was written to a connection that was established.
+    /// When the first byte of the request was written on the established connection.
     pub began: Time,
-    /// When the last byte of the response had been read.
+    /// When the last byte of the response was read.
     pub ended: Option<Time>,
     /// Bytes of the response.
     pub response: u64,
@@ -28,17 +28,17 @@ pub(super) struct Crowd {
     until: Time,
     next: Option<Visit>,
     opened: u64,
-    /// Of the connections that were let go of.
+    /// Epochs of the connections that were discarded.
     epochs: Vec<Epoch>,
 }
 
-/// What is known of a session that is to be let go of.
+/// Measurements of a session that is discarded at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Guest {
     crowd: u32,
     /// The session's number.
     number: u32,
-    /// Bytes written before and read after each epoch, and how long its response is.
+    /// The epochs planned for the session.
     marks: Vec<Mark>,
     epochs: Vec<Epoch>,
 }
@@ -51,7 +51,7 @@ struct Mark {
 }
 
 impl Guest {
-    /// Looks at how far its session is.
+    /// Updates the measurements from the session's progress.
     pub(crate) fn look(&mut self, now: Time, written: u64, read: u64) {
         while let Some(mark) = self.marks.get(self.epochs.len().saturating_sub(1)) {
             if let Some(last) = self.epochs.last_mut()
@@ -68,7 +68,7 @@ impl Guest {
     }
 }
 
-/// The epochs of a connection whose ends take turns; none of one whose ends don't.
+/// Returns the epochs of a connection whose ends take turns, or none for other connections.
 fn marks(vector: &ConnectionVector) -> Vec<Mark> {
     let Exchange::Sequential(adus) = &vector.exchange else { return Vec::new() };
     let (mut marks, mut written, mut read) = (Vec::<Mark>::new(), 0, 0);
@@ -92,11 +92,12 @@ fn marks(vector: &ConnectionVector) -> Vec<Mark> {
 }
 
 impl Sim {
-    /// Opens connections as `visits` say, whose starts must not go back, up to a time. Their sessions are let go of once they have
-    /// ended: what stays of each are its [epochs](Self::epochs).
+    /// Opens connections from `visits` until a time; their start times must not decrease. Each session is discarded
+    /// after its end; only its [epochs](Self::epochs) are kept.
     ///
     /// # Panics
-    /// When a connection is opened, if there is no host at one of its nodes. If there is [no port left](Self::lacks_port) it never comes.
+    /// Panics when a connection is opened, if there is no host at one of its nodes. If there is
+    /// [no port left](Self::lacks_port), the connection is never opened.
     pub fn add_crowd(&mut self, visits: impl IntoIterator<Item = Visit, IntoIter: 'static>, until: Time) -> CrowdId {
         let number = self.crowds.len() as u32;
         let visits = Box::new(visits.into_iter());
@@ -105,13 +106,14 @@ impl Sim {
         CrowdId(number)
     }
 
-    /// How many connections a crowd has opened so far.
+    /// Returns the number of connections that a crowd has opened so far.
     #[must_use]
     pub fn visits(&self, id: CrowdId) -> u64 {
         self.crowds[id.0 as usize].opened
     }
 
-    /// All epochs of a crowd that have begun so far, in no order. Connections whose ends don't take turns have none.
+    /// Returns all epochs of a crowd that have begun so far, in arbitrary order. Connections whose ends do not take
+    /// turns have none.
     #[must_use]
     pub fn epochs(&self, id: CrowdId) -> Vec<Epoch> {
         let mut epochs = self.crowds[id.0 as usize].epochs.clone();
@@ -130,7 +132,7 @@ impl Sim {
         }
     }
 
-    /// Opens the next connection; the node it is opened from.
+    /// Opens the next connection, and returns the node that it is opened from.
     pub(super) fn next_visit(&mut self, number: u32) -> usize {
         let crowd = &mut self.crowds[number as usize];
         let Some((from, to, vector)) = crowd.next.take() else { return 0 };
@@ -145,7 +147,7 @@ impl Sim {
         from
     }
 
-    /// Lets go of the sessions of a host that have ended and that nobody will ask for.
+    /// Discards the ended sessions of a host's crowds, and keeps their epochs.
     pub(super) fn see_off(&mut self, place: u32) {
         let host = &mut self.hosts[place as usize];
         for index in std::mem::take(&mut host.leaving) {
@@ -178,7 +180,7 @@ mod tests {
         Guest { crowd: 0, number: 0, marks: marks(&vector), epochs: Vec::new() }
     }
 
-    /// Two requests in a row are one; a response of two pieces is one; a request without a response is none.
+    /// Consecutive requests form one epoch, as do consecutive responses; a request without a response forms none.
     #[test]
     fn epochs_are_counted_by_bytes() {
         use Side::{Acceptor as B, Initiator as A};

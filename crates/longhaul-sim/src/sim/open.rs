@@ -1,4 +1,4 @@
-//! Opening connections and accepting them.
+//! Opening and accepting connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::script::Script;
 use crate::session::Role;
 use crate::setup::SetupError;
 
-/// How many ports are tried for a connection.
+/// Number of source ports per host, apart from its own.
 const PORTS: u16 = 16_384;
 
-/// A connection that is to be opened.
+/// A connection to be opened.
 #[derive(Debug)]
 pub(super) struct Opening {
     from: u32,
@@ -27,36 +27,37 @@ pub(super) struct Opening {
 }
 
 impl Sim {
-    /// Lets the host at a node accept connections.
+    /// Makes the host at a node accept connections.
     ///
     /// # Panics
-    /// If there is no host at that node.
+    /// Panics if there is no host at the node.
     pub fn listen(&mut self, node: usize) {
         let host = self.host_mut(node);
         let config = Arc::clone(&host.config);
         host.endpoint.listen(config);
     }
 
-    /// Opens a connection from host 0 to host 1 with an application at each end. The second exists once host 1 has
-    /// accepted.
+    /// Opens a connection from host 0 to host 1 with an application at each end. The second session exists once host
+    /// 1 has accepted the connection.
     pub fn open(&mut self, client: Plan, server: Plan) -> (SessionId, SessionId) {
         self.open_between(0, 1, client, server)
     }
 
-    /// The same between any two hosts, named by their nodes. There may be many connections between two hosts.
+    /// Opens a connection between any two hosts, identified by their nodes. Two hosts may have many connections.
     ///
     /// # Panics
-    /// If there is no host at one of the nodes, or no port left.
+    /// Panics if there is no host at one of the nodes, or if there is no port left.
     pub fn open_between(&mut self, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
         self.open_now(opening).expect("a port is left");
         ids
     }
 
-    /// Opens a connection at a time to come. The sessions exist from then on, unless the host [has no port left](Self::lacks_port).
+    /// Schedules a connection to be opened at a later time. The sessions exist from then on, unless the host [has no
+    /// port left](Self::lacks_port).
     ///
     /// # Panics
-    /// If there is no host at one of the nodes.
+    /// Panics if there is no host at one of the nodes.
     pub fn open_at(&mut self, at: Time, from: usize, to: usize, client: Plan, server: Plan) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_opening(from, to, (client, None), (server, None));
         self.waiting += 1;
@@ -64,14 +65,14 @@ impl Sim {
         ids
     }
 
-    /// Opens a recorded connection at its time, and replays what was exchanged: volumes, order and pauses.
+    /// Schedules a recorded connection, and replays its exchange: volumes, order and pauses.
     ///
-    /// What the recorded path and its ends were like is not replayed: the vector's `windows`, `rtt`, `loss` and `mss` are
-    /// ignored, as are its `ids`. Topology and hosts say all that: [`LinkConfig`](longhaul_link::LinkConfig) has delay and
-    /// loss, [`Config`](longhaul_tcp::Config) buffers and segment sizes.
+    /// The recorded path and hosts are not reproduced: the vector's `windows`, `rtt`, `loss` and `mss` are ignored,
+    /// as are its `ids`. Instead, [`LinkConfig`](longhaul_link::LinkConfig) determines delay and loss, and
+    /// [`Config`](longhaul_tcp::Config) buffers and segment sizes.
     ///
     /// # Panics
-    /// If there is no host at one of the nodes.
+    /// Panics if there is no host at one of the nodes.
     pub fn replay(&mut self, from: usize, to: usize, vector: &ConnectionVector) -> (SessionId, SessionId) {
         let (opening, ids) = self.plan_replay(from, to, vector);
         self.waiting += 1;
@@ -120,14 +121,14 @@ impl Sim {
         (Opening { from: from_place, to: to_place, client, server }, ids)
     }
 
-    /// The first host, if any, that was to open a connection in its course and had no port left. Neither that connection's sessions nor those
-    /// of any that are planned for later ever exist.
+    /// Returns an error that names the first host that had no port left for a scheduled connection, if there is one.
+    /// The sessions of that connection, and of all those scheduled later, never exist.
     #[must_use]
     pub fn lacks_port(&self) -> Option<SetupError> {
         self.without_port.map(|node| SetupError::NoPort { node })
     }
 
-    /// Opens it, if there is a port; the node it is opened from.
+    /// Opens a scheduled connection, if there is a port. Returns the node that it is opened from.
     pub(super) fn open_planned(&mut self, opening: Opening) -> usize {
         self.waiting -= 1;
         let node = self.nodes[opening.from as usize] as usize;
@@ -145,7 +146,7 @@ impl Sim {
         if self.qlogs.any_waits() {
             self.begin_qlogs_between([(number, source), (server.1, peer)]);
         }
-        // A connection from this address that never came about is not waited for any more.
+        // This replaces an earlier connection from the same address that was never accepted.
         if self.expected.insert((to, source), server).is_none() {
             self.waiting += 1;
         }
@@ -153,7 +154,7 @@ impl Sim {
         Some(())
     }
 
-    /// The place of the new session at its host, and where its packets come from.
+    /// Returns the index of the new session at its host, and the source address of its packets.
     fn connect(&mut self, from: u32, peer: SocketAddr, role: Role) -> Option<(usize, SocketAddr)> {
         for _ in 0..PORTS {
             let port = self.hosts[from as usize].next_port;
@@ -174,11 +175,11 @@ impl Sim {
         Some((host.start(now, id, role.clone()), source))
     }
 
-    /// Opens a connection from the host at `from` to that at `to`, from the host's own port, with an application on
-    /// this side only; `None` if there is one.
+    /// Opens a connection between two hosts from the first one's own port, with an application at the opening end
+    /// only. Returns `None` if this connection exists already.
     ///
     /// # Panics
-    /// If there is no host at one of the nodes.
+    /// Panics if there is no host at one of the nodes.
     pub fn open_from(
         &mut self,
         from: usize,
@@ -197,10 +198,11 @@ impl Sim {
         Some(SessionId { host: from, number })
     }
 
-    /// Gives the next connection that the host at a node accepts, and that nobody else expects, to an application.
+    /// Assigns an application to the next connection that the host at a node accepts and that has no application
+    /// planned.
     ///
     /// # Panics
-    /// If there is no host at that node.
+    /// Panics if there is no host at the node.
     pub fn expect(&mut self, node: usize, plan: Plan, writes: Pattern, reads: Pattern) {
         let place = self.place(node) as u32;
         let role = Role { is_client: false, flow: 0, plan, writes, reads, script: None, guest: None };
@@ -208,7 +210,7 @@ impl Sim {
         self.waiting += 1;
     }
 
-    /// Accepts all that can be accepted.
+    /// Accepts all pending connections.
     pub(super) fn accept(&mut self, place: u32) {
         let host = &mut self.hosts[place as usize];
         while let Some(id) = host.endpoint.accept() {
@@ -216,7 +218,7 @@ impl Sim {
             let known = tuple.and_then(|tuple| self.expected.remove(&(place, tuple.remote)));
             let any = || Some((self.any_expected.get_mut(&place)?.pop_front()?, u32::MAX));
             let Some((role, number)) = known.or_else(any) else {
-                // A SYN that was late, perhaps: nobody wants it.
+                // No application is planned for this connection; its SYN was perhaps delayed.
                 host.endpoint.release(host.clock(self.now), id);
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Event logs: when they begin, and when they are given a look at their connections.
+//! Event logs: when they start, and when they sample their connections.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use super::{Follower, SessionId, Sim};
 use crate::qlog::Qlog;
 
 impl Sim {
-    /// Writes the events of the connection of `session`, as that end has them, to `out`: every segment, losses, windows,
-    /// RTTs, as qlog (see [`longhaul_qlog`]). Times are the simulation's. A connection that is opened later is logged
-    /// from its first segment on; one that is under way from now on.
+    /// Writes the events at one end of a connection to `out` as qlog (see [`longhaul_qlog`]): every segment, losses,
+    /// windows and RTTs. Times are those of the simulation. If the connection is opened later, it is logged from its
+    /// first segment on; otherwise, from now on.
     ///
-    /// A log has its beginning only once the handshake is over, or has failed; nothing is written before. One seed gives
-    /// one log, byte for byte. An error of `out` ends the log; [`Qlog::finish`] tells of it.
+    /// Nothing is written until the handshake is complete or has failed. Runs with the same seed produce the same
+    /// log, byte for byte. An error of `out` ends the log; [`Qlog::finish`] returns it.
     ///
     /// # Panics
-    /// If the host of `session` is not one of this simulation.
+    /// Panics if the host of `session` does not belong to this simulation.
     pub fn qlog<W: Write + 'static>(&mut self, session: SessionId, out: W) -> Qlog<W> {
         if self.qlogs.is_empty() {
             let tap = self.qlogs.tap();
@@ -35,7 +35,8 @@ impl Sim {
         handle
     }
 
-    /// Begins the logs of a connection that is about to be opened: number and address of the client, and of the server.
+    /// Starts the logs of a connection about to be opened. The arguments are session number and address of client and
+    /// server.
     pub(super) fn begin_qlogs_between(&mut self, [client, server]: [(u32, SocketAddr); 2]) {
         let ends = [(client, Role::Client, server.1), (server, Role::Server, client.1)];
         for ((session, local), role, remote) in ends {
@@ -61,7 +62,7 @@ impl Sim {
         self.qlogs.begin(number, start);
     }
 
-    /// The addresses of a connection that was opened, its own end first.
+    /// Returns the role and the addresses of a session's connection, the session's own address first.
     fn ends(&self, id: SessionId) -> Option<(Role, [SocketAddr; 2])> {
         if let Some(session) = self.find(id) {
             let host = self.host(id.host);
@@ -73,8 +74,8 @@ impl Sim {
         Some((Role::Server, [self.hosts.get(*place as usize)?.address, *remote]))
     }
 
-    /// After a host's endpoint acted, and before its applications do: they may bring a connection to its next state, or
-    /// let it go.
+    /// Logs state changes after a host's endpoint has acted and before its applications do, because they may change
+    /// the state again or release the connection.
     pub(super) fn log_states(&mut self, place: u32) {
         for &(host, follower) in &self.followers {
             let Follower::Qlog(number) = follower else { continue };
@@ -90,7 +91,7 @@ impl Sim {
         }
     }
 
-    /// After an event at the host of a log. Whether there will be more to log.
+    /// Logs changes after an event at the host of a log. Returns whether there is more to log.
     pub(super) fn sample_qlog(&mut self, number: u32) -> bool {
         let Some(entry) = self.qlogs.get(number) else { return false };
         let Some(session) = self.find(entry.session) else { return true };

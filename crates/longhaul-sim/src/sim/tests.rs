@@ -34,7 +34,7 @@ fn goodput_stays_below_the_rate_and_comes_near_it() {
     let (_, server) = sim.open(Plan::bulk(5_000_000), Plan::sink());
     assert!(sim.run(Span::from_secs(60), |sim| sim.all_done()));
     assert_eq!(sim.session(server).read, 5_000_000);
-    // Headers take 52 of 1,500 bytes: 5.18 s at best.
+    // Headers take 52 of 1500 bytes, so the minimum is 5.18 s.
     let seconds = sim.now().as_secs_f64();
     assert!((5.18..6.5).contains(&seconds), "{seconds}");
 }
@@ -45,7 +45,7 @@ fn requests_and_responses_take_a_round_trip_each() {
     let (client, server) = sim.open(Plan::requests(10, 100, 200), Plan::responses(10, 100, 200));
     assert!(sim.run(Span::from_secs(60), |sim| sim.all_done()));
     assert_eq!((sim.session(client).read, sim.session(server).read), (2_000, 1_000));
-    // Handshake, ten rounds, and the way of the last FIN.
+    // The handshake, ten rounds, and the one-way delay of the last FIN.
     assert!((1.1..1.3).contains(&sim.now().as_secs_f64()), "{}", sim.now());
 }
 

@@ -1,4 +1,4 @@
-//! Cross traffic that is no TCP, and workloads of many connections.
+//! Cross traffic other than TCP, and workloads of many connections.
 
 use longhaul_link::source::{Adu, ConnectionVector, Exchange, Side, Source, Transfer};
 use longhaul_link::{Delivery, Ecn, dscp};
@@ -7,14 +7,14 @@ use longhaul_units::{Span, Time};
 use super::{Event, SessionId, Sim};
 use crate::packet::Parcel;
 
-/// Packets of a [`Source`] from one host to another, where they end.
+/// Packets of a [`Source`] that are sent from one host to another and discarded there.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// The node it comes from.
+    /// The sending node.
     pub from: usize,
-    /// The node it goes to.
+    /// The receiving node.
     pub to: usize,
-    /// The flow number that its packets bear.
+    /// Flow number of its packets.
     pub flow: u32,
     /// Packets sent.
     pub sent: u64,
@@ -32,15 +32,15 @@ pub struct Traffic {
     dscp: u8,
 }
 
-/// Cross traffic, by the order it was added in.
+/// Identifier of cross traffic, in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficId(u32);
 
-/// A workload, by the order it was added in.
+/// Identifier of a workload, in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkloadId(u32);
 
-/// Connections that one host opens to another, one after the other.
+/// A sequence of connections from one host to another.
 pub(super) struct Workload {
     from: usize,
     to: usize,
@@ -51,18 +51,18 @@ pub(super) struct Workload {
 }
 
 impl Sim {
-    /// Sends the packets of `source` from one host to another up to a time: CBR, Poisson, on-off.
+    /// Sends the packets of `source`, such as CBR, Poisson or on-off, from one host to another until a time.
     ///
     /// # Panics
-    /// If there is no host at one of the nodes.
+    /// Panics if there is no host at one of the nodes.
     pub fn add_traffic(&mut self, from: usize, to: usize, source: Source, until: Time) -> TrafficId {
         self.add_marked_traffic(from, to, source, until, Ecn::NotEct, dscp::DEFAULT)
     }
 
-    /// The same with marks of its own in the IP header.
+    /// Does the same with given ECN and DSCP fields in the IP header.
     ///
     /// # Panics
-    /// If there is no host at one of the nodes.
+    /// Panics if there is no host at one of the nodes.
     pub fn add_marked_traffic(
         &mut self,
         from: usize,
@@ -85,7 +85,7 @@ impl Sim {
         TrafficId(number)
     }
 
-    /// Cross traffic, and how much of it arrived.
+    /// Returns cross traffic with its counters.
     #[must_use]
     pub fn traffic(&self, id: TrafficId) -> &Traffic {
         &self.traffic[id.0 as usize]
@@ -98,7 +98,7 @@ impl Sim {
         self.queue.add(at, Event::Traffic(number));
     }
 
-    /// Sends a packet; the node it leaves.
+    /// Sends a packet, and returns the node that sends it.
     pub(super) fn send_traffic(&mut self, number: u32) -> usize {
         let traffic = &mut self.traffic[number as usize];
         let (from, to) = (traffic.from, traffic.to);
@@ -116,7 +116,7 @@ impl Sim {
         self.now = self.now.max(delivery.at);
         self.trace.add(delivery.at.as_nanos());
         self.trace.add(u64::from(delivery.packet.flow) << 32 | u64::from(delivery.packet.size));
-        // Flow numbers rise with the order of adding.
+        // Flow numbers increase in the order of addition.
         let found = self.traffic.binary_search_by_key(&delivery.packet.flow, |traffic| traffic.flow);
         if let Some(traffic) = found.ok().and_then(|at| self.traffic.get_mut(at)) {
             traffic.received += 1;
@@ -124,10 +124,10 @@ impl Sim {
         }
     }
 
-    /// Opens connections from one host to another as `vectors` say, whose starts must not go back, up to a time.
+    /// Opens connections from one host to another as in `vectors`, until a time; their start times must not decrease.
     ///
     /// # Panics
-    /// If there is no host at one of the nodes.
+    /// Panics if there is no host at one of the nodes.
     pub fn add_workload(
         &mut self,
         from: usize,
@@ -143,7 +143,7 @@ impl Sim {
         WorkloadId(number)
     }
 
-    /// The sessions of the connections that a workload has opened so far, at the opener and at its peer.
+    /// Returns the sessions, at client and server, of the connections that a workload has opened so far.
     #[must_use]
     pub fn opened_by(&self, id: WorkloadId) -> &[(SessionId, SessionId)] {
         &self.workloads[id.0 as usize].opened
@@ -159,7 +159,7 @@ impl Sim {
         }
     }
 
-    /// Opens the next connection; the node it is opened from.
+    /// Opens the next connection, and returns the node that it is opened from.
     pub(super) fn next_of_workload(&mut self, number: u32) -> usize {
         let workload = &mut self.workloads[number as usize];
         let (from, to) = (workload.from, workload.to);
@@ -173,7 +173,7 @@ impl Sim {
     }
 }
 
-/// A request and its response as a connection to be replayed.
+/// Returns a request and its response as a connection vector for replay.
 #[must_use]
 pub fn exchange_of(transfer: &Transfer) -> ConnectionVector {
     let adu = |from, bytes| Adu { from, after_send: Span::ZERO, after_receive: Span::ZERO, bytes };
