@@ -86,7 +86,7 @@ enum Next {
 
 /// Simulator of hosts on a network, in virtual time.
 ///
-/// Of events at the same time, arrivals from the network come first, then scheduled actions, then hosts in the order
+/// Among events at the same time, arrivals from the network come first, then scheduled actions, then hosts in the order
 /// of their nodes.
 pub struct Sim {
     now: Time,
