@@ -382,7 +382,7 @@ fn quickstart_does_without_a_link() {
 #[test]
 fn quickstart_says_what_is_wrong() {
     let faults: [(&[&str], i32, &str); 7] = [
-        (&["--link", "moon"], 2, "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+        (&["--link", "moon"], 2, "there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms"),
         (&["--link", "geo --rate 0mbit"], 2, "the rate is 0"),
         (&["--link", "geo --speed 1"], 2, "there is no option --speed"),
         (&["--link", "--rate 1mbit --trace x"], 2, "exclude each other"),

@@ -190,7 +190,7 @@ stop = "1s"
         ("\"cbr\"", "\"vbr\"", ":30: traffic.kind: \"vbr\" is no kind; there are: cbr, poisson, on-off"),
         ("\"cbr\"", "\"on-off\"", ":30: traffic.kind: on-off needs `on` and `off`, their mean lengths"),
         ("\"cbr\"", "\"cbr\"\non = \"1s\"", ":31: traffic.on: cbr has no bursts and no pauses"),
-        ("\"100kbit\"", "\"fast\"", ":31: traffic.rate: \"fast\" is no rate; "),
+        ("\"100kbit\"", "\"fast\"", ":31: traffic.rate: \"fast\" is not a rate; "),
         ("\"500B\"", "\"20B\"", ":32: traffic.packet: 20 is not within 28 to 65535"),
         ("\"1s\"\n", "\"1s\"\nway = \"up\"\n", ":34: traffic.way: \"up\" is no way; there are: there, back, both"),
         ("\"1s\"\n", "\"1s\"\ndscp = \"64\"\n", ":34: traffic.dscp: 64 is not within 0 to 63"),

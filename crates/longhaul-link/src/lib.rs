@@ -15,12 +15,12 @@
 //! use longhaul_link::{Limit, Link, LinkConfig, Packet};
 //! use longhaul_units::{Rate, Span, Time};
 //!
-//! 20 Mb/s, a one-way delay of 250 ms, and a queue of 50 packets.
+//! // 20 Mb/s, a one-way delay of 250 ms, and a queue of 50 packets.
 //! let config = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(250)).queue(Limit::Packets(50));
 //! let mut link = Link::new(config, 1, 0)?;
 //! link.offer(Time::ZERO, Packet::new(1500, "a segment".as_bytes().to_vec()));
 //!
-//! Transmission of 1500 bytes takes 600 us, and propagation another 250 ms.
+//! // Transmission of 1500 bytes takes 600 us, and propagation another 250 ms.
 //! let due = Time::ZERO + Span::from_micros(250_600);
 //! assert_eq!(link.next_event(), Some(due));
 //! let (at, packet) = link.poll(due).expect("it has arrived");

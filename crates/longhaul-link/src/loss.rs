@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_loss_comes_in_bursts_of_no_length() {
+    fn uniform_losses_are_independent() {
         let lost = losses(&Loss::Uniform(0.02), 1500);
         // Tolerance: six standard errors of the binomial distribution. Bursts have a mean length of 1 / (1 - p).
         assert!((share(&lost) - 0.02).abs() < 6.0 * (0.02f64 * 0.98 / N as f64).sqrt());

@@ -147,7 +147,7 @@ mod tests {
     use crate::link::Link;
 
     #[test]
-    fn all_are_possible_and_have_names_of_their_own() {
+    fn scenarios_are_valid_and_have_unique_names() {
         for scenario in all() {
             let Duplex { there, back } = scenario.link();
             for direction in [there, back] {

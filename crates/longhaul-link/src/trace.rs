@@ -41,7 +41,7 @@ pub enum TraceError {
         millis: u32,
     },
     /// All times are zero, so the trace would deliver an unlimited number of bytes at once.
-    #[error("all times in the trace are 0; the last one is its length and has to be at least 1 ms")]
+    #[error("all times in the trace are 0; the last one is its length and must be at least 1 ms")]
     NoLength,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_goes_round_and_skips_as_if_it_had_walked() {
+    fn skipping_equals_advancing_step_by_step() {
         for text in ["1\n1\n3", "0\n2\n2\n5\n", "4"] {
             let trace = Trace::parse(text).unwrap();
             for now in (0..60u64).map(|half| Time::from_nanos(half * 500_000)) {

@@ -37,7 +37,7 @@ pub enum ConfigError {
         burst: u64,
     },
     /// A value that is not a probability or fraction.
-    #[error("the {what} is {value}; it has to be from 0 to {most}")]
+    #[error("the {what} is {value}; it must be from 0 to {most}")]
     NotAShare {
         /// The parameter.
         what: &'static str,
@@ -47,7 +47,7 @@ pub enum ConfigError {
         most: f64,
     },
     /// A number that must be above zero.
-    #[error("the {what} has to be more than 0")]
+    #[error("the {what} must be more than 0")]
     NotPositive {
         /// The parameter.
         what: &'static str,
@@ -85,7 +85,7 @@ pub enum ConfigError {
         until: Time,
     },
     /// A number out of its range.
-    #[error("the {what} is {value}; it has to be from {least} to {most}")]
+    #[error("the {what} is {value}; it must be from {least} to {most}")]
     OutOfRange {
         /// The parameter.
         what: &'static str,
@@ -97,7 +97,7 @@ pub enum ConfigError {
         most: f64,
     },
     /// A time out of its range.
-    #[error("the {what} is {value:?}; it has to be from {least:?} to {most:?}")]
+    #[error("the {what} is {value:?}; it must be from {least:?} to {most:?}")]
     TimeOutOfRange {
         /// The parameter.
         what: &'static str,
@@ -134,7 +134,7 @@ impl LinkConfig {
         }
         self.loss.validate()?;
         share("share of corrupted packets", self.corruption.share)?;
-        share("share of corruption that is not seen", self.corruption.unseen)?;
+        share("share of undetected corruption", self.corruption.unseen)?;
         share("share of duplicates", self.duplication)?;
         self.reordering.map_or(Ok(()), |reordering| reordering.validate())?;
         self.router.as_ref().map_or(Ok(()), RouterConfig::validate)?;
@@ -211,7 +211,7 @@ impl Reordering {
                 if least <= most {
                     return Ok(());
                 }
-                Err(ConfigError::NotBelow { low: "least lateness", high: "greatest lateness" })
+                Err(ConfigError::NotBelow { low: "minimum extra delay", high: "maximum extra delay" })
             }
         }
     }
@@ -240,7 +240,7 @@ impl QueueConfig {
 
 impl RedConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        share("largest RED probability", self.max_p)?;
+        share("maximum RED probability", self.max_p)?;
         share("RED weight", self.weight)?;
         // This form rejects NaN.
         if self.min >= 0.0 && self.min < self.max && self.max.is_finite() {

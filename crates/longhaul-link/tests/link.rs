@@ -171,7 +171,7 @@ fn the_policer_drops_before_the_queue() {
 }
 
 #[test]
-fn a_trace_is_a_link_too() {
+fn a_trace_drives_a_link() {
     let trace = Trace::parse("2\n2\n5\n").unwrap();
     let rate = LinkRate::Trace(trace.into());
     let mut link = Link::new(LinkConfig { rate, delay: Span::from_millis(10), ..LinkConfig::default() }, 1, 0).unwrap();
@@ -197,7 +197,7 @@ fn gilberts_losses_come_through_the_link() {
 }
 
 #[test]
-fn a_link_may_become_another_while_packets_are_under_way() {
+fn a_link_can_be_reconfigured_with_packets_in_flight() {
     let mut link = Link::new(config().loss(Loss::Uniform(1.0)), 1, 0).unwrap();
     (0..3).for_each(|number| assert!(link.offer(at(0), Packet::new(1_000, number))));
     // The first packet is lost; the others are sent on a link that is twice as fast and lossless.

@@ -57,7 +57,7 @@ fn poisson(ratio: f64) -> Source {
 }
 
 #[test]
-fn waits_of_md1_are_pollaczeks_and_khinchines() {
+fn md1_waits_follow_pollaczek_khinchine() {
     for load in [0.3, 0.5, 0.8, 0.9] {
         let mut link = link(Limit::Infinite);
         run(&mut link, poisson(load), 4_000, |_| Packet::new(1_000, 0));
@@ -115,7 +115,7 @@ fn push_out_makes_room_in_bytes_from_the_lowest_class_upwards() {
 }
 
 #[test]
-fn nobody_is_pushed_out_for_a_packet_that_does_not_fit_even_then() {
+fn nothing_is_pushed_out_for_a_packet_that_still_does_not_fit() {
     let mut link = link(QueueConfig::from(Discipline::Priority(Classes::default())).limit(Limit::Bytes(3_000)));
     // One packet is being sent; 1000 bytes of the lower class and 2000 of the higher one wait.
     for (number, dscp, size) in [(0, 0, 1_000), (1, dscp::LE, 1_000), (2, 0, 2_000)] {
@@ -196,7 +196,7 @@ impl Hook<u64> for Rates {
 }
 
 #[test]
-fn the_rate_now_is_that_of_the_last_step_by_now() {
+fn the_current_rate_is_that_of_the_last_step() {
     let step = |millis, rate| Step { at: at(millis), rate: Some(Rate::from_bytes_per_sec(rate)), delay: None };
     let mut config = LinkConfig::new(RATE, Span::ZERO);
     config.steps = vec![step(10, 500_000), step(20, 250_000)];
@@ -214,7 +214,7 @@ fn the_rate_now_is_that_of_the_last_step_by_now() {
 }
 
 #[test]
-fn reds_idle_clock_is_that_of_the_rate_now() {
+fn reds_idle_decay_uses_the_current_rate() {
     // Two links with the same load; while they are idle, one becomes a thousand times slower.
     let slow = Rate::from_bytes_per_sec(1_000);
     let dropped = |steps: Vec<Step>, reconfigured: Option<Rate>| {
@@ -304,7 +304,7 @@ fn codel_drops_by_the_square_root_law_as_packets_leave() {
 }
 
 #[test]
-fn codel_marks_what_is_capable_and_drops_the_rest() {
+fn codel_marks_ecn_capable_packets_and_drops_others() {
     let mut link = link(QueueConfig::from(Discipline::CoDel(Default::default())).ecn());
     let ecn = |number| if number % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
     let arrived = run(&mut link, overload(1.25), 5, |number| Packet::new(1_000, number).ecn(ecn(number)));
@@ -385,7 +385,7 @@ fn dual_pi2_settles_at_its_target_for_either_class() {
 }
 
 #[test]
-fn dual_pi2_keeps_l4s_short_beside_a_long_classic_queue() {
+fn dual_pi2_keeps_the_l4s_queue_short_next_to_a_long_classic_queue() {
     let mut link = link(Discipline::DualPi2(Default::default()));
     // Classic traffic is 0.9 of the link and L4S traffic 0.3: Classic packets queue, L4S packets do not.
     let ecn = |number| if number % 4 == 0 { Ecn::Ect1 } else { Ecn::Ect0 };
@@ -401,7 +401,7 @@ fn dual_pi2_keeps_l4s_short_beside_a_long_classic_queue() {
 }
 
 #[test]
-fn an_idle_aqm_does_not_remember() {
+fn aqm_state_decays_while_idle() {
     for discipline in [
         Discipline::Red(Default::default()),
         Discipline::Pie(Default::default()),

@@ -32,7 +32,7 @@ fn forward(datagram: &[u8]) -> Forward {
 }
 
 /// Behaviour of the sources: what they request, and when they send.
-trait Law {
+trait Behaviour {
     /// Returns the request in a packet that a source sends.
     fn request(&mut self, source: usize) -> Request;
     /// Handles an answer that reaches a source, with the measured RTT.
@@ -49,7 +49,7 @@ struct Outcome {
 }
 
 /// Runs sources that start 100 ms apart until `until`.
-fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, since: u64) -> Outcome {
+fn run(behaviour: &mut impl Behaviour, router: RouterConfig, sources: usize, until: u64, since: u64) -> Outcome {
     let config = LinkConfig::new(Rate::from_bytes_per_sec(CAPACITY), BACK).router(router);
     let mut link = Link::<Vec<u8>>::new(config, 1, 0).unwrap();
     let (until, since) = (Time::ZERO + Span::from_secs(until), Time::ZERO + Span::from_secs(since));
@@ -87,7 +87,7 @@ fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, sin
         let Some(Reverse((now, id, source))) = events.pop() else { break };
         if let Some((answer, left)) = answers.remove(&id) {
             in_flight[source] -= 1;
-            law.answered(source, answer, now - left);
+            behaviour.answered(source, answer, now - left);
         } else if turns[source] != Some(id) {
             continue;
         }
@@ -96,14 +96,14 @@ fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, sin
             waited += link.backlog().1;
             looks += 1;
         }
-        while let Some(at) = law.next(source, now, in_flight[source]) {
+        while let Some(at) = behaviour.next(source, now, in_flight[source]) {
             number += 1;
             if at > now {
                 events.push(Reverse((at, number, source)));
                 turns[source] = Some(number);
                 break;
             }
-            let mut packet = Packet::new(SIZE, segment(law.request(source))).flow(source as u32);
+            let mut packet = Packet::new(SIZE, segment(behaviour.request(source))).flow(source as u32);
             packet.to = number as u32;
             sent_at.insert(packet.to, now);
             in_flight[source] += 1;
@@ -121,7 +121,7 @@ fn run(law: &mut impl Law, router: RouterConfig, sources: usize, until: u64, sin
 /// Sources that send at the last advertised rate as soon as they receive it.
 struct RcpSources(Vec<(f64, Span, Time)>);
 
-impl Law for RcpSources {
+impl Behaviour for RcpSources {
     fn request(&mut self, source: usize) -> Request {
         Request::Rcp { rate: WireRate::UNLIMITED, rtt_micros: self.0[source].1.as_micros() as u32 }
     }
@@ -149,9 +149,9 @@ impl Law for RcpSources {
 #[test]
 fn rcp_converges_to_gamma_times_the_share() {
     for (sources, gamma) in [(1, 0.95), (2, 0.95), (10, 0.95), (50, 0.95), (10, 0.8)] {
-        let mut law = RcpSources(vec![(0.0, Span::ZERO, Time::ZERO); sources]);
+        let mut behaviour = RcpSources(vec![(0.0, Span::ZERO, Time::ZERO); sources]);
         let router = RouterConfig::Rcp(RcpConfig { gamma, ..RcpConfig::default() });
-        let Outcome { rates, queue, stats } = run(&mut law, router, sources, 30, 20);
+        let Outcome { rates, queue, stats } = run(&mut behaviour, router, sources, 30, 20);
         let share = gamma * CAPACITY as f64 / sources as f64;
         for rate in &rates {
             assert!((rate / share - 1.0).abs() < 0.05, "{sources}: {rate} of {share}");
@@ -165,7 +165,7 @@ fn rcp_converges_to_gamma_times_the_share() {
 /// Sources with a window in bytes, which changes by the feedback times their RTT.
 struct XcpSources(Vec<(f64, Span)>);
 
-impl Law for XcpSources {
+impl Behaviour for XcpSources {
     fn request(&mut self, source: usize) -> Request {
         let (window, rtt) = self.0[source];
         if rtt.is_zero() {
@@ -190,8 +190,9 @@ impl Law for XcpSources {
 #[test]
 fn xcp_converges_to_equal_shares_and_an_empty_queue() {
     for sources in [1, 2, 10, 50] {
-        let mut law = XcpSources(vec![(f64::from(SIZE), Span::ZERO); sources]);
-        let Outcome { rates, queue, stats } = run(&mut law, RouterConfig::Xcp(XcpConfig::default()), sources, 60, 40);
+        let mut behaviour = XcpSources(vec![(f64::from(SIZE), Span::ZERO); sources]);
+        let Outcome { rates, queue, stats } =
+            run(&mut behaviour, RouterConfig::Xcp(XcpConfig::default()), sources, 60, 40);
         let share = CAPACITY as f64 / sources as f64;
         for rate in &rates {
             assert!((rate / share - 1.0).abs() < 0.05, "{sources}: {rate} of {share}");
@@ -212,7 +213,7 @@ fn passed(router: Option<RouterConfig>, request: Request) -> (Forward, u8, Optio
 }
 
 #[test]
-fn a_router_stamps_its_own_questions_and_no_others() {
+fn a_router_stamps_only_requests_of_its_kind() {
     let nonce = QuickStartNonce::new(0x1234_5678);
     let requests = [
         Request::QuickStart { rate: QuickStartRate::from_code(3), nonce },
@@ -245,7 +246,7 @@ fn a_router_stamps_its_own_questions_and_no_others() {
 }
 
 #[test]
-fn a_router_that_stays_the_same_keeps_what_it_knows() {
+fn an_unchanged_router_keeps_its_state() {
     let config = |rate| {
         let rate = Rate::from_bytes_per_sec(rate);
         LinkConfig::new(rate, BACK).router(RouterConfig::QuickStart(QuickStartConfig::default()))

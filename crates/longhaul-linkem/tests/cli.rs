@@ -39,8 +39,8 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
         ("--log-down a --log-down b", "--log-down is given twice"),
         ("--loss 200%", "200%"),
         ("--ecn --rate 1mbit", "--ecn needs a queue that marks"),
-        ("--scenario moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
-        ("--swap --rate 1mbit", "--swap turns a scenario round and needs --scenario"),
+        ("--scenario moon", "there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms"),
+        ("--swap --rate 1mbit", "--swap reverses a scenario and needs --scenario"),
         ("--seed x", "--seed"),
         ("--log /no/such/directory/log", "name another"),
         ("--idle 0", "5min"),
@@ -70,11 +70,11 @@ fn faults_are_told_with_the_remedy_and_exit_code_2() {
         (vec!["relay", "--listen", &taken, "--to", "127.0.0.1:9"], "name a free port"),
         (
             vec!["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--listen", "127.0.0.1:0"],
-            "--listen is there 2 times and --to 1 times; each --listen needs a --to",
+            "--listen is given 2 times and --to 1 times; each --listen needs a --to",
         ),
         (
             vec!["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9", "--to", "127.0.0.1:10"],
-            "--listen is there 1 times and --to 2 times",
+            "--listen is given 1 times and --to 2 times",
         ),
         // These would forward datagrams to each other forever.
         (
@@ -114,7 +114,7 @@ fn a_relay_says_which_way_data_goes() {
             "1.5 Mb/s, 10.0 ms one way at first",
             "100 Mb/s, 10.0 ms one way at first",
         ),
-        (&["--delay", "1ms"], "no limit of the rate, 1.00 ms one way", "no limit of the rate, 1.00 ms one way"),
+        (&["--delay", "1ms"], "unlimited rate, 1.00 ms one way", "unlimited rate, 1.00 ms one way"),
     ] {
         let relay = ["relay", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:9"];
         let mut relay = Command::new(LINKEM).args(relay).args(options).stdout(Stdio::piped()).spawn().unwrap();
@@ -129,7 +129,7 @@ fn a_relay_says_which_way_data_goes() {
 }
 
 #[test]
-fn nobody_has_to_listen_to_what_is_said() {
+fn a_closed_output_is_ignored() {
     // Creates an output whose other end is closed, as after `| head -1`.
     let deaf = || {
         let (other, end) = std::io::pipe().unwrap();

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn what_is_no_link_is_said() {
         for (text, told) in [
-            ("moon", "there is no scenario \"moon\"; there are nasa-20mbit-500ms"),
+            ("moon", "there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms"),
             ("geo 5", "\"5\" belongs to no option"),
             ("geo --speed 5", "there is no option --speed"),
             ("--rate", "--rate needs a value"),

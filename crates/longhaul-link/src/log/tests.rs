@@ -9,7 +9,7 @@ fn at(millis: u64) -> Time {
 }
 
 #[test]
-fn lines_are_mahimahis() {
+fn lines_match_mahimahis_format() {
     let at = Time::from_nanos(12_999_999);
     let lines = [
         LogLine::Opportunity(at, 1504),
@@ -90,7 +90,7 @@ impl Graph {
 }
 
 #[test]
-fn graphs_can_be_made_of_any_link() {
+fn mahimahis_graph_scripts_accept_logs_of_any_link() {
     let rate = Rate::from_bytes_per_sec;
     let constant = LinkConfig::new(rate(1_000_000), Span::from_millis(50)).queue(Limit::Packets(10));
     let slower = Step { at: at(500), rate: Some(rate(500_000)), delay: None };
@@ -150,7 +150,7 @@ fn an_idle_link_writes_few_lines_and_loses_no_opportunity() {
 }
 
 #[test]
-fn another_link_has_other_opportunities() {
+fn reconfiguration_changes_the_opportunities() {
     let rate = |bytes| LinkConfig::new(Rate::from_bytes_per_sec(bytes), Span::ZERO);
     let mut log = Log::of(&rate(1_504_000), String::new());
     log.reconfigure(at(2), &LinkConfig::default());

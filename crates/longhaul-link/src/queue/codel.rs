@@ -53,14 +53,14 @@ impl CoDel {
         }
         // Drop or mark on schedule; the schedule advances after a drop only if the next packet is above target, too.
         if just_dropped {
-            self.drop_next = self.law(self.drop_next);
+            self.drop_next = self.control_law(self.drop_next);
         }
         if now < self.drop_next {
             return Verdict::Pass;
         }
         self.count += 1;
         if can_mark {
-            self.drop_next = self.law(self.drop_next);
+            self.drop_next = self.control_law(self.drop_next);
             return Verdict::Mark;
         }
         self.just_dropped = true;
@@ -89,11 +89,11 @@ impl CoDel {
         let recent = now - self.drop_next < self.config.interval * RESUME_INTERVALS;
         self.count = if since_last > 1 && recent { since_last } else { 1 };
         self.last_count = self.count;
-        self.drop_next = self.law(now);
+        self.drop_next = self.control_law(now);
         if can_mark { Verdict::Mark } else { Verdict::Drop }
     }
 
-    fn law(&self, from: Time) -> Time {
+    fn control_law(&self, from: Time) -> Time {
         from + Span::from_nanos((self.config.interval.as_nanos() as f64 / (self.count as f64).sqrt()) as u64)
     }
 }

@@ -59,8 +59,8 @@ impl RcpConfig {
         span_range("RCP interval", self.interval, Span::from_micros(10)..=Span::from_secs(1))?;
         range("first RCP rate", self.first_rate, 0.0..=1.0)?;
         span_range("first RCP RTT", self.first_rtt, rtts.clone())?;
-        range("least RCP rate", self.least, 0.0..=100.0)?;
-        span_range("longest RCP RTT", self.rtt_max, rtts)
+        range("minimum RCP rate", self.least, 0.0..=100.0)?;
+        span_range("maximum RCP RTT", self.rtt_max, rtts)
     }
 }
 

@@ -48,11 +48,11 @@ impl XcpConfig {
         let long = Span::from_millis(1)..=Span::from_secs(60);
         range("XCP alpha", self.alpha, 0.001..=1.0)?;
         range("XCP beta", self.beta, 0.0..=1.0)?;
-        range("part that XCP shuffles", self.shuffle, 0.0..=1.0)?;
+        range("XCP shuffle fraction", self.shuffle, 0.0..=1.0)?;
         span_range("first XCP interval", self.first_interval, long.clone())?;
-        span_range("least XCP interval", self.least_interval, least.clone())?;
-        span_range("least XCP interval of the queue", self.least_queue_interval, least)?;
-        span_range("longest XCP RTT", self.rtt_max, long)
+        span_range("minimum XCP interval", self.least_interval, least.clone())?;
+        span_range("minimum XCP queue interval", self.least_queue_interval, least)?;
+        span_range("maximum XCP RTT", self.rtt_max, long)
     }
 }
 

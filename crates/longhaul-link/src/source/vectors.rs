@@ -89,7 +89,7 @@ pub enum VectorError {
         line: usize,
     },
     /// A unit that does not fit the kind of its connection.
-    #[error("line {line}: {word:?} does not go into a {kind} connection")]
+    #[error("line {line}: {word:?} does not belong in a {kind} connection")]
     WrongKind {
         /// The line number, from 1.
         line: usize,

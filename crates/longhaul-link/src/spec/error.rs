@@ -11,7 +11,7 @@ use crate::validate::ConfigError;
 #[non_exhaustive]
 pub enum SpecError {
     /// There is no such option.
-    #[error("there is no option --{0}; there are {known}, most also with -up or -down", known = options())]
+    #[error("there is no option --{0}; the options are {known}, most of them also with -up or -down", known = options())]
     UnknownOption(String),
     /// An option lacks its value.
     #[error("--{0} needs a value")]
@@ -49,12 +49,10 @@ pub enum SpecError {
         needs: &'static str,
     },
     /// `--swap` was given without a scenario.
-    #[error(
-        "--swap turns a scenario round and needs --scenario; name one, or give options -up and -down the other way round"
-    )]
+    #[error("--swap reverses a scenario and needs --scenario; name one, or exchange the options -up and -down")]
     SwapsNothing,
     /// There is no such scenario.
-    #[error("there is no scenario {0:?}; there are {known}", known = scenarios())]
+    #[error("there is no scenario {0:?}; the scenarios are {known}", known = scenarios())]
     UnknownScenario(String),
     /// A file could not be read.
     #[error("{file}: {error}")]

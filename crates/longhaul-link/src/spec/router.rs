@@ -144,15 +144,19 @@ mod tests {
     #[test]
     fn faults_are_told_with_the_remedy() {
         let told = |text: &str| router(text).unwrap_err().to_string();
-        assert_eq!(told("ospf"), "\"ospf\" is unknown; there are quick-start, rcp, xcp and none");
+        assert_eq!(told("ospf"), "\"ospf\" is unknown; valid choices are quick-start, rcp, xcp and none");
         assert!(told("none(x=1)").contains("is unknown"));
-        assert!(told("xcp(gamma=1)").starts_with("\"gamma\" is unknown; there are alpha, beta, shuffle,"));
-        assert!(told("rcp(delta=1)").contains("there are alpha") && told("quick-start(n=1)").contains("there are thr"));
+        assert!(told("xcp(gamma=1)").starts_with("\"gamma\" is unknown; valid choices are alpha, beta, shuffle,"));
+        assert!(
+            told("rcp(delta=1)").contains("valid choices are alpha")
+                && told("quick-start(n=1)").contains("valid choices are thr")
+        );
         for text in ["rcp(gamma=1", "rcp(gamma)", "rcp(gamma=1,)", "rcp(gamma=1,gamma=1)"] {
             assert!(told(text).contains("should be options as in rcp(gamma=0.95,interval=5ms)"), "{text}");
         }
         assert!(
-            told("rcp(gamma=much)").contains("\"much\" is no number") && told("xcp(alpha=NaN)").contains("no number")
+            told("rcp(gamma=much)").contains("\"much\" is not a number")
+                && told("xcp(alpha=NaN)").contains("not a number")
         );
         assert!(told("quick-start(slots=-1)").contains("whole number"));
         assert!(told("rcp(interval=5)").contains("no unit"));

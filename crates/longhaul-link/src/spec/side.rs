@@ -254,7 +254,8 @@ fn discipline(text: &str) -> Result<Discipline, ValueError> {
 }
 
 fn gilbert_elliott(text: &str) -> Result<Loss, ValueError> {
-    let form = "the probabilities to go bad and good, and perhaps the loss in bad and good, as in 0.1%,25%";
+    let form =
+        "the probabilities of good to bad and bad to good, and optionally the loss in bad and good, as in 0.1%,25%";
     let parts = parts(text, 2..=4, form)?;
     let share = |index: usize, default| parts.get(index).map_or(Ok(default), |part| value::share(part));
     let (p, r) = (share(0, 0.0)?, share(1, 0.0)?);
@@ -266,7 +267,7 @@ fn list(text: &str) -> Result<Loss, ValueError> {
 }
 
 fn places(text: &str) -> Result<Reordering, ValueError> {
-    let parts = parts(text, 2..=3, "a share and places back, and perhaps a longest time, as in 1.3%,3")?;
+    let parts = parts(text, 2..=3, "a share, a number of places, and optionally a maximum time, as in 1.3%,3")?;
     let patience = parts.get(2).map_or(Ok(PATIENCE), |part| value::span(part))?;
     Ok(Reordering::Places {
         share: value::share(parts[0])?,
@@ -281,7 +282,7 @@ fn late(text: &str) -> Result<Reordering, ValueError> {
 }
 
 fn corruption(text: &str) -> Result<Corruption, ValueError> {
-    let parts = parts(text, 1..=2, "a share, and perhaps the share of it that arrives, as in 0.1%,5%")?;
+    let parts = parts(text, 1..=2, "a share, and optionally the share of it that is delivered, as in 0.1%,5%")?;
     let unseen = parts.get(1).map_or(Ok(0.0), |part| value::share(part))?;
     Ok(Corruption { share: value::share(parts[0])?, unseen })
 }
@@ -292,7 +293,7 @@ fn overhead(text: &str) -> Result<Overhead, ValueError> {
         "ethernet" => Overhead::Ethernet,
         "aal5" => Overhead::Aal5,
         _ => {
-            let too_large = ValueError::TooLarge { text: text.into(), most: "a packet ever has" };
+            let too_large = ValueError::TooLarge { text: text.into(), most: "the size of any packet" };
             Overhead::Bytes(u32::try_from(value::size(text)?).map_err(|_| too_large)?)
         }
     })
@@ -304,7 +305,7 @@ fn policer(text: &str) -> Result<Policer, ValueError> {
 }
 
 fn mtu(text: &str) -> Result<Mtu, ValueError> {
-    let parts = parts(text, 1..=2, "a size, and perhaps from when, as in 1400B,10s")?;
+    let parts = parts(text, 1..=2, "a size, and optionally a start time, as in 1400B,10s")?;
     let from = parts.get(1).map_or(Ok(Span::ZERO), |part| value::span(part))?;
     let size = u32::try_from(value::size(parts[0])?).unwrap_or(u32::MAX);
     if size < LEAST_MTU {
@@ -317,18 +318,18 @@ fn mtu(text: &str) -> Result<Mtu, ValueError> {
 }
 
 fn outage(text: &str) -> Result<Outage, ValueError> {
-    let parts = parts(text, 2..=3, "when and for how long, and perhaps hold, as in 10s,500ms")?;
+    let parts = parts(text, 2..=3, "a start and a duration, and optionally hold, as in 10s,500ms")?;
     let kind = match parts.get(2) {
         None => OutageKind::Lose,
         Some(&"hold") => OutageKind::Hold,
-        Some(word) => return Err(ValueError::UnknownWord { text: (*word).into(), words: "only hold" }),
+        Some(word) => return Err(ValueError::UnknownWord { text: (*word).into(), words: "hold" }),
     };
     let from = Time::ZERO + value::span(parts[0])?;
     Ok(Outage { from, until: from + value::span(parts[1])?, kind })
 }
 
 fn step(text: &str) -> Result<Step, ValueError> {
-    let parts = parts(text, 3..=3, "when, a rate and an RTT, as in 15s,40mbit,60ms")?;
+    let parts = parts(text, 3..=3, "a time, a rate and an RTT, as in 15s,40mbit,60ms")?;
     let rate = if parts[1] == "-" { None } else { Some(value::rate(parts[1])?) };
     let delay = if parts[2] == "-" { None } else { Some(value::span(parts[2])? / 2) };
     Ok(Step { at: Time::ZERO + value::span(parts[0])?, rate, delay })

@@ -44,7 +44,7 @@ fn the_more_specific_wins_and_bdp_is_of_its_own_rate() {
 }
 
 #[test]
-fn every_option_says_what_it_should() {
+fn every_option_has_its_effect() {
     let down = |line: &str| build(&format!("--rate 1mbit {line}")).unwrap().link.back;
     assert_eq!(down("--queue 150kB").queue.limit, Limit::Bytes(150_000));
     assert_eq!(down("--queue infinite").queue.limit, Limit::Infinite);
@@ -105,14 +105,14 @@ fn a_scenario_turned_round_has_its_fast_side_up() {
     }
     assert_eq!(build("--scenario oc3 --swap"), build("--scenario oc3"));
     let told = |text: &str| build(text).unwrap_err().to_string();
-    assert!(told("--rate-up 1mbit --swap").starts_with("--swap turns a scenario round and needs --scenario"));
+    assert!(told("--rate-up 1mbit --swap").starts_with("--swap reverses a scenario and needs --scenario"));
     assert_eq!(told("--scenario geo --swap --swap"), "--swap is given twice; leave one of them out");
     assert_eq!(told("--scenario geo --swap=up"), "--swap takes no value");
     assert!(told("--scenario geo --swap-up").starts_with("there is no option --swap-up"));
 }
 
 #[test]
-fn what_is_said_holds_through_the_steps_of_a_scenario() {
+fn options_override_the_steps_of_a_scenario() {
     let (fifty, leo) = (Rate::from_bits_per_sec(50_000_000), build("--scenario leo").unwrap().link);
     let end = Time::MAX;
     // With the rate of one direction set, its delay and the other direction change as in the scenario.
@@ -156,7 +156,7 @@ fn faults_name_the_option_and_the_remedy() {
         told("--rate 1mbit --queue 10"),
         "--queue \"10\" has no unit; write it as 1000p, 150kB, 1bdp or infinite"
     );
-    assert!(told("--rate 1mbit --queue many").starts_with("--queue \"many\" is no queue limit; write it"));
+    assert!(told("--rate 1mbit --queue many").starts_with("--queue \"many\" is not a queue limit; write it"));
     assert_eq!(told("--loss 1% --loss-ge 1%,5%"), "--loss and --loss-ge exclude each other; leave one of them out");
     assert_eq!(told("--rtt-up 1s --delay-up 1s"), "--rtt-up and --delay-up exclude each other; leave one of them out");
     assert_eq!(told("--rate 1mbit --rate 2mbit"), "--rate is given twice; leave one of them out");
@@ -182,15 +182,18 @@ fn faults_name_the_option_and_the_remedy() {
         told("--loss-list 5,1"),
         "up: lost packet 2 of the list is not after the one before; sort them by number, each once"
     );
-    assert!(told("--scenario moon").starts_with("there is no scenario \"moon\"; there are nasa-20mbit-500ms, "));
     assert!(
-        told("--aqm blue").ends_with("there are droptail, drophead, priority, rc3, peach, codel, red, pie and dualpi2")
+        told("--scenario moon").starts_with("there is no scenario \"moon\"; the scenarios are nasa-20mbit-500ms, ")
+    );
+    assert!(
+        told("--aqm blue")
+            .ends_with("valid choices are droptail, drophead, priority, rc3, peach, codel, red, pie and dualpi2")
     );
     assert_eq!(
         told("--reorder 5%"),
-        "--reorder \"5%\" should be a share and places back, and perhaps a longest time, as in 1.3%,3, separated by commas"
+        "--reorder \"5%\" should be a share, a number of places, and optionally a maximum time, as in 1.3%,3, separated by commas"
     );
-    assert_eq!(told("--seed x"), "--seed \"x\" is no number; write it as a whole number");
+    assert_eq!(told("--seed x"), "--seed \"x\" is not a number; write it as a whole number");
     assert_eq!(told("--rate"), "--rate needs a value");
     assert_eq!(told("--ecn=yes"), "--ecn takes no value");
     assert_eq!(
@@ -202,7 +205,7 @@ fn faults_name_the_option_and_the_remedy() {
             .set("speed", None)
             .unwrap_err()
             .to_string()
-            .starts_with("there is no option --speed; there are --rate, ")
+            .starts_with("there is no option --speed; the options are --rate, ")
     );
 }
 
@@ -230,8 +233,8 @@ fn routers_are_for_directions_and_within_their_ranges() {
     let quick_start = QuickStartConfig { threshold: 0.5, ..QuickStartConfig::default() };
     let quick_start = Some(RouterConfig::QuickStart(quick_start));
     assert_eq!(routers("--scenario geo --router quick-start(threshold=50%)"), (quick_start.clone(), quick_start));
-    assert_eq!(told("--router-up rcp(gamma=2)"), "up: the RCP gamma is 2; it has to be from 0.01 to 1");
-    assert_eq!(told("--router-down xcp(rtt-max=0)"), "down: the longest XCP RTT is 0ns; it has to be from 1ms to 60s");
+    assert_eq!(told("--router-up rcp(gamma=2)"), "up: the RCP gamma is 2; it must be from 0.01 to 1");
+    assert_eq!(told("--router-down xcp(rtt-max=0)"), "down: the maximum XCP RTT is 0ns; it must be from 1ms to 60s");
     for (router, wrong) in [
         ("quick-start", &["slot=999us", "slot=61s", "slots=0", "slots=1001", "interval=0", "intervals=0"][..]),
         ("rcp", &["alpha=0", "alpha=11", "beta=-1", "beta=11", "gamma=0", "interval=9us", "interval=2s"]),
@@ -241,7 +244,7 @@ fn routers_are_for_directions_and_within_their_ranges() {
     ] {
         for wrong in wrong {
             let told = told(&format!("--router {router}({wrong})"));
-            assert!(told.starts_with("up: the ") && told.contains("; it has to be from "), "{wrong}: {told}");
+            assert!(told.starts_with("up: the ") && told.contains("; it must be from "), "{wrong}: {told}");
         }
     }
     for (router, right) in [

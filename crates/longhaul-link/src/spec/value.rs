@@ -14,7 +14,7 @@ pub enum ValueError {
         example: &'static str,
     },
     /// The text does not begin with a number.
-    #[error("{text:?} is no {what}; {example}")]
+    #[error("{text:?} is not a {what}; {example}")]
     NotANumber {
         /// The text.
         text: String,
@@ -32,7 +32,7 @@ pub enum ValueError {
         example: &'static str,
     },
     /// The unit is unknown, or means different things to different programs.
-    #[error("{unit:?} in {text:?} is no unit of a {what}; {example}")]
+    #[error("{unit:?} in {text:?} is not a unit of {what}; {example}")]
     UnknownUnit {
         /// The text.
         text: String,
@@ -68,7 +68,7 @@ pub enum ValueError {
         form: &'static str,
     },
     /// The text is not one of the known words.
-    #[error("{text:?} is unknown; there are {words}")]
+    #[error("{text:?} is unknown; valid choices are {words}")]
     UnknownWord {
         /// The text.
         text: String,
@@ -86,7 +86,7 @@ struct Kind {
 
 const RATE: Kind = Kind {
     what: "rate",
-    example: "write it as 500kbit, 20mbit or 1.5gbit (bits a second)",
+    example: "write it as 500kbit, 20mbit or 1.5gbit (bits per second)",
     units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)],
 };
 
@@ -160,7 +160,7 @@ pub fn share(text: &str) -> Result<f64, ValueError> {
         return Err(ValueError::Negative { text: text.into(), example: SHARE });
     }
     if value > 1.0 {
-        return Err(ValueError::TooLarge { text: text.into(), most: "all (100%); write one per cent as 1% or 0.01" });
+        return Err(ValueError::TooLarge { text: text.into(), most: "1 (100%); write one percent as 1% or 0.01" });
     }
     Ok(value)
 }
@@ -206,7 +206,7 @@ impl Kind {
             return Err(ValueError::UnknownUnit { text: text.into(), unit: unit.into(), what, example });
         };
         let value = u128::from(digits) * u128::from(*worth) / 10u128.pow(decimals);
-        u64::try_from(value).map_err(|_| ValueError::TooLarge { text: text.into(), most: "can be counted" })
+        u64::try_from(value).map_err(|_| ValueError::TooLarge { text: text.into(), most: "can be represented" })
     }
 }
 
@@ -241,21 +241,21 @@ mod tests {
         let told = |fault: Result<u64, ValueError>| fault.unwrap_err().to_string();
         let rate = |text| told(super::rate(text).map(Rate::as_bits_per_sec));
         let span = |text| told(super::span(text).map(Span::as_nanos));
-        assert_eq!(rate("20"), "\"20\" has no unit; write it as 500kbit, 20mbit or 1.5gbit (bits a second)");
-        assert!(rate("20Mbps").starts_with("\"Mbps\" in \"20Mbps\" is no unit of a rate; write it as"));
-        assert!(rate("fast").starts_with("\"fast\" is no rate;") && rate("1.2.3mbit").contains("is no rate"));
+        assert_eq!(rate("20"), "\"20\" has no unit; write it as 500kbit, 20mbit or 1.5gbit (bits per second)");
+        assert!(rate("20Mbps").starts_with("\"Mbps\" in \"20Mbps\" is not a unit of rate; write it as"));
+        assert!(rate("fast").starts_with("\"fast\" is not a rate;") && rate("1.2.3mbit").contains("is not a rate"));
         let many = format!("0.{}mbit", "0".repeat(99));
-        assert!(told(super::rate(&many).map(Rate::as_bits_per_sec)).contains("is no rate"));
-        assert_eq!(rate("99999999999gbit"), "\"99999999999gbit\" is more than can be counted");
+        assert!(told(super::rate(&many).map(Rate::as_bits_per_sec)).contains("is not a rate"));
+        assert_eq!(rate("99999999999gbit"), "\"99999999999gbit\" is more than can be represented");
         assert_eq!(span("-5ms"), "\"-5ms\" is negative; write it as 250us, 65ms, 1.5s or 2min");
-        assert!(span("5MS").contains("is no unit of a time") && span("").contains("is no time"));
-        assert!(told(size("150kb")).contains("is no unit of a size"));
+        assert!(span("5MS").contains("is not a unit of time") && span("").contains("is not a time"));
+        assert!(told(size("150kb")).contains("is not a unit of size"));
         let share = |text| told(super::share(text).map(|_| 0));
         assert!(
-            share("5").contains("more than all")
+            share("5").contains("more than 1 (100%)")
                 && share("-1%").contains("negative")
-                && share("x").contains("no share")
+                && share("x").contains("is not a share")
         );
-        assert!(share("NaN").contains("no share") && share("inf").contains("no share"));
+        assert!(share("NaN").contains("is not a share") && share("inf").contains("is not a share"));
     }
 }

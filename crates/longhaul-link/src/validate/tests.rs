@@ -59,24 +59,24 @@ fn each_fault_is_named() {
         "the queue holds 0 bytes; give at least 1, or leave the limit out for an infinite queue",
         "the policer's rate is 0, so nothing would ever pass; give at least 8 bit/s, or an outage for a time without service",
         "the policer's burst of 1499 bytes is less than a packet; give at least 1500 bytes",
-        "the loss is 1.5; it has to be from 0 to 1",
-        "the loss is NaN; it has to be from 0 to 1",
-        "the probability r to go to the good state is -0.5; it has to be from 0 to 1",
-        "the bit error rate is 0.6; it has to be from 0 to 0.5",
-        "the number of a lost packet (the first is 1) has to be more than 0",
+        "the loss is 1.5; it must be from 0 to 1",
+        "the loss is NaN; it must be from 0 to 1",
+        "the probability r to go to the good state is -0.5; it must be from 0 to 1",
+        "the bit error rate is 0.6; it must be from 0 to 0.5",
+        "the number of a lost packet (the first is 1) must be more than 0",
         "lost packet 3 of the list is not after the one before; sort them by number, each once",
-        "the share of corruption that is not seen is 2; it has to be from 0 to 1",
-        "the share of duplicates is -0.1; it has to be from 0 to 1",
+        "the share of undetected corruption is 2; it must be from 0 to 1",
+        "the share of duplicates is -0.1; it must be from 0 to 1",
         "outage number 1 ends at t+5ns, not after its beginning at t+5ns",
         "outage number 2 is not after the one before; sort them by time and keep them apart",
         "the rate of a step is 0, so nothing would ever pass; give at least 8 bit/s, or an outage for a time without service",
         "step number 2 is not after the one before; sort them by time and keep them apart",
         "a trace and a step of the rate exclude each other; leave one of them out",
-        "the number of places back has to be more than 0",
-        "the least lateness is not below the greatest lateness; swap them or move them apart",
+        "the number of places back must be more than 0",
+        "the minimum extra delay is not below the maximum extra delay; swap them or move them apart",
         "the lower RED threshold is not below the upper RED threshold; swap them or move them apart",
-        "the PIE update interval has to be more than 0",
-        "the DualPI2 alpha has to be more than 0",
+        "the PIE update interval must be more than 0",
+        "the DualPI2 alpha must be more than 0",
     ];
     for (fault, expected) in faults.iter().zip(expected) {
         assert_eq!(fault, expected);
@@ -85,7 +85,7 @@ fn each_fault_is_named() {
 }
 
 #[test]
-fn what_is_possible_passes() {
+fn valid_configurations_pass() {
     assert_eq!(LinkConfig::default().validate(), Ok(()));
     assert_eq!(link().queue(Limit::Packets(1)).loss(Loss::Uniform(1.0)).validate(), Ok(()));
     for discipline in [

@@ -163,7 +163,7 @@ fn a_link_without_a_rate_grants_everything() {
 }
 
 #[test]
-fn what_is_no_question_of_quick_start_passes() {
+fn requests_of_other_kinds_pass_unchanged() {
     let mut router = router(QuickStartConfig::default());
     let nonce = QuickStartNonce::new(5);
     let rate = QuickStartRate::MAX;

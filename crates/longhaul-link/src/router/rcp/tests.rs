@@ -114,7 +114,7 @@ fn rates_stay_between_their_bounds() {
 }
 
 #[test]
-fn silence_is_the_same_at_once_as_step_by_step() {
+fn idle_intervals_at_once_equal_single_steps() {
     // Queues of 0 and 90 kB are below the equilibrium of 200 kB between gC alpha and Q beta/d, that of 900 kB is
     // above.
     for (queue, end) in [(0, 1e6), (90_000, 1e6), (900_000, 50.0)] {
@@ -130,7 +130,7 @@ fn silence_is_the_same_at_once_as_step_by_step() {
 }
 
 #[test]
-fn what_is_no_question_of_rcp_passes() {
+fn requests_of_other_kinds_pass_unchanged() {
     let rcp = begun(RcpConfig::default());
     let request = Request::QuickStart { rate: Default::default(), nonce: Default::default() };
     let before = Forward { ttl: 9, stamps: 3, request };
@@ -147,7 +147,7 @@ fn what_is_no_question_of_rcp_passes() {
 
 proptest! {
     #[test]
-    fn rates_are_never_above_the_question_nor_out_of_bounds(
+    fn rates_are_never_above_the_request_nor_out_of_bounds(
         capacity in prop_oneof![1..u64::MAX, 1..100_000_000u64],
         alpha in 0.001..10.0f64,
         beta in 0.0..10.0f64,

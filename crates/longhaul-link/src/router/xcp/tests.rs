@@ -77,7 +77,7 @@ fn a_standing_queue_is_drained() {
 }
 
 #[test]
-fn what_an_earlier_router_refused_is_there_for_others() {
+fn feedback_refused_upstream_goes_to_other_senders() {
     let mut xcp = after(10, 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 100, 12_000)), 12_000);
     assert_eq!(xcp.give, 308_000.0);
@@ -89,7 +89,7 @@ fn what_an_earlier_router_refused_is_there_for_others() {
 }
 
 #[test]
-fn who_has_no_rtt_gets_nothing_and_small_claims_are_a_packet_an_rtt() {
+fn without_an_rtt_no_feedback_and_low_throughput_counts_as_a_packet_per_rtt() {
     let mut xcp = after(10, 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 0, MORE)), 0);
     assert_eq!(answer(&mut xcp, 1000, ask(100_000, 0, -5)), -5);
@@ -125,7 +125,7 @@ fn intervals_are_mean_rtts() {
 }
 
 #[test]
-fn the_queue_is_the_least_of_half_an_rtt() {
+fn the_queue_is_the_minimum_over_half_an_rtt() {
     let mut xcp = Xcp::new(XcpConfig::default());
     xcp.turn(millis(0), &view(0));
     xcp.turn(millis(50), &view(8_000));
@@ -139,7 +139,7 @@ fn the_queue_is_the_least_of_half_an_rtt() {
 }
 
 #[test]
-fn silence_to_the_end_of_time_is_no_work() {
+fn idle_intervals_are_skipped() {
     let mut xcp = after(10, 0);
     xcp.turn(millis(1_000_000_000_000), &view(0));
     assert_eq!((xcp.give, xcp.take), (0.0, 0.0));
@@ -148,7 +148,7 @@ fn silence_to_the_end_of_time_is_no_work() {
 }
 
 #[test]
-fn what_is_no_question_of_xcp_passes() {
+fn requests_of_other_kinds_pass_unchanged() {
     let mut xcp = after(10, 0);
     let before = Forward { ttl: 9, stamps: 3, request: Request::Rcp { rate: WireRate::UNLIMITED, rtt_micros: 1 } };
     let mut forward = before;
@@ -164,7 +164,7 @@ fn what_is_no_question_of_xcp_passes() {
 
 proptest! {
     #[test]
-    fn feedback_is_never_above_the_question_and_residues_never_negative(
+    fn feedback_is_never_above_the_request_and_residues_never_negative(
         capacity in prop_oneof![1..u64::MAX, 1..100_000_000u64],
         packets in prop::collection::vec(
             (

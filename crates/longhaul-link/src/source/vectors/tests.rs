@@ -36,7 +36,7 @@ fn the_original_format_is_read() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_vectors_parse_to_the_same() {
     let text = "S 10 2 1 2\nw 1 2\nm 1460 1460\nr 5\nl 0.5 0.25\nI 0 0 245\nA 0 1200 510\nI 5 7 0\n\
                 C 11 1 1\nI 0 0 5\nA 3 4 0\n";
     let vectors = ConnectionVector::parse_all(text).unwrap();
