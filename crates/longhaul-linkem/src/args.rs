@@ -118,10 +118,10 @@ impl ShellArgs {
 
 /// Pairs each listening address with the server address at the same position.
 fn pairs(listen: &[SocketAddr], to: &[SocketAddr]) -> Result<Vec<Pair>> {
-    ensure!(!listen.is_empty(), "relay needs --listen ADDR: where clients send to, such as 127.0.0.1:7001");
-    ensure!(!to.is_empty(), "relay needs --to ADDR: where the server is, such as 127.0.0.1:7000");
+    ensure!(!listen.is_empty(), "relay needs --listen ADDR, the address that clients send to, such as 127.0.0.1:7001");
+    ensure!(!to.is_empty(), "relay needs --to ADDR, the address of the server, such as 127.0.0.1:7000");
     let (listens, tos) = (listen.len(), to.len());
-    ensure!(listens == tos, "--listen is there {listens} times and --to {tos} times; each --listen needs a --to");
+    ensure!(listens == tos, "--listen is given {listens} times and --to {tos} times; each --listen needs a --to");
     for to in to {
         ensure!(!listen.contains(to), "{to} is both a --listen and a --to; give the relay a port of its own");
         ensure!(to.port() != 0, "--to {to} has port 0, to which nothing can be sent; name the server's port");
@@ -161,7 +161,7 @@ fn command_line() -> String {
 fn address(text: &str) -> Result<SocketAddr> {
     match text.parse() {
         Ok(address) => Ok(address),
-        Err(_) => bail!("{text:?} is no address with a port; write it as 127.0.0.1:7000 or [::1]:7000"),
+        Err(_) => bail!("{text:?} is not an address with a port; write it as 127.0.0.1:7000 or [::1]:7000"),
     }
 }
 

@@ -184,9 +184,11 @@ impl Signals {
 fn explained(error: io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::PermissionDenied => {
-            anyhow!("shell makes network namespaces and devices, which only root may ({error}); use sudo, or the relay")
+            anyhow!(
+                "shell creates network namespaces and devices, which only root may do ({error}); use sudo, or the relay"
+            )
         }
         ErrorKind::NotFound => anyhow!("{error}; load the module tun (modprobe tun), or use the relay"),
-        _ => anyhow!("making a network: {error}"),
+        _ => anyhow!("creating the network: {error}"),
     }
 }

@@ -17,7 +17,7 @@ const TOO_LATE: Span = Span::from_millis(1);
 pub fn ways(path: &Path, up: &str, down: &str) -> String {
     let way = |name: &str, from: &str, link: &LinkConfig| {
         let rate = match &link.rate {
-            LinkRate::Unlimited => "no limit of the rate".to_owned(),
+            LinkRate::Unlimited => "unlimited rate".to_owned(),
             LinkRate::Constant(rate) => rate_in_words(rate.as_bits_per_sec()),
             LinkRate::Trace(_) => "the rate of a trace".to_owned(),
         };
@@ -88,7 +88,7 @@ fn clock<T: Payload>(text: &mut String, engine: &Engine<T>, counts: &Counts) -> 
     let losses = [
         (counts.refused, "refused: too many clients"),
         (counts.missed, "lost before the link: the emulator did not read fast enough"),
-        (counts.unsent, "lost after the link: the system did not take them"),
+        (counts.unsent, "lost after the link: the system did not accept them"),
     ];
     for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
         writeln!(text, "{count} packets {what}")?;
@@ -97,7 +97,7 @@ fn clock<T: Payload>(text: &mut String, engine: &Engine<T>, counts: &Counts) -> 
     let [p50, p99] = [0.5, 0.99].map(|q| readable(late.quantile(q)));
     writeln!(text, "lateness p50 {p50}, p99 {p99}, max {}", readable(late.max()))?;
     if late.quantile(0.99) > TOO_LATE {
-        writeln!(text, "the emulator could not keep up: do not trust what was measured over it")?;
+        writeln!(text, "the emulator could not keep up: do not trust measurements over this link")?;
     }
     Ok(())
 }

@@ -104,7 +104,7 @@ fn a_ping_passes_in_ipv6_and_nothing_else_does() {
 }
 
 #[test]
-fn a_host_that_forwards_says_nothing_either() {
+fn a_forwarding_host_sends_nothing_either() {
     if !permitted() || !has_v6() {
         return;
     }
@@ -119,7 +119,7 @@ fn a_host_that_forwards_says_nothing_either() {
 }
 
 #[test]
-fn where_ipv6_is_off_there_is_none() {
+fn without_ipv6_there_are_no_ipv6_addresses() {
     if !permitted() || !has_v6() {
         return;
     }
@@ -173,7 +173,7 @@ fn the_kernels_tcp_passes_whole_and_at_the_links_rate() {
 }
 
 #[test]
-fn what_the_command_said_last_arrives() {
+fn the_commands_last_bytes_arrive() {
     if !permitted() {
         return;
     }

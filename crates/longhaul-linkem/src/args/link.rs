@@ -10,7 +10,7 @@ use longhaul_link::spec::{LinkOptions, OPTIONS, Path, SpecError};
 use crate::log::{LogFiles, Logs};
 
 /// The option that concerns the emulator rather than the link.
-const LOG: (&str, &str, &str) = ("log", "FILE", "log what happens to each packet, in mahimahi's format");
+const LOG: (&str, &str, &str) = ("log", "FILE", "log all packets in mahimahi's format");
 
 /// Options of a link as given.
 #[derive(Clone, Debug, Default)]
@@ -130,7 +130,7 @@ impl LinkArgs {
             |file: &str| fs::read_to_string(file).map_err(|error| format!("{error}; name a file that can be read"));
         let path = self.options.build(read)?;
         let files = LogFiles { up: self.logs.up.or(self.log.clone()), down: self.logs.down.or(self.log) };
-        let logs = Logs::create(&files, command).context("--log: no file can be made there; name another")?;
+        let logs = Logs::create(&files, command).context("--log: the file cannot be created; name another")?;
         Ok((path, logs))
     }
 }

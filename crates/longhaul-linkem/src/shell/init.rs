@@ -40,7 +40,7 @@ pub fn init(parent: u32, command: &[OsString]) -> ExitCode {
 fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     die_with_parent()?;
     if parent_now()? != Some(parent) {
-        return Err(io::Error::other("its parent is gone"));
+        return Err(io::Error::other("the parent process is gone"));
     }
     // New mounts let `ps`, `ip` and `ethtool` see the namespace. Everything else works without them.
     if let Err(error) = own_mounts(&[("proc", "/proc"), ("sysfs", "/sys")]) {

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_datagram_is_not_edited() {
+    fn only_complete_datagrams_are_edited() {
         let (v4, v6) = (udp(false, &[7; 40]), udp(true, &[7; 40]));
         let edits = |bytes: &[u8]| {
             let mut called = false;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_listeners_are_not_for_the_link() {
+    fn listener_reports_are_dropped() {
         // Hop limit 1; a router alert; an MLDv2 report.
         let mut report = [0; 76];
         report[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 36, 0, 1]);
