@@ -50,7 +50,7 @@ pub struct Host {
 
 /// Scratch memory for transmission. It is shared by all hosts, because only one of them sends at a time.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct TransmitScratch {
     batch: Batch,
     /// Packets that arrived, kept for reuse.
     spare: Spare,
@@ -75,7 +75,7 @@ fn ceil(at: Time, step: Option<Span>) -> Time {
     step.map_or(at, |step| Time::from_nanos(nanos(step)))
 }
 
-impl Desk {
+impl TransmitScratch {
     /// Keeps a packet for reuse.
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
         if self.spare.len() < MAX_SPARE {
@@ -300,9 +300,14 @@ impl Host {
     }
 
     /// Sends everything that the endpoint has to send at `now`.
-    pub(crate) fn transmit(&mut self, now: Time, desk: &mut Desk, mut send: impl FnMut(Box<Packet>, u32)) {
+    pub(crate) fn transmit(
+        &mut self,
+        now: Time,
+        scratch: &mut TransmitScratch,
+        mut send: impl FnMut(Box<Packet>, u32),
+    ) {
         let clock = self.clock(now);
-        let Desk { batch, spare } = desk;
+        let TransmitScratch { batch, spare } = scratch;
         while let Some(to) = self.endpoint.poll_transmit(clock, batch, MAX_SEGMENTS) {
             // Build one packet per segment of the batch: header and payload, or header and a count of zeros.
             let (from, ecn, dscp) = (self.source(&to.tuple), batch.ecn, batch.dscp);
@@ -312,7 +317,7 @@ impl Host {
             for (segment, header) in batch.parts() {
                 let zeros = if is_zeros { u32::from(segment.payload_len) } else { 0 };
                 let packet = Packet { from, to: to.tuple.remote, ecn, dscp, payload: Vec::new(), zeros };
-                let mut packet = Desk::packet(spare, packet);
+                let mut packet = TransmitScratch::packet(spare, packet);
                 let payload = &mut packet.payload;
                 payload.extend_from_slice(header);
                 if let Some(id) = to.connection.filter(|_| segment.payload_len > 0 && !is_zeros) {

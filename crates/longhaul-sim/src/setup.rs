@@ -56,7 +56,7 @@ pub enum SetupError {
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// The number of hosts does not match the number of nodes.
-    #[error("there are {nodes} nodes, but settings of {hosts} hosts; each node needs one, routers too")]
+    #[error("there are {nodes} nodes, but {hosts} host configurations; each node needs one, including routers")]
     Hosts {
         /// Number of nodes in the topology.
         nodes: usize,
@@ -64,7 +64,7 @@ pub enum SetupError {
         hosts: usize,
     },
     /// Two hosts have the same IP address.
-    #[error("the hosts at nodes {first} and {second} have one IP address; give each its own")]
+    #[error("the hosts at nodes {first} and {second} have the same IP address; give each its own")]
     SameAddress {
         /// The first node.
         first: usize,
@@ -74,7 +74,7 @@ pub enum SetupError {
     /// A host had to open more concurrent connections than it has ports, which remain in use until TIME-WAIT is over.
     /// This is detected during the simulation: see [`Sim::lacks_port`](crate::Sim::lacks_port).
     #[error(
-        "the host at node {node} has no port left for another connection; let fewer come, or share them out over more hosts"
+        "the host at node {node} has no port left for another connection; open fewer connections, or distribute them over more hosts"
     )]
     NoPort {
         /// The node of the host.

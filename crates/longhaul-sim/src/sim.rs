@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use longhaul_link::{ConfigError, Hook, Link, LinkConfig, Network, Schedule};
 use longhaul_units::{Span, Time};
 
-use crate::host::{Desk, Host};
+use crate::host::{Host, TransmitScratch};
 use crate::packet::{Packet, Parcel, TTL};
 use crate::qlog::Qlogs;
 use crate::queue::Queue;
@@ -103,7 +103,7 @@ pub struct Sim {
     /// A host that was accessed mutably, whose due time must be computed again.
     touched: Option<u32>,
     queue: Queue<Event>,
-    desk: Desk,
+    scratch: TransmitScratch,
     taps: Vec<Box<dyn Tap>>,
     trace: TraceHash,
     /// Roles in connections to be accepted from a known client, with their session numbers.
@@ -172,7 +172,7 @@ impl Sim {
             routes,
             touched: None,
             queue: Queue::default(),
-            desk: Desk::default(),
+            scratch: TransmitScratch::default(),
             taps: Vec::new(),
             trace: TraceHash::default(),
             expected: HashMap::new(),
@@ -374,7 +374,7 @@ impl Sim {
                 // Apply the ECN field as marked on the path.
                 packet.ecn = delivery.packet.ecn;
                 self.arrive(node, delivery.at, delivery.packet.ttl, &packet);
-                self.desk.recycle(packet);
+                self.scratch.recycle(packet);
             }
             None => self.take_traffic(&delivery),
         }
@@ -467,11 +467,11 @@ impl Sim {
 
     /// Sends everything that a host has to send.
     fn flush(&mut self, place: u32) {
-        let Self { now, hosts, places, nodes, addresses, routes, network, desk, taps, trace, .. } = self;
+        let Self { now, hosts, places, nodes, addresses, routes, network, scratch, taps, trace, .. } = self;
         let (now, node) = (*now, nodes[place as usize]);
         let route = &mut routes[place as usize];
         let sighting = Sighting::Sent(node as usize);
-        hosts[place as usize].transmit(now, desk, |packet, flow| {
+        hosts[place as usize].transmit(now, scratch, |packet, flow| {
             trace.see(now, sighting, &packet);
             taps.iter_mut().for_each(|tap| tap.see(now, sighting, &packet));
             if route.0 != packet.to.ip()

@@ -81,7 +81,7 @@ fn finish(sim: &mut Sim, (client, server): (SessionId, SessionId)) {
 /// the third duplicate ACK indicates the first hole, each partial ACK the next one, and nothing else is
 /// retransmitted.
 #[test]
-fn without_sack_at_one_end_duplicate_acks_repair_the_stream() {
+fn without_sack_at_one_end_duplicate_acks_drive_recovery() {
     const BYTES: u64 = 600_000;
     let lost = [60, 150, 152, 155, 300];
     for (without, blocks_seen) in [(Some(0), false), (Some(1), false), (None, true)] {

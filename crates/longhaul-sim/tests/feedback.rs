@@ -199,7 +199,7 @@ impl Tap for Ttls {
 
 /// Hosts learn the TTL of arriving packets, from which they count the routers.
 #[test]
-fn hosts_see_how_many_routers_there_were() {
+fn hosts_count_the_routers_on_the_path() {
     for routers in 0..4u8 {
         let net = chain((0..=routers).map(|_| Duplex::delay(Span::from_millis(2))));
         let mut setup = Setup::new(1, net.topology);

@@ -160,7 +160,7 @@ fn window_by_acks(p: f64, ack_every: u8, time: Span) -> (f64, u64) {
 /// second one is and an ACK counts as one segment, as on hosts before RFC 3465. Byte counting performs like an ACK
 /// for each segment: 41 % above the latter.
 #[test]
-fn who_counts_acks_follows_the_formula_for_delayed_ones() {
+fn ack_counting_follows_the_formula_for_delayed_acks() {
     for (b, p) in [(1, 0.001), (2, 0.001)] {
         let expected = f64::sqrt(1.5 / f64::from(b) / p);
         let (window, timeouts) = window_by_acks(p, b, Span::from_secs(4000));
@@ -174,7 +174,7 @@ fn who_counts_acks_follows_the_formula_for_delayed_ones() {
 /// of 200 ms above the RTT. The equation ignores the time of recovery, which is one of about ten rounds here, and one
 /// more for each further loss. The measured window is therefore lower, by up to a fifth.
 #[test]
-fn who_counts_acks_follows_the_formula_with_timeouts() {
+fn ack_counting_follows_the_formula_with_timeouts() {
     for p in [0.01, 0.02, 0.04] {
         let (b, rtt, timeout) = (2.0, RTT.as_secs_f64(), 0.3);
         let timeouts = timeout * f64::min(1.0, 3.0 * f64::sqrt(3.0 * b * p / 8.0)) * p * (1.0 + 32.0 * p * p);
@@ -300,9 +300,9 @@ impl Naive for NaiveCubic {
     }
 }
 
-/// Returns the mean window of `law` over `losses` losses, where each segment is lost with probability `p`. The window
+/// Returns the mean window of `algorithm` over `losses` losses, where each segment is lost with probability `p`. The window
 /// is reduced at most once per round trip, and does not grow in the round trip of the recovery.
-fn naive_window(law: &mut dyn Naive, p: f64, losses: u32) -> f64 {
+fn naive_window(algorithm: &mut dyn Naive, p: f64, losses: u32) -> f64 {
     let mut random = Random::new(1, 1);
     let mut distance = || (1.0 - random.unit()).ln() / (1.0 - p).ln();
     let (mut w, mut since, mut sent, mut rounds, mut next) = (38.0_f64, 0.0, 0.0, 0.0, distance());
@@ -316,12 +316,12 @@ fn naive_window(law: &mut dyn Naive, p: f64, losses: u32) -> f64 {
         }
         next -= of_round;
         if lost {
-            (w, since) = (law.cut(w), 0.0);
+            (w, since) = (algorithm.cut(w), 0.0);
             // Losses in the round of the recovery are recovered, and cause a reduction, afterwards.
             (sent, rounds, next) = (sent + w.floor(), rounds + 1.0, (next - w.floor()).max(0.0));
         } else {
             since += 1.0;
-            w = law.grow(w, since);
+            w = algorithm.grow(w, since);
         }
     }
     sent / rounds
@@ -345,20 +345,20 @@ fn random_window(congestion: &str, p: f64, losses: f64) -> f64 {
 /// The response functions of both RFCs assume losses at equal distances. With random losses, the window of CUBIC,
 /// which grows with the cube of the time, is about a fifth larger, because long distances gain more than short ones
 /// lose. The reference is therefore the algorithm as in its RFC, simulated with random losses round by round.
-fn random_losses_leave(congestion: &str, law: impl Fn() -> Box<dyn Naive>) {
+fn random_losses_match(congestion: &str, algorithm: impl Fn() -> Box<dyn Naive>) {
     for (p, losses) in [(1e-3, 600.0), (3e-4, 400.0), (1e-4, 300.0)] {
-        let (found, expected) = (random_window(congestion, p, losses), naive_window(&mut *law(), p, 50_000));
+        let (found, expected) = (random_window(congestion, p, losses), naive_window(&mut *algorithm(), p, 50_000));
         println!("{congestion} at {p}: {found:.1} for {expected:.1}");
         assert!((found / expected - 1.0).abs() < 0.10, "{congestion} at {p}: {found}, not {expected}");
     }
 }
 
 #[test]
-fn hstcp_does_under_random_losses_as_its_rfc_says() {
-    random_losses_leave("slow-start+hstcp", || Box::new(NaiveHstcp));
+fn hstcp_matches_its_rfc_under_random_losses() {
+    random_losses_match("slow-start+hstcp", || Box::new(NaiveHstcp));
 }
 
 #[test]
-fn cubic_does_under_random_losses_as_its_rfc_says() {
-    random_losses_leave("slow-start+cubic(fast-convergence=off)", || Box::new(NaiveCubic { w_max: 38.0 }));
+fn cubic_matches_its_rfc_under_random_losses() {
+    random_losses_match("slow-start+cubic(fast-convergence=off)", || Box::new(NaiveCubic { w_max: 38.0 }));
 }

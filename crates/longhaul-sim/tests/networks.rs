@@ -222,7 +222,7 @@ fn a_workload_opens_connection_after_connection() {
 /// A crowd sends exactly the packets of a workload and keeps no sessions. Each epoch lasts from establishment until
 /// all is read.
 #[test]
-fn a_crowd_is_a_workload_that_forgets() {
+fn a_crowd_equals_a_workload_without_sessions() {
     let rate = Rate::from_bits_per_sec(10_000_000);
     let sim = || Sim::new(Setup::symmetric(1, megabits(10, 10, 50)));
     let responses = BoundedPareto::with_mean(14_000.0, 1e6, 1.1);
@@ -270,7 +270,7 @@ fn a_host_without_ports_opens_no_more() {
 /// handshake, the answer is there before: 70 segments, which take three round trips of slow start, are sent in one,
 /// at 10.24 Mb/s, the next rate of RFC 4782 below 85 % of the link.
 #[test]
-fn servers_are_answered_before_their_clients_speak() {
+fn routers_answer_servers_before_their_clients_send() {
     let response = 70 * 1448;
     let time = |congestion: &str, router: Option<RouterConfig>| {
         let mut setup = Setup::symmetric(1, megabits(20, 50, 1000)).configure(|config| {

@@ -110,7 +110,7 @@ fn the_second_slow_start_ends_without_losses() {
 /// Paper 001, on its path of 4 ms: NewReno and HSTCP that start with a cached ssthresh reach the maximum almost at
 /// once. After 50 ms, both use the whole link and continue to do so.
 #[test]
-fn on_a_short_path_the_maximum_is_there_almost_at_once() {
+fn on_a_short_path_the_maximum_is_reached_almost_at_once() {
     for congestion in ["new-reno", "slow-start+hstcp"] {
         let told = |rounds| second(NEAR, congestion, true, rounds).share * rounds as f64;
         let (soon, later) = (told(13), told(63));
@@ -122,7 +122,7 @@ fn on_a_short_path_the_maximum_is_there_almost_at_once() {
 
 /// The cache belongs to one host: it is shared neither with hosts of the same settings nor with later runs.
 #[test]
-fn hosts_and_runs_remember_for_themselves() {
+fn caches_are_per_host_and_per_run() {
     let setup = FAR.setup("new-reno", true);
     let run = |setup: &Setup| {
         let mut sim = Sim::new(setup.clone());
