@@ -234,7 +234,7 @@ impl LinkConfig {
         Self { router: Some(router), ..self }
     }
 
-    /// Returns whether packets lose one from their TTL here: at a router's output or with an answering router.
+    /// Returns whether the link decrements the TTL: at a router's output, or with a router that answers requests.
     pub(crate) fn takes_ttl(&self) -> bool {
         self.is_hop || self.router.is_some()
     }

@@ -44,7 +44,7 @@ pub struct Link<T, H = ()> {
 }
 
 impl<T: Payload> Link<T> {
-    /// Creates an empty link. Links of one network share a seed and differ in their number, which is below 2^60.
+    /// Creates an empty link. Links of one network share a seed and differ in their number, which is at most 2^60.
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid, with the fault and its remedy.

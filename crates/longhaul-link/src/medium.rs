@@ -125,6 +125,7 @@ impl Faults {
         let jitter = if self.jitter.is_zero() { Span::ZERO } else { self.jitters.span(self.jitter) };
         let detour = self.detour();
         let flip = is_unseen.then(|| self.flips.bits());
+        // Drops, in this order: outage, MTU, random loss, detected corruption.
         if self.is_out(sent) {
             return Err((Cause::Outage, packet));
         }
@@ -137,6 +138,7 @@ impl Faults {
         if is_corrupted && !is_unseen {
             return Err((Cause::Corrupted, packet));
         }
+        // The packet passes: corrupted or not, delayed, and possibly duplicated.
         if let Some(random) = flip {
             flip_a_bit(&mut packet, random);
         }

@@ -25,7 +25,7 @@ use priority::Priority;
 use red::Red;
 use single::{Policy, Single};
 
-/// Decision of active queue management about a packet.
+/// Decision of the active queue management (AQM) on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,

@@ -89,9 +89,8 @@ impl Transmitter {
         }
     }
 
-    /// Returns the constant rate, or the mean rate of a trace. Returns `None` if the rate is unlimited or has steps:
-    /// in the latter case only the configuration knows it, because the end of a packet is computed ahead across steps
-    /// to come.
+    /// Returns the constant rate, or the mean rate of a trace. Returns `None` if the rate is unlimited or has steps. In
+    /// the latter case, use the configuration: the state here may already include steps up to the end of the packet.
     #[inline]
     pub(crate) fn steady_rate(&self) -> Option<Rate> {
         match &self.pace {

@@ -72,6 +72,7 @@ fn run(behaviour: &mut impl Behaviour, router: RouterConfig, sources: usize, unt
         if due > until {
             break;
         }
+        // Count the packets that arrive, and schedule their answers.
         while let Some((at, packet)) = link.poll(due) {
             number += 1;
             let source = packet.flow as usize;
@@ -84,6 +85,7 @@ fn run(behaviour: &mut impl Behaviour, router: RouterConfig, sources: usize, unt
         if next != Some(due) {
             continue;
         }
+        // Handle an answer or a turn to send; ignore stale turns.
         let Some(Reverse((now, id, source))) = events.pop() else { break };
         if let Some((answer, left)) = answers.remove(&id) {
             in_flight[source] -= 1;
@@ -96,6 +98,7 @@ fn run(behaviour: &mut impl Behaviour, router: RouterConfig, sources: usize, unt
             waited += link.backlog().1;
             looks += 1;
         }
+        // Send as much as the source may, and schedule its next turn.
         while let Some(at) = behaviour.next(source, now, in_flight[source]) {
             number += 1;
             if at > now {

@@ -19,7 +19,7 @@ const TIMER: u64 = u64::MAX - 1;
 /// twentieth of the tolerated lateness. No timer is set for less.
 const GRAIN: Span = Span::from_micros(50);
 
-/// If no packet has been due for this long, the loop wakes up [`EARLY`] for the next one, and polls until it is due.
+/// If no packet has been due for this long, the loop wakes up early by [`EARLY`], and polls until the next one is due.
 const QUIET: Span = Span::from_millis(1);
 /// How early it wakes up: about the latency of a timer when the processor is in a deep sleep state. At worst, polling
 /// takes a sixteenth of the processor time.
@@ -39,7 +39,7 @@ pub trait Port<T> {
     /// Registers the descriptors to watch with `poll`, with tokens below 2^63.
     ///
     /// # Errors
-    /// Returns an error of the operating system.
+    /// Returns an error if a system call fails.
     fn watch(&mut self, poll: &Poll) -> io::Result<()>;
 
     /// Reads packets from a descriptor and offers them to the link. Returns whether there may be more.
@@ -144,7 +144,7 @@ where
     /// Starts the thread.
     ///
     /// # Errors
-    /// Returns an error of the operating system.
+    /// Returns an error if a system call fails.
     pub fn start(mut engine: Engine<T>, mut port: P) -> io::Result<Self> {
         let (stop, stopped) = UnixStream::pair()?;
         let run = move || {
@@ -161,7 +161,7 @@ where
     /// Waits until the thread ends because of an error. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// Returns an error of the operating system.
+    /// Returns an error if a system call fails.
     pub async fn failed(&self) -> io::Result<()> {
         let stream = self.stop.try_clone()?;
         stream.set_nonblocking(true)?;

@@ -140,7 +140,7 @@ impl Relay {
     /// Returns the addresses that clients send to, in the order of the pairs.
     ///
     /// # Errors
-    /// Returns an error of the operating system, which is not expected for bound sockets.
+    /// Returns an error if a system call fails, which is not expected for bound sockets.
     pub fn local_addrs(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }

@@ -48,7 +48,7 @@ const INSIDE: &str = "LONGHAUL_INSIDE";
 /// Environment variables with the IPv6 addresses of the outside and the inside.
 const ENDS6: [&str; 2] = ["LONGHAUL_OUTSIDE6", "LONGHAUL_INSIDE6"];
 
-/// Interval at which the request to end is repeated to a process that ignores it.
+/// Interval at which SIGTERM is repeated to a process that has not ended.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs a command behind a link until it ends, and prints a summary. Returns the command's exit code: 128 plus the

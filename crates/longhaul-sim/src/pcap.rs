@@ -26,7 +26,7 @@ impl<W: Write> Pcap<W> {
     /// Starts a capture at the host of a node, as if it ran on that machine.
     ///
     /// # Errors
-    /// Returns an error of `out`.
+    /// Returns an error if writing to `out` fails.
     pub fn at_host(node: usize, out: W) -> io::Result<Self> {
         Self::begin(Some(node), out)
     }
@@ -34,7 +34,7 @@ impl<W: Write> Pcap<W> {
     /// Starts a capture of everything that any host sends.
     ///
     /// # Errors
-    /// Returns an error of `out`.
+    /// Returns an error if writing to `out` fails.
     pub fn of_senders(out: W) -> io::Result<Self> {
         Self::begin(None, out)
     }

@@ -75,7 +75,7 @@ impl Series {
     /// rates in bytes per second. Absent values are empty.
     ///
     /// # Errors
-    /// Returns an error of `out`.
+    /// Returns an error if writing to `out` fails.
     pub fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "time_s,cwnd_bytes,ssthresh_bytes,in_flight_bytes,srtt_s,rate_bytes_per_s,queue_bytes")?;
         for (row, time) in self.time.iter().enumerate() {

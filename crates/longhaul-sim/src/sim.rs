@@ -147,6 +147,7 @@ impl Sim {
         let (mut places, mut nodes, mut hosts) =
             (vec![ROUTER; setups.len()], Vec::new(), Vec::with_capacity(setups.len()));
         let mut addresses = HashMap::new();
+        // Create a host at each node that is not a router, and check that addresses are unique.
         for (node, setup) in (0u32..).zip(setups) {
             if topology.is_router(node) {
                 continue;

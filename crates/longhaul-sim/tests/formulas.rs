@@ -300,8 +300,8 @@ impl Naive for NaiveCubic {
     }
 }
 
-/// Returns the mean window of `algorithm` over `losses` losses, where each segment is lost with probability `p`. The window
-/// is reduced at most once per round trip, and does not grow in the round trip of the recovery.
+/// Returns the mean window of `algorithm` over `losses` losses, where each segment is lost with probability `p`. The
+/// window is reduced at most once per round trip, and does not grow in the round trip of the recovery.
 fn naive_window(algorithm: &mut dyn Naive, p: f64, losses: u32) -> f64 {
     let mut random = Random::new(1, 1);
     let mut distance = || (1.0 - random.unit()).ln() / (1.0 - p).ln();

@@ -20,8 +20,7 @@ enum Table {
 }
 
 impl Routes {
-    /// Computes routes of the fewest hops. Of several shortest ones, that over the link with the lowest number is
-    /// taken.
+    /// Computes routes of the fewest hops; ties go to the link with the lowest number.
     pub(crate) fn shortest(topology: &Topology) -> Self {
         let nodes = topology.nodes();
         let mut out = vec![Vec::new(); nodes];

@@ -37,7 +37,8 @@ impl CoDel {
         }
     }
 
-    /// Decides about the packet at the head, which has waited for `sojourn`; `left` bytes wait behind it.
+    /// Decides whether to pass, mark or drop the packet at the head, which has waited for `sojourn`; `left` bytes wait
+    /// behind it.
     pub(crate) fn departs(&mut self, now: Time, sojourn: Span, size: u32, left: u64, can_mark: bool) -> Verdict {
         self.largest = self.largest.max(size);
         let above = self.is_above(now, sojourn, left);

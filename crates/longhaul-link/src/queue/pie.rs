@@ -10,7 +10,7 @@ use crate::random::Random;
 /// each).
 const FEW_BYTES: u64 = 2 * 1024;
 
-/// Accumulated probability below which no packet is dropped, and from which every packet is (RFC 8033, section 5.4).
+/// Accumulated probability below which no packet is dropped, and above which every packet is (RFC 8033, section 5.4).
 const SPREAD: (f64, f64) = (0.85, 8.5);
 
 /// Maximum rise of the probability per update once it is at least 0.1 (RFC 8033, section 5.5).
@@ -59,7 +59,7 @@ impl Pie {
         }
     }
 
-    /// Decides about a packet that arrives while `bytes` are waiting.
+    /// Decides whether to pass, mark or drop a packet that arrives while `bytes` are waiting.
     pub(crate) fn arrives(&mut self, bytes: u64, can_mark: bool) -> Verdict {
         if !self.burst_allowance.is_zero() || self.is_light() || bytes <= FEW_BYTES {
             return Verdict::Pass;

@@ -27,7 +27,7 @@ impl Red {
         Self { config, random, average: 0.0, since_last: None, idle_since: Some(Time::ZERO), typical }
     }
 
-    /// Decides about a packet that arrives while `queued` packets wait.
+    /// Decides whether to pass, mark or drop a packet that arrives while `queued` packets wait.
     pub(crate) fn arrives(&mut self, now: Time, queued: u64, can_mark: bool) -> Verdict {
         let was_idle = self.idle_since.take().map(|since| self.decay(since, now));
         self.average += self.config.weight * (queued as f64 - self.average);

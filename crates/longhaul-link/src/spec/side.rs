@@ -137,6 +137,7 @@ impl Side {
             step.delay = step.delay.filter(|_| self.delay.is_none());
         }
         link.steps.retain(|step| step.rate.is_some() || step.delay.is_some());
+        // Every other option replaces the scenario's value.
         put(&mut link.delay, &self.delay);
         put(&mut link.queue.discipline, &self.discipline);
         put(&mut link.loss, &self.loss);
@@ -154,6 +155,7 @@ impl Side {
         if !self.steps.is_empty() {
             link.steps.clone_from(&self.steps);
         }
+        // ECN requires a queue that can mark.
         if let Some((option, ())) = &self.ecn {
             let marks = matches!(
                 link.queue.discipline,

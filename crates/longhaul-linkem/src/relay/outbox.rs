@@ -116,7 +116,7 @@ fn send_alike(socket: &UdpSocket, to: Destination, outgoing: &[Outgoing]) -> u64
     unsent
 }
 
-/// Sets the TTL of a socket for both address families. Errors are ignored, because a socket supports only its own
+/// Sets the TTL of a socket for both address families. Errors are ignored, because a socket may support only one
 /// family.
 fn set_ttl(socket: &UdpSocket, ttl: u8) {
     let socket = SockRef::from(socket);

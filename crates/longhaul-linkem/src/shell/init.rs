@@ -13,7 +13,7 @@ use longhaul_sys::linux::{die_with_parent, own_mounts, terminate, wait_any};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// Time that the command has to end after it is asked to.
+/// Grace period of the command after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Exit codes for signals, as in shells: 128 plus the signal's number.
@@ -66,7 +66,7 @@ fn run(parent: u32, command: &[OsString]) -> io::Result<u8> {
     }
 }
 
-/// Forwards the request to end to the command, and exits if the command does not end in time.
+/// Forwards SIGTERM to the command, and exits if the command does not end in time.
 async fn pass_on(mut terminated: Signal, start: oneshot::Receiver<u32>) {
     let Ok(child) = start.await else { return };
     terminated.recv().await;

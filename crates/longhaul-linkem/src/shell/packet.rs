@@ -79,7 +79,7 @@ impl Payload for IpPacket {
 }
 
 /// Returns whether a packet is a multicast listener report (RFC 2710, RFC 3810): ICMPv6 after a hop-by-hop options
-/// header, with hop limit 1. The kernel sends it unasked, and there is no router on the link to receive it.
+/// header, with hop limit 1. The kernel sends it on its own behalf, and there is no router on the link to receive it.
 fn is_listener_report(bytes: &[u8]) -> bool {
     const HOP_OPTIONS: u8 = 0;
     const ICMPV6: u8 = 58;

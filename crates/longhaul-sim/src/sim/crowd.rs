@@ -180,7 +180,8 @@ mod tests {
         Guest { crowd: 0, number: 0, marks: marks(&vector), epochs: Vec::new() }
     }
 
-    /// Consecutive requests form one epoch, as do consecutive responses; a request without a response forms none.
+    /// Consecutive requests count as one request, and consecutive responses as one response. A request without a
+    /// response is no epoch.
     #[test]
     fn epochs_are_counted_by_bytes() {
         use Side::{Acceptor as B, Initiator as A};
