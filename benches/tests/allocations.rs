@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use longhaul_benches::acks::{ACKS_A_LOSS, Sender, State, laws};
+use longhaul_instructions::acks::{ACKS_A_LOSS, Sender, State, laws};
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
