@@ -10,7 +10,7 @@ use longhaul_units::{Span, Time};
 const DELAY: Span = Span::from_micros(100);
 /// Segments of one batch: what segmentation offload sends at once.
 const SEGMENTS: usize = 64;
-const CHUNK: [u8; 64 << 10] = [0x5a; 64 << 10];
+static CHUNK: [u8; 64 << 10] = [0x5a; 64 << 10];
 
 /// Two endpoints, and the datagrams under way with their times of arrival.
 #[derive(Debug)]
