@@ -1,1 +1,1 @@
-//! How web frameworks use longhaul: see the examples of this package.
+//! How web frameworks and TLS use longhaul: see the examples of this package.

@@ -5,6 +5,8 @@
 mod grpc;
 #[path = "../examples/axum.rs"]
 mod http;
+#[path = "../examples/tls.rs"]
+mod tls;
 
 #[tokio::test]
 async fn axum_serves_what_hyper_fetches() {
@@ -14,4 +16,9 @@ async fn axum_serves_what_hyper_fetches() {
 #[tokio::test]
 async fn tonic_answers() {
     assert_eq!(grpc::run().await.unwrap(), 1, "SERVING of grpc.health.v1");
+}
+
+#[tokio::test]
+async fn tls_echoes() {
+    assert_eq!(tls::run("hello").await.unwrap(), "hello");
 }
