@@ -110,7 +110,7 @@ pub(crate) fn endpoint(
     role: SocketRole,
 ) -> io::Result<(Arc<Shared>, Habits, Arc<Config>)> {
     setup.check()?;
-    let io = Io::new(socket, role)?;
+    let io = Io::new(socket, role, setup.udp)?;
     let local = io.local_addr()?;
     let buffers = crate::shared::set_buffers(&io);
     let endpoint = Endpoint::new(setup.endpoint_config(local)?, Io::now());

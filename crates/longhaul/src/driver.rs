@@ -58,7 +58,7 @@ impl Driver {
                 Poll::Ready(Err(error)) => {
                     let mut state = guard.unwrap_or_else(|| shared.lock());
                     let now = Io::now();
-                    match Io::fault(&error) {
+                    match shared.io.fault(&error) {
                         // The failed call cleared the pending error; details may still wait in the error queue.
                         Fault::Refused | Fault::Soft if !state.fetch_errors(&shared, now) => {
                             state.on_host_error(now, None, from_host(&error));

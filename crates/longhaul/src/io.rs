@@ -1,24 +1,22 @@
 //! The UDP socket and the timer of an endpoint.
 //!
-//! There are two implementations with the same methods. Sending never waits: it is done by whichever task holds the
-//! endpoint's lock. Only the driver task waits for readiness.
+//! There are two implementations with the same methods, of which [`UdpBackend`] chooses. Sending never waits: it is done
+//! by whichever task holds the endpoint's lock. Only the driver task waits for readiness.
 
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod clock;
+#[cfg(target_os = "linux")]
 mod linux;
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub(crate) use linux::{Io, Receiver as IoReceiver};
-
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod portable;
-#[cfg(any(not(target_os = "linux"), feature = "portable"))]
-pub(crate) use portable::{Io, Receiver as IoReceiver};
 
-use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::OnceLock;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_sys::pool::RecvPool;
+use longhaul_tcp::HostError;
 use longhaul_units::Time;
 
 /// Unused receive buffers that are kept for reuse: 16 MiB.
@@ -30,6 +28,187 @@ const KEPT_BUFFERS: usize = 8192;
 fn pool() -> &'static RecvPool {
     static POOL: OnceLock<RecvPool> = OnceLock::new();
     POOL.get_or_init(|| RecvPool::new(SPARE_BUFFERS, KEPT_BUFFERS))
+}
+
+/// The implementation of a UDP socket, chosen by [`TcpSocket::set_udp_backend`](crate::TcpSocket::set_udp_backend).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UdpBackend {
+    /// [`System`](Self::System) on Linux and [`Quinn`](Self::Quinn) elsewhere, unless the environment variable
+    /// `LONGHAUL_UDP` is `quinn`.
+    #[default]
+    Default,
+    /// longhaul's own system calls, which exist on Linux only: gather writes, DSCP, ECN of merged datagrams, received
+    /// TTL, ICMP errors with their destination, and a timer with a resolution of some tens of microseconds.
+    System,
+    /// The crate `quinn-udp`, on every system that it supports.
+    Quinn,
+}
+
+impl UdpBackend {
+    /// Whether this is the system's own implementation.
+    ///
+    /// # Errors
+    /// `Unsupported` if that is requested and does not exist.
+    fn is_system(self) -> io::Result<bool> {
+        let exists = cfg!(target_os = "linux");
+        match self {
+            Self::Default => Ok(exists && std::env::var_os("LONGHAUL_UDP").is_none_or(|name| name != "quinn")),
+            Self::System if !exists => Err(io::ErrorKind::Unsupported.into()),
+            Self::System => Ok(true),
+            Self::Quinn => Ok(false),
+        }
+    }
+}
+
+/// A UDP socket and the timer of its endpoint.
+#[derive(Debug)]
+pub(crate) enum Io {
+    #[cfg(target_os = "linux")]
+    System(linux::Io),
+    Quinn(Box<portable::Io>),
+}
+
+/// State of an [`Io`] used by the driver task only.
+pub(crate) enum IoReceiver {
+    #[cfg(target_os = "linux")]
+    System(linux::Receiver),
+    Quinn(Box<portable::Receiver>),
+}
+
+/// Evaluates an expression with the implementation in use.
+macro_rules! with {
+    ($self:ident, $io:ident => $value:expr) => {
+        match $self {
+            #[cfg(target_os = "linux")]
+            Self::System($io) => $value,
+            Self::Quinn($io) => $value,
+        }
+    };
+}
+
+/// The same with the receiver of the same implementation.
+macro_rules! with_receiver {
+    ($self:ident, $receiver:ident, $io:ident => $value:expr) => {
+        match ($self, $receiver) {
+            #[cfg(target_os = "linux")]
+            (Self::System($io), IoReceiver::System($receiver)) => $value,
+            (Self::Quinn($io), IoReceiver::Quinn($receiver)) => $value,
+            #[cfg(target_os = "linux")]
+            _ => unreachable!("a receiver belongs to the socket that created it"),
+        }
+    };
+}
+
+impl Io {
+    /// Takes over a socket. Must be called within a tokio runtime.
+    pub(crate) fn new(socket: UdpSocket, role: Role, backend: UdpBackend) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        if backend.is_system()? {
+            return linux::Io::new(socket, role).map(Self::System);
+        }
+        backend.is_system()?;
+        portable::Io::new(socket, role).map(Box::new).map(Self::Quinn)
+    }
+
+    /// Returns the current time on the clock of all sockets.
+    pub(crate) fn now() -> Time {
+        clock::now()
+    }
+
+    /// Returns the times of the monotonic and the wall clock at the same moment.
+    pub(crate) fn clocks() -> (Time, Duration) {
+        let pair = clock::pair();
+        (Time::from_nanos(pair.monotonic), pair.realtime)
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        with!(self, io => io.role())
+    }
+
+    /// Returns the descriptor of the UDP socket.
+    #[cfg(unix)]
+    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        with!(self, io => io.descriptor())
+    }
+
+    pub(crate) fn receiver(&self) -> IoReceiver {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::System(io) => IoReceiver::System(io.receiver()),
+            Self::Quinn(io) => IoReceiver::Quinn(Box::new(io.receiver())),
+        }
+    }
+
+    /// Returns a reference for setting options of the UDP socket.
+    pub(crate) fn options(&self) -> socket2::SockRef<'_> {
+        with!(self, io => io.options())
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        with!(self, io => io.local_addr())
+    }
+
+    /// Returns how many datagrams segmentation offload sends at once.
+    pub(crate) fn max_segments(&self) -> usize {
+        with!(self, io => io.max_segments())
+    }
+
+    /// Requests socket buffer sizes and returns those that were granted.
+    pub(crate) fn set_buffers(&self, wanted: Buffers) -> io::Result<Buffers> {
+        with!(self, io => io.set_buffers(wanted))
+    }
+
+    /// Sends datagrams; fails with `WouldBlock` if the send buffer is full.
+    pub(crate) fn send(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
+        with!(self, io => io.send(outgoing))
+    }
+
+    /// Ready when the socket may accept datagrams again, which `retry` tests.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>, retry: impl FnOnce() -> bool) -> Poll<Writable> {
+        with!(self, io => io.poll_writable(cx, retry))
+    }
+
+    /// Ready when the system has reported an error on the path, which [`take_errors`](Self::take_errors) fetches.
+    pub(crate) fn poll_error(&self, cx: &mut Context<'_>, receiver: &mut IoReceiver) -> Poll<()> {
+        with_receiver!(self, receiver, io => io.poll_error(cx, receiver))
+    }
+
+    /// Passes errors reported on the path since the last call to `each`, with the destination of the datagram concerned
+    /// where it is known. Returns whether there were any.
+    pub(crate) fn take_errors(&self, each: impl FnMut(Option<SocketAddr>, HostError)) -> bool {
+        with!(self, io => io.take_errors(each))
+    }
+
+    /// Receives what is available and calls `each` for every message, with the count of datagrams that the kernel has
+    /// dropped where it is known. Ready with the number of messages, or with an error.
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        receiver: &mut IoReceiver,
+        each: impl FnMut(Incoming<'_>, Option<u32>),
+    ) -> Poll<io::Result<usize>> {
+        with_receiver!(self, receiver, io => io.poll_recv(cx, receiver, each))
+    }
+
+    /// Sets the timer, of which there is one per endpoint.
+    pub(crate) fn arm(&self, at: Option<Time>) -> io::Result<()> {
+        with!(self, io => io.arm(at))
+    }
+
+    /// Ready once the timer has fired.
+    pub(crate) fn poll_timer(&self, cx: &mut Context<'_>) -> Poll<()> {
+        with!(self, io => io.poll_timer(cx))
+    }
+
+    /// Classifies an error of this socket.
+    pub(crate) fn fault(&self, error: &io::Error) -> Fault {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::System(_) => linux::Io::fault(error),
+            Self::Quinn(_) => portable::Io::fault(error),
+        }
+    }
 }
 
 /// The use of a UDP socket.

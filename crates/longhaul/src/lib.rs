@@ -34,6 +34,7 @@ mod waiters;
 
 pub use connector::TcpConnector;
 pub use info::{LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath};
+pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;
 pub use longhaul_tcp::{Config, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};

@@ -11,6 +11,7 @@ use longhaul_tcp::{Config, ConnId, EndpointConfig};
 
 use crate::capture::Capture;
 use crate::handle::Handle;
+use crate::io::UdpBackend;
 use crate::limits::Limits;
 use crate::qlog::{Place, Role};
 use crate::shared::Shared;
@@ -27,6 +28,7 @@ pub(crate) struct Setup {
     pub(crate) reflect: bool,
     pub(crate) backlog: Option<usize>,
     pub(crate) limits: Limits,
+    pub(crate) udp: UdpBackend,
     /// The socket of a former listener, to be taken over instead of opening a new one.
     pub(crate) takes_over: Option<Arc<Shared>>,
 }

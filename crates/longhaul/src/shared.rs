@@ -335,7 +335,7 @@ impl State {
 
     /// Handles a failed send. A batch that is dropped counts as lost on the path and is retransmitted by the engine.
     fn on_send_error(&mut self, shared: &Shared, now: Time, destination: Destination, error: &io::Error) -> Turn {
-        match Io::fault(error) {
+        match shared.io.fault(error) {
             Fault::Refused | Fault::Soft | Fault::TooLong if self.fetch_errors(shared, now) => {
                 // The error refers to an earlier datagram, perhaps to another peer; this batch was not sent.
                 self.stuck = Some(destination);

@@ -14,6 +14,7 @@ use crate::capture::Capture;
 use crate::connect::connect_over;
 use crate::connector::TcpConnector;
 use crate::handle::to_span;
+use crate::io::UdpBackend;
 use crate::listener::TcpListener;
 use crate::qlog::Place;
 use crate::rebind;
@@ -105,6 +106,14 @@ impl TcpSocket {
     /// your own.
     pub fn allow_unsafe_congestion(&self, allow: bool) {
         self.setup().allow_unsafe = allow;
+    }
+
+    /// Chooses the implementation of the UDP socket.
+    ///
+    /// # Errors
+    /// Connecting or listening fails with `Unsupported` if the system does not have the chosen one.
+    pub fn set_udp_backend(&self, backend: UdpBackend) {
+        self.setup().udp = backend;
     }
 
     /// Sets the limit in bytes of data that waits for transmission or acknowledgment. This is the stream's send

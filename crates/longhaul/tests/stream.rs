@@ -1,15 +1,11 @@
 //! Streams over loopback sockets.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
-use longhaul::{TcpListener, TcpStream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+mod common;
 
-async fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap();
-    let (client, server) = tokio::join!(TcpStream::connect(addr), listener.accept());
-    (client.unwrap(), server.unwrap().0)
-}
+use common::{pair, pattern, soon};
+use longhaul::{TcpSocket, TcpStream, UdpBackend};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn bytes_go_both_ways_and_the_end_is_seen() {
@@ -52,4 +48,34 @@ async fn a_closed_port_refuses_the_connection() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = TcpStream::connect(free).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+/// An end that uses `quinn-udp` and one that uses the system's calls understand each other.
+#[tokio::test]
+async fn both_udp_backends_interoperate() {
+    let backends = [UdpBackend::Default, UdpBackend::Quinn];
+    for (client, server) in backends.into_iter().flat_map(|client| backends.map(|server| (client, server))) {
+        let sockets = [client, server].map(|backend| {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.set_udp_backend(backend);
+            socket
+        });
+        let [client, server] = sockets;
+        let (mut client, mut server) = common::pair_with(client, server).await;
+        let data = pattern(300_000);
+        let (sent, received) = tokio::join!(
+            async {
+                client.write_all(&data).await.unwrap();
+                client.shutdown().await.unwrap();
+                client
+            },
+            async {
+                let mut received = Vec::new();
+                soon(server.read_to_end(&mut received)).await.unwrap();
+                received
+            }
+        );
+        assert!(received == data);
+        drop(sent);
+    }
 }

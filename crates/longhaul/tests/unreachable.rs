@@ -1,6 +1,6 @@
 //! Peers that routers report as unreachable, in network namespaces with a router that has no route to them. The tests
 //! need root and are otherwise skipped with a message.
-#![cfg(all(target_os = "linux", not(feature = "portable")))]
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 mod common;
@@ -71,6 +71,9 @@ const NO_NETWORK: &str = "10.97.0.1:7000";
 /// instead of waiting for two minutes.
 #[test]
 fn an_attempt_ends_when_routers_report_an_error_twice() {
+    if !common::needs_system_sockets() {
+        return;
+    }
     on_the_host(|| async {
         for (to, kind) in [(NO_HOST, ErrorKind::HostUnreachable), (NO_NETWORK, ErrorKind::NetworkUnreachable)] {
             assert_eq!(tokio::net::TcpStream::connect(to).await.unwrap_err().kind(), kind, "the kernel's TCP");
@@ -83,6 +86,9 @@ fn an_attempt_ends_when_routers_report_an_error_twice() {
 
 #[test]
 fn the_next_address_of_a_name_is_tried_in_parallel() {
+    if !common::needs_system_sockets() {
+        return;
+    }
     on_the_host(|| async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses: [SocketAddr; 2] = [NO_HOST.parse().unwrap(), listener.local_addr().unwrap()];

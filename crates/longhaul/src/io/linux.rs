@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use longhaul_sys::clock::ClockMap;
 use longhaul_sys::linux::{self, ErrorClass, PathError, PathErrorKind, RecvBatch, Transmit};
@@ -19,7 +18,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use self::timers::SocketTimer;
-use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, pool};
+use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, clock, pool};
 use crate::error::from_host;
 
 mod timers;
@@ -65,7 +64,7 @@ impl Io {
     }
 
     pub(crate) fn receiver(&self) -> Receiver {
-        Receiver { clock: ClockMap::new(linux::clock_pair()), error: None }
+        Receiver { clock: ClockMap::new(clock::pair()), error: None }
     }
 
     pub(crate) const fn role(&self) -> Role {
@@ -75,16 +74,6 @@ impl Io {
     /// Returns the descriptor of the UDP socket.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.get_ref().as_fd()
-    }
-
-    pub(crate) fn now() -> Time {
-        Time::from_nanos(linux::monotonic_now())
-    }
-
-    /// Returns the times of the monotonic and the wall clock at the same moment.
-    pub(crate) fn clocks() -> (Time, Duration) {
-        let pair = linux::clock_pair();
-        (Time::from_nanos(pair.monotonic), pair.realtime)
     }
 
     /// Returns a reference for setting options of the UDP socket.
@@ -190,7 +179,7 @@ impl Io {
                 // The socket is empty: data that arrives later sets readiness again.
                 guard.clear_ready();
             }
-            receiver.clock.begin_batch(linux::clock_pair());
+            receiver.clock.begin_batch(clock::pair());
             for mut message in batch.messages() {
                 let meta = *message.meta;
                 let rx_time = meta.timestamp.and_then(|t| receiver.clock.map(t)).map(Time::from_nanos);

@@ -6,11 +6,11 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
-use longhaul_sys::clock::{ClockMap, ClockPair};
+use longhaul_sys::clock::ClockMap;
 use longhaul_sys::pool::RecvBuffer;
 use longhaul_tcp::HostError;
 use longhaul_units::Time;
@@ -18,7 +18,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::time::Sleep;
 
-use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, pool};
+use super::{Buffers, Fault, Incoming, Outgoing, Role, Writable, canonical, clock, pool};
 use crate::error::from_host;
 
 /// Messages per receive call.
@@ -83,17 +83,7 @@ impl Io {
     }
 
     pub(crate) fn receiver(&self) -> Receiver {
-        Receiver { buffers: std::array::from_fn(|_| pool().buffer()), clock: ClockMap::new(clock_pair()) }
-    }
-
-    pub(crate) fn now() -> Time {
-        Time::from_nanos(u64::try_from(epoch().elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// Returns the times of the monotonic and the wall clock at the same moment.
-    pub(crate) fn clocks() -> (Time, Duration) {
-        let pair = clock_pair();
-        (Time::from_nanos(pair.monotonic), pair.realtime)
+        Receiver { buffers: std::array::from_fn(|_| pool().buffer()), clock: ClockMap::new(clock::pair()) }
     }
 
     /// Returns a reference for setting options of the UDP socket.
@@ -215,7 +205,7 @@ impl Io {
                 }
                 result => result?,
             };
-            receiver.clock.begin_batch(clock_pair());
+            receiver.clock.begin_batch(clock::pair());
             for (meta, buffer) in metas.iter().zip(&mut receiver.buffers).take(received) {
                 deliver(meta, buffer, &mut receiver.clock, &mut each);
             }
@@ -234,9 +224,9 @@ impl Io {
             timer.armed = false;
             return Ok(());
         };
-        let deadline = epoch().checked_add(Duration::from_nanos(at.as_nanos()));
-        let deadline = deadline.ok_or(io::ErrorKind::InvalidInput)?;
-        timer.sleep.as_mut().reset(deadline.into());
+        let wait = Duration::from_nanos((at - clock::now()).as_nanos());
+        let deadline = tokio_now().checked_add(wait).ok_or(io::ErrorKind::InvalidInput)?;
+        timer.sleep.as_mut().reset(deadline);
         timer.armed = true;
         // The waiting task has polled the timer before it was set, or after it had fired.
         if let Some(waker) = timer.waker.clone()
@@ -312,17 +302,9 @@ fn deliver(
     each(incoming, None);
 }
 
-/// Returns the origin of the monotonic clock: the time of the first call.
-#[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
-fn epoch() -> Instant {
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
-fn clock_pair() -> ClockPair {
-    let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    ClockPair { monotonic: Io::now().as_nanos(), realtime }
+#[expect(clippy::disallowed_methods, reason = "this is the driver's timer")]
+fn tokio_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -16,6 +16,20 @@ use tokio::task::JoinHandle;
 /// Longer than any step takes on the slowest machine, so that a test that hangs fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Whether sockets use longhaul's own system calls, and not `quinn-udp`, by whose name `LONGHAUL_UDP` selects it.
+pub fn system_sockets() -> bool {
+    cfg!(target_os = "linux") && std::env::var_os("LONGHAUL_UDP").is_none_or(|name| name != "quinn")
+}
+
+/// As [`system_sockets`], with a message for the test that is skipped.
+pub fn needs_system_sockets() -> bool {
+    let has = system_sockets();
+    if !has {
+        println!("skipped: quinn-udp does not provide what this test needs");
+    }
+    has
+}
+
 /// Returns both ends of a connection over loopback: client, server.
 pub async fn pair() -> (TcpStream, TcpStream) {
     pair_with(TcpSocket::new_v4().unwrap(), TcpSocket::new_v4().unwrap()).await

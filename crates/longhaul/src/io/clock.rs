@@ -1,0 +1,40 @@
+//! The clock that all sockets share, whichever implementation they use.
+
+use longhaul_sys::clock::ClockPair;
+use longhaul_units::Time;
+
+/// Returns the current time.
+pub(super) fn now() -> Time {
+    Time::from_nanos(imp::monotonic())
+}
+
+/// Returns the times of the monotonic and the wall clock at the same moment.
+pub(super) fn pair() -> ClockPair {
+    imp::pair()
+}
+
+#[cfg(target_os = "linux")]
+mod imp {
+    pub(super) use longhaul_sys::linux::{clock_pair as pair, monotonic_now as monotonic};
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use std::sync::OnceLock;
+    use std::time::{Instant, SystemTime};
+
+    use longhaul_sys::clock::ClockPair;
+
+    /// Nanoseconds since the first call.
+    #[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
+    pub(super) fn monotonic() -> u64 {
+        static EPOCH: OnceLock<Instant> = OnceLock::new();
+        u64::try_from(EPOCH.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the driver's clock")]
+    pub(super) fn pair() -> ClockPair {
+        let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        ClockPair { monotonic: monotonic(), realtime }
+    }
+}
