@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use super::addr::{RawAddr, array};
-use super::syscall::ioctl_interface;
+use super::syscall::{InterfaceCall, ioctl_interface};
 
 /// The kernel's `struct ifreq`: the NUL-terminated name of the interface, and the argument or result.
 #[repr(C, align(8))]
@@ -79,7 +79,7 @@ impl Link {
     /// # Errors
     /// Returns the system's error if the interface does not exist.
     pub fn index(&self) -> io::Result<u32> {
-        let request = self.request(libc::SIOCGIFINDEX as u32, &[])?;
+        let request = self.request(InterfaceCall::GetIndex, &[])?;
         Ok(u32::from_ne_bytes(array(&request.value, 0)))
     }
 
@@ -88,10 +88,10 @@ impl Link {
     /// # Errors
     /// Returns the system's error if the interface does not exist or this is not permitted.
     pub fn set_up(&self) -> io::Result<()> {
-        let mut request = self.request(libc::SIOCGIFFLAGS as u32, &[])?;
+        let mut request = self.request(InterfaceCall::GetFlags, &[])?;
         let flags = request.flags() | libc::IFF_UP as i16;
         request.set(&flags.to_ne_bytes());
-        ioctl_interface(self.control.as_fd(), libc::SIOCSIFFLAGS as u32, &mut request)
+        ioctl_interface(self.control.as_fd(), InterfaceCall::SetFlags, &mut request)
     }
 
     /// Sets the MTU in bytes.
@@ -99,7 +99,7 @@ impl Link {
     /// # Errors
     /// Returns the system's error if the interface does not exist, this is not permitted, or the MTU is out of range.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
-        self.request(libc::SIOCSIFMTU as u32, &i32::from(mtu).to_ne_bytes())?;
+        self.request(InterfaceCall::SetMtu, &i32::from(mtu).to_ne_bytes())?;
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Link {
     /// range.
     pub fn set_queue_len(&self, packets: u32) -> io::Result<()> {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
-        self.request(libc::SIOCSIFTXQLEN as u32, &packets.to_ne_bytes())?;
+        self.request(InterfaceCall::SetQueueLen, &packets.to_ne_bytes())?;
         Ok(())
     }
 
@@ -128,15 +128,15 @@ impl Link {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "prefix longer than an address"));
             }
         };
-        self.request(libc::SIOCSIFADDR as u32, socket_address(address).as_bytes())?;
-        self.request(libc::SIOCSIFNETMASK as u32, socket_address(Ipv4Addr::from(mask)).as_bytes())?;
+        self.request(InterfaceCall::SetAddress, socket_address(address).as_bytes())?;
+        self.request(InterfaceCall::SetNetmask, socket_address(Ipv4Addr::from(mask)).as_bytes())?;
         Ok(())
     }
 
-    fn request(&self, number: u32, value: &[u8]) -> io::Result<InterfaceRequest> {
+    fn request(&self, call: InterfaceCall, value: &[u8]) -> io::Result<InterfaceRequest> {
         let mut request = InterfaceRequest::new(&self.name)?;
         request.set(value);
-        ioctl_interface(self.control.as_fd(), number, &mut request)?;
+        ioctl_interface(self.control.as_fd(), call, &mut request)?;
         Ok(request)
     }
 }

@@ -196,11 +196,44 @@ pub(super) fn timerfd_settime(fd: BorrowedFd<'_>, at: Duration) -> io::Result<()
     Ok(())
 }
 
+/// An `ioctl(2)` request that reads or writes one `struct ifreq` and follows no pointer in it (netdevice(7)).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum InterfaceCall {
+    GetIndex,
+    GetFlags,
+    SetFlags,
+    SetMtu,
+    SetQueueLen,
+    SetAddress,
+    SetNetmask,
+    /// Attaches a descriptor of `/dev/net/tun` to an interface.
+    SetTun,
+}
+
+impl InterfaceCall {
+    const fn number(self) -> u32 {
+        (match self {
+            Self::GetIndex => libc::SIOCGIFINDEX,
+            Self::GetFlags => libc::SIOCGIFFLAGS,
+            Self::SetFlags => libc::SIOCSIFFLAGS,
+            Self::SetMtu => libc::SIOCSIFMTU,
+            Self::SetQueueLen => libc::SIOCSIFTXQLEN,
+            Self::SetAddress => libc::SIOCSIFADDR,
+            Self::SetNetmask => libc::SIOCSIFNETMASK,
+            Self::SetTun => libc::TUNSETIFF,
+        }) as u32
+    }
+}
+
 /// Calls `ioctl(2)` with an interface request, in which the kernel may write its answer.
-pub(super) fn ioctl_interface(fd: BorrowedFd<'_>, number: u32, request: &mut InterfaceRequest) -> io::Result<()> {
-    // SAFETY: `InterfaceRequest` is at least as large and as aligned as the kernel's `struct ifreq`. All request
-    // numbers used by `link` and `tun` read or write one such struct, and none follows a pointer in it.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), number as _, ptr::from_mut(request).cast::<c_void>()) })?;
+pub(super) fn ioctl_interface(
+    fd: BorrowedFd<'_>,
+    call: InterfaceCall,
+    request: &mut InterfaceRequest,
+) -> io::Result<()> {
+    // SAFETY: `InterfaceRequest` is at least as large and as aligned as the kernel's `struct ifreq`, which is all that an
+    // `InterfaceCall` reads or writes. Another descriptor than a socket's or a TUN device's fails with ENOTTY.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), call.number() as _, ptr::from_mut(request).cast::<c_void>()) })?;
     Ok(())
 }
 

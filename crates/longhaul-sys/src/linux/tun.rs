@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use super::link::{InterfaceRequest, Link};
-use super::syscall::ioctl_interface;
+use super::syscall::{InterfaceCall, ioctl_interface};
 
 /// TUN device in the network namespace in which it was opened. Each read or write is an IP packet without a link-layer
 /// header. The kernel removes the device when this is dropped, unless it is persistent.
@@ -28,7 +28,7 @@ impl Tun {
         let mut request = InterfaceRequest::new(name)?;
         let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
         request.set(&flags.to_ne_bytes());
-        ioctl_interface(file.as_fd(), libc::TUNSETIFF as u32, &mut request)?;
+        ioctl_interface(file.as_fd(), InterfaceCall::SetTun, &mut request)?;
         let link = Link::new(&request.name())?;
         Ok(Self { file, link })
     }
