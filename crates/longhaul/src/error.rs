@@ -22,6 +22,29 @@ pub(crate) fn from_connection(error: ConnectionError, connection: &Connection) -
     }
 }
 
+/// Returns why a connection ended, if `error` is that of a stream, of [`connect`](crate::TcpStream::connect) or of
+/// [`TcpStream::take_error`](crate::TcpStream::take_error).
+///
+/// [`std::io::Error::kind`] distinguishes most causes already. This function also tells a closed port from a service that
+/// echoes datagrams, and names what a congestion controller lacked. After a timeout, [`std::error::Error::source`] of the
+/// `io::Error`'s inner error is the [`HostError`] that was reported on the path, if there was one.
+///
+/// ```no_run
+/// # async fn example() {
+/// if let Err(error) = longhaul::TcpStream::connect("192.0.2.7:7000").await
+///     && longhaul::connection_error(&error) == Some(longhaul::ConnectionError::Echoed)
+/// {
+///     eprintln!("this is not a longhaul server");
+/// }
+/// # }
+/// ```
+#[must_use]
+pub fn connection_error(error: &io::Error) -> Option<ConnectionError> {
+    let inner = error.get_ref()?;
+    let timed_out = inner.downcast_ref::<TimedOut>().map(|timed_out| timed_out.error);
+    timed_out.or_else(|| inner.downcast_ref::<ConnectionError>().copied())
+}
+
 /// Returns the error kind for an ICMP or local error on the path.
 fn kind_of(error: HostError) -> ErrorKind {
     match error {
@@ -103,6 +126,8 @@ mod tests {
         let plain = timed_out(None);
         assert_eq!((plain.kind(), plain.to_string().as_str()), (ErrorKind::TimedOut, "connection timed out"));
         assert!(plain.source().is_none());
+        assert_eq!(connection_error(&plain), Some(ConnectionError::TimedOut));
+        assert_eq!(connection_error(&ErrorKind::TimedOut.into()), None);
         for (kind, what) in [
             (ErrorKind::HostUnreachable, HostError::HostUnreachable),
             (ErrorKind::NetworkUnreachable, HostError::NetworkUnreachable),
@@ -111,6 +136,7 @@ mod tests {
             let error = timed_out(Some(kind));
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::TimedOut, "connection timed out"));
             assert_eq!(error.source().unwrap().downcast_ref(), Some(&what));
+            assert_eq!(connection_error(&error), Some(ConnectionError::TimedOut));
         }
     }
 }

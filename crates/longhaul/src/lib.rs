@@ -33,13 +33,14 @@ mod stream;
 mod waiters;
 
 pub use connector::TcpConnector;
+pub use error::connection_error;
 pub use info::{LimitedBy, SocketInfo, TcpAckRate, TcpInfo, TcpNetwork, TcpOptions, TcpPairs, TcpProbes, TcpSavedPath};
 pub use io::UdpBackend;
 pub use listener::TcpListener;
 pub use longhaul_cc as cc;
-pub use longhaul_tcp::{Config, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};
+pub use longhaul_tcp::{Config, ConnectionError, HostError, KeepAlive, PathCache, PathCacheConfig, PathMetrics};
 pub use longhaul_units as units;
-pub use setup::IntoCongestion;
+pub use setup::{IntoCongestion, UnsafeCongestion};
 pub use socket::TcpSocket;
 pub use stream::TcpStream;
 pub use stream::split::{ReadHalf, WriteHalf};

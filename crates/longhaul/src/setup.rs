@@ -96,14 +96,23 @@ fn secret() -> io::Result<&'static [u8; 32]> {
     Ok(SECRET.get_or_init(|| fresh))
 }
 
-/// A congestion controller for controlled environments only was chosen but not explicitly allowed.
+/// A congestion controller for controlled environments only was chosen but not explicitly allowed. The inner error of
+/// the [`std::io::Error`] that connecting or listening then returns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "congestion controller `{name}` is not safe on a network shared with others; \
      use TcpSocket::allow_unsafe_congestion to allow it in a controlled environment"
 )]
-struct UnsafeCongestion {
+pub struct UnsafeCongestion {
     name: String,
+}
+
+impl UnsafeCongestion {
+    /// Returns the name of the congestion controller.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// A choice of congestion controller, given as a value or by name.

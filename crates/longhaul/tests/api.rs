@@ -374,6 +374,8 @@ async fn a_controller_that_may_harm_others_must_be_allowed() {
     let error = socket().connect(to).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("homemade") && error.to_string().contains("allow_unsafe_congestion"), "{error}");
+    let inner = error.get_ref().unwrap().downcast_ref::<longhaul::UnsafeCongestion>();
+    assert_eq!(inner.map(longhaul::UnsafeCongestion::name), Some("homemade"));
     let server = socket();
     server.bind(([127, 0, 0, 1], 0).into()).unwrap();
     assert_eq!(server.listen(1).unwrap_err().kind(), ErrorKind::InvalidInput);
