@@ -8,7 +8,7 @@
 //! | [`socket`] | packets out at precise times |
 //! | [`answers`] | answers in, with the kernel's time |
 //! | [`reach`] | whether anybody answers, and up to which size |
-//! | [`prober`] | drives a method of `longhaul::cc::estimate::active` until it is done |
+//! | [`prober`] | drives a method of `longhaul_probe` until it is done |
 //! | [`transfer`] | TCPProbe: a transfer whose segments measure |
 //! | [`hops`] | at which hop packets queue |
 //! | [`doubts`] | what speaks against a finding |

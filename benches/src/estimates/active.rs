@@ -1,21 +1,16 @@
-//! Methods that send trains of their own.
+//! Active methods of `longhaul-probe`.
 
 use anyhow::Result;
-use longhaul_cc::estimate::active::path_chirp::{PathChirp, PathChirpConfig};
-use longhaul_cc::estimate::active::pathload::{Pathload, PathloadConfig};
-use longhaul_cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
-use longhaul_cc::estimate::active::{CapProbeMethod, CapProbeOptions, InvalidOption, Method, RateRange};
 use longhaul_link::source::Source;
 use longhaul_link::{LinkConfig, Random};
-use longhaul_sim::probing::ProbedPath;
+use longhaul_probe::sim::ProbedPath;
+use longhaul_probe::{MethodKind, Quantity, RateRange};
 use longhaul_units::{Rate, Span, Time};
 use serde::Serialize;
 
 use crate::emulated::seconds;
 use crate::parallel::in_parallel;
 
-/// The methods, by their pages.
-pub(super) const METHODS: [&str; 4] = ["capprobe", "pathrate", "pathload", "pathchirp"];
 /// When probing begins; cross traffic has been there since 0.
 const FROM: Time = Time::from_nanos(5_000_000_000);
 /// When it ends at the latest.
@@ -69,8 +64,9 @@ pub(super) struct Found {
 /// # Errors
 /// A path or a method that cannot be.
 pub(super) fn measure() -> Result<Vec<Found>> {
-    let cells: Vec<_> = METHODS.iter().flat_map(|method| SCENARIOS.iter().map(move |path| (*method, path))).collect();
-    in_parallel(&cells, |(method, scenario)| run(method, scenario)).into_iter().collect()
+    let cells: Vec<_> =
+        MethodKind::ALL.iter().flat_map(|method| SCENARIOS.iter().map(move |path| (*method, path))).collect();
+    in_parallel(&cells, |(method, scenario)| run(*method, scenario)).into_iter().collect()
 }
 
 fn mbit(rate: u64) -> Rate {
@@ -92,27 +88,17 @@ fn path(scenario: &Scenario) -> Result<ProbedPath> {
     Ok(path)
 }
 
-fn method(name: &str) -> Result<Box<dyn Method>, InvalidOption> {
-    Ok(match name {
-        "capprobe" => Box::new(CapProbeMethod::new(CapProbeOptions::default())?),
-        "pathrate" => Box::new(Pathrate::new(PathrateConfig::default())?),
-        "pathload" => Box::new(Pathload::new(PathloadConfig::default())?),
-        _ => Box::new(PathChirp::new(PathChirpConfig::default())?),
-    })
-}
-
-fn run(name: &'static str, scenario: &Scenario) -> Result<Found> {
-    let mut method = method(name)?;
+fn run(kind: MethodKind, scenario: &Scenario) -> Result<Found> {
+    let mut method = kind.create();
     let probing = path(scenario)?.run(&mut *method, FROM, UNTIL);
     let estimate = probing.estimate;
-    let is_capacity = ["capprobe", "pathrate"].contains(&name);
-    let (range, truth) = match is_capacity {
-        true => (estimate.capacity, scenario.narrow),
-        false => (estimate.available, scenario.available),
+    let (range, truth) = match kind.quantity() {
+        Quantity::Capacity => (estimate.capacity, scenario.narrow),
+        _ => (estimate.available, scenario.available),
     };
     let ends = |range: RateRange| [range.low, range.value, range.high].map(|rate| rate.as_bits_per_sec() as f64 * 1e-6);
     Ok(Found {
-        method: name,
+        method: kind.name(),
         scenario: scenario.title,
         truth,
         range: range.map(ends),

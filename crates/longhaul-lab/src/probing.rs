@@ -1,70 +1,50 @@
-//! Tools that measure a path with packets of their own: CapProbe, Pathrate, Pathload, pathChirp.
+//! Active measurements of a path within an experiment, by the methods of `longhaul-probe`.
 //!
-//! They have the bottleneck and the cross traffic of a cell, but none of its flows: papers run them before a transfer, to say what its
-//! path was like. Each has a path of its own, so that they don't meet each other.
+//! A measurement runs over the bottleneck and the cross traffic of a cell, but without its flows: papers measure a path before a
+//! transfer, to describe it. Each measurement has a path of its own, so that measurements do not disturb each other.
 
 use std::collections::BTreeMap;
 
-use longhaul_cc::estimate::active::path_chirp::{PathChirp, PathChirpConfig};
-use longhaul_cc::estimate::active::pathload::{Pathload, PathloadConfig};
-use longhaul_cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
-use longhaul_cc::estimate::active::{CapProbeMethod, CapProbeOptions, InvalidOption, Method};
 use longhaul_link::{ConfigError, LinkConfig, Random};
-use longhaul_sim::probing::{ProbedPath, Probing};
+use longhaul_probe::MethodKind;
+use longhaul_probe::sim::{ProbedPath, Probing};
 use longhaul_units::{Rate, Span, Time};
 
 use crate::experiment::CellSetup;
 
-/// The methods there are.
-pub const METHODS: &[&str] = &["capprobe", "pathrate", "pathload", "pathchirp"];
-
-/// A tool and when it begins.
+/// A measurement: its method and its start.
 #[derive(Clone, Debug)]
 pub struct ProbeSetup {
-    /// By which metrics know it.
+    /// Name by which metrics refer to the measurement.
     pub name: String,
-    /// One of [`METHODS`].
-    pub method: String,
-    /// When it begins.
+    /// Method, with default options.
+    pub method: MethodKind,
+    /// Start time.
     pub start: Span,
-    /// The prober's link to the bottleneck.
+    /// Link from the prober to the bottleneck.
     pub left: Option<LinkConfig>,
 }
 
-/// What a tool found.
+/// Result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Probed {
-    /// What it says itself.
+    /// Estimate and cost, as the driver reports them.
     pub probing: Probing,
-    /// From its beginning until its estimate had converged by its own criterion.
+    /// Time from the start until the estimate had converged by the method's own criterion.
     pub converged: Option<Span>,
 }
 
-/// A method with its usual settings.
+/// Runs all measurements of a cell, each until it is done or the run ends. `stream` is the random sequence of the first cross traffic in
+/// forward direction; each cross traffic has two sequences.
 ///
 /// # Errors
-/// If those are none that it takes.
-pub fn method(name: &str) -> Result<Box<dyn Method>, InvalidOption> {
-    Ok(match name {
-        "capprobe" => Box::new(CapProbeMethod::new(CapProbeOptions::default())?),
-        "pathrate" => Box::new(Pathrate::new(PathrateConfig::default())?),
-        "pathload" => Box::new(Pathload::new(PathloadConfig::default())?),
-        _ => Box::new(PathChirp::new(PathChirpConfig::default())?),
-    })
-}
-
-/// Runs all of a cell's, each until it is done or the run ends. `stream` is the random sequence of the first cross traffic's way there;
-/// each has two.
-///
-/// # Errors
-/// If there can be no such link.
+/// The configuration of a link is invalid.
 pub fn run(setup: &CellSetup, seed: u64, stream: u64) -> Result<BTreeMap<String, Probed>, ConfigError> {
     let until = Time::ZERO + setup.duration;
     let mut found = BTreeMap::new();
     for probe in &setup.probes {
         let mut path = path(setup, probe, seed, stream)?;
-        // Their usual settings are within their ranges.
-        let Ok(mut method) = method(&probe.method) else { continue };
+        let mut method = probe.method.create();
         let from = Time::ZERO + probe.start;
         let probing = path.run(&mut *method, from, until);
         let converged = probing.converged_at.map(|at| at - from);

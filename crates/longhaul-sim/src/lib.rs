@@ -54,7 +54,6 @@ mod packet;
 mod pattern;
 mod pcap;
 mod plan;
-pub mod probing;
 mod qlog;
 mod queue;
 mod script;

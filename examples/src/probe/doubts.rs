@@ -1,8 +1,8 @@
 //! What speaks against a finding: a machine that was busy elsewhere, another finding, or a width that no clock tells.
 
-use longhaul::cc::estimate::active::RateRange;
 use longhaul::units::{Bytes, Rate, Span};
 use longhaul_link::Histogram;
+use longhaul_probe::RateRange;
 
 use super::report::Outcome;
 use crate::report;
@@ -155,7 +155,7 @@ fn in_words(rate: Rate) -> String {
 mod tests {
     use super::*;
     use crate::probe::path::Facts;
-    use longhaul::cc::estimate::active::Estimate;
+    use longhaul_probe::Estimate;
 
     fn mega(rate: f64) -> Rate {
         Rate::from_bits_per_sec((rate * 1e6) as u64)

@@ -1,19 +1,16 @@
 //! The command line of `probe`.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
+use clap::builder::PossibleValue;
 use clap::{Parser, ValueEnum};
-use longhaul::cc::estimate::active::path_chirp::{PathChirp, PathChirpConfig};
-use longhaul::cc::estimate::active::pathload::{Pathload, PathloadConfig};
-use longhaul::cc::estimate::active::pathrate::{Pathrate, PathrateConfig};
-use longhaul::cc::estimate::active::{CapProbeMethod, CapProbeOptions, Method};
-use longhaul::units::{Bytes, Span};
+use longhaul::units::Span;
+use longhaul_probe::MethodKind;
 
-/// Seconds that a method may take, if nothing is said.
-const USUAL_SECS: u32 = 60;
-/// The same of Pathrate, whose trains of a loaded path alone take more than four minutes.
-const PATHRATE_SECS: u32 = 300;
+/// Time limit of everything but the methods that need a reflector.
+const USUAL: Span = Span::from_secs(60);
 
 /// What `--help` ends with.
 const MORE: &str = "\
@@ -43,7 +40,7 @@ pub struct Options {
     #[arg(value_name = "ADDR")]
     pub address: String,
     /// How to measure
-    #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::CapProbe)]
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::One(MethodKind::CapProbe))]
     pub method: Choice,
     /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after the
     /// other methods, while something else loads the path (Linux)
@@ -57,33 +54,41 @@ pub struct Options {
     pub time: Option<u32>,
 }
 
-/// What `--method` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// The argument of `--method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Capacity, from pairs of packets that waited for nothing
-    #[value(name = "capprobe")]
-    CapProbe,
-    /// Capacity, from the modes of the dispersion of pairs and trains
-    #[value(name = "pathrate")]
-    Pathrate,
-    /// Available bandwidth, from rates at which delay begins to grow
-    #[value(name = "pathload")]
-    Pathload,
-    /// Available bandwidth, from trains whose rate rises
-    #[value(name = "pathchirp")]
-    PathChirp,
-    /// Capacity, from pairs of segments of a transfer of a few seconds
-    #[value(name = "tcpprobe")]
+    /// A method that needs a reflector.
+    One(MethodKind),
+    /// A transfer.
     TcpProbe,
-    /// One after the other
+    /// All methods, one after the other.
     All,
 }
 
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
+            let methods = MethodKind::ALL.iter().map(|kind| Choice::One(*kind));
+            methods.chain([Choice::TcpProbe, Choice::All]).collect()
+        });
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::One(kind) => (kind.name(), kind.summary()),
+            Self::TcpProbe => ("tcpprobe", "Capacity, from pairs of segments of a transfer of a few seconds"),
+            Self::All => ("all", "One after the other"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
 impl Choice {
-    /// Whether `one` is to be done.
+    /// Whether TCPProbe's transfer is asked for.
     #[must_use]
-    pub fn includes(self, one: Self) -> bool {
-        self == one || self == Self::All
+    pub fn transfers(self) -> bool {
+        matches!(self, Self::TcpProbe | Self::All)
     }
 }
 
@@ -99,83 +104,25 @@ impl Options {
         addresses.next().with_context(|| format!("{address} has no address"))
     }
 
-    /// How long the method of that name may take.
+    /// Time limit of everything but the methods that need a reflector.
     #[must_use]
-    pub fn time(&self, method: &str) -> Span {
-        let usual = if method == "pathrate" { PATHRATE_SECS } else { USUAL_SECS };
-        Span::from_secs(self.time.unwrap_or(usual).into())
+    pub fn time(&self) -> Span {
+        self.time.map_or(USUAL, |seconds| Span::from_secs(seconds.into()))
     }
 
-    /// The methods that need a reflector, with packets of `largest` bytes (IP) at most.
-    ///
-    /// # Errors
-    /// If a method cannot work with such packets.
-    pub fn methods(&self, largest: u32) -> Result<Vec<Box<dyn Method>>> {
-        let mut methods: Vec<Box<dyn Method>> = Vec::new();
-        if self.method.includes(Choice::CapProbe) {
-            methods.push(Box::new(CapProbeMethod::new(cap_probe(largest))?));
-        }
-        if self.method.includes(Choice::Pathrate) {
-            methods.push(Box::new(Pathrate::new(pathrate(largest))?));
-        }
-        if self.method.includes(Choice::Pathload) {
-            methods.push(Box::new(Pathload::new(pathload(largest))?));
-        }
-        if self.method.includes(Choice::PathChirp) {
-            methods.push(Box::new(PathChirp::new(path_chirp(largest))?));
-        }
-        Ok(methods)
+    /// Time limit of a method.
+    #[must_use]
+    pub fn time_of(&self, kind: MethodKind) -> Span {
+        self.time.map_or(kind.usual_time(), |seconds| Span::from_secs(seconds.into()))
     }
-}
 
-/// The default sizes where the path takes them, else smaller ones in the same proportion.
-fn cap_probe(largest: u32) -> CapProbeOptions {
-    let usual = CapProbeOptions::default();
-    let (first, second) = usual.sizes;
-    let second = second.min(largest);
-    CapProbeOptions {
-        sizes: (first * second / usual.sizes.1, second),
-        largest: usual.largest.min(largest),
-        ..CapProbeOptions::default()
-    }
-}
-
-fn pathrate(largest: u32) -> PathrateConfig {
-    let usual = PathrateConfig::default();
-    let bytes = Bytes(largest.into());
-    // From a third of the largest on, as it is by default.
-    PathrateConfig {
-        smallest: usual.smallest.min(bytes.mul_f64(0.37).max(Bytes(60))),
-        largest: usual.largest.min(bytes),
-        ..usual
-    }
-}
-
-fn pathload(largest: u32) -> PathloadConfig {
-    let usual = PathloadConfig::default();
-    let bytes = Bytes(largest.into());
-    PathloadConfig { smallest: usual.smallest.min(bytes), largest: usual.largest.min(bytes), ..usual }
-}
-
-fn path_chirp(largest: u32) -> PathChirpConfig {
-    let usual = PathChirpConfig::default();
-    PathChirpConfig { size: usual.size.min(Bytes(largest.into())), ..usual }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_method_takes_every_size_of_the_ladder() {
-        for largest in [1500, 1280, 576, 128] {
-            let options =
-                Options { address: String::new(), method: Choice::All, hops: false, json: false, time: Some(1) };
-            let methods = options.methods(largest).unwrap();
-            let names: Vec<_> = methods.iter().map(|method| method.name()).collect();
-            assert_eq!(names, ["capprobe", "pathrate", "pathload", "pathchirp"]);
+    /// The chosen methods that need a reflector.
+    #[must_use]
+    pub fn methods(&self) -> Vec<MethodKind> {
+        match self.method {
+            Choice::One(kind) => vec![kind],
+            Choice::TcpProbe => Vec::new(),
+            Choice::All => MethodKind::ALL.to_vec(),
         }
-        assert_eq!(cap_probe(1500), CapProbeOptions::default());
-        assert_eq!(cap_probe(576).sizes, (448, 576));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use longhaul::cc::estimate::active::{Arrived, Method, Next, Train, TrainReport, missing_from};
 use longhaul::units::{Bytes, Span, Time};
+use longhaul_probe::{Arrived, Method, Next, Train, TrainReport, missing_from};
 use longhaul_wire::probe::Answer;
 
 use super::doubts::Own;
@@ -167,13 +167,10 @@ impl Prober {
         let epoch = *self.epoch.get_or_insert(answer.arrived);
         let rtt = at.since(sent.at);
         train.answers = Some(train.answers.map_or((at, rtt), |(latest, longest)| (latest.max(at), longest.max(rtt))));
-        *place = Some(Arrived {
-            sent_at: sent.at,
-            arrived_at: Time::from_nanos(ORIGIN.wrapping_add(answer.arrived.wrapping_sub(epoch))),
-            rtt,
-            size: Bytes(sent.size.into()),
-            coalesced: answer.coalesced,
-        });
+        let arrived_at = Time::from_nanos(ORIGIN.wrapping_add(answer.arrived.wrapping_sub(epoch)));
+        let mut arrived = Arrived::new(sent.at, arrived_at, rtt, Bytes(sent.size.into()));
+        arrived.coalesced = answer.coalesced;
+        *place = Some(arrived);
         if train.arrived.iter().all(Option::is_some) {
             self.report(number, method);
         }
@@ -195,7 +192,7 @@ impl Prober {
             self.path.on_fate(rtt);
             self.own.on_fate(rtt);
         }
-        method.on_report(self.socket.now(), &TrainReport { id: train.id, packets: train.arrived });
+        method.on_report(self.socket.now(), &TrainReport::new(train.id, train.arrived));
     }
 }
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::{Result, bail};
-use longhaul::cc::estimate::active::Planned;
 use longhaul::units::{Bytes, Span};
+use longhaul_probe::Planned;
 
 use super::socket::{Event, Socket};
 
@@ -66,7 +66,7 @@ fn first_answer(socket: &mut Socket, address: SocketAddr) -> Result<Option<Span>
 /// The round trip of a packet of `size` bytes, if one of several is answered. A late answer to an earlier one counts.
 fn try_size(socket: &mut Socket, address: SocketAddr, size: u32, patience: Span) -> Result<Option<Span>> {
     for _ in 0..TRIES {
-        socket.send(&[Planned { at: Span::ZERO, size: Bytes(size.into()) }], &[size])?;
+        socket.send(&[Planned::new(Span::ZERO, Bytes(size.into()))], &[size])?;
         let until = socket.now() + patience;
         while let Some(event) = socket.receive(until)? {
             match event {

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use longhaul::cc::estimate::active::{Estimate, RateRange};
 use longhaul::units::{Rate, Span};
+use longhaul_probe::{Estimate, RateRange};
 use serde::Serialize;
 
 use super::doubts::Own;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Result, anyhow, bail};
-use longhaul::units::Span;
+use longhaul::units::{Bytes, Span};
 
 use super::hops::{self, Hops, Scanner};
 use super::options::{Choice, Options};
@@ -50,11 +50,11 @@ pub fn run(options: &Options) -> Result<()> {
     {
         findings.failed("probe", error, all || options.hops);
     }
-    if options.method.includes(Choice::TcpProbe) {
+    if options.method.transfers() {
         transferred(options, address, &mut findings, all);
     } else if options.hops {
         let scan = Scanner::discover(address).and_then(|mut scanner| {
-            scanner.sample(hops::BUSY.min(options.time("hops")), || false)?;
+            scanner.sample(hops::BUSY.min(options.time()), || false)?;
             scanner.finish(false)
         });
         keep_hops(scan, &mut findings);
@@ -71,9 +71,11 @@ fn reflected(options: &Options, address: SocketAddr, findings: &mut Findings) ->
     }
     findings.largest = Some(reached.largest);
     let mut prober = Prober::new(socket, &reached);
-    for mut method in options.methods(reached.largest)? {
-        let limit = options.time(method.name());
-        findings.outcomes.push(prober.measure(method.as_mut(), limit)?);
+    let kinds = options.methods();
+    let methods: Vec<_> =
+        kinds.iter().map(|kind| kind.create_for(Bytes(reached.largest.into()))).collect::<Result<_, _>>()?;
+    for (kind, mut method) in kinds.into_iter().zip(methods) {
+        findings.outcomes.push(prober.measure(method.as_mut(), options.time_of(kind))?);
     }
     findings.path = Some(prober.path().clone());
     Ok(())
@@ -81,7 +83,7 @@ fn reflected(options: &Options, address: SocketAddr, findings: &mut Findings) ->
 
 /// tcpprobe, and what its load does to the hops if that is asked.
 fn transferred(options: &Options, address: SocketAddr, findings: &mut Findings, others: bool) {
-    let plan = Transfer { address, limit: options.time("tcpprobe"), whole: options.hops, largest: findings.largest };
+    let plan = Transfer { address, limit: options.time(), whole: options.hops, largest: findings.largest };
     let outcome = if options.hops {
         let (outcome, hops) = with_hops(plan);
         keep_hops(hops, findings);

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use longhaul::cc::estimate::active::Planned;
 use longhaul::units::{Span, Time};
+use longhaul_probe::Planned;
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 
 use super::answers::{Clock, Ear, Io};

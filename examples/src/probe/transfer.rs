@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use longhaul::cc::estimate::CongestionLevel;
-use longhaul::cc::estimate::active::{Estimate, RateRange};
 use longhaul::cc::estimate::buffer::LossRate;
 use longhaul::cc::{Ack, Episode, RttSample};
 use longhaul::units::{Bytes, Rate, Span, Time};
 use longhaul::{TcpInfo, TcpSocket, TcpStream};
+use longhaul_probe::{Estimate, RateRange};
 use tokio::time::{interval, sleep, timeout};
 
 use super::doubts::Own;

@@ -2,8 +2,8 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::active::RateRange;
 use super::packet_pair::PairSample;
+use super::rate_range::RateRange;
 
 /// What a [`CapProbe`] asks of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]

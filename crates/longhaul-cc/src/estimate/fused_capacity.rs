@@ -2,8 +2,8 @@
 
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::active::RateRange;
 use super::packet_pair::PairSample;
+use super::rate_range::RateRange;
 use super::round_rate::Sampler;
 use super::{Bandwidth, BandwidthStart, WindowedMax, WindowedMin};
 use crate::{Ack, Episode, Path};

@@ -6,7 +6,6 @@
 //! any law, own it in what [`watched`](crate::watched) calls.
 
 pub mod achieved_rate;
-pub mod active;
 pub mod bandwidth;
 pub mod buffer;
 pub mod cap_probe;
@@ -15,6 +14,7 @@ mod delivered;
 pub mod eligible_rate;
 pub mod fused_capacity;
 pub mod packet_pair;
+mod rate_range;
 pub mod round_rate;
 pub mod round_rtt;
 pub mod tcp_probe;
@@ -28,6 +28,7 @@ pub use congestion_level::CongestionLevel;
 pub use eligible_rate::{EligibleRate, EligibleRateConfig};
 pub use fused_capacity::{FusedCapacity, FusedConfig, FusedEstimate};
 pub use packet_pair::{PacketPair, PairSample};
+pub use rate_range::RateRange;
 pub use round_rate::RoundRate;
 pub use round_rtt::{RoundRtt, RoundStat};
 pub use tcp_probe::{TcpProbe, TcpProbeConfig};

@@ -2,9 +2,9 @@
 
 use longhaul_units::{Rate, Span, Time};
 
-use super::active::RateRange;
 use super::cap_probe::{CapProbe, CapProbeConfig};
 use super::packet_pair::PairSample;
+use super::rate_range::RateRange;
 
 /// What a [`TcpProbe`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,19 +1,20 @@
-//! What is measured of the path by packets sent for nothing else.
+//! Active measurements of the path, by probe packets.
 
 use serde::Deserialize;
 
 use super::Text;
 
-/// A tool that measures the bottleneck.
+/// A measurement of the bottleneck.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
-    /// By which metrics know it.
+    /// Name by which metrics refer to it.
     pub name: Text,
-    /// `capprobe`, `pathrate`, `pathload` or `pathchirp`.
+    /// Method by name, one of `longhaul_probe::MethodKind`.
     pub method: Text,
-    /// When it begins; with the run if it isn't given. Cross traffic may have begun before.
+    /// Start time; the start of the run by default. Cross traffic may start earlier.
     pub start: Option<Text>,
-    /// The prober's link to the bottleneck; without, all packets of a train come to the bottleneck at once, and others' never get between.
+    /// Link from the prober to the bottleneck. Without it, all packets of a train reach the bottleneck at once, and no cross traffic arrives
+    /// between them.
     pub left: Option<Text>,
 }

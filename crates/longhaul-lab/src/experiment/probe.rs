@@ -1,11 +1,12 @@
-//! Tools that measure the path, from texts to settings.
+//! Active measurements of the path: from the definition's texts to settings.
 
+use longhaul_probe::MethodKind;
 use longhaul_units::Span;
 
 use super::TrafficSetup;
 use super::prepare::Filling;
 use crate::definition::{Fault, Probe};
-use crate::probing::{METHODS, ProbeSetup};
+use crate::probing::ProbeSetup;
 
 impl Filling<'_> {
     pub(super) fn probe(self, probe: &Probe, traffic: &[TrafficSetup]) -> Result<ProbeSetup, Fault> {
@@ -14,8 +15,7 @@ impl Filling<'_> {
             return Err(self.fault(&probe.name, "probes.name", what));
         }
         let method = self.read(&probe.method, "probes.method", |text| {
-            let known = METHODS.contains(&text).then(|| text.to_owned());
-            known.ok_or_else(|| format!("{text:?} is no method; there are: {}", METHODS.join(", ")))
+            text.parse::<MethodKind>().map_err(|error| error.to_string())
         })?;
         let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
         let left = probe.left.as_ref().map(|text| self.link(text, "probes.left")).transpose()?;

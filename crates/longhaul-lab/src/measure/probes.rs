@@ -1,7 +1,7 @@
 //! Of tools that measure the path.
 
-use longhaul_cc::estimate::active::RateRange;
-use longhaul_sim::probing::Probing;
+use longhaul_probe::RateRange;
+use longhaul_probe::sim::Probing;
 use longhaul_units::Span;
 
 use super::part::Part;

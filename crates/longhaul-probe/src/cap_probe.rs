@@ -1,0 +1,443 @@
+//! CapProbe as a measurement: pairs of two sizes until two runs agree.
+
+mod run;
+mod skew;
+
+use longhaul_units::{Bytes, Rate, Span, Time};
+
+use crate::options::{Checks, InvalidOption};
+use crate::{Estimate, Method, MethodKind, Next, RateRange, Train, TrainReport};
+use longhaul_cc::estimate::{CapProbeConfig, CapProbeEstimate};
+use run::Run;
+
+/// So many arrivals, and their differences show how coarse the receiver's clock is.
+const ARRIVALS: u32 = 8;
+/// Where every train's ends arrive at the same time, trains get longer by this factor (PBProbe takes 10).
+const GROWTH: u32 = 4;
+/// A run of which nothing at all arrives ends after so many trains.
+const SILENCE: u32 = 10;
+/// A run in which so many of the pairs waited as little as the best is believed. A queue that empties half or a fifth of the
+/// time lets more than that through; of one that never does, the least is what one pair in fifty met.
+const IDLE: f64 = 0.1;
+/// The confidence in one run by itself.
+const ALONE: f64 = 0.5;
+/// The confidence in a run that did not converge is below that.
+const VAGUE: f64 = 0.3;
+
+/// Options of [`CapProbeMethod`]. The published procedure, as far as it is known, is the default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CapProbeOptions {
+    /// Bytes of the packets (IP) of the two kinds of runs, 64 to 9000. 700 and 900.
+    pub sizes: (u32, u32),
+    /// The largest packet that the path takes, when sizes grow: 64 to 9000, 1400.
+    pub largest: u32,
+    /// Samples that a run needs: 2 to 1000, 40.
+    pub least: u32,
+    /// Trains after which a run gives up: `least` to 10,000, 100.
+    pub most: u32,
+    /// A run that gave up is repeated with packets larger or smaller by this part: 0 to 0.5, 0.2.
+    pub step: f64,
+    /// Two runs agree if their rates differ by this part of their mean at most: 0.001 to 0.5, 0.05.
+    pub agreement: f64,
+    /// A pair may have waited for this part of its dispersion and be taken for undistorted: 0 to 0.5, 0.05.
+    pub share: f64,
+    /// So many runs at most: 2 to 100, 8.
+    pub runs: u32,
+    /// Mean time between trains: 1 ms to 10 s, 50 ms. Each is varied by a quarter, lest something periodic keep step.
+    pub interval: Span,
+    /// Trains take this part of the capacity at most: 0.001 to 1, 0.05.
+    pub load: f64,
+    /// What clocks are wrong by at least: 0 to 1 s, 1 us. What the receiver's readings show to be coarser counts as
+    /// found.
+    pub clock: Span,
+    /// Trains are made so long that their dispersion is this many ticks of the clock: 1 to 1000, 25.
+    pub ticks: u32,
+    /// The longest train in packets: 2 to 1000, 64.
+    pub longest: u32,
+    /// What the clocks drift against each other by at most, parts per million: 0 to 1000, 200.
+    pub skew_ppm: f64,
+    /// How long a train's report is waited for: 1 ms to 10 min, 5 s.
+    pub patience: Span,
+    /// Where the variation of the intervals starts.
+    pub seed: u64,
+}
+
+impl Default for CapProbeOptions {
+    fn default() -> Self {
+        Self {
+            sizes: (700, 900),
+            largest: 1400,
+            least: 40,
+            most: 100,
+            step: 0.2,
+            agreement: 0.05,
+            share: 0.05,
+            runs: 8,
+            interval: Span::from_millis(50),
+            load: 0.05,
+            clock: Span::from_micros(1),
+            ticks: 25,
+            longest: 64,
+            skew_ppm: 200.0,
+            patience: Span::from_secs(5),
+            seed: 1,
+        }
+    }
+}
+
+impl CapProbeOptions {
+    /// The same options for a path that carries packets of at most `largest` bytes: smaller sizes in the same proportion.
+    pub(crate) fn up_to(self, largest: Bytes) -> Self {
+        let largest = u32::try_from(largest.0).unwrap_or(u32::MAX);
+        let (first, second) = self.sizes;
+        let smaller = second.min(largest);
+        Self { sizes: (first * smaller / second, smaller), largest: self.largest.min(largest), ..self }
+    }
+
+    fn check(&self) -> Result<(), InvalidOption> {
+        let checks = Checks(MethodKind::CapProbe.name());
+        let size = (64.0, 9000.0);
+        checks.within("size of the first runs", f64::from(self.sizes.0), size)?;
+        checks.within("size of the second runs", f64::from(self.sizes.1), size)?;
+        checks.within("largest", f64::from(self.largest), size)?;
+        checks.within("least", f64::from(self.least), (2.0, 1000.0))?;
+        checks.within("most", f64::from(self.most), (f64::from(self.least), 10_000.0))?;
+        checks.within("step", self.step, (0.0, 0.5))?;
+        checks.within("agreement", self.agreement, (0.001, 0.5))?;
+        checks.within("share", self.share, (0.0, 0.5))?;
+        checks.within("runs", f64::from(self.runs), (2.0, 100.0))?;
+        checks.within("interval", self.interval.as_secs_f64(), (0.001, 10.0))?;
+        checks.within("load", self.load, (0.001, 1.0))?;
+        checks.within("clock", self.clock.as_secs_f64(), (0.0, 1.0))?;
+        checks.within("ticks", f64::from(self.ticks), (1.0, 1000.0))?;
+        checks.within("longest", f64::from(self.longest), (2.0, 1000.0))?;
+        checks.within("skew", self.skew_ppm, (0.0, 1000.0))?;
+        checks.within("patience", self.patience.as_secs_f64(), (0.001, 600.0))
+    }
+}
+
+/// CapProbe (Kapoor et al., SIGCOMM 2004) between a prober and a receiver that stamps arrivals.
+///
+/// Runs alternate between two sizes of packets. A run ends when the filter converges, and a run that does not is repeated with
+/// another size. Two successive runs that agree end the measurement. Where the receiver's clock is too coarse for the
+/// dispersion of a pair, longer trains take its place, as PBProbe does on fast links. The drift between the two clocks is
+/// taken out of the delays of each run.
+#[derive(Clone, Debug)]
+pub struct CapProbeMethod {
+    options: CapProbeOptions,
+    /// Bytes of a packet of each kind of run.
+    sizes: [u32; 2],
+    /// Which kind of run it is: 0 or 1.
+    kind: usize,
+    /// Packets of a train.
+    length: u32,
+    /// What the last run of each kind found, if it converged.
+    found: [Option<CapProbeEstimate>; 2],
+    run: Run,
+    /// What the present run says.
+    latest: Option<CapProbeEstimate>,
+    /// Runs that ended.
+    runs: u32,
+    next_id: u32,
+    /// Trains under way, of this run, and until when they are waited for.
+    under_way: Vec<(u32, Time)>,
+    /// Trains that this run sent.
+    sent: u32,
+    next_at: Time,
+    tick: Tick,
+    random: u64,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Outcome {
+    Open,
+    /// What both runs say, and how much their pairs support it.
+    Agreed(RateRange, f64),
+    GaveUp,
+}
+
+impl CapProbeMethod {
+    /// A measurement that has not begun.
+    ///
+    /// # Errors
+    /// If an option is out of its range.
+    pub fn new(options: CapProbeOptions) -> Result<Self, InvalidOption> {
+        options.check()?;
+        Ok(Self::unchecked(options))
+    }
+
+    fn unchecked(options: CapProbeOptions) -> Self {
+        Self {
+            sizes: [options.sizes.0, options.sizes.1],
+            kind: 0,
+            length: 2,
+            found: [None; 2],
+            run: Run::default(),
+            latest: None,
+            runs: 0,
+            next_id: 0,
+            under_way: Vec::new(),
+            sent: 0,
+            next_at: Time::ZERO,
+            tick: Tick::default(),
+            random: options.seed,
+            outcome: Outcome::Open,
+            options,
+        }
+    }
+
+    /// Packets of a train at present: 2 unless a clock is coarse.
+    #[must_use]
+    pub const fn train_length(&self) -> u32 {
+        self.length
+    }
+
+    fn size(&self) -> u32 {
+        if self.kind == 0 { self.sizes[0] } else { self.sizes[1] }
+    }
+
+    fn send(&mut self, now: Time) -> Next {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        self.sent += 1;
+        self.under_way.push((id, now + self.options.patience));
+        self.next_at = now + self.interval();
+        Next::Send(Train::regular(id, self.length, Bytes::from(self.size()), Span::ZERO))
+    }
+
+    /// Until the next train: 0.75 to 1.25 times what the options and the load allow.
+    fn interval(&mut self) -> Span {
+        let dispersion = self.latest.map_or(Span::ZERO, |latest| self.train_bytes(latest.rate.value));
+        let mean = self.options.interval.max(dispersion.mul_f64(1.0 / self.options.load));
+        // Knuth's MMIX generator: the variation has to be unlike any period, no more.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        mean.mul_f64(0.75 + 0.5 * (self.random >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    /// How long a train takes at `rate`.
+    fn train_bytes(&self, rate: Rate) -> Span {
+        rate.time_for(Bytes::from(self.size()) * u64::from(self.length))
+    }
+
+    fn config(&self) -> CapProbeConfig {
+        let clock = self.clock();
+        CapProbeConfig { least: self.options.least, clock, share: self.options.share, window: Span::MAX }
+    }
+
+    fn clock(&self) -> Span {
+        self.options.clock.max(self.tick.span().unwrap_or(Span::ZERO))
+    }
+
+    /// A train ended: evaluates the run, and goes on to the next if it is over.
+    fn proceed(&mut self) {
+        self.latest = self.run.evaluate(self.config(), self.options.skew_ppm * 1e-6);
+        if let Some(length) = self.longer() {
+            self.length = length;
+            self.restart();
+        } else if let Some(estimate) = self.latest.filter(|estimate| estimate.converged) {
+            self.conclude(estimate);
+        } else if self.is_over() {
+            self.fail();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let silent = self.run.ended >= SILENCE && self.run.lost == self.run.ended;
+        silent || (self.run.ended >= self.options.most && self.under_way.is_empty())
+    }
+
+    /// How long trains have to be, if they are too short for the clock.
+    fn longer(&self) -> Option<u32> {
+        if self.run.ended < ARRIVALS || self.length >= self.options.longest {
+            return None;
+        }
+        let gaps = self.length - 1;
+        let wanted = match self.latest {
+            _ if self.run.merged * 2 > self.run.ended => gaps * GROWTH,
+            Some(latest) => {
+                let one = (latest.rate.value.time_for(Bytes::from(self.size()))).as_nanos().max(1);
+                let wanted = (self.clock() * u64::from(self.options.ticks)).as_nanos().div_ceil(one);
+                u32::try_from(wanted).unwrap_or(u32::MAX)
+            }
+            None => return None,
+        };
+        (wanted > gaps).then(|| wanted.saturating_add(1).min(self.options.longest))
+    }
+
+    fn conclude(&mut self, estimate: CapProbeEstimate) {
+        let [first, second] = &mut self.found;
+        let (this, other) = if self.kind == 0 { (first, second) } else { (second, first) };
+        *this = Some(estimate);
+        if let Some(range) = other.and_then(|other| agreed(&estimate.rate, &other.rate, self.options.agreement)) {
+            let backing = self.found.iter().flatten().map(backing).fold(1.0, f64::min);
+            self.outcome = Outcome::Agreed(range, backing);
+            return;
+        }
+        self.end_run();
+        self.kind = 1 - self.kind;
+    }
+
+    /// The run did not converge: others of this kind get another size.
+    fn fail(&mut self) {
+        let silent = self.run.samples() == 0;
+        let best = self.latest.map(|latest| latest.rate.value.time_for(Bytes::from(self.size())));
+        let grows = best.is_some_and(|best| self.run.is_compressed(best * u64::from(self.length - 1)));
+        let factor = if grows { 1.0 + self.options.step } else { 1.0 - self.options.step };
+        let size = (f64::from(self.size()) * factor) as u32;
+        let (least, largest) = (64, self.options.largest);
+        let [first, second] = &mut self.sizes;
+        *if self.kind == 0 { first } else { second } = size.clamp(least.min(largest), largest);
+        let [first, second] = &mut self.found;
+        *if self.kind == 0 { first } else { second } = None;
+        let latest = self.latest;
+        self.end_run();
+        self.latest = latest;
+        if silent {
+            self.outcome = Outcome::GaveUp;
+        }
+    }
+
+    fn end_run(&mut self) {
+        self.runs += 1;
+        self.restart();
+        if self.runs >= self.options.runs {
+            self.outcome = Outcome::GaveUp;
+        }
+    }
+
+    fn restart(&mut self) {
+        (self.run, self.latest, self.sent) = (Run::default(), None, 0);
+        self.under_way.clear();
+    }
+
+    /// Trains that are not waited for any longer are lost.
+    fn give_up(&mut self, now: Time) {
+        let before = self.under_way.len();
+        self.under_way.retain(|(_, until)| *until > now);
+        let lost = u32::try_from(before - self.under_way.len()).unwrap_or(u32::MAX);
+        if lost > 0 {
+            self.run.ended += lost;
+            self.run.lost += lost;
+            self.proceed();
+        }
+    }
+}
+
+impl Default for CapProbeMethod {
+    /// Creates a session with default options.
+    fn default() -> Self {
+        Self::unchecked(CapProbeOptions::default())
+    }
+}
+
+impl Method for CapProbeMethod {
+    fn name(&self) -> &'static str {
+        MethodKind::CapProbe.name()
+    }
+
+    fn poll(&mut self, now: Time) -> Next {
+        self.give_up(now);
+        if self.outcome != Outcome::Open {
+            return Next::Done;
+        }
+        let sends = self.sent < self.options.most;
+        if sends && now >= self.next_at {
+            return self.send(now);
+        }
+        let waits = self.under_way.iter().map(|(_, until)| *until).chain(sends.then_some(self.next_at));
+        Next::Wait(waits.min().unwrap_or(now + self.options.interval))
+    }
+
+    fn on_report(&mut self, _now: Time, report: &TrainReport) {
+        let Some(index) = self.under_way.iter().position(|(id, _)| *id == report.id) else { return };
+        self.under_way.swap_remove(index);
+        if self.outcome != Outcome::Open {
+            return;
+        }
+        for packet in report.packets.iter().flatten() {
+            self.tick.take(packet.arrived_at);
+        }
+        self.run.take(&report.packets);
+        self.proceed();
+    }
+
+    fn estimate(&self) -> Estimate {
+        if let Outcome::Agreed(range, backing) = self.outcome {
+            let width = relative_width(&range) / 2.0;
+            let confidence = backing * (1.0 - width.min(1.0 - ALONE));
+            return Estimate { capacity: Some(range), converged: true, confidence, ..Estimate::default() };
+        }
+        if let Some(found) = self.found.iter().flatten().next_back() {
+            return Estimate { capacity: Some(found.rate), confidence: ALONE * backing(found), ..Estimate::default() };
+        }
+        let vague = |latest: &CapProbeEstimate| {
+            let samples = (f64::from(latest.samples) / f64::from(self.options.least)).min(1.0);
+            VAGUE * samples / (1.0 + relative_width(&latest.rate))
+        };
+        let confidence = self.latest.as_ref().map_or(0.0, vague);
+        Estimate { capacity: self.latest.map(|latest| latest.rate), confidence, ..Estimate::default() }
+    }
+}
+
+/// The mean of both, and all that either can be, if they agree within `share` of the mean.
+fn agreed(one: &RateRange, other: &RateRange, share: f64) -> Option<RateRange> {
+    let (a, b) = (one.value.as_bytes_per_sec() as f64, other.value.as_bytes_per_sec() as f64);
+    let mean = f64::midpoint(a, b);
+    ((a - b).abs() <= share * mean).then(|| RateRange {
+        low: one.low.min(other.low),
+        value: Rate::from_bytes_per_sec(mean as u64),
+        high: one.high.max(other.high),
+    })
+}
+
+/// 0 to 1: whether enough pairs waited as little as the best.
+fn backing(estimate: &CapProbeEstimate) -> f64 {
+    let share = f64::from(estimate.support) / f64::from(estimate.samples.max(1));
+    (share / IDLE).min(1.0)
+}
+
+fn relative_width(range: &RateRange) -> f64 {
+    let width = range.high.as_bytes_per_sec() - range.low.min(range.high).as_bytes_per_sec();
+    width as f64 / range.value.as_bytes_per_sec().max(1) as f64
+}
+
+/// How coarse a clock is: the greatest common divisor of the differences between its readings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tick {
+    first: Option<Time>,
+    divisor: u64,
+    readings: u32,
+}
+
+impl Tick {
+    fn take(&mut self, reading: Time) {
+        let first = *self.first.get_or_insert(reading);
+        self.divisor = gcd(self.divisor, first.since(reading).max(reading.since(first)).as_nanos());
+        self.readings = self.readings.saturating_add(1);
+    }
+
+    fn span(&self) -> Option<Span> {
+        (self.readings >= ARRIVALS).then_some(Span::from_nanos(self.divisor))
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_keep_their_proportion_on_a_path_with_a_small_mtu() {
+        let options = CapProbeOptions::default();
+        assert_eq!(options.up_to(Bytes(1500)), options);
+        assert_eq!(options.up_to(Bytes(576)).sizes, (448, 576));
+    }
+}

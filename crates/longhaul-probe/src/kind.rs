@@ -1,0 +1,154 @@
+//! Catalogue of the methods: the name of each, what it measures, and its construction.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use longhaul_units::{Bytes, Span};
+
+use crate::{
+    CapProbeMethod, CapProbeOptions, InvalidOption, Method, PathChirp, PathChirpConfig, Pathload, PathloadConfig,
+    Pathrate, PathrateConfig,
+};
+
+/// A method of this crate, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MethodKind {
+    /// [`CapProbeMethod`], `capprobe`.
+    CapProbe,
+    /// [`Pathrate`], `pathrate`.
+    Pathrate,
+    /// [`Pathload`], `pathload`.
+    Pathload,
+    /// [`PathChirp`], `pathchirp`.
+    PathChirp,
+}
+
+/// The property of a path that a method measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Quantity {
+    /// Rate of the narrow link, [`Estimate::capacity`](crate::Estimate::capacity).
+    Capacity,
+    /// Rate that cross traffic leaves of the tight link, [`Estimate::available`](crate::Estimate::available).
+    Available,
+}
+
+impl MethodKind {
+    /// All methods, in the order in which a full measurement runs them.
+    pub const ALL: &'static [Self] = &[Self::CapProbe, Self::Pathrate, Self::Pathload, Self::PathChirp];
+
+    /// Name on command lines, in experiments and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CapProbe => "capprobe",
+            Self::Pathrate => "pathrate",
+            Self::Pathload => "pathload",
+            Self::PathChirp => "pathchirp",
+        }
+    }
+
+    /// One line for help texts: the quantity and the way in which it is measured.
+    #[must_use]
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::CapProbe => "Capacity, from pairs of packets that waited for nothing",
+            Self::Pathrate => "Capacity, from the modes of the dispersion of pairs and trains",
+            Self::Pathload => "Available bandwidth, from rates at which delay begins to grow",
+            Self::PathChirp => "Available bandwidth, from trains whose rate rises",
+        }
+    }
+
+    /// The quantity that the method measures.
+    #[must_use]
+    pub const fn quantity(self) -> Quantity {
+        match self {
+            Self::CapProbe | Self::Pathrate => Quantity::Capacity,
+            Self::Pathload | Self::PathChirp => Quantity::Available,
+        }
+    }
+
+    /// Time limit that suffices on most paths: 60 s. Pathrate has 300 s, because the trains of Phase I and II over a loaded
+    /// path take more than 4 minutes.
+    #[must_use]
+    pub const fn usual_time(self) -> Span {
+        match self {
+            Self::Pathrate => Span::from_secs(300),
+            Self::CapProbe | Self::Pathload | Self::PathChirp => Span::from_secs(60),
+        }
+    }
+
+    /// Creates a session with default options.
+    #[must_use]
+    pub fn create(self) -> Box<dyn Method> {
+        match self {
+            Self::CapProbe => Box::new(CapProbeMethod::default()),
+            Self::Pathrate => Box::new(Pathrate::default()),
+            Self::Pathload => Box::new(Pathload::default()),
+            Self::PathChirp => Box::new(PathChirp::default()),
+        }
+    }
+
+    /// Creates a session with default options, except that packets have at most `largest` bytes (IP).
+    ///
+    /// # Errors
+    ///
+    /// `largest` is less than the smallest packet that the method can work with.
+    pub fn create_for(self, largest: Bytes) -> Result<Box<dyn Method>, InvalidOption> {
+        Ok(match self {
+            Self::CapProbe => Box::new(CapProbeMethod::new(CapProbeOptions::default().up_to(largest))?),
+            Self::Pathrate => Box::new(Pathrate::new(PathrateConfig::default().up_to(largest))?),
+            Self::Pathload => Box::new(Pathload::new(PathloadConfig::default().up_to(largest))?),
+            Self::PathChirp => Box::new(PathChirp::new(PathChirpConfig::default().up_to(largest))?),
+        })
+    }
+}
+
+impl Display for MethodKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for MethodKind {
+    type Err = UnknownMethod;
+
+    fn from_str(text: &str) -> Result<Self, UnknownMethod> {
+        let known = Self::ALL.iter().copied().find(|kind| kind.name() == text);
+        known.ok_or_else(|| UnknownMethod(text.to_owned()))
+    }
+}
+
+/// Error of a text that names no method.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no method; there are: {names}", names = names())]
+pub struct UnknownMethod(String);
+
+fn names() -> String {
+    MethodKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_that_of_the_session_and_parses() {
+        for kind in MethodKind::ALL {
+            assert_eq!(kind.create().name(), kind.name());
+            assert_eq!(kind.name().parse(), Ok(*kind));
+        }
+        let error = "pingpong".parse::<MethodKind>().expect_err("no such method");
+        assert_eq!(error.to_string(), "\"pingpong\" is no method; there are: capprobe, pathrate, pathload, pathchirp");
+    }
+
+    #[test]
+    fn every_method_works_with_the_packets_of_every_common_mtu() {
+        for kind in MethodKind::ALL {
+            for largest in [1500, 1280, 576, 128] {
+                assert_eq!(kind.create_for(Bytes(largest)).map(|method| method.name()), Ok(kind.name()), "{largest}");
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Active measurement of a path: its capacity and the bandwidth available to a new flow, from probe packets of chosen
+//! sizes and times.
+//!
+//! A [`Method`] is sans-IO: it plans trains of packets, takes reports of their arrival, and has an estimate at any time. A
+//! driver sends the trains and makes the reports. Without features the crate holds the methods only, and depends on
+//! neither sockets nor a runtime.
+//!
+//! | module | feature | content |
+//! |---|---|---|
+//! | the crate itself | | [`Method`] and the types it exchanges with its driver; the methods [`CapProbeMethod`], [`Pathrate`], [`Pathload`] and [`PathChirp`] with their options; [`MethodKind`], the catalogue of their names |
+//! | `sim` | `sim` (default) | driver over an emulated path in virtual time |
+//!
+//! CapProbe on a link of 80 Mb/s behind one of 1 Gb/s, in virtual time:
+//!
+//! ```
+//! # #[cfg(feature = "sim")] {
+//! use longhaul_link::LinkConfig;
+//! use longhaul_probe::MethodKind;
+//! use longhaul_probe::sim::ProbedPath;
+//! use longhaul_units::{Rate, Span, Time};
+//!
+//! let hop = |mbit: u64| LinkConfig::new(Rate::from_bits_per_sec(mbit * 1_000_000), Span::from_millis(20));
+//! let mut path = ProbedPath::new([hop(1000), hop(80)], Span::from_millis(40)).unwrap();
+//! let mut method = MethodKind::CapProbe.create();
+//! let probing = path.run(&mut *method, Time::ZERO, Time::ZERO + Span::from_secs(60));
+//! let capacity = probing.estimate.capacity.unwrap().value.as_bits_per_sec();
+//! assert!(probing.done && (79_000_000..81_000_000).contains(&capacity));
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod cap_probe;
+mod kind;
+mod method;
+mod options;
+mod path_chirp;
+mod pathload;
+mod pathrate;
+#[cfg(feature = "sim")]
+pub mod sim;
+mod statistics;
+mod turns;
+
+pub use cap_probe::{CapProbeMethod, CapProbeOptions};
+pub use kind::{MethodKind, Quantity, UnknownMethod};
+pub use longhaul_cc::estimate::RateRange;
+pub use method::{Arrived, Estimate, Method, Next, Planned, Train, TrainReport, missing_from};
+pub use options::InvalidOption;
+pub use path_chirp::{ExcursionRule, PathChirp, PathChirpConfig};
+pub use pathload::{Band, FleetRule, Pathload, PathloadConfig, StreamRule};
+pub use pathrate::{BinRule, ModeRule, Pathrate, PathrateConfig};
+pub use turns::Limits;

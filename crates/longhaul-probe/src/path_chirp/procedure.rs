@@ -1,0 +1,120 @@
+//! The order of pathChirp's trains: chirps that find the range, then chirps that count.
+
+use std::collections::VecDeque;
+
+use longhaul_units::{Rate, Span};
+
+use super::config::PathChirpConfig;
+use super::rules::{chirp, chirp_estimate, gaps, noise};
+use crate::statistics::{deviation, mean};
+use crate::turns::{Plan, Session};
+use crate::{Arrived, Estimate, MethodKind, RateRange};
+
+/// Of a normal distribution 95 % lie within so many standard deviations.
+const NORMAL_95: f64 = 1.96;
+
+/// What one chirp said, in bytes a second.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    /// Where delays begin to rise, however little.
+    early: f64,
+    /// Where they begin to rise by more than noise.
+    late: f64,
+}
+
+/// What is known of the path, and what is to be sent next.
+#[derive(Clone, Debug)]
+pub(super) struct Procedure {
+    config: PathChirpConfig,
+    /// The lowest and the highest rate of the next chirp, in bytes a second.
+    range: (f64, f64),
+    /// What the last chirp said, for the rest after the next.
+    last: Option<f64>,
+    warm: u32,
+    chirps: u32,
+    kept: VecDeque<Said>,
+    ended: bool,
+}
+
+impl Procedure {
+    pub(super) fn new(config: PathChirpConfig) -> Self {
+        let bytes = |rate: Rate| rate.as_bytes_per_sec() as f64;
+        let range = (bytes(config.low), bytes(config.high));
+        Self { config, range, last: None, warm: 0, chirps: 0, kept: VecDeque::new(), ended: false }
+    }
+
+    /// The mean of what the chirps that count said, and the half-width of its 95 % confidence interval.
+    fn interval(&self, part: fn(&Said) -> f64) -> Option<(f64, f64)> {
+        let kept: Vec<f64> = self.kept.iter().map(part).collect();
+        let mean = mean(&kept)?;
+        Some((mean, NORMAL_95 * deviation(&kept) / (kept.len() as f64).sqrt()))
+    }
+
+    fn converged(&self) -> bool {
+        self.kept.len() >= self.config.least as usize
+            && self.interval(|said| said.early).is_some_and(|(mean, half)| half < self.config.half_width * mean)
+    }
+
+    fn keep(&mut self, said: Said) {
+        self.last = Some(said.early);
+        if self.warm < self.config.warm_up {
+            self.warm += 1;
+        } else {
+            self.kept.push_back(said);
+            if self.kept.len() > self.config.window as usize {
+                self.kept.pop_front();
+            }
+        }
+        let around = self.interval(|said| said.early).map_or(said.early, |(mean, _)| mean);
+        self.range = (around * self.config.below, around * self.config.above);
+    }
+
+    /// What a chirp says, if it is valid.
+    fn said(&self, packets: &[Option<Arrived>]) -> Option<Said> {
+        let rule = &self.config.excursions;
+        let gaps = gaps(packets, rule)?;
+        let estimate = |least| chirp_estimate(&gaps, least, rule).filter(|rate| rate.is_finite() && *rate >= 1.0);
+        Some(Said { early: estimate(0.0)?, late: estimate(noise(&gaps) * rule.noise)? })
+    }
+}
+
+impl Session for Procedure {
+    const KIND: MethodKind = MethodKind::PathChirp;
+
+    fn plan(&mut self) -> Option<Plan> {
+        if self.ended {
+            return None;
+        }
+        let packets = chirp(self.range, self.config.size, self.config.spread);
+        let bytes: f64 = packets.iter().map(|packet| packet.size.as_f64()).sum();
+        let pause = self.last.map_or(Span::ZERO, |rate| Span::from_secs_f64(bytes / (rate * self.config.load)));
+        Some(Plan { packets, rest: pause.min(self.config.most_rest) })
+    }
+
+    fn learn(&mut self, packets: &[Option<Arrived>]) {
+        self.chirps = self.chirps.saturating_add(1);
+        if let Some(said) = self.said(packets) {
+            self.keep(said);
+        }
+        self.ended |= self.converged() || self.chirps >= self.config.chirps;
+    }
+
+    fn stop(&mut self) {
+        self.ended = true;
+    }
+
+    fn estimate(&self) -> Estimate {
+        let both = self.interval(|said| said.early).zip(self.interval(|said| said.late));
+        let Some(((early, early_half), (late, late_half))) = both else { return Estimate::default() };
+        // The first rate at which delays rise is above what is available, the one before it was not.
+        let (low, high) =
+            ((early - early_half).max(0.0) / self.config.spread, late.max(early) + late_half.max(early_half));
+        let rate = |bytes: f64| Rate::from_bytes_per_sec(bytes.round() as u64);
+        Estimate {
+            available: Some(RateRange { low: rate(low), value: rate(early), high: rate(high) }),
+            converged: self.converged(),
+            confidence: if self.kept.len() < 2 { 0.0 } else { (low / high).clamp(0.0, 1.0) },
+            ..Estimate::default()
+        }
+    }
+}

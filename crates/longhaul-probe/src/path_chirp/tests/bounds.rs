@@ -1,0 +1,197 @@
+//! Where things begin and end: excursions, the first chirp and those after it, convergence, the ends of options.
+
+use longhaul_units::Rate;
+
+use super::*;
+use crate::Estimate;
+
+/// With F = 3 an excursion to 12 goes on at 4 and is over at less; L = 5 packets make it count.
+#[test]
+fn an_excursion_is_over_at_a_third_and_counts_from_five_packets_on() {
+    let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0];
+    let own = Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0);
+    let of = |waits: &[f64], least| {
+        let rule = ExcursionRule { least, ..ExcursionRule::default() };
+        chirp_estimate(&made(rates, waits), 0.0, &rule)
+    };
+    assert_eq!(of(&[0.0, 3.0, 6.0, 9.0, 12.0, 4.0, 0.0, 0.0], 6), own, "the sixth packet ends it");
+    assert_eq!(of(&[0.0, 3.0, 6.0, 9.0, 12.0, 3.99, 0.0, 0.0], 6), Some(80.0), "the fifth does");
+    let least = ExcursionRule::default().least;
+    assert_eq!(of(&[0.0, 3.0, 6.0, 9.0, 12.0, 3.99, 0.0, 0.0], least), own);
+    assert_eq!(of(&[0.0, 3.0, 6.0, 9.0, 2.99, 0.0, 0.0, 0.0], least), Some(80.0), "four packets");
+}
+
+/// A hundredth of the gap is the drift of clocks.
+#[test]
+fn an_excursion_starts_with_more_than_a_hundredth_of_its_gap() {
+    let of = |rise: f64| {
+        let waits = [0.0, rise, rise, rise];
+        chirp_estimate(&made([10.0, 20.0, 30.0], &waits), 0.0, &ExcursionRule::default())
+    };
+    assert_eq!([of(0.01), of(0.0101)], [Some(30.0), Some(10.0)]);
+}
+
+/// While delays stand still in an excursion that counts, a gap says its own rate.
+#[test]
+fn what_stands_still_in_an_excursion_says_its_own_rate() {
+    let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0];
+    let gaps = made(rates, &[0.0, 3.0, 3.0, 9.0, 12.0, 3.0, 0.0, 0.0]);
+    assert_eq!(chirp_estimate(&gaps, 0.0, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0));
+}
+
+/// One excursion ends and counts; the last one does not end, and is the turning point for all others, however short it is.
+#[test]
+fn the_last_excursion_turns_and_the_others_speak_for_themselves() {
+    let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
+    let gaps = made(rates, &[0.0, 3.0, 6.0, 9.0, 12.0, 3.0, 3.0, 3.0, 4.0, 6.0, 9.0]);
+    assert_eq!(chirp_estimate(&gaps, 0.0, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 6.0 * 80.0) / 10.0));
+    let single = made(rates, &[0.0, 3.0, 6.0, 9.0, 12.0, 3.0, 3.0, 3.0, 3.0, 3.0, 4.0]);
+    assert_eq!(chirp_estimate(&single, 0.0, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 6.0 * 100.0) / 10.0));
+}
+
+#[test]
+fn an_excursion_as_high_as_noise_goes_on() {
+    let gaps = made([10.0, 20.0, 30.0], &[0.0, 4.5, 4.5, 4.5]);
+    assert_eq!([4.5, 4.6].map(|least| chirp_estimate(&gaps, least, &RULE)), [Some(10.0), Some(30.0)]);
+}
+
+#[test]
+fn packets_that_left_at_once_make_a_chirp_invalid() {
+    assert_eq!(gaps(&[packet(5, 5, false), packet(5, 6, false)], &RULE), None);
+    assert!(gaps(&[packet(5, 5, false), packet(6, 6, false)], &RULE).is_some());
+}
+
+#[test]
+fn a_chirp_has_at_least_two_gaps() {
+    assert_eq!(chirp((1000.0, 1000.0), Bytes(1000), 1.2).len(), 3);
+}
+
+/// The rates of a train's first and last gap, in bytes a second.
+fn ends(train: &Train) -> [f64; 2] {
+    let rate = |pair: &[crate::Planned]| 1200.0 / (pair[1].at - pair[0].at).as_secs_f64();
+    let last = train.packets.len() - 2;
+    [rate(&train.packets[..2]), rate(&train.packets[last..])]
+}
+
+/// A path without a queue, over which the sender takes `stretch` times as long as planned.
+fn stretched(train: &Train, stretch: f64) -> TrainReport {
+    let packets = train.packets.iter().map(|planned| {
+        let sent_at = Time::from_nanos(1_000_000_000) + planned.at.mul_f64(stretch);
+        let (arrived_at, rtt) = (sent_at + Span::from_millis(10), Span::from_millis(20));
+        Some(Arrived { sent_at, arrived_at, rtt, size: planned.size, coalesced: false })
+    });
+    TrainReport { id: train.id, packets: packets.collect() }
+}
+
+/// From 1 Mb/s to at least 200 Mb/s: 1.2^30 > 200. Where no queue grows a chirp says its highest rate, and the next goes from a
+/// fifth to at least three times that: 1.2^15 > 15. It leaves when both have taken a twentieth of what was said.
+#[test]
+fn the_first_chirps_find_the_range() {
+    let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
+    let mut now = Time::from_nanos(1);
+    let (mut from, mut gaps, mut said) = (125e3, 31, None::<f64>);
+    for chirp in 0..3 {
+        let Next::Send(train) = method.poll(now) else { panic!("{chirp}: nothing to wait for") };
+        let to = from * 1.2_f64.powi(gaps - 1);
+        let [low, high] = ends(&train);
+        assert_eq!(train.packets.len() as i32, gaps + 1, "{chirp}");
+        assert!((low / from - 1.0).abs() < 1e-3 && (high / to - 1.0).abs() < 1e-3, "{chirp}: {low} to {high}");
+        method.on_report(now, &stretched(&train, 1.0));
+        now += train.packets.last().unwrap().at;
+        if let Some(said) = said {
+            let Next::Wait(until) = method.poll(now) else { panic!("{chirp}: it rests") };
+            let rest = f64::from(gaps + 1) * 1200.0 / (0.05 * said);
+            assert!((until.since(now).as_secs_f64() / rest - 1.0).abs() < 1e-3, "{chirp}");
+            now = until;
+        }
+        (from, gaps, said) = (0.2 * to, 16, Some(to));
+    }
+}
+
+/// A session whose chirps say these rates in MB/s, in turn: how many there were, and what became of it.
+fn session(config: PathChirpConfig, says: impl Fn(usize) -> f64) -> (usize, Estimate) {
+    let mut method = PathChirp::new(config).unwrap();
+    let (mut now, mut chirps) = (Time::from_nanos(1), 0);
+    loop {
+        match method.poll(now) {
+            Next::Send(train) => {
+                let [_, highest] = ends(&train);
+                now += train.packets.last().unwrap().at;
+                method.on_report(now, &stretched(&train, highest / (says(chirps) * 1e6)));
+                chirps += 1;
+            }
+            Next::Wait(until) => now = until,
+            Next::Done => return (chirps, method.estimate()),
+        }
+    }
+}
+
+fn near(rate: Rate, megabytes: f64) -> bool {
+    (rate.as_bytes_per_sec() as f64 / (megabytes * 1e6) - 1.0).abs() < 1e-4
+}
+
+/// Chirps that say 1 + x and 1 - x in turn have a deviation of x sqrt(n / (n - 1)): with 0.22 the half-width of twenty is 0.0989
+/// of the mean; with 0.23 it is 0.1034, and of 21 0.0996 or, where more say 1 - x than 1 + x, 0.1018. Those that find the range
+/// do not count.
+#[test]
+fn it_converges_with_a_half_width_of_a_tenth() {
+    for (spread, first, chirps) in [(0.22, 0, 20), (0.23, 0, 21), (0.23, 1, 22)] {
+        let says = |n: usize| match n {
+            ..5 => 7.0,
+            _ if (n - 5) % 2 == first => 1.0 + spread,
+            _ => 1.0 - spread,
+        };
+        let (sent, estimate) = session(PathChirpConfig::default(), says);
+        assert_eq!((sent, estimate.converged), (5 + chirps, true), "{spread} {first}");
+    }
+}
+
+/// Of six the last three count. A session of one has an estimate without confidence.
+#[test]
+fn the_estimate_is_the_mean_of_the_window() {
+    let config = PathChirpConfig { warm_up: 0, window: 3, chirps: 6, ..PathChirpConfig::default() };
+    let (chirps, estimate) = session(config, |n| if n < 3 { 1.0 } else { 5.0 });
+    let range = estimate.available.unwrap();
+    assert!(chirps == 6 && near(range.low, 5.0 / 1.2) && near(range.value, 5.0) && near(range.high, 5.0), "{range:?}");
+    assert!(!estimate.converged && (estimate.confidence - 1.0 / 1.2).abs() < 1e-4);
+    let (chirps, estimate) = session(PathChirpConfig { chirps: 6, ..PathChirpConfig::default() }, |_| 2.0);
+    assert!(chirps == 6 && near(estimate.available.unwrap().value, 2.0));
+    assert_eq!((estimate.converged, estimate.confidence), (false, 0.0));
+}
+
+/// Each option with its ends: at them it is taken, a step beyond it is refused.
+#[test]
+fn options_may_be_at_their_ends() {
+    type Set = fn(&mut PathChirpConfig, f64);
+    fn rate(bytes: f64) -> Rate {
+        Rate::from_bytes_per_sec(bytes as u64)
+    }
+    let options: [(&str, Set, f64, f64, f64); 17] = [
+        ("size", |c, v| c.size = Bytes(v as u64), 60.0, 65_536.0, 1.0),
+        ("spread", |c, v| c.spread = v, 1.01, 2.0, 0.001),
+        ("low", |c, v| c.low = rate(v), 1e3, 25e6, 1.0),
+        ("high", |c, v| (c.low, c.high) = (rate(1e3), rate(v)), 1e3, 1e12, 1.0),
+        ("below", |c, v| c.below = v, 0.01, 0.9, 0.001),
+        ("above", |c, v| c.above = v, 1.1, 100.0, 0.01),
+        ("load", |c, v| c.load = v, 0.001, 1.0, 1e-4),
+        ("most_rest", |c, v| c.most_rest = Span::from_nanos((v * 1e9).round() as u64), 0.001, 60.0, 1e-4),
+        ("window", |c, v| c.window = v as u32, 2.0, 10_000.0, 1.0),
+        ("least", |c, v| c.least = v as u32, 2.0, 10_000.0, 1.0),
+        ("half_width", |c, v| c.half_width = v, 0.001, 1.0, 1e-4),
+        ("chirps", |c, v| c.chirps = v as u32, 1.0, 100_000.0, 1.0),
+        ("excursions.fall", |c, v| c.excursions.fall = v, 1.0, 100.0, 0.01),
+        ("excursions.least", |c, v| c.excursions.least = v as u32, 1.0, 1000.0, 1.0),
+        ("excursions.slope", |c, v| c.excursions.slope = v, 0.0, 0.1, 0.001),
+        ("excursions.noise", |c, v| c.excursions.noise = v, 0.0, 10.0, 0.01),
+        ("excursions.misordered", |c, v| c.excursions.misordered = v, 1.0, 100.0, 0.01),
+    ];
+    for (name, set, low, high, step) in options {
+        let with = |value| {
+            let mut config = PathChirpConfig::default();
+            set(&mut config, value);
+            PathChirp::new(config).map(|_| ()).map_err(|error| error.option)
+        };
+        assert_eq!([low, high].map(with), [Ok(()); 2], "{name}");
+        assert_eq!([low - step, high + step].map(with), [Err(name); 2], "{name}");
+    }
+}

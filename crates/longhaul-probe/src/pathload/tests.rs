@@ -1,0 +1,521 @@
+use longhaul_units::{Bytes, Rate, Span, Time};
+use proptest::prelude::*;
+
+use super::rules::*;
+use super::search::Search;
+use super::{Pathload, PathloadConfig};
+use crate::{Arrived, Method, Next, Train, TrainReport};
+
+mod bounds;
+
+const GAP: Span = Span::from_micros(100);
+
+/// A packet that left and arrived so many microseconds after the beginning; the receiver's clock is 7 s ahead.
+fn packet((sent, arrived): (u64, u64)) -> Option<Arrived> {
+    Some(Arrived {
+        sent_at: Time::from_nanos(sent * 1000),
+        arrived_at: Time::from_nanos(7_000_000_000 + arrived * 1000),
+        rtt: Span::from_millis(20),
+        size: Bytes(500),
+        coalesced: false,
+    })
+}
+
+/// A stream with these delays in microseconds.
+fn stream(delays: impl IntoIterator<Item = u64>) -> Vec<Option<Arrived>> {
+    (0_u64..).zip(delays).map(|(n, delay)| packet((n * 100, n * 100 + delay))).collect()
+}
+
+fn trend(packets: &[Option<Arrived>]) -> Trend {
+    stream_trend(packets, (GAP, 0.0), &StreamRule::default())
+}
+
+#[test]
+fn pct_counts_steps_up_and_pdt_compares_ways() {
+    let points = [0.0, 1.0, 2.0, 1.0, 3.0];
+    assert_eq!((pct(&points, false), pct(&points, true)), (3.0 / 4.0, 3.0 / 5.0));
+    assert_eq!(pdt(&points), 3.0 / 5.0, "three up, by a way of 1 + 1 + 1 + 2");
+    assert_eq!((pct(&[4.0; 9], false), pdt(&[4.0; 9])), (0.0, 0.0));
+    assert_eq!((pdt(&[3.0, 2.0]), pdt(&[]), pct(&[1.0], false)), (-1.0, 0.0, 0.0));
+}
+
+/// 121 of 200 steps up are 0.605, and 99 are 0.495: the ends of the band are in it.
+#[test]
+fn the_ends_of_the_grey_bands_say_nothing() {
+    let steps = |up: u32| {
+        let mut at = 0.0;
+        let step = |n: u32| {
+            at += if n == 0 {
+                0.0
+            } else if n <= up {
+                1.0
+            } else {
+                -1.0
+            };
+            at
+        };
+        pct(&(0..=200).map(step).collect::<Vec<f64>>(), false)
+    };
+    let rule = StreamRule::default();
+    let by_pct = [98, 99, 121, 122].map(|up| judge(steps(up), 0.4, &rule));
+    assert_eq!(by_pct, [Trend::NonIncreasing, Trend::Ambiguous, Trend::Ambiguous, Trend::Increasing]);
+    // Up by x and down by the rest of 100: 0.36 and 0.44 are 68 and 72 up.
+    let by_pdt = [67.0, 68.0, 72.0, 73.0].map(|up| judge(0.55, pdt(&[0.0, up, up - (100.0 - up)]), &rule));
+    assert_eq!(by_pdt, [Trend::NonIncreasing, Trend::Ambiguous, Trend::Ambiguous, Trend::Increasing]);
+}
+
+#[test]
+fn measures_that_contradict_each_other_are_ambiguous() {
+    let rule = StreamRule::default();
+    assert_eq!(judge(0.7, 0.3, &rule), Trend::Ambiguous);
+    assert_eq!(judge(0.4, 0.5, &rule), Trend::Ambiguous);
+    assert_eq!(judge(0.7, 0.5, &rule), Trend::Increasing);
+    assert_eq!(judge(0.4, 0.3, &rule), Trend::NonIncreasing);
+}
+
+#[test]
+fn groups_have_as_many_members_as_there_are_groups() {
+    let hundred: Vec<f64> = (0..100).map(f64::from).collect();
+    let medians: Vec<f64> = (0..10).map(|n| f64::from(n) * 10.0 + 4.5).collect();
+    assert_eq!(group_medians(&hundred, 5), medians);
+    // 27 = 5 groups of 5, and two more in the last.
+    assert_eq!(group_medians(&hundred[..27], 5), [2.0, 7.0, 12.0, 17.0, 23.0]);
+    assert_eq!(group_medians(&hundred[..24], 5).len(), 24, "four groups are too few");
+}
+
+#[test]
+fn the_longest_piece_between_interruptions_speaks() {
+    // After the third packet 1.2 ms pass, more than 100 us and 1 ms.
+    let sent = [0, 100, 200, 1400, 1500, 1600, 1700];
+    let mut packets: Vec<_> = sent.map(|at| packet((at, at))).to_vec();
+    let piece = longest_piece(&packets, GAP, &StreamRule::default());
+    assert_eq!(piece.iter().map(|p| p.sent_at.as_nanos() / 1000).collect::<Vec<_>>(), [1400, 1500, 1600, 1700]);
+    let equal = [0, 100, 1400, 1500].map(|at| packet((at, at)));
+    assert_eq!(longest_piece(&equal, GAP, &StreamRule::default())[0].sent_at, Time::ZERO, "the first of two");
+    // A lost packet is no interruption, and does not hide one.
+    packets[5] = None;
+    assert_eq!(longest_piece(&packets, GAP, &StreamRule::default()).len(), 3);
+    // 1.1 ms is allowed.
+    let allowed = [0, 100, 1200, 1300].map(|at| packet((at, at)));
+    assert_eq!(longest_piece(&allowed, GAP, &StreamRule::default()).len(), 4);
+    let lost = [packet((0, 0)), None, packet((1200, 1200)), packet((1300, 1300))];
+    assert_eq!(longest_piece(&lost, GAP, &StreamRule::default()).len(), 3, "1.1 ms and a gap for the lost one");
+}
+
+#[test]
+fn the_last_of_a_burst_counts() {
+    let piece: Vec<Arrived> =
+        [(0, 300), (100, 300), (200, 300), (300, 400), (400, 500)].iter().filter_map(|at| packet(*at)).collect();
+    let kept = last_of_bursts(&piece, Span::from_micros(7), true);
+    assert_eq!(kept.iter().map(|p| p.sent_at.as_nanos() / 1000).collect::<Vec<_>>(), [200, 300, 400]);
+    assert_eq!(relative_delays(&kept, 0.0), [0.0; 3]);
+    let apart = |arrived| [(0, 300), (100, arrived)].iter().filter_map(|at| packet(*at)).collect::<Vec<_>>();
+    let count = |arrived| last_of_bursts(&apart(arrived), Span::from_micros(7), true).len();
+    assert_eq!((count(306), count(307)), (1, 2), "just so far apart");
+    assert_eq!(last_of_bursts(&piece, Span::ZERO, true).len(), 3, "at the same time is never apart");
+    assert_eq!(last_of_bursts(&piece, Span::ZERO, false).len(), 2, "the last of all may be the first of a burst");
+}
+
+#[test]
+fn a_stream_says_whether_its_delays_rise() {
+    assert_eq!(trend(&stream((0..100).map(|n| 50 + 2 * n))), Trend::Increasing);
+    assert_eq!(trend(&stream([50; 100])), Trend::NonIncreasing);
+    // A queue that builds up for half of the stream and goes away: half of the steps, and no way.
+    assert_eq!(trend(&stream((0..100).map(|n| 500 - 10 * 50_u64.abs_diff(n)))), Trend::NonIncreasing);
+    // Of ten groups all rise but the last, which falls to under the first: the measures contradict each other.
+    let falls_back = (0..100).map(|n| if n < 90 { 50 + n / 10 } else { 48 });
+    assert_eq!(trend(&stream(falls_back)), Trend::Ambiguous);
+    assert_eq!(trend(&stream((0..4).map(|n| 50 + 2 * n))), Trend::Discarded);
+    assert_eq!(trend(&[None; 100]), Trend::Discarded);
+    assert_eq!(trend(&stream((0..5).map(|n| 50 + 50 * n))), Trend::Increasing, "five points");
+}
+
+/// Over 100 us a clock that is 50 ppm fast gains 5 ns: each delay is longer than the last and no queue builds up.
+#[test]
+fn a_fast_clock_is_no_queue() {
+    let drifting = |gain: u64| {
+        let mut packets = stream([50; 100]);
+        for (n, packet) in (0_u64..).zip(packets.iter_mut().flatten()) {
+            packet.arrived_at += Span::from_nanos(n * gain);
+        }
+        packets
+    };
+    assert_eq!(trend(&drifting(5)), Trend::NonIncreasing);
+    assert_eq!(trend(&drifting(2000)), Trend::Increasing);
+}
+
+/// At 20 Mb/s each byte takes 0.4 us: of packets each of which is a byte larger, the last takes 40 us longer.
+#[test]
+fn larger_packets_are_no_queue() {
+    let grow = |queue: u64| {
+        let mut packets = stream([50; 100]);
+        for (n, packet) in (0_u64..).zip(packets.iter_mut().flatten()) {
+            packet.size = Bytes(200 + n);
+            packet.arrived_at += Span::from_nanos(n * (400 + queue));
+        }
+        packets
+    };
+    let trend = |packets: &[Option<Arrived>], per_byte| stream_trend(packets, (GAP, per_byte), &StreamRule::default());
+    assert_eq!(trend(&grow(1200), 0.0), Trend::Increasing);
+    assert_eq!(trend(&grow(0), 0.4e-6), Trend::NonIncreasing);
+    assert_eq!(trend(&grow(2000), 0.4e-6), Trend::Increasing, "and a queue that grows");
+}
+
+#[test]
+fn interruptions_at_the_receiver_do_not_hide_a_trend() {
+    // The receiver wakes up each 400 us: of each four packets the last waits least.
+    let coalesced = |extra: u64| {
+        let packets = (0..100_u64).map(|n| {
+            let arrives = n * 100 + 50 + extra * n;
+            packet((n * 100, arrives.next_multiple_of(400)))
+        });
+        packets.collect::<Vec<_>>()
+    };
+    assert_eq!(trend(&coalesced(0)), Trend::NonIncreasing);
+    assert_eq!(trend(&coalesced(20)), Trend::Increasing);
+}
+
+/// 40 us of noise that does not go up or down by chance: a processor that falls asleep.
+#[test]
+fn a_small_rise_may_be_noise() {
+    let ramp = |most: u64| stream((0..100).map(move |n| 50 + most * n / 99));
+    assert_eq!(trend(&ramp(50)), Trend::Ambiguous);
+    assert_eq!(trend(&ramp(120)), Trend::Increasing);
+    assert_eq!(trend(&stream((0..100).map(|n| 50 + 50 * (99 - n) / 99))), Trend::NonIncreasing);
+    assert_eq!(trend(&stream((0..100).map(|n| 50 + 120 * (99 - n) / 99))), Trend::Decreasing);
+}
+
+/// Packets each 163 us, of which the receiver hears once in a millisecond. Those that it hears of last have waited for up to
+/// 163 us, and each time for 22 us less or, at 170 us, for 20 us more: no queue is needed for that. Each stream begins
+/// elsewhere in the period, and the one at its end is heard of by itself or not.
+#[test]
+fn a_beat_of_coalesced_arrivals_is_no_queue() {
+    for gap in [110, 163, 170, 240] {
+        for phase in (0..1000).step_by(37) {
+            let heard = |n: u64| (n * gap + phase).next_multiple_of(1000);
+            let packets: Vec<_> = (0..100).map(|n| packet((n * gap, heard(n) + 2 * (n % 6)))).collect();
+            let found = stream_trend(&packets, (Span::from_micros(gap), 0.0), &StreamRule::default());
+            assert_ne!(found, Trend::Increasing, "{gap} us, {phase} us");
+        }
+    }
+}
+
+fn votes(counts: [(Trend, usize); 4]) -> Vec<Stream> {
+    counts.iter().flat_map(|(trend, count)| vec![Stream { trend: *trend, loss: 0.0 }; *count]).collect()
+}
+
+#[test]
+fn six_tenths_of_the_usable_streams_decide() {
+    use Trend::{Ambiguous, Discarded, Increasing, NonIncreasing};
+    let rule = FleetRule::default();
+    let verdict = |up, down, unclear, gone| {
+        let counts = [(Increasing, up), (NonIncreasing, down), (Ambiguous, unclear), (Discarded, gone)];
+        fleet_verdict(&votes(counts), &rule).0
+    };
+    assert_eq!(verdict(7, 5, 0, 0), Verdict::Grey, "7/12 is 0.58");
+    assert_eq!(verdict(8, 4, 0, 0), Verdict::Above);
+    assert_eq!(verdict(4, 8, 0, 0), Verdict::Below);
+    assert_eq!(verdict(7, 0, 5, 0), Verdict::Grey, "the ambiguous count");
+    assert_eq!(verdict(6, 4, 0, 2), Verdict::Above, "exactly six of ten");
+    assert_eq!(verdict(6, 0, 0, 6), Verdict::Above, "half of them usable");
+    assert_eq!(verdict(5, 0, 0, 7), Verdict::Again);
+    assert_eq!(fleet_verdict(&[], &rule), (Verdict::Again, 0.0));
+    let published = FleetRule { agree: 0.7, ..rule };
+    assert_eq!(
+        fleet_verdict(&votes([(Increasing, 8), (NonIncreasing, 4), (Ambiguous, 0), (Discarded, 0)]), &published).0,
+        Verdict::Grey
+    );
+}
+
+/// As many streams that rise say nothing where others fall: no queue does that.
+#[test]
+fn streams_that_fall_count_against_those_that_rise() {
+    use Trend::{Ambiguous, Decreasing, Discarded, Increasing, NonIncreasing};
+    let verdict = |up, down, level, gone| {
+        let mut streams = votes([(Increasing, up), (NonIncreasing, level), (Ambiguous, 0), (Discarded, gone)]);
+        streams.extend(vec![Stream { trend: Decreasing, loss: 0.0 }; down]);
+        fleet_verdict(&streams, &FleetRule::default())
+    };
+    assert_eq!(verdict(9, 0, 3, 0), (Verdict::Above, 0.75));
+    assert_eq!(verdict(9, 3, 0, 0), (Verdict::Grey, 0.25));
+    assert_eq!(verdict(3, 3, 6, 0), (Verdict::Below, 0.75));
+    assert_eq!(verdict(9, 0, 0, 3), (Verdict::Above, 0.75), "the discarded stand for nothing");
+}
+
+/// Streams with these losses, of which the first so many rise, and the next do not: others are unclear.
+fn lossy(losses: &[f64], (up, level): (usize, usize)) -> Verdict {
+    let mut streams = votes([
+        (Trend::Increasing, up),
+        (Trend::NonIncreasing, level),
+        (Trend::Ambiguous, 12 - up - level),
+        (Trend::Discarded, 0),
+    ]);
+    streams.iter_mut().zip(losses).for_each(|(stream, loss)| stream.loss = *loss);
+    fleet_verdict(&streams, &FleetRule::default()).0
+}
+
+#[test]
+fn one_high_loss_is_above_where_a_queue_may_be() {
+    assert_eq!(lossy(&[0.15], (0, 0)), Verdict::Grey, "fifteen of a hundred are not more than fifteen");
+    assert_eq!(lossy(&[0.16], (0, 0)), Verdict::Above);
+    assert_eq!(lossy(&[0.16], (1, 11)), Verdict::Above);
+    assert_eq!(lossy(&[0.16; 2], (0, 12)), Verdict::Below, "no queue grows: lost by chance");
+    assert_eq!(lossy(&[0.16; 3], (0, 12)), Verdict::Above, "or by a policer, which has none");
+    let mut streams =
+        votes([(Trend::Increasing, 6), (Trend::NonIncreasing, 0), (Trend::Ambiguous, 6), (Trend::Discarded, 0)]);
+    streams[0].loss = 0.16;
+    assert_eq!(fleet_verdict(&streams, &FleetRule::default()), (Verdict::Above, 0.5), "those that rise say so, too");
+}
+
+/// Of a queue that overflows early, delays rise and then stand still: unclear.
+#[test]
+fn medium_losses_of_most_streams_are_above_where_a_queue_may_be() {
+    assert_eq!(lossy(&[0.04; 6], (0, 0)), Verdict::Grey, "half of them");
+    assert_eq!(
+        lossy(&[0.04, 0.15, 0.04, 0.05, 0.04, 0.04, 0.03], (0, 0)),
+        Verdict::Grey,
+        "three are not more than three"
+    );
+    let seven = [0.04, 0.15, 0.04, 0.05, 0.04, 0.04, 0.04];
+    assert_eq!(lossy(&seven, (0, 0)), Verdict::Above);
+    assert_eq!([(4, 4), (4, 5)].map(|trends| lossy(&seven, trends)), [Verdict::Above, Verdict::Grey]);
+    assert_eq!(lossy(&[0.05; 12], (2, 8)), Verdict::Below, "lost by chance: no queue grows");
+}
+
+#[test]
+fn rates_double_until_one_is_above_and_then_halve_the_range() {
+    let mut search = Search::new(1.0, 5.0, 100.0);
+    let mut go = |rate, verdict| {
+        search.learn(rate, verdict, 1.0);
+        search.next()
+    };
+    assert_eq!(go(20.0, Verdict::Below), Some(40.0));
+    assert_eq!(go(40.0, Verdict::Below), Some(80.0));
+    assert_eq!(go(80.0, Verdict::Above), Some(60.0));
+    assert_eq!(go(60.0, Verdict::Grey), Some(70.0), "the upper part, of two that are as wide");
+    assert_eq!(go(70.0, Verdict::Above), Some(50.0));
+    assert_eq!(go(50.0, Verdict::Grey), Some(65.0));
+    assert_eq!(go(65.0, Verdict::Above), Some(45.0));
+    assert_eq!(go(45.0, Verdict::Below), None, "five beside the grey rates on both sides");
+    assert_eq!((search.low(), search.grey, search.high()), (45.0, Some((50.0, 60.0)), Some(65.0)));
+    assert!(search.converged());
+}
+
+/// One fleet at 15 is misled. The range under it gets narrow, but 15 is asked again, and the search goes on from there.
+#[test]
+fn a_verdict_that_is_not_repeated_is_no_end() {
+    let mut search = Search::new(1.0, 1.0, 100.0);
+    search.verdicts = 2;
+    let mut go = |rate, verdict, share| {
+        search.learn(rate, verdict, share);
+        (search.next(), search.converged(), search.support())
+    };
+    assert_eq!(go(10.0, Verdict::Below, 1.0), (Some(20.0), false, 0.0));
+    assert_eq!(go(15.0, Verdict::Above, 0.75), (Some(12.5), false, 0.75));
+    assert_eq!(go(14.5, Verdict::Below, 1.0), (Some(15.0), false, 0.75), "the upper end once more");
+    assert_eq!(go(15.0, Verdict::Below, 1.0), (Some(30.0), false, 0.0));
+    assert_eq!(go(20.5, Verdict::Above, 1.0), (Some(17.75), false, 1.0));
+    assert_eq!(go(19.5, Verdict::Below, 0.5), (Some(20.5), false, 0.5));
+    assert_eq!(go(20.5, Verdict::Above, 1.0), (Some(19.5), false, 0.5), "then the lower one");
+    assert_eq!(go(19.5, Verdict::Below, 1.0), (None, true, 0.75), "three quarters of its streams stand for it");
+    assert_eq!(go(20.5, Verdict::Grey, 1.0), (Some(41.0), false, 0.0), "grey is no end, either");
+}
+
+#[test]
+fn the_highest_rate_ends_the_search_too() {
+    let mut search = Search::new(1.0, 5.0, 100.0);
+    search.learn(60.0, Verdict::Below, 1.0);
+    assert_eq!(search.next(), Some(100.0));
+    search.learn(100.0, Verdict::Below, 1.0);
+    assert_eq!((search.next(), search.converged()), (None, false));
+}
+
+#[test]
+fn a_verdict_pushes_aside_what_contradicts_it() {
+    let mut search = Search::new(1.0, 1.0, 100.0);
+    search.learn(20.0, Verdict::Below, 1.0);
+    search.learn(60.0, Verdict::Above, 1.0);
+    search.grey = Some((35.0, 45.0));
+    search.learn(40.0, Verdict::Above, 1.0);
+    assert_eq!((search.high(), search.grey), (Some(40.0), Some((35.0, 40.0))));
+    search.learn(30.0, Verdict::Above, 1.0);
+    assert_eq!((search.high(), search.grey), (Some(30.0), None));
+    search.learn(10.0, Verdict::Above, 1.0);
+    assert_eq!((search.low(), search.high()), (0.0, Some(10.0)));
+}
+
+proptest! {
+    /// Whatever is available and wherever it starts, the range closes around it, as a bisection does.
+    #[test]
+    fn the_search_closes_around_what_is_available(available in 1.0..1e6_f64, start in 1.0..1e6_f64, grey in 0.0..0.3_f64) {
+        let mut search = Search::new(0.02 * start, 0.05 * start, 1e9);
+        let (mut rate, mut fleets) = (Some(start), 0);
+        while let Some(now) = rate {
+            let verdict = if now > available * (1.0 + grey) { Verdict::Above }
+                else if now < available * (1.0 - grey) { Verdict::Below } else { Verdict::Grey };
+            search.learn(now, verdict, 1.0);
+            rate = search.next();
+            fleets += 1;
+            prop_assert!(fleets < 60);
+        }
+        prop_assert!(search.converged());
+        prop_assert!(search.low() <= available && search.high().unwrap() >= available);
+        let sure = (available * (1.0 - grey), available * (1.0 + grey));
+        prop_assert!(search.low() > sure.0 - 0.06 * start && search.high().unwrap() < sure.1 + 0.06 * start);
+    }
+}
+
+/// An ideal path: a fluid queue in front of a link of 10 MB/s, half of which others take, and 10 ms each way.
+fn fluid(train: &Train) -> TrainReport {
+    let (mut queue, mut before) = (0.0_f64, 0.0);
+    let packets = train.packets.iter().map(|planned| {
+        let at = planned.at.as_secs_f64();
+        queue = (queue - (at - before) * 5e6).max(0.0) + planned.size.as_f64();
+        before = at;
+        let delay = Span::from_millis(10) + Span::from_secs_f64(queue / 1e7);
+        let sent_at = Time::from_nanos(1_000_000_000) + planned.at;
+        let rtt = delay + Span::from_millis(10);
+        Some(Arrived { sent_at, arrived_at: sent_at + delay, rtt, size: planned.size, coalesced: false })
+    });
+    TrainReport { id: train.id, packets: packets.collect() }
+}
+
+/// Runs it over a path until it is done; when, and how many trains there were.
+fn run(method: &mut Pathload, mut path: impl FnMut(u32, &Train) -> Option<TrainReport>) -> (Time, u32) {
+    let (mut now, mut trains) = (Time::from_nanos(1), 0);
+    loop {
+        match method.poll(now) {
+            Next::Send(train) => {
+                if let Some(report) = path(trains, &train) {
+                    now += train.packets.last().unwrap().at + Span::from_millis(20);
+                    method.on_report(now, &report);
+                }
+                trains += 1;
+            }
+            Next::Wait(until) => now = until,
+            Next::Done => return (now, trains),
+        }
+    }
+}
+
+/// The first train shows the link's rate, from which the search goes down: 10, 5, 7.5 MB/s ... until 2 % are left.
+#[test]
+fn an_ideal_path_is_found_to_two_per_cent() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (took, trains) = run(&mut method, |_, train| Some(fluid(train)));
+    let estimate = method.estimate();
+    let available = estimate.available.unwrap();
+    assert!(estimate.converged && estimate.capacity.is_none());
+    let (low, high) = (available.low.as_bytes_per_sec(), available.high.as_bytes_per_sec());
+    assert!(low <= 5_000_000 && high >= 5_000_000 && high - low <= 200_000, "{available:?}");
+    assert!(estimate.confidence > 0.95);
+    assert_eq!(trains % 12, 1, "whole fleets after the first train");
+    assert!(took < Time::from_nanos(15_000_000_000), "{took:?}");
+}
+
+#[test]
+fn streams_rest_nine_times_their_length_or_a_round_trip() {
+    for (rtt, rest) in [(20, 90), (120, 120)] {
+        let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+        let mut now = Time::from_nanos(1);
+        let Next::Send(first) = method.poll(now) else { panic!("nothing to wait for") };
+        assert!(first.packets.iter().all(|packet| packet.at.is_zero() && packet.size == Bytes(1500)));
+        let mut report = fluid(&first);
+        report.packets.iter_mut().flatten().for_each(|packet| packet.rtt = Span::from_millis(rtt));
+        method.on_report(now, &report);
+        let Next::Send(stream) = method.poll(now) else { panic!("it has a rate") };
+        let last = stream.packets.last().unwrap().at;
+        // 100 packets at 100 us; the size makes the rate.
+        assert_eq!((stream.packets.len(), last.as_micros()), (100, 9900));
+        method.on_report(now, &fluid(&stream));
+        let Next::Wait(until) = method.poll(now) else { panic!("it rests") };
+        now += last;
+        assert!(until.since(now).as_millis().abs_diff(rest) <= 1, "{:?}", until.since(now));
+    }
+}
+
+#[test]
+fn nobody_answers() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (_, trains) = run(&mut method, |_, _| None);
+    assert_eq!((trains, method.estimate().available), (10, None));
+}
+
+/// A train's only packet shows no rate. So it goes on for ten trains, as if nobody answered.
+#[test]
+fn first_trains_that_show_no_rate() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (_, trains) = run(&mut method, |_, train| Some(first_only(train)));
+    assert_eq!((trains, method.estimate().available), (10, None));
+}
+
+fn first_only(train: &Train) -> TrainReport {
+    let mut report = fluid(train);
+    report.packets.iter_mut().skip(1).for_each(|packet| *packet = None);
+    report
+}
+
+/// Each rate of which the streams say nothing is asked again, and is then in the grey range.
+#[test]
+fn unusable_fleets_are_repeated() {
+    let config = PathloadConfig::default();
+    let fleet = FleetRule { medium_loss: 1.0, high_loss: 1.0, ..config.fleet };
+    let mut method = Pathload::new(PathloadConfig { fleet, ..config }).unwrap();
+    let mut shapes = Vec::new();
+    run(&mut method, |n, train| {
+        if n > 0 {
+            shapes.push((train.packets[0].size, train.packets[1].at));
+        }
+        Some(if n == 0 { fluid(train) } else { first_only(train) })
+    });
+    let asked: Vec<usize> = shapes.chunk_by(|before, shape| before == shape).map(<[_]>::len).collect();
+    let times = (config.repeats as usize + 1) * config.streams as usize;
+    assert!(asked.len() > 1 && asked.iter().all(|streams| *streams == times), "{asked:?}");
+}
+
+#[test]
+fn so_many_fleets_end_the_session() {
+    let mut method = Pathload::new(PathloadConfig { fleets: 2, ..PathloadConfig::default() }).unwrap();
+    let (_, trains) = run(&mut method, |_, train| Some(fluid(train)));
+    assert_eq!((trains, method.estimate().converged), (25, false));
+}
+
+/// What a path that died has not said is no sign of congestion.
+#[test]
+fn a_path_that_dies_leaves_what_was_known() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (_, trains) = run(&mut method, |n, train| (n < 37).then(|| fluid(train)));
+    let available = method.estimate().available.unwrap();
+    assert_eq!(trains, 47);
+    assert!(!method.estimate().converged);
+    assert!(
+        available.low <= Rate::from_bytes_per_sec(5_000_000) && available.high >= Rate::from_bytes_per_sec(5_000_000)
+    );
+}
+
+/// One packet of five is lost, but nothing waits: loss alone brings the rate down, as far as it goes.
+#[test]
+fn a_path_that_always_loses_has_nothing_available() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (_, trains) = run(&mut method, |_, train| {
+        let mut report = fluid(train);
+        report.packets.iter_mut().step_by(5).for_each(|packet| *packet = None);
+        Some(report)
+    });
+    let available = method.estimate().available.unwrap();
+    assert_eq!(available.low, Rate::from_bytes_per_sec(0));
+    assert!(trains < 60, "three streams of a fleet are enough: {trains}");
+}
+
+#[test]
+fn options_out_of_range_are_named() {
+    let refused = |config: PathloadConfig| Pathload::new(config).unwrap_err().option;
+    let config = PathloadConfig::default();
+    assert_eq!(refused(PathloadConfig { packets: 9, ..config }), "packets");
+    assert_eq!(refused(PathloadConfig { smallest: Bytes(1501), ..config }), "smallest");
+    assert_eq!(refused(PathloadConfig { gap: Span::from_micros(6), ..config }), "gap");
+    let pct = Band { low: 0.7, high: 0.6 };
+    assert_eq!(refused(PathloadConfig { stream: StreamRule { pct, ..config.stream }, ..config }), "stream.pct");
+    let fleet = FleetRule { agree: 0.4, ..config.fleet };
+    assert_eq!(refused(PathloadConfig { fleet, ..config }), "fleet.agree");
+}

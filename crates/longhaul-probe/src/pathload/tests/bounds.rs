@@ -1,0 +1,284 @@
+//! Where things begin and end: the first rate, the range of rates, both resolutions, the ends of options and of rules.
+
+use super::*;
+use crate::Estimate;
+
+const MB: f64 = 1e6;
+
+/// A train whose packets wait as long as `delay` says of each.
+fn answered(train: &Train, delay: impl Fn(u64) -> Span) -> TrainReport {
+    let packets = (0_u64..).zip(&train.packets).map(|(n, planned)| {
+        let sent_at = Time::from_nanos(1_000_000_000) + planned.at;
+        let arrived_at = sent_at + Span::from_millis(10) + delay(n);
+        Some(Arrived { sent_at, arrived_at, rtt: Span::from_millis(20), size: planned.size, coalesced: false })
+    });
+    TrainReport { id: train.id, packets: packets.collect() }
+}
+
+/// A first train over a link of this rate, in bytes a second.
+fn first_train(train: &Train, rate: f64) -> TrainReport {
+    let each = train.packets[0].size.as_f64() / rate;
+    answered(train, |n| Span::from_secs_f64(n as f64 * each))
+}
+
+fn rate(stream: &Train) -> f64 {
+    stream.packets[0].size.as_f64() / stream.packets[1].at.as_secs_f64()
+}
+
+/// A session whose first train shows `first` and whose fleets say of their rates what `says` does, all in MB/s: the rates asked
+/// for. Of grey rates every second stream finds a queue that grows.
+fn session(config: PathloadConfig, first: f64, says: impl Fn(f64) -> Verdict) -> (Vec<f64>, Estimate) {
+    let mut method = Pathload::new(config).unwrap();
+    let mut rates = Vec::new();
+    run(&mut method, |n, train| {
+        if n == 0 {
+            return Some(first_train(train, first * MB));
+        }
+        let (rate, place) = (rate(train) / MB, (n - 1) % config.streams);
+        if place == 0 {
+            rates.push(rate);
+        }
+        let rises = match says(rate) {
+            Verdict::Above => true,
+            Verdict::Grey => place % 2 == 0,
+            Verdict::Below | Verdict::Again => false,
+        };
+        Some(answered(train, |n| Span::from_micros(if rises { 10 * n } else { 0 })))
+    });
+    (rates, method.estimate())
+}
+
+/// Equal but for the rounding of gaps to nanoseconds.
+fn assert_rates(found: &[f64], expected: &[f64]) {
+    let near = |(found, expected): (&f64, &f64)| (found / expected - 1.0).abs() < 1e-3;
+    assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}, {expected:?}");
+}
+
+/// In ascending order: which of two equal parts beside grey rates comes first is the rounding's to say.
+fn sorted(mut rates: Vec<f64>) -> Vec<f64> {
+    rates.sort_by(f64::total_cmp);
+    rates
+}
+
+fn available(estimate: &Estimate) -> [f64; 3] {
+    let range = estimate.available.unwrap();
+    [range.low, range.value, range.high].map(|rate| rate.as_bytes_per_sec() as f64 / MB)
+}
+
+fn one_verdict() -> PathloadConfig {
+    PathloadConfig { verdicts: 1, ..PathloadConfig::default() }
+}
+
+fn above(end: f64) -> impl Fn(f64) -> Verdict {
+    move |rate| if rate > end { Verdict::Above } else { Verdict::Below }
+}
+
+/// Above and below what is within 1 % of `grey`.
+fn beside(grey: f64) -> impl Fn(f64) -> Verdict {
+    move |rate| if (rate / grey - 1.0).abs() < 0.01 { Verdict::Grey } else { above(grey)(rate) }
+}
+
+/// L = R T while L is from 200 to 1500 B, else the nearest L and T = L / R, from 7 us to 200 ms.
+#[test]
+fn a_rate_makes_size_and_gap() {
+    let shapes: [(f64, u64, u64); 7] = [
+        (500e-6, 200, 200_000),
+        (1.25, 200, 160),
+        (2.0, 200, 100),
+        (5.0, 500, 100),
+        (15.0, 1500, 100),
+        (30.0, 1500, 50),
+        (1000.0, 1500, 7),
+    ];
+    for (first, size, gap) in shapes {
+        let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+        let Next::Send(train) = method.poll(Time::from_nanos(1)) else { panic!("nothing to wait for") };
+        assert_eq!((train.packets.len(), train.packets[0].size), (48, Bytes(1500)));
+        method.on_report(Time::from_nanos(1), &first_train(&train, first * MB));
+        let Next::Send(stream) = method.poll(Time::from_nanos(1)) else { panic!("it has a rate") };
+        let found = (stream.packets[0].size, (stream.packets[1].at.as_nanos() + 500) / 1000);
+        assert_eq!((stream.packets.len(), found), (100, (Bytes(size), gap)), "{first}");
+    }
+}
+
+/// While nothing is above rates double, up to 1500 B each 7 us.
+#[test]
+fn without_an_upper_end_rates_double() {
+    let (rates, estimate) = session(PathloadConfig::default(), 10.0, |_| Verdict::Below);
+    assert_rates(&rates, &[10.0, 20.0, 40.0, 80.0, 160.0, 1500.0 / 7.0]);
+    assert_rates(&available(&estimate), &[1500.0 / 7.0; 3]);
+    assert_eq!((estimate.converged, estimate.confidence), (false, 0.0));
+}
+
+/// A link that is faster than can be sent: the highest rate takes the place of its own, for the resolution as well (4.29).
+#[test]
+fn the_first_rate_is_one_that_can_be_sent() {
+    let (rates, _) = session(one_verdict(), 500.0, above(110.0));
+    let most = 1500.0 / 7.0;
+    assert_rates(&rates, &[1.0, 0.5, 0.75, 0.625, 0.5625, 0.53125, 0.515625].map(|part| part * most));
+}
+
+/// omega is 2 % of 10: 0.156 are less, and both ends are asked for once more, the upper one first.
+#[test]
+fn the_search_ends_at_omega() {
+    let halves = [10.0, 5.0, 7.5, 6.25, 5.625, 5.3125, 5.15625];
+    let (rates, _) = session(one_verdict(), 10.0, above(5.05));
+    assert_rates(&rates, &halves);
+    let (rates, estimate) = session(PathloadConfig::default(), 10.0, above(5.05));
+    assert_rates(&rates, &[&halves[..], &[5.15625, 5.0]].concat());
+    assert_rates(&available(&estimate), &[5.0, (5.0 + 5.15625) / 2.0, 5.15625]);
+    assert!(estimate.converged && (estimate.confidence - 5.0 / 5.15625).abs() < 1e-4);
+}
+
+/// chi is 5 % of 10: beside grey rates 0.625 are more, 0.3125 are less.
+#[test]
+fn beside_grey_rates_the_search_ends_at_chi() {
+    let (rates, estimate) = session(one_verdict(), 10.0, beside(7.5));
+    assert_rates(&rates[..3], &[10.0, 5.0, 7.5]);
+    assert_rates(&sorted(rates)[1..], &[6.25, 6.875, 7.1875, 7.5, 7.8125, 8.125, 8.75, 10.0]);
+    assert_rates(&available(&estimate), &[7.1875, 7.5, 7.8125]);
+    assert!(estimate.converged && (estimate.confidence - 7.1875 / 7.8125).abs() < 1e-4);
+}
+
+/// Of 56 MB/s 5 % would be 2.8, but chi is 12 Mb/s at most: 1.75 beside the grey rates are too much.
+#[test]
+fn chi_is_at_most_twelve_megabits_a_second() {
+    let (rates, _) = session(one_verdict(), 56.0, beside(42.0));
+    assert_rates(&sorted(rates), &[28.0, 35.0, 38.5, 40.25, 41.125, 42.0, 42.875, 43.75, 45.5, 49.0, 56.0]);
+}
+
+/// 200 B each millisecond are 0.2 MB/s: at half of 0.203 there is nothing that could be sent.
+#[test]
+fn the_search_ends_at_the_lowest_rate() {
+    let config = PathloadConfig { most_gap: Span::from_millis(1), resolution: 0.001, ..one_verdict() };
+    let (rates, estimate) = session(config, 6.5, |_| Verdict::Above);
+    assert_rates(&rates, &[6.5, 3.25, 1.625, 0.8125, 0.40625, 0.203125]);
+    assert_eq!((available(&estimate)[0], estimate.converged), (0.0, false));
+}
+
+/// Nine first trains that show no rate are no end: ten would be.
+#[test]
+fn the_tenth_first_train_may_show_a_rate() {
+    let mut method = Pathload::new(PathloadConfig::default()).unwrap();
+    let (_, trains) = run(&mut method, |n, train| Some(if n < 9 { first_only(train) } else { fluid(train) }));
+    assert!(trains > 10 + 12 && method.estimate().converged, "{trains}");
+}
+
+/// Where even the least is too much, one end is known, and no fleet stands for the other.
+#[test]
+fn zero_is_an_end_that_is_not_asked_for() {
+    let mut search = Search::new(1.0, 5.0, 100.0);
+    search.verdicts = 2;
+    search.learn(1.0, Verdict::Above, 1.0);
+    assert_eq!((search.next(), search.converged()), (Some(1.0), false));
+    search.learn(1.0, Verdict::Above, 1.0);
+    assert_eq!((search.next(), search.converged(), search.support()), (None, true, 0.0));
+}
+
+#[test]
+fn grey_rates_without_an_upper_end_are_doubled_too() {
+    let mut search = Search::new(1.0, 5.0, 100.0);
+    search.learn(30.0, Verdict::Grey, 1.0);
+    assert_eq!(search.next(), Some(60.0));
+    search.learn(40.0, Verdict::Grey, 1.0);
+    search.learn(20.0, Verdict::Grey, 1.0);
+    assert_eq!((search.grey, search.next()), (Some((20.0, 40.0)), Some(80.0)));
+    search.learn(100.0, Verdict::Grey, 1.0);
+    assert_eq!((search.grey, search.next(), search.converged()), (Some((20.0, 100.0)), None, false));
+}
+
+/// The ends of the grey rates are in it until a verdict says otherwise of just them.
+#[test]
+fn a_verdict_on_an_end_of_the_grey_rates_takes_them_away() {
+    let with = |rate, verdict| {
+        let mut search = Search::new(1.0, 1.0, 100.0);
+        search.grey = Some((35.0, 45.0));
+        search.learn(rate, verdict, 1.0);
+        search.grey
+    };
+    assert_eq!(with(35.0, Verdict::Above), None);
+    assert_eq!(with(36.0, Verdict::Above), Some((35.0, 36.0)));
+    assert_eq!(with(45.0, Verdict::Below), None);
+    assert_eq!(with(44.0, Verdict::Below), Some((44.0, 45.0)));
+}
+
+/// A stream of delays in nanoseconds.
+fn fine(delays: impl IntoIterator<Item = u64>) -> Vec<Option<Arrived>> {
+    let mut packets = stream([0; 200]);
+    let mut count = 0;
+    for (packet, delay) in packets.iter_mut().flatten().zip(delays) {
+        packet.arrived_at += Span::from_nanos(delay);
+        count += 1;
+    }
+    packets.truncate(count);
+    packets
+}
+
+/// The medians of ten groups rise by ninety steps. Of 9.9 ms a thousandth is 9.9 us; 100 us are more than hosts do.
+#[test]
+fn a_rise_is_small_or_unclear_or_clear() {
+    let rises = |step: u64| trend(&fine((0..100).map(|n| n * step)));
+    let trends = [109, 111, 1100, 1122].map(rises);
+    assert_eq!(trends, [Trend::NonIncreasing, Trend::Ambiguous, Trend::Ambiguous, Trend::Increasing]);
+    let falls = |step: u64| trend(&fine((0..100).map(|n| (99 - n) * step)));
+    assert_eq!([1100, 1122].map(falls), [Trend::NonIncreasing, Trend::Decreasing]);
+}
+
+/// Packets come in bursts of two and three, so that of five gaps three are short. A queue grows by 162 us: clear, but not where
+/// arrivals are coalesced, which takes a gap more. With 60 short gaps of 99 they are, with 60 of 100 they are not, and short is
+/// less than a quarter of the gap.
+#[test]
+fn arrivals_are_coalesced_where_more_than_six_tenths_are_close() {
+    let bursts = |count: u64, late: u64| {
+        let before_end = |n: u64| [1, 0, 2, 1, 0][n as usize % 5];
+        trend(&fine((0..count).map(|n| 1800 * n + late * before_end(n))))
+    };
+    assert_eq!(bursts(100, 77_000), Trend::Ambiguous, "24.8 us apart");
+    assert_eq!(bursts(101, 77_000), Trend::Increasing);
+    assert_eq!(bursts(100, 75_000), Trend::Increasing, "26.8 us apart");
+}
+
+/// Each option with its ends: at them it is taken, a step beyond it is refused.
+#[test]
+fn options_may_be_at_their_ends() {
+    type Set = fn(&mut PathloadConfig, f64);
+    fn span(seconds: f64) -> Span {
+        Span::from_nanos((seconds * 1e9).round() as u64)
+    }
+    let options: [(&str, Set, f64, f64, f64); 25] = [
+        ("packets", |c, v| c.packets = v as u32, 10.0, 1000.0, 1.0),
+        ("streams", |c, v| c.streams = v as u32, 1.0, 100.0, 1.0),
+        ("largest", |c, v| (c.smallest, c.largest) = (Bytes(60), Bytes(v as u64)), 60.0, 65_536.0, 1.0),
+        ("smallest", |c, v| c.smallest = Bytes(v as u64), 60.0, 1500.0, 1.0),
+        ("least_gap", |c, v| (c.least_gap, c.gap) = (span(v), span(v)), 1e-7, 0.2, 1e-8),
+        ("most_gap", |c, v| (c.gap, c.most_gap) = (span(v), span(v)), 1e-5, 10.0, 1e-6),
+        ("first", |c, v| c.first = v as u32, 5.0, 1000.0, 1.0),
+        ("rest", |c, v| c.rest = v, 0.0, 1000.0, 0.1),
+        ("resolution", |c, v| c.resolution = v, 0.001, 1.0, 1e-4),
+        ("grey_resolution", |c, v| c.grey_resolution = v, 0.001, 1.0, 1e-4),
+        ("grey_most", |c, v| c.grey_most = v, 1.0, 1e12, 0.5),
+        ("verdicts", |c, v| c.verdicts = v as u32, 1.0, 10.0, 1.0),
+        ("fleets", |c, v| c.fleets = v as u32, 1.0, 1000.0, 1.0),
+        ("stream.least_points", |c, v| c.stream.least_points = v as u32, 2.0, 100.0, 1.0),
+        ("stream.split_gaps", |c, v| c.stream.split_gaps = v, 1.0, 1000.0, 0.1),
+        ("stream.coalesced", |c, v| c.stream.coalesced = v, 0.0, 1.0, 0.01),
+        ("stream.slope", |c, v| c.stream.slope = v, 0.0, 0.01, 1e-4),
+        ("fleet.agree", |c, v| c.fleet.agree = v, 0.5, 1.0, 0.01),
+        ("fleet.usable", |c, v| c.fleet.usable = v, 0.0, 1.0, 0.01),
+        ("fleet.high_loss", |c, v| (c.fleet.medium_loss, c.fleet.high_loss) = (0.0, v), 0.0, 1.0, 0.01),
+        ("fleet.medium_loss", |c, v| c.fleet.medium_loss = v, 0.0, 0.15, 0.01),
+        ("fleet.high_streams", |c, v| c.fleet.high_streams = v as u32, 1.0, 100.0, 1.0),
+        ("fleet.medium_streams", |c, v| c.fleet.medium_streams = v as u32, 1.0, 100.0, 1.0),
+        ("stream.pct", |c, v| c.stream.pct.low = v, 0.0, 0.605, 0.01),
+        ("stream.pdt", |c, v| c.stream.pdt = Band { low: 0.0, high: v }, 0.0, 1.0, 0.01),
+    ];
+    for (name, set, low, high, step) in options {
+        let with = |value| {
+            let mut config = PathloadConfig::default();
+            set(&mut config, value);
+            Pathload::new(config).map(|_| ()).map_err(|error| error.option)
+        };
+        assert_eq!([low, high].map(with), [Ok(()); 2], "{name}");
+        assert_eq!([low - step, high + step].map(with), [Err(name); 2], "{name}");
+    }
+}

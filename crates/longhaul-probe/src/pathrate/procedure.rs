@@ -1,0 +1,337 @@
+//! The order of Pathrate's trains: round trip, longest train, preliminary trains, Phase I, Phase II.
+
+use longhaul_units::{Bytes, Span};
+
+use super::config::PathrateConfig;
+use super::rules::{Bursts, Sample, adr, around, best, bin_width, bursts, modes, train_rate, trimmed};
+use crate::statistics::{deviation, mean};
+use crate::turns::{Plan, Session};
+use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
+
+/// Trains of fewer packets do not tell whether interrupts are coalesced.
+const LEAST_FOR_BURSTS: usize = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Single packets find the round trip.
+    Exchange,
+    /// How long may a train be?
+    Length,
+    /// Trains of several lengths: is the path idle?
+    Preliminary,
+    /// Phase I: pairs of many sizes, all local modes.
+    Pairs,
+    /// Phase II: long trains, the asymptotic dispersion rate.
+    Trains,
+    /// Long trains only, as the receiver hands packets over in bursts.
+    Coalesced,
+    Done,
+}
+
+/// What is known of the path, and what is to be sent next.
+#[derive(Clone, Debug)]
+pub(super) struct Procedure {
+    config: PathrateConfig,
+    stage: Stage,
+    /// Trains of this stage that were answered or lost.
+    tries: u32,
+    round_trips: Vec<f64>,
+    spacing: Span,
+    /// The longest train known to pass, and the one being tried.
+    longest: u32,
+    candidate: u32,
+    lossy: u32,
+    /// Of the trains that found the longest: back to back, and in all.
+    bursty: (u32, u32),
+    /// The last train's rate in bytes a second, for the load.
+    recent: Option<f64>,
+    preliminary: Vec<f64>,
+    width: f64,
+    pairs: Vec<f64>,
+    ignored: u32,
+    pair_length: u32,
+    smallest: Bytes,
+    aborted: bool,
+    trains: Vec<f64>,
+    result: Option<Estimate>,
+}
+
+impl Procedure {
+    pub(super) fn new(config: PathrateConfig) -> Self {
+        Self {
+            config,
+            stage: Stage::Exchange,
+            tries: 0,
+            round_trips: Vec::new(),
+            spacing: config.spacing,
+            longest: 2,
+            candidate: 2,
+            lossy: 0,
+            bursty: (0, 0),
+            recent: None,
+            preliminary: Vec::new(),
+            width: 0.0,
+            pairs: Vec::new(),
+            ignored: 0,
+            pair_length: 2,
+            smallest: config.smallest,
+            aborted: false,
+            trains: Vec::new(),
+            result: None,
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        (self.stage, self.tries) = (stage, 0);
+    }
+
+    fn bin(&self, centre: f64) -> RateRange {
+        around(centre, (centre - self.width / 2.0, centre + self.width / 2.0))
+    }
+
+    /// The rest that keeps the spacing and the load.
+    fn plan_of(&self, count: u32, size: Bytes) -> Plan {
+        let packets: Vec<Planned> = Train::regular(0, count, size, Span::ZERO).packets;
+        let bytes: f64 = packets.iter().map(|packet| packet.size.as_f64()).sum();
+        let share = self.recent.map_or(Span::ZERO, |rate| Span::from_secs_f64(bytes / (rate * self.config.load)));
+        Plan { packets, rest: self.spacing.max(share) }
+    }
+
+    fn preliminary_lengths(&self) -> u32 {
+        self.config.preliminary.min(self.longest).saturating_sub(1).max(1)
+    }
+
+    /// The size of Phase I's next pair: all sizes in turn.
+    fn pair_size(&self) -> Bytes {
+        let steps = self.config.sizes.saturating_sub(1).max(1);
+        let range = self.config.largest - self.smallest;
+        self.smallest + range * u64::from(self.tries % self.config.sizes) / u64::from(steps)
+    }
+
+    /// The sample of a train, not faster than is believed.
+    fn sample(&self, packets: &[Option<Arrived>]) -> Sample {
+        match train_rate(packets, self.config.least_dispersion) {
+            Sample::Rate(rate) if rate > self.config.max_rate.as_bytes_per_sec() as f64 => Sample::Ignored,
+            sample => sample,
+        }
+    }
+
+    fn learn_round_trip(&mut self, packets: &[Option<Arrived>]) {
+        if let Some(packet) = packets.iter().flatten().next().filter(|_| self.tries > 1) {
+            self.round_trips.push(packet.rtt.as_secs_f64());
+        }
+        if self.tries < self.config.exchanges {
+            return;
+        }
+        match mean(&self.round_trips) {
+            Some(rtt) => {
+                self.spacing = self.config.spacing.max(Span::from_secs_f64(rtt * self.config.spacing_rtts));
+                self.enter(Stage::Length);
+            }
+            None => self.stop(),
+        }
+    }
+
+    fn learn_length(&mut self, packets: &[Option<Arrived>], sample: Sample) {
+        if sample == Sample::Lossy {
+            self.lossy = self.lossy.saturating_add(1);
+            if self.lossy > self.config.lossy_trains {
+                self.end_length();
+            }
+            return;
+        }
+        let ends = (packets.first().copied().flatten(), packets.last().copied().flatten());
+        let span =
+            if let (Some(first), Some(last)) = ends { last.arrived_at.since(first.arrived_at) } else { Span::ZERO };
+        if span > self.spacing && self.candidate > 2 {
+            return self.end_length();
+        }
+        if packets.len() >= LEAST_FOR_BURSTS {
+            let Bursts { back_to_back, rate } = bursts(packets, self.config.coalesced_gap);
+            let found = back_to_back > self.config.coalesced;
+            self.bursty = (self.bursty.0 + u32::from(found), self.bursty.1 + 1);
+            // A train whose ends were merged has no rate of its own.
+            self.recent = rate.filter(|_| found).or(self.recent);
+        }
+        self.longest = self.candidate;
+        if self.candidate >= self.config.longest {
+            return self.end_length();
+        }
+        let step = [(6, 1), (12, 2)].iter().find(|(below, _)| self.candidate < *below).map_or(4, |(_, step)| *step);
+        self.candidate = (self.candidate + step).min(self.config.longest);
+    }
+
+    fn end_length(&mut self) {
+        let (bursty, all) = self.bursty;
+        self.enter(if bursty * 2 > all { Stage::Coalesced } else { Stage::Preliminary });
+    }
+
+    fn learn_preliminary(&mut self, sample: Sample) {
+        if let Sample::Rate(rate) = sample {
+            self.preliminary.push(rate);
+        }
+        let wanted = self.config.per_length.saturating_mul(self.preliminary_lengths());
+        if !self.enough(self.preliminary.len(), wanted) {
+            return;
+        }
+        let complete = self.preliminary.len() >= wanted as usize;
+        if self.preliminary.len() > self.config.trim_above as usize {
+            self.preliminary = trimmed(&self.preliminary, self.config.trim as usize);
+        }
+        let Some(mean) = mean(&self.preliminary) else { return self.stop() };
+        self.width = bin_width(&self.preliminary, &self.config.bins);
+        self.recent = Some(mean);
+        let variation = deviation(&self.preliminary) / mean;
+        if complete && variation < self.config.quick {
+            self.end(self.bin(mean), true, 1.0 - variation);
+        } else {
+            self.enter(Stage::Pairs);
+        }
+    }
+
+    fn learn_pair(&mut self, sample: Sample) {
+        match sample {
+            Sample::Rate(rate) => self.pairs.push(rate),
+            Sample::Ignored => self.ignored = self.ignored.saturating_add(1),
+            Sample::Lossy => {}
+        }
+        if self.tries >= self.config.sizes && f64::from(self.ignored) > self.config.ignored * f64::from(self.tries) {
+            self.lengthen_pairs();
+        } else if self.enough(self.pairs.len(), self.config.pairs) {
+            self.enter(Stage::Trains);
+        }
+    }
+
+    /// Too much is ignored: longer trains of larger packets last longer.
+    fn lengthen_pairs(&mut self) {
+        self.pair_length = self.pair_length.saturating_add(1);
+        if self.pair_length > self.longest / 4 {
+            self.aborted = true;
+            return self.enter(Stage::Trains);
+        }
+        self.smallest = (self.smallest + self.config.size_step).min(self.config.largest);
+        (self.ignored, self.tries) = (0, 0);
+        self.pairs.clear();
+    }
+
+    fn learn_train(&mut self, sample: Sample) {
+        if let Sample::Rate(rate) = sample {
+            self.trains.push(rate);
+        }
+        if self.enough(self.trains.len(), self.config.trains) {
+            self.conclude();
+        }
+    }
+
+    fn learn_coalesced(&mut self, packets: &[Option<Arrived>]) {
+        self.trains.extend(bursts(packets, self.config.coalesced_gap).rate);
+        if self.enough(self.trains.len(), self.config.coalesced_trains) {
+            self.conclude_coalesced();
+        }
+    }
+
+    /// A stage ends with its samples, or with twice as many trains.
+    fn enough(&self, samples: usize, wanted: u32) -> bool {
+        samples >= wanted as usize || self.tries >= wanted.saturating_mul(2)
+    }
+
+    /// The asymptotic dispersion rate of the trains so far, or else of the preliminary ones.
+    fn asymptotic(&self) -> Option<f64> {
+        let mean_of_all = adr(&self.trains, self.config.adr_trim as usize);
+        let before = mean(&self.preliminary);
+        let found = modes(&self.trains, self.width, &self.config.modes);
+        match (found.as_slice(), mean_of_all, before) {
+            ([], of_all, before) => of_all.or(before),
+            ([only], Some(of_all), Some(before)) => {
+                let narrow =
+                    deviation(&trimmed(&self.trains, self.config.adr_trim as usize)) < self.config.quick * of_all;
+                let close = of_all > self.config.adr_close * before;
+                Some(if narrow && close { only.centre } else { of_all })
+            }
+            ([_], of_all, _) => of_all,
+            _ => best(found).map(|mode| mode.centre),
+        }
+    }
+
+    /// The mode of Phase I that ADR allows; ADR is a lower bound where Phase I has none.
+    fn conclude(&mut self) {
+        let Some(adr) = self.asymptotic() else { return self.enter(Stage::Done) };
+        if self.aborted {
+            let high = self.config.max_rate.as_bytes_per_sec() as f64;
+            return self.end(around(adr, (adr, high)), false, 0.0);
+        }
+        let above = modes(&self.pairs, self.width, &self.config.modes).into_iter().filter(|mode| mode.high() > adr);
+        let complete =
+            self.pairs.len() >= self.config.pairs as usize && self.trains.len() >= self.config.trains as usize;
+        match best(above) {
+            Some(mode) => self.end(mode.range(), complete, mode.share),
+            None => self.end(self.bin(adr), false, 0.0),
+        }
+    }
+
+    /// The rate of long trains: the capacity of an idle path, and less than that of another.
+    fn conclude_coalesced(&mut self) {
+        self.width = bin_width(&self.trains, &self.config.bins);
+        let Some(mean) = adr(&self.trains, self.config.adr_trim as usize) else { return self.enter(Stage::Done) };
+        let variation = deviation(&self.trains) / mean;
+        let value = best(modes(&self.trains, self.width, &self.config.modes)).map_or(mean, |mode| mode.value);
+        let complete = self.trains.len() >= self.config.coalesced_trains as usize;
+        self.end(self.bin(value), complete && variation < self.config.quick, (1.0 - variation).max(0.0));
+    }
+
+    fn end(&mut self, capacity: RateRange, converged: bool, confidence: f64) {
+        self.result = Some(Estimate { capacity: Some(capacity), converged, confidence, ..Estimate::default() });
+        self.enter(Stage::Done);
+    }
+}
+
+impl Session for Procedure {
+    const KIND: MethodKind = MethodKind::Pathrate;
+
+    fn plan(&mut self) -> Option<Plan> {
+        let largest = self.config.largest;
+        Some(match self.stage {
+            Stage::Exchange => self.plan_of(1, self.config.smallest),
+            Stage::Length => self.plan_of(self.candidate, largest),
+            Stage::Preliminary => self.plan_of(2 + self.tries % self.preliminary_lengths(), largest),
+            Stage::Pairs => self.plan_of(self.pair_length, self.pair_size()),
+            Stage::Trains | Stage::Coalesced => self.plan_of(self.longest, largest),
+            Stage::Done => return None,
+        })
+    }
+
+    fn learn(&mut self, packets: &[Option<Arrived>]) {
+        self.tries = self.tries.saturating_add(1);
+        let sample = self.sample(packets);
+        if let (Sample::Rate(rate), Stage::Length) = (sample, self.stage) {
+            self.recent = Some(rate);
+        }
+        match self.stage {
+            Stage::Exchange => self.learn_round_trip(packets),
+            Stage::Length => self.learn_length(packets, sample),
+            Stage::Preliminary => self.learn_preliminary(sample),
+            Stage::Pairs => self.learn_pair(sample),
+            Stage::Trains => self.learn_train(sample),
+            Stage::Coalesced => self.learn_coalesced(packets),
+            Stage::Done => {}
+        }
+    }
+
+    fn stop(&mut self) {
+        match self.stage {
+            Stage::Pairs | Stage::Trains => self.conclude(),
+            Stage::Coalesced => self.conclude_coalesced(),
+            _ => self.enter(Stage::Done),
+        }
+    }
+
+    fn estimate(&self) -> Estimate {
+        self.result.unwrap_or_else(|| {
+            let capacity = mean(&self.preliminary).map(|mean| self.bin(mean));
+            Estimate { capacity, ..Estimate::default() }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
