@@ -1,28 +1,150 @@
-//! The example `probe`: measures a path by packets sent for nothing else, against `receive --reflect`, and by a transfer to a
-//! plain `receive`.
-//!
-//! | module | does |
-//! |---|---|
-//! | [`options`] | the command line, and which methods there are |
-//! | [`run`] | one method after the other |
-//! | [`socket`] | packets out at precise times |
-//! | [`answers`] | answers in, with the kernel's time |
-//! | [`reach`] | whether anybody answers, and up to which size |
-//! | [`prober`] | drives a method of `longhaul_probe` until it is done |
-//! | [`transfer`] | TCPProbe: a transfer whose segments measure |
-//! | [`hops`] | at which hop packets queue |
-//! | [`doubts`] | what speaks against a finding |
-//! | [`path`] | what all packets together say: round trip, buffer, loss |
-//! | [`report`] | what is printed |
+//! Command line of `probe`, and the transfer that it starts. The crate `longhaul-probe` does the measuring.
 
-pub mod answers;
-pub mod doubts;
-pub mod hops;
-pub mod options;
-pub mod path;
-pub mod prober;
-pub mod reach;
-pub mod report;
-pub mod run;
-pub mod socket;
-pub mod transfer;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValue;
+use clap::{Parser, ValueEnum};
+use longhaul::TcpStream;
+use longhaul::units::Span;
+use longhaul_probe::MethodKind;
+use longhaul_probe::sockets::{Application, Measurement, Report, TCP_PROBE};
+
+use crate::protocol::{self, FileHeader, Reply};
+use crate::report;
+
+/// Size in the header of the file that TCPProbe sends: more than a transfer ever reaches.
+const SIZE: u64 = 1 << 40;
+
+/// Text at the end of `--help`.
+fn more() -> String {
+    format!(
+        "\
+tcpprobe needs a plain `receive` there, the other methods one with --reflect; `all` makes do with what there is. tcpprobe
+sends a file that it breaks off: the receiver keeps nothing of it, and says that it was interrupted.
+
+--json: {}
+
+The exit code is 0 if a method found a rate or --hops a hop.",
+        Report::JSON
+    )
+}
+
+/// Measures a path to `receive`: capacity, available bandwidth, round trip, buffer and loss.
+///
+/// Rates count IP packets, and are those of the way to the receiver. Progress goes to standard error. A method has converged
+/// if its own criterion is met and its confidence is a half or more. Where findings exclude each other, or this machine was
+/// too busy to send in time, the report says so and the confidence is less than that.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "probe", version, after_help = more())]
+pub struct Options {
+    /// The receiver: HOST:PORT
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+    /// How to measure
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::One(MethodKind::CapProbe))]
+    pub method: Choice,
+    /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after the
+    /// other methods, while something else loads the path (Linux)
+    #[arg(long)]
+    pub hops: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most [default: 60, pathrate 300]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time: Option<u32>,
+}
+
+/// Argument of `--method`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// One method that needs a reflector.
+    One(MethodKind),
+    /// TCPProbe.
+    TcpProbe,
+    /// All methods, one after the other.
+    All,
+}
+
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        static CHOICES: LazyLock<Vec<Choice>> = LazyLock::new(|| {
+            let methods = MethodKind::ALL.iter().map(|kind| Choice::One(*kind));
+            methods.chain([Choice::TcpProbe, Choice::All]).collect()
+        });
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::One(kind) => (kind.name(), kind.summary()),
+            Self::TcpProbe => (TCP_PROBE, "Capacity, from pairs of segments of a transfer of a few seconds"),
+            Self::All => ("all", "One after the other"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
+impl Options {
+    /// The measurement that the command line asks for.
+    fn measurement(&self) -> Result<Measurement> {
+        let mut measurement = Measurement::new(self.resolve()?);
+        measurement.methods = match self.method {
+            Choice::One(kind) => vec![kind],
+            Choice::TcpProbe => Vec::new(),
+            Choice::All => MethodKind::ALL.to_vec(),
+        };
+        measurement.transfer = matches!(self.method, Choice::TcpProbe | Choice::All);
+        measurement.hops = self.hops;
+        measurement.time = self.time.map(|seconds| Span::from_secs(seconds.into()));
+        Ok(measurement)
+    }
+
+    /// The first address of the host.
+    fn resolve(&self) -> Result<SocketAddr> {
+        let address = &self.address;
+        let mut addresses =
+            address.to_socket_addrs().with_context(|| format!("{address:?} is not an address (HOST:PORT)"))?;
+        addresses.next().with_context(|| format!("{address} has no address"))
+    }
+}
+
+/// The file transfer of `send` and `receive`, with a file that never ends.
+struct EndlessFile;
+
+impl Application for EndlessFile {
+    fn preamble(&self) -> io::Result<Vec<u8>> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(format!("no random number: {error}")))?;
+        let name = format!("longhaul-probe-{:016x}", u64::from_ne_bytes(random));
+        let header = protocol::encode_header(&FileHeader { name, size: SIZE }).map_err(io::Error::other)?;
+        Ok([&protocol::MAGIC[..], &header].concat())
+    }
+
+    async fn refusal(&self, first: u8, stream: &mut TcpStream) -> Option<String> {
+        match protocol::read_reply(first, stream).await {
+            Ok(Reply::Refused(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// Measures what the command line asks for, and prints the report.
+///
+/// # Errors
+/// The address is unknown, no part of the measurement succeeded, or no rate was found.
+pub fn run(options: &Options) -> Result<()> {
+    let report = options.measurement()?.run(&EndlessFile, &|line| eprintln!("{line}"))?;
+    if options.json {
+        println!("{}", report::json_line(&report));
+    } else {
+        print!("{report}");
+    }
+    if !report.found_anything() {
+        bail!("no method has found a rate: --time gives them longer, --method names another");
+    }
+    Ok(())
+}

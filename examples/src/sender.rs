@@ -133,7 +133,7 @@ pub struct Sender<T> {
 }
 
 /// What came of an attempt to write.
-pub(crate) enum Heard {
+enum Heard {
     /// So many bytes were taken.
     Wrote(usize),
     /// The peer answered: its first byte, or the end of the stream.
@@ -246,7 +246,7 @@ fn check(reply: Reply, hash: blake3::Hash, name: String) -> Result<blake3::Hash,
 }
 
 /// Writes some of `data`, or reads the byte that the peer sends meanwhile. Cancelled, it has done neither.
-pub(crate) async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
+async fn write_or_hear(transport: &mut (impl Transport + ?Sized), data: &[u8]) -> io::Result<Heard> {
     poll_fn(|cx| {
         let mut byte = [0];
         let mut buffer = ReadBuf::new(&mut byte);

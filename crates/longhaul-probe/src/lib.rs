@@ -9,6 +9,7 @@
 //! |---|---|---|
 //! | the crate itself | | [`Method`] and the types it exchanges with its driver; the methods [`CapProbeMethod`], [`Pathrate`], [`Pathload`] and [`PathChirp`] with their options; [`MethodKind`], the catalogue of their names |
 //! | `sim` | `sim` (default) | driver over an emulated path in virtual time |
+//! | `sockets` | `sockets` | driver over UDP sockets to a reflector, TCPProbe within a transfer, search for the queueing hop |
 //!
 //! CapProbe on a link of 80 Mb/s behind one of 1 Gb/s, in virtual time:
 //!
@@ -38,6 +39,8 @@ mod pathload;
 mod pathrate;
 #[cfg(feature = "sim")]
 pub mod sim;
+#[cfg(feature = "sockets")]
+pub mod sockets;
 mod statistics;
 mod turns;
 

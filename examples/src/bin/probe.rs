@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use longhaul_examples::probe::options::Options;
-use longhaul_examples::probe::run::run;
+use longhaul_examples::probe::{self, Options};
 use longhaul_examples::transport;
 
 fn main() -> ExitCode {
-    transport::outcome("probe", run(&Options::parse()))
+    transport::outcome("probe", probe::run(&Options::parse()))
 }

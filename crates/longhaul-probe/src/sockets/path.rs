@@ -1,25 +1,27 @@
-//! What all packets together say of a path, whatever they were sent for.
+//! Properties of the path that all packets show, whichever method sent them: round trip, buffer, loss.
 
 use std::collections::VecDeque;
 
-use longhaul::cc::estimate::buffer::{self, BufferDelay};
-use longhaul::cc::{Ack, RttSample};
-use longhaul::units::{Bytes, Rate, Span, Time};
+use longhaul_cc::estimate::buffer::{self, BufferDelay};
+use longhaul_cc::{Ack, RttSample};
+use longhaul_units::{Bytes, Rate, Span, Time};
 use serde::Serialize;
 
-/// Packets kept: minutes of most methods.
+use super::text::micros;
+
+/// Number of packets kept: some minutes of most methods.
 const KEPT: usize = 1 << 18;
-/// Steps in which the longest queue is looked at.
+/// Number of bins for the queueing delay.
 const STEPS: u64 = 100;
-/// A loss rate of a thousandth needs so many packets.
+/// Number of packets from which a loss rate is reported: one that can show a rate of 0.1 %.
 const LEAST_PACKETS: u64 = 1000;
-/// Under this delay nothing queues: it is what clocks and schedulers do.
+/// Largest delay that clocks and schedulers cause without a queue.
 const NOISE: Span = Span::from_millis(1);
 
-/// Round trips and losses, in the order in which packets left.
+/// Round trips and losses in the order in which packets were sent.
 #[derive(Clone, Debug, Default)]
-pub struct Path {
-    /// The round trip of each, `None` if it was lost.
+pub(super) struct Path {
+    /// Round trip of each packet, or `None` if it was lost.
     fates: VecDeque<Option<Span>>,
     base: Option<Span>,
     packets: u64,
@@ -28,14 +30,14 @@ pub struct Path {
 }
 
 impl Path {
-    /// A packet of so many bytes left.
-    pub fn on_sent(&mut self, bytes: u32) {
+    /// Takes a packet of `bytes` bytes that was sent.
+    pub(super) fn on_sent(&mut self, bytes: u32) {
         self.packets += 1;
         self.bytes += u64::from(bytes);
     }
 
-    /// What became of one of the packets, in the order in which they left.
-    pub fn on_fate(&mut self, rtt: Option<Span>) {
+    /// Takes the fate of the next packet, in the order in which packets were sent.
+    pub(super) fn on_fate(&mut self, rtt: Option<Span>) {
         if let Some(rtt) = rtt {
             self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
         } else {
@@ -47,35 +49,25 @@ impl Path {
         self.fates.push_back(rtt);
     }
 
-    /// Packets sent, and bytes of IP packets.
-    #[must_use]
-    pub fn spent(&self) -> (u64, u64) {
+    /// Number of packets sent, and bytes of IP packets.
+    pub(super) fn spent(&self) -> (u64, u64) {
         (self.packets, self.bytes)
     }
 
-    /// Packets without an answer, either way.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost
-    }
-
-    /// The least round trip.
-    #[must_use]
-    pub fn base_rtt(&self) -> Option<Span> {
+    /// Shortest round trip.
+    pub(super) fn base_rtt(&self) -> Option<Span> {
         self.base
     }
 
-    /// The longest that a packet waited in a queue.
-    #[must_use]
-    pub fn most_queueing(&self) -> Option<Span> {
+    /// Longest queueing delay.
+    pub(super) fn most_queueing(&self) -> Option<Span> {
         let base = self.base?;
         self.fates.iter().flatten().map(|rtt| *rtt - base).max()
     }
 
-    /// The delay of a full buffer. Known only if round trips before losses have a peak above the least one
+    /// Delay of a full buffer, known only if round trips before losses have a peak above the shortest round trip
     /// ([`BufferDelay`]).
-    #[must_use]
-    pub fn buffer_delay(&self) -> Option<Span> {
+    pub(super) fn buffer_delay(&self) -> Option<Span> {
         let most = self.most_queueing().filter(|most| *most > NOISE)?;
         let mut buffer = BufferDelay::new(most / STEPS);
         let sample = |rtt| {
@@ -83,7 +75,8 @@ impl Path {
             ack.rtt = Some(RttSample { rtt, sent_at: Time::ZERO });
             ack
         };
-        // Where the queue never empties, the most frequent round trip is not that of an empty one: it is made so.
+        // If the queue never empties, its most frequent round trip is not the base round trip. As many samples of the base
+        // round trip as there are packets make it the most frequent one.
         let idle = sample(self.base?);
         (0..self.fates.len()).for_each(|_| buffer.on_ack(&idle));
         for fate in &self.fates {
@@ -95,23 +88,21 @@ impl Path {
         buffer.delay().filter(|delay| *delay > NOISE)
     }
 
-    /// The buffer in bytes, if its delay and the capacity are known.
-    #[must_use]
-    pub fn buffer_bytes(&self, capacity: Option<Rate>) -> Option<Bytes> {
+    /// Size of the buffer in bytes, if its delay and the capacity are known.
+    pub(super) fn buffer_bytes(&self, capacity: Option<Rate>) -> Option<Bytes> {
         Some(buffer::bytes(self.buffer_delay()?, capacity?))
     }
 
-    /// The part of all packets that was lost by chance: with the queue at less than half of a full buffer, or of the
-    /// longest seen where that is unknown (Gerla et al., PFLDnet 2006, section 3.1, tells losses apart by the same delay).
-    /// Known only from many packets.
-    #[must_use]
-    pub fn random_loss(&self) -> Option<f64> {
+    /// Fraction of packets lost at random: while the queueing delay was less than half that of a full buffer, or half the
+    /// longest queueing delay if the buffer is unknown (Gerla et al., PFLDnet 2006, section 3.1, distinguish losses by the
+    /// same delay). Known only from [`LEAST_PACKETS`] on.
+    pub(super) fn random_loss(&self) -> Option<f64> {
         let full = self.buffer_delay().or_else(|| self.most_queueing())?;
         let all = self.fates.len().max(1) as f64;
         (self.packets >= LEAST_PACKETS).then(|| self.lost_by_chance(full) as f64 / all)
     }
 
-    /// Each loss is told apart by the round trip of the last packet before it that was not lost.
+    /// Number of random losses. The queueing delay at a loss is that of the last packet before it that arrived.
     fn lost_by_chance(&self, full: Span) -> usize {
         let base = self.base.unwrap_or(Span::ZERO);
         let mut waited = Span::ZERO;
@@ -125,9 +116,8 @@ impl Path {
         by_chance
     }
 
-    /// All of it, with the buffer's bytes at `capacity`.
-    #[must_use]
-    pub fn facts(&self, capacity: Option<Rate>) -> Facts {
+    /// All properties, with the size of the buffer at `capacity`.
+    pub(super) fn facts(&self, capacity: Option<Rate>) -> Facts {
         Facts {
             base_rtt_us: self.base_rtt().map(micros),
             queueing_us: self.most_queueing().map(micros),
@@ -141,31 +131,31 @@ impl Path {
     }
 }
 
-/// What is said of a path; of what is not known, `None`: `null` in JSON, "unknown" in text.
+/// Properties of a path. Unknown ones are `None`: `null` in JSON, "unknown" in text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Facts {
-    /// The least round trip.
+    /// Shortest round trip in microseconds.
     pub base_rtt_us: Option<f64>,
-    /// The longest that a packet waited in queues.
+    /// Longest queueing delay in microseconds.
     pub queueing_us: Option<f64>,
-    /// The delay of a full buffer.
+    /// Delay of a full buffer in microseconds.
     pub buffer_delay_us: Option<f64>,
-    /// Its bytes, at the capacity found.
+    /// Size of the buffer in bytes, at the capacity found.
     pub buffer_bytes: Option<u64>,
-    /// The part of the packets that was lost by chance.
+    /// Fraction of packets lost at random, 0 to 1.
     pub random_loss: Option<f64>,
-    /// Packets without an answer, or held lost.
+    /// Number of packets without an answer, or marked lost.
     pub lost: u64,
-    /// Packets sent.
+    /// Number of packets sent.
     pub packets: u64,
     /// Bytes of IP packets sent.
     pub bytes: u64,
 }
 
 impl Facts {
-    /// Both together; where only one can be right, these.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Self {
+    /// Combines the properties that two parts of a measurement show. Where they disagree, `self` takes precedence.
+    pub(super) fn and(&self, other: &Self) -> Self {
         let of_both = |pick: fn(f64, f64) -> f64, a: Option<f64>, b: Option<f64>| match (a, b) {
             (Some(a), Some(b)) => Some(pick(a, b)),
             (a, b) => a.or(b),
@@ -182,12 +172,6 @@ impl Facts {
             bytes: self.bytes + other.bytes,
         }
     }
-}
-
-/// A time in microseconds, as reports have it.
-#[must_use]
-pub fn micros(span: Span) -> f64 {
-    span.as_nanos() as f64 / 1e3
 }
 
 #[cfg(test)]
@@ -212,7 +196,7 @@ mod tests {
         assert_eq!(path.buffer_delay(), Some(Span::from_millis(15)));
         assert_eq!(path.buffer_bytes(Some(Rate::from_bits_per_sec(80_000_000))), Some(Bytes(150_000)));
         assert_eq!(path.random_loss(), Some(0.0));
-        assert_eq!((path.lost(), path.spent()), (100, (1700, 2_550_000)));
+        assert_eq!((path.lost, path.spent()), (100, (1700, 2_550_000)));
     }
 
     /// As a transfer makes it: between 20 and 40 ms are queued all the time.

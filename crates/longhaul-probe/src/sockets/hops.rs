@@ -1,45 +1,45 @@
-//! The hop where packets queue: what packets of rising TTL wait on their way to each router and back (Gerla et al., PFLDnet
+//! Search for the hop at which packets queue: round trips to each router, by packets of increasing TTL (Gerla et al., PFLDnet
 //! 2006, found its bottleneck by traceroute under load).
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
 
-use anyhow::{Result, bail};
-use longhaul::units::{Span, Time};
+use longhaul_units::{Span, Time};
 use serde::Serialize;
 
-use super::path::micros;
-use super::report::{known, span, time};
+use super::Progress;
+use super::error::{Error, fill_random};
 use super::socket::{Event, Socket};
+use super::text::{known, micros, span, time};
 
-/// Bytes of the packets (IP).
+/// Size of the packets (IP) in bytes.
 const SIZE: u32 = 128;
-/// The furthest that is looked at: traceroute's.
+/// Largest TTL, as traceroute has it by default.
 const FURTHEST: u8 = 30;
-/// Packets to a hop of which nothing is known ...
+/// Packets sent to a hop that has not answered yet.
 const TRIES: u32 = 3;
-/// ... each waited for so long.
+/// Time for which an ICMP error is awaited.
 const PATIENCE: Span = Span::from_millis(500);
-/// So many silent hops in a row are the end of what can be seen.
+/// Number of successive silent hops that ends the search.
 const SILENT: usize = 4;
-/// A packet to each hop in every round. Routers send few such reports: Linux one a second to each host.
+/// Interval in which each hop gets one packet. Routers limit the rate of ICMP errors: Linux sends one per second and host.
 const ROUND: Span = Span::from_millis(250);
-/// How long the path is looked at before this program loads it.
-pub const IDLE: Span = Span::from_secs(2);
-/// How long it is looked at where something else loads it.
-pub const BUSY: Span = Span::from_secs(15);
-/// How often progress is shown.
+/// Duration of the measurement before the transfer loads the path.
+pub(super) const IDLE: Span = Span::from_secs(2);
+/// Duration of the measurement where other traffic loads the path.
+pub(super) const BUSY: Span = Span::from_secs(15);
+/// Interval of progress reports.
 const SHOWN: Span = Span::from_secs(2);
-/// A packet that is returned without a word of which it is was sent this long ago at most.
+/// Largest age of a packet that an ICMP error without a quoted nonce can belong to.
 const OLDEST: Span = Span::from_secs(2);
-/// Fewer round trips have no median.
+/// Number of round trips from which a median is computed.
 const LEAST: usize = 4;
-/// A rise from hop to hop counts from this delay, which no busy router's processor takes in the median ...
+/// Smallest rise of the queueing delay from hop to hop that counts: more than the median time in which a busy router answers.
 const RISE: Span = Span::from_millis(1);
-/// ... and from this part of all the queueing there is.
+/// The same, as a fraction of the largest queueing delay.
 const PART: f64 = 0.25;
 
-/// A hop as it was found.
+/// Measurements of a hop.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Hop {
     ttl: u8,
@@ -53,7 +53,7 @@ impl Hop {
         self.rtts.iter().min().copied()
     }
 
-    /// What half of the packets waited for at least.
+    /// Median queueing delay.
     fn queueing(&self) -> Option<Span> {
         let mut rtts = self.rtts.clone();
         rtts.sort_unstable();
@@ -62,7 +62,7 @@ impl Hop {
     }
 }
 
-/// A packet that was sent.
+/// A packet sent to a hop.
 #[derive(Clone, Copy, Debug)]
 struct Probed {
     ttl: u8,
@@ -70,42 +70,42 @@ struct Probed {
     answered: bool,
 }
 
-/// Sends the packets, from one socket, and listens to who stops them.
+/// Sender of the packets, and receiver of the ICMP errors.
 #[derive(Debug)]
-pub struct Scanner {
+pub(super) struct Scanner {
     socket: Socket,
     destination: IpAddr,
     hops: Vec<Hop>,
     probes: Vec<Probed>,
-    /// The number of the first packet: whoever makes reports up has to guess it.
+    /// Number of the first packet. It is random, so that errors cannot be forged by hosts that see no packets.
     first: u32,
     shown: Time,
 }
 
 impl Scanner {
-    /// Finds the hops on the way to `address`, up to the last that says anything.
+    /// Finds the hops on the path to `address`, up to the last that answers.
     ///
     /// # Errors
-    /// A sentence, if there is none, or the system does not pass on what they say.
-    pub fn discover(address: SocketAddr) -> Result<Self> {
+    /// No hop answers, or the system does not deliver ICMP errors.
+    pub(super) fn discover(address: SocketAddr, progress: Progress<'_>) -> Result<Self, Error> {
         let socket = Socket::connect(address)?;
         socket.hear_routers()?;
         let mut random = [0; 4];
-        getrandom::fill(&mut random)?;
+        fill_random(&mut random)?;
         let first = u32::from_ne_bytes(random);
         let shown = socket.now();
         let mut scanner =
             Self { socket, destination: address.ip(), hops: Vec::new(), probes: Vec::new(), first, shown };
         scanner.find_hops()?;
         if scanner.hops.is_empty() {
-            bail!("neither {address} nor a router on the way there says anything of packets that it does not pass on");
+            return Err(Error::NoHops(address));
         }
         let list: Vec<_> = scanner.hops.iter().map(|hop| known(hop.address)).collect();
-        eprintln!("hops: {}", list.join(", "));
+        progress(&format!("hops: {}", list.join(", ")));
         Ok(scanner)
     }
 
-    fn find_hops(&mut self) -> Result<()> {
+    fn find_hops(&mut self) -> Result<(), Error> {
         for ttl in 1..=FURTHEST {
             self.hops.push(Hop { ttl, ..Hop::default() });
             let index = self.hops.len() - 1;
@@ -131,11 +131,16 @@ impl Scanner {
         self.hops.get(index).is_some_and(|hop| hop.address.is_some())
     }
 
-    /// Measures all hops over and over, for `time` at most and until `enough`.
+    /// Measures all hops repeatedly, for at most `time` and until `enough` returns true.
     ///
     /// # Errors
-    /// The system's.
-    pub fn sample(&mut self, time: Span, enough: impl Fn() -> bool) -> Result<()> {
+    /// Errors of the system.
+    pub(super) fn sample(
+        &mut self,
+        time: Span,
+        enough: impl Fn() -> bool,
+        progress: Progress<'_>,
+    ) -> Result<(), Error> {
         let ends = self.socket.now() + time;
         let heard: Vec<_> = (0..self.hops.len()).filter(|index| self.is_known(*index)).collect();
         let gap = ROUND / heard.len().max(1) as u64;
@@ -145,24 +150,24 @@ impl Scanner {
                 self.send(*index)?;
                 self.listen(due, |_| false)?;
             }
-            self.show();
+            self.show(progress);
         }
         Ok(())
     }
 
-    fn send(&mut self, index: usize) -> Result<()> {
+    fn send(&mut self, index: usize) -> Result<(), Error> {
         let number = self.first.wrapping_add(self.probes.len() as u32);
         let Some(hop) = self.hops.get_mut(index) else { return Ok(()) };
         hop.sent += 1;
         let ttl = hop.ttl;
         let size = SIZE.max(self.socket.smallest());
-        let at = self.socket.send_as_far(ttl, number, size)?;
+        let at = self.socket.send_with_ttl(ttl, number, size)?;
         self.probes.push(Probed { ttl, at, answered: false });
         Ok(())
     }
 
-    /// Takes what comes until `until`, or until `done`.
-    fn listen(&mut self, until: Time, done: impl Fn(&Self) -> bool) -> Result<()> {
+    /// Takes events until `until`, or until `done` returns true.
+    fn listen(&mut self, until: Time, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
         while !done(self) {
             match self.socket.receive(until)? {
                 None => break,
@@ -177,7 +182,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Somebody says of a packet that it came no further, at best with its number.
+    /// Takes an answer or an ICMP error of `from`, which quotes the number of the packet if it is long enough.
     fn take(&mut self, number: Option<u32>, from: Option<IpAddr>, at: Time) {
         let index = match number {
             Some(number) => number.wrapping_sub(self.first) as usize,
@@ -193,8 +198,8 @@ impl Scanner {
         hop.rtts.push(at.since(probe.at));
     }
 
-    /// The packet that is meant by a report that quotes nothing of it: the newest to that hop which can have been there
-    /// and back; of a hop that was not heard before, the newest to one of those.
+    /// Returns the packet that an error without a quoted nonce most likely belongs to: if the sender is a known hop, the newest
+    /// packet to that hop that is older than its base round trip; otherwise the newest packet to an unknown hop.
     fn most_likely(&self, from: Option<IpAddr>, at: Time) -> Option<usize> {
         let known = self.hops.iter().find(|hop| hop.address.is_some() && hop.address == from);
         let can_be = |probe: &Probed| {
@@ -210,51 +215,53 @@ impl Scanner {
         self.probes.iter().rposition(can_be)
     }
 
-    fn show(&mut self) {
+    fn show(&mut self, progress: Progress<'_>) {
         let now = self.socket.now();
         if now.since(self.shown) >= SHOWN {
             self.shown = now;
             let queueing = |hop: &Hop| hop.queueing().map_or("?".to_owned(), span);
             let list: Vec<_> = self.hops.iter().map(queueing).collect();
-            eprintln!("hops: {} packets, queueing {}", self.probes.len(), list.join(", "));
+            progress(&format!("hops: {} packets, queueing {}", self.probes.len(), list.join(", ")));
         }
     }
 
-    /// What was found, after the last packets have come back. `loaded` if this program loaded the path.
+    /// Waits for the last answers and returns the result. `loaded` tells whether the transfer loaded the path.
     ///
     /// # Errors
-    /// The system's.
-    pub fn finish(mut self, loaded: bool) -> Result<Hops> {
+    /// Errors of the system.
+    pub(super) fn finish(mut self, loaded: bool) -> Result<Hops, Error> {
         self.listen(self.socket.now() + PATIENCE, |_| false)?;
         Ok(Hops::new(&self.hops, loaded))
     }
 }
 
-/// Where packets queue.
+/// Queueing delays along the path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Hops {
-    /// The TTL of the first hop to which packets wait longer than to those before it.
+    /// TTL of the first hop behind the queue: packets to it wait longer than packets to the hops before.
     pub queue_at: Option<u8>,
-    /// Whether the path was loaded by the program itself.
+    /// Whether the transfer of this measurement loaded the path.
     pub loaded: bool,
-    /// All of them.
+    /// All hops in order.
     pub hops: Vec<HopFound>,
 }
 
-/// What is known of a hop.
+/// Measurements of one hop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct HopFound {
-    /// How many links away it is.
+    /// Number of links to the hop.
     pub ttl: u8,
-    /// Who it says it is; `None` if it says nothing.
+    /// Address in its ICMP errors; `None` if it is silent.
     pub address: Option<String>,
-    /// Packets sent to it.
+    /// Packets sent to the hop.
     pub sent: u32,
-    /// Packets that it answered.
+    /// Packets that the hop answered.
     pub answered: usize,
-    /// The least round trip.
+    /// Shortest round trip in microseconds.
     pub base_rtt_us: Option<f64>,
-    /// By how much the median exceeds it.
+    /// Difference between the median and the shortest round trip, in microseconds.
     pub queueing_us: Option<f64>,
 }
 
@@ -278,8 +285,8 @@ impl From<&Hop> for HopFound {
     }
 }
 
-/// The first hop where queueing rises by more than a little and stays: what a router takes for writing a report is in its
-/// own round trips, a queue is in those of all hops behind it.
+/// Returns the first hop at which the queueing delay rises clearly and stays high: the time in which a router writes an ICMP
+/// error affects only its own round trips, and a queue those of all hops behind it.
 fn queue_at(queueing: &[(u8, Span)]) -> Option<u8> {
     let mut floor = Span::MAX;
     let mut floors: Vec<_> = queueing

@@ -1,4 +1,4 @@
-//! Probe packets out at precise times, answers in from a thread of their own.
+//! UDP socket that sends probe packets at precise times and takes answers from the receiver thread.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -7,66 +7,66 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use longhaul::units::{Span, Time};
-use longhaul_probe::Planned;
+use longhaul_units::{Span, Time};
 use longhaul_wire::probe::{ANSWER_LEN, Answer, Probe};
 
 use super::answers::{Clock, Ear, Io};
+use super::error::{Error, fill_random};
+use crate::Planned;
 
-/// A sleep may last longer by this much: the rest is spent awake.
+/// Largest error of a sleep: the rest of a wait is spent in a loop.
 const AWAKE: Span = Span::from_micros(200);
-/// Bytes of answers that may wait in the kernel: a second of small packets.
+/// Receive buffer of the kernel in bytes: 1 s of small packets.
 const BUFFER: usize = 4 << 20;
-/// Answers that may wait here; a flood of them blocks the thread, and the kernel drops the rest.
+/// Capacity of the channel of events. If it is full, the receiver thread blocks, and the kernel drops answers.
 const WAITING: usize = 1 << 16;
-/// The largest UDP payload.
+/// Upper bound of UDP payloads in bytes.
 const LARGEST: usize = 1 << 16;
-/// What is between a UDP payload and its IP packet.
+/// Bytes of the UDP header.
 const UDP_HEADER: u32 = 8;
-/// A send that only told of earlier packets is repeated so often.
+/// Attempts to send a packet, as long as the system reports errors of earlier packets instead.
 const REPEATS: u32 = 8;
 
-/// What arrived, and when.
+/// An arrival.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
-    /// An answer.
+pub(super) enum Event {
+    /// An answer and its arrival time.
     Answer(Answer, Time),
-    /// The host says that nobody listens (ICMP).
+    /// ICMP port unreachable.
     Refused,
-    /// A TCP segment: longhaul is there.
+    /// A TCP segment: the host runs longhaul.
     Segment,
-    /// A router or the host could not pass a packet on, or has nobody to give it to (ICMP).
+    /// ICMP error of a router or of the host, and its arrival time.
     Returned(Returned, Time),
 }
 
-/// A packet that came back, or what is known of it.
+/// Content of an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Returned {
-    /// Who returned it.
-    pub from: Option<IpAddr>,
-    /// Whether it had arrived.
-    pub arrived: bool,
-    /// The first half of its nonce, if so much of it is quoted.
-    pub nonce: Option<u32>,
+pub(super) struct Returned {
+    /// Sender of the error.
+    pub(super) from: Option<IpAddr>,
+    /// Whether the packet had reached its destination.
+    pub(super) arrived: bool,
+    /// First half of the packet's nonce, if the error quotes enough of the packet.
+    pub(super) nonce: Option<u32>,
 }
 
-/// A packet that left.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    /// When.
-    pub at: Time,
+pub(super) struct Sent {
+    /// Departure time.
+    pub(super) at: Time,
     /// Bytes of the IP packet.
-    pub size: u32,
-    /// How much later than planned.
-    pub late: Span,
+    pub(super) size: u32,
+    /// Delay after the planned departure time.
+    pub(super) late: Span,
 }
 
-/// A UDP socket connected to the reflector, and the clock of the measurement.
+/// UDP socket connected to the reflector, and the clock of the measurement.
 #[derive(Debug)]
-pub struct Socket {
+pub(super) struct Socket {
     io: UdpSocket,
-    /// The same, with more to be said.
+    /// The same socket with control messages.
     #[cfg(target_os = "linux")]
     extended: Arc<Io>,
     clock: Clock,
@@ -75,32 +75,32 @@ pub struct Socket {
     events: Receiver<Event>,
     next_train: u32,
     buffer: Vec<u8>,
-    /// A send reported that an earlier packet was refused.
+    /// Whether a send reported that an earlier packet was refused.
     refused: bool,
 }
 
 impl Socket {
-    /// A socket for the reflector at `peer`.
+    /// Creates a socket for the reflector at `peer`.
     ///
     /// # Errors
-    /// The system's.
-    pub fn connect(peer: SocketAddr) -> Result<Self> {
+    /// The system refuses the socket, a random number, or the receiver thread.
+    pub(super) fn connect(peer: SocketAddr) -> Result<Self, Error> {
         let any: SocketAddr = match peer {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
             SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let io = UdpSocket::bind(any).and_then(|io| io.connect(peer).map(|()| io));
-        let io = io.with_context(|| format!("cannot send to {peer}"))?;
-        // With a smaller one, answers get lost if they come in bursts.
+        let io = io.map_err(|source| Error::Socket { address: peer, source })?;
+        // With a smaller buffer, bursts of answers are lost.
         let _ = socket2::SockRef::from(&io).set_recv_buffer_size(BUFFER);
         let extended = Arc::new(extended(&io)?);
         let mut nonce = [0; 8];
-        getrandom::fill(&mut nonce).context("no random number")?;
+        fill_random(&mut nonce)?;
         let (nonce, clock) = (u64::from_ne_bytes(nonce), Clock::start());
         let (sender, events) = mpsc::sync_channel(WAITING);
         let ear = Ear { nonce: nonce_end(nonce), clock, events: sender };
         let receiver = Arc::clone(&extended);
-        // It lives as long as the program: a blocking receive cannot be told to end.
+        // The thread ends at the first event after the socket was dropped: a blocking receive cannot be interrupted.
         thread::Builder::new().name("answers".to_owned()).spawn(move || ear.listen(&receiver))?;
         let headers = UDP_HEADER + if peer.is_ipv4() { 20 } else { 40 };
         Ok(Self {
@@ -117,30 +117,27 @@ impl Socket {
         })
     }
 
-    /// The time since the socket was made.
-    #[must_use]
-    pub fn now(&self) -> Time {
+    /// Time since the socket was created.
+    pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
 
     /// Bytes of the smallest IP packet that is answered.
-    #[must_use]
-    pub fn smallest(&self) -> u32 {
+    pub(super) fn smallest(&self) -> u32 {
         self.headers + ANSWER_LEN as u32
     }
 
     /// Bytes of the UDP payload of an IP packet of `size` bytes.
-    #[must_use]
-    pub fn payload(&self, size: u32) -> u32 {
+    pub(super) fn payload(&self, size: u32) -> u32 {
         size.saturating_sub(self.headers)
     }
 
-    /// Sends packets at their times, counted from now, and gives each the size in `sizes`. The number that answers
-    /// carry, and what left when.
+    /// Sends packets at their times, relative to the current time, with the sizes in `sizes`. Returns the number that
+    /// answers carry, and the packets as they were sent.
     ///
     /// # Errors
-    /// The system's, other than that a packet is too large or nobody listens: such packets are lost.
-    pub fn send(&mut self, packets: &[Planned], sizes: &[u32]) -> io::Result<(u32, Vec<Sent>)> {
+    /// Errors of the system. Packets that are too large or refused by the host count as lost instead.
+    pub(super) fn send(&mut self, packets: &[Planned], sizes: &[u32]) -> io::Result<(u32, Vec<Sent>)> {
         let train = self.next_train;
         self.next_train = train.wrapping_add(1);
         let start = self.now();
@@ -163,11 +160,11 @@ impl Socket {
         self.put(payload)
     }
 
-    /// Sends a segment of no connection, which a longhaul endpoint answers with a reset (RFC 9293, section 3.10.7.1).
+    /// Sends a segment without a connection, which a longhaul endpoint answers with a reset (RFC 9293, section 3.10.7.1).
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn send_stray_segment(&mut self) -> io::Result<()> {
+    pub(super) fn send_stray_segment(&mut self) -> io::Result<()> {
         // Data offset 5, ACK; window, sequence and acknowledgment number zero.
         const STRAY: [u8; 12] = [0x50, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         let Some(datagram) = self.buffer.get_mut(..STRAY.len()) else { return Ok(()) };
@@ -175,23 +172,23 @@ impl Socket {
         self.put(STRAY.len())
     }
 
-    /// Has routers and the host say what becomes of packets ([`Event::Returned`]).
+    /// Enables ICMP errors as events ([`Event::Returned`]).
     ///
     /// # Errors
-    /// A sentence, where the system cannot do that.
-    pub fn hear_routers(&self) -> Result<()> {
+    /// The system does not support that.
+    pub(super) fn hear_routers(&self) -> Result<(), Error> {
         #[cfg(target_os = "linux")]
-        return self.extended.report_path_errors().context("the system does not pass on what routers say");
+        return self.extended.report_path_errors().map_err(Error::RouterReports);
         #[cfg(not(target_os = "linux"))]
-        anyhow::bail!("hops can be told apart on Linux only: elsewhere a program does not hear what routers say");
+        Err(Error::Unsupported)
     }
 
-    /// Sends a packet of `size` bytes that may pass `ttl` links. In its nonce is `number`, which comes back with whoever
-    /// stops it; when it left.
+    /// Sends a packet of `size` bytes with this TTL, and returns its departure time. The first half of its nonce is
+    /// `number`, which the ICMP error quotes.
     ///
     /// # Errors
     /// As for [`send`](Self::send).
-    pub fn send_as_far(&mut self, ttl: u8, number: u32, size: u32) -> io::Result<Time> {
+    pub(super) fn send_with_ttl(&mut self, ttl: u8, number: u32, size: u32) -> io::Result<Time> {
         #[cfg(target_os = "linux")]
         self.extended.set_ttl(ttl)?;
         let at = self.now();
@@ -200,8 +197,8 @@ impl Socket {
         Ok(at)
     }
 
-    /// Sends the beginning of the buffer. Where routers are listened to, what they say of earlier packets makes a send fail
-    /// that did nothing.
+    /// Sends the first `len` bytes of the buffer. If ICMP errors are enabled, a send may fail with the error of an earlier
+    /// packet, without sending anything.
     fn put(&mut self, len: usize) -> io::Result<()> {
         let datagram = self.buffer.get(..len).unwrap_or_default();
         for _ in 0..REPEATS {
@@ -216,7 +213,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Sleeps until shortly before `due`, and spends the rest awake; the time then.
+    /// Sleeps until shortly before `due`, waits for the rest in a loop, and returns the time.
     fn wait_until(&self, due: Time) -> Time {
         let left = due.since(self.now());
         if left > AWAKE {
@@ -231,11 +228,11 @@ impl Socket {
         }
     }
 
-    /// What arrives next, until `until`.
+    /// Waits for the next event until `until`.
     ///
     /// # Errors
-    /// If nothing can be received any more.
-    pub fn receive(&mut self, until: Time) -> Result<Option<Event>> {
+    /// The receiver thread has ended.
+    pub(super) fn receive(&mut self, until: Time) -> Result<Option<Event>, Error> {
         if std::mem::take(&mut self.refused) {
             return Ok(Some(Event::Refused));
         }
@@ -243,25 +240,25 @@ impl Socket {
         match self.events.recv_timeout(Duration::from_nanos(left.as_nanos())) {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("answers can no longer be received"),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::ReceiverGone),
         }
     }
 }
 
-/// The half of the nonce that is the same in all packets of a socket: who has not seen one cannot answer.
+/// Second half of the nonce, common to all packets of a socket. Without having seen a packet, nobody can answer one.
 fn nonce_end(nonce: u64) -> u32 {
     nonce as u32
 }
 
-/// No fragments, where the system lets them be forbidden: they would hide what the path drops. And answers one by one,
-/// each with its own time.
+/// Disables fragmentation where the system permits that, because fragments would hide the path MTU, and disables receive
+/// offload, so that each answer has its own timestamp.
 fn extended(io: &UdpSocket) -> io::Result<Io> {
     #[cfg(target_os = "linux")]
     {
         let extended = Io::new(io.try_clone()?)?;
-        // A system that does not merge need not be told.
+        // An error means that the system does not merge datagrams.
         let _ = extended.refuse_merged();
-        // Sends wait for room in the kernel.
+        // Sends block until the kernel has room.
         io.set_nonblocking(false)?;
         Ok(extended)
     }
@@ -269,7 +266,7 @@ fn extended(io: &UdpSocket) -> io::Result<Io> {
     io.try_clone()
 }
 
-/// Errors that mean the loss of one packet, now or before.
+/// Whether an error means the loss of this or of an earlier packet.
 pub(super) fn is_a_loss(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     {

@@ -1,76 +1,88 @@
-//! Drives a method: its trains go out, and reports of them come back to it.
+//! Driver of one method after the other against a reflector.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use anyhow::Result;
-use longhaul::units::{Bytes, Span, Time};
-use longhaul_probe::{Arrived, Method, Next, Train, TrainReport, missing_from};
+use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::probe::Answer;
 
+use super::Progress;
 use super::doubts::Own;
+use super::error::Error;
 use super::path::Path;
-use super::reach::Reached;
+use super::reach;
 use super::report::{Outcome, Watch};
 use super::socket::{Event, Sent, Socket};
+use crate::{Arrived, Method, Next, Train, TrainReport, missing_from};
 
-/// A train that nobody answers is waited for at least so long after its last packet ...
+/// Shortest time after its last packet for which a train without answers is awaited.
 const PATIENCE: Span = Span::from_secs(1);
-/// ... and for so many round trips.
+/// The same in round trips.
 const ROUND_TRIPS: u64 = 4;
-/// A method that wants to be polled at once is polled after this.
+/// Shortest time between two polls of a method.
 const BREATH: Span = Span::from_micros(100);
-/// Where packets leave apart, sizes begin anew after so many: else the rate of a stream of 100 small packets would grow by a
-/// half from its first to its last, and a queue build up whose beginning says nothing of the mean.
+/// Number of packets after which increasing sizes start again, in trains whose packets are spaced. Without the restart, the rate
+/// of a stream of 100 small packets would grow by half from its first to its last packet, and the time at which a queue
+/// builds up would not tell whether the mean rate is too high.
 const STEPS: usize = 8;
-/// Where the reflector's clock is made to begin: room on both sides.
+/// Origin of the reflector's clock in reports. It leaves room for readings before the first one.
 const ORIGIN: u64 = 1 << 62;
 
-/// A train whose answers are waited for.
+/// A train whose answers are awaited.
 #[derive(Debug)]
 struct Pending {
-    /// The method's number.
+    /// The method's number of the train.
     id: u32,
     sent: Vec<Sent>,
     arrived: Vec<Option<Arrived>>,
-    /// When its last packet left.
+    /// Departure time of its last packet.
     last: Time,
-    /// When its latest answer came, and the longest round trip of all.
+    /// Time of its latest answer, and its longest round trip.
     answers: Option<(Time, Span)>,
     patience: Span,
 }
 
 impl Pending {
-    /// When it is given up.
+    /// Time at which the train is given up.
     fn until(&self) -> Time {
         missing_from(self.last, self.answers, self.patience)
     }
 }
 
-/// A path that is measured, by one method after the other.
+/// Driver over UDP sockets, for one method after the other against the same reflector.
 #[derive(Debug)]
 pub struct Prober {
     socket: Socket,
     largest: u32,
-    /// What all methods' packets say.
+    /// Properties of the path by the packets of all methods.
     path: Path,
-    /// What those of the present one say.
+    /// Properties of the path by the packets of the current method.
     own: Path,
     /// What this machine did meanwhile.
     machine: Own,
-    /// By the numbers that answers carry.
+    /// Trains by the numbers that answers carry.
     pending: BTreeMap<u32, Pending>,
-    /// The reflector's first reading.
+    /// First reading of the reflector's clock.
     epoch: Option<u64>,
 }
 
 impl Prober {
-    /// Measures what was reached.
-    #[must_use]
-    pub fn new(socket: Socket, reached: &Reached) -> Self {
+    /// Looks for a reflector at `address`, and for the largest packet that reaches it. `progress` gets a line if the path drops
+    /// larger packets.
+    ///
+    /// # Errors
+    ///
+    /// No reflector answers, or the system refuses the socket.
+    pub fn connect(address: SocketAddr, progress: Progress<'_>) -> Result<Self, Error> {
+        let mut socket = Socket::connect(address)?;
+        let reached = reach::check(&mut socket, address)?;
+        if let Some(note) = reached.note() {
+            progress(&note);
+        }
         let mut path = Path::default();
         path.on_sent(reached.largest);
         path.on_fate(Some(reached.rtt));
-        Self {
+        Ok(Self {
             socket,
             largest: reached.largest,
             path,
@@ -78,20 +90,26 @@ impl Prober {
             machine: Own::default(),
             pending: BTreeMap::new(),
             epoch: None,
-        }
+        })
     }
 
-    /// What all methods' packets together say.
+    /// Bytes of the largest IP packet that reaches the reflector, at most 1500.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub fn largest_packet(&self) -> u32 {
+        self.largest
+    }
+
+    /// Properties of the path by the packets of all methods.
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Runs `method` until it is done or `limit` is over, and shows on standard error how it goes.
+    /// Runs `method` until it is done or `limit` is over. `progress` gets a line every second.
     ///
     /// # Errors
-    /// If the reflector goes away, or the system takes no more packets.
-    pub fn measure(&mut self, method: &mut dyn Method, limit: Span) -> Result<Outcome> {
+    ///
+    /// The reflector goes away, or the system refuses to send.
+    pub fn measure(&mut self, method: &mut dyn Method, limit: Span, progress: Progress<'_>) -> Result<Outcome, Error> {
         let began = self.socket.now();
         let ends = began + limit;
         let mut watch = Watch::new(method.name());
@@ -99,7 +117,7 @@ impl Prober {
         loop {
             self.expire(method);
             let now = self.socket.now();
-            let show_at = began + watch.follow(now.since(began), &method.estimate(), self.own.spent().0);
+            let show_at = began + watch.follow(now.since(began), &method.estimate(), self.own.spent().0, progress);
             match method.poll(now) {
                 _ if now >= ends => break,
                 Next::Send(train) => self.send(&train)?,
@@ -111,14 +129,14 @@ impl Prober {
             }
         }
         let (estimate, took) = (method.estimate(), self.socket.now().since(began));
-        watch.follow(took, &estimate, self.own.spent().0);
+        watch.follow(took, &estimate, self.own.spent().0, progress);
         let path = self.own.facts(estimate.capacity.map(|range| range.value));
         let own = std::mem::take(&mut self.machine);
         let outcome = Outcome::new(method.name(), estimate, took, path);
         Ok(Outcome { converged_after: watch.converged_after(), own, ..outcome })
     }
 
-    fn send(&mut self, train: &Train) -> Result<()> {
+    fn send(&mut self, train: &Train) -> Result<(), Error> {
         let wanted: Vec<_> = train.packets.iter().map(|planned| planned.size).collect();
         let apart = train.packets.get(1).is_some_and(|second| !second.at.is_zero());
         let sizes: Vec<_> = wanted
@@ -140,13 +158,13 @@ impl Prober {
         Ok(())
     }
 
-    /// Takes one thing that arrives until then, and what has arrived with it.
-    fn wait(&mut self, until: Time, method: &mut dyn Method) -> Result<()> {
+    /// Waits for an event until `until`, and takes all events that are available then.
+    fn wait(&mut self, until: Time, method: &mut dyn Method) -> Result<(), Error> {
         let mut next = self.socket.receive(until)?;
         while let Some(event) = next {
             match event {
                 Event::Answer(answer, at) => self.take(&answer, at, method),
-                Event::Refused => anyhow::bail!("the reflector has gone away"),
+                Event::Refused => return Err(Error::ReflectorGone),
                 Event::Segment | Event::Returned(..) => {}
             }
             next = self.socket.receive(Time::ZERO)?;
@@ -154,7 +172,7 @@ impl Prober {
         Ok(())
     }
 
-    /// An answer. What does not fit what was sent is nobody's; of two the first counts.
+    /// Takes an answer. Answers that match no packet, and second answers to a packet, are ignored.
     fn take(&mut self, answer: &Answer, at: Time, method: &mut dyn Method) {
         let number = answer.probe.train;
         let Some(train) = self.pending.get_mut(&number) else { return };
@@ -168,15 +186,14 @@ impl Prober {
         let rtt = at.since(sent.at);
         train.answers = Some(train.answers.map_or((at, rtt), |(latest, longest)| (latest.max(at), longest.max(rtt))));
         let arrived_at = Time::from_nanos(ORIGIN.wrapping_add(answer.arrived.wrapping_sub(epoch)));
-        let mut arrived = Arrived::new(sent.at, arrived_at, rtt, Bytes(sent.size.into()));
-        arrived.coalesced = answer.coalesced;
-        *place = Some(arrived);
+        let size = Bytes(sent.size.into());
+        *place = Some(Arrived { sent_at: sent.at, arrived_at, rtt, size, coalesced: answer.coalesced });
         if train.arrived.iter().all(Option::is_some) {
             self.report(number, method);
         }
     }
 
-    /// Gives up trains that were waited for long enough.
+    /// Reports trains whose time to wait is over.
     fn expire(&mut self, method: &mut dyn Method) {
         let now = self.socket.now();
         let over: Vec<_> = self.pending.iter().filter(|(_, train)| train.until() <= now).map(|(n, _)| *n).collect();
@@ -196,12 +213,12 @@ impl Prober {
     }
 }
 
-/// Sizes close to the wanted ones, each larger by a byte than the one before, since the receiver's offload merges a
-/// packet only with ones that are as large as it or larger. The mean stays where the limits allow it.
+/// Sizes close to the wanted ones, each one byte larger than the one before, because receive offload merges a packet only
+/// with packets of at least its size. The mean is unchanged where the limits permit that.
 fn ascending(wanted: &[Bytes], smallest: u32, largest: u32) -> Vec<u32> {
     let count = u32::try_from(wanted.len()).unwrap_or(u32::MAX);
     let most = wanted.iter().map(|size| size.0).max().unwrap_or(0).min(largest.into()) as u32;
-    // Of the last over what is wanted.
+    // Excess of the last size over the wanted one.
     let over = (count.saturating_sub(1) / 2).min(largest - most);
     let size = |(index, wanted): (u32, &Bytes)| {
         let wanted = u32::try_from(wanted.0).unwrap_or(u32::MAX).min(largest);

@@ -1,103 +1,120 @@
-//! TCPProbe: a transfer to a plain `receive` whose segments measure the path.
+//! TCPProbe: a transfer whose own segments measure the path.
 
-use std::io::ErrorKind;
+use std::future::Future;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
-use longhaul::cc::estimate::CongestionLevel;
-use longhaul::cc::estimate::buffer::LossRate;
-use longhaul::cc::{Ack, Episode, RttSample};
-use longhaul::units::{Bytes, Rate, Span, Time};
 use longhaul::{TcpInfo, TcpSocket, TcpStream};
-use longhaul_probe::{Estimate, RateRange};
+use longhaul_cc::estimate::CongestionLevel;
+use longhaul_cc::estimate::buffer::LossRate;
+use longhaul_cc::{Ack, Episode, RttSample};
+use longhaul_units::{Bytes, Rate, Span, Time};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{interval, sleep, timeout};
 
+use super::Progress;
+use super::answers::Clock;
 use super::doubts::Own;
+use super::error::Error;
 use super::path::{Facts, Path};
 use super::report::{Outcome, Watch};
-use crate::protocol::{self, FileHeader, Reply};
-use crate::report::Stopwatch;
-use crate::sender::{Heard, write_or_hear};
+use crate::{Estimate, RateRange};
 
-const NAME: &str = "tcpprobe";
-/// A host that does not answer is given up after this.
+/// Name of TCPProbe in reports and on command lines.
+pub const TCP_PROBE: &str = "tcpprobe";
+/// Time after which a host that does not answer is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A transfer of which nothing has arrived for so long will not get anywhere: there were several retransmissions.
+/// Time after which a transfer without progress is given up. It covers several retransmissions.
 const STUCK: Span = Span::from_secs(4);
-/// What every IPv4 host receives (RFC 1122, section 3.3.2).
+/// Size of IP packets that every IPv4 host accepts (RFC 1122, section 3.3.2).
 const SMALL: u32 = 576;
-/// A transfer lasts so long at least, that buffers have filled and emptied ...
+/// Shortest duration of a transfer: buffers fill and drain within it.
 const LEAST: Span = Span::from_secs(3);
-/// ... and so long at most, converged or not ...
+/// Longest duration of a transfer, whether it has converged or not.
 const LONGEST: Span = Span::from_secs(10);
-/// ... or so many bytes, which the receiver has to store.
+/// Upper bound of the bytes sent, because the receiver has to store them.
 const MOST: u64 = 512 << 20;
-/// How often the connection is looked at: not much less often than a pair may be sent.
+/// Interval at which the connection is observed, about as short as that of pairs.
 const TICK: Duration = Duration::from_millis(5);
-/// Bytes written at a time.
+/// Bytes per write.
 const CHUNK: usize = 64 << 10;
-/// A size that is never reached.
-const SIZE: u64 = 1 << 40;
-/// A reset leaves within this.
+/// Time within which a reset is sent.
 const LEAVING: Duration = Duration::from_millis(50);
-/// Headers of IP and UDP.
+/// Bytes of the headers of IP and UDP, over IPv4 and IPv6.
 const HEADERS: (u64, u64) = (28, 48);
-/// What the moving average of round trips at losses keeps of its old value, as NewReno's RTT does of its own.
+/// Weight of the old value in the moving average of round trips at losses.
 const KEEP: f64 = 0.85;
-/// One tick adds so many losses to the distribution at most: those of one overflow are one event.
+/// Largest number of losses that one tick adds to the distribution, because the losses of one overflow are one event.
 const LOSSES: u64 = 64;
-/// A loss rate of a thousandth needs so many packets.
+/// Number of packets from which a loss rate is reported: one that can show a rate of 0.1 %.
 const LEAST_PACKETS: u64 = 1000;
-/// The confidence in an estimate that has not converged is below this, however many pairs there were ...
+/// Upper bound of the confidence in an estimate that has not converged.
 const VAGUE: f64 = 0.3;
-/// ... as many as CapProbe asks for.
+/// Number of pairs for that bound: the number that CapProbe requires.
 const PAIRS: f64 = 40.0;
-/// The confidence in an estimate that has, before it is known how many of its pairs were of use.
+/// Confidence in a converged estimate, apart from the share of usable pairs.
 const CONVERGED: f64 = 0.5;
-/// The most confidence in the spacing of acknowledgments, which is that of the way back as well.
+/// Upper bound of the confidence in the spacing of acknowledgments, which the return path changes as well.
 const SPACING: f64 = 0.4;
 
-/// What a transfer is to be like.
-#[derive(Clone, Copy, Debug)]
-pub struct Transfer {
-    /// The receiver.
-    pub address: SocketAddr,
-    /// How long it may take; no more than ten seconds.
-    pub limit: Span,
-    /// Whether it goes on when it has converged.
-    pub whole: bool,
-    /// Bytes of the largest IP packet that the path takes, if that is known.
-    pub largest: Option<u32>,
+/// The application protocol of the transfer, known to the receiver.
+pub trait Application {
+    /// Returns the bytes with which a transfer begins. Zeros follow, without an end.
+    ///
+    /// # Errors
+    ///
+    /// The bytes cannot be made.
+    fn preamble(&self) -> io::Result<Vec<u8>>;
+
+    /// Reads the reason for which the peer refuses the transfer from `stream`; `first` is the first byte of its answer and
+    /// has been read. Returns `None` if the answer is not understood.
+    fn refusal(&self, first: u8, stream: &mut TcpStream) -> impl Future<Output = Option<String>>;
 }
 
-/// Runs a transfer, and shows on standard error how it goes. Where the path drops its packets it is repeated with small
-/// ones.
+/// Parameters of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    /// Address of the receiver.
+    pub(super) address: SocketAddr,
+    /// Time limit; the transfer takes at most [`LONGEST`] in any case.
+    pub(super) limit: Span,
+    /// Whether the transfer continues after it has converged.
+    pub(super) whole: bool,
+    /// Bytes of the largest IP packet that the path carries, if known.
+    pub(super) largest: Option<u32>,
+}
+
+/// Runs a transfer. If the path drops its packets, the transfer is repeated with small packets.
 ///
 /// # Errors
-/// A sentence, if nobody takes it.
-pub fn measure(plan: Transfer) -> Result<Outcome> {
+/// The receiver does not take the transfer, or the path drops small packets as well.
+pub(super) fn measure(
+    plan: Transfer,
+    application: &impl Application,
+    progress: Progress<'_>,
+) -> Result<Outcome, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.context("cannot start")?;
-    let outcome = runtime.block_on(attempts(plan));
+    let runtime = runtime.map_err(Error::Runtime)?;
+    let outcome = runtime.block_on(attempts(plan, application, progress));
     runtime.shutdown_timeout(LEAVING);
     outcome
 }
 
-async fn attempts(plan: Transfer) -> Result<Outcome> {
+async fn attempts(plan: Transfer, application: &impl Application, progress: Progress<'_>) -> Result<Outcome, Error> {
     let address = plan.address;
     let small = Transfer { largest: Some(SMALL), ..plan };
     for plan in [plan, small] {
         let stream = connect(plan).await?;
-        if let Some(outcome) = transfer(stream, plan).await? {
+        if let Some(outcome) = transfer(stream, plan, application, progress).await? {
             return Ok(outcome);
         }
-        eprintln!("{address} takes a transfer, but nothing of it arrives: the path drops its packets");
+        progress(&format!("{address} takes a transfer, but nothing of it arrives: the path drops its packets"));
     }
-    bail!("{address} takes a transfer, but the path drops packets of {SMALL} bytes")
+    Err(Error::Dropped { address, size: SMALL })
 }
 
-async fn connect(plan: Transfer) -> Result<TcpStream> {
+async fn connect(plan: Transfer) -> Result<TcpStream, Error> {
     let address = plan.address;
     let mut socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     let config = socket.config();
@@ -111,44 +128,52 @@ async fn connect(plan: Transfer) -> Result<TcpStream> {
     socket.set_nodelay(true)?;
     match timeout(PATIENCE, socket.connect(address)).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
-            bail!("{address} refuses: nothing there takes a transfer (start `receive --listen {address}` there)")
-        }
-        Ok(Err(error)) => Err(error).with_context(|| format!("cannot connect to {address}")),
-        Err(_) => {
-            bail!("{address} does not answer: is `receive` running there, and does the path let UDP through both ways?")
-        }
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Err(Error::TransferRefused(address)),
+        Ok(Err(source)) => Err(Error::Connect { address, source }),
+        Err(_) => Err(Error::TransferSilent(address)),
     }
 }
 
-/// What a transfer told; `None` if none of it arrived.
-async fn transfer(mut stream: TcpStream, plan: Transfer) -> Result<Option<Outcome>> {
+/// Runs a transfer over `stream`. Returns `None` if none of it arrived.
+async fn transfer(
+    mut stream: TcpStream,
+    plan: Transfer,
+    application: &impl Application,
+    progress: Progress<'_>,
+) -> Result<Option<Outcome>, Error> {
     let address = plan.address;
     let info = stream.info()?;
     if info.pairs.is_none() {
-        bail!("{address} grants no selective acknowledgments, without which there are no pairs");
+        return Err(Error::NoPairs(address));
     }
     if !info.arrival_times {
-        eprintln!(
+        progress(&format!(
             "{address} does not tell when segments arrive: the capacity will be that of the spacing of its \
              acknowledgments, which the way back may change, and is not counted as converged"
-        );
+        ));
     }
     let mut meter = Meter::new(headers(address));
-    let start = start()?;
+    let preamble = application.preamble()?;
     let zeros = vec![0; CHUNK];
-    let mut rest = start.as_slice();
+    let mut rest = preamble.as_slice();
     let mut ticks = interval(TICK);
     loop {
+        let (mut reader, mut writer) = stream.split();
+        let mut first = [0];
         tokio::select! {
-            heard = write_or_hear(&mut stream, rest) => match heard {
-                Ok(Heard::Wrote(written)) => rest = rest.get(written..).filter(|rest| !rest.is_empty()).unwrap_or(&zeros),
-                Ok(Heard::Answer(answer)) => return Err(refusal(&mut stream, address, answer).await),
-                Err(error) => return Err(error).with_context(|| format!("the transfer to {address} failed")),
-            },
+            // An early answer of the peer ends the transfer.
+            read = reader.read(&mut first) => {
+                let count = read.map_err(|source| Error::Transfer { address, source })?;
+                let answer = (count > 0).then_some(first[0]);
+                return Err(refusal(&mut stream, address, answer, application).await);
+            }
+            written = writer.write(rest) => {
+                let written = written.map_err(|source| Error::Transfer { address, source })?;
+                rest = rest.get(written..).filter(|rest| !rest.is_empty()).unwrap_or(&zeros);
+            }
             due = ticks.tick() => {
                 meter.own.on_timer(Span::from(due.elapsed()));
-                meter.look(&stream.info()?);
+                meter.look(&stream.info()?, progress);
                 if meter.is_over(plan) || meter.is_stuck(plan.limit) {
                     break;
                 }
@@ -156,7 +181,7 @@ async fn transfer(mut stream: TcpStream, plan: Transfer) -> Result<Option<Outcom
         }
     }
     stream.abort();
-    // The reset is sent by this process, which is about to end.
+    // The reset is sent by a task of this runtime, which is about to end.
     sleep(LEAVING).await;
     Ok((!meter.is_stuck(plan.limit)).then(|| meter.outcome()))
 }
@@ -166,26 +191,22 @@ fn headers(address: SocketAddr) -> u64 {
     if address.is_ipv4() { HEADERS.0 } else { HEADERS.1 }
 }
 
-/// What a file begins with, of a name that no other has.
-fn start() -> Result<Vec<u8>> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).context("no random number")?;
-    let name = format!("longhaul-probe-{:016x}", u64::from_ne_bytes(random));
-    let header = protocol::encode_header(&FileHeader { name, size: SIZE })?;
-    Ok([&protocol::MAGIC[..], &header].concat())
-}
-
-/// Why the peer answers before the end.
-async fn refusal(stream: &mut TcpStream, address: SocketAddr, answer: Option<u8>) -> anyhow::Error {
+/// Returns the reason why the peer answers before the end.
+async fn refusal(
+    stream: &mut TcpStream,
+    address: SocketAddr,
+    answer: Option<u8>,
+    application: &impl Application,
+) -> Error {
     if let Some(first) = answer
-        && let Ok(Ok(Reply::Refused(reason))) = timeout(PATIENCE, protocol::read_reply(first, stream)).await
+        && let Ok(Some(reason)) = timeout(PATIENCE, application.refusal(first, stream)).await
     {
-        return anyhow!("{address} refuses the transfer: {reason}");
+        return Error::Declined { address, reason };
     }
-    anyhow!("{address} ends the transfer: what runs there is not `receive`, or of another version")
+    Error::Ended(address)
 }
 
-/// How pairs fared.
+/// Statistics of the pairs.
 #[derive(Clone, Copy, Debug)]
 struct Pairs {
     converged: bool,
@@ -194,18 +215,18 @@ struct Pairs {
     dropped: u64,
 }
 
-/// What the connection told so far.
+/// State of the measurement, as observed from the connection.
 #[derive(Debug)]
 struct Meter {
     watch: Watch,
-    clock: Stopwatch,
+    clock: Clock,
     headers: u64,
     path: Path,
     own: Own,
     losses: LossRate,
-    /// The connection as it was last seen.
+    /// Latest state of the connection.
     last: Option<TcpInfo>,
-    /// Bytes a second, as of each pair.
+    /// Estimates in bytes per second, one after each pair.
     capacities: Vec<u64>,
     began_delivered: u64,
 }
@@ -213,8 +234,8 @@ struct Meter {
 impl Meter {
     fn new(headers: u64) -> Self {
         Self {
-            watch: Watch::new(NAME),
-            clock: Stopwatch::start(),
+            watch: Watch::new(TCP_PROBE),
+            clock: Clock::start(),
             headers,
             path: Path::default(),
             own: Own::default(),
@@ -226,10 +247,10 @@ impl Meter {
     }
 
     fn elapsed(&self) -> Span {
-        Span::from(self.clock.elapsed())
+        self.clock.elapsed()
     }
 
-    fn look(&mut self, info: &TcpInfo) {
+    fn look(&mut self, info: &TcpInfo, progress: Progress<'_>) {
         let before = self.last.replace(info.clone());
         let since = |now: u64, field: fn(&TcpInfo) -> u64| now.saturating_sub(before.as_ref().map_or(0, field));
         let delivered = since(info.delivered_bytes, |info| info.delivered_bytes);
@@ -258,10 +279,10 @@ impl Meter {
             self.capacities.push(capacity);
         }
         let (estimate, elapsed) = (self.estimate(), self.elapsed());
-        self.watch.follow(elapsed, &estimate, info.segs_out);
+        self.watch.follow(elapsed, &estimate, info.segs_out, progress);
     }
 
-    /// Whether it was time enough for a full segment to arrive, and none did. Smaller ones may have.
+    /// Whether no full segment has arrived within [`STUCK`]. Smaller ones may have arrived.
     fn is_stuck(&self, limit: Span) -> bool {
         let nothing = |info: &TcpInfo| {
             let delivered = info.delivered_bytes.saturating_sub(self.began_delivered);
@@ -288,7 +309,7 @@ impl Meter {
             dropped: pairs.dropped,
         };
         let rate = Rate::from_bytes_per_sec;
-        // What it said since half of the pairs were measured.
+        // Estimates after the first half of the pairs.
         let late = self.capacities.get(self.capacities.len() / 2..).unwrap_or_default();
         let ends = late.iter().min().zip(late.iter().max());
         estimate.capacity = ends.zip(late.last()).map(|((low, high), value)| RateRange {
@@ -306,7 +327,7 @@ impl Meter {
     fn outcome(&self) -> Outcome {
         let (estimate, took) = (self.estimate(), self.elapsed());
         let capacity = estimate.capacity.map(|range| range.value);
-        let mut outcome = Outcome::new(NAME, estimate, took, self.path.facts(capacity));
+        let mut outcome = Outcome::new(TCP_PROBE, estimate, took, self.path.facts(capacity));
         outcome.converged_after = self.watch.converged_after();
         outcome.arrival_times = Some(false);
         outcome.own = self.own.clone();
@@ -322,12 +343,12 @@ impl Meter {
         outcome
     }
 
-    /// Bytes of an IP packet that are not payload.
+    /// Bytes of an IP packet without its payload.
     fn overhead(&self, info: &TcpInfo) -> u64 {
         u64::from(info.pmtu.saturating_sub(info.snd_mss)) + self.headers
     }
 
-    /// What the connection knows better than the samples.
+    /// Overrides properties of the path that the connection knows better than the samples.
     fn count(&self, info: &TcpInfo, path: &mut Facts) {
         path.packets = info.segs_out;
         path.bytes = info.bytes_sent + info.data_segs_out * self.overhead(info);
@@ -339,7 +360,8 @@ impl Meter {
     }
 }
 
-/// How much to believe a capacity: whether it has converged, by how many of the pairs, and by whose clock.
+/// Confidence in a capacity: it depends on convergence, on the share of usable pairs, and on whether the receiver reports
+/// arrival times.
 fn confidence(pairs: &Pairs, arrival_times: bool) -> f64 {
     let usable = pairs.measured.saturating_sub(pairs.coalesced) as f64;
     let share = usable / (pairs.measured + pairs.dropped).max(1) as f64;
@@ -353,14 +375,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn confidence_is_in_pairs_of_use_whose_arrival_was_told() {
+    fn confidence_grows_with_usable_pairs_and_arrival_times() {
         let pairs = |converged, measured, coalesced, dropped| Pairs { converged, measured, coalesced, dropped };
         assert!((confidence(&pairs(true, 100, 0, 0), true) - 1.0).abs() < 1e-9);
         assert!((confidence(&pairs(true, 100, 50, 0), true) - 0.75).abs() < 1e-9);
         assert!((confidence(&pairs(true, 50, 0, 50), true) - 0.75).abs() < 1e-9);
         assert!((confidence(&pairs(false, 20, 0, 0), true) - 0.15).abs() < 1e-9);
         assert!((confidence(&pairs(false, 4000, 0, 0), true) - 0.3).abs() < 1e-9);
-        assert!((confidence(&pairs(true, 100, 0, 0), false) - 0.4).abs() < 1e-9, "the way back may have made it");
+        assert!(
+            (confidence(&pairs(true, 100, 0, 0), false) - 0.4).abs() < 1e-9,
+            "the return path may have changed the spacing"
+        );
         assert!(confidence(&pairs(false, 0, 0, 0), false) == 0.0);
     }
 }

@@ -1,48 +1,55 @@
-//! Answers in, with the time at which the kernel had them.
+//! Receiver thread: answers with the kernel's receive timestamps.
 
 use std::io::ErrorKind;
 use std::sync::mpsc::SyncSender;
 
-use longhaul::units::Time;
+use longhaul_units::{Span, Time};
 use longhaul_wire::probe::Answer;
 
 use super::socket::{Event, is_a_loss};
 
-/// A UDP socket with all that the system can say of a datagram.
+/// UDP socket with control messages: timestamps, TTL, ICMP errors.
 #[cfg(target_os = "linux")]
-pub type Io = longhaul_sys::linux::UdpSocket;
-/// A UDP socket.
+pub(super) type Io = longhaul_sys::linux::UdpSocket;
+/// UDP socket.
 #[cfg(not(target_os = "linux"))]
-pub type Io = std::net::UdpSocket;
+pub(super) type Io = std::net::UdpSocket;
 
-/// The clock of a measurement, which begins with it.
+/// Clock of a measurement, which starts at 0.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    /// By the clock that receive times are mapped to.
+pub(super) struct Clock {
+    /// Reading at the start, of the clock that receive timestamps are mapped to.
     #[cfg(target_os = "linux")]
     start: u64,
     #[cfg(not(target_os = "linux"))]
-    start: crate::report::Stopwatch,
+    start: std::time::Instant,
 }
 
 impl Clock {
-    /// Starts now.
-    #[must_use]
-    pub fn start() -> Self {
+    /// Starts a clock.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(clippy::disallowed_methods, reason = "a driver over sockets reads the clock")
+    )]
+    pub(super) fn start() -> Self {
         #[cfg(target_os = "linux")]
         let start = longhaul_sys::linux::monotonic_now();
         #[cfg(not(target_os = "linux"))]
-        let start = crate::report::Stopwatch::start();
+        let start = std::time::Instant::now();
         Self { start }
     }
 
-    /// The time since the start.
-    #[must_use]
-    pub fn now(self) -> Time {
+    /// Current time.
+    pub(super) fn now(self) -> Time {
         #[cfg(target_os = "linux")]
         return self.at(longhaul_sys::linux::monotonic_now());
         #[cfg(not(target_os = "linux"))]
         Time::from_nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Time since the start.
+    pub(super) fn elapsed(self) -> Span {
+        self.now().since(Time::ZERO)
     }
 
     #[cfg(target_os = "linux")]
@@ -51,26 +58,26 @@ impl Clock {
     }
 }
 
-/// Who listens for the answers to one socket's probes.
+/// Receiver of the answers to the probes of one socket.
 #[derive(Debug)]
-pub struct Ear {
-    /// The end of the nonce in all of its probes.
-    pub nonce: u32,
-    /// The clock that times are told by.
-    pub clock: Clock,
-    /// Where they go.
-    pub events: SyncSender<Event>,
+pub(super) struct Ear {
+    /// Second half of the nonce, common to all probes of the socket.
+    pub(super) nonce: u32,
+    /// Clock of the measurement.
+    pub(super) clock: Clock,
+    /// Channel to the prober.
+    pub(super) events: SyncSender<Event>,
 }
 
-/// Nobody wants events any more.
+/// The prober no longer takes events.
 struct Unwanted;
 
 impl Ear {
-    /// Passes on what a datagram from the reflector says; nothing if it is an answer to somebody else's probe.
+    /// Passes on the event in a datagram from the reflector. Answers to other sockets' probes are ignored.
     fn hear(&self, datagram: &[u8], at: Time) -> Result<(), Unwanted> {
         let event = match Answer::parse(datagram) {
             Some(answer) => (answer.probe.nonce as u32 == self.nonce).then_some(Event::Answer(answer, at)),
-            // A segment begins with its data offset, 5 to 15, in four bits.
+            // The first four bits of a segment are its data offset, 5 to 15.
             None => datagram.first().is_some_and(|first| first >> 4 >= 5).then_some(Event::Segment),
         };
         event.map_or(Ok(()), |event| self.pass(event))
@@ -80,7 +87,7 @@ impl Ear {
         self.events.send(event).map_err(|_| Unwanted)
     }
 
-    /// What a receive call failed with. Whether to go on.
+    /// Handles the error of a receive call; returns whether the thread continues.
     fn failed(&self, error: &std::io::Error) -> bool {
         match error.kind() {
             ErrorKind::ConnectionRefused => self.pass(Event::Refused).is_ok(),
@@ -100,15 +107,15 @@ mod linux {
     use longhaul_wire::probe::Probe;
 
     use super::{Ear, Io, Unwanted};
-    use crate::probe::socket::{Event, Returned};
+    use crate::sockets::socket::{Event, Returned};
 
-    /// Buffers that may wait for their next use.
+    /// Buffers kept for reuse.
     const SPARE: usize = MAX_RECV_BATCH;
 
     impl Ear {
-        /// Receives until nobody wants the events any more, or nothing can be received.
-        pub fn listen(&self, io: &Io) {
-            // Whoever asks for answers is told that there will be none.
+        /// Receives until the prober takes no more events, or until receiving fails.
+        pub(in crate::sockets) fn listen(&self, io: &Io) {
+            // When this thread ends, its channel closes, and the prober reports that as an error.
             let _ = self.try_listen(io);
         }
 
@@ -168,14 +175,14 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 impl Ear {
-    /// Receives until nobody wants the events any more, or nothing can be received.
-    pub fn listen(&self, io: &Io) {
+    /// Receives until the prober takes no more events, or until receiving fails.
+    pub(super) fn listen(&self, io: &Io) {
         let mut buffer = vec![0; 1 << 16];
         loop {
             match io.recv(&mut buffer) {
                 Ok(len) => {
                     let at = self.clock.now();
-                    // Receive offload may have merged answers, all of which have the same length.
+                    // Receive offload may merge answers, which all have the same length.
                     for datagram in buffer.get(..len).unwrap_or_default().chunks(longhaul_wire::probe::ANSWER_LEN) {
                         if self.hear(datagram, at).is_err() {
                             return;

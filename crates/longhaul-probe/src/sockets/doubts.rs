@@ -1,64 +1,63 @@
-//! What speaks against a finding: a machine that was busy elsewhere, another finding, or a width that no clock tells.
+//! Doubts about results: a busy machine, results that contradict each other, ranges narrower than a clock can resolve.
 
-use longhaul::units::{Bytes, Rate, Span};
 use longhaul_link::Histogram;
-use longhaul_probe::RateRange;
+use longhaul_units::{Bytes, Rate, Span};
 
 use super::report::Outcome;
-use crate::report;
+use super::text;
+use crate::RateRange;
 
-/// What was done later than this at the 99th percentile was done by a machine that was busy elsewhere: the bound that the link
-/// emulator has for itself.
+/// Bound of the 99th percentile of lateness. A machine above it was busy; the link emulator has the same bound for itself.
 const TOO_LATE: Span = Span::from_millis(1);
-/// What a timer of the runtime is late by at most without anybody's fault.
+/// Resolution of the runtime's timers.
 const TICK: Span = Span::from_millis(1);
-/// The part of a transfer for which its sender may have been without a processor.
+/// Largest fraction of a transfer for which its sender may lack a processor.
 const STARVED: f64 = 0.01;
-/// A capacity above this part of the rate at which this machine sends packets back to back may be the machine's.
+/// Fraction of the rate at which this machine sends packets back to back. A larger capacity may be that of the machine.
 const OWN_RATE: f64 = 0.5;
-/// Two rates whose ranges have nothing in common exclude each other if they differ by this factor: methods differ by less.
+/// Ratio from which two rates with disjoint ranges contradict each other. Methods differ by less.
 const FACTOR: f64 = 1.25;
-/// What a delivered or available rate may exceed a capacity by.
+/// Largest ratio of a delivered or available rate to the capacity.
 const ABOVE: f64 = 1.1;
-/// What is doubted is believed this much at most: not enough to have converged.
+/// Upper bound of the confidence in a doubted result. It is too low for convergence.
 const DOUBTED: f64 = 0.3;
-/// No rate is known better than to this part of it ...
+/// Finest relative resolution of any rate.
 const FINEST: f64 = 0.01;
-/// ... or to this part of the time that a full packet takes.
+/// Resolution of clocks, relative to the transmission time of a full packet.
 const CLOCK: Span = Span::from_micros(1);
-/// A full packet.
+/// Size of a full packet.
 const PACKET: Bytes = Bytes(1500);
 
-/// What the machine that measures did itself.
+/// Timing of the measuring machine itself.
 #[derive(Clone, Debug, Default)]
-pub struct Own {
-    /// How much later than planned packets left, or a transfer was looked at.
-    pub lateness: Histogram,
-    /// How long packets that were to leave back to back were apart, each as if it had 1500 bytes.
-    pub apart: Histogram,
-    /// The part of a transfer for which its sender had no processor.
-    pub starved: f64,
+pub(super) struct Own {
+    /// Delay of departures after their planned times, or of the timer during a transfer.
+    pub(super) lateness: Histogram,
+    /// Time between packets that were to leave back to back, scaled to packets of 1500 bytes.
+    pub(super) apart: Histogram,
+    /// Fraction of a transfer for which its sender had no processor.
+    pub(super) starved: f64,
 }
 
 impl Own {
-    /// A packet was to leave at a time and left so much later; if it was to leave with the one before, so long after that one.
-    pub fn on_sent(&mut self, late: Span, apart: Option<Span>, size: u32) {
+    /// Takes the lateness of a packet and, if it was to leave back to back with the packet before, the time between the two.
+    pub(super) fn on_sent(&mut self, late: Span, apart: Option<Span>, size: u32) {
         self.lateness.add(late);
         if let Some(apart) = apart {
             self.apart.add(apart.mul_f64(PACKET.as_f64() / f64::from(size.max(1))));
         }
     }
 
-    /// A timer of the runtime, whose ticks are milliseconds, was so much late.
-    pub fn on_timer(&mut self, late: Span) {
+    /// Takes the lateness of a timer of the runtime.
+    pub(super) fn on_timer(&mut self, late: Span) {
         self.lateness.add(late - TICK);
     }
 
-    /// Why what this machine measured is in doubt, given the capacity that it found.
+    /// Returns the reason why results of this machine are in doubt, given the capacity that it found.
     fn doubt(&self, capacity: Option<RateRange>) -> Option<String> {
         let late = self.lateness.quantile(0.99);
         if !self.lateness.is_empty() && late > TOO_LATE {
-            let late = super::report::span(late);
+            let late = text::span(late);
             return Some(format!("this machine was busy: one time in a hundred it was {late} late or more"));
         }
         if self.starved > STARVED {
@@ -78,9 +77,9 @@ impl Own {
     }
 }
 
-/// Lowers the confidence in outcomes that something speaks against, and gives each range the width that clocks leave; what speaks against
-/// them, a sentence each.
-pub fn cast(outcomes: &mut [Outcome]) -> Vec<String> {
+/// Lowers the confidence in doubtful outcomes, widens each range to the resolution of clocks, and returns one sentence per
+/// doubt.
+pub(super) fn cast(outcomes: &mut [Outcome]) -> Vec<String> {
     let mut doubts = Vec::new();
     for outcome in outcomes.iter_mut() {
         let estimate = &mut outcome.estimate;
@@ -112,7 +111,7 @@ pub fn cast(outcomes: &mut [Outcome]) -> Vec<String> {
                     let (found, rate) = (in_words(range.value), in_words(rate));
                     doubts.push(format!("{beside} {what} {rate}, more than the capacity of {name}, {found}"));
                     doubted[one] = true;
-                    // What was delivered is a fact, what is available an estimate.
+                    // The delivered rate is a measurement, the available bandwidth an estimate.
                     doubted[other] |= what != "delivered";
                 }
             }
@@ -132,7 +131,7 @@ fn exclude(a: RateRange, b: RateRange) -> bool {
     less.high < more.low && number(less.value) * FACTOR < number(more.value)
 }
 
-/// The same with at least the width that is left by a clock and by what a method averages over.
+/// Widens a range to at least the resolution of a clock and of the averages of a method.
 fn widened(range: RateRange) -> RateRange {
     let clock = CLOCK.as_secs_f64() / range.value.time_for(PACKET).as_secs_f64().max(1e-12);
     let part = FINEST.max(clock).min(1.0);
@@ -148,14 +147,14 @@ fn number(rate: Rate) -> f64 {
 }
 
 fn in_words(rate: Rate) -> String {
-    report::rate(rate.as_bits_per_sec() as f64)
+    text::rate(rate.as_bits_per_sec())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::path::Facts;
-    use longhaul_probe::Estimate;
+    use crate::Estimate;
+    use crate::sockets::path::Facts;
 
     fn mega(rate: f64) -> Rate {
         Rate::from_bits_per_sec((rate * 1e6) as u64)

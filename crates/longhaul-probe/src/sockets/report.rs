@@ -1,48 +1,48 @@
-//! What `probe` prints.
+//! Report of a measurement, as text and for JSON.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use longhaul::units::{Rate, Span};
-use longhaul_probe::{Estimate, RateRange};
+use longhaul_units::{Rate, Span};
 use serde::Serialize;
 
+use super::Progress;
 use super::doubts::Own;
 use super::hops::Hops;
-use super::path::{Facts, micros};
-use crate::report;
+use super::path::Facts;
+use super::text::{self, known, time};
+use crate::{Estimate, RateRange};
 
-/// How often progress is shown.
+/// Interval of progress reports.
 const SHOWN: Span = Span::from_secs(1);
-/// With less confidence nothing counts as converged.
+/// Least confidence of a converged estimate.
 const CONFIDENT: f64 = 0.5;
 
-/// What a method found, and what it took.
+/// Result and cost of one method.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome {
-    /// The method.
+    /// Name of the method.
     pub method: &'static str,
-    /// What it knows.
+    /// Final estimate.
     pub estimate: Estimate,
-    /// How long it ran.
+    /// Duration.
     pub took: Span,
-    /// When it had converged for good, counted from its beginning.
+    /// Time from the start until it had converged for good.
     pub converged_after: Option<Span>,
-    /// The rate at which its own transfer was delivered, if it was one.
-    pub delivery: Option<Rate>,
-    /// Whether the peer told when segments arrived, if they were segments.
-    pub arrival_times: Option<bool>,
-    /// What its packets say of the path.
+    /// Delivery rate, if the method is a transfer.
+    pub(super) delivery: Option<Rate>,
+    /// Whether the peer reported arrival times, if the method is a transfer.
+    pub(super) arrival_times: Option<bool>,
+    /// Properties of the path by its packets.
     pub path: Facts,
-    /// What this machine did meanwhile.
-    pub own: Own,
+    /// Timing of this machine.
+    pub(super) own: Own,
 }
 
 impl Outcome {
-    /// Of a method that is no transfer and has not converged.
-    #[must_use]
-    pub fn new(method: &'static str, estimate: Estimate, took: Span, path: Facts) -> Self {
+    /// Outcome of a method that is no transfer and has not converged.
+    pub(super) fn new(method: &'static str, estimate: Estimate, took: Span, path: Facts) -> Self {
         Self {
             method,
             estimate,
@@ -54,52 +54,43 @@ impl Outcome {
             own: Own::default(),
         }
     }
-
-    /// Whether it found a rate, and has any confidence in it.
-    #[must_use]
-    pub fn learnt(&self) -> bool {
-        let Estimate { capacity, available, confidence, .. } = self.estimate;
-        confidence > 0.0 && (capacity.is_some() || available.is_some())
-    }
 }
 
-/// Whether an estimate has converged, and is to be believed.
+/// Whether an estimate has converged with sufficient confidence.
 fn believed(estimate: &Estimate) -> bool {
     estimate.converged && estimate.confidence >= CONFIDENT
 }
 
-/// Follows a method: shows every second how it goes, and notes when it converges.
+/// Observer of a running method: reports progress every second, and records when the method converges.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub(super) struct Watch {
     method: &'static str,
     show_at: Span,
     converged_after: Option<Span>,
 }
 
 impl Watch {
-    /// A method begins.
-    #[must_use]
-    pub fn new(method: &'static str) -> Self {
+    /// Observer of the method of that name.
+    pub(super) fn new(method: &'static str) -> Self {
         Self { method, show_at: SHOWN, converged_after: None }
     }
 
-    /// What it knows so long after its beginning, and how many packets it took; when to come back at the latest.
-    pub fn follow(&mut self, after: Span, estimate: &Estimate, packets: u64) -> Span {
+    /// Takes the estimate and the number of packets at `after` from the start. Returns when the next progress report is due.
+    pub(super) fn follow(&mut self, after: Span, estimate: &Estimate, packets: u64, progress: Progress<'_>) -> Span {
         self.converged_after = believed(estimate).then(|| self.converged_after.unwrap_or(after));
         if after >= self.show_at {
             self.show_at = after + SHOWN;
-            eprintln!("{}", self.line(after, estimate, packets));
+            progress(&self.line(after, estimate, packets));
         }
         self.show_at
     }
 
-    /// When it had converged for good.
-    #[must_use]
-    pub fn converged_after(&self) -> Option<Span> {
+    /// Time from the start until the method had converged for good.
+    pub(super) fn converged_after(&self) -> Option<Span> {
         self.converged_after
     }
 
-    /// A line for people who wait.
+    /// One line of progress.
     fn line(&self, after: Span, estimate: &Estimate, packets: u64) -> String {
         let what = match (estimate.capacity, estimate.available) {
             (Some(capacity), _) => format!("capacity {}", Range::from(capacity)),
@@ -111,60 +102,63 @@ impl Watch {
     }
 }
 
-/// All that was measured. What is not known is `None`: `null` in JSON, "unknown" in text.
+/// Results of a whole measurement. Unknown values are `None`: `null` in JSON, "unknown" in text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Report {
-    /// The receiver.
+    /// Address of the receiver.
     pub address: String,
-    /// Bytes of the largest IP packet that arrived, 1500 at most; `None` if no reflector was asked.
+    /// Bytes of the largest IP packet that arrived, at most 1500; `None` without a reflector.
     pub largest_packet: Option<u32>,
-    /// The direction whose rates were measured: `there`, to the receiver. Nothing is sent for the rate of the way back.
+    /// Direction of the measured rates: `there`, to the receiver. The return path is not measured.
     pub direction: &'static str,
-    /// What speaks against the findings, a sentence each.
+    /// Doubts about the results, one sentence each.
     pub doubts: Vec<String>,
-    /// What all packets together say.
+    /// Properties of the path by all packets.
     #[serde(flatten)]
     pub path: Facts,
-    /// Each method's.
+    /// Results of each method.
     pub methods: Vec<Found>,
-    /// Where packets queue, if that was asked.
+    /// Queueing delays along the path, if they were asked for.
     pub hops: Option<Hops>,
 }
 
-/// What one method found.
+/// Results of one method in a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Found {
-    /// Its name.
+    /// Name of the method.
     pub method: &'static str,
-    /// The capacity, bits of IP packets a second.
+    /// Capacity in bits of IP packets per second.
     pub capacity_bps: Option<Range>,
-    /// What others leave of it.
+    /// Available bandwidth, likewise.
     pub available_bps: Option<Range>,
-    /// What its own transfer had of it.
+    /// Delivery rate of the method's own transfer, likewise.
     pub delivery_bps: Option<u64>,
-    /// Whether the peer of the transfer told when segments arrived.
+    /// Whether the peer of the transfer reported arrival times.
     pub arrival_times: Option<bool>,
-    /// Whether its own criterion is met, and the confidence is a half or more.
+    /// Whether the method's own criterion is met with a confidence of at least 0.5.
     pub converged: bool,
-    /// Seconds until that was so for good.
+    /// Time in seconds until the method had converged for good.
     pub converged_after_s: Option<f64>,
-    /// How long it ran.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// How much to believe it, 0 to 1.
+    /// Confidence, 0 to 1.
     pub confidence: f64,
-    /// What its packets say of the path.
+    /// Properties of the path by the packets of the method.
     #[serde(flatten)]
     pub path: Facts,
 }
 
-/// A rate in bits a second and what it may be.
+/// A rate in bits per second with its range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Range {
-    /// At least.
+    /// Lower end.
     pub low: u64,
-    /// Most probably.
+    /// Best single value.
     pub value: u64,
-    /// At most.
+    /// Upper end.
     pub high: u64,
 }
 
@@ -194,10 +188,28 @@ impl From<&Outcome> for Found {
 }
 
 impl Report {
-    /// Puts it together. `path` is what the reflector's answers say; the buffer's bytes are those at the capacity that is
-    /// believed most.
+    /// Description of the JSON object for help texts: its names and their units.
+    pub const JSON: &str = "\
+\"address\"; \"largest_packet\" in bytes (null if tcpprobe was the only method); \"direction\" (\"there\": whose rates these
+are); \"doubts\" (sentences: what speaks against the findings); what all packets together say of
+the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bps\" (\"low\", \"value\", \"high\"),
+\"delivery_bps\" and \"arrival_times\" (tcpprobe's: what it delivered, and whether the peer told when), \"converged\",
+\"converged_after_s\", \"seconds\", \"confidence\" (0 to 1), and what its own packets say of the path; \"hops\" with
+--hops: \"queue_at\" (the TTL, null if nowhere), \"loaded\", \"hops\", each with \"ttl\", \"address\", \"sent\",
+\"answered\", \"base_rtt_us\", \"queueing_us\". The path is \"base_rtt_us\", \"queueing_us\", \"buffer_delay_us\",
+\"buffer_bytes\", \"random_loss\" (0 to 1), \"lost\", \"packets\", \"bytes\". null is unknown.";
+
+    /// Whether the measurement found a rate in which there is any confidence, or a hop.
     #[must_use]
-    pub fn new(
+    pub fn found_anything(&self) -> bool {
+        let found =
+            |found: &Found| found.confidence > 0.0 && (found.capacity_bps.is_some() || found.available_bps.is_some());
+        self.hops.is_some() || self.methods.iter().any(found)
+    }
+
+    /// Combines the results. `path` holds the properties that the reflector's answers show. The size of the buffer is that at
+    /// the capacity with the highest confidence.
+    pub(super) fn new(
         address: SocketAddr,
         largest_packet: Option<u32>,
         path: Option<&super::path::Path>,
@@ -209,7 +221,7 @@ impl Report {
         let best = outcomes.iter().filter(|outcome| outcome.estimate.capacity.is_some()).max_by(confidence);
         let capacity = best.and_then(|best| best.estimate.capacity).map(|range| range.value);
         let asked = path.map(|path| path.facts(capacity)).unwrap_or_default();
-        // A transfer fills the buffer and loses what it holds, which is why it is believed in that first.
+        // A transfer fills the buffer and loses packets there, so that its view of the buffer takes precedence.
         let transfers = outcomes.iter().filter(|outcome| outcome.arrival_times.is_some());
         let path = transfers.fold(asked, |path, transfer| transfer.path.and(&path));
         Self {
@@ -254,7 +266,7 @@ impl Display for Found {
         writeln!(f, "  capacity         {}", known(self.capacity_bps))?;
         writeln!(f, "  available        {}", known(self.available_bps))?;
         if let Some(rate) = self.delivery_bps {
-            writeln!(f, "  delivered        {}", report::rate(rate as f64))?;
+            writeln!(f, "  delivered        {}", text::rate(rate))?;
         }
         writeln!(f, "  confidence       {confidence:.0} %")?;
         write!(f, "{}", self.path)
@@ -263,7 +275,7 @@ impl Display for Found {
 
 impl Display for Facts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (packets, lost, bytes) = (self.packets, self.lost, report::size(self.bytes));
+        let (packets, lost, bytes) = (self.packets, self.lost, text::size(self.bytes));
         writeln!(f, "  base RTT         {}", known(self.base_rtt_us.map(time)))?;
         writeln!(f, "  longest queueing {}", known(self.queueing_us.map(time)))?;
         writeln!(f, "  buffer, delay    {}", known(self.buffer_delay_us.map(time)))?;
@@ -275,23 +287,9 @@ impl Display for Facts {
 
 impl Display for Range {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let [value, low, high] = [self.value, self.low, self.high].map(|bits| report::rate(bits as f64));
+        let [value, low, high] = [self.value, self.low, self.high].map(text::rate);
         write!(f, "{value} ({low} to {high})")
     }
-}
-
-/// Microseconds for people.
-pub(super) fn time(micros: f64) -> String {
-    report::time(Some(Duration::from_secs_f64(micros.max(0.0) / 1e6)))
-}
-
-/// The same, of a span.
-pub(super) fn span(span: Span) -> String {
-    time(micros(span))
-}
-
-pub(super) fn known(value: Option<impl Display>) -> String {
-    value.map_or_else(|| "unknown".to_owned(), |value| value.to_string())
 }
 
 #[cfg(test)]
@@ -304,7 +302,7 @@ mod tests {
         estimate
     }
 
-    /// CapProbe calls two runs that agree converged, however few of their pairs support it.
+    /// CapProbe has converged when two runs agree, however few of their pairs support the result.
     #[test]
     fn without_confidence_nothing_has_converged() {
         let mut watch = Watch::new("capprobe");
@@ -315,30 +313,33 @@ mod tests {
             (4, true, 0.9, Some(4)),
             (5, true, 0.9, Some(4)),
         ] {
-            watch.follow(Span::from_secs(second), &estimate(converged, confidence), 1);
+            watch.follow(Span::from_secs(second), &estimate(converged, confidence), 1, &|_| {});
             assert_eq!(watch.converged_after(), after.map(Span::from_secs), "{second}");
         }
         let outcome = Outcome::new("capprobe", estimate(true, 0.4), Span::from_secs(3), Facts::default());
         assert!(!Found::from(&outcome).converged);
-        assert!(!outcome.learnt(), "no rate");
+        let found_anything = |outcome: &Outcome| {
+            let outcomes = std::slice::from_ref(outcome);
+            Report::new(([127, 0, 0, 1], 7).into(), None, None, outcomes, Vec::new(), None).found_anything()
+        };
+        assert!(!found_anything(&outcome), "no rate");
         let any = Rate::from_bits_per_sec(9_500_000);
         let mut vague = outcome.clone();
         vague.estimate.available = Some(RateRange { low: Rate::default(), value: any, high: any.mul_f64(2.0) });
-        assert!(vague.learnt());
+        assert!(found_anything(&vague));
         vague.estimate.confidence = 0.0;
-        assert!(!vague.learnt(), "anything between nothing and everything");
+        assert!(!found_anything(&vague), "no confidence");
         assert!(Found::from(&outcome).to_string().starts_with("capprobe: not converged after 3.0 s\n"));
     }
 
     #[test]
-    fn the_names_in_json_are_those_that_the_help_lists() {
+    fn the_description_lists_all_names_in_json() {
         let outcome = Outcome::new("capprobe", estimate(true, 0.9), Span::from_secs(3), Facts::default());
         let report = Report::new(([127, 0, 0, 1], 7).into(), Some(1500), None, &[outcome], Vec::new(), None);
-        let json: serde_json::Value = serde_json::from_str(&report::json_line(&report)).unwrap();
-        let help = <super::super::options::Options as clap::CommandFactory>::command().render_help().to_string();
+        let json: serde_json::Value = serde_json::to_value(&report).unwrap();
         let names = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         for name in [names(&json), names(&json["methods"][0])].concat() {
-            assert!(help.contains(&format!("\"{name}\"")), "{name}");
+            assert!(Report::JSON.contains(&format!("\"{name}\"")), "{name}");
         }
     }
 }
