@@ -34,9 +34,9 @@ The exit code is 0 if a method found a rate or --hops a hop.",
 
 /// Measures a path to `receive`: capacity, available bandwidth, round trip, buffer and loss.
 ///
-/// Rates count IP packets, and are those of the way to the receiver. Progress goes to standard error. A method has converged
-/// if its own criterion is met and its confidence is a half or more. Where findings exclude each other, or this machine was
-/// too busy to send in time, the report says so and the confidence is less than that.
+/// Rates count IP packets, and are those of the way to the receiver. Progress goes to standard error. A method has
+/// converged if its own criterion is met and its confidence is a half or more. Where findings exclude each other, or
+/// this machine was too busy to send in time, the report says so and the confidence is less than that.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "probe", version, after_help = more())]
 pub struct Options {
@@ -46,14 +46,15 @@ pub struct Options {
     /// How to measure
     #[arg(long, value_enum, value_name = "METHOD", default_value_t = Choice::One(MethodKind::CapProbe))]
     pub method: Choice,
-    /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after the
-    /// other methods, while something else loads the path (Linux)
+    /// Look for the hop where packets queue, by packets of rising TTL: during tcpprobe's transfer, else for 15 s after
+    /// the other methods, while something else loads the path (Linux)
     #[arg(long)]
     pub hops: bool,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most [default: 60, pathrate 300]
+    /// Seconds that a method may take; what it knows by then is reported. tcpprobe takes 10 at most [default: 60,
+    /// pathrate 300]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub time: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! CapProbe as a measurement: pairs of two sizes until two runs agree.
+//! CapProbe as an active method: packet pairs of two sizes until two runs agree.
 
 mod run;
 mod skew;
@@ -10,56 +10,61 @@ use crate::{Estimate, Method, MethodKind, Next, RateRange, Train, TrainReport};
 use longhaul_cc::estimate::{CapProbeConfig, CapProbeEstimate};
 use run::Run;
 
-/// So many arrivals, and their differences show how coarse the receiver's clock is.
+/// Number of arrivals from which the resolution of the receiver's clock is estimated.
 const ARRIVALS: u32 = 8;
-/// Where every train's ends arrive at the same time, trains get longer by this factor (PBProbe takes 10).
+/// Factor by which trains get longer if the first and the last packet of most trains arrive at the same time (PBProbe
+/// has 10).
 const GROWTH: u32 = 4;
-/// A run of which nothing at all arrives ends after so many trains.
+/// Number of trains after which a run ends if no packet arrives at all.
 const SILENCE: u32 = 10;
-/// A run in which so many of the pairs waited as little as the best is believed. A queue that empties half or a fifth of the
-/// time lets more than that through; of one that never does, the least is what one pair in fifty met.
+/// Fraction of pairs with a delay close to the smallest one from which a run has full confidence. A queue that is empty
+/// for half or for a fifth of the time lets more pairs than that pass. In a queue that never empties, about one pair in
+/// 50 has a delay close to the smallest.
 const IDLE: f64 = 0.1;
-/// The confidence in one run by itself.
+/// Confidence in a single converged run.
 const ALONE: f64 = 0.5;
-/// The confidence in a run that did not converge is below that.
+/// Upper bound of the confidence in a run that has not converged.
 const VAGUE: f64 = 0.3;
 
-/// Options of [`CapProbeMethod`]. The published procedure, as far as it is known, is the default.
+/// Options of [`CapProbeMethod`], with their ranges and defaults. The defaults follow the published procedure, as far
+/// as it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CapProbeOptions {
-    /// Bytes of the packets (IP) of the two kinds of runs, 64 to 9000. 700 and 900.
+    /// Sizes of the packets (IP) of the two kinds of runs in bytes: 64 to 9000, 700 and 900 by default.
     pub sizes: (u32, u32),
-    /// The largest packet that the path takes, when sizes grow: 64 to 9000, 1400.
+    /// Largest size to which packets may grow in bytes: 64 to 9000, 1400 by default.
     pub largest: u32,
-    /// Samples that a run needs: 2 to 1000, 40.
+    /// Number of samples that a run requires: 2 to 1000, 40 by default.
     pub least: u32,
-    /// Trains after which a run gives up: `least` to 10,000, 100.
+    /// Number of trains after which a run gives up: `least` to 10,000, 100 by default.
     pub most: u32,
-    /// A run that gave up is repeated with packets larger or smaller by this part: 0 to 0.5, 0.2.
+    /// Relative change of the packet size after a run that gave up: 0 to 0.5, 0.2 by default.
     pub step: f64,
-    /// Two runs agree if their rates differ by this part of their mean at most: 0.001 to 0.5, 0.05.
+    /// Largest difference between the rates of two runs that agree, relative to their mean: 0.001 to 0.5, 0.05 by
+    /// default.
     pub agreement: f64,
-    /// A pair may have waited for this part of its dispersion and be taken for undistorted: 0 to 0.5, 0.05.
+    /// Queueing delay up to which a pair counts as undistorted, relative to its dispersion: 0 to 0.5, 0.05 by default.
     pub share: f64,
-    /// So many runs at most: 2 to 100, 8.
+    /// Largest number of runs: 2 to 100, 8 by default.
     pub runs: u32,
-    /// Mean time between trains: 1 ms to 10 s, 50 ms. Each is varied by a quarter, lest something periodic keep step.
+    /// Mean time between trains: 1 ms to 10 s, 50 ms by default. Each interval is varied by up to 25 %, so that trains
+    /// do not synchronize with periodic traffic.
     pub interval: Span,
-    /// Trains take this part of the capacity at most: 0.001 to 1, 0.05.
+    /// Largest load of all trains, relative to the capacity: 0.001 to 1, 0.05 by default.
     pub load: f64,
-    /// What clocks are wrong by at least: 0 to 1 s, 1 us. What the receiver's readings show to be coarser counts as
-    /// found.
+    /// Smallest error of clocks: 0 to 1 s, 1 us by default. If the receiver's readings show a coarser resolution, that
+    /// is used instead.
     pub clock: Span,
-    /// Trains are made so long that their dispersion is this many ticks of the clock: 1 to 1000, 25.
+    /// Smallest dispersion of a train in ticks of the clock, which determines its length: 1 to 1000, 25 by default.
     pub ticks: u32,
-    /// The longest train in packets: 2 to 1000, 64.
+    /// Largest number of packets per train: 2 to 1000, 64 by default.
     pub longest: u32,
-    /// What the clocks drift against each other by at most, parts per million: 0 to 1000, 200.
+    /// Largest drift between the two clocks in parts per million: 0 to 1000, 200 by default.
     pub skew_ppm: f64,
-    /// How long a train's report is waited for: 1 ms to 10 min, 5 s.
+    /// Time for which the report of a train is awaited: 1 ms to 10 min, 5 s by default.
     pub patience: Span,
-    /// Where the variation of the intervals starts.
+    /// Seed of the variation of intervals.
     pub seed: u64,
 }
 
@@ -87,7 +92,8 @@ impl Default for CapProbeOptions {
 }
 
 impl CapProbeOptions {
-    /// The same options for a path that carries packets of at most `largest` bytes: smaller sizes in the same proportion.
+    /// The same options for a path that carries packets of at most `largest` bytes: smaller sizes in the same
+    /// proportion.
     pub(crate) fn up_to(self, largest: Bytes) -> Self {
         let largest = u32::try_from(largest.0).unwrap_or(u32::MAX);
         let (first, second) = self.sizes;
@@ -117,32 +123,32 @@ impl CapProbeOptions {
     }
 }
 
-/// CapProbe (Kapoor et al., SIGCOMM 2004) between a prober and a receiver that stamps arrivals.
+/// CapProbe (Kapoor et al., SIGCOMM 2004): measures capacity by packet pairs to a receiver that timestamps arrivals.
 ///
-/// Runs alternate between two sizes of packets. A run ends when the filter converges, and a run that does not is repeated with
-/// another size. Two successive runs that agree end the measurement. Where the receiver's clock is too coarse for the
-/// dispersion of a pair, longer trains take its place, as PBProbe does on fast links. The drift between the two clocks is
-/// taken out of the delays of each run.
+/// Runs alternate between two packet sizes. A run ends when its filter converges; a run that does not converge is
+/// repeated with another size. The measurement ends when two successive runs agree. If the receiver's clock is too
+/// coarse for the dispersion of a pair, longer trains replace pairs, as in PBProbe on fast links. The drift between the
+/// two clocks is removed from the delays of each run.
 #[derive(Clone, Debug)]
 pub struct CapProbeMethod {
     options: CapProbeOptions,
-    /// Bytes of a packet of each kind of run.
+    /// Packet size of each kind of run in bytes.
     sizes: [u32; 2],
-    /// Which kind of run it is: 0 or 1.
+    /// Kind of the current run: 0 or 1.
     kind: usize,
-    /// Packets of a train.
+    /// Number of packets per train.
     length: u32,
-    /// What the last run of each kind found, if it converged.
+    /// Result of the last run of each kind, if it converged.
     found: [Option<CapProbeEstimate>; 2],
     run: Run,
-    /// What the present run says.
+    /// Current estimate of this run.
     latest: Option<CapProbeEstimate>,
-    /// Runs that ended.
+    /// Number of completed runs.
     runs: u32,
     next_id: u32,
-    /// Trains under way, of this run, and until when they are waited for.
+    /// Trains of this run in flight, and the time until which their reports are awaited.
     under_way: Vec<(u32, Time)>,
-    /// Trains that this run sent.
+    /// Number of trains sent in this run.
     sent: u32,
     next_at: Time,
     tick: Tick,
@@ -153,16 +159,17 @@ pub struct CapProbeMethod {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Open,
-    /// What both runs say, and how much their pairs support it.
+    /// Common range of two runs that agree, and the support by their pairs from 0 to 1.
     Agreed(RateRange, f64),
     GaveUp,
 }
 
 impl CapProbeMethod {
-    /// A measurement that has not begun.
+    /// Creates a session with these options.
     ///
     /// # Errors
-    /// If an option is out of its range.
+    ///
+    /// An option is out of its range.
     pub fn new(options: CapProbeOptions) -> Result<Self, InvalidOption> {
         options.check()?;
         Ok(Self::unchecked(options))
@@ -188,7 +195,7 @@ impl CapProbeMethod {
         }
     }
 
-    /// Packets of a train at present: 2 unless a clock is coarse.
+    /// Current number of packets per train: 2 unless the receiver's clock is coarse.
     #[must_use]
     pub const fn train_length(&self) -> u32 {
         self.length
@@ -207,16 +214,16 @@ impl CapProbeMethod {
         Next::Send(Train::regular(id, self.length, Bytes::from(self.size()), Span::ZERO))
     }
 
-    /// Until the next train: 0.75 to 1.25 times what the options and the load allow.
+    /// Time until the next train: 0.75 to 1.25 times the mean that the options and the load determine.
     fn interval(&mut self) -> Span {
         let dispersion = self.latest.map_or(Span::ZERO, |latest| self.train_bytes(latest.rate.value));
         let mean = self.options.interval.max(dispersion.mul_f64(1.0 / self.options.load));
-        // Knuth's MMIX generator: the variation has to be unlike any period, no more.
+        // Knuth's MMIX generator: the variation only has to be aperiodic.
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         mean.mul_f64(0.75 + 0.5 * (self.random >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    /// How long a train takes at `rate`.
+    /// Transmission time of a train at `rate`.
     fn train_bytes(&self, rate: Rate) -> Span {
         rate.time_for(Bytes::from(self.size()) * u64::from(self.length))
     }
@@ -230,7 +237,7 @@ impl CapProbeMethod {
         self.options.clock.max(self.tick.span().unwrap_or(Span::ZERO))
     }
 
-    /// A train ended: evaluates the run, and goes on to the next if it is over.
+    /// Evaluates the run after a train has ended, and starts the next run if this one is over.
     fn proceed(&mut self) {
         self.latest = self.run.evaluate(self.config(), self.options.skew_ppm * 1e-6);
         if let Some(length) = self.longer() {
@@ -248,7 +255,7 @@ impl CapProbeMethod {
         silent || (self.run.ended >= self.options.most && self.under_way.is_empty())
     }
 
-    /// How long trains have to be, if they are too short for the clock.
+    /// Required number of packets per train, if the current trains are too short for the clock.
     fn longer(&self) -> Option<u32> {
         if self.run.ended < ARRIVALS || self.length >= self.options.longest {
             return None;
@@ -279,7 +286,7 @@ impl CapProbeMethod {
         self.kind = 1 - self.kind;
     }
 
-    /// The run did not converge: others of this kind get another size.
+    /// Ends a run that did not converge. Later runs of this kind use another packet size.
     fn fail(&mut self) {
         let silent = self.run.samples() == 0;
         let best = self.latest.map(|latest| latest.rate.value.time_for(Bytes::from(self.size())));
@@ -312,7 +319,7 @@ impl CapProbeMethod {
         self.under_way.clear();
     }
 
-    /// Trains that are not waited for any longer are lost.
+    /// Counts trains as lost whose reports are overdue.
     fn give_up(&mut self, now: Time) {
         let before = self.under_way.len();
         self.under_way.retain(|(_, until)| *until > now);
@@ -381,7 +388,7 @@ impl Method for CapProbeMethod {
     }
 }
 
-/// The mean of both, and all that either can be, if they agree within `share` of the mean.
+/// Returns the mean of two rates with the union of their ranges, if the rates differ by at most `share` of the mean.
 fn agreed(one: &RateRange, other: &RateRange, share: f64) -> Option<RateRange> {
     let (a, b) = (one.value.as_bytes_per_sec() as f64, other.value.as_bytes_per_sec() as f64);
     let mean = f64::midpoint(a, b);
@@ -392,7 +399,7 @@ fn agreed(one: &RateRange, other: &RateRange, share: f64) -> Option<RateRange> {
     })
 }
 
-/// 0 to 1: whether enough pairs waited as little as the best.
+/// Support of an estimate from 0 to 1: 1 if the share of pairs with a delay close to the smallest is at least [`IDLE`].
 fn backing(estimate: &CapProbeEstimate) -> f64 {
     let share = f64::from(estimate.support) / f64::from(estimate.samples.max(1));
     (share / IDLE).min(1.0)
@@ -403,7 +410,7 @@ fn relative_width(range: &RateRange) -> f64 {
     width as f64 / range.value.as_bytes_per_sec().max(1) as f64
 }
 
-/// How coarse a clock is: the greatest common divisor of the differences between its readings.
+/// Estimated resolution of a clock: the greatest common divisor of the differences between its readings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tick {
     first: Option<Time>,

@@ -69,8 +69,8 @@ impl MethodKind {
         }
     }
 
-    /// Time limit that suffices on most paths: 60 s. Pathrate has 300 s, because the trains of Phase I and II over a loaded
-    /// path take more than 4 minutes.
+    /// Time limit that suffices on most paths: 60 s. Pathrate has 300 s, because the trains of Phase I and II over a
+    /// loaded path take more than 4 minutes.
     #[must_use]
     pub const fn usual_time(self) -> Span {
         match self {

@@ -1,9 +1,9 @@
 //! Active measurement of a path: its capacity and the bandwidth available to a new flow, from probe packets of chosen
 //! sizes and times.
 //!
-//! A [`Method`] is sans-IO: it plans trains of packets, takes reports of their arrival, and has an estimate at any time. A
-//! driver sends the trains and makes the reports. Without features the crate holds the methods only, and depends on
-//! neither sockets nor a runtime.
+//! A [`Method`] is sans-IO: it plans trains of packets, takes reports of their arrival, and has an estimate at any
+//! time. A driver sends the trains and makes the reports. Without features the crate holds the methods only, and
+//! depends on neither sockets nor a runtime.
 //!
 //! | module | feature | content |
 //! |---|---|---|

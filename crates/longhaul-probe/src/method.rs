@@ -91,13 +91,13 @@ impl Arrived {
 /// Shortest silence that ends a train. It covers scheduling delays of a busy host.
 const LEAST_QUIET: Span = Span::from_millis(50);
 
-/// Returns when a driver reports a train that lacks answers. `last` is the departure time of its last packet, and `answers`
-/// holds the time of its latest answer and its longest round trip so far.
+/// Returns when a driver reports a train that lacks answers. `last` is the departure time of its last packet, and
+/// `answers` holds the time of its latest answer and its longest round trip so far.
 ///
-/// The train is complete once no answer has arrived for two of its longest round trips: within that time even a slow link
-/// transmits several more packets. If there is no answer at all, and in any case at the latest, it is complete `patience`
-/// after `last`. If every loss were waited for as long as `patience`, a method that sends one train after the other would
-/// take ten times as long on a path that loses 1 % of the packets.
+/// The train is complete once no answer has arrived for two of its longest round trips: within that time even a slow
+/// link transmits several more packets. If there is no answer at all, and in any case at the latest, it is complete
+/// `patience` after `last`. If every loss were waited for as long as `patience`, a method that sends one train after
+/// the other would take ten times as long on a path that loses 1 % of the packets.
 #[must_use]
 pub fn missing_from(last: Time, answers: Option<(Time, Span)>, patience: Span) -> Time {
     let longest = last + patience;
@@ -139,8 +139,8 @@ pub trait Method {
     /// Returns the next step at `now`, which must not decrease from call to call.
     fn poll(&mut self, now: Time) -> Next;
 
-    /// Takes the report of a train that was answered or given up. Packets without an answer count as lost, and reports of
-    /// unknown trains are ignored.
+    /// Takes the report of a train that was answered or given up. Packets without an answer count as lost, and reports
+    /// of unknown trains are ignored.
     fn on_report(&mut self, now: Time, report: &TrainReport);
 
     /// Returns the current estimate.

@@ -1,4 +1,4 @@
-//! pathChirp: the available bandwidth of a path from trains whose rate rises as they go.
+//! pathChirp: available bandwidth from trains whose rate rises from packet to packet.
 
 mod config;
 mod procedure;
@@ -15,14 +15,16 @@ use crate::turns::{Turns, method_of_turns};
 /// Measures available bandwidth with chirps (V. Ribeiro, R. Riedi, R. Baraniuk, J. Navratil, L. Cottrell, pathChirp:
 /// efficient available bandwidth estimation for network paths, PAM 2003).
 ///
-/// The gaps of a chirp shrink by a factor, so that each chirp tries all rates of a range. Where queueing delays begin to
-/// rise and do not fall again, the rate is that which is available; rises that fall again show cross traffic on the way. A
-/// weighted mean over the gaps is a chirp's estimate, the mean of the last chirps the session's.
+/// Each gap of a chirp is shorter than the one before by a constant factor, so that a chirp covers a range of rates.
+/// The rate at which queueing delays start to rise and do not fall again is the available bandwidth; delays that rise
+/// and fall again show bursts of cross traffic. The estimate of a chirp is a weighted mean over its gaps, and the
+/// estimate of the session is the mean over the last chirps.
 ///
-/// A chirp of the default range, a fifth to three times the estimate, has 16 or 17 packets. It converges after 20 to 200
-/// chirps at a twentieth of the rate measured. The range goes from the rate before the one at which delays rise to the one at
-/// which they rise by more than noise, and has the means' 95 % confidence intervals beside; the confidence is one less its
-/// width as a part of its upper end.
+/// With the default range, from a fifth of the estimate to three times the estimate, a chirp has 16 or 17 packets. The
+/// session converges after 20 to 200 chirps, which take one twentieth of the measured rate. The range of the estimate
+/// starts one rate step below the rate at which delays rise, and ends at the rate at which they rise by more than
+/// noise; both ends include the 95 % confidence intervals of the means. The confidence is 1 minus the width of the
+/// range relative to its upper end.
 #[derive(Clone, Debug)]
 pub struct PathChirp(Turns<Procedure>);
 

@@ -66,8 +66,8 @@ pub struct ProbedPath {
     pub reverse: Span,
     /// Clock of the receiver.
     pub clock: ReceiverClock,
-    /// Interval of receive offload: packets that arrive within less than this of each other are merged, and all of them get
-    /// the arrival time of the last.
+    /// Interval of receive offload: packets that arrive within less than this of each other are merged, and all of them
+    /// get the arrival time of the last.
     pub merges: Span,
     /// Longest time after the departure of its last packet until a train that lacks answers is reported
     /// ([`missing_from`]).

@@ -1,35 +1,35 @@
 //! Moments and order statistics of small samples.
 
-/// The mean, unless there is no value.
+/// Mean, or `None` without values.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The sample's standard deviation; 0 below two values.
+/// Sample standard deviation; 0 for fewer than two values.
 pub(crate) fn deviation(values: &[f64]) -> f64 {
     let Some(mean) = mean(values).filter(|_| values.len() > 1) else { return 0.0 };
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     (squares / (values.len() - 1) as f64).sqrt()
 }
 
-/// Pearson's kurtosis m4 / m2^2: 3 for a normal distribution. Of values without spread it is their number, the bound that
-/// no sample of that size exceeds.
+/// Pearson's kurtosis m4 / m2^2, which is 3 for a normal distribution. For equal values it is their number, the upper
+/// bound of the kurtosis of a sample of that size.
 pub(crate) fn kurtosis(values: &[f64]) -> f64 {
     let Some(mean) = mean(values) else { return 0.0 };
     let count = values.len() as f64;
     let moment = |power: i32| values.iter().map(|value| (value - mean).powi(power)).sum::<f64>() / count;
     let spread = moment(2);
-    // Rounding leaves a little spread between equal values.
+    // Rounding errors leave a small spread between equal values.
     if spread <= (mean * 1e-9).powi(2) { count } else { moment(4) / (spread * spread) }
 }
 
-/// In ascending order; what is not a number goes to the ends.
+/// Values in ascending order; NaNs are at the ends.
 pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
 }
 
-/// The median: of an even number of values the mean of the two in the middle.
+/// Median; for an even number of values, the mean of the two central ones.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let values = sorted(values.to_vec());
     let upper = *values.get(values.len() / 2)?;
@@ -40,7 +40,7 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The value below which a part of `sorted` lies (0 to 1), by the nearest rank.
+/// Quantile of `sorted` by the nearest rank; `part` is from 0 to 1.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * part).round() as usize).copied()
@@ -66,11 +66,11 @@ mod tests {
         // -1, 0, 0, 0, 0, 0, 0, 0, 0, 1: m2 = m4 = 0.2.
         let peaked = [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
         assert!((kurtosis(&peaked) - 5.0).abs() < 1e-12);
-        assert_eq!(kurtosis(&[7.0, 7.0, 7.0]), 3.0, "no spread: as many as there are");
+        assert_eq!(kurtosis(&[7.0, 7.0, 7.0]), 3.0, "the number of values, which have no spread");
     }
 
     #[test]
-    fn the_middle_and_the_ends() {
+    fn medians_and_quantiles_by_hand() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);

@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// Wants pairs for ever and keeps what it was told.
+    /// A session that sends pairs forever and counts arrivals.
     #[derive(Default)]
     struct Pairs {
         learnt: Vec<usize>,
@@ -242,7 +242,7 @@ mod tests {
         Turns::of(Pairs::default(), limits)
     }
 
-    /// Nothing depends on when a report comes.
+    /// Time of reports, which has no effect.
     const NOW: Time = Time::ZERO;
 
     fn at(millis: u64) -> Time {
@@ -260,15 +260,15 @@ mod tests {
     }
 
     #[test]
-    fn a_train_leaves_when_the_last_is_answered_and_the_path_has_rested() {
+    fn a_train_is_sent_when_the_last_is_answered_and_the_path_has_rested() {
         let mut turns = pairs(Limits::default());
-        let Next::Send(first) = turns.poll(at(0)) else { panic!("nothing to wait for") };
-        assert_eq!(turns.poll(at(1)), Next::Wait(at(5002)), "patience of five seconds");
+        let Next::Send(first) = turns.poll(at(0)) else { panic!("the path is idle") };
+        assert_eq!(turns.poll(at(1)), Next::Wait(at(5002)), "a patience of 5 s");
         turns.on_report(NOW, &TrainReport { id: first.id + 1, packets: vec![arrived(); 2] });
-        assert!(turns.session.learnt.is_empty(), "another's number");
+        assert!(turns.session.learnt.is_empty(), "unknown number");
         turns.on_report(NOW, &TrainReport { id: first.id, packets: vec![arrived(); 2] });
-        assert_eq!(turns.poll(at(4)), Next::Wait(at(12)), "ten milliseconds after the last packet");
-        let Next::Send(second) = turns.poll(at(12)) else { panic!("it has rested") };
+        assert_eq!(turns.poll(at(4)), Next::Wait(at(12)), "10 ms after the last packet");
+        let Next::Send(second) = turns.poll(at(12)) else { panic!("the path has rested") };
         assert_ne!(first.id, second.id);
         turns.on_report(NOW, &TrainReport { id: first.id, packets: vec![arrived(); 2] });
         assert_eq!(turns.session.learnt, [2], "a second report of the first is ignored");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_without_answers_ends_it_after_ten_trains() {
+    fn a_session_ends_after_ten_trains_without_an_answer() {
         let mut turns = pairs(Limits::default());
         let (mut now, mut sent) = (at(0), 0);
         loop {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_that_are_lost_between_others_do_not_end_it() {
+    fn lost_trains_between_answered_ones_do_not_end_a_session() {
         let mut turns = pairs(Limits::default());
         let (mut now, mut sent) = (at(0), 0);
         while sent < 40 {
@@ -318,19 +318,19 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_its_time_is_up() {
+    fn a_session_ends_when_its_time_is_up() {
         let limits = Limits { time: Span::from_secs(1), ..Limits::default() };
         let mut turns = pairs(limits);
         assert!(matches!(turns.poll(at(0)), Next::Send(_)));
-        assert_eq!(turns.poll(at(1)), Next::Wait(at(1000)), "its end comes before the patience's");
+        assert_eq!(turns.poll(at(1)), Next::Wait(at(1000)), "the session ends before the patience does");
         assert_eq!(turns.poll(at(1000)), Next::Done);
         turns.on_report(NOW, &TrainReport { id: 0, packets: vec![arrived(); 2] });
         assert!(turns.session.learnt.is_empty() && turns.session.stopped);
         let mut resting = pairs(limits);
         for now in [0, 995] {
-            let Next::Send(train) = resting.poll(at(now)) else { panic!("it has rested") };
+            let Next::Send(train) = resting.poll(at(now)) else { panic!("the path has rested") };
             resting.on_report(NOW, &TrainReport { id: train.id, packets: vec![arrived(); 2] });
         }
-        assert_eq!(resting.poll(at(996)), Next::Wait(at(1000)), "its end comes before the rest's");
+        assert_eq!(resting.poll(at(996)), Next::Wait(at(1000)), "the session ends before the rest does");
     }
 }

@@ -1,4 +1,4 @@
-//! One run of CapProbe: trains of one size and length, and what they say together.
+//! One run of CapProbe: trains of the same packet size and length, and their common estimate.
 
 use longhaul_units::{Bytes, Span, Time};
 
@@ -6,45 +6,46 @@ use super::skew::{Point, slope};
 use crate::Arrived;
 use longhaul_cc::estimate::{CapProbe, CapProbeConfig, CapProbeEstimate, PairSample};
 
-/// Added to every delay, so that differences to the first fit an unsigned span: some 18 min.
+/// Offset added to every delay, so that differences from the first delay fit an unsigned span: about 18 min in
+/// nanoseconds.
 const BIAS: i64 = 1 << 40;
-/// A sender that needs more than this part of the dispersion for sending the train made the dispersion itself.
+/// Largest sending time of a train relative to its dispersion. Above it, the dispersion is that of the sender.
 const SENDER: f64 = 0.5;
-/// So many samples before a line is laid below them.
+/// Number of samples from which clock drift is estimated.
 const LINE: usize = 8;
-/// Dispersions that differ by less than this part of the best one are as good as equal.
+/// Relative difference from the best dispersion up to which dispersions count as equal.
 const EQUAL: f64 = 0.05;
 
-/// A train as it arrived.
+/// Measurements of a train that arrived completely.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     sent: Time,
-    /// Arrivals minus the time of sending, in nanoseconds, by two clocks.
+    /// Delays of the first and the last packet after `sent` in nanoseconds, between two clocks.
     delays: (i64, i64),
     dispersion: Span,
     bytes: Bytes,
     coalesced: bool,
 }
 
-/// What trains of one size and length brought.
+/// Samples of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     samples: Vec<Sample>,
-    /// Trains that were answered or given up.
+    /// Number of trains that were answered or given up.
     pub(super) ended: u32,
-    /// Of those, trains of which a packet was lost.
+    /// Number of these trains with a lost packet.
     pub(super) lost: u32,
-    /// Of those, trains whose ends came at the same time.
+    /// Number of these trains whose first and last packet arrived at the same time.
     pub(super) merged: u32,
 }
 
 impl Run {
-    /// Samples of use.
+    /// Number of usable samples.
     pub(super) fn samples(&self) -> usize {
         self.samples.len()
     }
 
-    /// A train was answered: its packets, `None` for those that are lost.
+    /// Takes the packets of a train, with `None` for lost ones.
     pub(super) fn take(&mut self, packets: &[Option<Arrived>]) {
         self.ended += 1;
         let Some(arrived) = packets.iter().copied().collect::<Option<Vec<_>>>() else {
@@ -67,11 +68,11 @@ impl Run {
         self.samples.sort_by_key(|sample| sample.sent);
     }
 
-    /// What the samples say together under a receiver's clock that drifts by up to `most_skew` seconds a second.
+    /// Estimate by all samples. `most_skew` is the largest drift of the receiver's clock in seconds per second.
     pub(super) fn evaluate(&self, config: CapProbeConfig, most_skew: f64) -> Option<CapProbeEstimate> {
         let origin = self.samples.first()?;
         let skew = if self.samples.len() >= LINE { self.skew(origin) } else { 0.0 };
-        // What is steeper than any clock is a queue that grows or shrinks.
+        // A steeper slope than that of any clock is a queue that grows or shrinks.
         let skew = if skew.abs() <= most_skew { skew } else { 0.0 };
         let mut filter = CapProbe::new(CapProbeConfig { window: Span::MAX, ..config });
         for sample in &self.samples {
@@ -100,7 +101,7 @@ impl Run {
         slope(&self.samples.iter().map(point).collect::<Vec<_>>()).unwrap_or(0.0)
     }
 
-    /// Whether more dispersions are shorter than `best` than are longer: then longer packets would be better.
+    /// Whether more dispersions are shorter than `best` than longer. Larger packets are less compressed.
     pub(super) fn is_compressed(&self, best: Span) -> bool {
         let count = |is: &dyn Fn(Span) -> bool| self.samples.iter().filter(|sample| is(sample.dispersion)).count();
         let (short, long) = (best.mul_f64(1.0 - EQUAL), best.mul_f64(1.0 + EQUAL));

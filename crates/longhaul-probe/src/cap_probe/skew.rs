@@ -1,20 +1,20 @@
-//! How much faster the receiver's clock runs than the sender's, from one-way delays.
+//! Drift of the receiver's clock relative to the sender's, from one-way delays.
 
-/// A one-way delay, whose origin does not matter.
+/// A one-way delay with an arbitrary offset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
-    /// When, in seconds.
+    /// Time in seconds.
     pub(super) at: f64,
-    /// The delay, in seconds.
+    /// Delay in seconds.
     pub(super) delay: f64,
 }
 
-/// The slope in seconds a second of the line below all points that is nearest to them: what the delay grows by though no
-/// packet waits longer. Queues only add, so that the line rests on packets that did not wait. (Moon, Skelly, Towsley,
-/// Estimation and removal of clock skew from network delay measurements, INFOCOM 1999.)
+/// Returns the slope, in seconds per second, of the line that lies below all points and is closest to them. It is the
+/// growth of the delay without queueing: queues only add to delays, so that the line rests on packets that did not
+/// wait. (Moon, Skelly, Towsley, Estimation and removal of clock skew from network delay measurements, INFOCOM 1999.)
 ///
-/// That line is the edge of the lower convex hull which lies over the mean time. `points` are in the order of time; `None` if
-/// they are all of one time.
+/// The line is the edge of the lower convex hull at the mean time. `points` must be sorted by time. If all of them have
+/// the same time, the result is `None`.
 pub(super) fn slope(points: &[Point]) -> Option<f64> {
     let mean = points.iter().map(|point| point.at).sum::<f64>() / points.len().max(1) as f64;
     let hull = lower_hull(points);
@@ -23,7 +23,7 @@ pub(super) fn slope(points: &[Point]) -> Option<f64> {
     edges.clone().find(|(_, to)| to.at >= mean).or_else(|| edges.next_back()).map(over)
 }
 
-/// The corners of the lower convex hull, from left to right (Andrew's monotone chain).
+/// Returns the vertices of the lower convex hull from left to right (Andrew's monotone chain).
 fn lower_hull(points: &[Point]) -> Vec<Point> {
     let mut hull: Vec<Point> = Vec::new();
     for point in points {
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_drift_below_queues_is_found() {
-        // 50 ppm under a sawtooth of a millisecond that is at zero every seventh second.
+        // A drift of 50 ppm below a sawtooth of up to 6 ms that is zero every 7 s.
         let drifting = points((0..60).map(|k| f64::from(k) * 50e-6 + f64::from(k % 7) * 1e-3));
         assert!((slope(&drifting).unwrap() - 50e-6).abs() < 1e-12);
         let back = points((0..60).map(|k| 1.0 - f64::from(k) * 50e-6 + f64::from(k % 7) * 1e-3));
@@ -68,12 +68,12 @@ mod tests {
     }
 
     proptest! {
-        /// Against trying the line through each two points: none that is below all points is nearer to them.
+        /// Reference: of the lines through any two points, shifted below all points, none is closer to them.
         #[test]
         fn it_is_the_nearest_line_below(delays in prop::collection::vec(0_u32..1000, 2..30)) {
             let points = points(delays.into_iter().map(f64::from));
             let distance = |slope: f64| {
-                // The highest line of that slope that is below all.
+                // The highest line with this slope below all points.
                 let base = points.iter().map(|p| p.delay - slope * p.at).fold(f64::MAX, f64::min);
                 points.iter().map(|p| p.delay - slope * p.at - base).sum::<f64>()
             };

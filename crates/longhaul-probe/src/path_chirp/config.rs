@@ -1,4 +1,4 @@
-//! pathChirp's options.
+//! Options of pathChirp.
 
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -7,39 +7,39 @@ use crate::MethodKind;
 use crate::options::{Checks, InvalidOption};
 use crate::turns::Limits;
 
-/// The options of [`PathChirp`](super::PathChirp), with their ranges and defaults. Sizes are those of whole IP packets.
+/// Options of [`PathChirp`](super::PathChirp), with their ranges and defaults. Sizes are those of IP packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathChirpConfig {
-    /// Bytes of a packet: 60 B to 64 kB, 1200 B.
+    /// Packet size: 60 B to 64 KiB, 1200 B by default.
     pub size: Bytes,
-    /// By which factor gaps shrink: 1.01 to 2, 1.2.
+    /// Ratio of successive gaps: 1.01 to 2, 1.2 by default.
     pub spread: f64,
-    /// The lowest rate of the first chirps: 1 kB/s to `high`, 1 Mb/s.
+    /// Lowest rate of the first chirps: 1 kB/s to `high`, 1 Mb/s by default.
     pub low: Rate,
-    /// The highest rate of the first chirps: 1 kB/s to 1 TB/s, 200 Mb/s.
+    /// Highest rate of the first chirps: 1 kB/s to 1 TB/s, 200 Mb/s by default.
     pub high: Rate,
-    /// The lowest rate of other chirps, as a part of the estimate: 0.01 to 0.9, 0.2.
+    /// Lowest rate of later chirps relative to the estimate: 0.01 to 0.9, 0.2 by default.
     pub below: f64,
-    /// The highest, likewise: 1.1 to 100, 3.
+    /// Highest rate of later chirps relative to the estimate: 1.1 to 100, 3 by default.
     pub above: f64,
-    /// The first chirps, which only find the range: 0 to 1000, 5.
+    /// Number of first chirps, which only find the range of rates: 0 to 1000, 5 by default.
     pub warm_up: u32,
-    /// The part of the estimate that chirps take: 0.001 to 1, 0.05.
+    /// Load of all chirps relative to the estimate: 0.001 to 1, 0.05 by default.
     pub load: f64,
-    /// The longest rest: 1 ms to 60 s, 1 s.
+    /// Longest rest between chirps: 1 ms to 60 s, 1 s by default.
     pub most_rest: Span,
-    /// Chirps that the estimate is the mean of: 2 to 10,000, 200.
+    /// Number of chirps over which the estimate is the mean: 2 to 10,000, 200 by default.
     pub window: u32,
-    /// It does not converge with fewer: 2 to 10,000, 20.
+    /// Least number of chirps for convergence: 2 to 10,000, 20 by default.
     pub least: u32,
-    /// It converges with a half-width of the 95 % confidence interval under this part of the mean: 0.001 to 1, 0.1.
+    /// Half-width of the 95 % confidence interval for convergence, relative to the mean: 0.001 to 1, 0.1 by default.
     pub half_width: f64,
-    /// So many chirps end the session: 1 to 100,000, 400.
+    /// Number of chirps that ends the session: 1 to 100,000, 400 by default.
     pub chirps: u32,
-    /// What an excursion is, and which chirps are valid.
+    /// Definition of excursions and of valid chirps.
     pub excursions: ExcursionRule,
-    /// When it gives up.
+    /// Conditions under which the session gives up.
     pub limits: Limits,
 }
 

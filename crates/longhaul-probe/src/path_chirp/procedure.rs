@@ -1,4 +1,4 @@
-//! The order of pathChirp's trains: chirps that find the range, then chirps that count.
+//! Sequence of pathChirp's trains: chirps that find the range of rates, then chirps that count.
 
 use std::collections::VecDeque;
 
@@ -10,29 +10,29 @@ use crate::statistics::{deviation, mean};
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, RateRange};
 
-/// Of a normal distribution 95 % lie within so many standard deviations.
+/// Number of standard deviations around the mean that contain 95 % of a normal distribution.
 const NORMAL_95: f64 = 1.96;
 
-/// What one chirp said, in bytes a second.
+/// Result of one chirp in bytes per second.
 #[derive(Clone, Copy, Debug)]
-struct Said {
-    /// Where delays begin to rise, however little.
+struct Sample {
+    /// Rate at which delays start to rise at all.
     early: f64,
-    /// Where they begin to rise by more than noise.
+    /// Rate at which they start to rise by more than noise.
     late: f64,
 }
 
-/// What is known of the path, and what is to be sent next.
+/// State of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     config: PathChirpConfig,
-    /// The lowest and the highest rate of the next chirp, in bytes a second.
+    /// Lowest and highest rate of the next chirp in bytes per second.
     range: (f64, f64),
-    /// What the last chirp said, for the rest after the next.
+    /// Result of the last chirp, which determines the rest after the next one.
     last: Option<f64>,
     warm: u32,
     chirps: u32,
-    kept: VecDeque<Said>,
+    kept: VecDeque<Sample>,
     ended: bool,
 }
 
@@ -43,8 +43,8 @@ impl Procedure {
         Self { config, range, last: None, warm: 0, chirps: 0, kept: VecDeque::new(), ended: false }
     }
 
-    /// The mean of what the chirps that count said, and the half-width of its 95 % confidence interval.
-    fn interval(&self, part: fn(&Said) -> f64) -> Option<(f64, f64)> {
+    /// Mean over the chirps that count, and the half-width of its 95 % confidence interval.
+    fn interval(&self, part: fn(&Sample) -> f64) -> Option<(f64, f64)> {
         let kept: Vec<f64> = self.kept.iter().map(part).collect();
         let mean = mean(&kept)?;
         Some((mean, NORMAL_95 * deviation(&kept) / (kept.len() as f64).sqrt()))
@@ -52,29 +52,29 @@ impl Procedure {
 
     fn converged(&self) -> bool {
         self.kept.len() >= self.config.least as usize
-            && self.interval(|said| said.early).is_some_and(|(mean, half)| half < self.config.half_width * mean)
+            && self.interval(|sample| sample.early).is_some_and(|(mean, half)| half < self.config.half_width * mean)
     }
 
-    fn keep(&mut self, said: Said) {
-        self.last = Some(said.early);
+    fn keep(&mut self, sample: Sample) {
+        self.last = Some(sample.early);
         if self.warm < self.config.warm_up {
             self.warm += 1;
         } else {
-            self.kept.push_back(said);
+            self.kept.push_back(sample);
             if self.kept.len() > self.config.window as usize {
                 self.kept.pop_front();
             }
         }
-        let around = self.interval(|said| said.early).map_or(said.early, |(mean, _)| mean);
+        let around = self.interval(|sample| sample.early).map_or(sample.early, |(mean, _)| mean);
         self.range = (around * self.config.below, around * self.config.above);
     }
 
-    /// What a chirp says, if it is valid.
-    fn said(&self, packets: &[Option<Arrived>]) -> Option<Said> {
+    /// Result of a chirp, if it is valid.
+    fn sample(&self, packets: &[Option<Arrived>]) -> Option<Sample> {
         let rule = &self.config.excursions;
         let gaps = gaps(packets, rule)?;
         let estimate = |least| chirp_estimate(&gaps, least, rule).filter(|rate| rate.is_finite() && *rate >= 1.0);
-        Some(Said { early: estimate(0.0)?, late: estimate(noise(&gaps) * rule.noise)? })
+        Some(Sample { early: estimate(0.0)?, late: estimate(noise(&gaps) * rule.noise)? })
     }
 }
 
@@ -93,8 +93,8 @@ impl Session for Procedure {
 
     fn learn(&mut self, packets: &[Option<Arrived>]) {
         self.chirps = self.chirps.saturating_add(1);
-        if let Some(said) = self.said(packets) {
-            self.keep(said);
+        if let Some(sample) = self.sample(packets) {
+            self.keep(sample);
         }
         self.ended |= self.converged() || self.chirps >= self.config.chirps;
     }
@@ -104,9 +104,9 @@ impl Session for Procedure {
     }
 
     fn estimate(&self) -> Estimate {
-        let both = self.interval(|said| said.early).zip(self.interval(|said| said.late));
+        let both = self.interval(|sample| sample.early).zip(self.interval(|sample| sample.late));
         let Some(((early, early_half), (late, late_half))) = both else { return Estimate::default() };
-        // The first rate at which delays rise is above what is available, the one before it was not.
+        // The first rate at which delays rise exceeds the available bandwidth, and the rate before does not.
         let (low, high) =
             ((early - early_half).max(0.0) / self.config.spread, late.max(early) + late_half.max(early_half));
         let rate = |bytes: f64| Rate::from_bytes_per_sec(bytes.round() as u64);

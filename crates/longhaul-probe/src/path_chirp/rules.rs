@@ -1,11 +1,11 @@
-//! pathChirp's rules: the gaps of a chirp, its queueing delays, excursions, and the estimate of one chirp.
+//! Rules of pathChirp: the gaps of a chirp, its queueing delays, excursions, and the estimate of one chirp.
 
 use longhaul_units::{Bytes, Span};
 
 use crate::statistics::median;
 use crate::{Arrived, Planned};
 
-/// Packets of `size` with gaps that shrink by `spread` each, for rates from `low` to at least `high` in bytes a second.
+/// Packets of `size` with gaps whose ratio is `spread`, for rates from `low` to at least `high` in bytes per second.
 #[must_use]
 pub(super) fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Planned> {
     let steps = ((high / low).ln() / spread.ln()).ceil().clamp(1.0, 10_000.0) as i32;
@@ -19,22 +19,24 @@ pub(super) fn chirp((low, high): (f64, f64), size: Bytes, spread: f64) -> Vec<Pl
     packets
 }
 
-/// The constants of [`chirp_estimate`].
+/// Constants of the estimate of one chirp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ExcursionRule {
-    /// An excursion ends where the delay is less than its maximum over this, both counted from its start: F, 1 to 100, 3.
-    /// The authors' module for ns-2 and their later tool STAB have 3, their tool pathChirp 2.3 has 1.5: then single packets of
-    /// others end the last excursion too often, and its start moves up.
+    /// Decrease factor F, 1 to 100, 3 by default: an excursion ends where the delay is less than its maximum divided by
+    /// F, both relative to the delay at its start. The authors' module for ns-2 and their later tool STAB have 3. Their
+    /// tool pathChirp 2.3 has 1.5, with which single packets of cross traffic end the last excursion too often, so that
+    /// its start is too late.
     pub fall: f64,
-    /// Shorter excursions do not count: L, 1 to 1000 packets, 5.
+    /// Busy period threshold L: least number of packets of an excursion, 1 to 1000, 5 by default.
     pub least: u32,
-    /// The least rise that starts an excursion, as a part of its gap: 0 to 0.1, 0.01. Less is the drift of two clocks, or how
-    /// late hosts are.
+    /// Smallest rise of the delay that starts an excursion, relative to its gap: 0 to 0.1, 0.01 by default. Smaller
+    /// rises are clock drift or scheduling delays.
     pub slope: f64,
-    /// An excursion lower than so many times the noise of its chirp ([`noise`]) may be noise, too: 0 to 10, 1.5.
+    /// Smallest height of an excursion that cannot be noise, relative to the median change of delays at the low rates
+    /// of the chirp: 0 to 10, 1.5 by default.
     pub noise: f64,
-    /// The sender was interrupted where a gap is more than this many times the one before: 1 to 100, 2.
+    /// Ratio of a gap to the one before from which the sender counts as interrupted: 1 to 100, 2 by default.
     pub misordered: f64,
 }
 
@@ -44,19 +46,19 @@ impl Default for ExcursionRule {
     }
 }
 
-/// The gap between two packets of a chirp that count.
+/// Gap between two usable packets of a chirp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gap {
-    /// In seconds, at the sender.
+    /// Length in seconds at the sender.
     pub(super) span: f64,
-    /// Bytes sent over it, in bytes a second: those of its packets but the first.
+    /// Rate over the gap in bytes per second, without the first of its packets.
     pub(super) rate: f64,
-    /// By how much the later packet waits longer, in seconds.
+    /// Difference of the two queueing delays in seconds.
     pub(super) rise: f64,
 }
 
-/// The gaps of a chirp, those beside lost and merged packets joined; `None` if it is not valid: fewer than half of the
-/// packets or than two count, or the sender was interrupted.
+/// Returns the gaps of a chirp. The gaps next to lost and merged packets are joined. The result is `None` if the chirp
+/// is invalid: fewer than half of its packets or than two are usable, or the sender was interrupted.
 #[must_use]
 pub(super) fn gaps(packets: &[Option<Arrived>], rule: &ExcursionRule) -> Option<Vec<Gap>> {
     let counting: Vec<(usize, Arrived)> =
@@ -81,19 +83,19 @@ pub(super) fn gaps(packets: &[Option<Arrived>], rule: &ExcursionRule) -> Option<
     Some(gaps)
 }
 
-/// By how much delays change from packet to packet where rates are low, in seconds: the median over the first half of the
-/// gaps. Of noise that comes evenly from a range, that is 0.29 of the range.
+/// Noise of the delays in seconds: the median of their changes over the first half of the gaps, whose rates are low.
+/// For uniformly distributed noise it is 0.29 times the width of the distribution.
 #[must_use]
 pub(super) fn noise(gaps: &[Gap]) -> f64 {
     let first = gaps.get(..gaps.len() / 2).unwrap_or_default();
     median(&first.iter().map(|gap| gap.rise.abs()).collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
-/// The available bandwidth by one chirp, in bytes a second: the mean over its gaps, weighted with their length, of what each
-/// says. Delays less than `least` seconds above its start end an excursion in any case.
+/// Returns the estimate of one chirp in bytes per second: the mean of a rate per gap, weighted by the length of the
+/// gaps. An excursion also ends where the delay is less than `least` seconds above that at its start.
 ///
-/// In an excursion that ends and is long enough, a gap with a rise says its own rate. All others say the rate at the start of
-/// the excursion that does not end or, without one, the last gap's.
+/// In an excursion that ends and is long enough, a gap with a rising delay contributes its own rate. All other gaps
+/// contribute the rate at the start of the excursion that does not end or, if there is none, the rate of the last gap.
 #[must_use]
 pub(super) fn chirp_estimate(gaps: &[Gap], least: f64, rule: &ExcursionRule) -> Option<f64> {
     let mut waits = vec![0.0];
@@ -124,7 +126,7 @@ pub(super) fn chirp_estimate(gaps: &[Gap], least: f64, rule: &ExcursionRule) -> 
     (whole > 0.0).then(|| sum / whole)
 }
 
-/// The packet at which the excursion that starts at `start` is over.
+/// Returns the packet at which the excursion that starts at `start` ends.
 fn end_of_excursion(waits: &[f64], start: usize, least: f64, fall: f64) -> Option<usize> {
     let origin = waits.get(start)?;
     let mut most = 0.0_f64;

@@ -24,8 +24,8 @@ fn gaps_shrink_by_the_factor_and_reach_both_rates() {
     assert_eq!(gaps.len(), 5);
 }
 
-/// Delays 0 3 6 9 12 6 0: from the first packet up to 12, and at the sixth 6 < 12 / 1.5. Five packets: it counts, so its four
-/// gaps with a rise say 10, 20, 30, 40; the fifth falls. Then nothing rises: all others say the last rate, 80.
+/// Delays 0 3 6 9 12 6 0: from the first packet up to 12, and at the sixth 6 < 12 / 1.5. Five packets: it counts, so
+/// its four gaps with a rise say 10, 20, 30, 40; the fifth falls. Then nothing rises: all others say the last rate, 80.
 #[test]
 fn an_excursion_that_ends_says_its_own_rates() {
     let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0];
@@ -50,9 +50,9 @@ fn an_excursion_that_does_not_end_is_the_turning_point() {
     assert_eq!(chirp_estimate(&drifting, 0.0, &RULE), Some(30.0), "a clock that is 50 ppm fast");
 }
 
-/// Rates to 40 with delays that go up and down by 3, then a queue. The first rise is never undone to its third: it would be
-/// taken for the beginning. 3 is the median change of the first half, so what is under 4.5 is over at once, and what begins
-/// last is the rise before 50.
+/// Rates to 40 with delays that go up and down by 3, then a queue. The first rise is never undone to its third: it
+/// would be taken for the beginning. 3 is the median change of the first half, so what is under 4.5 is over at once,
+/// and what begins last is the rise before 50.
 #[test]
 fn what_noise_begins_is_over_while_it_is_low() {
     let gaps = made([10.0, 20.0, 30.0, 40.0, 50.0, 60.0], &[0.0, 3.0, 2.0, 5.0, 3.0, 9.0, 19.0]);
@@ -138,8 +138,8 @@ fn run(method: &mut PathChirp, answers: impl Fn(u32) -> bool) -> (Vec<Train>, Ti
     }
 }
 
-/// The first rate of a chirp above what is available is at most the factor 1.2 above it: the range is the two rates between
-/// which delays begin to rise.
+/// The first rate of a chirp above what is available is at most the factor 1.2 above it: the range is the two rates
+/// between which delays begin to rise.
 #[test]
 fn an_ideal_path_is_found_within_a_step() {
     let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
@@ -155,7 +155,8 @@ fn an_ideal_path_is_found_within_a_step() {
     assert_eq!(trains.last().unwrap().packets.len(), 17);
 }
 
-/// Trains and rests together are at most a twentieth of what is found, which is 6 MB/s at most; no rest is longer than asked.
+/// Trains and rests together are at most a twentieth of what is found, which is 6 MB/s at most; no rest is longer than
+/// asked.
 #[test]
 fn chirps_take_a_twentieth_of_what_is_there() {
     let rate = |config| {

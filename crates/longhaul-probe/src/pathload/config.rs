@@ -1,4 +1,4 @@
-//! Pathload's options.
+//! Options of Pathload.
 
 use longhaul_units::{Bytes, Span};
 
@@ -7,45 +7,46 @@ use crate::MethodKind;
 use crate::options::{Checks, InvalidOption};
 use crate::turns::Limits;
 
-/// The options of [`Pathload`](super::Pathload), with their ranges and defaults. Sizes are those of whole IP packets.
+/// Options of [`Pathload`](super::Pathload), with their ranges and defaults. Sizes are those of IP packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathloadConfig {
-    /// Packets of a stream, K: 10 to 1000, 100.
+    /// Packets per stream, K: 10 to 1000, 100 by default.
     pub packets: u32,
-    /// Streams of a fleet, N: 1 to 100, 12.
+    /// Streams per fleet, N: 1 to 100, 12 by default.
     pub streams: u32,
-    /// The smallest packets: 60 B to `largest`, 200 B.
+    /// Smallest packet size: 60 B to `largest`, 200 B by default.
     pub smallest: Bytes,
-    /// The largest packets: 60 B to 64 kB, 1500 B.
+    /// Largest packet size: 60 B to 64 KiB, 1500 B by default.
     pub largest: Bytes,
-    /// The gap between packets where the rate allows it: `least_gap` to `most_gap`, 100 us.
+    /// Gap between packets at rates that permit it: `least_gap` to `most_gap`, 100 us by default.
     pub gap: Span,
-    /// The shortest gap, of the largest packets at the highest rate: 100 ns to 200 ms, 7 us.
+    /// Shortest gap, between the largest packets at the highest rate: 100 ns to 200 ms, 7 us by default.
     pub least_gap: Span,
-    /// The longest gap, of the smallest packets at the lowest rate: 10 us to 10 s, 200 ms.
+    /// Longest gap, between the smallest packets at the lowest rate: 10 us to 10 s, 200 ms by default.
     pub most_gap: Span,
-    /// Packets of the first train, back to back: 5 to 1000, 48.
+    /// Number of packets of the first train, which are sent back to back: 5 to 1000, 48 by default.
     pub first: u32,
-    /// The least rest between streams in lengths of a stream: 0 to 1000, 9. A round trip in any case.
+    /// Shortest rest between streams in durations of a stream: 0 to 1000, 9 by default. It is at least one round trip.
     pub rest: f64,
-    /// The resolution, omega, as a part of the first train's rate: 0.001 to 1, 0.02.
+    /// Resolution omega relative to the rate of the first train: 0.001 to 1, 0.02 by default.
     pub resolution: f64,
-    /// The resolution of grey rates, chi, as a part of the first train's rate: 0.001 to 1, 0.05 ...
+    /// Resolution of grey rates, chi, relative to the rate of the first train: 0.001 to 1, 0.05 by default.
     pub grey_resolution: f64,
-    /// ... but at most so many bytes a second: 1 to 1e12, 1.5e6 (12 Mb/s).
+    /// Upper bound of that resolution in bytes per second: 1 to 1e12, 1.5e6 (12 Mb/s) by default.
     pub grey_most: f64,
-    /// So many fleets must have found an end of the range: 1 to 10, 2.
+    /// Number of fleets that must confirm an end of the range: 1 to 10, 2 by default.
     pub verdicts: u32,
-    /// A fleet without enough usable streams is sent again so often, then its rate is grey: 0 to 100, 3.
+    /// Number of times that a fleet without enough usable streams is repeated before its rate counts as grey: 0 to 100,
+    /// 3 by default.
     pub repeats: u32,
-    /// So many fleets end the session: 1 to 1000, 60.
+    /// Number of fleets that ends the session: 1 to 1000, 60 by default.
     pub fleets: u32,
-    /// What a stream says.
+    /// Evaluation of a stream.
     pub stream: StreamRule,
-    /// What a fleet says.
+    /// Evaluation of a fleet.
     pub fleet: FleetRule,
-    /// When it gives up.
+    /// Conditions under which the session gives up.
     pub limits: Limits,
 }
 

@@ -1,4 +1,4 @@
-//! The order of Pathload's trains: one back to back for a first rate, then fleets of streams.
+//! Sequence of Pathload's trains: one train back to back for the first rate, then fleets of streams.
 
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -9,21 +9,21 @@ use crate::pathrate::rules::bursts;
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, RateRange, Train};
 
-/// Gaps of the first train under this part of the mean are back to back, as in Pathrate.
+/// Gaps of the first train below this fraction of the mean gap count as back to back, as in Pathrate.
 const BACK_TO_BACK: f64 = 0.25;
 
-/// What is known of the path, and what is to be sent next.
+/// State of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     config: PathloadConfig,
-    /// First trains that were answered or lost.
+    /// Number of first trains that were answered or lost.
     tries: u32,
-    /// `None` until the first train has shown a rate.
+    /// Search for the rate; `None` until the first train has determined its start.
     search: Option<Search>,
     round_trip: Span,
-    /// What the first train took for a byte, in seconds.
+    /// Time per byte of the first train in seconds.
     per_byte: f64,
-    /// The rate of the fleet under way, in bytes a second.
+    /// Rate of the current fleet in bytes per second.
     rate: f64,
     streams: Vec<Stream>,
     repeats: u32,
@@ -47,8 +47,7 @@ impl Procedure {
         }
     }
 
-    /// Size and gap of packets at a rate: the usual gap if a packet of the right size for it is allowed, or else that of the
-    /// nearest size.
+    /// Size and gap of packets at a rate. If no permitted size fits the usual gap, the nearest size determines the gap.
     fn shape(&self, rate: f64) -> (Bytes, Span) {
         let size = Bytes::from_f64((rate * self.config.gap.as_secs_f64()).round());
         let size = size.clamp(self.config.smallest, self.config.largest);
@@ -122,7 +121,7 @@ impl Session for Procedure {
         }
         if self.search.is_none() {
             let packets = Train::regular(0, self.config.first, self.config.largest, Span::ZERO).packets;
-            // Its queue is gone when its last packet is back: nothing else is known to wait for.
+            // When its last packet has been answered, its queue is empty. No round trip is known to rest for.
             return Some(Plan { packets, rest: Span::ZERO });
         }
         let (size, gap) = self.shape(self.rate);

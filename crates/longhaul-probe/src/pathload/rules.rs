@@ -1,50 +1,53 @@
-//! Pathload's rules: which delays of a stream count, whether they rise, and what a fleet of streams says of its rate.
+//! Rules of Pathload: the usable delays of a stream, their trend, and the verdict of a fleet.
 
 use longhaul_units::Span;
 
 use crate::Arrived;
 use crate::statistics::median;
 
-/// A value over `high` says that delays rise, one under `low` that they do not; those between and the two ends say nothing.
+/// Grey band of a trend metric: delays rise if the metric is above `high`, and do not rise if it is below `low`.
+/// Between the two, ends included, it is undecided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
-    /// The lower end: 0 to `high`.
+    /// Lower end: 0 to `high`.
     pub low: f64,
-    /// The upper end: 0 to 1.
+    /// Upper end: 0 to 1.
     pub high: f64,
 }
 
-/// The constants of [`stream_trend`].
+/// Constants of the trend of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StreamRule {
-    /// The grey band of [`pct`]: 0.55 with a tenth to both sides, 0.495 to 0.605.
+    /// Grey band of PCT, the pairwise comparison test: 0.495 to 0.605 by default, which is 0.55 plus and minus 10 %.
     pub pct: Band,
-    /// The grey band of [`pdt`]: 0.40 likewise, 0.36 to 0.44.
+    /// Grey band of PDT, the pairwise difference test: 0.36 to 0.44 by default, which is 0.40 plus and minus 10 %.
     pub pdt: Band,
-    /// Whether PCT is the part of all points (as the tool does) and not of the steps between them (as published, and the
-    /// default).
+    /// Whether PCT is relative to the number of points, as in the tool, or to the number of steps between them, as
+    /// published. False by default.
     pub pct_over_points: bool,
-    /// Whether the medians of groups are the points (as published, and the default), and not the delays themselves.
+    /// Whether the points are medians of groups of delays, as published, or the delays themselves. True by default.
     pub medians: bool,
-    /// Of fewer points nothing is said: 2 to 100, 5.
+    /// Least number of points for a trend: 2 to 100, 5 by default.
     pub least_points: u32,
-    /// The sender was interrupted where a gap is longer than so many planned gaps: 1 to 1000, 2 ...
+    /// Shortest gap of an interrupted sender in planned gaps: 1 to 1000, 2 by default. It must also exceed the planned
+    /// gap by `split_more`.
     pub split_gaps: f64,
-    /// ... and also longer than the planned gap and so much: 0 to 1 s, 1 ms.
+    /// Shortest excess over the planned gap of an interrupted sender: 0 to 1 s, 1 ms by default.
     pub split_more: Span,
-    /// The receiver was interrupted where packets arrive closer together, or by a quarter of their gap where that is less; the
-    /// last of them counts: 0 to 10 ms, 7 us (the tool's).
+    /// Time between arrivals below which the receiver was interrupted: 0 to 10 ms, 7 us by default, as in the tool, but
+    /// at most a quarter of the gap. Only the last of such packets counts.
     pub least_arrival: Span,
-    /// With a larger part of the arrivals within a quarter of the gap, interrupts are coalesced, and all packets so close are
-    /// a burst: 0 to 1, 0.6 (the tool's).
+    /// Fraction of arrivals within a quarter of the gap above which interrupts are coalesced, and such packets form
+    /// bursts: 0 to 1, 0.6 by default, as in the tool.
     pub coalesced: f64,
-    /// The least rise, as a part of the stream's length: 0 to 0.01, 1e-3. Less is the drift of clocks, or a slow beat with
-    /// periodic traffic; a rate that is too high by the resolution makes more.
+    /// Smallest rise of the delay relative to the duration of the stream: 0 to 0.01, 1e-3 by default. A smaller rise is
+    /// clock drift or a slow beat with periodic traffic. A rate that is too high by the resolution causes a larger one.
     pub slope: f64,
-    /// A smaller rise (or fall) may be what hosts do, which are late by tens of microseconds, and not at random: the first
-    /// packets of a stream find a processor that sleeps or one that waits for them. Nothing is said then: 0 to 10 ms, 100 us,
-    /// what a stream of 100 packets, one each 100 us, builds up at 1 % too much.
+    /// Smallest rise or fall of the delay that cannot be caused by the hosts: 0 to 10 ms, 100 us by default. A stream
+    /// with less is undecided. Hosts are late by tens of microseconds, and not at random, because the processor may
+    /// sleep or wait at the first packets of a stream. A stream of 100 packets every 100 us builds up 100 us if its
+    /// rate is 1 % too high.
     pub least_rise: Span,
 }
 
@@ -66,27 +69,29 @@ impl Default for StreamRule {
     }
 }
 
-/// What the delays of a stream do.
+/// Trend of the delays of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trend {
-    /// They rise.
+    /// Delays rise.
     Increasing,
-    /// They do not.
+    /// Delays do not rise.
     NonIncreasing,
-    /// They fall as clearly as others rise. No queue that a stream builds does that: others do, or the hosts.
+    /// Delays fall as clearly as they rise in an increasing stream. The cause is cross traffic or the hosts, because no
+    /// queue of the stream itself does that.
     Decreasing,
-    /// The two measures disagree, or neither says anything.
+    /// PCT and PDT disagree, or both are undecided.
     Ambiguous,
-    /// There are too few of them.
+    /// Too few delays are usable.
     Discarded,
 }
 
-/// The longest piece of a stream during which the sender was not interrupted, without what was lost.
+/// Returns the longest piece of a stream without an interruption of the sender. Lost packets are left out.
 #[must_use]
 pub(super) fn longest_piece(packets: &[Option<Arrived>], gap: Span, rule: &StreamRule) -> Vec<Arrived> {
     let longest_gap = gap.mul_f64(rule.split_gaps).max(gap + rule.split_more);
     let (mut best, mut piece): (Vec<Arrived>, Vec<Arrived>) = (Vec::new(), Vec::new());
-    // How many packets were planned since the last that arrived: a lost one widens the gap and does not split.
+    // Number of planned packets since the last one that arrived: a lost packet widens the gap and does not split the
+    // stream.
     let mut steps = 0_u64;
     for packet in packets {
         steps += 1;
@@ -102,13 +107,13 @@ pub(super) fn longest_piece(packets: &[Option<Arrived>], gap: Span, rule: &Strea
     longer(best, piece)
 }
 
-/// The longer of two; of equals the first.
+/// Returns the longer of two pieces, or the first if they are equally long.
 fn longer(one: Vec<Arrived>, other: Vec<Arrived>) -> Vec<Arrived> {
     if other.len() > one.len() { other } else { one }
 }
 
-/// Of packets that arrive closer together than `least` (or at the same time) the last. The very last is the last of those
-/// that come together only if nothing after it does, which nobody knows: with `whole` it counts all the same.
+/// Returns the last packet of each burst, in which packets arrive within less than `least` or at the same time. Whether
+/// the last packet of the piece ends its burst is unknown; it is included if `whole` is true.
 #[must_use]
 pub(super) fn last_of_bursts(piece: &[Arrived], least: Span, whole: bool) -> Vec<Arrived> {
     let nexts = piece.iter().skip(1).map(Some).chain([None]);
@@ -121,8 +126,8 @@ pub(super) fn last_of_bursts(piece: &[Arrived], least: Span, whole: bool) -> Vec
     piece.iter().zip(nexts).filter(|(packet, next)| apart(packet, *next)).map(|(packet, _)| *packet).collect()
 }
 
-/// Whether interrupts are coalesced: most packets arrive within a quarter of the gap after the one before, which is what
-/// Pathrate holds for back to back.
+/// Whether interrupts are coalesced: most packets arrive within a quarter of the gap after the one before, which
+/// Pathrate counts as back to back.
 fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
     let close = piece
         .windows(2)
@@ -130,8 +135,9 @@ fn is_coalesced(piece: &[Arrived], gap: Span, rule: &StreamRule) -> bool {
     close.count() as f64 > rule.coalesced * piece.len().saturating_sub(1) as f64
 }
 
-/// One-way delays in seconds, less that of the first packet, and less what a packet that is larger takes longer for at
-/// `per_byte` seconds a byte: a prober may make each packet larger than the one before, lest the receiver merges them.
+/// Returns one-way delays in seconds relative to that of the first packet, without the additional transmission time of
+/// larger packets at `per_byte` seconds per byte. Drivers make each packet larger than the one before, so that the
+/// receiver does not merge them.
 #[must_use]
 pub(super) fn relative_delays(piece: &[Arrived], per_byte: f64) -> Vec<f64> {
     let delay = |packet: &Arrived| i128::from(packet.arrived_at.as_nanos()) - i128::from(packet.sent_at.as_nanos());
@@ -141,8 +147,8 @@ pub(super) fn relative_delays(piece: &[Arrived], per_byte: f64) -> Vec<f64> {
     piece.iter().map(|packet| (delay(packet) - origin) as f64 * 1e-9 - larger(packet) * per_byte).collect()
 }
 
-/// The medians of as many groups as they have members: what is left over goes to the last. The delays themselves where
-/// there would be fewer than `least` groups.
+/// Returns the medians of groups of delays, where the number of groups is the square root of the number of delays. The
+/// last group includes the remainder. With fewer than `least` groups, the delays themselves are returned.
 #[must_use]
 pub(super) fn group_medians(delays: &[f64], least: usize) -> Vec<f64> {
     let groups = delays.len().isqrt();
@@ -157,7 +163,8 @@ pub(super) fn group_medians(delays: &[f64], least: usize) -> Vec<f64> {
     (0..groups).filter_map(group).collect()
 }
 
-/// Pairwise comparison: the part of the steps (or of the points, with `over_points`) that go up; 0 to 1.
+/// Pairwise comparison test (PCT): fraction of the steps between points that are upward, 0 to 1; relative to the number
+/// of points with `over_points`.
 #[must_use]
 pub(super) fn pct(points: &[f64], over_points: bool) -> f64 {
     let up = points.windows(2).filter(|pair| matches!(pair, [before, after] if after > before)).count();
@@ -165,8 +172,8 @@ pub(super) fn pct(points: &[f64], over_points: bool) -> f64 {
     if all == 0 { 0.0 } else { up as f64 / all as f64 }
 }
 
-/// Pairwise difference: the way from the first point to the last over the way that the points take; -1 to 1, and 0 where
-/// they stand still.
+/// Pairwise difference test (PDT): difference between the last and the first point, relative to the sum of all absolute
+/// differences; -1 to 1, and 0 for equal points.
 #[must_use]
 pub(super) fn pdt(points: &[f64]) -> f64 {
     let way: f64 =
@@ -177,7 +184,7 @@ pub(super) fn pdt(points: &[f64]) -> f64 {
     }
 }
 
-/// What PCT and PDT say together: what one says unless the other contradicts it.
+/// Combines PCT and PDT: the trend is that of either test unless the other contradicts it.
 #[must_use]
 pub(super) fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
     let side = |value: f64, band: Band| i8::from(value > band.high) - i8::from(value < band.low);
@@ -188,12 +195,12 @@ pub(super) fn judge(pct: f64, pdt: f64, rule: &StreamRule) -> Trend {
     }
 }
 
-/// The trend of a stream whose packets were planned `gap` apart, over a path that takes `per_byte` seconds for each byte of
-/// one.
+/// Returns the trend of a stream whose packets were planned `gap` apart, over a path that takes `per_byte` seconds to
+/// transmit a byte.
 #[must_use]
 pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, f64), rule: &StreamRule) -> Trend {
     let piece = longest_piece(packets, gap, rule);
-    // The last of a burst has waited for up to a gap, and for how long changes slowly: a beat of two periods.
+    // Of a burst, the last packet waits for up to one gap, and that wait changes slowly, as a beat of two periods.
     let (piece, unclear) = if is_coalesced(&piece, gap, rule) {
         (last_of_bursts(&piece, gap / 4, false), rule.least_rise + gap)
     } else {
@@ -218,30 +225,32 @@ pub(super) fn stream_trend(packets: &[Option<Arrived>], (gap, per_byte): (Span, 
     }
 }
 
-/// Whether points fall as they would have to rise for [`Trend::Increasing`].
+/// Whether the mirrored points have the trend [`Trend::Increasing`].
 fn falls(points: &[f64], rule: &StreamRule) -> bool {
     let mirrored: Vec<f64> = points.iter().map(|point| -point).collect();
     judge(pct(&mirrored, rule.pct_over_points), pdt(&mirrored), rule) == Trend::Increasing
 }
 
-/// The constants of [`fleet_verdict`].
+/// Constants of the verdict of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FleetRule {
-    /// The part of the usable streams that decides: 0.5 to 1, 0.6 (the tool's; 0.7 was published). For a rate to be above,
-    /// it is what those that rise are more than those that fall.
+    /// Fraction of the usable streams that decides: 0.5 to 1, 0.6 by default, as in the tool; 0.7 was published. For
+    /// the verdict that the rate is above, it is the excess of increasing over decreasing streams.
     pub agree: f64,
-    /// The least part of all streams that must be usable: 0 to 1, 0.5.
+    /// Least fraction of all streams that must be usable: 0 to 1, 0.5 by default.
     pub usable: f64,
-    /// A loss over this is medium: 0 to `high_loss`, 0.03.
+    /// Loss rate above which the loss of a stream is medium: 0 to `high_loss`, 0.03 by default.
     pub medium_loss: f64,
-    /// A loss over this is high, and one such stream decides, if its delays do not deny that a queue grows: 0 to 1, 0.15 ...
+    /// Loss rate above which the loss of a stream is high: 0 to 1, 0.15 by default. One such stream decides, unless its
+    /// delays show that no queue grows.
     pub high_loss: f64,
-    /// ... else so many: 1 to 100, 3 (one by the tool, whatever the delays are).
+    /// Number of streams with high loss that decides otherwise: 1 to 100, 3 by default. In the tool one decides,
+    /// whatever its delays are.
     pub high_streams: u32,
-    /// So many streams with a medium loss decide, unless more do not rise than do: 1 to 100, 7, more than half of a fleet (half
-    /// by the tool, whatever the delays are). Of streams over a path that loses four packets in a hundred at random, most have
-    /// a medium loss, at every rate.
+    /// Number of streams with medium loss that decides, unless more streams do not rise than do: 1 to 100, 7 by
+    /// default, which is more than half of a fleet. In the tool half decides, whatever the delays are; but on a path
+    /// with 4 % random loss most streams have medium loss at every rate.
     pub medium_streams: u32,
 }
 
@@ -251,29 +260,30 @@ impl Default for FleetRule {
     }
 }
 
-/// What a stream tells its fleet.
+/// Result of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
-    /// Its delays.
+    /// Trend of its delays.
     pub(super) trend: Trend,
-    /// The part of its packets that was lost, 0 to 1. A stream of which nothing arrived has lost 0: who knows why.
+    /// Fraction of its packets that were lost, 0 to 1. It is 0 for a stream of which nothing arrived, because the cause
+    /// is unknown.
     pub(super) loss: f64,
 }
 
-/// Where the rate of a fleet lies.
+/// Position of a fleet's rate relative to the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Above what is available.
+    /// Above the available bandwidth.
     Above,
-    /// Below.
+    /// Below the available bandwidth.
     Below,
-    /// At times above, at times below.
+    /// Sometimes above, sometimes below.
     Grey,
-    /// Too few streams were usable.
+    /// Unknown, because too few streams were usable.
     Again,
 }
 
-/// Whether streams have lost so much that the fleet need not go on.
+/// Whether the losses of the streams so far decide, so that the rest of the fleet is not needed.
 #[must_use]
 pub(super) fn aborts(streams: &[Stream], rule: &FleetRule) -> bool {
     let lossy = streams.iter().filter(|stream| stream.loss > rule.high_loss);
@@ -281,7 +291,7 @@ pub(super) fn aborts(streams: &[Stream], rule: &FleetRule) -> bool {
     lossy.clone().any(grows) || lossy.count() >= rule.high_streams as usize
 }
 
-/// What a whole fleet says, and which part of its streams, 0 to 1, said so.
+/// Returns the verdict of a fleet, and the fraction of its streams, 0 to 1, that support it.
 #[must_use]
 pub(super) fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> (Verdict, f64) {
     let with = |trend: Trend| streams.iter().filter(|stream| stream.trend == trend).count() as f64;
@@ -291,7 +301,7 @@ pub(super) fn fleet_verdict(streams: &[Stream], rule: &FleetRule) -> (Verdict, f
     let usable = all - with(Trend::Discarded);
     let losing = |more: f64| streams.iter().filter(|stream| stream.loss > more).count();
     let lossy = losing(rule.medium_loss);
-    // A queue that overflows has grown before. Where most streams find none that grows, packets are lost by chance.
+    // A queue grows before it overflows. If most streams see no growing queue, losses are random.
     let overflows = lossy >= rule.medium_streams as usize && level <= up;
     if overflows {
         (Verdict::Above, lossy as f64 / all)

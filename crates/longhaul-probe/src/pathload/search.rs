@@ -1,58 +1,60 @@
-//! Pathload's search: the next rate after each verdict, and when it ends.
+//! Pathload's bisection: the next rate after each verdict, and its end.
 
 use super::rules::Verdict;
 use crate::statistics::mean;
 
-/// A verdict that bounds the range.
+/// A verdict that is a bound of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     rate: f64,
-    /// The part of the fleet that said so.
+    /// Fraction of the fleet's streams that support the verdict.
     share: f64,
 }
 
-/// The range of rates in bytes a second, and the grey rates in it.
+/// Range of rates in bytes per second, and the grey rates within it.
 ///
-/// An end of the range must be found `verdicts` times before the search is over: a bisection never comes back to a rate, so
-/// that one fleet which is misled, by what the hosts do while it is under way, would be the end of a narrow range that is wrong.
+/// `verdicts` fleets must confirm each end of the range before the search ends. A bisection never returns to a rate, so that
+/// otherwise a single fleet that was misled by scheduling delays of the hosts would fix the end of a narrow but wrong
+/// range.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Search {
-    /// The resolution of the range.
+    /// Resolution of the range.
     pub(super) resolution: f64,
-    /// The resolution of the grey rates' ends.
+    /// Resolution of the ends of the grey rates.
     pub(super) grey_resolution: f64,
-    /// The highest rate that can be sent.
+    /// Highest rate that can be sent.
     pub(super) most: f64,
-    /// So many verdicts make an end.
+    /// Number of verdicts that confirm an end.
     pub(super) verdicts: u32,
-    /// The lowest and the highest grey rate.
+    /// Lowest and highest grey rate.
     pub(super) grey: Option<(f64, f64)>,
-    /// Rates that were found to be below what is available, and above.
+    /// Rates found to be below the available bandwidth.
     below: Vec<Bound>,
+    /// Rates found to be above the available bandwidth.
     above: Vec<Bound>,
 }
 
 impl Search {
-    /// Nothing is known yet. One verdict makes an end.
+    /// A search without bounds, in which one verdict confirms an end.
     #[must_use]
     pub(super) fn new(resolution: f64, grey_resolution: f64, most: f64) -> Self {
         Self { resolution, grey_resolution, most, verdicts: 1, grey: None, below: Vec::new(), above: Vec::new() }
     }
 
-    /// The highest rate known to be below what is available; 0 while there is none.
+    /// Highest rate known to be below the available bandwidth; 0 if there is none.
     #[must_use]
     pub(super) fn low(&self) -> f64 {
         self.below.iter().map(|bound| bound.rate).fold(0.0, f64::max)
     }
 
-    /// The lowest rate known to be above.
+    /// Lowest rate known to be above the available bandwidth.
     #[must_use]
     pub(super) fn high(&self) -> Option<f64> {
         self.above.iter().map(|bound| bound.rate).min_by(f64::total_cmp)
     }
 
-    /// A fleet of `rate` has spoken, and `share` of it has said that. Older verdicts that contradict it are forgotten: traffic
-    /// has changed, or they were wrong.
+    /// Takes the verdict of a fleet at `rate`, supported by the fraction `share` of its streams. Older verdicts that
+    /// contradict it are removed: either the cross traffic has changed, or they were wrong.
     pub(super) fn learn(&mut self, rate: f64, verdict: Verdict, share: f64) {
         if verdict == Verdict::Again {
             return;
@@ -76,7 +78,7 @@ impl Search {
         }
     }
 
-    /// The part of their fleets, 0 to 1, that stands for the end of the range for which fewer streams do.
+    /// Fraction of streams, 0 to 1, that support the less supported end of the range.
     #[must_use]
     pub(super) fn support(&self) -> f64 {
         let of = |bounds: &[Bound], end: f64| {
@@ -86,22 +88,23 @@ impl Search {
         self.high().map_or(0.0, |high| of(&self.above, high)).min(of(&self.below, self.low()))
     }
 
-    /// Whether the range, or what is left of it beside the grey rates, is small enough, and both its ends are sure.
+    /// Whether the range, or its rest apart from the grey rates, is within the resolution, and both ends are confirmed.
     #[must_use]
     pub(super) fn converged(&self) -> bool {
-        self.is_narrow() && self.unsure().is_none()
+        self.is_narrow() && self.unconfirmed().is_none()
     }
 
     fn is_narrow(&self) -> bool {
         let (low, Some(high)) = (self.low(), self.high()) else { return false };
-        let done_beside = |(grey_low, grey_high): (f64, f64)| {
+        let rest_is_small = |(grey_low, grey_high): (f64, f64)| {
             high - grey_high <= self.grey_resolution && grey_low - low <= self.grey_resolution
         };
-        high - low <= self.resolution || self.grey.is_some_and(done_beside)
+        high - low <= self.resolution || self.grey.is_some_and(rest_is_small)
     }
 
-    /// An end of the range that too few fleets stand for: the upper one first, since from there it may go on upwards.
-    fn unsure(&self) -> Option<f64> {
+    /// Returns an end of the range that too few fleets confirm; the upper end first, because the search may continue
+    /// upwards from there.
+    fn unconfirmed(&self) -> Option<f64> {
         let few = |bounds: &[Bound], end: f64| {
             (bounds.iter().filter(|bound| bound.rate == end).count() as u64) < u64::from(self.verdicts)
         };
@@ -109,7 +112,8 @@ impl Search {
         high.or_else(|| Some(self.low()).filter(|low| *low > 0.0 && few(&self.below, *low)))
     }
 
-    /// The next rate; `None` when the range is small enough, or when even the highest rate is not above.
+    /// Returns the next rate, or `None` if the range is within the resolution or if even the highest rate is not above
+    /// the available bandwidth.
     #[must_use]
     pub(super) fn next(&self) -> Option<f64> {
         let low = self.low();
@@ -118,7 +122,7 @@ impl Search {
             return (reached < self.most).then(|| (reached * 2.0).min(self.most));
         };
         if self.is_narrow() {
-            return self.unsure();
+            return self.unconfirmed();
         }
         let (low, high) = match self.grey {
             Some((grey_low, grey_high)) if grey_low - low > high - grey_high => (low, grey_low),

@@ -185,9 +185,9 @@ fn a_small_rise_may_be_noise() {
     assert_eq!(trend(&stream((0..100).map(|n| 50 + 120 * (99 - n) / 99))), Trend::Decreasing);
 }
 
-/// Packets each 163 us, of which the receiver hears once in a millisecond. Those that it hears of last have waited for up to
-/// 163 us, and each time for 22 us less or, at 170 us, for 20 us more: no queue is needed for that. Each stream begins
-/// elsewhere in the period, and the one at its end is heard of by itself or not.
+/// Packets each 163 us, of which the receiver hears once in a millisecond. Those that it hears of last have waited for
+/// up to 163 us, and each time for 22 us less or, at 170 us, for 20 us more: no queue is needed for that. Each stream
+/// begins elsewhere in the period, and the one at its end is heard of by itself or not.
 #[test]
 fn a_beat_of_coalesced_arrivals_is_no_queue() {
     for gap in [110, 163, 170, 240] {

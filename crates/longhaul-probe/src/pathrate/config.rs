@@ -1,4 +1,4 @@
-//! Pathrate's options.
+//! Options of Pathrate.
 
 use longhaul_units::{Bytes, Rate, Span};
 
@@ -7,66 +7,68 @@ use crate::MethodKind;
 use crate::options::{Checks, InvalidOption};
 use crate::turns::Limits;
 
-/// The options of [`Pathrate`](super::Pathrate), with their ranges and defaults. Sizes are those of whole IP packets.
+/// Options of [`Pathrate`](super::Pathrate), with their ranges and defaults. Sizes are those of IP packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PathrateConfig {
-    /// The smallest packets of Phase I: 60 B to `largest`, 550 B.
+    /// Smallest packet size of Phase I: 60 B to `largest`, 550 B by default.
     pub smallest: Bytes,
-    /// The largest packets: 60 B to 64 kB, 1500 B.
+    /// Largest packet size: 60 B to 64 KiB, 1500 B by default.
     pub largest: Bytes,
-    /// Single packets that find the round trip, the first of which does not count: 2 to 1000, 10.
+    /// Number of single packets that measure the round trip; the first one does not count: 2 to 1000, 10 by default.
     pub exchanges: u32,
-    /// The least rest between trains: 0 to 60 s, 20 ms.
+    /// Shortest rest between trains: 0 to 60 s, 20 ms by default.
     pub spacing: Span,
-    /// The same in round trips: 0 to 100, 1.25.
+    /// The same in round trips: 0 to 100, 1.25 by default.
     pub spacing_rtts: f64,
-    /// The part of the rate found so far that all trains together may take: 0.001 to 1, 0.1.
+    /// Largest load of all trains relative to the rate found so far: 0.001 to 1, 0.1 by default.
     pub load: f64,
-    /// The longest train that is tried: 2 to 1000 packets, 48.
+    /// Number of packets of the longest train that is tried: 2 to 1000, 48 by default.
     pub longest: u32,
-    /// More trains with a loss than this end the search for the longest: 0 to 1000, 3.
+    /// Number of trains with a loss above which the search for the longest train ends: 0 to 1000, 3 by default.
     pub lossy_trains: u32,
-    /// Preliminary trains of each length: 1 to 1000, 7.
+    /// Number of preliminary trains per length: 1 to 1000, 7 by default.
     pub per_length: u32,
-    /// The longest preliminary train: 2 to 1000 packets, 10.
+    /// Number of packets of the longest preliminary train: 2 to 1000, 10 by default.
     pub preliminary: u32,
-    /// Preliminary samples dropped at each end: 0 to 1000, 5 ...
+    /// Number of preliminary samples dropped at each end: 0 to 1000, 5 by default.
     pub trim: u32,
-    /// ... if there are more than this: 0 to 10,000, 30.
+    /// Number of preliminary samples above which samples are dropped: 0 to 10,000, 30 by default.
     pub trim_above: u32,
-    /// Under this standard deviation over the mean the preliminary mean is the capacity: 0 to 1, 0.05.
+    /// Coefficient of variation of the preliminary samples below which their mean is the capacity: 0 to 1, 0.05 by
+    /// default.
     pub quick: f64,
-    /// How many sizes Phase I has: 1 to 1000, 40.
+    /// Number of packet sizes of Phase I: 1 to 1000, 40 by default.
     pub sizes: u32,
-    /// Samples of Phase I: 10 to 100,000, 1000.
+    /// Number of samples of Phase I: 10 to 100,000, 1000 by default.
     pub pairs: u32,
-    /// The part of Phase I's samples ignored from which its trains grow by a packet: 0.01 to 1, 0.5.
+    /// Fraction of ignored samples of Phase I above which its trains grow by one packet: 0.01 to 1, 0.5 by default.
     pub ignored: f64,
-    /// By how much its smallest packets grow then: 0 to 64 kB, 275 B.
+    /// Amount by which the smallest packets grow at the same time: 0 to 64 KiB, 275 B by default.
     pub size_step: Bytes,
-    /// Samples of Phase II: 1 to 100,000, 500.
+    /// Number of samples of Phase II: 1 to 100,000, 500 by default.
     pub trains: u32,
-    /// Samples of Phase II dropped at each end: 0 to 10,000, 10.
+    /// Number of samples of Phase II dropped at each end: 0 to 10,000, 10 by default.
     pub adr_trim: u32,
-    /// Phase II's only mode counts instead of its mean if that is above this part of the preliminary mean: 0 to 1, 0.9.
+    /// Least ratio of the mean of Phase II to the preliminary mean for its only mode to be used instead of the mean: 0
+    /// to 1, 0.9 by default.
     pub adr_close: f64,
-    /// Shorter trains at the receiver are ignored: 0 to 1 s, 0. Three times what the receiver takes for a packet, where its
-    /// clock is not the kernel's.
+    /// Dispersion at the receiver below which a train is ignored: 0 to 1 s, 0 by default. If the receiver's timestamps
+    /// are not the kernel's, it should be three times the processing time of a packet.
     pub least_dispersion: Span,
-    /// Faster samples are ignored: 1 kB/s to 1 TB/s, 10 Gb/s.
+    /// Rate above which samples are ignored: 1 kB/s to 1 TB/s, 10 Gb/s by default.
     pub max_rate: Rate,
-    /// More than this part of the gaps back to back is interrupt coalescence: 0.1 to 1, 0.6.
+    /// Fraction of gaps back to back above which interrupts are coalesced: 0.1 to 1, 0.6 by default.
     pub coalesced: f64,
-    /// Gaps under this part of the mean are back to back: 0.01 to 0.9, 0.25.
+    /// Fraction of the mean gap below which gaps are back to back: 0.01 to 0.9, 0.25 by default.
     pub coalesced_gap: f64,
-    /// Long trains under interrupt coalescence: 1 to 10,000, 40.
+    /// Number of long trains under interrupt coalescence: 1 to 10,000, 40 by default.
     pub coalesced_trains: u32,
-    /// The width of bins.
+    /// Width of bins.
     pub bins: BinRule,
-    /// What a mode is.
+    /// Definition of a mode.
     pub modes: ModeRule,
-    /// When it gives up; its time is 30 min.
+    /// Conditions under which the session gives up; its duration is 30 min by default.
     pub limits: Limits,
 }
 
@@ -106,8 +108,8 @@ impl Default for PathrateConfig {
 }
 
 impl PathrateConfig {
-    /// The same options for a path that carries packets of at most `largest` bytes. The smallest packets have at most 37 %
-    /// of that, as they do by default.
+    /// The same options for a path that carries packets of at most `largest` bytes. The smallest packets have at most
+    /// 37 % of that, as they do by default.
     pub(crate) fn up_to(self, largest: Bytes) -> Self {
         let smallest = largest.mul_f64(0.37).max(Bytes(60));
         Self { smallest: self.smallest.min(smallest), largest: self.largest.min(largest), ..self }

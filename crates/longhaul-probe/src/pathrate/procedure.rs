@@ -1,4 +1,4 @@
-//! The order of Pathrate's trains: round trip, longest train, preliminary trains, Phase I, Phase II.
+//! Sequence of Pathrate's trains: round trip, longest train, preliminary trains, Phase I, Phase II.
 
 use longhaul_units::{Bytes, Span};
 
@@ -8,42 +8,43 @@ use crate::statistics::{deviation, mean};
 use crate::turns::{Plan, Session};
 use crate::{Arrived, Estimate, MethodKind, Planned, RateRange, Train};
 
-/// Trains of fewer packets do not tell whether interrupts are coalesced.
+/// Least number of packets in a train that shows interrupt coalescence.
 const LEAST_FOR_BURSTS: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Single packets find the round trip.
+    /// Single packets measure the round trip.
     Exchange,
-    /// How long may a train be?
+    /// Search for the longest train that passes without loss.
     Length,
-    /// Trains of several lengths: is the path idle?
+    /// Trains of several lengths show whether the path is idle.
     Preliminary,
-    /// Phase I: pairs of many sizes, all local modes.
+    /// Phase I: pairs of many sizes, for all local modes.
     Pairs,
-    /// Phase II: long trains, the asymptotic dispersion rate.
+    /// Phase II: long trains, for the asymptotic dispersion rate.
     Trains,
-    /// Long trains only, as the receiver hands packets over in bursts.
+    /// Long trains only, because the receiver coalesces interrupts.
     Coalesced,
     Done,
 }
 
-/// What is known of the path, and what is to be sent next.
+/// State of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Procedure {
     config: PathrateConfig,
     stage: Stage,
-    /// Trains of this stage that were answered or lost.
+    /// Number of trains of this stage that were answered or lost.
     tries: u32,
     round_trips: Vec<f64>,
     spacing: Span,
-    /// The longest train known to pass, and the one being tried.
+    /// Number of packets of the longest train known to pass.
     longest: u32,
+    /// Number of packets of the train that is tried.
     candidate: u32,
     lossy: u32,
-    /// Of the trains that found the longest: back to back, and in all.
+    /// Number of trains back to back, and of all trains, in the search for the longest one.
     bursty: (u32, u32),
-    /// The last train's rate in bytes a second, for the load.
+    /// Rate of the last train in bytes per second, for the load.
     recent: Option<f64>,
     preliminary: Vec<f64>,
     width: f64,
@@ -89,7 +90,7 @@ impl Procedure {
         around(centre, (centre - self.width / 2.0, centre + self.width / 2.0))
     }
 
-    /// The rest that keeps the spacing and the load.
+    /// A train, with the rest that the spacing and the load require.
     fn plan_of(&self, count: u32, size: Bytes) -> Plan {
         let packets: Vec<Planned> = Train::regular(0, count, size, Span::ZERO).packets;
         let bytes: f64 = packets.iter().map(|packet| packet.size.as_f64()).sum();
@@ -101,14 +102,14 @@ impl Procedure {
         self.config.preliminary.min(self.longest).saturating_sub(1).max(1)
     }
 
-    /// The size of Phase I's next pair: all sizes in turn.
+    /// Packet size of the next pair of Phase I, which uses all sizes in turn.
     fn pair_size(&self) -> Bytes {
         let steps = self.config.sizes.saturating_sub(1).max(1);
         let range = self.config.largest - self.smallest;
         self.smallest + range * u64::from(self.tries % self.config.sizes) / u64::from(steps)
     }
 
-    /// The sample of a train, not faster than is believed.
+    /// Sample of a train; rates above the permitted maximum are ignored.
     fn sample(&self, packets: &[Option<Arrived>]) -> Sample {
         match train_rate(packets, self.config.least_dispersion) {
             Sample::Rate(rate) if rate > self.config.max_rate.as_bytes_per_sec() as f64 => Sample::Ignored,
@@ -150,7 +151,7 @@ impl Procedure {
             let Bursts { back_to_back, rate } = bursts(packets, self.config.coalesced_gap);
             let found = back_to_back > self.config.coalesced;
             self.bursty = (self.bursty.0 + u32::from(found), self.bursty.1 + 1);
-            // A train whose ends were merged has no rate of its own.
+            // The rate of bursts replaces that of the train, whose ends were merged.
             self.recent = rate.filter(|_| found).or(self.recent);
         }
         self.longest = self.candidate;
@@ -202,7 +203,7 @@ impl Procedure {
         }
     }
 
-    /// Too much is ignored: longer trains of larger packets last longer.
+    /// Makes trains longer and packets larger after too many ignored samples, so that dispersions grow.
     fn lengthen_pairs(&mut self) {
         self.pair_length = self.pair_length.saturating_add(1);
         if self.pair_length > self.longest / 4 {
@@ -230,12 +231,12 @@ impl Procedure {
         }
     }
 
-    /// A stage ends with its samples, or with twice as many trains.
+    /// Whether a stage has its samples, or has sent twice as many trains.
     fn enough(&self, samples: usize, wanted: u32) -> bool {
         samples >= wanted as usize || self.tries >= wanted.saturating_mul(2)
     }
 
-    /// The asymptotic dispersion rate of the trains so far, or else of the preliminary ones.
+    /// Asymptotic dispersion rate of the trains so far, or of the preliminary ones if there are none.
     fn asymptotic(&self) -> Option<f64> {
         let mean_of_all = adr(&self.trains, self.config.adr_trim as usize);
         let before = mean(&self.preliminary);
@@ -253,7 +254,7 @@ impl Procedure {
         }
     }
 
-    /// The mode of Phase I that ADR allows; ADR is a lower bound where Phase I has none.
+    /// Ends with the best mode of Phase I above the ADR. If there is none, the ADR is a lower bound.
     fn conclude(&mut self) {
         let Some(adr) = self.asymptotic() else { return self.enter(Stage::Done) };
         if self.aborted {
@@ -269,7 +270,7 @@ impl Procedure {
         }
     }
 
-    /// The rate of long trains: the capacity of an idle path, and less than that of another.
+    /// Ends with the rate of long trains, which is the capacity of an idle path and less than that of a loaded one.
     fn conclude_coalesced(&mut self) {
         self.width = bin_width(&self.trains, &self.config.bins);
         let Some(mean) = adr(&self.trains, self.config.adr_trim as usize) else { return self.enter(Stage::Done) };

@@ -1,22 +1,23 @@
-//! Pathrate's rules over samples: the rate of a train, the width of a bin, local modes and their merit, ADR.
+//! Rules of Pathrate: the rate of a train, the width of bins, local modes and their merit, ADR.
 
 use longhaul_units::{Rate, Span};
 
 use crate::statistics::{kurtosis, mean, median, quantile, sorted};
 use crate::{Arrived, RateRange};
 
-/// What a train says.
+/// Sample of a train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sample {
-    /// Its rate in bytes a second: the bytes after the first packet over the time from the first to the last arrival.
+    /// Rate in bytes per second: the bytes after the first packet, divided by the time from the first to the last
+    /// arrival.
     Rate(f64),
     /// A packet is missing, or fewer than two were sent.
     Lossy,
-    /// It was too close together for the clock, or the receiver merged its first or last packet with others.
+    /// The dispersion is too short for the clock, or the receiver merged the first or last packet with others.
     Ignored,
 }
 
-/// The sample of a train; one that lasts less than `least` at the receiver is ignored.
+/// Returns the sample of a train. A train with a dispersion of less than `least` is ignored.
 #[must_use]
 pub(super) fn train_rate(packets: &[Option<Arrived>], least: Span) -> Sample {
     let Some(whole) = packets.iter().copied().collect::<Option<Vec<Arrived>>>() else { return Sample::Lossy };
@@ -29,19 +30,19 @@ pub(super) fn train_rate(packets: &[Option<Arrived>], least: Span) -> Sample {
     Sample::Rate(rest.iter().map(|packet| packet.size.as_f64()).sum::<f64>() / span.as_secs_f64())
 }
 
-/// The constants of [`bin_width`].
+/// Constants of the width of bins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BinRule {
-    /// The part of the range from the 10th to the 90th percentile that a bin is wide: 0.01 to 1, 0.125.
+    /// Width of a bin relative to the range from the 10th to the 90th percentile: 0.01 to 1, 0.125 by default.
     pub part: f64,
-    /// Ranges under this many bytes a second are narrow: 0 to 1e9, 125,000 (1 Mb/s).
+    /// Range in bytes per second below which it is narrow: 0 to 1e9, 125,000 (1 Mb/s) by default.
     pub narrow: f64,
-    /// The part of a narrow range that a bin is wide: 0.01 to 1, 0.25.
+    /// Width of a bin relative to a narrow range: 0.01 to 1, 0.25 by default.
     pub narrow_part: f64,
-    /// The width in bytes a second where there is no range: 1 to 1e12, 2.5e6 (20 Mb/s).
+    /// Width of a bin for equal rates in bytes per second: 1 to 1e12, 2.5e6 (20 Mb/s) by default.
     pub flat: f64,
-    /// At most this part of the median, where there is no range: 0.001 to 1, 0.25.
+    /// Upper bound of that width relative to the median: 0.001 to 1, 0.25 by default.
     pub flat_part: f64,
 }
 
@@ -51,13 +52,13 @@ impl Default for BinRule {
     }
 }
 
-/// The width of a bin for these rates, in bytes a second.
+/// Returns the width of a bin for these rates in bytes per second.
 #[must_use]
 pub(super) fn bin_width(rates: &[f64], rule: &BinRule) -> f64 {
     let sorted = sorted(rates.to_vec());
     let at = |part: f64| quantile(&sorted, part).unwrap_or(0.0);
     let (range, middle) = (at(0.9) - at(0.1), at(0.5));
-    // Clocks with a step of a nanosecond leave a little range between equal rates.
+    // Clocks with a resolution of 1 ns leave a small range between equal rates.
     if range <= middle * 1e-4 {
         rule.flat.min(rule.flat_part * middle)
     } else if range < rule.narrow {
@@ -67,7 +68,8 @@ pub(super) fn bin_width(rates: &[f64], rule: &BinRule) -> f64 {
     }
 }
 
-/// Without the `drop` smallest and the `drop` largest, in ascending order. Too few to drop so many: all of them.
+/// Returns the rates without the `drop` smallest and the `drop` largest in ascending order, or all rates if there are
+/// too few.
 #[must_use]
 pub(super) fn trimmed(rates: &[f64], drop: usize) -> Vec<f64> {
     let sorted = sorted(rates.to_vec());
@@ -75,19 +77,20 @@ pub(super) fn trimmed(rates: &[f64], drop: usize) -> Vec<f64> {
     kept.map_or_else(|| sorted.clone(), <[f64]>::to_vec)
 }
 
-/// The asymptotic dispersion rate: the mean without the `drop` smallest and the `drop` largest.
+/// Asymptotic dispersion rate: the mean without the `drop` smallest and the `drop` largest rates.
 #[must_use]
 pub(super) fn adr(rates: &[f64], drop: usize) -> Option<f64> {
     mean(&trimmed(rates, drop))
 }
 
-/// The constants of [`modes`].
+/// Constants of the search for local modes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModeRule {
-    /// A bin may hold so much more than the last, as a part of it, before the bell ends: 0 to 1, 0.1.
+    /// Excess of a bin over the one before up to which the bell continues, relative to the latter: 0 to 1, 0.1 by
+    /// default.
     pub noise: f64,
-    /// The least part of all samples in a mode's bin: 0 to 1, 0.02. At least two samples in any case.
+    /// Least fraction of all samples in the bin of a mode: 0 to 1, 0.02 by default. A bin has at least two samples.
     pub least_part: f64,
 }
 
@@ -97,45 +100,45 @@ impl Default for ModeRule {
     }
 }
 
-/// A local mode: a bin that is fuller than those beside it, and the bell of falling bins around it.
+/// A local mode: a bin with more samples than its neighbours, and the bell of decreasing bins around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mode {
-    /// The middle of the bin.
+    /// Centre of the bin.
     pub(super) centre: f64,
-    /// The median of the samples in the bin.
+    /// Median of the samples in the bin.
     pub(super) value: f64,
-    /// The width of the bin.
+    /// Width of the bin.
     pub(super) width: f64,
-    /// The part of all samples that the bin holds, 0 to 1.
+    /// Fraction of all samples in the bin, 0 to 1.
     pub(super) share: f64,
-    /// The kurtosis of the samples in the bell.
+    /// Kurtosis of the samples in the bell.
     pub(super) kurtosis: f64,
 }
 
 impl Mode {
-    /// The figure of merit: narrow and peaked bells with many samples in their bin.
+    /// Figure of merit, high for narrow and peaked bells with many samples in their bin.
     #[must_use]
     pub(super) fn merit(&self) -> f64 {
         self.kurtosis * self.share
     }
 
-    /// The bin's upper edge.
+    /// Upper edge of the bin.
     #[must_use]
     pub(super) fn high(&self) -> f64 {
         self.centre + self.width / 2.0
     }
 
-    /// The bin, around its median.
+    /// Range of the bin around its median.
     #[must_use]
     pub(super) fn range(&self) -> RateRange {
         around(self.value, (self.centre - self.width / 2.0, self.high()))
     }
 }
 
-/// The local modes of `rates` with bins of `width`, the fullest first.
+/// Returns the local modes of `rates` with bins of `width`, the fullest first.
 ///
-/// The fullest bin, wherever it begins, is a mode; its bell goes on to both sides, bin by bin, while they do not fill up
-/// again. Without the samples of that bell the next mode is looked for.
+/// The fullest bin at any position is a mode. Its bell extends to both sides, bin by bin, as long as bins do not
+/// contain more samples again. The search continues without the samples of that bell.
 #[must_use]
 pub(super) fn modes(rates: &[f64], width: f64, rule: &ModeRule) -> Vec<Mode> {
     let mut left = sorted(rates.to_vec());
@@ -158,13 +161,13 @@ pub(super) fn modes(rates: &[f64], width: f64, rule: &ModeRule) -> Vec<Mode> {
     found
 }
 
-/// The mode of the highest merit.
+/// Returns the mode with the highest merit.
 #[must_use]
 pub(super) fn best(modes: impl IntoIterator<Item = Mode>) -> Option<Mode> {
     modes.into_iter().max_by(|one, other| one.merit().total_cmp(&other.merit()))
 }
 
-/// Where the fullest bin begins, and how many it holds: the lowest of equals.
+/// Returns the start of the fullest bin and its number of samples; the lowest of equally full bins.
 fn fullest(sorted: &[f64], width: f64) -> Option<(usize, usize)> {
     let mut best: Option<(usize, usize)> = None;
     let mut end = 0;
@@ -179,7 +182,7 @@ fn fullest(sorted: &[f64], width: f64) -> Option<(usize, usize)> {
     best
 }
 
-/// First and one past the last of the samples in the bell around a bin.
+/// Returns the range of indices of the samples in the bell around a bin.
 fn bell(sorted: &[f64], (start, count): (usize, usize), width: f64, noise: f64) -> (usize, usize) {
     let (mut from, mut to) = (start, start + count);
     let edge = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
@@ -203,23 +206,23 @@ fn bell(sorted: &[f64], (start, count): (usize, usize), width: f64, noise: f64) 
     (from, to)
 }
 
-/// A rate with a range that holds it; nothing is below zero.
+/// Returns a rate with a range that includes it; negative rates become zero.
 pub(super) fn around(value: f64, (low, high): (f64, f64)) -> RateRange {
     let rate = |bytes: f64| Rate::from_bytes_per_sec(bytes.round() as u64);
     RateRange { low: rate(low.min(value)), value: rate(value), high: rate(high.max(value)) }
 }
 
-/// The arrivals of a long train under interrupt coalescence: bursts that are handed over together.
+/// Arrivals of a long train under interrupt coalescence, which come in bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bursts {
-    /// The part of the gaps between arrivals that are back to back: merged, or under a quarter of the mean gap.
+    /// Fraction of gaps between arrivals that are back to back: merged, or below a quarter of the mean gap.
     pub(crate) back_to_back: f64,
-    /// Bytes of all bursts but the first, over the time from the first burst to the last, in bytes a second. What a burst
-    /// brings has come since the burst before.
+    /// Bytes of all bursts but the first, divided by the time from the first burst to the last, in bytes per second:
+    /// the packets of a burst arrived after the burst before.
     pub(crate) rate: Option<f64>,
 }
 
-/// The bursts of a train; packets that were lost are left out. `part` of the mean gap is back to back.
+/// Returns the bursts of a train without its lost packets. Gaps below `part` of the mean gap are back to back.
 #[must_use]
 pub(crate) fn bursts(packets: &[Option<Arrived>], part: f64) -> Bursts {
     let arrived: Vec<Arrived> = packets.iter().copied().flatten().collect();

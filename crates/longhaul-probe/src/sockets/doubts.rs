@@ -7,7 +7,8 @@ use super::report::Outcome;
 use super::text;
 use crate::RateRange;
 
-/// Bound of the 99th percentile of lateness. A machine above it was busy; the link emulator has the same bound for itself.
+/// Bound of the 99th percentile of lateness. A machine above it was busy; the link emulator has the same bound for
+/// itself.
 const TOO_LATE: Span = Span::from_millis(1);
 /// Resolution of the runtime's timers.
 const TICK: Span = Span::from_millis(1);
@@ -40,7 +41,8 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// Takes the lateness of a packet and, if it was to leave back to back with the packet before, the time between the two.
+    /// Takes the lateness of a packet and, if it was to leave back to back with the packet before, the time between the
+    /// two.
     pub(super) fn on_sent(&mut self, late: Span, apart: Option<Span>, size: u32) {
         self.lateness.add(late);
         if let Some(apart) = apart {
@@ -77,8 +79,8 @@ impl Own {
     }
 }
 
-/// Lowers the confidence in doubtful outcomes, widens each range to the resolution of clocks, and returns one sentence per
-/// doubt.
+/// Lowers the confidence in doubtful outcomes, widens each range to the resolution of clocks, and returns one sentence
+/// per doubt.
 pub(super) fn cast(outcomes: &mut [Outcome]) -> Vec<String> {
     let mut doubts = Vec::new();
     for outcome in outcomes.iter_mut() {

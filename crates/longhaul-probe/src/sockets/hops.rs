@@ -1,5 +1,5 @@
-//! Search for the hop at which packets queue: round trips to each router, by packets of increasing TTL (Gerla et al., PFLDnet
-//! 2006, found its bottleneck by traceroute under load).
+//! Search for the hop at which packets queue: round trips to each router, by packets of increasing TTL (Gerla et al.,
+//! PFLDnet 2006, found its bottleneck by traceroute under load).
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,8 @@ const TRIES: u32 = 3;
 const PATIENCE: Span = Span::from_millis(500);
 /// Number of successive silent hops that ends the search.
 const SILENT: usize = 4;
-/// Interval in which each hop gets one packet. Routers limit the rate of ICMP errors: Linux sends one per second and host.
+/// Interval in which each hop gets one packet. Routers limit the rate of ICMP errors: Linux sends one per second and
+/// host.
 const ROUND: Span = Span::from_millis(250);
 /// Duration of the measurement before the transfer loads the path.
 pub(super) const IDLE: Span = Span::from_secs(2);
@@ -34,7 +35,8 @@ const SHOWN: Span = Span::from_secs(2);
 const OLDEST: Span = Span::from_secs(2);
 /// Number of round trips from which a median is computed.
 const LEAST: usize = 4;
-/// Smallest rise of the queueing delay from hop to hop that counts: more than the median time in which a busy router answers.
+/// Smallest rise of the queueing delay from hop to hop that counts: more than the median time in which a busy router
+/// answers.
 const RISE: Span = Span::from_millis(1);
 /// The same, as a fraction of the largest queueing delay.
 const PART: f64 = 0.25;
@@ -198,8 +200,9 @@ impl Scanner {
         hop.rtts.push(at.since(probe.at));
     }
 
-    /// Returns the packet that an error without a quoted nonce most likely belongs to: if the sender is a known hop, the newest
-    /// packet to that hop that is older than its base round trip; otherwise the newest packet to an unknown hop.
+    /// Returns the packet that an error without a quoted nonce most likely belongs to: if the sender is a known hop,
+    /// the newest packet to that hop that is older than its base round trip; otherwise the newest packet to an unknown
+    /// hop.
     fn most_likely(&self, from: Option<IpAddr>, at: Time) -> Option<usize> {
         let known = self.hops.iter().find(|hop| hop.address.is_some() && hop.address == from);
         let can_be = |probe: &Probed| {
@@ -285,8 +288,8 @@ impl From<&Hop> for HopFound {
     }
 }
 
-/// Returns the first hop at which the queueing delay rises clearly and stays high: the time in which a router writes an ICMP
-/// error affects only its own round trips, and a queue those of all hops behind it.
+/// Returns the first hop at which the queueing delay rises clearly and stays high: the time in which a router writes an
+/// ICMP error affects only its own round trips, and a queue those of all hops behind it.
 fn queue_at(queueing: &[(u8, Span)]) -> Option<u8> {
     let mut floor = Span::MAX;
     let mut floors: Vec<_> = queueing

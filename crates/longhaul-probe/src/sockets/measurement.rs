@@ -31,10 +31,11 @@ pub struct Measurement {
     pub methods: Vec<MethodKind>,
     /// Whether to run TCPProbe, a transfer of several seconds. It needs no reflector.
     pub transfer: bool,
-    /// Whether to look for the hop at which packets queue: during the transfer, or for 15 s if there is none (Linux only).
+    /// Whether to look for the hop at which packets queue: during the transfer, or for 15 s if there is none (Linux
+    /// only).
     pub hops: bool,
-    /// Time limit per method. By default it is [`MethodKind::usual_time`], and 60 s for everything else; a transfer takes at
-    /// most 10 s.
+    /// Time limit per method. By default it is [`MethodKind::usual_time`], and 60 s for everything else; a transfer
+    /// takes at most 10 s.
     pub time: Option<Span>,
 }
 
@@ -73,8 +74,8 @@ impl Measurement {
         Self { address, methods: Vec::new(), transfer: false, hops: false, time: None }
     }
 
-    /// Runs all parts and returns their results. `application` is the protocol of the transfer. If one part fails, the others
-    /// run nevertheless, and `progress` gets the error.
+    /// Runs all parts and returns their results. `application` is the protocol of the transfer. If one part fails, the
+    /// others run nevertheless, and `progress` gets the error.
     ///
     /// # Errors
     ///

@@ -75,8 +75,8 @@ impl Path {
             ack.rtt = Some(RttSample { rtt, sent_at: Time::ZERO });
             ack
         };
-        // If the queue never empties, its most frequent round trip is not the base round trip. As many samples of the base
-        // round trip as there are packets make it the most frequent one.
+        // If the queue never empties, its most frequent round trip is not the base round trip. As many samples of the
+        // base round trip as there are packets make it the most frequent one.
         let idle = sample(self.base?);
         (0..self.fates.len()).for_each(|_| buffer.on_ack(&idle));
         for fate in &self.fates {
@@ -93,9 +93,9 @@ impl Path {
         Some(buffer::bytes(self.buffer_delay()?, capacity?))
     }
 
-    /// Fraction of packets lost at random: while the queueing delay was less than half that of a full buffer, or half the
-    /// longest queueing delay if the buffer is unknown (Gerla et al., PFLDnet 2006, section 3.1, distinguish losses by the
-    /// same delay). Known only from [`LEAST_PACKETS`] on.
+    /// Fraction of packets lost at random: while the queueing delay was less than half that of a full buffer, or half
+    /// the longest queueing delay if the buffer is unknown (Gerla et al., PFLDnet 2006, section 3.1, distinguish losses
+    /// by the same delay). Known only from [`LEAST_PACKETS`] on.
     pub(super) fn random_loss(&self) -> Option<f64> {
         let full = self.buffer_delay().or_else(|| self.most_queueing())?;
         let all = self.fates.len().max(1) as f64;

@@ -21,9 +21,9 @@ const PATIENCE: Span = Span::from_secs(1);
 const ROUND_TRIPS: u64 = 4;
 /// Shortest time between two polls of a method.
 const BREATH: Span = Span::from_micros(100);
-/// Number of packets after which increasing sizes start again, in trains whose packets are spaced. Without the restart, the rate
-/// of a stream of 100 small packets would grow by half from its first to its last packet, and the time at which a queue
-/// builds up would not tell whether the mean rate is too high.
+/// Number of packets after which increasing sizes start again, in trains whose packets are spaced. Without the restart,
+/// the rate of a stream of 100 small packets would grow by half from its first to its last packet, and the time at
+/// which a queue builds up would not tell whether the mean rate is too high.
 const STEPS: usize = 8;
 /// Origin of the reflector's clock in reports. It leaves room for readings before the first one.
 const ORIGIN: u64 = 1 << 62;
@@ -67,8 +67,8 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// Looks for a reflector at `address`, and for the largest packet that reaches it. `progress` gets a line if the path drops
-    /// larger packets.
+    /// Looks for a reflector at `address`, and for the largest packet that reaches it. `progress` gets a line if the
+    /// path drops larger packets.
     ///
     /// # Errors
     ///
@@ -213,8 +213,8 @@ impl Prober {
     }
 }
 
-/// Sizes close to the wanted ones, each one byte larger than the one before, because receive offload merges a packet only
-/// with packets of at least its size. The mean is unchanged where the limits permit that.
+/// Sizes close to the wanted ones, each one byte larger than the one before, because receive offload merges a packet
+/// only with packets of at least its size. The mean is unchanged where the limits permit that.
 fn ascending(wanted: &[Bytes], smallest: u32, largest: u32) -> Vec<u32> {
     let count = u32::try_from(wanted.len()).unwrap_or(u32::MAX);
     let most = wanted.iter().map(|size| size.0).max().unwrap_or(0).min(largest.into()) as u32;

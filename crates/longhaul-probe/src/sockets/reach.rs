@@ -8,8 +8,8 @@ use super::error::Error;
 use super::socket::{Event, Socket};
 use crate::Planned;
 
-/// Candidate sizes of IP packets: the MTU of Ethernet, the minimum MTU of IPv6 (RFC 8200, section 5), and the size that every
-/// IPv4 host accepts (RFC 1122, section 3.3.2).
+/// Candidate sizes of IP packets: the MTU of Ethernet, the minimum MTU of IPv6 (RFC 8200, section 5), and the size that
+/// every IPv4 host accepts (RFC 1122, section 3.3.2).
 const SIZES: [u32; 3] = [1500, 1280, 576];
 /// Size in bytes that every working path carries.
 const SMALL: u32 = 128;
@@ -63,8 +63,8 @@ fn first_answer(socket: &mut Socket, address: SocketAddr) -> Result<Option<Span>
     try_size(socket, address, SMALL.max(socket.smallest()), PATIENCE)
 }
 
-/// Returns the round-trip time of a packet of `size` bytes, if one of [`TRIES`] packets is answered. Late answers to earlier
-/// packets of that size count.
+/// Returns the round-trip time of a packet of `size` bytes, if one of [`TRIES`] packets is answered. Late answers to
+/// earlier packets of that size count.
 fn try_size(socket: &mut Socket, address: SocketAddr, size: u32, patience: Span) -> Result<Option<Span>, Error> {
     for _ in 0..TRIES {
         socket.send(&[Planned::new(Span::ZERO, Bytes(size.into()))], &[size])?;
@@ -82,8 +82,8 @@ fn try_size(socket: &mut Socket, address: SocketAddr, size: u32, patience: Span)
     Ok(None)
 }
 
-/// Returns the reason why no answer arrives. An endpoint of longhaul answers a stray segment with a reset, whether it reflects
-/// probes or not.
+/// Returns the reason why no answer arrives. An endpoint of longhaul answers a stray segment with a reset, whether it
+/// reflects probes or not.
 fn silence(socket: &mut Socket, address: SocketAddr) -> Result<Error, Error> {
     socket.send_stray_segment()?;
     let until = socket.now() + PATIENCE * 2;

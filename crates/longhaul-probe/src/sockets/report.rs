@@ -75,7 +75,8 @@ impl Watch {
         Self { method, show_at: SHOWN, converged_after: None }
     }
 
-    /// Takes the estimate and the number of packets at `after` from the start. Returns when the next progress report is due.
+    /// Takes the estimate and the number of packets at `after` from the start. Returns when the next progress report is
+    /// due.
     pub(super) fn follow(&mut self, after: Span, estimate: &Estimate, packets: u64, progress: Progress<'_>) -> Span {
         self.converged_after = believed(estimate).then(|| self.converged_after.unwrap_or(after));
         if after >= self.show_at {
@@ -207,8 +208,8 @@ the path; \"methods\", each with \"method\", \"capacity_bps\" and \"available_bp
         self.hops.is_some() || self.methods.iter().any(found)
     }
 
-    /// Combines the results. `path` holds the properties that the reflector's answers show. The size of the buffer is that at
-    /// the capacity with the highest confidence.
+    /// Combines the results. `path` holds the properties that the reflector's answers show. The size of the buffer is
+    /// that at the capacity with the highest confidence.
     pub(super) fn new(
         address: SocketAddr,
         largest_packet: Option<u32>,

@@ -160,7 +160,8 @@ impl Socket {
         self.put(payload)
     }
 
-    /// Sends a segment without a connection, which a longhaul endpoint answers with a reset (RFC 9293, section 3.10.7.1).
+    /// Sends a segment without a connection, which a longhaul endpoint answers with a reset (RFC 9293, section
+    /// 3.10.7.1).
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -197,8 +198,8 @@ impl Socket {
         Ok(at)
     }
 
-    /// Sends the first `len` bytes of the buffer. If ICMP errors are enabled, a send may fail with the error of an earlier
-    /// packet, without sending anything.
+    /// Sends the first `len` bytes of the buffer. If ICMP errors are enabled, a send may fail with the error of an
+    /// earlier packet, without sending anything.
     fn put(&mut self, len: usize) -> io::Result<()> {
         let datagram = self.buffer.get(..len).unwrap_or_default();
         for _ in 0..REPEATS {
@@ -250,8 +251,8 @@ fn nonce_end(nonce: u64) -> u32 {
     nonce as u32
 }
 
-/// Disables fragmentation where the system permits that, because fragments would hide the path MTU, and disables receive
-/// offload, so that each answer has its own timestamp.
+/// Disables fragmentation where the system permits that, because fragments would hide the path MTU, and disables
+/// receive offload, so that each answer has its own timestamp.
 fn extended(io: &UdpSocket) -> io::Result<Io> {
     #[cfg(target_os = "linux")]
     {

@@ -67,8 +67,8 @@ pub trait Application {
     /// The bytes cannot be made.
     fn preamble(&self) -> io::Result<Vec<u8>>;
 
-    /// Reads the reason for which the peer refuses the transfer from `stream`; `first` is the first byte of its answer and
-    /// has been read. Returns `None` if the answer is not understood.
+    /// Reads the reason for which the peer refuses the transfer from `stream`; `first` is the first byte of its answer
+    /// and has been read. Returns `None` if the answer is not understood.
     fn refusal(&self, first: u8, stream: &mut TcpStream) -> impl Future<Output = Option<String>>;
 }
 
@@ -360,8 +360,8 @@ impl Meter {
     }
 }
 
-/// Confidence in a capacity: it depends on convergence, on the share of usable pairs, and on whether the receiver reports
-/// arrival times.
+/// Confidence in a capacity: it depends on convergence, on the share of usable pairs, and on whether the receiver
+/// reports arrival times.
 fn confidence(pairs: &Pairs, arrival_times: bool) -> f64 {
     let usable = pairs.measured.saturating_sub(pairs.coalesced) as f64;
     let share = usable / (pairs.measured + pairs.dropped).max(1) as f64;

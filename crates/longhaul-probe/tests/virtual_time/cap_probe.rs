@@ -84,8 +84,8 @@ fn half_a_later_link_may_be_busy() {
     }
 }
 
-/// A queue that never empties, behind a link that is hardly faster: every pair waits, and others come between its packets.
-/// Even where both sizes agree on half the capacity, that hardly a pair waited as little as the best tells.
+/// A queue that never empties, behind a link that is hardly faster: every pair waits, and others come between its
+/// packets. Even where both sizes agree on half the capacity, that hardly a pair waited as little as the best tells.
 #[test]
 fn a_saturated_link_is_not_taken_for_measured() {
     for (load, size) in [1.0, 1.05].into_iter().flat_map(|load| [100, 500, 1500].map(|size| (load, size))) {

@@ -1,5 +1,5 @@
-//! All methods over emulated links in virtual time: the estimates, the time they take, and whether a method reports that it
-//! could not measure.
+//! All methods over emulated links in virtual time: the estimates, the time they take, and whether a method reports
+//! that it could not measure.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod cap_probe;

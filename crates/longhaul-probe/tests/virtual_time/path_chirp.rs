@@ -76,8 +76,8 @@ fn losses_and_jitter_are_no_traffic() {
     }
 }
 
-/// Hosts that are late by tens of microseconds, or hear of arrivals together: an idle link of 20 Mb/s that loses one packet
-/// in a hundred is in the range, and the value within a quarter of it.
+/// Hosts that are late by tens of microseconds, or hear of arrivals together: an idle link of 20 Mb/s that loses one
+/// packet in a hundred is in the range, and the value within a quarter of it.
 #[test]
 fn hosts_that_are_late_are_no_traffic() {
     let micros = Span::from_micros;

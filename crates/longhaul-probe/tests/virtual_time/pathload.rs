@@ -39,8 +39,8 @@ fn assert_holds_40(run: &Probing, (margin, width): (f64, f64)) {
     assert!(run.took < Span::from_secs(40), "{:?}", run.took);
 }
 
-/// Traffic at a constant rate leaves little to doubt: the range is the resolution and the grey rates beside. Its period of
-/// 140 us shares no short beat with the streams' 100 us.
+/// Traffic at a constant rate leaves little to doubt: the range is the resolution and the grey rates beside. Its period
+/// of 140 us shares no short beat with the streams' 100 us.
 #[test]
 fn half_of_it_at_a_constant_rate() {
     let cross = Source::cbr(Time::ZERO, mbit(40), 700);
@@ -74,8 +74,8 @@ fn nobody_else() {
     assert!(run.estimate.converged && low > 76.0 && low <= 80.1 && high > 79.9 && high < 84.0, "{low} to {high}");
 }
 
-/// Idle links of 20 Mb/s with a queue of 60 kB; of a hundred packets one is lost on the way, and one answer on the way back.
-/// Of the range's ends the lower may be a little less: a fleet may have lost what it needed to be sure.
+/// Idle links of 20 Mb/s with a queue of 60 kB; of a hundred packets one is lost on the way, and one answer on the way
+/// back. Of the range's ends the lower may be a little less: a fleet may have lost what it needed to be sure.
 #[test]
 fn random_losses_are_no_congestion() {
     for seed in 1..=12 {
@@ -90,7 +90,8 @@ fn random_losses_are_no_congestion() {
     }
 }
 
-/// An idle link of 20 Mb/s with a queue of so many bytes, and a share of packets that is lost on the way and on the way back.
+/// An idle link of 20 Mb/s with a queue of so many bytes, and a share of packets that is lost on the way and on the way
+/// back.
 fn lossy(queue: u64, share: f64, seed: u64) -> Probing {
     let hop = |rate| LinkConfig::new(mbit(rate), Span::from_millis(10)).loss(Loss::Uniform(share));
     let mut world = ProbedPath::seeded([hop(20).queue(Limit::Bytes(queue)), hop(1000)], Span::ZERO, seed).unwrap();
@@ -98,8 +99,8 @@ fn lossy(queue: u64, share: f64, seed: u64) -> Probing {
     world.run(&mut method, Time::ZERO, Time::from_nanos(600_000_000_000))
 }
 
-/// Of a hundred packets five or ten are lost, which is why most streams lose more than three at every rate, and some more
-/// than fifteen.
+/// Of a hundred packets five or ten are lost, which is why most streams lose more than three at every rate, and some
+/// more than fifteen.
 #[test]
 fn many_random_losses_are_no_congestion() {
     for (share, seed) in [0.025, 0.05].into_iter().flat_map(|share| (1..=8).map(move |seed| (share, seed))) {
@@ -111,7 +112,8 @@ fn many_random_losses_are_no_congestion() {
     }
 }
 
-/// A queue of four packets: no delay ever rises for long, and nearly all that shows a rate above the link's is what is lost.
+/// A queue of four packets: no delay ever rises for long, and nearly all that shows a rate above the link's is what is
+/// lost.
 #[test]
 fn losses_of_a_short_queue_are_congestion() {
     let run = lossy(1000, 0.0, 1);
@@ -152,8 +154,8 @@ fn what_hosts_do_to_single_packets_is_no_queue() {
     }
 }
 
-/// Lateness that changes from packet to packet by 5 us rises and falls by 50 us in a stream, as a queue would at half a per
-/// cent too much: what it cannot know, it does not say. It did, of 2.2 to 2.5 Mb/s with a confidence of 88 %.
+/// Lateness that changes from packet to packet by 5 us rises and falls by 50 us in a stream, as a queue would at half a
+/// per cent too much: what it cannot know, it does not say. It did, of 2.2 to 2.5 Mb/s with a confidence of 88 %.
 #[test]
 fn what_hosts_do_to_whole_streams_is_not_believed() {
     for (micros, seed) in [5, 20].into_iter().flat_map(|micros| (1..=4).map(move |seed| (micros, seed))) {

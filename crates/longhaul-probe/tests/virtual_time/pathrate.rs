@@ -47,8 +47,8 @@ fn an_idle_path_is_measured_at_once() {
     assert!(run.took < Span::from_secs(16), "{:?}", run.took);
 }
 
-/// Trains of 10 packets are slower than the link by a third, and their rates vary by more than a twentieth: 1000 pairs and
-/// 500 trains of 48 follow.
+/// Trains of 10 packets are slower than the link by a third, and their rates vary by more than a twentieth: 1000 pairs
+/// and 500 trains of 48 follow.
 #[test]
 fn half_a_link_of_cross_traffic_does_not_hide_its_capacity() {
     for (seed, size) in (1..=4).flat_map(|seed| [(seed, 576), (seed, 1500)]) {

@@ -39,7 +39,8 @@ fn what_stands_still_in_an_excursion_says_its_own_rate() {
     assert_eq!(chirp_estimate(&gaps, 0.0, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0));
 }
 
-/// One excursion ends and counts; the last one does not end, and is the turning point for all others, however short it is.
+/// One excursion ends and counts; the last one does not end, and is the turning point for all others, however short it
+/// is.
 #[test]
 fn the_last_excursion_turns_and_the_others_speak_for_themselves() {
     let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
@@ -83,8 +84,9 @@ fn stretched(train: &Train, stretch: f64) -> TrainReport {
     TrainReport { id: train.id, packets: packets.collect() }
 }
 
-/// From 1 Mb/s to at least 200 Mb/s: 1.2^30 > 200. Where no queue grows a chirp says its highest rate, and the next goes from a
-/// fifth to at least three times that: 1.2^15 > 15. It leaves when both have taken a twentieth of what was said.
+/// From 1 Mb/s to at least 200 Mb/s: 1.2^30 > 200. Where no queue grows a chirp says its highest rate, and the next
+/// goes from a fifth to at least three times that: 1.2^15 > 15. It leaves when both have taken a twentieth of what was
+/// said.
 #[test]
 fn the_first_chirps_find_the_range() {
     let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
@@ -130,9 +132,9 @@ fn near(rate: Rate, megabytes: f64) -> bool {
     (rate.as_bytes_per_sec() as f64 / (megabytes * 1e6) - 1.0).abs() < 1e-4
 }
 
-/// Chirps that say 1 + x and 1 - x in turn have a deviation of x sqrt(n / (n - 1)): with 0.22 the half-width of twenty is 0.0989
-/// of the mean; with 0.23 it is 0.1034, and of 21 0.0996 or, where more say 1 - x than 1 + x, 0.1018. Those that find the range
-/// do not count.
+/// Chirps that say 1 + x and 1 - x in turn have a deviation of x sqrt(n / (n - 1)): with 0.22 the half-width of twenty
+/// is 0.0989 of the mean; with 0.23 it is 0.1034, and of 21 0.0996 or, where more say 1 - x than 1 + x, 0.1018. Those
+/// that find the range do not count.
 #[test]
 fn it_converges_with_a_half_width_of_a_tenth() {
     for (spread, first, chirps) in [(0.22, 0, 20), (0.23, 0, 21), (0.23, 1, 22)] {

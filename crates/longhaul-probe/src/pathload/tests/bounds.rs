@@ -25,8 +25,8 @@ fn rate(stream: &Train) -> f64 {
     stream.packets[0].size.as_f64() / stream.packets[1].at.as_secs_f64()
 }
 
-/// A session whose first train shows `first` and whose fleets say of their rates what `says` does, all in MB/s: the rates asked
-/// for. Of grey rates every second stream finds a queue that grows.
+/// A session whose first train shows `first` and whose fleets say of their rates what `says` does, all in MB/s: the
+/// rates asked for. Of grey rates every second stream finds a queue that grows.
 fn session(config: PathloadConfig, first: f64, says: impl Fn(f64) -> Verdict) -> (Vec<f64>, Estimate) {
     let mut method = Pathload::new(config).unwrap();
     let mut rates = Vec::new();
@@ -110,7 +110,8 @@ fn without_an_upper_end_rates_double() {
     assert_eq!((estimate.converged, estimate.confidence), (false, 0.0));
 }
 
-/// A link that is faster than can be sent: the highest rate takes the place of its own, for the resolution as well (4.29).
+/// A link that is faster than can be sent: the highest rate takes the place of its own, for the resolution as well
+/// (4.29).
 #[test]
 fn the_first_rate_is_one_that_can_be_sent() {
     let (rates, _) = session(one_verdict(), 500.0, above(110.0));
@@ -224,9 +225,9 @@ fn a_rise_is_small_or_unclear_or_clear() {
     assert_eq!([1100, 1122].map(falls), [Trend::NonIncreasing, Trend::Decreasing]);
 }
 
-/// Packets come in bursts of two and three, so that of five gaps three are short. A queue grows by 162 us: clear, but not where
-/// arrivals are coalesced, which takes a gap more. With 60 short gaps of 99 they are, with 60 of 100 they are not, and short is
-/// less than a quarter of the gap.
+/// Packets come in bursts of two and three, so that of five gaps three are short. A queue grows by 162 us: clear, but
+/// not where arrivals are coalesced, which takes a gap more. With 60 short gaps of 99 they are, with 60 of 100 they are
+/// not, and short is less than a quarter of the gap.
 #[test]
 fn arrivals_are_coalesced_where_more_than_six_tenths_are_close() {
     let bursts = |count: u64, late: u64| {

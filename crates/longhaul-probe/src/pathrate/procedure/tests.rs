@@ -64,8 +64,8 @@ fn capacity(pathrate: &Pathrate) -> [u64; 3] {
     [range.low, range.value, range.high].map(Rate::as_bytes_per_sec)
 }
 
-/// Rates of a path with cross traffic: preliminary trains half at 4 MB/s and half at 8 MB/s, so bins are 500 kB/s; three
-/// of five pairs at 3 MB/s and two at 10 MB/s; long trains at `long`.
+/// Rates of a path with cross traffic: preliminary trains half at 4 MB/s and half at 8 MB/s, so bins are 500 kB/s;
+/// three of five pairs at 3 MB/s and two at 10 MB/s; long trains at `long`.
 fn busy(long: f64) -> impl FnMut(usize, &Train) -> Vec<Option<Arrived>> {
     move |number, train| {
         let rate = match number {
@@ -377,8 +377,8 @@ fn every_option_has_its_range() {
     }
 }
 
-/// The first exchange, which may have had to look for the way, does not count: of the others nine tell 111 ms, which makes the
-/// spacing 139 ms. Trains of four take 130 ms, those of five 173.
+/// The first exchange, which may have had to look for the way, does not count: of the others nine tell 111 ms, which
+/// makes the spacing 139 ms. Trains of four take 130 ms, those of five 173.
 #[test]
 fn the_spacing_is_of_all_exchanges_but_the_first() {
     let mut pathrate = session(one_size());

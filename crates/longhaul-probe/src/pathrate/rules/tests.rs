@@ -64,8 +64,8 @@ fn a_bin_is_an_eighth_of_the_range() {
     assert_eq!(width(&[]), 0.0);
 }
 
-/// Of 101 values the eleventh is the 10th percentile and the 91st the 90th. A range of a ten-thousandth of the median is none; one
-/// of 1 Mb/s is not narrow.
+/// Of 101 values the eleventh is the 10th percentile and the 91st the 90th. A range of a ten-thousandth of the median
+/// is none; one of 1 Mb/s is not narrow.
 #[test]
 fn where_the_rules_for_bins_change() {
     let steps = |middle: f64, step: f64| (-50..=50).map(|k| middle + step * f64::from(k)).collect::<Vec<_>>();
@@ -84,9 +84,9 @@ fn the_ends_are_trimmed_unless_nothing_would_be_left() {
     assert_eq!((adr(&rates, 1), adr(&[], 1)), (Some(5.25), None));
 }
 
-/// The fullest bins of ten are 92 to 100 and 100 to 108, of which the lower counts; its bell reaches from 88 to 112 with
-/// the deviations 0 (six times), 8 and 12 (twice each): m2 = 41.6, m4 = 4966.4. The other has -1.6 four times and 6.4:
-/// m2 = 10.24, m4 = 340.787.
+/// The fullest bins of ten are 92 to 100 and 100 to 108, of which the lower counts; its bell reaches from 88 to 112
+/// with the deviations 0 (six times), 8 and 12 (twice each): m2 = 41.6, m4 = 4966.4. The other has -1.6 four times and
+/// 6.4: m2 = 10.24, m4 = 340.787.
 #[test]
 fn modes_by_hand() {
     let mut rates = repeated(&[(150.0, 4), (100.0, 6)]);
