@@ -10,7 +10,7 @@ mod bounds;
 
 const GAP: Span = Span::from_micros(100);
 
-/// A packet that left and arrived so many microseconds after the beginning; the receiver's clock is 7 s ahead.
+/// A packet with these send and arrival times in microseconds. The receiver's clock is 7 s ahead.
 fn packet((sent, arrived): (u64, u64)) -> Option<Arrived> {
     Some(Arrived {
         sent_at: Time::from_nanos(sent * 1000),
@@ -31,17 +31,17 @@ fn trend(packets: &[Option<Arrived>]) -> Trend {
 }
 
 #[test]
-fn pct_counts_steps_up_and_pdt_compares_ways() {
+fn pct_counts_upward_steps_and_pdt_compares_the_net_with_all_steps() {
     let points = [0.0, 1.0, 2.0, 1.0, 3.0];
     assert_eq!((pct(&points, false), pct(&points, true)), (3.0 / 4.0, 3.0 / 5.0));
-    assert_eq!(pdt(&points), 3.0 / 5.0, "three up, by a way of 1 + 1 + 1 + 2");
+    assert_eq!(pdt(&points), 3.0 / 5.0, "up by 3 in total, over absolute steps of 1 + 1 + 1 + 2");
     assert_eq!((pct(&[4.0; 9], false), pdt(&[4.0; 9])), (0.0, 0.0));
     assert_eq!((pdt(&[3.0, 2.0]), pdt(&[]), pct(&[1.0], false)), (-1.0, 0.0, 0.0));
 }
 
-/// 121 of 200 steps up are 0.605, and 99 are 0.495: the ends of the band are in it.
+/// 121 of 200 upward steps are 0.605, and 99 are 0.495: both ends belong to the grey band.
 #[test]
-fn the_ends_of_the_grey_bands_say_nothing() {
+fn the_ends_of_the_grey_bands_are_undecided() {
     let steps = |up: u32| {
         let mut at = 0.0;
         let step = |n: u32| {
@@ -59,7 +59,7 @@ fn the_ends_of_the_grey_bands_say_nothing() {
     let rule = StreamRule::default();
     let by_pct = [98, 99, 121, 122].map(|up| judge(steps(up), 0.4, &rule));
     assert_eq!(by_pct, [Trend::NonIncreasing, Trend::Ambiguous, Trend::Ambiguous, Trend::Increasing]);
-    // Up by x and down by the rest of 100: 0.36 and 0.44 are 68 and 72 up.
+    // Up by x and down by 100 - x: PDT is 0.36 for x = 68 and 0.44 for x = 72.
     let by_pdt = [67.0, 68.0, 72.0, 73.0].map(|up| judge(0.55, pdt(&[0.0, up, up - (100.0 - up)]), &rule));
     assert_eq!(by_pdt, [Trend::NonIncreasing, Trend::Ambiguous, Trend::Ambiguous, Trend::Increasing]);
 }
@@ -78,28 +78,32 @@ fn groups_have_as_many_members_as_there_are_groups() {
     let hundred: Vec<f64> = (0..100).map(f64::from).collect();
     let medians: Vec<f64> = (0..10).map(|n| f64::from(n) * 10.0 + 4.5).collect();
     assert_eq!(group_medians(&hundred, 5), medians);
-    // 27 = 5 groups of 5, and two more in the last.
+    // 27 delays make 5 groups of 5, with two more in the last group.
     assert_eq!(group_medians(&hundred[..27], 5), [2.0, 7.0, 12.0, 17.0, 23.0]);
     assert_eq!(group_medians(&hundred[..24], 5).len(), 24, "four groups are too few");
 }
 
 #[test]
-fn the_longest_piece_between_interruptions_speaks() {
-    // After the third packet 1.2 ms pass, more than 100 us and 1 ms.
+fn the_longest_piece_between_interruptions_is_used() {
+    // The gap after the third packet is 1.2 ms, which exceeds 100 us plus 1 ms.
     let sent = [0, 100, 200, 1400, 1500, 1600, 1700];
     let mut packets: Vec<_> = sent.map(|at| packet((at, at))).to_vec();
     let piece = longest_piece(&packets, GAP, &StreamRule::default());
     assert_eq!(piece.iter().map(|p| p.sent_at.as_nanos() / 1000).collect::<Vec<_>>(), [1400, 1500, 1600, 1700]);
     let equal = [0, 100, 1400, 1500].map(|at| packet((at, at)));
     assert_eq!(longest_piece(&equal, GAP, &StreamRule::default())[0].sent_at, Time::ZERO, "the first of two");
-    // A lost packet is no interruption, and does not hide one.
+    // A lost packet neither is nor hides an interruption.
     packets[5] = None;
     assert_eq!(longest_piece(&packets, GAP, &StreamRule::default()).len(), 3);
-    // 1.1 ms is allowed.
+    // A gap of 1.1 ms is permitted.
     let allowed = [0, 100, 1200, 1300].map(|at| packet((at, at)));
     assert_eq!(longest_piece(&allowed, GAP, &StreamRule::default()).len(), 4);
     let lost = [packet((0, 0)), None, packet((1200, 1200)), packet((1300, 1300))];
-    assert_eq!(longest_piece(&lost, GAP, &StreamRule::default()).len(), 3, "1.1 ms and a gap for the lost one");
+    assert_eq!(
+        longest_piece(&lost, GAP, &StreamRule::default()).len(),
+        3,
+        "1.1 ms, and one gap more for the lost packet"
+    );
 }
 
 #[test]
@@ -111,18 +115,19 @@ fn the_last_of_a_burst_counts() {
     assert_eq!(relative_delays(&kept, 0.0), [0.0; 3]);
     let apart = |arrived| [(0, 300), (100, arrived)].iter().filter_map(|at| packet(*at)).collect::<Vec<_>>();
     let count = |arrived| last_of_bursts(&apart(arrived), Span::from_micros(7), true).len();
-    assert_eq!((count(306), count(307)), (1, 2), "just so far apart");
-    assert_eq!(last_of_bursts(&piece, Span::ZERO, true).len(), 3, "at the same time is never apart");
-    assert_eq!(last_of_bursts(&piece, Span::ZERO, false).len(), 2, "the last of all may be the first of a burst");
+    assert_eq!((count(306), count(307)), (1, 2), "exactly 7 us apart");
+    assert_eq!(last_of_bursts(&piece, Span::ZERO, true).len(), 3, "simultaneous arrivals always form a burst");
+    assert_eq!(last_of_bursts(&piece, Span::ZERO, false).len(), 2, "the last packet may start another burst");
 }
 
 #[test]
-fn a_stream_says_whether_its_delays_rise() {
+fn the_trend_of_a_stream_is_that_of_its_delays() {
     assert_eq!(trend(&stream((0..100).map(|n| 50 + 2 * n))), Trend::Increasing);
     assert_eq!(trend(&stream([50; 100])), Trend::NonIncreasing);
-    // A queue that builds up for half of the stream and goes away: half of the steps, and no way.
+    // A queue that builds up during half of the stream and drains again: PCT is one half, and PDT is 0.
     assert_eq!(trend(&stream((0..100).map(|n| 500 - 10 * 50_u64.abs_diff(n)))), Trend::NonIncreasing);
-    // Of ten groups all rise but the last, which falls to under the first: the measures contradict each other.
+    // The medians of ten groups rise, except for the last, which falls below the first: PCT and PDT contradict each
+    // other.
     let falls_back = (0..100).map(|n| if n < 90 { 50 + n / 10 } else { 48 });
     assert_eq!(trend(&stream(falls_back)), Trend::Ambiguous);
     assert_eq!(trend(&stream((0..4).map(|n| 50 + 2 * n))), Trend::Discarded);
@@ -130,7 +135,7 @@ fn a_stream_says_whether_its_delays_rise() {
     assert_eq!(trend(&stream((0..5).map(|n| 50 + 50 * n))), Trend::Increasing, "five points");
 }
 
-/// Over 100 us a clock that is 50 ppm fast gains 5 ns: each delay is longer than the last and no queue builds up.
+/// A clock that is 50 ppm fast gains 5 ns per 100 us: each delay exceeds the one before without a queue.
 #[test]
 fn a_fast_clock_is_no_queue() {
     let drifting = |gain: u64| {
@@ -144,7 +149,8 @@ fn a_fast_clock_is_no_queue() {
     assert_eq!(trend(&drifting(2000)), Trend::Increasing);
 }
 
-/// At 20 Mb/s each byte takes 0.4 us: of packets each of which is a byte larger, the last takes 40 us longer.
+/// At 20 Mb/s a byte takes 0.4 us: if each packet is one byte larger than the one before, the last one takes 40 us
+/// longer.
 #[test]
 fn larger_packets_are_no_queue() {
     let grow = |queue: u64| {
@@ -163,7 +169,7 @@ fn larger_packets_are_no_queue() {
 
 #[test]
 fn interruptions_at_the_receiver_do_not_hide_a_trend() {
-    // The receiver wakes up each 400 us: of each four packets the last waits least.
+    // The receiver wakes up every 400 us: the last of every four packets waits least.
     let coalesced = |extra: u64| {
         let packets = (0..100_u64).map(|n| {
             let arrives = n * 100 + 50 + extra * n;
@@ -175,7 +181,7 @@ fn interruptions_at_the_receiver_do_not_hide_a_trend() {
     assert_eq!(trend(&coalesced(20)), Trend::Increasing);
 }
 
-/// 40 us of noise that does not go up or down by chance: a processor that falls asleep.
+/// 40 us of noise with a trend that is not random: a processor that falls asleep.
 #[test]
 fn a_small_rise_may_be_noise() {
     let ramp = |most: u64| stream((0..100).map(move |n| 50 + most * n / 99));
@@ -185,9 +191,9 @@ fn a_small_rise_may_be_noise() {
     assert_eq!(trend(&stream((0..100).map(|n| 50 + 120 * (99 - n) / 99))), Trend::Decreasing);
 }
 
-/// Packets each 163 us, of which the receiver hears once in a millisecond. Those that it hears of last have waited for
-/// up to 163 us, and each time for 22 us less or, at 170 us, for 20 us more: no queue is needed for that. Each stream
-/// begins elsewhere in the period, and the one at its end is heard of by itself or not.
+/// Packets every 163 us, and one interrupt per millisecond. The last packet before an interrupt waits for up to 163 us,
+/// and for 22 us less from one interrupt to the next; at 170 us, for 20 us more. Delays change without a queue. Each
+/// stream starts at another phase of the interrupts, and its last packet may or may not have an interrupt of its own.
 #[test]
 fn a_beat_of_coalesced_arrivals_is_no_queue() {
     for gap in [110, 163, 170, 240] {
@@ -215,9 +221,9 @@ fn six_tenths_of_the_usable_streams_decide() {
     assert_eq!(verdict(7, 5, 0, 0), Verdict::Grey, "7/12 is 0.58");
     assert_eq!(verdict(8, 4, 0, 0), Verdict::Above);
     assert_eq!(verdict(4, 8, 0, 0), Verdict::Below);
-    assert_eq!(verdict(7, 0, 5, 0), Verdict::Grey, "the ambiguous count");
-    assert_eq!(verdict(6, 4, 0, 2), Verdict::Above, "exactly six of ten");
-    assert_eq!(verdict(6, 0, 0, 6), Verdict::Above, "half of them usable");
+    assert_eq!(verdict(7, 0, 5, 0), Verdict::Grey, "ambiguous streams count as usable");
+    assert_eq!(verdict(6, 4, 0, 2), Verdict::Above, "exactly 6 of 10");
+    assert_eq!(verdict(6, 0, 0, 6), Verdict::Above, "half of the streams are usable");
     assert_eq!(verdict(5, 0, 0, 7), Verdict::Again);
     assert_eq!(fleet_verdict(&[], &rule), (Verdict::Again, 0.0));
     let published = FleetRule { agree: 0.7, ..rule };
@@ -227,9 +233,9 @@ fn six_tenths_of_the_usable_streams_decide() {
     );
 }
 
-/// As many streams that rise say nothing where others fall: no queue does that.
+/// Increasing streams are offset by decreasing ones, which no queue of the streams causes.
 #[test]
-fn streams_that_fall_count_against_those_that_rise() {
+fn decreasing_streams_offset_increasing_ones() {
     use Trend::{Ambiguous, Decreasing, Discarded, Increasing, NonIncreasing};
     let verdict = |up, down, level, gone| {
         let mut streams = votes([(Increasing, up), (NonIncreasing, level), (Ambiguous, 0), (Discarded, gone)]);
@@ -239,10 +245,11 @@ fn streams_that_fall_count_against_those_that_rise() {
     assert_eq!(verdict(9, 0, 3, 0), (Verdict::Above, 0.75));
     assert_eq!(verdict(9, 3, 0, 0), (Verdict::Grey, 0.25));
     assert_eq!(verdict(3, 3, 6, 0), (Verdict::Below, 0.75));
-    assert_eq!(verdict(9, 0, 0, 3), (Verdict::Above, 0.75), "the discarded stand for nothing");
+    assert_eq!(verdict(9, 0, 0, 3), (Verdict::Above, 0.75), "discarded streams support no verdict");
 }
 
-/// Streams with these losses, of which the first so many rise, and the next do not: others are unclear.
+/// Verdict of streams with these losses: the first `up` increase, the next `level` do not, and the others are
+/// ambiguous.
 fn lossy(losses: &[f64], (up, level): (usize, usize)) -> Verdict {
     let mut streams = votes([
         (Trend::Increasing, up),
@@ -256,21 +263,25 @@ fn lossy(losses: &[f64], (up, level): (usize, usize)) -> Verdict {
 
 #[test]
 fn one_high_loss_is_above_where_a_queue_may_be() {
-    assert_eq!(lossy(&[0.15], (0, 0)), Verdict::Grey, "fifteen of a hundred are not more than fifteen");
+    assert_eq!(lossy(&[0.15], (0, 0)), Verdict::Grey, "0.15 does not exceed 0.15");
     assert_eq!(lossy(&[0.16], (0, 0)), Verdict::Above);
     assert_eq!(lossy(&[0.16], (1, 11)), Verdict::Above);
-    assert_eq!(lossy(&[0.16; 2], (0, 12)), Verdict::Below, "no queue grows: lost by chance");
-    assert_eq!(lossy(&[0.16; 3], (0, 12)), Verdict::Above, "or by a policer, which has none");
+    assert_eq!(lossy(&[0.16; 2], (0, 12)), Verdict::Below, "no queue grows, so that losses are random");
+    assert_eq!(lossy(&[0.16; 3], (0, 12)), Verdict::Above, "a policer drops packets without a queue");
     let mut streams =
         votes([(Trend::Increasing, 6), (Trend::NonIncreasing, 0), (Trend::Ambiguous, 6), (Trend::Discarded, 0)]);
     streams[0].loss = 0.16;
-    assert_eq!(fleet_verdict(&streams, &FleetRule::default()), (Verdict::Above, 0.5), "those that rise say so, too");
+    assert_eq!(
+        fleet_verdict(&streams, &FleetRule::default()),
+        (Verdict::Above, 0.5),
+        "increasing streams support it as well"
+    );
 }
 
-/// Of a queue that overflows early, delays rise and then stand still: unclear.
+/// Delays over a queue that overflows early rise and then stay constant: the trend is ambiguous.
 #[test]
 fn medium_losses_of_most_streams_are_above_where_a_queue_may_be() {
-    assert_eq!(lossy(&[0.04; 6], (0, 0)), Verdict::Grey, "half of them");
+    assert_eq!(lossy(&[0.04; 6], (0, 0)), Verdict::Grey, "half of the streams");
     assert_eq!(
         lossy(&[0.04, 0.15, 0.04, 0.05, 0.04, 0.04, 0.03], (0, 0)),
         Verdict::Grey,
@@ -279,7 +290,7 @@ fn medium_losses_of_most_streams_are_above_where_a_queue_may_be() {
     let seven = [0.04, 0.15, 0.04, 0.05, 0.04, 0.04, 0.04];
     assert_eq!(lossy(&seven, (0, 0)), Verdict::Above);
     assert_eq!([(4, 4), (4, 5)].map(|trends| lossy(&seven, trends)), [Verdict::Above, Verdict::Grey]);
-    assert_eq!(lossy(&[0.05; 12], (2, 8)), Verdict::Below, "lost by chance: no queue grows");
+    assert_eq!(lossy(&[0.05; 12], (2, 8)), Verdict::Below, "random losses, because no queue grows");
 }
 
 #[test]
@@ -292,18 +303,19 @@ fn rates_double_until_one_is_above_and_then_halve_the_range() {
     assert_eq!(go(20.0, Verdict::Below), Some(40.0));
     assert_eq!(go(40.0, Verdict::Below), Some(80.0));
     assert_eq!(go(80.0, Verdict::Above), Some(60.0));
-    assert_eq!(go(60.0, Verdict::Grey), Some(70.0), "the upper part, of two that are as wide");
+    assert_eq!(go(60.0, Verdict::Grey), Some(70.0), "the upper of two parts of equal width");
     assert_eq!(go(70.0, Verdict::Above), Some(50.0));
     assert_eq!(go(50.0, Verdict::Grey), Some(65.0));
     assert_eq!(go(65.0, Verdict::Above), Some(45.0));
-    assert_eq!(go(45.0, Verdict::Below), None, "five beside the grey rates on both sides");
+    assert_eq!(go(45.0, Verdict::Below), None, "5 are left on both sides of the grey rates");
     assert_eq!((search.low(), search.grey, search.high()), (45.0, Some((50.0, 60.0)), Some(65.0)));
     assert!(search.converged());
 }
 
-/// One fleet at 15 is misled. The range under it gets narrow, but 15 is asked again, and the search goes on from there.
+/// The verdict of one fleet at 15 is wrong. The range below 15 becomes narrow, but 15 is tried again, and the search
+/// continues above it.
 #[test]
-fn a_verdict_that_is_not_repeated_is_no_end() {
+fn an_end_needs_a_repeated_verdict() {
     let mut search = Search::new(1.0, 1.0, 100.0);
     search.verdicts = 2;
     let mut go = |rate, verdict, share| {
@@ -312,13 +324,13 @@ fn a_verdict_that_is_not_repeated_is_no_end() {
     };
     assert_eq!(go(10.0, Verdict::Below, 1.0), (Some(20.0), false, 0.0));
     assert_eq!(go(15.0, Verdict::Above, 0.75), (Some(12.5), false, 0.75));
-    assert_eq!(go(14.5, Verdict::Below, 1.0), (Some(15.0), false, 0.75), "the upper end once more");
+    assert_eq!(go(14.5, Verdict::Below, 1.0), (Some(15.0), false, 0.75), "the upper end is confirmed first");
     assert_eq!(go(15.0, Verdict::Below, 1.0), (Some(30.0), false, 0.0));
     assert_eq!(go(20.5, Verdict::Above, 1.0), (Some(17.75), false, 1.0));
     assert_eq!(go(19.5, Verdict::Below, 0.5), (Some(20.5), false, 0.5));
-    assert_eq!(go(20.5, Verdict::Above, 1.0), (Some(19.5), false, 0.5), "then the lower one");
-    assert_eq!(go(19.5, Verdict::Below, 1.0), (None, true, 0.75), "three quarters of its streams stand for it");
-    assert_eq!(go(20.5, Verdict::Grey, 1.0), (Some(41.0), false, 0.0), "grey is no end, either");
+    assert_eq!(go(20.5, Verdict::Above, 1.0), (Some(19.5), false, 0.5), "then the lower end");
+    assert_eq!(go(19.5, Verdict::Below, 1.0), (None, true, 0.75), "three quarters of the streams support it");
+    assert_eq!(go(20.5, Verdict::Grey, 1.0), (Some(41.0), false, 0.0), "a grey verdict removes an end");
 }
 
 #[test]
@@ -331,7 +343,7 @@ fn the_highest_rate_ends_the_search_too() {
 }
 
 #[test]
-fn a_verdict_pushes_aside_what_contradicts_it() {
+fn a_verdict_removes_those_that_contradict_it() {
     let mut search = Search::new(1.0, 1.0, 100.0);
     search.learn(20.0, Verdict::Below, 1.0);
     search.learn(60.0, Verdict::Above, 1.0);
@@ -345,7 +357,7 @@ fn a_verdict_pushes_aside_what_contradicts_it() {
 }
 
 proptest! {
-    /// Whatever is available and wherever it starts, the range closes around it, as a bisection does.
+    /// For any available bandwidth and any first rate, the bisection converges around the available bandwidth.
     #[test]
     fn the_search_closes_around_what_is_available(available in 1.0..1e6_f64, start in 1.0..1e6_f64, grey in 0.0..0.3_f64) {
         let mut search = Search::new(0.02 * start, 0.05 * start, 1e9);
@@ -365,7 +377,8 @@ proptest! {
     }
 }
 
-/// An ideal path: a fluid queue in front of a link of 10 MB/s, half of which others take, and 10 ms each way.
+/// An ideal path: a fluid queue in front of a link of 10 MB/s with cross traffic of 5 MB/s, and one-way delays of 10
+/// ms.
 fn fluid(train: &Train) -> TrainReport {
     let (mut queue, mut before) = (0.0_f64, 0.0);
     let packets = train.packets.iter().map(|planned| {
@@ -380,7 +393,7 @@ fn fluid(train: &Train) -> TrainReport {
     TrainReport { id: train.id, packets: packets.collect() }
 }
 
-/// Runs it over a path until it is done; when, and how many trains there were.
+/// Runs a session over a path; returns the time at which it is done and the number of trains.
 fn run(method: &mut Pathload, mut path: impl FnMut(u32, &Train) -> Option<TrainReport>) -> (Time, u32) {
     let (mut now, mut trains) = (Time::from_nanos(1), 0);
     loop {
@@ -398,9 +411,10 @@ fn run(method: &mut Pathload, mut path: impl FnMut(u32, &Train) -> Option<TrainR
     }
 }
 
-/// The first train shows the link's rate, from which the search goes down: 10, 5, 7.5 MB/s ... until 2 % are left.
+/// The search starts at the link's rate, which the first train shows: 10, 5, 7.5 MB/s and so on, until the range is 2
+/// %.
 #[test]
-fn an_ideal_path_is_found_to_two_per_cent() {
+fn an_ideal_path_is_measured_to_two_percent() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
     let (took, trains) = run(&mut method, |_, train| Some(fluid(train)));
     let estimate = method.estimate();
@@ -425,7 +439,7 @@ fn streams_rest_nine_times_their_length_or_a_round_trip() {
         method.on_report(now, &report);
         let Next::Send(stream) = method.poll(now) else { panic!("it has a rate") };
         let last = stream.packets.last().unwrap().at;
-        // 100 packets at 100 us; the size makes the rate.
+        // 100 packets every 100 us: the size determines the rate.
         assert_eq!((stream.packets.len(), last.as_micros()), (100, 9900));
         method.on_report(now, &fluid(&stream));
         let Next::Wait(until) = method.poll(now) else { panic!("it rests") };
@@ -435,15 +449,15 @@ fn streams_rest_nine_times_their_length_or_a_round_trip() {
 }
 
 #[test]
-fn nobody_answers() {
+fn a_path_without_answers_ends_the_session() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
     let (_, trains) = run(&mut method, |_, _| None);
     assert_eq!((trains, method.estimate().available), (10, None));
 }
 
-/// A train's only packet shows no rate. So it goes on for ten trains, as if nobody answered.
+/// A single packet of a train shows no rate: the session ends after ten such trains, as without answers.
 #[test]
-fn first_trains_that_show_no_rate() {
+fn first_trains_without_a_rate_end_the_session() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
     let (_, trains) = run(&mut method, |_, train| Some(first_only(train)));
     assert_eq!((trains, method.estimate().available), (10, None));
@@ -455,7 +469,7 @@ fn first_only(train: &Train) -> TrainReport {
     report
 }
 
-/// Each rate of which the streams say nothing is asked again, and is then in the grey range.
+/// Each rate without usable streams is repeated, and then counts as grey.
 #[test]
 fn unusable_fleets_are_repeated() {
     let config = PathloadConfig::default();
@@ -474,15 +488,15 @@ fn unusable_fleets_are_repeated() {
 }
 
 #[test]
-fn so_many_fleets_end_the_session() {
+fn the_largest_number_of_fleets_ends_the_session() {
     let mut method = Pathload::new(PathloadConfig { fleets: 2, ..PathloadConfig::default() }).unwrap();
     let (_, trains) = run(&mut method, |_, train| Some(fluid(train)));
     assert_eq!((trains, method.estimate().converged), (25, false));
 }
 
-/// What a path that died has not said is no sign of congestion.
+/// Missing answers of a path that died are no sign of congestion.
 #[test]
-fn a_path_that_dies_leaves_what_was_known() {
+fn the_estimate_remains_when_the_path_dies() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
     let (_, trains) = run(&mut method, |n, train| (n < 37).then(|| fluid(train)));
     let available = method.estimate().available.unwrap();
@@ -493,7 +507,7 @@ fn a_path_that_dies_leaves_what_was_known() {
     );
 }
 
-/// One packet of five is lost, but nothing waits: loss alone brings the rate down, as far as it goes.
+/// One packet in five is lost without any queueing: losses alone reduce the rate to the lowest one.
 #[test]
 fn a_path_that_always_loses_has_nothing_available() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
@@ -504,7 +518,7 @@ fn a_path_that_always_loses_has_nothing_available() {
     });
     let available = method.estimate().available.unwrap();
     assert_eq!(available.low, Rate::from_bytes_per_sec(0));
-    assert!(trains < 60, "three streams of a fleet are enough: {trains}");
+    assert!(trains < 60, "three streams per fleet suffice: {trains}");
 }
 
 #[test]

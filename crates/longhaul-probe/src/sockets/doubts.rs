@@ -166,7 +166,7 @@ mod tests {
         RateRange { low: mega(rate), value: mega(rate), high: mega(rate) }
     }
 
-    /// What says that it has converged, with all confidence, and an interval of no width.
+    /// A converged outcome with full confidence and a range of width 0.
     fn sure(method: &'static str, capacity: Option<f64>, available: Option<f64>) -> Outcome {
         let mut estimate = Estimate::default();
         (estimate.converged, estimate.confidence) = (true, 1.0);
@@ -179,7 +179,7 @@ mod tests {
         outcomes.iter().map(|outcome| outcome.estimate.confidence).collect()
     }
 
-    /// What a busy machine said of a link of 300 Mb/s.
+    /// Results of a busy machine for a link of 300 Mb/s.
     #[test]
     fn methods_that_exclude_each_other_are_not_believed() {
         let mut outcomes = [
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(confidences(&outcomes), [DOUBTED; 3]);
         assert!(outcomes.iter().all(|outcome| outcome.converged_after.is_none()));
         let mut two = [sure("capprobe", Some(300.0), None), sure("pathrate", Some(280.0), None)];
-        assert!(cast(&mut two).is_empty() && confidences(&two) == [1.0; 2], "methods differ by as much");
+        assert!(cast(&mut two).is_empty() && confidences(&two) == [1.0; 2], "methods differ by less than the factor");
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         assert!(cast(&mut fitting).is_empty());
     }
 
-    /// A microsecond of the 40 that a packet of 1500 bytes takes at 300 Mb/s, and a hundredth at 1 Mb/s.
+    /// 1 us of the 40 us that a packet of 1500 bytes takes at 300 Mb/s, and 1 % at 1 Mb/s.
     #[test]
     fn no_interval_is_without_width() {
         let mut outcomes = [sure("capprobe", Some(300.0), None), sure("pathload", None, Some(1.0))];
@@ -251,7 +251,7 @@ mod tests {
             of(starved, 20.0).0,
             ["capprobe: this machine was busy: its sender had no processor for 5 % of the time"]
         );
-        // 900 bytes each 12 us are 1500 each 20 us, 600 Mb/s.
+        // 900 bytes every 12 us are 1500 bytes every 20 us, which is 600 Mb/s.
         let mut slow = Own::default();
         (0..100).for_each(|_| slow.on_sent(Span::ZERO, Some(Span::from_micros(12)), 900));
         assert_eq!(of(slow.clone(), 290.0).1, 1.0);

@@ -187,7 +187,7 @@ mod tests {
         path
     }
 
-    /// 40 ms of round trip and up to 15 ms of queue at 80 Mb/s: 150 kB.
+    /// A round trip of 40 ms and up to 15 ms of queueing at 80 Mb/s: the buffer holds 150 kB.
     #[test]
     fn losses_at_a_full_queue_show_the_buffer() {
         let ramp = || (40..=55).map(Some).chain([None]);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!((path.lost, path.spent()), (100, (1700, 2_550_000)));
     }
 
-    /// As a transfer makes it: between 20 and 40 ms are queued all the time.
+    /// As in a transfer, the queueing delay is always between 20 and 40 ms.
     #[test]
     fn a_queue_that_never_empties_shows_all_of_its_buffer() {
         let busy = || (60..=80).chain([65; 20]).chain([80]).map(Some).chain([None]);
@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn losses_without_a_queue_are_by_chance_and_show_no_buffer() {
+    fn losses_without_a_queue_are_random_and_show_no_buffer() {
         let path = path((0..2000).map(|i| (i % 100 != 99).then_some(40 + u64::from(i % 100 == 10) * 20)));
         assert_eq!(path.random_loss(), Some(0.01));
         assert_eq!(path.buffer_delay(), None);
     }
 
     #[test]
-    fn of_a_transfer_and_of_probes_each_says_what_it_knows_best() {
+    fn a_transfer_takes_precedence_over_probes() {
         let of = |base, buffer: Option<f64>, loss, packets| Facts {
             base_rtt_us: base,
             buffer_delay_us: buffer,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn few_packets_say_nothing() {
+    fn few_packets_show_no_loss_rate() {
         let path = path([Some(40), None, Some(41), None]);
         assert_eq!((path.random_loss(), path.buffer_delay()), (None, None));
         assert_eq!(Path::default().most_queueing(), None);

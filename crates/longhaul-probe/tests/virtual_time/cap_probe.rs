@@ -1,4 +1,4 @@
-//! CapProbe over a path like that of paper 004's: 80 Mb/s and a round trip of 133 ms.
+//! CapProbe over a path with a narrow link of 80 Mb/s and a round trip of 133 ms.
 
 use longhaul_link::source::Source;
 use longhaul_link::{Limit, LinkConfig, Loss, Random};
@@ -12,7 +12,7 @@ fn mbit(mbit: f64) -> Rate {
     Rate::from_bits_per_sec((mbit * 1e6) as u64)
 }
 
-/// A fast link, the narrow one, and another one that is three times as fast.
+/// A fast link, the narrow link, and one with three times the rate of the narrow link.
 fn path() -> ProbedPath {
     let hop = |rate, delay| LinkConfig::new(mbit(rate), Span::from_millis(delay));
     ProbedPath::new([hop(1000.0, 1), hop(NARROW, 60), hop(3.0 * NARROW, 5)], Span::from_millis(66)).unwrap()
@@ -22,7 +22,7 @@ fn poisson(load: f64, rate: f64, size: u32, seed: u64) -> Source {
     Source::poisson(Time::ZERO, mbit(load * rate), size, Random::new(seed, 9))
 }
 
-/// From 5 s on, for ten minutes at most.
+/// Measures from 5 s on for at most 10 min.
 fn measure(name: &str, world: &mut ProbedPath, options: CapProbeOptions) -> Probing {
     let mut method = CapProbeMethod::new(options).unwrap();
     let run = world.run(&mut method, Time::from_nanos(5_000_000_000), Time::from_nanos(605_000_000_000));
@@ -38,7 +38,7 @@ fn measure(name: &str, world: &mut ProbedPath, options: CapProbeOptions) -> Prob
     run
 }
 
-/// How far from the truth, as a part of it.
+/// Relative error of the capacity.
 fn error(run: &Probing) -> f64 {
     let range = run.estimate.capacity.unwrap();
     assert!(range.low <= range.value && range.value <= range.high, "{range:?}");
@@ -51,7 +51,7 @@ fn finds(run: &Probing, within: f64) {
     assert!(run.estimate.confidence > 0.8, "{run:?}");
 }
 
-/// Two runs of 40 pairs, each 50 ms apart, and a round trip for each: 4 s and a bit.
+/// Two runs of 40 pairs, 50 ms apart, and a round trip per run: slightly more than 4 s.
 #[test]
 fn an_idle_path_is_measured_at_once() {
     let run = measure("idle", &mut path(), CapProbeOptions::default());
@@ -72,7 +72,7 @@ fn half_the_narrow_link_may_be_busy() {
     }
 }
 
-/// Behind the narrow link, what the first packet waits for brings the second closer: rates are too high.
+/// Behind the narrow link, queueing of the first packet compresses the pair, so that rates are too high.
 #[test]
 fn half_a_later_link_may_be_busy() {
     for seed in 0..6 {
@@ -84,8 +84,9 @@ fn half_a_later_link_may_be_busy() {
     }
 }
 
-/// A queue that never empties, behind a link that is hardly faster: every pair waits, and others come between its
-/// packets. Even where both sizes agree on half the capacity, that hardly a pair waited as little as the best tells.
+/// A queue that never empties, behind a link that is hardly faster: every pair waits, and cross traffic arrives between
+/// its packets. Even if both sizes agree on half the capacity, few pairs have a delay close to the smallest one, and
+/// the confidence is low.
 #[test]
 fn a_saturated_link_is_not_taken_for_measured() {
     for (load, size) in [1.0, 1.05].into_iter().flat_map(|load| [100, 500, 1500].map(|size| (load, size))) {
@@ -102,9 +103,9 @@ fn saturated(access: f64, cross: Source) -> ProbedPath {
     ProbedPath::new([access, narrow], Span::from_millis(66)).unwrap().cross(1, 1, cross)
 }
 
-/// A clock that ticks each 100 us sees pairs 0, 100 or 200 us apart: longer trains make up for it.
+/// A clock with ticks of 100 us reads dispersions of 0, 100 or 200 us: longer trains compensate for that.
 #[test]
-fn coarse_clocks_of_the_receiver() {
+fn coarse_receiver_clocks_make_trains_longer() {
     for (tick, seed) in [1, 10, 100].into_iter().flat_map(|tick| (0..3).map(move |seed| (tick, seed))) {
         for load in [0.0, 0.3] {
             let mut world = path();
@@ -121,7 +122,7 @@ fn coarse_clocks_of_the_receiver() {
 }
 
 #[test]
-fn clocks_that_drift() {
+fn clock_drift_is_removed() {
     for skew_ppm in [50.0, -50.0] {
         for load in [0.0, 0.5] {
             let mut world = path();
@@ -134,9 +135,9 @@ fn clocks_that_drift() {
     }
 }
 
-/// Nothing arrives: ten trains are waited for, no longer.
+/// Without any answer, the session ends after ten trains.
 #[test]
-fn a_dead_path_ends_it() {
+fn a_dead_path_ends_the_session() {
     let hop = LinkConfig::new(mbit(NARROW), Span::from_millis(60)).loss(Loss::Uniform(1.0));
     let run = measure("dead", &mut ProbedPath::new([hop], Span::from_millis(66)).unwrap(), CapProbeOptions::default());
     assert!(run.done && !run.estimate.converged, "{run:?}");
@@ -144,9 +145,9 @@ fn a_dead_path_ends_it() {
     assert!(run.took < Span::from_secs(10), "{run:?}");
 }
 
-/// One packet in ten is lost: pairs that lack one do not count, the rest do.
+/// One packet in ten is lost: incomplete pairs do not count.
 #[test]
-fn losses_only_take_longer() {
+fn losses_only_prolong_the_session() {
     let hop = LinkConfig::new(mbit(NARROW), Span::from_millis(60)).loss(Loss::Uniform(0.1));
     finds(
         &measure("loss", &mut ProbedPath::new([hop], Span::from_millis(66)).unwrap(), CapProbeOptions::default()),
@@ -154,9 +155,9 @@ fn losses_only_take_longer() {
     );
 }
 
-/// Receivers that merge what arrives within 300 us hide every pair, but not the ends of a long train.
+/// A receiver that merges packets within 300 us hides every pair, but not the ends of a long train.
 #[test]
-fn a_receiver_that_merges_is_no_source_of_nonsense() {
+fn a_receiver_that_merges_packets_causes_no_wrong_result() {
     let mut world = path();
     world.merges = Span::from_micros(300);
     let run = measure("merged", &mut world, CapProbeOptions::default());

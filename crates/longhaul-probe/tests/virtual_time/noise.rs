@@ -1,21 +1,21 @@
-//! What hosts do to the times of probes: a method between which and its path they stand.
+//! Timing noise of hosts, added to the arrival times that a method gets.
 
 use longhaul_link::Random;
 use longhaul_probe::{Estimate, Method, Next, TrainReport};
 use longhaul_units::{Span, Time};
 
-/// How late a packet's time of arrival is.
+/// Delay of the arrival timestamp of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Noise {
-    /// By a time between the two, evenly.
+    /// Uniformly distributed between two times.
     Late(Span, Span),
-    /// Until the next tick of a timer, with what else has arrived since the last.
+    /// Until the next tick of a timer, together with all packets since the last tick.
     Coalesced(Span),
-    /// By what the packet before was, and so much more or less: how deep processors sleep, and who else runs on them.
+    /// Random walk with steps of this standard deviation, as sleep states and other processes cause it.
     Wandering(Span),
 }
 
-/// A method that is told of later arrivals. None overtakes another, and they are 2 us apart at least.
+/// A method whose reports have later arrival times. Packets stay in order and at least 2 us apart.
 pub(crate) struct Noisy<M> {
     method: M,
     noise: Noise,
@@ -27,7 +27,7 @@ impl<M> Noisy<M> {
         Self { method, noise, random: Random::new(seed, 77) }
     }
 
-    /// When a train's packets are said to have arrived that did at these times.
+    /// Timestamps of the packets of a train with these arrival times.
     fn arrivals(&mut self, arrived: &[Time]) -> Vec<Time> {
         let phase = self.random.unit();
         let (mut wandering, mut before) = (0.0_f64, Time::ZERO);
@@ -39,7 +39,7 @@ impl<M> Noisy<M> {
                     Time::from_nanos((*at + shift).as_nanos().next_multiple_of(tick.as_nanos())) - shift
                 }
                 Noise::Wandering(step) => {
-                    // Evenly from a range with that standard deviation; there is nothing below zero.
+                    // A uniform distribution with this standard deviation, reflected at zero.
                     wandering = (wandering + step.as_secs_f64() * 12.0_f64.sqrt() * (self.random.unit() - 0.5)).abs();
                     *at + Span::from_secs_f64(wandering)
                 }

@@ -1,4 +1,4 @@
-//! pathChirp over a link of 80 Mb/s a part of which others take.
+//! pathChirp over a link of 80 Mb/s with cross traffic.
 
 use longhaul_link::source::Source;
 use longhaul_link::{Limit, LinkConfig, Loss, Random};
@@ -12,7 +12,7 @@ const fn mbit(rate: u64) -> Rate {
     Rate::from_bits_per_sec(rate * 1_000_000)
 }
 
-/// What it says of the link beside this traffic.
+/// Result over the link with this cross traffic.
 fn measure(cross: Source, clock: ReceiverClock) -> Probing {
     let hops = [200, 80, 200].map(|rate| LinkConfig::new(mbit(rate), Span::from_millis(5)));
     let mut world = ProbedPath::new(hops, Span::from_millis(15)).unwrap().cross(1, 1, cross);
@@ -30,7 +30,7 @@ fn assert_near(run: &Probing, free: u64, within: f64) {
 }
 
 #[test]
-fn half_of_it_at_a_constant_rate() {
+fn half_of_the_link_taken_at_a_constant_rate() {
     assert_near(&measure(Source::cbr(Time::ZERO, mbit(40), 500), ReceiverClock::default()), 40, 0.2);
 }
 
@@ -38,9 +38,9 @@ fn poisson(rate: u64, seed: u64) -> Source {
     Source::poisson(Time::ZERO, mbit(rate), 500, Random::new(seed, 1))
 }
 
-/// Single packets of others begin and end rises: within a fifth all the same.
+/// Single packets of cross traffic start and end rises; the error is at most 20 %.
 #[test]
-fn part_of_it_at_random_times() {
+fn part_of_the_link_taken_at_random_times() {
     for taken in [20, 40, 60] {
         for seed in 1..=8 {
             let run = measure(poisson(taken, seed), ReceiverClock::default());
@@ -58,7 +58,7 @@ fn a_fast_clock_changes_little() {
     }
 }
 
-/// One packet in a hundred is lost, and up to 50 us late: an idle link of 20 Mb/s.
+/// An idle link of 20 Mb/s with 1 % loss and up to 50 us of jitter.
 #[test]
 fn losses_and_jitter_are_no_traffic() {
     for (jitter, within) in [(0, 0.2), (50, 0.25)] {
@@ -76,8 +76,8 @@ fn losses_and_jitter_are_no_traffic() {
     }
 }
 
-/// Hosts that are late by tens of microseconds, or hear of arrivals together: an idle link of 20 Mb/s that loses one
-/// packet in a hundred is in the range, and the value within a quarter of it.
+/// Hosts that are late by tens of microseconds or coalesce interrupts: the range includes the rate of an idle link of
+/// 20 Mb/s with 1 % loss, and the value is within 25 %.
 #[test]
 fn hosts_that_are_late_are_no_traffic() {
     let micros = Span::from_micros;

@@ -1,4 +1,4 @@
-//! Pathload over a link of 80 Mb/s half of which others take.
+//! Pathload over a link of 80 Mb/s, half of which cross traffic takes.
 
 use longhaul_link::source::Source;
 use longhaul_link::{Limit, LinkConfig, Loss, Random};
@@ -24,7 +24,7 @@ fn measure(cross: Option<Source>, clock: ReceiverClock) -> Probing {
     world.run(&mut method, Time::from_nanos(second), Time::from_nanos(200 * second))
 }
 
-/// Bits a second, in Mb/s.
+/// Ends of the range in Mb/s.
 fn ends(run: &Probing) -> (f64, f64) {
     let range = run.estimate.available.unwrap();
     (range.low.as_bits_per_sec() as f64 / 1e6, range.high.as_bits_per_sec() as f64 / 1e6)
@@ -39,25 +39,26 @@ fn assert_holds_40(run: &Probing, (margin, width): (f64, f64)) {
     assert!(run.took < Span::from_secs(40), "{:?}", run.took);
 }
 
-/// Traffic at a constant rate leaves little to doubt: the range is the resolution and the grey rates beside. Its period
-/// of 140 us shares no short beat with the streams' 100 us.
+/// With traffic at a constant rate the range is the resolution and the grey rates next to it. The period of 140 us has
+/// no short beat with the 100 us of the streams.
 #[test]
-fn half_of_it_at_a_constant_rate() {
+fn half_of_the_link_taken_at_a_constant_rate() {
     let cross = Source::cbr(Time::ZERO, mbit(40), 700);
     assert_holds_40(&measure(Some(cross), ReceiverClock::default()), (0.0, 8.0));
 }
 
-/// In the 10 ms of a stream a Poisson process of 500 byte packets has 100 of them, and ten more or less: 4 Mb/s.
-/// Streams disagree for as much to both sides; the mean of a fleet is out by a third of it now and then.
+/// Within the 10 ms of a stream, a Poisson process of 500-byte packets has 100 packets with a standard deviation of 10,
+/// which is 4 Mb/s. Streams disagree by as much in both directions, and the mean of a fleet is sometimes wrong by a
+/// third of that.
 #[test]
-fn half_of_it_at_random_times() {
+fn half_of_the_link_taken_at_random_times() {
     for seed in 1..=3 {
         let cross = Source::poisson(Time::ZERO, mbit(40), 500, Random::new(seed, 1));
         assert_holds_40(&measure(Some(cross), ReceiverClock::default()), (1.5, 16.0));
     }
 }
 
-/// A clock that reads multiples of ten microseconds and is 50 ppm fast.
+/// A clock with a resolution of 10 us that is 50 ppm fast.
 #[test]
 fn a_poor_clock_changes_little() {
     let mut clock = ReceiverClock::default();
@@ -66,16 +67,16 @@ fn a_poor_clock_changes_little() {
     assert_holds_40(&measure(Some(cross), clock), (1.5, 20.0));
 }
 
-/// Without others, what is available is the narrow link's rate.
+/// Without cross traffic the available bandwidth is the rate of the narrow link.
 #[test]
-fn nobody_else() {
+fn an_idle_link_is_available_completely() {
     let run = measure(None, ReceiverClock::default());
     let (low, high) = ends(&run);
     assert!(run.estimate.converged && low > 76.0 && low <= 80.1 && high > 79.9 && high < 84.0, "{low} to {high}");
 }
 
-/// Idle links of 20 Mb/s with a queue of 60 kB; of a hundred packets one is lost on the way, and one answer on the way
-/// back. Of the range's ends the lower may be a little less: a fleet may have lost what it needed to be sure.
+/// Idle links of 20 Mb/s with a queue of 60 kB and 1 % loss in each direction. The lower end of the range may be
+/// slightly too low, because losses may leave a fleet undecided.
 #[test]
 fn random_losses_are_no_congestion() {
     for seed in 1..=12 {
@@ -90,8 +91,7 @@ fn random_losses_are_no_congestion() {
     }
 }
 
-/// An idle link of 20 Mb/s with a queue of so many bytes, and a share of packets that is lost on the way and on the way
-/// back.
+/// Result over an idle link of 20 Mb/s with a queue of `queue` bytes and the loss rate `share` in each direction.
 fn lossy(queue: u64, share: f64, seed: u64) -> Probing {
     let hop = |rate| LinkConfig::new(mbit(rate), Span::from_millis(10)).loss(Loss::Uniform(share));
     let mut world = ProbedPath::seeded([hop(20).queue(Limit::Bytes(queue)), hop(1000)], Span::ZERO, seed).unwrap();
@@ -99,8 +99,7 @@ fn lossy(queue: u64, share: f64, seed: u64) -> Probing {
     world.run(&mut method, Time::ZERO, Time::from_nanos(600_000_000_000))
 }
 
-/// Of a hundred packets five or ten are lost, which is why most streams lose more than three at every rate, and some
-/// more than fifteen.
+/// 5 or 10 packets in 100 are lost, so that at every rate most streams lose more than 3 % and some more than 15 %.
 #[test]
 fn many_random_losses_are_no_congestion() {
     for (share, seed) in [0.025, 0.05].into_iter().flat_map(|share| (1..=8).map(move |seed| (share, seed))) {
@@ -112,8 +111,7 @@ fn many_random_losses_are_no_congestion() {
     }
 }
 
-/// A queue of four packets: no delay ever rises for long, and nearly all that shows a rate above the link's is what is
-/// lost.
+/// A queue of four packets: delays do not rise for long, and mainly losses show that a rate exceeds that of the link.
 #[test]
 fn losses_of_a_short_queue_are_congestion() {
     let run = lossy(1000, 0.0, 1);
@@ -121,7 +119,7 @@ fn losses_of_a_short_queue_are_congestion() {
     assert!(run.done && low <= 20.1 && high > 19.9 && high < 25.0, "{low} to {high}: {run:?}");
 }
 
-/// An idle link of 20 Mb/s with a loss of one packet in a hundred both ways, and hosts that hear of packets late.
+/// Result over an idle link of 20 Mb/s with 1 % loss in each direction, between hosts with this noise.
 fn between_hosts(noise: Noise, seed: u64) -> Probing {
     let hop = |rate| LinkConfig::new(mbit(rate), Span::from_millis(10)).loss(Loss::Uniform(0.01));
     let hops = [hop(20).queue(Limit::Bytes(60_000)), hop(1000)];
@@ -130,7 +128,7 @@ fn between_hosts(noise: Noise, seed: u64) -> Probing {
     world.run(&mut method, Time::ZERO, Time::from_nanos(600_000_000_000))
 }
 
-/// The range holds the 20 Mb/s, within the resolution and what a beat hides.
+/// Asserts that the range includes 20 Mb/s, up to the resolution and the error by a beat.
 #[track_caller]
 fn assert_holds_20(run: &Probing, noise: Noise, seed: u64) -> (f64, f64) {
     let (low, high) = ends(run);
@@ -138,9 +136,9 @@ fn assert_holds_20(run: &Probing, noise: Noise, seed: u64) -> (f64, f64) {
     (low, high)
 }
 
-/// Tens of microseconds at random, and arrivals that are heard of together.
+/// Random delays of tens of microseconds, and coalesced interrupts.
 #[test]
-fn what_hosts_do_to_single_packets_is_no_queue() {
+fn noise_of_single_packets_is_no_queue() {
     let micros = Span::from_micros;
     let late = [(0, 60), (20, 60), (0, 200)].map(|(least, most)| Noise::Late(micros(least), micros(most)));
     let coalesced = [50, 100, 200, 400, 1000].map(|tick| Noise::Coalesced(micros(tick)));
@@ -154,10 +152,11 @@ fn what_hosts_do_to_single_packets_is_no_queue() {
     }
 }
 
-/// Lateness that changes from packet to packet by 5 us rises and falls by 50 us in a stream, as a queue would at half a
-/// per cent too much: what it cannot know, it does not say. It did, of 2.2 to 2.5 Mb/s with a confidence of 88 %.
+/// A random walk of the lateness by 5 us per packet rises and falls by 50 us within a stream, as a queue would at a
+/// rate that is 0.5 % too high. The session must not report a narrow range with confidence then, such as 2.2 to 2.5
+/// Mb/s with a confidence of 88 %.
 #[test]
-fn what_hosts_do_to_whole_streams_is_not_believed() {
+fn noise_of_whole_streams_leaves_no_confidence() {
     for (micros, seed) in [5, 20].into_iter().flat_map(|micros| (1..=4).map(move |seed| (micros, seed))) {
         let noise = Noise::Wandering(Span::from_micros(micros));
         let run = between_hosts(noise, seed);

@@ -1,4 +1,4 @@
-//! Pathrate: capacity of idle and of loaded paths, and what it costs.
+//! Pathrate: capacity of idle and of loaded paths, and the cost of measuring it.
 
 use longhaul_link::source::Source;
 use longhaul_link::{LinkConfig, Loss, Random};
@@ -19,7 +19,7 @@ fn path() -> ProbedPath {
     ProbedPath::new([hop(100, 10), hop(80, 46), hop(1000, 10)], Span::from_millis(67)).unwrap()
 }
 
-/// The mean load on the narrow link, in packets of a size, Poisson.
+/// The same path with Poisson traffic of this mean rate and packet size on the narrow link.
 fn busy(load: Rate, size: u32, seed: u64) -> ProbedPath {
     path().cross(1, 1, Source::poisson(Time::ZERO, load, size, Random::new(seed, 7)))
 }
@@ -35,7 +35,7 @@ fn found(run: &Probing) -> [f64; 3] {
     [range.low, range.value, range.high].map(|rate| rate.as_bits_per_sec() as f64 / 1e6)
 }
 
-/// 90 trains with 10 packets of 550 bytes and 716 of 1500, in a quarter of a minute.
+/// 90 trains with 10 packets of 550 bytes and 716 packets of 1500 bytes within 15 s.
 #[test]
 fn an_idle_path_is_measured_at_once() {
     let run = measure(&mut path());
@@ -47,8 +47,8 @@ fn an_idle_path_is_measured_at_once() {
     assert!(run.took < Span::from_secs(16), "{:?}", run.took);
 }
 
-/// Trains of 10 packets are slower than the link by a third, and their rates vary by more than a twentieth: 1000 pairs
-/// and 500 trains of 48 follow.
+/// Trains of 10 packets are slower than the link by a third, and their coefficient of variation exceeds 0.05: 1000
+/// pairs and 500 trains of 48 packets follow.
 #[test]
 fn half_a_link_of_cross_traffic_does_not_hide_its_capacity() {
     for (seed, size) in (1..=4).flat_map(|seed| [(seed, 576), (seed, 1500)]) {
@@ -64,7 +64,7 @@ fn half_a_link_of_cross_traffic_does_not_hide_its_capacity() {
     }
 }
 
-/// All trains together take at most a tenth of the rate, which on a short path is what makes it take its time.
+/// All trains together take at most a tenth of the rate, which determines the duration on a short path.
 #[test]
 fn a_short_path_is_loaded_by_a_tenth() {
     let hop = |rate: u64| LinkConfig::new(mbit(rate), Span::from_micros(100));
@@ -77,7 +77,7 @@ fn a_short_path_is_loaded_by_a_tenth() {
 }
 
 #[test]
-fn a_dead_path_ends_it_without_an_answer() {
+fn a_dead_path_ends_the_session_without_an_estimate() {
     let dead = LinkConfig::new(mbit(80), Span::from_millis(66)).loss(Loss::Uniform(1.0));
     let run = measure(&mut ProbedPath::new([dead], Span::from_millis(67)).unwrap());
     assert!(run.done && !run.estimate.converged);

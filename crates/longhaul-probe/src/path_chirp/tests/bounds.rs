@@ -1,13 +1,13 @@
-//! Where things begin and end: excursions, the first chirp and those after it, convergence, the ends of options.
+//! Limits: excursions, the first and later chirps, convergence, and the ranges of options.
 
 use longhaul_units::Rate;
 
 use super::*;
 use crate::Estimate;
 
-/// With F = 3 an excursion to 12 goes on at 4 and is over at less; L = 5 packets make it count.
+/// With F = 3, an excursion to 12 continues at 4 and ends below; with L = 5, it counts from 5 packets on.
 #[test]
-fn an_excursion_is_over_at_a_third_and_counts_from_five_packets_on() {
+fn an_excursion_ends_below_a_third_and_counts_from_five_packets_on() {
     let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0];
     let own = Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0);
     let of = |waits: &[f64], least| {
@@ -21,7 +21,7 @@ fn an_excursion_is_over_at_a_third_and_counts_from_five_packets_on() {
     assert_eq!(of(&[0.0, 3.0, 6.0, 9.0, 2.99, 0.0, 0.0, 0.0], least), Some(80.0), "four packets");
 }
 
-/// A hundredth of the gap is the drift of clocks.
+/// A rise of 1 % of the gap is clock drift.
 #[test]
 fn an_excursion_starts_with_more_than_a_hundredth_of_its_gap() {
     let of = |rise: f64| {
@@ -31,18 +31,18 @@ fn an_excursion_starts_with_more_than_a_hundredth_of_its_gap() {
     assert_eq!([of(0.01), of(0.0101)], [Some(30.0), Some(10.0)]);
 }
 
-/// While delays stand still in an excursion that counts, a gap says its own rate.
+/// Gaps with constant delays in an excursion that counts contribute their own rates.
 #[test]
-fn what_stands_still_in_an_excursion_says_its_own_rate() {
+fn constant_delays_in_an_excursion_contribute_their_own_rates() {
     let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 80.0];
     let gaps = made(rates, &[0.0, 3.0, 3.0, 9.0, 12.0, 3.0, 0.0, 0.0]);
     assert_eq!(chirp_estimate(&gaps, 0.0, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 3.0 * 80.0) / 7.0));
 }
 
-/// One excursion ends and counts; the last one does not end, and is the turning point for all others, however short it
-/// is.
+/// One excursion ends and counts. The last one does not end: all other gaps contribute the rate at its start, however
+/// short it is.
 #[test]
-fn the_last_excursion_turns_and_the_others_speak_for_themselves() {
+fn the_last_excursion_determines_the_rate_outside_of_others() {
     let rates = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
     let gaps = made(rates, &[0.0, 3.0, 6.0, 9.0, 12.0, 3.0, 3.0, 3.0, 4.0, 6.0, 9.0]);
     assert_eq!(chirp_estimate(&gaps, 0.0, &RULE), Some((10.0 + 20.0 + 30.0 + 40.0 + 6.0 * 80.0) / 10.0));
@@ -51,7 +51,7 @@ fn the_last_excursion_turns_and_the_others_speak_for_themselves() {
 }
 
 #[test]
-fn an_excursion_as_high_as_noise_goes_on() {
+fn an_excursion_as_high_as_noise_continues() {
     let gaps = made([10.0, 20.0, 30.0], &[0.0, 4.5, 4.5, 4.5]);
     assert_eq!([4.5, 4.6].map(|least| chirp_estimate(&gaps, least, &RULE)), [Some(10.0), Some(30.0)]);
 }
@@ -67,14 +67,14 @@ fn a_chirp_has_at_least_two_gaps() {
     assert_eq!(chirp((1000.0, 1000.0), Bytes(1000), 1.2).len(), 3);
 }
 
-/// The rates of a train's first and last gap, in bytes a second.
+/// Rates of the first and the last gap of a train in bytes per second.
 fn ends(train: &Train) -> [f64; 2] {
     let rate = |pair: &[crate::Planned]| 1200.0 / (pair[1].at - pair[0].at).as_secs_f64();
     let last = train.packets.len() - 2;
     [rate(&train.packets[..2]), rate(&train.packets[last..])]
 }
 
-/// A path without a queue, over which the sender takes `stretch` times as long as planned.
+/// A path without a queue; sending takes `stretch` times the planned time.
 fn stretched(train: &Train, stretch: f64) -> TrainReport {
     let packets = train.packets.iter().map(|planned| {
         let sent_at = Time::from_nanos(1_000_000_000) + planned.at.mul_f64(stretch);
@@ -84,9 +84,9 @@ fn stretched(train: &Train, stretch: f64) -> TrainReport {
     TrainReport { id: train.id, packets: packets.collect() }
 }
 
-/// From 1 Mb/s to at least 200 Mb/s: 1.2^30 > 200. Where no queue grows a chirp says its highest rate, and the next
-/// goes from a fifth to at least three times that: 1.2^15 > 15. It leaves when both have taken a twentieth of what was
-/// said.
+/// The first chirp goes from 1 Mb/s to at least 200 Mb/s, because 1.2^30 > 200. Without a queue the result of a chirp
+/// is its highest rate, and the next one goes from a fifth of that to at least three times that, because 1.2^15 > 15.
+/// It is sent when both chirps take a twentieth of that rate.
 #[test]
 fn the_first_chirps_find_the_range() {
     let mut method = PathChirp::new(PathChirpConfig::default()).unwrap();
@@ -110,7 +110,7 @@ fn the_first_chirps_find_the_range() {
     }
 }
 
-/// A session whose chirps say these rates in MB/s, in turn: how many there were, and what became of it.
+/// Number of chirps and estimate of a session whose chirps have these rates in MB/s in turn.
 fn session(config: PathChirpConfig, says: impl Fn(usize) -> f64) -> (usize, Estimate) {
     let mut method = PathChirp::new(config).unwrap();
     let (mut now, mut chirps) = (Time::from_nanos(1), 0);
@@ -132,11 +132,11 @@ fn near(rate: Rate, megabytes: f64) -> bool {
     (rate.as_bytes_per_sec() as f64 / (megabytes * 1e6) - 1.0).abs() < 1e-4
 }
 
-/// Chirps that say 1 + x and 1 - x in turn have a deviation of x sqrt(n / (n - 1)): with 0.22 the half-width of twenty
-/// is 0.0989 of the mean; with 0.23 it is 0.1034, and of 21 0.0996 or, where more say 1 - x than 1 + x, 0.1018. Those
-/// that find the range do not count.
+/// The rates 1 + x and 1 - x in turn have a standard deviation of x sqrt(n / (n - 1)). For x = 0.22, the half-width
+/// over 20 chirps is 0.0989 of the mean. For x = 0.23 it is 0.1034, and over 21 chirps it is 0.0996, or 0.1018 if there
+/// are more of 1 - x. The chirps that find the range do not count.
 #[test]
-fn it_converges_with_a_half_width_of_a_tenth() {
+fn a_session_converges_with_a_half_width_of_a_tenth() {
     for (spread, first, chirps) in [(0.22, 0, 20), (0.23, 0, 21), (0.23, 1, 22)] {
         let says = |n: usize| match n {
             ..5 => 7.0,
@@ -148,7 +148,7 @@ fn it_converges_with_a_half_width_of_a_tenth() {
     }
 }
 
-/// Of six the last three count. A session of one has an estimate without confidence.
+/// The last three of six chirps count. After one chirp the estimate has no confidence.
 #[test]
 fn the_estimate_is_the_mean_of_the_window() {
     let config = PathChirpConfig { warm_up: 0, window: 3, chirps: 6, ..PathChirpConfig::default() };
@@ -161,7 +161,7 @@ fn the_estimate_is_the_mean_of_the_window() {
     assert_eq!((estimate.converged, estimate.confidence), (false, 0.0));
 }
 
-/// Each option with its ends: at them it is taken, a step beyond it is refused.
+/// Each option is accepted at the ends of its range, and rejected one step beyond.
 #[test]
 fn options_may_be_at_their_ends() {
     type Set = fn(&mut PathChirpConfig, f64);

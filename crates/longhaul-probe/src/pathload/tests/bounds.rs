@@ -1,11 +1,11 @@
-//! Where things begin and end: the first rate, the range of rates, both resolutions, the ends of options and of rules.
+//! Limits: the first rate, the range of rates, both resolutions, the ranges of options, and the bounds of rules.
 
 use super::*;
 use crate::Estimate;
 
 const MB: f64 = 1e6;
 
-/// A train whose packets wait as long as `delay` says of each.
+/// Report of a train whose packets have the delays `delay`.
 fn answered(train: &Train, delay: impl Fn(u64) -> Span) -> TrainReport {
     let packets = (0_u64..).zip(&train.packets).map(|(n, planned)| {
         let sent_at = Time::from_nanos(1_000_000_000) + planned.at;
@@ -15,7 +15,7 @@ fn answered(train: &Train, delay: impl Fn(u64) -> Span) -> TrainReport {
     TrainReport { id: train.id, packets: packets.collect() }
 }
 
-/// A first train over a link of this rate, in bytes a second.
+/// Report of a first train over a link of this rate in bytes per second.
 fn first_train(train: &Train, rate: f64) -> TrainReport {
     let each = train.packets[0].size.as_f64() / rate;
     answered(train, |n| Span::from_secs_f64(n as f64 * each))
@@ -25,8 +25,8 @@ fn rate(stream: &Train) -> f64 {
     stream.packets[0].size.as_f64() / stream.packets[1].at.as_secs_f64()
 }
 
-/// A session whose first train shows `first` and whose fleets say of their rates what `says` does, all in MB/s: the
-/// rates asked for. Of grey rates every second stream finds a queue that grows.
+/// Rates in MB/s that a session tries if its first train shows `first` and its fleets have the verdicts `says`. At grey
+/// rates every other stream is increasing.
 fn session(config: PathloadConfig, first: f64, says: impl Fn(f64) -> Verdict) -> (Vec<f64>, Estimate) {
     let mut method = Pathload::new(config).unwrap();
     let mut rates = Vec::new();
@@ -48,13 +48,13 @@ fn session(config: PathloadConfig, first: f64, says: impl Fn(f64) -> Verdict) ->
     (rates, method.estimate())
 }
 
-/// Equal but for the rounding of gaps to nanoseconds.
+/// Asserts equality up to the rounding of gaps to nanoseconds.
 fn assert_rates(found: &[f64], expected: &[f64]) {
     let near = |(found, expected): (&f64, &f64)| (found / expected - 1.0).abs() < 1e-3;
     assert!(found.len() == expected.len() && found.iter().zip(expected).all(near), "{found:?}, {expected:?}");
 }
 
-/// In ascending order: which of two equal parts beside grey rates comes first is the rounding's to say.
+/// Rates in ascending order, because rounding decides which of two equal parts next to the grey rates is tried first.
 fn sorted(mut rates: Vec<f64>) -> Vec<f64> {
     rates.sort_by(f64::total_cmp);
     rates
@@ -73,14 +73,14 @@ fn above(end: f64) -> impl Fn(f64) -> Verdict {
     move |rate| if rate > end { Verdict::Above } else { Verdict::Below }
 }
 
-/// Above and below what is within 1 % of `grey`.
+/// Verdicts of a path: rates within 1 % of `grey` are grey, higher ones above, and lower ones below.
 fn beside(grey: f64) -> impl Fn(f64) -> Verdict {
     move |rate| if (rate / grey - 1.0).abs() < 0.01 { Verdict::Grey } else { above(grey)(rate) }
 }
 
-/// L = R T while L is from 200 to 1500 B, else the nearest L and T = L / R, from 7 us to 200 ms.
+/// L = R T for L from 200 to 1500 B; otherwise the nearest L, and T = L / R from 7 us to 200 ms.
 #[test]
-fn a_rate_makes_size_and_gap() {
+fn a_rate_determines_size_and_gap() {
     let shapes: [(f64, u64, u64); 7] = [
         (500e-6, 200, 200_000),
         (1.25, 200, 160),
@@ -101,7 +101,7 @@ fn a_rate_makes_size_and_gap() {
     }
 }
 
-/// While nothing is above rates double, up to 1500 B each 7 us.
+/// Rates double until one is above, up to 1500 B every 7 us.
 #[test]
 fn without_an_upper_end_rates_double() {
     let (rates, estimate) = session(PathloadConfig::default(), 10.0, |_| Verdict::Below);
@@ -110,8 +110,7 @@ fn without_an_upper_end_rates_double() {
     assert_eq!((estimate.converged, estimate.confidence), (false, 0.0));
 }
 
-/// A link that is faster than can be sent: the highest rate takes the place of its own, for the resolution as well
-/// (4.29).
+/// If the link is faster than the highest rate that can be sent, that rate replaces it, also for the resolution (4.29).
 #[test]
 fn the_first_rate_is_one_that_can_be_sent() {
     let (rates, _) = session(one_verdict(), 500.0, above(110.0));
@@ -119,7 +118,7 @@ fn the_first_rate_is_one_that_can_be_sent() {
     assert_rates(&rates, &[1.0, 0.5, 0.75, 0.625, 0.5625, 0.53125, 0.515625].map(|part| part * most));
 }
 
-/// omega is 2 % of 10: 0.156 are less, and both ends are asked for once more, the upper one first.
+/// Omega is 2 % of 10: the range of 0.156 is narrower, and both ends are confirmed, the upper one first.
 #[test]
 fn the_search_ends_at_omega() {
     let halves = [10.0, 5.0, 7.5, 6.25, 5.625, 5.3125, 5.15625];
@@ -131,7 +130,7 @@ fn the_search_ends_at_omega() {
     assert!(estimate.converged && (estimate.confidence - 5.0 / 5.15625).abs() < 1e-4);
 }
 
-/// chi is 5 % of 10: beside grey rates 0.625 are more, 0.3125 are less.
+/// Chi is 5 % of 10: a distance to the grey rates of 0.625 exceeds it, and one of 0.3125 does not.
 #[test]
 fn beside_grey_rates_the_search_ends_at_chi() {
     let (rates, estimate) = session(one_verdict(), 10.0, beside(7.5));
@@ -141,14 +140,14 @@ fn beside_grey_rates_the_search_ends_at_chi() {
     assert!(estimate.converged && (estimate.confidence - 7.1875 / 7.8125).abs() < 1e-4);
 }
 
-/// Of 56 MB/s 5 % would be 2.8, but chi is 12 Mb/s at most: 1.75 beside the grey rates are too much.
+/// 5 % of 56 MB/s would be 2.8 MB/s, but chi is at most 12 Mb/s: a distance to the grey rates of 1.75 MB/s exceeds it.
 #[test]
 fn chi_is_at_most_twelve_megabits_a_second() {
     let (rates, _) = session(one_verdict(), 56.0, beside(42.0));
     assert_rates(&sorted(rates), &[28.0, 35.0, 38.5, 40.25, 41.125, 42.0, 42.875, 43.75, 45.5, 49.0, 56.0]);
 }
 
-/// 200 B each millisecond are 0.2 MB/s: at half of 0.203 there is nothing that could be sent.
+/// 200 B per millisecond are 0.2 MB/s: half of 0.203 MB/s is less than the lowest rate.
 #[test]
 fn the_search_ends_at_the_lowest_rate() {
     let config = PathloadConfig { most_gap: Span::from_millis(1), resolution: 0.001, ..one_verdict() };
@@ -157,7 +156,7 @@ fn the_search_ends_at_the_lowest_rate() {
     assert_eq!((available(&estimate)[0], estimate.converged), (0.0, false));
 }
 
-/// Nine first trains that show no rate are no end: ten would be.
+/// Nine first trains without a rate do not end the session; ten would.
 #[test]
 fn the_tenth_first_train_may_show_a_rate() {
     let mut method = Pathload::new(PathloadConfig::default()).unwrap();
@@ -165,9 +164,9 @@ fn the_tenth_first_train_may_show_a_rate() {
     assert!(trains > 10 + 12 && method.estimate().converged, "{trains}");
 }
 
-/// Where even the least is too much, one end is known, and no fleet stands for the other.
+/// If even the lowest rate is above, no fleet supports the lower end of the range.
 #[test]
-fn zero_is_an_end_that_is_not_asked_for() {
+fn zero_is_an_end_without_a_fleet() {
     let mut search = Search::new(1.0, 5.0, 100.0);
     search.verdicts = 2;
     search.learn(1.0, Verdict::Above, 1.0);
@@ -188,7 +187,7 @@ fn grey_rates_without_an_upper_end_are_doubled_too() {
     assert_eq!((search.grey, search.next(), search.converged()), (Some((20.0, 100.0)), None, false));
 }
 
-/// The ends of the grey rates are in it until a verdict says otherwise of just them.
+/// The ends of the grey rates are grey until a verdict at one of them contradicts.
 #[test]
 fn a_verdict_on_an_end_of_the_grey_rates_takes_them_away() {
     let with = |rate, verdict| {
@@ -203,7 +202,7 @@ fn a_verdict_on_an_end_of_the_grey_rates_takes_them_away() {
     assert_eq!(with(44.0, Verdict::Below), Some((44.0, 45.0)));
 }
 
-/// A stream of delays in nanoseconds.
+/// A stream with these delays in nanoseconds.
 fn fine(delays: impl IntoIterator<Item = u64>) -> Vec<Option<Arrived>> {
     let mut packets = stream([0; 200]);
     let mut count = 0;
@@ -215,7 +214,8 @@ fn fine(delays: impl IntoIterator<Item = u64>) -> Vec<Option<Arrived>> {
     packets
 }
 
-/// The medians of ten groups rise by ninety steps. Of 9.9 ms a thousandth is 9.9 us; 100 us are more than hosts do.
+/// The medians of ten groups rise by 90 steps. The smallest rise is 9.9 us, a thousandth of 9.9 ms, and hosts cause
+/// less than 100 us.
 #[test]
 fn a_rise_is_small_or_unclear_or_clear() {
     let rises = |step: u64| trend(&fine((0..100).map(|n| n * step)));
@@ -225,9 +225,9 @@ fn a_rise_is_small_or_unclear_or_clear() {
     assert_eq!([1100, 1122].map(falls), [Trend::NonIncreasing, Trend::Decreasing]);
 }
 
-/// Packets come in bursts of two and three, so that of five gaps three are short. A queue grows by 162 us: clear, but
-/// not where arrivals are coalesced, which takes a gap more. With 60 short gaps of 99 they are, with 60 of 100 they are
-/// not, and short is less than a quarter of the gap.
+/// Packets arrive in bursts of two and three, so that three of five gaps are short: less than a quarter of the planned
+/// gap. A queue grows by 162 us. That is a clear rise unless arrivals are coalesced, which requires one gap more.
+/// Arrivals are coalesced with 60 short gaps of 99, and not with 60 of 100.
 #[test]
 fn arrivals_are_coalesced_where_more_than_six_tenths_are_close() {
     let bursts = |count: u64, late: u64| {
@@ -239,7 +239,7 @@ fn arrivals_are_coalesced_where_more_than_six_tenths_are_close() {
     assert_eq!(bursts(100, 75_000), Trend::Increasing, "26.8 us apart");
 }
 
-/// Each option with its ends: at them it is taken, a step beyond it is refused.
+/// Each option is accepted at the ends of its range, and rejected one step beyond.
 #[test]
 fn options_may_be_at_their_ends() {
     type Set = fn(&mut PathloadConfig, f64);

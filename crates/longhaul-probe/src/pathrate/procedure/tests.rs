@@ -6,14 +6,14 @@ use crate::turns::Limits;
 use crate::{Method, Next, TrainReport};
 
 const RTT: Span = Span::from_millis(100);
-/// Trains before the preliminary ones, where none is lost and none takes too long: ten exchanges and 17 lengths.
+/// Number of trains before the preliminary ones, if none is lost and none takes too long: 10 exchanges and 17 lengths.
 const BEFORE: usize = 27;
-/// Preliminary trains: seven of each length from 2 to 10.
+/// Number of preliminary trains: 7 of each length from 2 to 10.
 const PRELIMINARY: usize = 63;
 const PAIRS: usize = BEFORE + PRELIMINARY;
 const TRAINS: usize = PAIRS + 1000;
 
-/// All sizes alike, so that every rate is exact.
+/// Options with equal sizes, so that every rate is exact.
 fn one_size() -> PathrateConfig {
     PathrateConfig { smallest: Bytes(1500), ..PathrateConfig::default() }
 }
@@ -22,7 +22,7 @@ fn arrived(at: Time, size: Bytes) -> Option<Arrived> {
     Some(Arrived { sent_at: at, arrived_at: at, rtt: RTT, size, coalesced: false })
 }
 
-/// A train that passes whole, at `rate` bytes a second.
+/// Report of a train without loss at `rate` bytes per second.
 fn at_rate(train: &Train, rate: f64) -> Vec<Option<Arrived>> {
     let mut at = Time::ZERO;
     let packets = train.packets.iter().enumerate();
@@ -34,7 +34,7 @@ fn at_rate(train: &Train, rate: f64) -> Vec<Option<Arrived>> {
         .collect()
 }
 
-/// Runs a session to its end; `answer` is told each train and its number. Returns when each left, and what it was.
+/// Runs a session to its end. `answer` gets each train and its number. Returns the trains with their departure times.
 fn run(
     pathrate: &mut Pathrate,
     mut answer: impl FnMut(usize, &Train) -> Vec<Option<Arrived>>,
@@ -58,14 +58,14 @@ fn session(config: PathrateConfig) -> Pathrate {
     Pathrate::new(config).expect("in range")
 }
 
-/// Low end, value and high end of the capacity in bytes a second.
+/// Low end, value and high end of the capacity in bytes per second.
 fn capacity(pathrate: &Pathrate) -> [u64; 3] {
     let range = pathrate.estimate().capacity.expect("an estimate");
     [range.low, range.value, range.high].map(Rate::as_bytes_per_sec)
 }
 
-/// Rates of a path with cross traffic: preliminary trains half at 4 MB/s and half at 8 MB/s, so bins are 500 kB/s;
-/// three of five pairs at 3 MB/s and two at 10 MB/s; long trains at `long`.
+/// Rates of a path with cross traffic. Half of the preliminary trains have 4 MB/s and half 8 MB/s, so that bins are 500
+/// kB/s wide; three of five pairs have 3 MB/s and two 10 MB/s; long trains have `long`.
 fn busy(long: f64) -> impl FnMut(usize, &Train) -> Vec<Option<Arrived>> {
     move |number, train| {
         let rate = match number {
@@ -77,7 +77,7 @@ fn busy(long: f64) -> impl FnMut(usize, &Train) -> Vec<Option<Arrived>> {
     }
 }
 
-/// Lengths 2 to 6 one by one, to 12 by two, to 48 by four; then 2 to 10 seven times.
+/// Lengths from 2 to 6 in steps of 1, to 12 in steps of 2, and to 48 in steps of 4; then 2 to 10 seven times.
 #[test]
 fn an_idle_path_takes_ninety_trains() {
     let mut pathrate = session(PathrateConfig::default());
@@ -92,10 +92,10 @@ fn an_idle_path_takes_ninety_trains() {
     assert_eq!((pathrate.estimate().converged, pathrate.estimate().confidence), (true, 1.0));
 }
 
-/// Five preliminary trains at each end are dropped. Of six slow ones one is left: (52 x 10 + 1) / 53 MB/s, and a
-/// deviation of 9 / sqrt(53) MB/s, which is 12.6 %.
+/// Five preliminary trains at each end are dropped. One of six slow trains remains: the mean is (52 x 10 + 1) / 53
+/// MB/s, and the standard deviation is 9 / sqrt(53) MB/s, which is 12.6 %.
 #[test]
-fn quick_termination_looks_past_ten_outliers_and_no_further() {
+fn quick_termination_ignores_up_to_ten_outliers() {
     for (slow, quick) in [(5, true), (6, false)] {
         let mut pathrate = session(one_size());
         let sent = run(&mut pathrate, |number, train| {
@@ -108,7 +108,7 @@ fn quick_termination_looks_past_ten_outliers_and_no_further() {
     }
 }
 
-/// Four losses in all: the length that was tried last did not pass.
+/// After four losses in total, the length tried last has not passed.
 #[test]
 fn four_lossy_trains_end_the_search_for_the_longest() {
     let mut pathrate = session(PathrateConfig::default());
@@ -125,7 +125,7 @@ fn four_lossy_trains_end_the_search_for_the_longest() {
     assert!(pathrate.estimate().converged);
 }
 
-/// 12.5 ms a packet, and 125 ms between trains: twelve packets last 137.5 ms.
+/// A packet takes 12.5 ms, and trains are 125 ms apart: 12 packets take 137.5 ms.
 #[test]
 fn a_train_that_outlasts_the_spacing_ends_the_search_for_the_longest() {
     let mut pathrate = session(PathrateConfig::default());
@@ -134,7 +134,8 @@ fn a_train_that_outlasts_the_spacing_ends_the_search_for_the_longest() {
     assert_eq!(sent.len(), 10 + 8 + PRELIMINARY);
 }
 
-/// 48 packets are 72 kB: at a tenth of 1 MB/s the next train leaves 720 ms later, small ones 1.25 round trips.
+/// 48 packets are 72 kB: at a tenth of 1 MB/s the next train is sent 720 ms later. Small trains are 1.25 round trips
+/// apart.
 #[test]
 fn trains_keep_to_a_tenth_of_the_rate() {
     let config = PathrateConfig { limits: Limits { time: Span::from_secs(86_400), ..Limits::default() }, ..one_size() };
@@ -146,14 +147,14 @@ fn trains_keep_to_a_tenth_of_the_rate() {
     let gaps = |from: usize, to: usize| -> Vec<u64> {
         sent[from..to].windows(2).map(|pair| (pair[1].0.since(pair[0].0).as_micros() + 500) / 1000).collect()
     };
-    assert_eq!(gaps(0, 10), [100; 9], "as soon as the last is answered");
+    assert_eq!(gaps(0, 10), [100; 9], "after the last answer");
     assert_eq!(gaps(PAIRS, PAIRS + 4), [125; 3]);
     assert_eq!(sent[TRAINS].1, 48);
-    // The preliminary mean is not quite 1 MB/s: 32 and 31 of 63, less five of each.
+    // The preliminary mean is not exactly 1 MB/s: of 32 and 31 trains, 5 each are dropped.
     assert!(gaps(TRAINS, TRAINS + 4).iter().all(|gap| (710..730).contains(gap)), "{:?}", gaps(TRAINS, TRAINS + 4));
 }
 
-/// The lower mode is fuller, but long trains are faster than that.
+/// The lower mode has more samples, but long trains are faster.
 #[test]
 fn the_capacity_is_the_best_mode_above_the_rate_of_long_trains() {
     let mut pathrate = session(one_size());
@@ -167,11 +168,11 @@ fn the_capacity_is_the_best_mode_above_the_rate_of_long_trains() {
 
     let mut pathrate = session(one_size());
     run(&mut pathrate, busy(2e6));
-    assert_eq!(capacity(&pathrate)[1], 3_000_000, "both are above: 600 x 0.6 is more than 400 x 0.4");
+    assert_eq!(capacity(&pathrate)[1], 3_000_000, "both modes are above: 600 x 0.6 exceeds 400 x 0.4");
 }
 
 #[test]
-fn without_a_mode_above_it_the_rate_of_long_trains_is_what_is_known() {
+fn without_a_mode_above_it_the_rate_of_long_trains_is_the_estimate() {
     let mut pathrate = session(one_size());
     run(&mut pathrate, busy(12e6));
     assert_eq!(capacity(&pathrate), [11_750_000, 12_000_000, 12_250_000]);
@@ -191,11 +192,11 @@ fn phase_one_takes_all_sizes_in_turn() {
     sizes.sort_unstable();
     sizes.dedup();
     assert_eq!(sizes.len(), 40);
-    // Rounding to a nanosecond moves a rate by a few parts in a million.
+    // Rounding to nanoseconds changes a rate by some parts per million.
     assert!(capacity(&pathrate)[1].abs_diff(10_000_000) < 100);
 }
 
-/// Pairs that are too fast: 40 trains of each length from 2 to 12, ever larger. What is left is a lower bound.
+/// Pairs that are too fast: 40 trains of each length from 2 to 12, with growing sizes. The result is a lower bound.
 #[test]
 fn phase_one_without_samples_is_given_up() {
     let (mut pathrate, mut smallest) = (session(PathrateConfig::default()), Vec::new());
@@ -217,7 +218,7 @@ fn phase_one_without_samples_is_given_up() {
     assert!(!pathrate.estimate().converged);
 }
 
-/// Where pairs lose their samples the mode stands, but not as the method wants it.
+/// If pairs lose samples, the mode is the estimate, but the session does not converge.
 #[test]
 fn a_phase_with_too_few_samples_does_not_converge() {
     let mut pathrate = session(one_size());
@@ -225,12 +226,12 @@ fn a_phase_with_too_few_samples_does_not_converge() {
         TRAINS.. if number % 3 > 0 => vec![at_rate(train, 5e6)[0], None],
         _ => busy(5e6)(number, train),
     });
-    assert_eq!(sent.len(), TRAINS + 1000, "twice as many as wanted");
+    assert_eq!(sent.len(), TRAINS + 1000, "twice as many trains as samples are required");
     assert_eq!(capacity(&pathrate)[1], 10_000_000);
     assert!(!pathrate.estimate().converged);
 }
 
-/// Half of the pairs are ignored, which is not yet more than half.
+/// Exactly half of the pairs are ignored.
 #[test]
 fn pairs_stay_pairs_while_half_of_them_count() {
     let mut pathrate = session(one_size());
@@ -244,7 +245,7 @@ fn pairs_stay_pairs_while_half_of_them_count() {
     assert!(sent[PAIRS..TRAINS].iter().all(|(_, length, _)| *length == 2));
 }
 
-/// Six packets handed over together each 3 ms: 9000 bytes in 3 ms.
+/// Six packets arrive together every 3 ms: 9000 bytes in 3 ms.
 fn handed_over(train: &Train) -> Vec<Option<Arrived>> {
     let at = |index: usize| Time::ZERO + Span::from_millis(3 * (index as u64 / 6));
     train.packets.iter().enumerate().map(|(index, packet)| arrived(at(index), packet.size)).collect()
@@ -258,13 +259,18 @@ fn under_interrupt_coalescence_only_long_trains_count() {
     assert!(sent[BEFORE..].iter().all(|(_, length, _)| *length == 48));
     // 72 kB at a tenth of 3 MB/s.
     assert_eq!(sent[BEFORE + 2].0.since(sent[BEFORE + 1].0), Span::from_millis(240));
-    assert_eq!(capacity(&pathrate), [2_625_000, 3_000_000, 3_375_000], "a quarter of the median is less than 20 Mb/s");
+    assert_eq!(
+        capacity(&pathrate),
+        [2_625_000, 3_000_000, 3_375_000],
+        "a quarter of the median, which is less than 20 Mb/s"
+    );
     assert_eq!((pathrate.estimate().converged, pathrate.estimate().confidence), (true, 1.0));
 }
 
-/// Half of the long trains at 3 MB/s and half at 4.5: a standard deviation of 0.75 sqrt(40 / 39) MB/s around 3.75.
+/// Half of the long trains have 3 MB/s and half 4.5 MB/s: the mean is 3.75 MB/s, and the standard deviation is 0.75
+/// sqrt(40 / 39) MB/s.
 #[test]
-fn the_spread_of_long_trains_is_what_is_not_sure() {
+fn the_spread_of_long_trains_reduces_the_confidence() {
     let mut pathrate = session(PathrateConfig::default());
     run(&mut pathrate, |number, train| {
         let mut packets = handed_over(train);
@@ -279,7 +285,7 @@ fn the_spread_of_long_trains_is_what_is_not_sure() {
     assert!((estimate.confidence - expected).abs() < 1e-6 && !estimate.converged, "{estimate:?}");
 }
 
-/// A path that goes away leaves what is known, without convergence.
+/// If the path dies, the estimate remains without convergence.
 #[test]
 fn ten_unanswered_trains_end_the_session_in_any_phase() {
     for (dies, expected) in
@@ -292,7 +298,7 @@ fn ten_unanswered_trains_end_the_session_in_any_phase() {
         });
         assert_eq!(sent.len(), dies + 10);
         let found = pathrate.estimate().capacity.map(|range| range.value.as_bytes_per_sec());
-        // 33 preliminary trains, 17 of them at 8 MB/s.
+        // There are 33 preliminary trains, 17 of them at 8 MB/s.
         assert!(found.map_or(expected.is_none(), |found| found.abs_diff(expected.unwrap_or(0)) < 70_000), "{found:?}");
         assert!(!pathrate.estimate().converged);
     }
@@ -309,18 +315,18 @@ fn with(trains: &[(f64, usize)], preliminary: f64) -> Procedure {
     procedure
 }
 
-/// 400 trains at 6.0 and 100 at 6.4 MB/s are in one bin, whose middle is 6.2; without ten at each end their mean is
-/// (390 x 6.0 + 90 x 6.4) / 480.
+/// 400 trains at 6.0 MB/s and 100 at 6.4 MB/s are in one bin with its centre at 6.2 MB/s. Without ten trains at each
+/// end their mean is (390 x 6.0 + 90 x 6.4) / 480.
 #[test]
 fn the_rate_of_long_trains_is_a_mode_or_a_mean() {
     let one_mode = [(6.0e6, 400), (6.4e6, 100)];
-    assert_eq!(with(&one_mode, 6.5e6).asymptotic(), Some(6.2e6), "narrow, and near the preliminary mean");
+    assert_eq!(with(&one_mode, 6.5e6).asymptotic(), Some(6.2e6), "narrow and close to the preliminary mean");
     assert_eq!(with(&one_mode, 6.8e6).asymptotic(), Some(6.075e6), "narrow, but far from it");
-    // The bell goes on to 8 MB/s, and the deviation is beyond a tenth.
+    // The bell extends to 8 MB/s, and the coefficient of variation exceeds 0.1.
     let wide = [(6.0e6, 260), (6.5e6, 60), (7.0e6, 60), (7.5e6, 60), (8.0e6, 60)];
     assert_eq!(with(&wide, 6.0e6).asymptotic(), Some(3160e6 / 480.0));
-    assert_eq!(with(&[(4e6, 300), (8e6, 200)], 6e6).asymptotic(), Some(4e6), "300 x 0.6 is more than 200 x 0.4");
-    assert_eq!(with(&[], 6e6).asymptotic(), Some(6e6), "no long train: the preliminary ones");
+    assert_eq!(with(&[(4e6, 300), (8e6, 200)], 6e6).asymptotic(), Some(4e6), "300 x 0.6 exceeds 200 x 0.4");
+    assert_eq!(with(&[], 6e6).asymptotic(), Some(6e6), "the preliminary trains, because there are no long ones");
 }
 
 #[test]
@@ -332,7 +338,7 @@ fn options_out_of_range_are_named() {
     assert!(Pathrate::new(PathrateConfig::default()).is_ok());
 }
 
-/// The ranges that the fields' documentation names.
+/// Ranges as documented at the fields.
 #[test]
 fn every_option_has_its_range() {
     type Spoil = fn(&mut PathrateConfig);
@@ -377,8 +383,8 @@ fn every_option_has_its_range() {
     }
 }
 
-/// The first exchange, which may have had to look for the way, does not count: of the others nine tell 111 ms, which
-/// makes the spacing 139 ms. Trains of four take 130 ms, those of five 173.
+/// The first exchange does not count, because it may include route lookups. The other nine have a mean of 111 ms, so
+/// that the spacing is 139 ms. Trains of four packets take 130 ms, and trains of five take 173 ms.
 #[test]
 fn the_spacing_is_of_all_exchanges_but_the_first() {
     let mut pathrate = session(one_size());
@@ -392,9 +398,9 @@ fn the_spacing_is_of_all_exchanges_but_the_first() {
     assert_eq!(lengths[10..20], [2, 3, 4, 5, 2, 3, 4, 2, 3, 4]);
 }
 
-/// A sample at the most that is believed is.
+/// A sample at the highest permitted rate counts.
 #[test]
-fn what_is_too_fast_is_ignored_and_what_is_just_not_counts() {
+fn only_samples_above_the_highest_rate_are_ignored() {
     let at = |max_rate| {
         let mut pathrate = session(PathrateConfig { max_rate, ..one_size() });
         run(&mut pathrate, |_, train| at_rate(train, 1e6));

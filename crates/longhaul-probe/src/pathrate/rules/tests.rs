@@ -2,7 +2,7 @@ use longhaul_units::{Bytes, Time};
 
 use super::*;
 
-/// Packets of 1000 bytes that arrive at these microseconds.
+/// Packets of 1000 bytes with these arrival times in microseconds.
 fn arrivals(micros: &[u64]) -> Vec<Option<Arrived>> {
     let packet = |at: &u64| Arrived {
         sent_at: Time::ZERO,
@@ -26,7 +26,7 @@ fn repeated(groups: &[(f64, usize)]) -> Vec<f64> {
     groups.iter().flat_map(|(rate, count)| vec![*rate; *count]).collect()
 }
 
-/// Four packets after the first in 4 ms, wherever those between arrive.
+/// Four packets follow the first in 4 ms; the arrival times between do not matter.
 #[test]
 fn a_trains_rate_is_that_of_the_packets_after_its_first() {
     assert_eq!(train_rate(&arrivals(&[7000, 8000, 9000, 10_000, 11_000]), Span::ZERO), Sample::Rate(1e6));
@@ -34,7 +34,7 @@ fn a_trains_rate_is_that_of_the_packets_after_its_first() {
 }
 
 #[test]
-fn a_train_with_a_hole_is_lossy_and_one_that_is_too_fast_ignored() {
+fn a_train_with_a_loss_is_lossy_and_one_that_is_too_fast_is_ignored() {
     let whole = arrivals(&[0, 10, 20]);
     assert_eq!(train_rate(&[whole[0], None, whole[2]], Span::ZERO), Sample::Lossy);
     assert_eq!(train_rate(&whole[..1], Span::ZERO), Sample::Lossy);
@@ -45,35 +45,35 @@ fn a_train_with_a_hole_is_lossy_and_one_that_is_too_fast_ignored() {
 }
 
 #[test]
-fn what_is_merged_within_a_train_does_not_matter_but_at_its_ends_it_does() {
+fn merged_packets_matter_only_at_the_ends_of_a_train() {
     let times = [0, 1000, 3000, 3000, 4000];
     assert_eq!(train_rate(&merged(&times, &[2, 3]), Span::ZERO), Sample::Rate(1e6));
     assert_eq!(train_rate(&merged(&times, &[0, 1]), Span::ZERO), Sample::Ignored);
     assert_eq!(train_rate(&merged(&times, &[3, 4]), Span::ZERO), Sample::Ignored);
 }
 
-/// Of eleven values the second is the 10th percentile and the tenth the 90th.
+/// The second of eleven values is the 10th percentile, and the tenth is the 90th.
 #[test]
 fn a_bin_is_an_eighth_of_the_range() {
     let steps = |step: f64| (0..=10).map(|k| 1e6 + step * f64::from(k)).collect::<Vec<_>>();
     let width = |rates: &[f64]| bin_width(rates, &BinRule::default());
     assert_eq!(width(&steps(100_000.0)), 100_000.0, "an eighth of 800,000");
-    assert_eq!(width(&steps(10_000.0)), 20_000.0, "under 1 Mb/s a quarter of 80,000");
-    assert_eq!(width(&[25e6; 9]), 2.5e6, "20 Mb/s without a range");
-    assert_eq!(width(&[1e6; 9]), 250_000.0, "but a quarter of the median at most");
+    assert_eq!(width(&steps(10_000.0)), 20_000.0, "a quarter of 80,000, which is less than 1 Mb/s");
+    assert_eq!(width(&[25e6; 9]), 2.5e6, "20 Mb/s for equal rates");
+    assert_eq!(width(&[1e6; 9]), 250_000.0, "at most a quarter of the median");
     assert_eq!(width(&[]), 0.0);
 }
 
-/// Of 101 values the eleventh is the 10th percentile and the 91st the 90th. A range of a ten-thousandth of the median
-/// is none; one of 1 Mb/s is not narrow.
+/// The 11th of 101 values is the 10th percentile, and the 91st is the 90th. A range of 1/10,000 of the median counts as
+/// zero, and a range of 1 Mb/s is not narrow.
 #[test]
 fn where_the_rules_for_bins_change() {
     let steps = |middle: f64, step: f64| (-50..=50).map(|k| middle + step * f64::from(k)).collect::<Vec<_>>();
     let width = |rates: &[f64]| bin_width(rates, &BinRule::default());
     assert_eq!(width(&steps(1e8, 100_000.0)), 1e6, "an eighth of 8 MB/s");
-    assert_eq!(width(&steps(1e8, 124.0)), 2.5e6, "80 x 124 are under 10,000");
-    assert_eq!(width(&steps(1e8, 126.0)), 2520.0, "80 x 126 are more: a quarter of them");
-    assert_eq!(width(&steps(1e8, 1562.5)), 15_625.0, "80 x 1562.5 are 1 Mb/s: an eighth");
+    assert_eq!(width(&steps(1e8, 124.0)), 2.5e6, "80 x 124 is less than 10,000");
+    assert_eq!(width(&steps(1e8, 126.0)), 2520.0, "a quarter of 80 x 126, which exceeds 10,000");
+    assert_eq!(width(&steps(1e8, 1562.5)), 15_625.0, "an eighth of 80 x 1562.5, which is 1 Mb/s");
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn the_ends_are_trimmed_unless_nothing_would_be_left() {
     assert_eq!((adr(&rates, 1), adr(&[], 1)), (Some(5.25), None));
 }
 
-/// The fullest bins of ten are 92 to 100 and 100 to 108, of which the lower counts; its bell reaches from 88 to 112
-/// with the deviations 0 (six times), 8 and 12 (twice each): m2 = 41.6, m4 = 4966.4. The other has -1.6 four times and
-/// 6.4: m2 = 10.24, m4 = 340.787.
+/// The fullest bins of ten are 92 to 100 and 100 to 108. The lower one is the mode, and its bell extends from 88 to
+/// 112, with the deviations 0 (six times), 8 and 12 (twice each): m2 = 41.6, m4 = 4966.4. The other mode has the
+/// deviations -1.6 (four times) and 6.4: m2 = 10.24, m4 = 340.787.
 #[test]
 fn modes_by_hand() {
     let mut rates = repeated(&[(150.0, 4), (100.0, 6)]);
@@ -117,19 +117,20 @@ fn kurtosis_outweighs_the_share() {
     assert_eq!(best(found).map(|mode| mode.value), Some(200.0));
 }
 
-/// From 20 in the bin to 5, 5 and 6: a fifth more than the last is another hill, unless as much is called noise.
+/// The bin has 20 samples, and the bins after it 5, 5 and 6. An increase by a fifth starts another mode, unless the
+/// noise permits it.
 #[test]
 fn a_bell_ends_where_bins_fill_up_again() {
     let rates = repeated(&[(100.0, 10), (104.0, 10), (107.0, 5), (111.0, 5), (115.0, 6)]);
     let two = modes(&rates, 4.0, &ModeRule::default());
     assert_eq!(two.iter().map(|mode| mode.value).collect::<Vec<_>>(), [102.0, 115.0]);
-    assert_eq!(two[1].kurtosis, 6.0, "no spread: as many as there are");
+    assert_eq!(two[1].kurtosis, 6.0, "the number of values, which have no spread");
     assert_eq!(modes(&rates, 4.0, &ModeRule { noise: 0.21, ..ModeRule::default() }).len(), 1);
     let mirrored: Vec<f64> = rates.iter().map(|rate| 300.0 - rate).collect();
     assert_eq!(modes(&mirrored, 4.0, &ModeRule::default())[1].value, 185.0);
 }
 
-/// A bell ends a bin beyond its last sample, and with more than the noise, not with as much.
+/// A bell ends one bin after its last sample, or at an increase that exceeds the noise.
 #[test]
 fn the_edges_of_a_bell() {
     let rates = repeated(&[(100.0, 5), (104.0, 1), (108.0, 2)]);
@@ -140,7 +141,7 @@ fn the_edges_of_a_bell() {
     let hill = repeated(&[(100.0, 10), (104.0, 10), (107.0, 5), (111.0, 5), (115.0, 6)]);
     let mirrored: Vec<f64> = hill.iter().map(|rate| 300.0 - rate).collect();
     for rates in [hill, mirrored] {
-        // Six are a fifth more than five.
+        // 6 samples are a fifth more than 5.
         let count = |noise| modes(&rates, 4.0, &ModeRule { noise, ..ModeRule::default() }).len();
         assert_eq!((count(0.19), count(0.2)), (2, 1), "{rates:?}");
     }
@@ -155,9 +156,9 @@ fn a_mode_needs_two_percent_and_two_samples() {
     assert_eq!(count(&[]), 0);
 }
 
-/// Two bursts of five: eight of nine gaps are none, and the second brought 5000 bytes in 5 ms.
+/// Two bursts of five packets: eight of nine gaps are zero, and the second burst has 5000 bytes in 5 ms.
 #[test]
-fn a_burst_brings_what_came_since_the_last() {
+fn the_packets_of_a_burst_arrived_after_the_burst_before() {
     let times = [0, 0, 20, 20, 20, 5000, 5000, 5020, 5020, 5020];
     assert_eq!(bursts(&arrivals(&times), 0.25), Bursts { back_to_back: 8.0 / 9.0, rate: Some(1e6) });
     let regular: Vec<u64> = (0..9).map(|k| 1000 * k).collect();
@@ -169,7 +170,7 @@ fn a_burst_brings_what_came_since_the_last() {
 }
 
 #[test]
-fn a_range_holds_its_value_and_nothing_below_zero() {
+fn a_range_includes_its_value_and_no_negative_rates() {
     let rates = |range: RateRange| [range.low, range.value, range.high].map(Rate::as_bytes_per_sec);
     assert_eq!(rates(around(5.0, (-3.0, 9.0))), [0, 5, 9]);
     assert_eq!(rates(around(5.0, (6.0, 4.0))), [5, 5, 5]);
