@@ -5,11 +5,18 @@
 //! time. A driver sends the trains and makes the reports. Without features the crate holds the methods only, and
 //! depends on neither sockets nor a runtime.
 //!
-//! | module | feature | content |
-//! |---|---|---|
-//! | the crate itself | | [`Method`] and the types it exchanges with its driver; the methods [`CapProbeMethod`], [`Pathrate`], [`Pathload`] and [`PathChirp`] with their options; [`MethodKind`], the catalogue of their names |
-//! | `sim` | `sim` (default) | driver over an emulated path in virtual time |
-//! | `sockets` | `sockets` | driver over UDP sockets to a reflector, TCPProbe within a transfer, search for the queueing hop |
+//! | module | content |
+//! |---|---|
+//! | `method` | [`Method`], and the types that it exchanges with its driver |
+//! | `kind` | [`MethodKind`], the catalogue: names, quantities, construction |
+//! | `cap_probe`, `pathrate` | [`CapProbeMethod`] and [`Pathrate`], which measure capacity |
+//! | `pathload`, `path_chirp` | [`Pathload`] and [`PathChirp`], which measure available bandwidth |
+//! | `turns` | sessions with one train at a time, and their [`Limits`] |
+//! | `options`, `statistics` | range checks of options; moments and order statistics |
+//! | `sim`, by the feature `sim` (default) | driver over an emulated path in virtual time |
+//! | `sockets`, by the feature `sockets` | driver over UDP sockets, TCPProbe within a transfer, search for the queueing hop |
+//!
+//! All items but those of the drivers are at the root of the crate.
 //!
 //! CapProbe on a link of 80 Mb/s behind one of 1 Gb/s, in virtual time:
 //!

@@ -37,6 +37,7 @@ pub(super) enum Event {
     /// A TCP segment: the host runs longhaul.
     Segment,
     /// ICMP error of a router or of the host, and its arrival time.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux delivers ICMP errors to the socket"))]
     Returned(Returned, Time),
 }
 
