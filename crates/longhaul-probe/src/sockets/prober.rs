@@ -58,7 +58,7 @@ pub struct Prober {
     path: Path,
     /// Properties of the path by the packets of the current method.
     own: Path,
-    /// What this machine did meanwhile.
+    /// Timing of this machine during the current method.
     machine: Own,
     /// Trains by the numbers that answers carry.
     pending: BTreeMap<u32, Pending>,

@@ -43,7 +43,7 @@ const CHUNK: usize = 64 << 10;
 const LEAVING: Duration = Duration::from_millis(50);
 /// Bytes of the headers of IP and UDP, over IPv4 and IPv6.
 const HEADERS: (u64, u64) = (28, 48);
-/// Weight of the old value in the moving average of round trips at losses.
+/// Weight of the old value in the moving average of round trips at losses, as in TCPW-BBE.
 const KEEP: f64 = 0.85;
 /// Largest number of losses that one tick adds to the distribution, because the losses of one overflow are one event.
 const LOSSES: u64 = 64;
