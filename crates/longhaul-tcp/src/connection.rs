@@ -1,21 +1,21 @@
-//! One TCP connection, sans-IO.
+//! TCP connection without I/O: a state machine that is driven by segments, timers and application calls.
 //!
-//! # Driving it
+//! # Driving a connection
 //!
-//! An [`Endpoint`](crate::Endpoint) drives its connections; a simulator or a test may drive one directly. There are
+//! An [`Endpoint`](crate::Endpoint) drives its connections. A simulator or a test may drive one directly. There are
 //! four kinds of methods:
 //!
-//! * inputs: [`handle_segment`](Connection::handle_segment) for each segment of a receive batch, then
-//!   [`finish_batch`](Connection::finish_batch) once; [`handle_timeout`](Connection::handle_timeout) when
-//!   [`poll_timeout`](Connection::poll_timeout)'s time has come;
-//! * the application: [`write`](Connection::write), [`read`](Connection::read), [`shutdown`](Connection::shutdown),
-//!   [`abort`](Connection::abort) and their like;
-//! * outputs, polled after every input: [`poll_transmit`](Connection::poll_transmit) until it returns `false`, then
-//!   [`poll_event`](Connection::poll_event) until it returns `None`, then [`poll_timeout`](Connection::poll_timeout);
-//! * getters.
+//! * Inputs: call [`handle_segment`](Connection::handle_segment) for each segment of a receive batch, then
+//!   [`finish_batch`](Connection::finish_batch) once; call [`handle_timeout`](Connection::handle_timeout) at the time
+//!   that [`poll_timeout`](Connection::poll_timeout) returned.
+//! * Application calls: [`write`](Connection::write), [`read`](Connection::read), [`shutdown`](Connection::shutdown),
+//!   [`abort`](Connection::abort) and others.
+//! * Outputs, polled after every input: [`poll_transmit`](Connection::poll_transmit) until it returns `false`, then
+//!   [`poll_event`](Connection::poll_event) until it returns `None`, then [`poll_timeout`](Connection::poll_timeout).
+//! * Getters.
 //!
-//! `now` never goes back; an earlier one is treated as the latest seen. Nothing here reads a clock, allocates per
-//! packet on the common path, or panics on what a peer sends.
+//! `now` must not decrease; an earlier value is treated as the latest one seen. The connection does not read a clock,
+//! does not allocate per packet on the common path, and does not panic on anything a peer sends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -80,29 +80,29 @@ use receiver::Receiver;
 use sender::Sender;
 use timers::{Timer, Timers};
 
-/// What both sides agreed on in the handshake.
+/// Options and extensions agreed on in the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Negotiated {
     pub(crate) window_scaling: bool,
-    /// Shift of the windows the peer sends.
+    /// Snd.Wind.Shift: left shift of the window field in received segments (RFC 7323, section 2.3).
     pub(crate) send_shift: u8,
-    /// Shift of the windows we send.
+    /// Rcv.Wind.Shift: right shift of the window field in sent segments.
     pub(crate) recv_shift: u8,
     pub(crate) sack: bool,
     pub(crate) timestamps: bool,
     pub(crate) ecn: bool,
     pub(crate) microseconds: bool,
-    /// Whether ACKs name the segment that drew them.
+    /// Whether an ACK echoes the TSval of the segment that triggered it.
     pub(crate) probe_echo: bool,
     /// Whether segments may carry network feedback.
     pub(crate) network: bool,
-    /// Whether the window of our SYN-ACK is scaled.
+    /// Whether the window field of the SYN-ACK is scaled.
     pub(crate) scaled_window: bool,
-    /// Whether either side may ask the other for another rate of ACKs.
+    /// Whether either side may request a different ACK frequency of the other.
     pub(crate) ack_rate: bool,
 }
 
-/// One TCP connection. See the [module](self) for the order of calls.
+/// TCP connection. The [module](self) describes the order of calls.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) config: Arc<Config>,
@@ -144,53 +144,54 @@ impl Connection {
         }
     }
 
-    /// The state.
+    /// Returns the connection state (RFC 9293, section 3.3.2).
     #[must_use]
     pub fn state(&self) -> State {
         self.life.state
     }
 
-    /// Why the connection ended, if it did not end in order.
+    /// Returns the error that ended the connection, or `None` if it is open or was closed normally.
     #[must_use]
     pub fn error(&self) -> Option<ConnectionError> {
         self.life.error
     }
 
-    /// Whether nothing of the connection is left to be done: it may be dropped.
+    /// Returns whether the connection is closed and has no RST left to send, so that it may be dropped.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.life.state == State::Closed && self.life.reset.is_none()
     }
 
-    /// The next event for the application.
+    /// Returns the next event for the application.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.life.events.take()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called next, if ever.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called, if a timer is armed.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
 
-    /// Time never goes back: an earlier `now` is the latest seen.
+    /// Advances the connection's clock. A `now` before the latest one seen is replaced by that one.
     fn advance(&mut self, now: Time) -> Time {
         self.now = self.now.max(now);
         self.now
     }
 
-    /// Payload bytes of a full segment now (SMSS).
+    /// Returns SMSS: the payload of a full-sized segment in bytes, after options.
     pub(crate) fn mss(&self) -> u16 {
         let options = self.data_options();
         self.pmtu.mss(options).min(self.snd.peer_mss.saturating_sub(options))
     }
 
-    /// Bytes of options on each data segment.
+    /// Returns the number of option bytes on each data segment.
     fn data_options(&self) -> u16 {
         let timestamps = if self.negotiated.timestamps { 12 } else { 0 };
         timestamps + self.ext.network.data_options()
     }
 
+    /// Returns the path state that the controller may read.
     fn path(&self) -> Path {
         let mut path = Path::new(Bytes::from(self.mss()));
         path.srtt = self.rtt.srtt();
@@ -205,14 +206,14 @@ impl Connection {
         path
     }
 
-    /// Tells the controller of an event outside of ACKs, and reads its answer.
+    /// Reports an event other than an ACK to the controller and applies its answer.
     fn tell(&mut self, event: &PathEvent) {
         let path = self.path();
         self.cc.controller.on_event(event, &path);
         self.refresh_control();
     }
 
-    /// Reads the controller's answer; called after every event it is told of.
+    /// Applies the controller's answer. Must be called after every event that is reported to the controller.
     fn refresh_control(&mut self) {
         let mss = Bytes::from(self.mss());
         let pacing = Pacing { mss, srtt: self.rtt.srtt(), recovering: self.loss.is_recovering() };
@@ -221,7 +222,7 @@ impl Connection {
         self.follow_probe_plan();
     }
 
-    /// Ends the connection, with `error` or in order.
+    /// Enters CLOSED, with `error` or after a normal close.
     fn finish(&mut self, error: Option<ConnectionError>) {
         if self.life.state == State::Closed {
             return;
@@ -233,6 +234,7 @@ impl Connection {
         self.rcv.ack_due = false;
     }
 
+    /// Records which limit stops the sender.
     fn set_limit(&mut self, now: Time, limit: SendLimit) {
         self.cc.set_limit(now, limit, self.loss.is_repairing());
     }

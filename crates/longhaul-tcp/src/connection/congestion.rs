@@ -1,5 +1,5 @@
-//! The congestion driver: the controller and what the transport keeps for it. It holds the pacer, delivery-rate
-//! sampling, round trips, what limits the sender, and what earlier connections found out about the path.
+//! Congestion-control driver: the controller and the transport state that belongs to it. This is the pacer,
+//! delivery-rate samples, round-trip counting, the time spent under each send limit, and cached metrics of the path.
 
 use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, RateSample, SendLimit};
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -8,7 +8,7 @@ use super::path_memory::PathHistory;
 use super::rate::RateSampler;
 use crate::config::Config;
 
-/// The segments that the next ACK event reports; reused from ACK to ACK.
+/// Segments reported in the next ACK event. The buffers are reused from one ACK to the next.
 #[derive(Debug, Default)]
 pub(super) struct SegmentLists {
     pub(super) acked: Vec<AckedSegment>,
@@ -18,25 +18,25 @@ pub(super) struct SegmentLists {
 #[derive(Debug)]
 pub(super) struct CongestionDriver {
     pub(super) controller: Box<dyn Controller>,
-    /// The controller's answer to the last event, within the configured ceilings.
+    /// The controller's latest answer, bounded by the configured ceilings.
     pub(super) control: Control,
     pub(super) pacer: Pacer,
     pub(super) rate: RateSampler,
     pub(super) rounds: Rounds,
     pub(super) limits: LimitClock,
-    /// Present if the controller asked to hear of segments one by one.
+    /// Present if the controller requested per-segment reports.
     pub(super) segments: Option<Box<SegmentLists>>,
     pub(super) history: PathHistory,
-    /// The segment size that the controller was told of last.
+    /// The segment size last reported to the controller.
     pub(super) mss: Bytes,
-    /// A loss or an ECN mark was reported.
+    /// A loss or an ECN mark has been reported.
     pub(super) congestion_seen: bool,
     pub(super) handshake_rtt: Option<Span>,
     /// The SYN or SYN-ACK was lost.
     pub(super) handshake_lossy: bool,
 }
 
-/// What the driver has to know of the connection to pace it.
+/// Connection state that the driver needs for pacing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
     pub(super) mss: Bytes,
@@ -70,7 +70,8 @@ impl CongestionDriver {
         self.control = self.controller.control();
     }
 
-    /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event the controller is told of.
+    /// Reads the controller's answer, bounds it and sets the pacer. Must follow every event that is reported to the
+    /// controller.
     pub(super) fn refresh(&mut self, now: Time, config: &Config, pacing: Pacing) {
         self.control = self.controller.control();
         let mss = pacing.mss;
@@ -84,12 +85,13 @@ impl CongestionDriver {
         self.pacer.set(now, pace, mss);
     }
 
-    /// The pacing rate if the controller leaves it to the transport: 2 cwnd/SRTT in slow start, so that the window can
-    /// double in a round trip, and 1.2 cwnd/SRTT otherwise.
+    /// Returns the pacing rate if the controller leaves it to the transport: 2 cwnd/SRTT in slow start, so that the
+    /// window can double per round trip, and 1.2 cwnd/SRTT otherwise.
     ///
-    /// During recovery cwnd is the data in flight plus what the last ACK released. A pace derived from it would hold the
-    /// released data back until the next ACK, which replaces the grant: with little data in flight, recovery would be
-    /// stuck at two segments per round trip. Therefore recovery is paced by the window it leads to.
+    /// During recovery cwnd is the data in flight plus the data released by the last ACK. A pacing rate derived from
+    /// it would hold the released data back until the next ACK, which replaces the allowance: with little data in
+    /// flight, recovery would be stuck at two segments per round trip. Recovery is therefore paced by ssthresh, the
+    /// window after recovery.
     fn default_pace(&self, Pacing { srtt, recovering, .. }: Pacing) -> Option<Rate> {
         let srtt = srtt?.max(Span::from_micros(1));
         let cwnd = self.control.cwnd;
@@ -104,7 +106,7 @@ impl CongestionDriver {
         Some(Rate::from_bytes_over(window, srtt).mul_f64(gain))
     }
 
-    /// Notes that `limit` now stops the sender.
+    /// Records that `limit` stops the sender.
     pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, repairing: bool) {
         if limit == self.limits.current {
             return;
@@ -113,13 +115,13 @@ impl CongestionDriver {
         self.limits.change(now, limit);
     }
 
-    /// Notes a delivery-rate sample for later connections.
+    /// Records a delivery-rate sample for the metrics cache.
     pub(super) fn note_rate(&mut self, sample: &RateSample) {
         self.history.note_rate(sample);
     }
 }
 
-/// The parameters of a controller for a path about which nothing is known.
+/// Returns the parameters of a controller for a path without cached metrics.
 pub(super) fn build_params(config: &Config, mss: Bytes) -> BuildParams {
     let mut params = BuildParams::default();
     params.mss = mss;
@@ -127,15 +129,15 @@ pub(super) fn build_params(config: &Config, mss: Bytes) -> BuildParams {
     params
 }
 
-/// Round trips, counted in sequence space.
+/// Round-trip counter in sequence space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds {
     /// The round ends when this offset is acknowledged.
     end: u64,
     /// Bytes delivered before the round began.
     delivered: u64,
-    /// Whether the window was full at some time in this round, and in the round before: a paced sender reaches the end of
-    /// its window late in the round.
+    /// Whether the congestion window was full at some time in this round, and in the previous round. A paced sender
+    /// fills its window only late in the round.
     pub(super) limited: bool,
     pub(super) was_limited: bool,
 }
@@ -147,9 +149,10 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Returns the bytes delivered in the round that ends with an ACK up to `una`, if it ends one: the data in flight at the
-    /// round's start is acknowledged or, since a hole can hold that back for long, data sent during the round is delivered.
-    /// `sent_after` is how many bytes had been delivered when the newest delivered segment was sent.
+    /// Returns the bytes delivered in the round that an ACK up to `una` ends, if it ends one. A round ends when the
+    /// data in flight at its start is acknowledged. Because a hole can delay that for long, it also ends when data
+    /// sent during the round is delivered; `sent_after` is the number of bytes delivered when the newest delivered
+    /// segment was sent.
     pub(super) fn advance(&mut self, una: u64, nxt: u64, delivered: u64, sent_after: Option<u64>) -> Option<u64> {
         let is_later = sent_after.is_some_and(|before| before >= self.delivered);
         if una < self.end && !is_later {
@@ -161,7 +164,7 @@ impl Rounds {
     }
 }
 
-/// How long each limit stopped the sender.
+/// Time spent under each send limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LimitClock {
     pub(super) current: SendLimit,
@@ -185,7 +188,8 @@ impl LimitClock {
         self.current = limit;
     }
 
-    /// The time spent under each limit until `now`; that of the current one only counts while the connection is `open`.
+    /// Returns the time spent under each limit until `now`. The time since the last change counts only while the
+    /// connection is `open`.
     pub(super) fn spent(&self, now: Time, open: bool) -> [Span; 6] {
         let mut spent = self.spent;
         if let Some(current) = spent.get_mut(self.current as usize).filter(|_| open) {
@@ -205,7 +209,7 @@ mod tests {
         Time::ZERO + Span::from_millis(millis)
     }
 
-    /// Factors of cwnd/SRTT: in slow start 2, otherwise 1.2; recovery goes by ssthresh.
+    /// The default pacing gain is 2 cwnd/SRTT in slow start and 1.2 otherwise; in recovery ssthresh replaces cwnd.
     #[test]
     fn the_default_pace() {
         let config = Config::default();
@@ -225,14 +229,15 @@ mod tests {
         assert_eq!(driver.default_pace(Pacing { mss: MSS, srtt: None, recovering: false }), None);
     }
 
-    /// A round ends with its data, or with data that was sent during it.
+    /// A round ends when its data is acknowledged or data sent during it is delivered.
     #[test]
     fn rounds_end_with_what_was_in_flight_or_sent_since() {
         let mut rounds = Rounds::default();
         assert_eq!(rounds.advance(1, 10_001, 0, None), Some(0));
         assert_eq!(rounds.advance(9001, 20_001, 9000, None), None);
         assert_eq!(rounds.advance(10_001, 20_001, 10_000, None), Some(10_000));
-        // A hole keeps SND.UNA back; the newest delivered segment left when 9,999 bytes had been delivered, then 10,000.
+        // A hole holds SND.UNA back. The newest delivered segment was sent after 9,999, then after 10,000 delivered
+        // bytes.
         assert_eq!(rounds.advance(10_001, 30_001, 15_000, Some(9999)), None);
         assert_eq!(rounds.advance(10_001, 30_001, 16_000, Some(10_000)), Some(6000));
     }

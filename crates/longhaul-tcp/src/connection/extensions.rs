@@ -1,4 +1,4 @@
-//! The extensions that the handshake agreed on, and the check of the peer's ECN echoes.
+//! Extensions agreed on in the handshake, and validation of the peer's ECN echoes.
 
 use super::arrivals::ArrivalTimes;
 use super::cadence::Cadence;
@@ -10,14 +10,14 @@ use super::probes::Probes;
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
     pub(super) ecn_check: EcnCheck,
-    /// The arrival-times option, while it is in force.
+    /// State of the arrival-times option, if negotiated.
     pub(super) arrivals: Option<Box<ArrivalTimes>>,
     /// Flipped pairs, if they are sent.
     pub(super) pairs: Option<Box<Pairs>>,
-    /// Probes, if the controller sends them.
+    /// Probes, if the controller uses them.
     pub(super) probes: Option<Box<Probes>>,
     /// Requests to routers, and their answers.
     pub(super) network: Box<Network>,
-    /// The ACK rate option, while it is in force.
+    /// State of the ACK rate option, if negotiated.
     pub(super) cadence: Option<Box<Cadence>>,
 }

@@ -1,4 +1,4 @@
-//! Arriving segments (RFC 9293, section 3.10.7.4, with RFC 5961 and RFC 7323).
+//! Segment arrival (RFC 9293, section 3.10.7.4; RFC 5961; RFC 7323).
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use bytes::Bytes;
@@ -14,31 +14,32 @@ use crate::reassembly::Limits;
 use crate::seq;
 use crate::state::State;
 
-/// RFC 5961, section 7: challenge ACKs are limited; the limit is each connection's own, so that it tells an attacker
-/// nothing of others (CVE-2016-5696).
+/// Minimum interval between challenge ACKs (RFC 5961, section 7). The limit is per connection, so that it reveals
+/// nothing about other connections to an attacker (CVE-2016-5696).
 const CHALLENGE_INTERVAL: Span = Span::from_millis(500);
 
-/// How much older a segment at low priority may be than one at the usual one that arrives before it.
+/// Maximum age of the timestamp of a low-priority segment relative to TS.Recent.
 const OVERTAKEN: Span = Span::from_secs(1);
 
-/// RFC 9293, section 3.8.6.3, MUST-40.
+/// Upper bound of the ACK delay (RFC 9293, section 3.8.6.3, MUST-40).
 const MAX_ACK_DELAY: Span = Span::from_millis(499);
 
-/// What is known of a segment beside its bytes.
+/// Metadata of a received segment.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SegmentMeta {
-    /// When the kernel received it, mapped to the clock of `now`. For RTT and dispersion, never a `now`.
+    /// The time at which the kernel received it, on the clock of `now`. It serves for RTT and dispersion, and never
+    /// as `now`.
     pub rx_time: Option<Time>,
-    /// Whether receive offload merged it with others.
+    /// Whether receive offload merged the segment with others.
     pub coalesced: bool,
-    /// Whether it carried CE, or which ECT.
+    /// The ECN codepoint of the IP header.
     pub ecn: Ecn,
-    /// The TTL it arrived with, if the socket tells.
+    /// The TTL or hop limit on arrival, if the socket reports it.
     pub ttl: Option<u8>,
 }
 
-/// The payload of a segment: bytes, and the shared buffer they lie in, if there is one to keep a reference to.
+/// Payload of a segment: bytes and, if available, the shared buffer that contains them.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
     bytes: &'a [u8],
@@ -46,25 +47,25 @@ pub struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Bytes to be copied if they are kept.
+    /// Returns a payload whose bytes are copied if they are kept.
     #[must_use]
     pub const fn copied(bytes: &'a [u8]) -> Self {
         Self { bytes, shared: None }
     }
 
-    /// Bytes within `shared`, kept by reference.
+    /// Returns a payload within `shared`, which is kept by reference.
     #[must_use]
     pub const fn shared(bytes: &'a [u8], shared: &'a Bytes) -> Self {
         Self { bytes, shared: Some(shared) }
     }
 
-    /// How many.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the payload is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -83,11 +84,11 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// A segment with its sequence number as stream offset.
+/// Received segment with its sequence number as a stream offset.
 struct Arrival<'a> {
     header: &'a Header,
     payload: Payload<'a>,
-    /// Offset of the first octet; negative if before the peer's SYN.
+    /// Offset of the first octet; negative if it precedes the peer's SYN.
     start: i64,
 }
 
@@ -96,12 +97,12 @@ impl Arrival<'_> {
         i64::from(self.header.sequence_len(self.payload.len() as u32))
     }
 
-    /// The offset after its data.
+    /// Returns the offset after the data.
     fn data_end(&self) -> i64 {
         self.start.saturating_add(self.payload.len() as i64)
     }
 
-    /// The offset after the segment.
+    /// Returns the offset after the segment, SYN and FIN included.
     fn end(&self) -> i64 {
         self.start.saturating_add(self.len())
     }
@@ -112,7 +113,7 @@ impl Arrival<'_> {
 }
 
 impl Connection {
-    /// Handles one segment of a receive batch. After the last, call [`finish_batch`](Self::finish_batch).
+    /// Handles one segment of a receive batch. After the last one, call [`finish_batch`](Self::finish_batch).
     pub fn handle_segment(&mut self, now: Time, meta: &SegmentMeta, header: &Header, payload: Payload<'_>) {
         let now = self.advance(now);
         add(&mut self.stats.segments_in, 1);
@@ -126,7 +127,9 @@ impl Connection {
         }
     }
 
+    /// Handles a segment in any state after SYN-SENT (RFC 9293, section 3.10.7.4).
     fn handle_synchronised(&mut self, now: Time, meta: &SegmentMeta, mut segment: Arrival<'_>) {
+        // First: check the sequence number, after PAWS (RFC 7323, section 5.3).
         if self.life.state == State::SynReceived && segment.has(Flags::SYN) && segment.start == 0 {
             if !self.handle_repeated_syn(&mut segment) {
                 return;
@@ -134,14 +137,17 @@ impl Connection {
         } else if !self.passes_paws(now, &segment) || !self.is_acceptable(now, &segment) {
             return;
         }
+        // Second: check the RST bit.
         if segment.has(Flags::RST) {
             self.handle_reset(now, &segment);
             return;
         }
+        // Fourth: check the SYN bit (RFC 5961, section 4.2).
         if segment.has(Flags::SYN) && self.life.state != State::SynReceived {
             self.challenge(now);
             return;
         }
+        // Fifth: check the ACK field.
         if !segment.has(Flags::ACK) {
             return;
         }
@@ -162,8 +168,10 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
+        // Seventh: process the segment text.
         self.take_congestion_mark(meta, &segment);
-        // The FIN comes before the data, so that an ACK of the data covers it (RFC 5681, section 4.2: one ACK per segment).
+        // The FIN is recorded before the data, so that the ACK of the data covers it (RFC 5681, section 4.2: one ACK
+        // per segment).
         if segment.has(Flags::FIN) {
             self.note_fin(&segment);
         }
@@ -171,18 +179,19 @@ impl Connection {
             self.note_arrival(segment.start, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
             self.take_data(now, &segment);
         }
+        // Eighth: check the FIN bit.
         self.consider_fin(now);
     }
 
-    /// A SYN of the peer we already answered: its answer may have been lost. A SYN-ACK in simultaneous open is the
-    /// acknowledgment we wait for, and all that counts of the segment. Whether there is one to be looked at.
+    /// Handles a SYN that was already answered: our SYN-ACK may have been lost. In a simultaneous open, a SYN-ACK
+    /// acknowledges our SYN, and the rest of the segment is ignored. Returns whether to process the segment further.
     fn handle_repeated_syn(&mut self, segment: &mut Arrival<'_>) -> bool {
         if segment.has(Flags::RST) {
             return false;
         }
         if segment.has(Flags::ACK) {
             segment.payload = Payload::copied(&[]);
-            // The peer may not have heard of our SYN-ACK.
+            // Our SYN-ACK may have been lost.
             self.rcv.ack_due = true;
             return true;
         }
@@ -190,13 +199,13 @@ impl Connection {
         false
     }
 
-    /// RFC 7323, section 5.3, R1: a segment with an older timestamp is a duplicate from the past.
+    /// PAWS (RFC 7323, section 5.3, R1): returns whether the segment's timestamp is not older than TS.Recent.
     fn passes_paws(&mut self, now: Time, segment: &Arrival<'_>) -> bool {
         if !self.negotiated.timestamps || segment.has(Flags::RST) {
             return true;
         }
         let Some(stamp) = segment.header.options.timestamps else {
-            // RFC 7323, section 3.2: once negotiated, a segment without is dropped.
+            // Once timestamps are negotiated, a segment without one is dropped (RFC 7323, section 3.2).
             return false;
         };
         if !self.is_from_the_past(now, stamp.value) || self.is_overtaken(segment, stamp.value) {
@@ -207,20 +216,21 @@ impl Connection {
         false
     }
 
-    /// Whether a segment beyond a hole is older than what filled the hole before it because that overtook it: the peer sends at low
-    /// priority, and said so. A second is too short for sequence numbers to come round below 34 Gb/s.
+    /// Returns whether a segment beyond a hole has an old timestamp only because segments sent later at higher
+    /// priority overtook it. The peer announces low-priority sending by negotiating probe echoes. Sequence numbers do
+    /// not wrap within the tolerated second below 34 Gb/s.
     fn is_overtaken(&self, segment: &Arrival<'_>, value: u32) -> bool {
         let behind = self.numbers.clock.tick() * u64::from(self.rcv.ts_recent.wrapping_sub(value));
         self.negotiated.probe_echo && segment.start > self.rcv.next() as i64 && behind <= OVERTAKEN
     }
 
-    /// Whether a timestamp is older than the newest remembered, if that is not too old to tell (RFC 7323, section 5.5).
+    /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is outdated (RFC 7323, section 5.5).
     fn is_from_the_past(&self, now: Time, value: u32) -> bool {
         let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.numbers.clock.validity());
         comparable && seq::later(self.rcv.ts_recent, value)
     }
 
-    /// RFC 9293, section 3.10.7.4, first: whether any octet lies in the window.
+    /// First step of RFC 9293, section 3.10.7.4: returns whether the segment overlaps the receive window.
     fn is_acceptable(&mut self, now: Time, segment: &Arrival<'_>) -> bool {
         let next = self.rcv.next() as i64;
         let edge = (self.rcv.edge as i64).max(next);
@@ -228,11 +238,11 @@ impl Connection {
         let within = |offset: i64| next <= offset && offset < edge;
         let acceptable = match (len, edge.saturating_sub(next)) {
             (0, 0) => start == next,
-            // A sender that has filled the window acknowledges from its right edge. To drop that would stop the other
-            // direction until the first retransmission, as both sides may have filled the other's window. Deployed stacks
-            // accept it, too. A RST has to hit the window.
+            // A sender that has filled the window sends pure ACKs at its right edge. If both sides have filled the
+            // other's window, dropping these ACKs would stop both directions until the first retransmission. Linux
+            // and others accept them too. A RST must lie within the window.
             (0, _) => within(start) || (start == edge && !segment.has(Flags::RST)),
-            // A closed window still takes ACKs and RSTs (RFC 9293, section 3.10.7.4).
+            // With a closed window, ACKs and RSTs are still accepted (RFC 9293, section 3.10.7.4).
             (_, 0) => start == next,
             (_, _) => within(start) || within(end.saturating_sub(1)) || (start < next && end > next),
         };
@@ -242,9 +252,9 @@ impl Connection {
         acceptable
     }
 
-    /// What is not acceptable draws an ACK, unless it is a RST. Duplicates with data are answered each, and at once, if they
-    /// are credible: the sender's undo and probes live on it (RFC 2883). The rest is limited like challenges, against ACK
-    /// loops and against senders of forged segments (RFC 5961, section 7).
+    /// Answers an unacceptable segment with an ACK, unless it is a RST. Credible duplicates with data are each
+    /// acknowledged at once, because the sender's spurious-loss detection and probes depend on it (RFC 2883). Other
+    /// answers are limited like challenge ACKs, against ACK loops and forged segments (RFC 5961, section 7).
     fn answer_unacceptable(&mut self, now: Time, segment: &Arrival<'_>) {
         if segment.has(Flags::RST) {
             return;
@@ -270,21 +280,22 @@ impl Connection {
         }
     }
 
-    /// Whether a segment outside the window can be the peer's: it acknowledges what RFC 5961, section 5.2, accepts and, with
-    /// timestamps, echoes one that this connection can have sent. A blind attacker has to guess both.
+    /// Returns whether a segment outside the window may originate from the peer: its ACK field is in the range of RFC
+    /// 5961, section 5.2, and its echoed timestamp, if negotiated, can have been sent on this connection. A blind
+    /// attacker has to guess both.
     fn is_credible(&self, now: Time, header: &Header) -> bool {
         let ack = self.numbers.our_offset(header.ack, self.snd.una);
         let oldest = (self.snd.una as i64).saturating_sub(self.snd.max_window.min(1 << 30) as i64);
         let plausible = header.flags.contains(Flags::ACK) && oldest <= ack && ack <= self.snd.sent_to() as i64;
         let echoed = |stamp: Timestamps| {
             let age = self.numbers.clock.age(now, stamp.echo);
-            // A microsecond clock goes round in 71 minutes: afterwards half of all values look recent.
+            // A microsecond clock wraps in 71 minutes. After that, half of all values look recent.
             age.is_some_and(|age| age <= now - self.life.created_at)
         };
         plausible && (!self.negotiated.timestamps || header.options.timestamps.is_some_and(echoed))
     }
 
-    /// One ACK with our numbers, at most one each half second (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
+    /// Queues a challenge ACK, at most one per 500 ms (RFC 5961, sections 3.2, 4.2, 5.2 and 7).
     pub(super) fn challenge(&mut self, now: Time) {
         if self.rcv.challenged_at.is_some_and(|at| now - at < CHALLENGE_INTERVAL) {
             return;
@@ -294,7 +305,7 @@ impl Connection {
         self.queue_ack(now);
     }
 
-    /// RFC 9293, section 3.10.7.4, second; RFC 5961, section 3.2; RFC 1337.
+    /// Second step of RFC 9293, section 3.10.7.4: handles a RST (RFC 5961, section 3.2; RFC 1337).
     fn handle_reset(&mut self, now: Time, segment: &Arrival<'_>) {
         if self.life.state == State::TimeWait {
             return;
@@ -307,12 +318,12 @@ impl Connection {
             State::SynReceived => ConnectionError::Refused,
             _ => ConnectionError::Reset,
         };
-        // What the peer sent before it gave up was in order, but RFC 9293 flushes the queues.
+        // In-order data may be unread, but RFC 9293 flushes the queues on a RST.
         self.finish(Some(error));
     }
 
-    /// RFC 7323, section 4.3: the echo is that of the segment which ends the hole, or of the last one acknowledged.
-    /// `at` is when the segment arrived, which may be long ago if this host slept: that is how old the value is.
+    /// Updates TS.Recent (RFC 7323, section 4.3): the echo belongs to the segment that fills the hole, or to the last
+    /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
     fn remember_timestamp(&mut self, at: Time, segment: &Arrival<'_>) {
         let Some(stamp) = segment.header.options.timestamps.filter(|_| self.negotiated.timestamps) else { return };
         let last_ack = self.rcv.last_ack_sent as i64;
@@ -322,7 +333,8 @@ impl Connection {
         }
     }
 
-    /// RFC 9293, section 3.10.7.4, fifth; RFC 5961, section 5.2. The offset acknowledged, if it is acceptable.
+    /// Fifth step of RFC 9293, section 3.10.7.4 (RFC 5961, section 5.2): returns the acknowledged offset, if it is
+    /// acceptable.
     fn check_acknowledgment(&mut self, now: Time, meta: &SegmentMeta, segment: &Arrival<'_>) -> Option<u64> {
         let ack = self.numbers.our_offset(segment.header.ack, self.snd.una);
         if self.life.state == State::SynReceived {
@@ -348,11 +360,11 @@ impl Connection {
             self.challenge(now);
             return None;
         }
-        // An old but tolerable acknowledgment says nothing new; its data still counts.
+        // An old acknowledgment within the limit has no effect, but the segment's data is processed.
         Some(ack.max(0) as u64)
     }
 
-    /// The states that our FIN's acknowledgment ends (RFC 9293, section 3.10.7.4, fifth).
+    /// Changes state if our FIN is acknowledged (RFC 9293, section 3.10.7.4, fifth step).
     fn after_ack(&mut self, now: Time) {
         if !self.snd.fin_acknowledged() {
             return;
@@ -378,7 +390,7 @@ impl Connection {
         self.timers.arm(Timer::Linger, now + self.config.time_wait);
     }
 
-    /// RFC 3168, section 6.1.3: CE is echoed until the peer says CWR.
+    /// Echoes CE by ECE until CWR arrives (RFC 3168, section 6.1.3).
     fn take_congestion_mark(&mut self, meta: &SegmentMeta, segment: &Arrival<'_>) {
         if !self.negotiated.ecn || segment.payload.is_empty() {
             return;
@@ -395,21 +407,21 @@ impl Connection {
         }
     }
 
-    /// RFC 9293, section 3.10.7.4, seventh.
+    /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text.
     fn take_data(&mut self, now: Time, segment: &Arrival<'_>) {
         if !self.life.state.can_receive() {
-            // After the peer's FIN nothing more can come: ignored.
+            // Text after the peer's FIN is ignored.
             return;
         }
         let next = self.rcv.data.next() as i64;
         let end = segment.data_end();
         if self.rcv.closed && end > next {
-            // Nobody reads: the peer must know that its data is lost (RFC 9293, section 3.6.1).
+            // The application will not read: the peer must learn that its data is lost (RFC 9293, section 3.6.1).
             self.abort_unread(now);
             return;
         }
+        // Trim the segment to the receive window and to the end of the stream.
         let from = 1i64.saturating_sub(segment.start).max(0) as usize;
-        // Nothing comes after the end of the stream.
         let limit = self.rcv.fin.map_or(self.rcv.edge, |fin| fin.min(self.rcv.edge));
         let to = (limit as i64).saturating_sub(segment.start).max(0) as usize;
         let part = segment.payload.part(from, to);
@@ -417,6 +429,7 @@ impl Connection {
             self.rcv.ack_due = true;
             return;
         }
+        // Insert the data, within the memory limits.
         if !self.has_memory_for(part.len(), segment.start <= next) {
             add(&mut self.stats.bytes_refused, part.len() as u64);
             return;
@@ -434,6 +447,7 @@ impl Connection {
         if inserted.advanced {
             self.life.events.raise(Event::Readable);
         }
+        // Schedule the ACK.
         let plain = in_order_before && inserted.advanced && inserted.duplicate.is_none();
         if let Some(stamp) = segment.header.options.timestamps.filter(|_| plain && self.negotiated.timestamps) {
             self.rcv.round_trip(self.numbers.clock.age(now, stamp.echo));
@@ -444,25 +458,27 @@ impl Connection {
         self.schedule_ack(now, part.len(), plain);
     }
 
-    /// The ACK that this segment draws at once names it, if the peer wants that (`docs/wire.md`, "Probe echo").
+    /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").
     fn name_segment(&mut self, segment: &Arrival<'_>) {
         if self.negotiated.probe_echo {
             self.rcv.probe_echo = segment.header.options.timestamps.map(|stamp| stamp.value);
         }
     }
 
-    /// Under hard memory pressure only a little in-order data is taken; the rest is as good as lost on the way.
+    /// Returns whether data may be buffered. Under hard memory pressure only 16 KiB of in-order data is accepted;
+    /// other data is treated as lost.
     fn has_memory_for(&self, len: usize, in_order: bool) -> bool {
         const SMALL: usize = 16 << 10;
         self.life.pressure != Pressure::Hard || (in_order && self.rcv.data.unread().saturating_add(len) <= SMALL)
     }
 
-    /// Holes are as many as a full window of alternating segments has.
+    /// Returns the maximum number of out-of-order ranges: as many as a full window of alternating segments has.
     fn range_cap(&self) -> usize {
         (self.rcv.capacity / 1024).clamp(128, 1 << 16) as usize
     }
 
-    /// RFC 9293, section 3.8.6.3; RFC 5681, section 4.2: at once for whatever is out of order or fills a hole.
+    /// Decides when to acknowledge a data segment (RFC 9293, section 3.8.6.3; RFC 5681, section 4.2). The ACK is
+    /// immediate if the segment is out of order or fills a hole.
     fn schedule_ack(&mut self, now: Time, len: usize, plain: bool) {
         self.rcv.peer_segment = self.rcv.peer_segment.max(len.min(1 << 16));
         self.rcv.unacked = self.rcv.unacked.saturating_add(1);
@@ -478,8 +494,8 @@ impl Connection {
         }
         self.rcv.unacked_out_of_order = self.rcv.unacked_out_of_order.saturating_add(1);
         self.rcv.ack_due = true;
-        // A duplicate needs an ACK of its own to be reported; without SACK every ACK is a duplicate that counts;
-        // three blocks are all that one ACK can name.
+        // A duplicate must be reported in an ACK of its own. Without SACK every duplicate ACK counts. One ACK can
+        // report only three ranges.
         if self.rcv.dsack.is_some()
             || self.rcv.probe_echo.is_some()
             || !self.negotiated.sack
@@ -489,7 +505,7 @@ impl Connection {
         }
     }
 
-    /// Remembers where the peer's stream ends. A FIN beyond a hole waits for the hole.
+    /// Records the end of the peer's stream. A FIN beyond a hole takes effect when the hole is filled.
     fn note_fin(&mut self, segment: &Arrival<'_>) {
         let at = segment.data_end();
         let arrived = self.rcv.data.ranges().next_back().map_or(self.rcv.data.next(), |range| range.end);
@@ -503,7 +519,7 @@ impl Connection {
         self.rcv.ack_due = true;
     }
 
-    /// RFC 9293, section 3.10.7.4, eighth: everything before the FIN has arrived.
+    /// Eighth step of RFC 9293, section 3.10.7.4: changes state once everything before the FIN has arrived.
     fn consider_fin(&mut self, now: Time) {
         if !self.rcv.fin_reached() || !self.life.state.can_receive() {
             return;
@@ -519,13 +535,14 @@ impl Connection {
         }
     }
 
-    /// Ends a receive batch: decides on the acknowledgement.
+    /// Ends a receive batch and decides whether to send an ACK.
     pub fn finish_batch(&mut self, now: Time) {
         let now = self.advance(now);
         if self.rcv.unacked == 0 || self.rcv.ack_due {
             return;
         }
-        // Every second segment, or as many as the application or the peer wants, or every batch if that is less often.
+        // Send an ACK after every second full-sized segment, or after as many as the application or the peer
+        // requested, or after the batch if that is larger.
         let every = self.rcv.every(self.config.ack_every());
         let any_size = every == 1 || self.rcv.close_acks > 0;
         let enough = self.rcv.unacked_full >= every || (any_size && self.rcv.unacked >= every);

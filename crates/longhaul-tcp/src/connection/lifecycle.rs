@@ -1,4 +1,4 @@
-//! The connection's state (RFC 9293, section 3.3.2), the reason it ended, and the events the application has yet to poll.
+//! Connection state (RFC 9293, section 3.3.2), the error that ended the connection, and events not polled yet.
 
 use longhaul_units::Time;
 use longhaul_wire::Header;
@@ -7,19 +7,19 @@ use super::handshake::Handshake;
 use crate::error::ConnectionError;
 use crate::state::State;
 
-/// The endpoint's memory pressure.
+/// Memory pressure of the endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pressure {
     /// Memory is available.
     #[default]
     None,
-    /// Receive windows do not grow.
+    /// Receive buffers do not grow.
     Soft,
-    /// The ceiling is reached: data that would have to be buffered is refused.
+    /// The memory ceiling is reached: data that would have to be buffered is refused.
     Hard,
 }
 
-/// A change of the connection that the application should know of.
+/// Change of the connection that is reported to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -39,7 +39,7 @@ pub enum Event {
     Closed,
 }
 
-/// The set of [`Event`]s that were raised and not polled yet.
+/// Set of [`Event`]s that were raised and not polled yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EventSet(u8);
 
@@ -58,14 +58,14 @@ impl EventSet {
     }
 }
 
-/// State machine, handshake, and what ends a connection.
+/// State machine, handshake, and the cause of the connection's end.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     pub(super) state: State,
     pub(super) error: Option<ConnectionError>,
     /// Present until the connection is established.
     pub(super) handshake: Option<Box<Handshake>>,
-    /// A RST that waits to be sent.
+    /// A RST to be sent.
     pub(super) reset: Option<Box<Header>>,
     pub(super) events: EventSet,
     pub(super) created_at: Time,
@@ -88,13 +88,13 @@ impl Lifecycle {
         }
     }
 
-    /// Moves along an edge of RFC 9293's state diagram.
+    /// Enters `next`, which must be a successor of the current state in RFC 9293's state diagram.
     pub(super) fn enter(&mut self, next: State) {
         debug_assert!(self.state.may_become(next), "{} -> {next} is no edge of RFC 9293", self.state);
         self.state = next;
     }
 
-    /// Enters CLOSED and raises the events that follow. The first error is kept.
+    /// Enters CLOSED and raises the events that this entails. The first error is kept.
     pub(super) fn close(&mut self, error: Option<ConnectionError>) {
         self.state = State::Closed;
         self.error = self.error.or(error);

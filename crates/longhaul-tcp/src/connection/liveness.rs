@@ -1,4 +1,4 @@
-//! Whether the peer is alive: when it was last heard, keep-alive probes, host errors and the user timeout.
+//! Liveness of the peer: time of the last arrival, keep-alive probes, host errors and the user timeout.
 
 use longhaul_units::Time;
 
@@ -10,11 +10,11 @@ use crate::config::Config;
 pub(super) struct Liveness {
     /// When the last acceptable segment arrived.
     pub(super) last_heard: Time,
-    /// Keep-alive probes sent since.
+    /// Keep-alive probes sent since then.
     pub(super) keep_alive_probes: u32,
     pub(super) trouble: Trouble,
     pub(super) user_timeout: UserTimeout,
-    /// When the oldest unacknowledged data was first left unanswered: the user timeout counts from here.
+    /// The time since which data has been outstanding without progress; the user timeout counts from here.
     pub(super) stalled_since: Option<Time>,
 }
 

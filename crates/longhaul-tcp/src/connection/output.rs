@@ -1,4 +1,4 @@
-//! What leaves: batches of segments of one size, for one `sendmsg` with segmentation offload.
+//! Transmit path: batches of equally sized segments for one `sendmsg` with GSO.
 
 use std::ops::Range;
 
@@ -10,28 +10,28 @@ use super::timers::Timer;
 use super::{Connection, Event, State};
 use crate::send_buffer::Layout;
 
-/// UDP payload that one `sendmsg` may carry with segmentation offload.
+/// UDP payload in bytes that one `sendmsg` may carry with segmentation offload.
 const MAX_BATCH_BYTES: usize = 65_507;
-/// Segments of one `sendmsg` (Linux: UDP_MAX_SEGMENTS, 64 on older kernels).
+/// Segments per `sendmsg` (Linux: UDP_MAX_SEGMENTS, which is 64 on older kernels).
 const MAX_BATCH_SEGMENTS: usize = 64;
 
-/// Segments that leave together: one destination, one ECN mark, one DSCP, all of one size but for a shorter last one.
+/// Segments sent together: same destination, ECN codepoint and DSCP, and one size except for a shorter last segment.
 ///
-/// Headers are in [`headers`](Self::headers); payload stays in the connection's send buffer, named by offsets and
-/// read through [`Connection::payload`]. Reused from call to call, it allocates nothing once it has grown.
+/// Headers are in [`headers`](Self::headers). The payload stays in the connection's send buffer and is read through
+/// [`Connection::payload`]. A batch that is reused does not allocate once it has grown.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The headers of all segments, one after the other.
+    /// The headers of all segments, concatenated.
     pub headers: Vec<u8>,
     /// The segments, in order.
     pub segments: Vec<SegmentRef>,
-    /// UDP payload of every segment but the last, which may be shorter.
+    /// UDP payload in bytes of every segment but the last, which may be shorter.
     pub segment_size: usize,
-    /// The ECN codepoint of all of them.
+    /// The ECN codepoint of all segments.
     pub ecn: Ecn,
-    /// Their DiffServ codepoint.
+    /// The DiffServ codepoint (DSCP) of all segments.
     pub dscp: u8,
-    /// UDP payload of all of them together.
+    /// UDP payload in bytes of all segments together.
     pub len: usize,
 }
 
@@ -42,12 +42,12 @@ pub struct SegmentRef {
     pub header_len: u8,
     /// Payload bytes.
     pub payload_len: u16,
-    /// Where the payload starts in the stream.
+    /// Stream offset of the first payload byte.
     pub payload_start: u64,
 }
 
 impl SegmentRef {
-    /// The stream offsets of the payload.
+    /// Returns the stream offsets of the payload.
     #[must_use]
     pub fn payload(&self) -> Range<u64> {
         self.payload_start..self.payload_start + u64::from(self.payload_len)
@@ -55,7 +55,7 @@ impl SegmentRef {
 }
 
 impl Batch {
-    /// Empties the batch, keeping its memory.
+    /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.headers.clear();
         self.segments.clear();
@@ -63,13 +63,13 @@ impl Batch {
         self.ecn = Ecn::NotEct;
     }
 
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// Each segment with the bytes of its header.
+    /// Returns each segment with its encoded header.
     pub fn parts(&self) -> impl Iterator<Item = (&SegmentRef, &[u8])> {
         let mut headers = self.headers.as_slice();
         self.segments.iter().map(move |segment| {
@@ -79,7 +79,7 @@ impl Batch {
         })
     }
 
-    /// Whether a segment of `size` bytes of UDP payload may still join.
+    /// Returns whether a segment of `size` bytes of UDP payload may be added.
     pub(super) fn admits(&self, size: usize, max_segments: usize) -> bool {
         let Some(last) = self.segments.last() else { return true };
         let last = usize::from(last.header_len) + usize::from(last.payload_len);
@@ -93,13 +93,13 @@ impl Batch {
         let at = self.headers.len();
         self.headers.resize(at + 60, 0);
         let room = self.headers.get_mut(at..).unwrap_or_default();
-        // Sixty bytes hold any header: 12 and 40 of options.
+        // 60 bytes hold any header: 12 bytes of fixed fields and up to 40 bytes of options.
         let len = CheshireCodec::emit(header, room).unwrap_or(0);
         self.headers.truncate(at + len);
         self.note(len, payload_start, payload_len);
     }
 
-    /// Repeats the last header with another sequence number.
+    /// Adds a segment whose header differs from the last one only in the sequence number.
     pub(super) fn push_like_last(&mut self, sequence: u32, payload_start: u64, payload_len: u16) {
         let Some(last) = self.segments.last() else { return };
         let len = usize::from(last.header_len);
@@ -122,8 +122,8 @@ impl Batch {
 }
 
 impl Connection {
-    /// Fills `batch` with what may leave now; `false` when there is nothing. Call it until then. `max_segments` is
-    /// what the socket's segmentation offload takes at once (1 without).
+    /// Fills `batch` with segments to be sent at `now`. Must be called until it returns `false`, which means that
+    /// there is none. `max_segments` is the limit of the socket's segmentation offload, or 1 without offload.
     pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         let now = self.advance(now);
         batch.clear();
@@ -149,23 +149,23 @@ impl Connection {
         left
     }
 
-    /// Calls `each` with the slices of a segment's payload, in order.
+    /// Calls `each` with the slices of a segment's payload in stream order.
     pub fn payload(&self, segment: &SegmentRef, each: impl FnMut(&[u8])) {
         self.snd.buffer.slices(segment.payload(), each);
     }
 
-    /// Prepares a batch for [`frames`](Self::frames): puts headers beside the payload where there is room for them.
+    /// Prepares a batch for [`frames`](Self::frames): writes headers next to the payload where there is room.
     pub fn lay_headers(&mut self, batch: &Batch) {
         self.snd.buffer.lay_headers(&batch.headers, &batch.segments);
     }
 
-    /// Appends the slices of a batch, headers and payload, to `out`, and gives how many bytes they have. That is less
-    /// than [`Batch::len`] if some of the payload was acknowledged since the batch was made: it must not leave then.
+    /// Appends the slices of a batch, headers and payload, to `out`, and returns their length in bytes. If that is
+    /// less than [`Batch::len`], payload was acknowledged since the batch was made, and the batch must not be sent.
     pub fn frames<'a>(&'a self, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.snd.buffer.frames(&batch.headers, &batch.segments, out)
     }
 
-    /// What segments of new data are going to be like.
+    /// Returns the expected layout of new data segments.
     pub(super) fn layout(&self) -> Layout {
         Layout { header: CheshireCodec::HEADER_LEN as u16 + self.data_options(), payload: self.mss().max(1) }
     }
@@ -192,7 +192,7 @@ impl Connection {
         true
     }
 
-    /// The header of a pure ACK as of now; what it acknowledges is then acknowledged.
+    /// Returns the header of a pure ACK and resets the state of delayed ACKs.
     pub(super) fn ack_header(&mut self, now: Time) -> Header {
         let flags = Flags::ACK | self.echo_flag();
         let mut header = self.header(now, flags, self.snd.sent_to());
@@ -208,7 +208,7 @@ impl Connection {
         header
     }
 
-    /// Queues a pure ACK of this moment's state, to leave before anything else.
+    /// Queues a pure ACK with the current state, which is sent before anything else.
     pub(super) fn queue_ack(&mut self, now: Time) {
         const QUEUE_LIMIT: usize = 256;
         if self.rcv.ack_queue.len() < QUEUE_LIMIT {
@@ -223,7 +223,7 @@ impl Connection {
         if self.rcv.echo_congestion { Flags::ECE } else { Flags::NONE }
     }
 
-    /// A header with what every segment after the SYNs carries.
+    /// Returns a header with the fields that all segments after the handshake carry.
     pub(super) fn header(&mut self, now: Time, flags: Flags, offset: u64) -> Header {
         let window = self.rcv.offer_window(self.negotiated.recv_shift, self.mss());
         let mut header = Header {
@@ -240,7 +240,7 @@ impl Connection {
         header
     }
 
-    /// Fills a batch with retransmissions, then new data, as window, peer and pacer allow.
+    /// Fills a batch with retransmissions, then with new data, as far as cwnd, peer window and pacer allow.
     fn transmit_data(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
         if !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
@@ -256,10 +256,10 @@ impl Connection {
         }
         let edge = self.rcv.edge;
         let stop = self.fill(now, batch, max_segments);
-        // What is not polled on at once, although more might leave, waits for the processor.
+        // If the batch is full, the caller polls again at once; a delay until then is due to the processor.
         self.on_send_limit(now, stop.unwrap_or(SendLimit::Cpu));
         if batch.is_empty() {
-            // The window in the unused header was never offered.
+            // The header was not sent, so the window in it was not advertised.
             self.rcv.edge = edge;
             if stop == Some(SendLimit::PeerWindow) && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist)
             {
@@ -277,7 +277,7 @@ impl Connection {
             SendLimit::Cwnd => self.cc.rounds.limited = true,
             SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
                 self.cc.rate.on_app_limited(self.pipe());
-                // Whoever waits for the buffer to empty has more to send.
+                // A writer that waits for buffer space has more to send, so that the application is not idle.
                 if !self.snd.writer_waits {
                     self.snd.starved_since.get_or_insert(now);
                 }
@@ -286,13 +286,13 @@ impl Connection {
         }
     }
 
-    /// The send loop. Returns what stopped it, or `None` if only the batch is full.
+    /// Send loop. Returns the limit that stopped it, or `None` if the batch is full.
     fn fill(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<SendLimit> {
         let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
         let want = (self.snd.unsent() + self.snd.board.lost_bytes()).min(room).max(1);
         let budget = match self.cc.pacer.ready(now, Bytes(want)) {
             Ok(bytes) => bytes.0,
-            // What loss recovery forces out, one segment an event, does not wait for the pacer.
+            // Forced retransmissions, one segment per event, bypass the pacer.
             Err(_) if self.loss.grant.forced => 1,
             Err(at) => {
                 self.timers.arm(Timer::Pace, at);
@@ -303,6 +303,7 @@ impl Connection {
         if idle {
             self.restart_after_idleness(now);
         }
+        // The segments of one batch share a send time, a delivery-rate snapshot and a header template.
         let snapshot = self.cc.rate.snapshot(now, idle, self.cc.control.tag);
         self.snd.board.begin_burst(snapshot);
         let flags = Flags::ACK | self.echo_flag();
@@ -316,13 +317,13 @@ impl Connection {
                 return None;
             }
             if fill.budget == 0 {
-                // Whether more may follow at once is asked of the pacer once it knows of this batch.
+                // At the next poll the pacer, which has counted this batch by then, decides whether more may follow.
                 return None;
             }
             let room = self.cc.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
             let step = match self.next_retransmission(room) {
                 Some(index) => self.transmit_again(&mut fill, index),
-                // What is lost waits for the window, and nothing else does.
+                // Lost data waits for the congestion window, and there is no new data.
                 None if self.snd.board.lost_bytes() > 0 && self.snd.unsent() == 0 => Step::Stop(SendLimit::Cwnd),
                 None => match self.transmit_pair(&mut fill, room) {
                     Some(step) => step,
@@ -337,13 +338,13 @@ impl Connection {
         }
     }
 
-    /// The segment to retransmit next, if `room` (or a forced retransmission) allows it.
+    /// Returns the segment to retransmit next, if `room` or a forced retransmission allows it.
     fn next_retransmission(&mut self, room: u64) -> Option<u64> {
         if self.awaits_second_ack() {
             return None;
         }
         let mss = self.mss();
-        // What the peer says it has is in flight no more, and must not be again: a peer may say so of the first segment.
+        // A SACKed segment is no longer in flight and must not be sent again, even if it is the first one.
         let unsacked = |index: &u64| self.snd.board.get(*index).is_some_and(|record| !record.is_sacked());
         self.loss.grant.probe = self.loss.grant.probe.filter(unsacked);
         if let Some(index) = self.loss.grant.probe {
@@ -365,8 +366,7 @@ impl Connection {
         (self.loss.grant.forced || room >= record.sequence_len()).then_some(index)
     }
 
-    /// Cuts what is in flight and longer than a segment may be now: a path MTU probe that was lost goes again in
-    /// pieces that are known to pass.
+    /// Splits segments in flight that are longer than the current SMSS, such as a lost path MTU probe.
     fn cut_to_mss(&mut self) {
         let mss = self.mss();
         self.pmtu.on_probe_lost(self.now);
@@ -374,7 +374,7 @@ impl Connection {
         self.loss.on_renumbered();
     }
 
-    /// Sends a segment of the scoreboard again.
+    /// Retransmits a segment of the scoreboard.
     fn transmit_again(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
         let Some(record) = self.snd.board.get(index).copied() else { return Step::Last };
         // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
@@ -393,14 +393,13 @@ impl Connection {
         Step::Sent(u64::from(record.len))
     }
 
-    /// PSH on the segment that ends what is queued (RFC 9293, section 3.9.1.2, MUST-61); never on a bare FIN, which has
-    /// nothing to push.
+    /// Returns PSH for a segment with data that ends the queued data (RFC 9293, section 3.9.1.2, MUST-61).
     fn push_flag(&self, start: u64, len: u16) -> Flags {
         let ends = len > 0 && start + u64::from(len) == self.snd.buffer.end();
         if ends { Flags::PSH } else { Flags::NONE }
     }
 
-    /// The ECN field of new data.
+    /// Returns the ECN field of new data segments.
     pub(super) const fn ecn(&self) -> Ecn {
         match self.cc.control.ecn {
             _ if !self.negotiated.ecn || self.ext.ecn_check.has_failed() => Ecn::NotEct,
@@ -410,7 +409,7 @@ impl Connection {
         }
     }
 
-    /// Sends new data.
+    /// Sends a new segment.
     fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> Step {
         self.pass_over_held();
         let asked = self.quick_start_due(fill.now);
@@ -419,16 +418,17 @@ impl Connection {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
-        // Of what had left from the tail nobody knows which of both is echoed.
+        // Data already sent by the RC3 loop is ambiguous: the echo may belong to either copy.
         let alone = next.mtu_probe || self.snd.fresh() < u64::from(next.len);
         let ecn = self.next_ecn(next.len, alone);
-        // A probe for a larger path MTU leaves alone: it is longer than the segments of any batch.
+        // A path MTU probe is sent alone, because it is longer than the segments of any batch.
         if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len.saturating_add(extra), ecn) {
             return Step::Last;
         }
         let start = self.snd.nxt.max(1);
         let end = start + u64::from(next.len);
         let fin = self.snd.fin_waits() && end == self.snd.buffer.end();
+        // Add the segment to the scoreboard and advance SND.NXT.
         let before = self.pipe();
         let tx = self.snd.board.push(start, next.len, fin, next.mtu_probe);
         self.snd.nxt = end + u64::from(fin);
@@ -438,6 +438,7 @@ impl Connection {
         if next.mtu_probe {
             self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
         }
+        // Set FIN, PSH and CWR, and add a Quick-Start request if one is due.
         let mut flags = fill.template.flags;
         if fin {
             flags |= Flags::FIN;
@@ -454,13 +455,13 @@ impl Connection {
         if next.mtu_probe { Step::Last } else { Step::Sent(u64::from(next.len)) }
     }
 
-    /// The next new segment, whose header is `extra` bytes longer than usual, else what stands in its way.
+    /// Returns the next new segment, whose header has `extra` more bytes than usual, or the limit that prevents it.
     fn next_segment(&mut self, now: Time, room: u64, extra: u16) -> Result<NextSegment, SendLimit> {
         let mss = self.mss().saturating_sub(extra);
         let unsent = self.snd.unsent();
         if unsent == 0 {
             return match self.snd.fin_waits() {
-                // A bare FIN carries no octet that the window counts, and ends the connection a round trip sooner.
+                // A bare FIN has no data that counts against cwnd; the connection ends a round trip sooner.
                 true => Ok(NextSegment { len: 0, mtu_probe: false }),
                 false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
                 false => Err(SendLimit::App),
@@ -480,7 +481,7 @@ impl Connection {
         }
         let options = self.data_options();
         if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss).filter(|_| extra == 0) {
-            // Enough must follow the probe for its loss to show at once.
+            // Enough data must follow the probe for its loss to be detected at once.
             let enough = self.snd.fresh() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
             if enough && !self.loss.is_repairing() {
                 return Ok(NextSegment { len: probe, mtu_probe: true });
@@ -489,7 +490,7 @@ impl Connection {
         Ok(NextSegment { len: len as u16, mtu_probe: false })
     }
 
-    /// Nagle and the sender's silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1).
+    /// Applies the Nagle algorithm and silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1).
     fn too_little(&mut self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
         if len == u64::from(mss) {
             return None;
@@ -517,10 +518,10 @@ impl Connection {
         self.cc.controller.on_sent(&event, &path);
     }
 
-    /// Timers, pacer and the acknowledgement that rode along, once a batch of data is made.
+    /// Updates timers, pacer and the state of the piggybacked ACK after a batch of data was made.
     pub(super) fn after_transmit(&mut self, now: Time, batch: &Batch) {
         self.refresh_control();
-        // Rates are of payload, as windows are.
+        // Pacing rates count payload, as congestion windows do.
         self.cc.pacer.sent(now, Bytes::from(batch.len.saturating_sub(batch.headers.len())));
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
@@ -537,16 +538,16 @@ impl Connection {
     }
 }
 
-/// A batch in the making.
+/// State of the send loop while it fills a batch.
 pub(super) struct Fill<'a> {
     pub(super) now: Time,
     pub(super) template: Header,
     pub(super) header_len: usize,
     pub(super) batch: &'a mut Batch,
     max_segments: usize,
-    /// Bytes the pacer still lets go.
+    /// Bytes that the pacer still permits.
     budget: u64,
-    /// The last header pushed has the template's flags: the next may be a copy of it.
+    /// The last header has the template's flags, so that the next one may be a copy of it.
     plain: bool,
 }
 
@@ -571,7 +572,7 @@ impl Fill<'_> {
         self.batch.ecn == ecn && self.batch.admits(self.header_len + usize::from(payload), self.max_segments)
     }
 
-    /// Pushes a segment that asks routers for something, if there is anything to ask.
+    /// Adds a segment that carries a request to routers, if there is one.
     fn push_asking(&mut self, network: Option<NetworkOption>, flags: Flags, sequence: u32, start: u64, len: u16) {
         if network.is_none() {
             self.push(flags, sequence, start, len);

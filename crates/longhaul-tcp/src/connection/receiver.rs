@@ -1,4 +1,4 @@
-//! The receive side: the window it offers, and when it acknowledges.
+//! Receive side: the window that it advertises and the timing of ACKs.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
@@ -9,60 +9,61 @@ use longhaul_wire::Header;
 use crate::config::Config;
 use crate::reassembly::Reassembly;
 
-/// Segments at the start of a connection that are acknowledged two by two (or as `ack_every` says) whatever the batch:
-/// the sender's slow start, its RTT samples and its dispersion measurements live on them.
+/// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
+/// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
+/// ACKs.
 pub(super) const CLOSE_ACKS: u32 = 128;
 
-/// Segments with data for which the peer's wish for another rate of ACKs holds.
+/// Data segments for which an ACK frequency requested by the peer applies.
 pub(super) const HEEDED: u32 = 256;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) data: Reassembly,
-    /// The right edge ever advertised: what lies below it is accepted.
+    /// The highest right edge ever advertised: data below it is accepted.
     pub(super) edge: u64,
-    /// Bytes the application has read: the window counts from here.
+    /// Stream offset up to which the application has read; the window counts from here.
     pub(super) consumed: u64,
-    /// The buffer's size now, and its ceiling.
+    /// Current size of the buffer, and its upper limit.
     pub(super) capacity: u64,
     pub(super) ceiling: u64,
     pub(super) ts_recent: u32,
     pub(super) ts_recent_at: Option<Time>,
     pub(super) last_ack_sent: u64,
-    /// Where the peer's FIN is, once seen.
+    /// Offset of the peer's FIN, once received.
     pub(super) fin: Option<u64>,
-    /// An acknowledgement must leave with the next segment, or alone.
+    /// An ACK must be sent, with the next data segment or alone.
     pub(super) ack_due: bool,
-    /// Full segments, and segments, since the last acknowledgement.
+    /// Full-sized segments, and segments of any size, since the last ACK.
     pub(super) unacked_full: u32,
     pub(super) unacked: u32,
-    /// Segments still to be acknowledged so closely.
+    /// Remaining segments of [`CLOSE_ACKS`].
     pub(super) close_acks: u32,
-    /// How many segments the peer wants an ACK for, and of how many segments to come that holds.
+    /// Segments per ACK that the peer requested, and the number of further segments for which this applies.
     asked_every: u32,
     asked_left: u32,
-    /// The next segment with data draws an ACK at once.
+    /// The next data segment triggers an immediate ACK.
     pub(super) at_once: bool,
-    /// A duplicate to report (RFC 2883).
+    /// A duplicate to be reported by D-SACK (RFC 2883).
     pub(super) dsack: Option<(u64, u64)>,
-    /// The TSval of the segment that draws the next ACK, if that is to be named.
+    /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
     pub(super) probe_echo: Option<u32>,
-    /// What routers said to the peer's newest request, not yet told.
+    /// Routers' answers to the peer's newest request, not yet returned to the peer.
     pub(super) network_answer: Option<longhaul_wire::network::Feedback>,
-    /// Out-of-order segments since the last acknowledgement.
+    /// Out-of-order segments since the last ACK.
     pub(super) unacked_out_of_order: u32,
-    /// CE was received and not yet answered by CWR (RFC 3168, section 6.1.3).
+    /// CE was received and the peer has not sent CWR yet (RFC 3168, section 6.1.3).
     pub(super) echo_congestion: bool,
-    /// Nobody reads any more: data that arrives is answered by a RST (RFC 9293, section 3.6.1).
+    /// The application will not read any more: arriving data triggers a RST (RFC 9293, section 3.6.1).
     pub(super) closed: bool,
-    /// The largest segment seen: what "full" means (RFC 9293, section 3.8.6.3).
+    /// The largest segment received, which defines "full-sized" (RFC 9293, section 3.8.6.3).
     pub(super) peer_segment: usize,
-    /// Auto-tuning: what was read since when.
+    /// Start of the current measurement for auto-tuning: time, and the offset read by then.
     tune_since: Time,
     tune_consumed: u64,
-    /// The least time since then from an acknowledgement to data that answers it.
+    /// The shortest time since `tune_since` from an ACK to the data that it triggered.
     round_trip: Option<Span>,
-    /// ACKs whose content was fixed when they fell due, oldest first.
+    /// ACKs whose content was fixed when they became due, oldest first.
     pub(super) ack_queue: VecDeque<Header>,
     /// When the last challenge ACK was sent.
     pub(super) challenged_at: Option<Time>,
@@ -103,24 +104,25 @@ impl Receiver {
         }
     }
 
-    /// RCV.NXT, the peer's FIN included once everything before it has arrived.
+    /// Returns RCV.NXT, which includes the peer's FIN once everything before it has arrived.
     pub(super) fn next(&self) -> u64 {
         let next = self.data.next();
         if self.fin == Some(next) { next.saturating_add(1) } else { next }
     }
 
-    /// Whether everything up to and including the peer's FIN has arrived.
+    /// Returns whether everything up to and including the peer's FIN has arrived.
     pub(super) fn fin_reached(&self) -> bool {
         self.fin.is_some_and(|fin| self.data.next() == fin)
     }
 
-    /// Whether SACK blocks or a duplicate wait to be reported, which data segments do not carry.
+    /// Returns whether there is anything to report that data segments do not carry: SACK blocks, a duplicate, a probe
+    /// echo, or network feedback.
     pub(super) fn has_more_to_say(&self) -> bool {
         let news = self.network_answer.is_some();
         news || self.ack_due && (self.data.out_of_order() > 0 || self.dsack.is_some() || self.probe_echo.is_some())
     }
 
-    /// Forgets what an acknowledgement that leaves now has said.
+    /// Resets the state that an ACK sent at this moment reports.
     pub(super) fn acknowledged(&mut self) {
         self.ack_due = false;
         self.unacked_full = 0;
@@ -129,25 +131,26 @@ impl Receiver {
         self.last_ack_sent = self.next();
     }
 
-    /// Where the buffer ends.
+    /// Returns the right end of the buffer.
     fn limit(&self) -> u64 {
         self.consumed.saturating_add(self.capacity)
     }
 
-    /// How far the right edge could move now, in whole units of `1 << shift` from RCV.NXT on. An empty buffer smaller
-    /// than a unit offers a whole one: it could not offer anything else.
+    /// Returns how far the right edge could advance, in whole units of `1 << shift` from RCV.NXT. An empty buffer
+    /// smaller than a unit offers a whole unit, because it could not offer anything otherwise.
     fn gain(&self, shift: u8) -> u64 {
         let next = self.next();
         let units = (self.limit().saturating_sub(next) >> shift).max(u64::from(next == self.consumed));
         next.saturating_add(units.min(u64::from(u16::MAX)) << shift).saturating_sub(self.edge)
     }
 
-    /// The window field to send under `shift`, and the edge that goes with it, below which everything is accepted.
+    /// Returns the window field to send with shift `shift`, and updates the right edge below which data is accepted.
     ///
-    /// The edge advances by at least a segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves left.
-    /// What the field says may fall short of it, by less than a unit: after a segment that is no multiple of the unit
-    /// the old edge cannot be said any more. It is rounded up as long as that ends less than a unit beyond the buffer,
-    /// else down, which RFC 7323, section 2.4, foresees: no receiver can do better whose buffer has an end.
+    /// The edge advances by at least one segment or half the buffer (RFC 9293, section 3.8.6.2.2) and never moves
+    /// left. The advertised edge may be lower by less than a unit: after a segment whose length is not a multiple of
+    /// the unit, the old edge cannot be expressed. The window is rounded up if the result ends less than a unit
+    /// beyond the buffer, else down, as RFC 7323, section 2.4, foresees; a receiver with a bounded buffer cannot
+    /// avoid this.
     pub(super) fn offer_window(&mut self, shift: u8, mss: u16) -> u16 {
         let next = self.next();
         let unit = 1u64 << shift;
@@ -163,25 +166,26 @@ impl Receiver {
         units as u16
     }
 
-    /// Whether the application's reading has opened the window enough to tell the peer, under `shift`.
+    /// Returns whether the application has read enough for a window update with shift `shift`.
     pub(super) fn wants_update(&self, shift: u8, mss: u16) -> bool {
         let open = self.edge.saturating_sub(self.next());
         let gain = self.gain(shift);
-        // Towards a closed window a segment is news; an open one is refreshed by the ACKs of the data itself.
+        // A nearly closed window is updated for two segments. A wider one is also updated by the ACKs of arriving
+        // data.
         gain >= (self.capacity / 2).min(u64::from(mss) * 2).max(1)
             && (open < u64::from(mss) * 2 || gain >= self.capacity / 4)
     }
 
-    /// Data echoes the timestamp of an acknowledgement that left so long ago: a round trip, and whatever the sender waited.
+    /// Records the age of the timestamp that in-order data echoes: a round trip and the time that the sender waited.
     pub(super) fn round_trip(&mut self, age: Option<Span>) {
         let Some(age) = age else { return };
         self.round_trip = Some(self.round_trip.map_or(age, |least| least.min(age)));
     }
 
-    /// Grows the buffer to four times what the application read in a round trip, so that a sender which doubles each
-    /// round never meets the window (dynamic right-sizing, Fisk and Feng 2001). `srtt` is of what this side sent: whoever
-    /// only receives knows no more by it than the handshake's round trip, and a queue that has grown since is in the
-    /// timestamps alone.
+    /// Grows the buffer to four times the data that the application read in a round trip, so that a sender that
+    /// doubles its window per round trip is never limited by the receive window (dynamic right-sizing, Fisk and Feng
+    /// 2001). `srtt` covers only data sent by this side. If this side only receives, it is the RTT of the handshake,
+    /// and only timestamps show the queueing delay that was added since.
     pub(super) fn tune(&mut self, now: Time, srtt: Option<Span>) {
         let Some(rtt) = self.round_trip.max(srtt) else { return };
         if now - self.tune_since < rtt {
@@ -194,20 +198,22 @@ impl Receiver {
         self.capacity = self.capacity.max(read.saturating_mul(4).min(self.ceiling));
     }
 
-    /// The peer wants an ACK for every `ratio` segments. The first one under a new wish is answered at once.
+    /// Applies the peer's request for one ACK per `ratio` segments. The first segment under a new request is
+    /// acknowledged at once.
     pub(super) fn heed(&mut self, ratio: u8) {
         let every = u32::from(ratio);
         self.at_once |= self.asked_left == 0 || self.asked_every != every;
         (self.asked_every, self.asked_left) = (every, HEEDED);
     }
 
-    /// How many segments an ACK is for: the peer's wish, while it holds, else `own`.
+    /// Returns the number of segments per ACK: the peer's request while it applies, else `own`.
     pub(super) const fn every(&self, own: u32) -> u32 {
         if self.asked_left > 0 { self.asked_every } else { own }
     }
 
-    /// Whether the segments that came call for an acknowledgement before the batch is over; `own` is how many one is for where the
-    /// peer has no wish. Called for each segment with data, `plain` or not.
+    /// Returns whether an ACK is due before the end of the receive batch. `own` is the number of segments per ACK
+    /// without a request of the peer. Must be called for each data segment. `plain` segments are in order and fill no
+    /// hole.
     pub(super) fn close_ack_due(&mut self, own: u32, plain: bool) -> bool {
         let at_once = std::mem::take(&mut self.at_once);
         let every = self.every(own);

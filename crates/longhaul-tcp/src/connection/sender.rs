@@ -1,4 +1,4 @@
-//! The send side's variables (RFC 9293, section 3.3.1) and what of them needs no other part.
+//! Send sequence variables (RFC 9293, section 3.3.1) and the functions that depend on them alone.
 
 use super::persist::Persist;
 use super::tail_loop::TailLoop;
@@ -6,14 +6,14 @@ use crate::config::Config;
 use crate::scoreboard::Scoreboard;
 use crate::send_buffer::SendBuffer;
 
-/// The least MSS taken from a peer: below it, metadata outweighs data (CVE-2019-11479).
+/// The smallest MSS accepted from a peer: with a smaller one, metadata outweighs data (CVE-2019-11479).
 pub(super) const MIN_PEER_MSS: u16 = 128;
 
-/// How far a writer may be ahead of what the congestion window and the pacer let go: enough to bridge the time until it
-/// is woken. More costs memory, and goes cold in the processor's caches before it leaves: with 4 MiB a gigabyte took a
-/// fifth more of the processor's time on a busy machine, though no more on an idle one.
+/// Unsent bytes up to which a writer may fill the send buffer: enough to cover the time until the writer is woken.
+/// More costs memory, and the data leaves the processor's caches before it is sent: with 4 MiB, sending a gigabyte
+/// took a fifth more processor time on a busy machine, but not on an idle one.
 const AHEAD: u64 = 256 << 10;
-/// The same ahead of a window that the peer keeps closed.
+/// The same bound while the peer's window is closed.
 const BEFORE_WINDOW: u64 = 4 << 20;
 
 #[derive(Debug)]
@@ -23,33 +23,34 @@ pub(super) struct Sender {
     /// SND.UNA and SND.NXT as stream offsets.
     pub(super) una: u64,
     pub(super) nxt: u64,
-    /// SND.WND in bytes, the largest ever, and the segment (sequence, acknowledgment) it came with.
+    /// SND.WND in bytes, the largest window ever, SND.WL1 and SND.WL2.
     pub(super) window: u64,
     pub(super) max_window: u64,
     pub(super) wl1: u64,
     pub(super) wl2: u64,
-    /// What the peer's SYN allows, options not deducted.
+    /// The MSS from the peer's SYN, without deducting options.
     pub(super) peer_mss: u16,
-    /// The application shut its side down: a FIN follows the last byte.
+    /// The application shut down its side: a FIN follows the last byte.
     pub(super) fin_queued: bool,
     pub(super) fin_sent: bool,
     pub(super) nodelay: bool,
-    /// Unsent bytes from which on writers wait; `None` is [`AHEAD`].
+    /// Unsent bytes at which writers block; `None` selects [`AHEAD`].
     pub(super) lowat: Option<u64>,
-    /// The silly-window override fired: what fits may leave, however little (RFC 9293, section 3.8.6.2.1).
+    /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
+    /// 3.8.6.2.1).
     pub(super) override_sws: bool,
-    /// A writer found the buffer full and waits.
+    /// A writer found the buffer full and waits for [`Event::Writable`](super::Event::Writable).
     pub(super) writer_waits: bool,
     /// The next new data segment carries CWR (RFC 3168, section 6.1.2).
     pub(super) cwr_due: bool,
-    /// ECE is not answered again until this offset is acknowledged.
+    /// ECE triggers no further reduction until this offset is acknowledged.
     pub(super) ece_answered_until: u64,
     pub(super) persist: Persist,
-    /// When anything was sent last; the restart after idleness counts from here.
+    /// The time of the last transmission; idle time before a restart counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
-    /// Since when the window has had room and the application nothing to send, until new data leave.
+    /// The time since which the window has had room but the application no data; cleared when new data is sent.
     pub(super) starved_since: Option<longhaul_units::Time>,
-    /// What left beyond SND.NXT, if the controller ever had that done.
+    /// Data sent beyond SND.NXT by the RC3 loop, if the controller ever started it.
     pub(super) tail: Option<Box<TailLoop>>,
 }
 
@@ -80,50 +81,50 @@ impl Sender {
         }
     }
 
-    /// Bytes that a writer may add now.
+    /// Returns the number of bytes that a writer may add.
     pub(super) fn room(&self) -> usize {
         let below = self.lowat().saturating_sub(self.unsent());
         self.buffer.free().min(usize::try_from(below).unwrap_or(usize::MAX))
     }
 
-    /// More may wait for the peer's window: it is the peer that is behind, and a writer that is about to read, which is
-    /// what the peer may be waiting for, is let go on to that.
+    /// Returns the number of unsent bytes at which writers block. It is higher while the peer's window is closed: the
+    /// peer may be waiting for this application to read, which it may do only after its write has succeeded.
     fn lowat(&self) -> u64 {
         let waits_for_window = self.window_edge().saturating_sub(self.nxt) < u64::from(self.peer_mss);
         self.lowat.unwrap_or(match (self.has_open_tail(), waits_for_window) {
-            // What waits does not wait long.
+            // The RC3 loop sends the data soon.
             (true, _) => u64::MAX,
             (false, true) => BEFORE_WINDOW,
             (false, false) => AHEAD,
         })
     }
 
-    /// Whether a waiting writer is to be woken: for a fair piece, not for every segment.
+    /// Returns whether to wake a waiting writer. Room for a single segment is not enough, so that wake-ups are rare.
     pub(super) fn has_room_again(&self) -> bool {
         self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat() / 2
     }
 
-    /// Bytes queued that were never sent, FIN not counted.
+    /// Returns the number of queued bytes that were never sent, without the FIN.
     pub(super) fn unsent(&self) -> u64 {
         self.buffer.end().saturating_sub(self.nxt.max(1))
     }
 
-    /// Whether a FIN is queued and was never sent.
+    /// Returns whether a FIN is queued and was never sent.
     pub(super) fn fin_waits(&self) -> bool {
         self.fin_queued && !self.fin_sent
     }
 
-    /// The right edge of the peer's window.
+    /// Returns the right edge of the peer's window.
     pub(super) fn window_edge(&self) -> u64 {
         self.una.saturating_add(self.window)
     }
 
-    /// FlightSize (RFC 5681, section 2), without what the peer had before the window came to it.
+    /// Returns FlightSize (RFC 5681, section 2), without data that the peer had received before SND.NXT reached it.
     pub(super) fn flight_size(&self) -> u64 {
         (self.nxt - self.una).saturating_sub(self.board.passed_bytes())
     }
 
-    /// Whether everything the application wrote, and its FIN, is acknowledged.
+    /// Returns whether all data and the FIN are acknowledged.
     pub(super) fn fin_acknowledged(&self) -> bool {
         self.fin_sent && self.una == self.nxt
     }

@@ -1,5 +1,5 @@
-//! Which segments are lost: RACK (RFC 8985, section 6.2), SACK counting (RFC 6675, section 4), duplicate ACKs
-//! (RFC 5681, section 3.2). Each detector owns its state and reads the scoreboard; none touches the connection.
+//! Loss detection: RACK (RFC 8985, section 6.2), SACK counting (RFC 6675, section 4) and duplicate ACKs (RFC 5681,
+//! section 3.2). Each detector owns its state and reads the scoreboard; none accesses the connection.
 
 use longhaul_cc::{LostSegment, TxId};
 use longhaul_units::{Bytes, Span, Time};
@@ -8,16 +8,16 @@ use super::super::congestion::SegmentLists;
 use super::{AckOutcome, Phase};
 use crate::scoreboard::{Record, Scoreboard};
 
-/// RFC 5681, section 3.2: three duplicates.
+/// DupThresh: three duplicate ACKs (RFC 5681, section 3.2).
 pub(super) const DUP_THRESH: u32 = 3;
-/// RFC 8985, section 6.2: recoveries after which an enlarged reordering window shrinks again.
+/// Number of recoveries after which an enlarged reordering window is reset (RFC 8985, section 6.2).
 const REO_WND_PERSIST: u32 = 16;
 
-/// Marks segments lost, and notes them for a controller that asked for single segments.
+/// Marks segments lost and records them if the controller requested per-segment reports.
 pub(super) struct Marking<'a> {
     pub(super) board: &'a mut Scoreboard,
     pub(super) lists: Option<&'a mut SegmentLists>,
-    /// Bytes of path MTU probes among the segments marked.
+    /// Bytes of path MTU probes among the marked segments.
     pub(super) mtu_probe_bytes: u64,
 }
 
@@ -42,17 +42,17 @@ impl Marking<'_> {
     }
 }
 
-/// RACK's state (RFC 8985, section 5.3).
+/// RACK state (RFC 8985, section 5.3).
 #[derive(Clone, Debug)]
 pub(in crate::connection) struct Rack {
-    /// Send time, transmission and end of the newest delivered segment by send time. Segments sent at the same time are
-    /// compared by the order of transmission: by sequence numbers, as in RFC 8985, section 6.2, a retransmission would look
-    /// overtaken by the segment sent just before it.
+    /// RACK.xmit_ts, transmission number and RACK.end_seq of the delivered segment that was sent last. Segments sent
+    /// at the same time are ordered by transmission number. With sequence numbers, as in RFC 8985, section 6.2, a
+    /// retransmission would look overtaken by the segment sent just before it.
     xmit_at: Time,
     tx: TxId,
     end: u64,
     pub(super) rtt: Span,
-    /// The highest delivered offset.
+    /// RACK.fack: the highest delivered offset.
     fack: u64,
     reordering_seen: bool,
     reo_wnd_mult: u32,
@@ -76,17 +76,18 @@ impl Default for Rack {
     }
 }
 
-/// The result of a pass of RACK.
+/// Result of one pass of RACK loss detection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RackVerdict {
     /// A retransmission of the current episode was marked lost.
     pub(super) retransmission_lost: bool,
-    /// When the reordering window of segments that were overtaken ends.
+    /// The time at which the reordering window of the remaining overtaken segments ends.
     pub(super) check_at: Option<Time>,
 }
 
 impl Rack {
-    /// Digests a delivered segment (RFC 8985, section 6.2, step 2), unless the ACK may be of an earlier transmission.
+    /// Processes a delivered segment (RFC 8985, section 6.2, step 2), unless the ACK may belong to an earlier
+    /// transmission.
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
         if !ambiguous && (sent_at, record.tx, record.end()) > (self.xmit_at, self.tx, self.end) {
             self.rtt = at - sent_at;
@@ -94,7 +95,8 @@ impl Rack {
         }
     }
 
-    /// Notes reordering (RFC 8985, section 6.2, step 3): a segment that was sent once is delivered below the highest.
+    /// Detects reordering (RFC 8985, section 6.2, step 3): a segment that was never retransmitted is delivered below
+    /// RACK.fack.
     pub(super) fn detect_reordering(&mut self, record: &Record) {
         if record.end() > self.fack {
             self.fack = record.end();
@@ -103,7 +105,7 @@ impl Rack {
         }
     }
 
-    /// The longest time by which a segment may be overtaken (RFC 8985, section 6.2, step 4).
+    /// Returns the reordering window (RFC 8985, section 6.2, step 4).
     pub(super) fn reordering_window(&self, immediate: bool, min_rtt: Option<Span>, srtt: Option<Span>) -> Span {
         if !self.reordering_seen && immediate {
             return Span::ZERO;
@@ -112,8 +114,9 @@ impl Rack {
         (quarter * u64::from(self.reo_wnd_mult)).min(srtt.unwrap_or(Span::MAX))
     }
 
-    /// RFC 8985, section 6.2, step 5: marks segments that were overtaken by more than `window`. Segments are visited in
-    /// the order sent; the first that is not due ends the pass. `episode_tx` is the last transmission before the episode.
+    /// Marks segments lost that were overtaken by more than `window` (RFC 8985, section 6.2, step 5). Segments are
+    /// visited in transmission order; the first that is not yet due ends the pass. `episode_tx` is the last
+    /// transmission before the episode.
     pub(super) fn detect(&self, at: Time, window: Span, episode_tx: TxId, marking: &mut Marking<'_>) -> RackVerdict {
         let mut verdict = RackVerdict::default();
         if self.rtt.is_zero() && self.end == 0 {
@@ -127,7 +130,7 @@ impl Rack {
                 break;
             }
             if sent_at + wait > at {
-                // Every other overtaken segment is due by the time the overtaking one is.
+                // All other overtaken segments are due when the overtaking one is, because they were sent before it.
                 verdict.check_at = Some(self.xmit_at + wait);
                 break;
             }
@@ -137,8 +140,8 @@ impl Rack {
         verdict
     }
 
-    /// A segment was marked lost that was only late: the reordering window grows, once per round trip (RFC 8985, section
-    /// 6.2, step 4).
+    /// Enlarges the reordering window, at most once per round trip, after a segment was marked lost that was only
+    /// late (RFC 8985, section 6.2, step 4).
     pub(super) fn widen(&mut self, una: u64, nxt: u64) {
         if self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(nxt);
@@ -147,7 +150,7 @@ impl Rack {
         }
     }
 
-    /// A recovery episode is over: an enlarged window shrinks after 16 of them.
+    /// Counts a recovery that has ended. After 16 of them an enlarged reordering window is reset.
     pub(super) fn on_episode_end(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -156,28 +159,29 @@ impl Rack {
     }
 }
 
-/// SACK counting's state (RFC 6675).
+/// SACK counting state (RFC 6675).
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::connection) struct SackCounting {
-    /// Segments below this offset were judged already.
+    /// Segments below this offset have been examined already.
     judged_to: u64,
-    /// HighRxt and RescueRxt (section 2).
+    /// HighRxt and RescueRxt (RFC 6675, section 2).
     pub(super) high_rxt: u64,
     rescue_rxt: Option<u64>,
 }
 
 impl SackCounting {
-    /// An episode begins.
+    /// Resets HighRxt and RescueRxt when an episode begins.
     pub(super) fn begin_episode(&mut self) {
         (self.high_rxt, self.rescue_rxt) = (0, None);
     }
 
-    /// The scoreboard's records were cut anew.
+    /// Forgets offsets that depend on segment boundaries, because the scoreboard was resegmented.
     pub(super) fn on_renumbered(&mut self) {
         self.judged_to = 0;
     }
 
-    /// IsLost (section 4), for all segments between those judged last and the highest that is lost.
+    /// Applies IsLost (RFC 6675, section 4) to all segments from the last one examined to the highest one that is
+    /// lost.
     pub(super) fn detect(&mut self, mss: u16, episode_tx: TxId, marking: &mut Marking<'_>) {
         let Some(mut index) = self.highest_lost(marking.board, mss) else { return };
         let Some(top) = marking.board.get(index).map(Record::end) else { return };
@@ -196,8 +200,8 @@ impl SackCounting {
         self.judged_to = top;
     }
 
-    /// The highest segment not judged yet with more than (DupThresh - 1) segments' worth of SACKed bytes above it, or
-    /// DupThresh discontiguous SACKed ranges.
+    /// Returns the highest segment not examined yet that has more than (DupThresh - 1) segments' worth of SACKed
+    /// bytes above it, or DupThresh discontiguous SACKed ranges.
     fn highest_lost(&self, board: &Scoreboard, mss: u16) -> Option<u64> {
         let enough = u64::from(DUP_THRESH - 1) * u64::from(mss);
         let (mut bytes, mut ranges) = (0, 0);
@@ -207,7 +211,7 @@ impl SackCounting {
             index = board.last_sacked_below(index)?;
             let record = board.get(index).filter(|r| r.start >= self.judged_to)?;
             if record.is_early() {
-                // Sent by the RC3 loop, possibly long before the segments below it: it overtook nothing.
+                // The RC3 loop may have sent it long before the segments below it, so that it overtook none of them.
                 continue;
             }
             bytes += record.sequence_len();
@@ -217,8 +221,9 @@ impl SackCounting {
         board.last_unsacked_below(index).filter(|i| board.get(*i).is_some_and(|r| r.start >= self.judged_to))
     }
 
-    /// NextSeg rules 3 and 4 (section 4), when neither lost nor new data can be sent: the lowest segment in doubt, and once
-    /// per episode, which ends at `point`, the highest one.
+    /// Returns the segment of NextSeg rules 3 and 4 (RFC 6675, section 4) if neither lost nor new data can be sent:
+    /// the lowest segment that may be lost or, once per episode, the highest outstanding one. `point` is
+    /// RecoveryPoint.
     pub(super) fn rescue(&mut self, board: &Scoreboard, point: u64) -> Option<u64> {
         let in_doubt = board.next_in_doubt(self.high_rxt);
         if in_doubt.is_some() {
@@ -233,21 +238,21 @@ impl SackCounting {
     }
 }
 
-/// Counts duplicate ACKs of peers without SACK (RFC 5681, section 3.2; RFC 9937, section 6.2).
+/// Counter of duplicate ACKs from peers without SACK (RFC 5681, section 3.2; RFC 9937, section 6.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::connection) struct DuplicateAcks {
     count: u32,
-    /// Bytes that duplicate ACKs say were delivered.
+    /// Bytes assumed delivered because of duplicate ACKs.
     pub(in crate::connection) emulated: u64,
 }
 
 impl DuplicateAcks {
-    /// Forgets the count: an episode is over, or the retransmission timer fired.
+    /// Resets the count when an episode ends or the retransmission timer expires.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Counts an ACK. `flight_size` is FlightSize, in bytes.
+    /// Counts an ACK. `flight_size` is FlightSize in bytes.
     pub(super) fn count(&mut self, ack: &AckOutcome, mss: u16, repairing: bool, flight_size: u64) {
         let mss = u64::from(mss);
         if ack.una_advanced > 0 {
@@ -262,8 +267,8 @@ impl DuplicateAcks {
         }
     }
 
-    /// Marks the first segment lost after three duplicates, or on a partial ACK (RFC 6582, section 3.2, step 3). Returns
-    /// whether it did.
+    /// Marks the first segment lost after three duplicate ACKs or on a partial ACK (RFC 6582, section 3.2, step 3).
+    /// Returns whether it marked one.
     pub(super) fn detect(
         &self,
         ack: &AckOutcome,
@@ -276,7 +281,7 @@ impl DuplicateAcks {
         let is_lost = match phase {
             Phase::Open => self.count == DUP_THRESH,
             Phase::Recovery(point) => {
-                // If a segment is acknowledged in parts, its retransmission is under way already.
+                // If a segment is acknowledged in parts, its retransmission is in flight already.
                 let under_way = record.is_retransmitted() && record.tx > episode_tx;
                 ack.una_advanced > 0 && una < point && !under_way
             }

@@ -1,9 +1,9 @@
-//! Spurious recovery episodes, detected by Eifel (RFC 3522, RFC 4015), F-RTO (RFC 5682) and D-SACK (RFC 2883).
+//! Detection of spurious recovery by Eifel (RFC 3522, RFC 4015), F-RTO (RFC 5682) and D-SACK (RFC 2883).
 //!
-//! A misbehaving peer gains by claiming that every retransmission was needless: it reports a duplicate, or echoes an
-//! older timestamp. Neither is believed unless the retransmitted data was acknowledged before the retransmission can
-//! have been answered, which the peer cannot forge. F-RTO needs no such proof: its sign is the arrival of segments that
-//! were not retransmitted.
+//! A misbehaving peer could gain by claiming that every retransmission was spurious: it would report duplicates or
+//! echo older timestamps. Such claims are accepted only if the retransmitted data was acknowledged sooner than the
+//! retransmission can have been answered, which the peer cannot forge. F-RTO needs no such proof, because it relies
+//! on the arrival of segments that were not retransmitted.
 
 use longhaul_cc::{PathEvent, TxId};
 use longhaul_units::{Bytes, Span, Time};
@@ -13,14 +13,14 @@ use super::{AckOutcome, Phase};
 use crate::scoreboard::Record;
 use crate::seq;
 
-/// What has to be known of an episode to notice that it was spurious.
+/// Per-episode state for detecting that the episode is spurious.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
     /// SND.UNA when the episode began.
     marker: u64,
-    /// Bytes retransmitted since, less those the peer reported as duplicates.
+    /// Bytes retransmitted in the episode, less those that D-SACKs reported as duplicates.
     retransmitted: u64,
-    /// Bytes retransmitted since.
+    /// Bytes retransmitted in the episode.
     bytes: u64,
     any: bool,
     eifel: Eifel,
@@ -28,70 +28,70 @@ struct Undo {
     answers: Answers,
 }
 
-/// How soon retransmitted data turned out to have arrived. An answer within less than the minimum RTT after the
-/// retransmission belongs to the original (RFC 8985, section 6.2, step 2). A peer cannot produce this sign of a spurious
-/// retransmission by writing other numbers into its ACKs.
+/// Timing of the answers to retransmitted data. An answer within less than the minimum RTT after the retransmission
+/// belongs to the original transmission (RFC 8985, section 6.2, step 2). A peer cannot forge this by changing fields
+/// of its ACKs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
-    /// Bytes answered that soon.
+    /// Bytes answered within less than the minimum RTT.
     early: u64,
-    /// At least one answer may be that of the retransmission.
+    /// At least one answer may belong to the retransmission.
     late: bool,
 }
 
-/// The Eifel detection (RFC 3522): one ACK per episode is conclusive.
+/// Eifel detection (RFC 3522). Only the first ACK of new data in an episode is conclusive.
 #[derive(Clone, Copy, Debug, Default)]
 enum Eifel {
     /// Nothing was retransmitted yet.
     #[default]
     Unsent,
-    /// The TSval of the first retransmission; no new data was acknowledged since.
+    /// TSval of the first retransmission; no new data was acknowledged since.
     Sent(u32),
-    /// The first ACK of new data has arrived. Its echo, or that of later ones, may be any retransmission's.
+    /// The first ACK of new data has arrived. Its echo, and later ones, may belong to any retransmission.
     Over,
 }
 
-/// F-RTO (RFC 5682): the acknowledgment of data that was sent before the timeout, and not retransmitted, shows that the
-/// timeout was spurious.
+/// F-RTO (RFC 5682): the timeout was spurious if data sent before it is acknowledged without having been
+/// retransmitted.
 #[derive(Clone, Copy, Debug)]
 struct Frto {
     /// The last transmission before the timeout.
     before: TxId,
-    /// SND.UNA has advanced once since.
+    /// SND.UNA has advanced once since the timeout.
     second_step: bool,
 }
 
-/// What an episode begins with.
+/// Conditions under which an episode begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) una: u64,
     /// A retransmission timeout began it.
     pub(super) timeout: bool,
-    /// No other episode was under way.
+    /// No other episode was in progress.
     pub(super) is_first: bool,
 }
 
-/// Watches an episode for proof that its cause was no loss.
+/// Detector of spurious recovery episodes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::connection) struct SpuriousDetection {
     undo: Option<Undo>,
     frto: Option<Frto>,
-    /// The end of the data that was ever retransmitted.
+    /// The end of the highest data ever retransmitted.
     retransmitted_to: u64,
-    /// Bytes ever retransmitted that no D-SACK has named.
+    /// Bytes ever retransmitted that no D-SACK has reported.
     unreported: u64,
-    /// The minimum RTT as known before the ACK that is processed.
+    /// The minimum RTT before the ACK being processed.
     least_rtt: Option<Span>,
 }
 
 impl SpuriousDetection {
-    /// The end of the data that was ever retransmitted.
+    /// Returns the end of the highest data ever retransmitted.
     pub(in crate::connection) fn retransmitted_to(&self) -> u64 {
         self.retransmitted_to
     }
 
-    /// An episode begins. While retransmissions of an earlier episode are unacknowledged, their answers would be taken for
-    /// answers to those of this one, so that Eifel cannot tell. After a second reduction the first cannot be undone.
+    /// Begins an episode. Eifel is disabled while retransmissions of an earlier episode are unacknowledged, because
+    /// their answers cannot be told from those of this one. After a second reduction the first one cannot be undone.
     pub(super) fn begin(&mut self, begin: Begin) {
         let is_clear = self.retransmitted_to <= begin.una;
         let may_undo = begin.timeout || (begin.is_first && is_clear);
@@ -100,7 +100,7 @@ impl SpuriousDetection {
         self.undo = may_undo.then_some(undo);
     }
 
-    /// The retransmission timer fired. F-RTO starts on the first timeout in a row; `last` is the last transmission so far.
+    /// Starts F-RTO on the first of several consecutive timeouts. `last` is the last transmission before it.
     pub(super) fn on_timeout(&mut self, first: bool, last: TxId) {
         self.frto = first.then_some(Frto { before: last, second_step: false });
     }
@@ -109,7 +109,7 @@ impl SpuriousDetection {
         self.frto = None;
     }
 
-    /// A segment is retransmitted with this TSval.
+    /// Records a retransmission with this TSval.
     pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
         self.retransmitted_to = self.retransmitted_to.max(record.end());
         self.unreported += record.sequence_len();
@@ -122,7 +122,7 @@ impl SpuriousDetection {
         }
     }
 
-    /// A segment sent at `sent_at` was delivered.
+    /// Records the delivery of a segment that was sent at `sent_at`.
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time) {
         let Some(undo) = self.undo.as_mut().filter(|_| record.is_retransmitted()) else { return };
         match self.least_rtt {
@@ -131,13 +131,14 @@ impl SpuriousDetection {
         }
     }
 
-    /// Whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
+    /// Returns whether the delivery of `record` shows that the timeout was spurious (RFC 5682, section 3.1, step 3b).
     pub(super) fn proves(&self, record: &Record) -> bool {
         self.frto.is_some_and(|f| !record.is_retransmitted() && !record.is_copied() && record.tx <= f.before)
     }
 
-    /// Digests a D-SACK of `left..right` (RFC 2883). Returns whether a retransmission can have caused it: what was never
-    /// retransmitted, or not so often, was duplicated by the network, if at all (RFC 3708, section 3).
+    /// Processes a D-SACK of `left..right` (RFC 2883). Returns whether a retransmission can have caused it: if the
+    /// data was not retransmitted, or less often than reported, the network duplicated it or the report is false (RFC
+    /// 3708, section 3).
     fn on_dsack(&mut self, (left, right): (u64, u64)) -> bool {
         let Some(unreported) = self.unreported.checked_sub(right - left) else { return false };
         if right > self.retransmitted_to {
@@ -150,19 +151,19 @@ impl SpuriousDetection {
         true
     }
 
-    /// Whether `ack` proves that the episode was spurious; if so, whether a timeout had begun it. The episode is then
-    /// forgotten. `min_rtt` is what the next ACK is judged by.
+    /// Returns `Some` if `ack` proves that the episode was spurious, with whether a timeout began it. The episode is
+    /// then cleared. `min_rtt` is the bound for the answers that the next ACK brings.
     pub(super) fn check(&mut self, ack: &AckOutcome, min_rtt: Option<Span>) -> Option<bool> {
         self.least_rtt = min_rtt;
         let undo = self.undo.as_mut()?;
         let Answers { early, late } = undo.answers;
-        // D-SACK: the peer reported every retransmission as a duplicate.
+        // D-SACK: the peer has reported every retransmission as a duplicate.
         let reported = undo.any && undo.retransmitted == 0 && early >= undo.bytes && !late;
-        // Eifel: the first ACK of new data echoes a timestamp older than the first retransmission's.
+        // Eifel: the first ACK of new data echoes a timestamp older than that of the first retransmission.
         let echoes_older =
             matches!((ack.echo, undo.eifel), (Some(echo), Eifel::Sent(first)) if seq::later(first, echo));
         let original = ack.una_advanced > 0 && echoes_older && early > 0 && !late;
-        // F-RTO.
+        // F-RTO: a segment sent before the timeout and not retransmitted was delivered.
         let forward = undo.timeout && ack.proves_spurious;
         if ack.una_advanced > 0
             && let Eifel::Sent(_) = undo.eifel
@@ -177,8 +178,8 @@ impl SpuriousDetection {
         Some(timeout)
     }
 
-    /// RFC 5682, section 3.1: after the first advance of SND.UNA two new segments probe, if they may; a duplicate ACK ends the
-    /// suspicion. Returns whether they are to be sent.
+    /// Advances F-RTO (RFC 5682, section 3.1): after the first advance of SND.UNA up to two new segments are sent, if
+    /// `may_probe`; a duplicate ACK ends the test. Returns whether SND.UNA advanced for the first time.
     fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) -> bool {
         let Some(frto) = self.frto else { return false };
         if ack.una_advanced > 0 && !frto.second_step {
@@ -197,8 +198,8 @@ impl SpuriousDetection {
 }
 
 impl Connection {
-    /// Looks for proof that the episode's cause was no loss, before the controller hears of the ACK. Returns whether there
-    /// is; the controller was then told.
+    /// Looks for proof that the episode was spurious, before the ACK is reported to the controller. If there is one,
+    /// reports it to the controller and returns `true`.
     pub(in crate::connection) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
         self.digest_dsack(ack);
         let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min()) else {
@@ -209,7 +210,8 @@ impl Connection {
         self.loss.on_spurious();
         self.stats.spurious_recoveries += 1;
         if !timeout {
-            // Eifel's proof comes before the D-SACK does. Without a wider window the next ACK would mark the same data lost.
+            // Eifel's proof precedes the D-SACK. Without a larger reordering window the next ACK would mark the same
+            // data lost.
             self.loss.rack.widen(self.snd.una, self.snd.nxt);
         }
         let event = PathEvent::Spurious { now, timeout, in_flight: Bytes(self.pipe()) };
@@ -230,14 +232,14 @@ impl Connection {
         self.snd.unsent().min(window) >= u64::from(self.mss())
     }
 
-    /// Whether lost segments wait for F-RTO's second ACK. Without SACK only that ACK is conclusive, and only if nothing is
-    /// retransmitted before it (RFC 5682, section 2.1, steps 2b and 3b).
+    /// Returns whether retransmissions wait for F-RTO's second ACK. Without SACK only that ACK is conclusive, and
+    /// only if nothing is retransmitted before it (RFC 5682, section 2.1, steps 2b and 3b).
     pub(in crate::connection) fn awaits_second_ack(&self) -> bool {
         !self.negotiated.sack && self.loss.spurious.is_in_second_step()
     }
 
-    /// Digests a D-SACK: an unnecessary retransmission, and to RACK a sign of reordering (RFC 8985, section 6.2), unless the
-    /// range is that of a flipped pair.
+    /// Processes a D-SACK, which reports an unnecessary retransmission. RACK takes it as a sign of reordering (RFC
+    /// 8985, section 6.2), unless the range belongs to a flipped pair.
     fn digest_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
@@ -249,7 +251,7 @@ impl Connection {
 }
 
 impl super::Loss {
-    /// The episode was spurious: recovery ends at once.
+    /// Ends recovery at once, because the episode was spurious.
     fn on_spurious(&mut self) {
         self.phase = Phase::Open;
         self.grant.forced = false;

@@ -16,7 +16,7 @@ fn receiver(capacity: usize) -> Receiver {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// So many of the bytes that may be sent arrive, after a hole of so many that are sent later.
+    /// The first number of sendable bytes arrives after a hole of the second number of bytes, which are sent later.
     Arrive(u64, u64),
     Read(usize),
     Grow(u64),
@@ -33,26 +33,26 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The peer's view of a receiver.
+/// Model of the peer that sends to the receiver.
 struct Peer {
     shift: u8,
-    /// The right edge of the newest announcement, and the highest ever: what it may have sent meanwhile.
+    /// The right edge of the newest advertisement, and the highest ever, up to which data may have been sent.
     edge: u64,
     highest: u64,
-    /// What waits for a hole to be filled is sent again from here.
+    /// The highest offset sent; a hole before it is retransmitted at the end.
     sent: u64,
 }
 
 impl Peer {
-    /// Takes an announcement and checks it.
+    /// Reads an advertisement and checks it.
     fn hear(&mut self, rcv: &mut Receiver, mss: u16) -> Result<(), TestCaseError> {
         let (unit, next, before) = (1 << self.shift, rcv.next(), self.highest);
         let units = rcv.offer_window(self.shift, mss);
         self.edge = next + (u64::from(units) << self.shift);
         self.highest = self.highest.max(self.edge);
-        // What was ever announced is what is accepted.
+        // The highest edge ever advertised is the edge up to which data is accepted.
         prop_assert_eq!(rcv.edge, self.highest);
-        // Not a byte taken back, but for the part of a unit that cannot be said, and only when the next whole one
+        // The edge moves left only by the part of a unit that cannot be expressed, and only if the next whole unit
         // would end a unit beyond the buffer.
         if self.edge < before {
             let limit = rcv.consumed + rcv.capacity;
@@ -80,7 +80,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Arrive(len, hole) => {
-                    // Anything up to the highest edge may still be on its way.
+                    // Data up to the highest edge may still be in flight.
                     let start = rcv.next() + hole;
                     let end = (start + len).min(peer.highest);
                     if start < end {
@@ -96,7 +96,7 @@ proptest! {
                     let read = rcv.data.read(len).map_or(0, |b| b.len());
                     rcv.consumed += read as u64;
                     if rcv.wants_update(shift, mss) {
-                        // An update says something new.
+                        // A window update must advance the edge.
                         let before = peer.highest;
                         peer.hear(&mut rcv, mss)?;
                         prop_assert!(peer.highest > before);
@@ -108,7 +108,7 @@ proptest! {
             let held = (rcv.data.unread() + rcv.data.out_of_order()) as u64;
             prop_assert!(held <= rcv.capacity + (1 << shift), "{} {}", held, rcv.capacity);
         }
-        // Once all is read the window is open.
+        // Once everything is read, the window is open.
         let missing = peer.sent.saturating_sub(rcv.next());
         rcv.data.insert(rcv.next(), Bytes::from(vec![0; missing as usize]), LIMITS);
         rcv.consumed = rcv.next();
@@ -116,7 +116,7 @@ proptest! {
         prop_assert!(peer.edge > rcv.next());
     }
 
-    /// What arrives in multiples of the unit, and without scaling anything, never moves the edge left.
+    /// If data arrives in multiples of the unit, or without window scaling, the edge never moves left.
     #[test]
     fn whole_units_never_move_the_edge_left(
         ops in prop::collection::vec((1u64..9, prop_oneof![Just(0usize), 1usize..50_000]), 1..300),
@@ -138,8 +138,8 @@ proptest! {
     }
 }
 
-/// Why the field may fall short: whoever acknowledges single bytes in units of two has to take one back, or to promise
-/// ever more than the buffer holds (RFC 7323, appendix F).
+/// The edge may move left. A receiver that acknowledges single bytes with a unit of two bytes has to retract one, or
+/// to promise ever more than the buffer holds (RFC 7323, appendix F).
 #[test]
 fn single_bytes_cannot_be_said_in_units_of_two() {
     let mut rcv = receiver(2);
@@ -148,11 +148,12 @@ fn single_bytes_cannot_be_said_in_units_of_two() {
         rcv.data.insert(rcv.next(), Bytes::from_static(b"x"), LIMITS);
         said.push(rcv.next() + (u64::from(rcv.offer_window(1, 1_448)) << 1));
     }
-    // The buffer ends at 3. The edge was rounded up to 4, cannot be said after the second byte, and is honoured.
+    // The buffer ends at 3. The edge was rounded up to 4. After the second byte it cannot be expressed, but it is
+    // honoured.
     assert_eq!((said, rcv.edge), (vec![4, 3, 4], 4));
 }
 
-/// So many plain full segments one by one: which of them draw an ACK in the middle of a batch.
+/// Returns which of `count` full-sized in-order segments trigger an ACK in the middle of a batch.
 fn drawing(rcv: &mut Receiver, count: u32, own: u32) -> Vec<u32> {
     let drawn = |rcv: &mut Receiver| {
         (rcv.unacked, rcv.unacked_full) = (rcv.unacked + 1, rcv.unacked_full + 1);
@@ -165,7 +166,7 @@ fn drawing(rcv: &mut Receiver, count: u32, own: u32) -> Vec<u32> {
     (0..count).filter(|_| drawn(rcv)).collect()
 }
 
-/// The peer's wish for an ACK each `n` segments holds for 256 of them, and the first is answered at once; then it is as without.
+/// A request for an ACK every `n` segments applies to 256 segments, the first of which is acknowledged at once.
 #[test]
 fn a_wish_holds_for_256_segments() {
     let mut usual = receiver(1 << 20);
@@ -178,7 +179,7 @@ fn a_wish_holds_for_256_segments() {
     rcv.heed(6);
     assert_eq!(drawing(&mut rcv, 256, 2), (0..256).filter(|k| k % 6 == 0).collect::<Vec<_>>());
     assert_eq!(rcv.every(2), 2);
-    // Said again it holds on, and nothing is answered at once for it.
+    // A repeated request extends the period and triggers no immediate ACK.
     rcv.heed(6);
     drawing(&mut rcv, 20, 2);
     rcv.acknowledged();
