@@ -1,4 +1,4 @@
-//! What the application does with a connection (RFC 9293, section 3.9.1), and its timers.
+//! User calls (RFC 9293, section 3.9.1) and timer expiry.
 
 use bytes::Bytes;
 use longhaul_cc::PathEvent;
@@ -12,10 +12,10 @@ use crate::config::MIN_KEEP_ALIVE;
 use crate::error::ConnectionError;
 use crate::state::State;
 
-/// What [`Connection::read`] and [`Connection::write`] say when they do nothing.
+/// Reason for which [`Connection::read`] or [`Connection::write`] did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Blocked {
-    /// Nothing to read, or no room to write, now: an [`Event`] will tell.
+    /// There is nothing to read, or no room to write. An [`Event`] follows when that changes.
     #[error("would block")]
     WouldBlock,
     /// This side was shut down for writing.
@@ -27,10 +27,10 @@ pub enum Blocked {
 }
 
 impl Connection {
-    /// Queues a copy of as much of `data` as fits; returns how much.
+    /// Queues a copy of as much of `data` as fits and returns its length in bytes.
     ///
     /// # Errors
-    /// [`Blocked::WouldBlock`] if nothing fits, else why nothing will ever.
+    /// Returns [`Blocked::WouldBlock`] if the send buffer is full, or the reason why nothing can be written any more.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
         self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
         let room = self.snd.room().min(data.len());
@@ -43,16 +43,16 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Queues as much of `data` as fits, without copying large parts, and leaves the rest in it.
+    /// Queues as much of `data` as fits and leaves the rest in it. Large parts are not copied.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub fn write_bytes(&mut self, data: &mut Bytes) -> Result<usize, Blocked> {
         self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
         let before = data.len();
         let part = data.split_to(self.snd.room().min(before));
         let taken = part.len();
-        // What there is room for is taken whole.
+        // The whole part fits.
         let layout = self.layout();
         let _ = self.snd.buffer.write_bytes(part, layout, self.snd.nxt.max(1));
         if taken == 0 && before > 0 {
@@ -62,8 +62,8 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Whether it pays to wait a moment for the next write: data is in flight, so that nothing is idle meanwhile, and
-    /// what waits to be sent does not fill a batch yet.
+    /// Returns whether the sender gains by waiting for the next write: data is in flight, so that the path is not
+    /// idle meanwhile, and the unsent data does not fill a batch yet.
     #[must_use]
     pub fn is_gathering(&self) -> bool {
         const BATCH: u64 = 64 << 10;
@@ -84,14 +84,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes that [`write`](Self::write) would take now.
+    /// Returns the number of bytes that [`write`](Self::write) would accept.
     #[must_use]
     pub fn writable(&self) -> usize {
         if self.check_writable().is_ok() { self.snd.room() } else { 0 }
     }
 
-    /// Whether [`write`](Self::write) would do something other than [`Blocked::WouldBlock`]; if not, an
-    /// [`Event::Writable`] will tell.
+    /// Returns whether [`write`](Self::write) would not return [`Blocked::WouldBlock`]. If it would, an
+    /// [`Event::Writable`] follows.
     pub fn is_writable(&mut self) -> bool {
         let waits = match self.check_writable() {
             Ok(()) => self.snd.room() == 0,
@@ -101,28 +101,28 @@ impl Connection {
         !waits
     }
 
-    /// Whether the peer has ended its stream and everything of it has arrived, read or not.
+    /// Returns whether all data of the peer's stream, up to its end, has arrived, whether read or not.
     #[must_use]
     pub fn is_read_closed(&self) -> bool {
         self.rcv.fin_reached() || self.life.state == State::Closed
     }
 
-    /// Whether nothing more can be written: the stream was ended, or the connection is over.
+    /// Returns whether nothing more can be written: the stream was shut down or the connection is over.
     #[must_use]
     pub fn is_write_closed(&self) -> bool {
         self.life.error.is_some() || self.snd.fin_queued || !self.life.state.can_send()
     }
 
-    /// The settings in force.
+    /// Returns the current configuration.
     #[must_use]
     pub fn config(&self) -> &crate::config::Config {
         &self.config
     }
 
-    /// Takes up to `max` bytes in order; an empty result is the end of the stream.
+    /// Returns up to `max` bytes of in-order data; an empty result means the end of the stream.
     ///
     /// # Errors
-    /// [`Blocked::WouldBlock`] if nothing has arrived, else why nothing will.
+    /// Returns [`Blocked::WouldBlock`] if there is no data, or the error that ended the connection.
     pub fn read(&mut self, max: usize) -> Result<Bytes, Blocked> {
         if let Some(data) = self.rcv.data.read(max) {
             self.after_read(data.len());
@@ -131,10 +131,10 @@ impl Connection {
         self.read_nothing().map(|()| Bytes::new())
     }
 
-    /// Copies in-order bytes into `buffer`; zero is the end of the stream.
+    /// Copies in-order data into `buffer` and returns its length; zero means the end of the stream.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn read_into(&mut self, buffer: &mut [u8]) -> Result<usize, Blocked> {
         let read = self.rcv.data.read_into(buffer);
         if read > 0 || buffer.is_empty() {
@@ -144,10 +144,10 @@ impl Connection {
         self.read_nothing().map(|()| 0)
     }
 
-    /// Copies in-order bytes into `buffer` and leaves them to be read.
+    /// Copies in-order data into `buffer` without consuming it.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, Blocked> {
         let seen = self.rcv.data.peek_into(buffer);
         if seen > 0 || buffer.is_empty() {
@@ -156,13 +156,13 @@ impl Connection {
         self.read_nothing().map(|()| 0)
     }
 
-    /// Whether a read would give something other than [`Blocked::WouldBlock`].
+    /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.rcv.data.unread() > 0 || self.read_nothing() != Err(Blocked::WouldBlock)
     }
 
-    /// What a read that finds no data means.
+    /// Returns the result of a read that finds no data.
     fn read_nothing(&self) -> Result<(), Blocked> {
         if self.rcv.fin_reached() || self.rcv.closed {
             return Ok(());
@@ -184,14 +184,14 @@ impl Connection {
         }
     }
 
-    /// No more will be written: a FIN follows what is queued. Doing it again changes nothing.
+    /// Shuts down this side for writing: a FIN follows the queued data. Further calls have no effect.
     pub fn shutdown(&mut self) {
         if self.snd.fin_queued {
             return;
         }
         match self.life.state {
             State::SynSent => {
-                // RFC 9293, section 3.10.4: nothing was promised to anybody.
+                // RFC 9293, section 3.10.4: in SYN-SENT with no data queued, the connection is deleted.
                 if self.snd.buffer.is_empty() {
                     self.finish(None);
                     return;
@@ -205,7 +205,7 @@ impl Connection {
         self.advance_closing();
     }
 
-    /// A queued FIN changes the state once the handshake is over (RFC 9293, section 3.10.4).
+    /// Changes state for a queued FIN once the handshake is complete (RFC 9293, section 3.10.4).
     pub(super) fn advance_closing(&mut self) {
         if !self.snd.fin_queued {
             return;
@@ -217,25 +217,26 @@ impl Connection {
         }
     }
 
-    /// Whether the peer has acknowledged everything written and our FIN.
+    /// Returns whether the peer has acknowledged all data and our FIN.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.snd.fin_acknowledged() || (self.life.state == State::Closed && self.life.error.is_none())
     }
 
-    /// Whether our FIN has left, once at least.
+    /// Returns whether our FIN was sent at least once.
     pub(crate) fn has_sent_fin(&self) -> bool {
         self.snd.fin_sent
     }
 
-    /// Whether both sides are done: the process may end without leaving the peer waiting for an answer.
+    /// Returns whether both sides have closed, so that the process may exit without leaving the peer waiting for an
+    /// answer.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(self.life.state, State::TimeWait | State::Closed)
     }
 
-    /// Nobody will read any more. If data is unread, or arrives later, the peer is told by a RST that it was lost
-    /// (RFC 9293, section 3.6.1).
+    /// Closes this side for reading. If there is unread data, or data arrives later, the peer receives a RST, which
+    /// tells it that the data was lost (RFC 9293, section 3.6.1).
     pub fn close_read(&mut self) {
         if self.rcv.closed {
             return;
@@ -249,14 +250,14 @@ impl Connection {
         }
     }
 
-    /// The application is gone: what is queued is still sent, nobody reads.
+    /// Closes both directions on behalf of an application that is gone. Queued data is still sent.
     pub fn orphan(&mut self) {
         self.life.orphaned = true;
         self.shutdown();
         self.close_read();
     }
 
-    /// Gives the connection up at once; the peer gets a RST (RFC 9293, section 3.10.5).
+    /// Aborts the connection and sends a RST to the peer (RFC 9293, section 3.10.5).
     pub fn abort(&mut self) {
         if matches!(self.life.state, State::Closed) {
             return;
@@ -274,7 +275,7 @@ impl Connection {
         self.finish(Some(ConnectionError::Aborted));
     }
 
-    /// A datagram of the current size is longer than the first hop takes.
+    /// Handles the error that a datagram of the current size exceeds the MTU of the first hop.
     pub fn handle_too_long(&mut self, now: Time) {
         let now = self.advance(now);
         self.pmtu.on_too_long(now);
@@ -285,18 +286,18 @@ impl Connection {
         self.life.pressure = pressure;
     }
 
-    /// Switches the Nagle algorithm off or on.
+    /// Disables or enables the Nagle algorithm.
     pub fn set_nodelay(&mut self, nodelay: bool) {
         self.snd.nodelay = nodelay;
     }
 
-    /// Whether the Nagle algorithm is off.
+    /// Returns whether the Nagle algorithm is disabled.
     #[must_use]
     pub fn nodelay(&self) -> bool {
         self.snd.nodelay
     }
 
-    /// Replaces a connection's settings that may change while it lives.
+    /// Changes settings of an open connection.
     pub fn update_config(&mut self, change: impl FnOnce(&mut crate::config::Config)) {
         let announce = self.change_config(change);
         self.snd.buffer.set_capacity(self.config.send_buffer);
@@ -314,7 +315,7 @@ impl Connection {
         }
         self.arm_keep_alive(now);
         if self.life.state.is_synchronized() {
-            // Before, the timer is the SYN's.
+            // During the handshake the timer is that of the SYN.
             self.arm_retransmission(now);
         }
         self.refresh_control();
@@ -331,7 +332,7 @@ impl Connection {
         }
     }
 
-    /// Every timer that is due fires once.
+    /// Fires every timer that has expired.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.advance(now);
         let mut due = Timers::default();
@@ -353,8 +354,8 @@ impl Connection {
         }
     }
 
-    /// The user timeout passed while nobody was running, this host being suspended, say: the peer is asked once more
-    /// before it is given up.
+    /// Extends an expired user timeout by two RTOs. Called if the timer fires late, for example because this host was
+    /// suspended, so that the peer can answer once more before the connection is closed.
     fn grant_respite(&mut self, now: Time) {
         let respite = self.rtt.rto() * 2;
         if let (Some(limit), Some(since)) = (self.config.user_timeout, self.peer.stalled_since.as_mut()) {
@@ -371,7 +372,7 @@ impl Connection {
             }
             Timer::Probe => self.on_probe_timeout(now),
             Timer::Reorder => self.on_reorder_timeout(now),
-            // The send loop runs after every call: that their time has come is enough.
+            // The send loop runs after every call and checks them itself.
             Timer::Pace | Timer::Copy => {}
             Timer::Rest => self.rest(),
             Timer::Ack => self.rcv.ack_due = true,
@@ -391,7 +392,7 @@ impl Connection {
         }
     }
 
-    /// The sender fell silent: what it keeps for speed is given back.
+    /// Frees memory that is kept for speed, because nothing was sent for a while.
     fn rest(&mut self) {
         self.snd.buffer.rest();
         self.snd.board.rest();
@@ -402,7 +403,7 @@ impl Connection {
         self.rcv.ack_queue.shrink_to_fit();
     }
 
-    /// A segment before the window makes the peer show whether it lives (RFC 9293, section 3.8.4).
+    /// Sends a keep-alive probe, or closes the connection after too many of them (RFC 9293, section 3.8.4).
     fn on_keep_alive(&mut self, now: Time) {
         let Some(keep_alive) = self.config.keep_alive else { return };
         if self.peer.keep_alive_probes >= keep_alive.probes {
@@ -410,7 +411,7 @@ impl Connection {
             return;
         }
         self.timers.arm(Timer::KeepAlive, now + keep_alive.interval.max(MIN_KEEP_ALIVE));
-        // Unacknowledged data is a probe by itself, with a timer of its own.
+        // Outstanding data serves as a probe, with a timer of its own.
         if self.snd.board.is_empty() {
             self.peer.keep_alive_probes += 1;
             let header = self.keep_alive_header(now);
@@ -424,9 +425,10 @@ impl Connection {
         header
     }
 
-    /// After an idle time longer than the RTO the old window says little of the path (RFC 5681, section 4.1).
+    /// Restarts after idleness: after more than one RTO without transmission, cwnd may not fit the path (RFC 5681,
+    /// section 4.1).
     pub(super) fn restart_after_idleness(&mut self, now: Time) {
-        // A closed window lets nothing but probes go, which end no idleness.
+        // With a closed window only probes are sent, which do not end an idle period.
         let Some(last) = self.snd.last_sent.filter(|_| self.snd.window > 0) else { return };
         let idle: Span = now - last;
         if idle > self.rtt.base_rto() {

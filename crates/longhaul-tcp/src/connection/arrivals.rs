@@ -1,4 +1,4 @@
-//! The arrival-times option in force: what this side has to report of the peer's data, and what it reads of its own.
+//! Arrival-times option: arrival times of the peer's data to be reported, and received reports on our data.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
@@ -8,28 +8,28 @@ use longhaul_wire::{Arrival, Arrivals, Header};
 use super::Connection;
 use crate::seq;
 
-/// Arrivals that wait to be reported: as many as an ACK carries. Older ones make room.
+/// Maximum number of unreported arrivals: the capacity of one ACK. The oldest are dropped.
 const WAITING: usize = Arrivals::CAPACITY;
-/// How many ticks a reported time may be from what was expected, to be believed: 34 s.
+/// Maximum deviation of a reported time from the expected one, in ticks (34 s).
 const PLAUSIBLE: i64 = 1 << 29;
-/// Where the first time read is put.
+/// The time assigned to the first report.
 const ORIGIN: Time = Time::from_nanos(3_600_000_000_000);
 
-/// Arrivals read from one ACK.
+/// Reports in one ACK.
 pub(super) type Reports = ArrayVec<Report, { Arrivals::CAPACITY }>;
 
-/// When one of our segments reached the peer.
+/// Arrival time of one of our segments at the peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
-    /// Stream offset of its first byte.
+    /// Stream offset of the segment's first byte.
     pub(super) start: i64,
-    /// When it arrived, on the peer's clock, whose origin was chosen here.
+    /// Arrival time on the peer's clock, with a local origin.
     pub(super) at: Time,
-    /// Whether receive offload merged it with others.
+    /// Whether the peer's receive offload merged the segment with others.
     pub(super) coalesced: bool,
 }
 
-/// An arrival to report.
+/// Arrival to be reported.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     start: u64,
@@ -37,16 +37,16 @@ struct Waiting {
     coalesced: bool,
 }
 
-/// Both directions of the option, while it is in force.
+/// State of the option in both directions.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalTimes {
     waiting: ArrayVec<Waiting, WAITING>,
-    /// When the newest batch arrived that receive offload merged.
+    /// Arrival time of the newest batch that receive offload merged.
     batch: Option<Time>,
     newest: Option<Newest>,
 }
 
-/// The newest time read: as the peer told it, unfolded, and when it was read here.
+/// The newest report: ticks as received, their unwrapped time, and the local time of reception.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     ticks: u32,
@@ -55,8 +55,9 @@ struct Newest {
 }
 
 impl ArrivalTimes {
-    /// A segment of the peer's that starts at `start` arrived. Of a batch that was merged only the first counts, whose own the
-    /// time is, and of several batches the newest: gaps between them say nothing, and what came alone needs the room.
+    /// Records the arrival of a segment that starts at `start`. In a merged batch only the first segment has an
+    /// arrival time of its own. Only the newest merged batch is kept: gaps between merged batches yield nothing, and
+    /// single arrivals need the room.
     pub(super) fn note(&mut self, start: u64, at: Time, coalesced: bool) {
         let known = coalesced && self.batch == Some(at);
         self.batch = coalesced.then_some(at);
@@ -72,8 +73,8 @@ impl ArrivalTimes {
         self.waiting.push(Waiting { start, at, coalesced });
     }
 
-    /// Adds what waits to an ACK, which then is cut to what fits: of more than there is room for, or than are in reach of
-    /// each other, the newest. An ACK that answers one segment at once tells of that one, whatever came before.
+    /// Adds unreported arrivals to an ACK and trims the ACK to the available space. If not all of them fit, or their
+    /// sequence numbers are too far apart, the newest are reported. All of them are then cleared.
     fn report(&mut self, header: &mut Header, irs: u32) {
         for oldest in 0..self.waiting.len() {
             let told = self.waiting.get(oldest..).unwrap_or_default();
@@ -92,10 +93,11 @@ impl ArrivalTimes {
         header.fit();
     }
 
-    /// The time that `ticks` names: of those 137 s apart, the one nearest to what passed here since the one before was read.
-    /// `None` for what is far from that: a clock that jumped, which then counts on as if it had not, or a lie.
+    /// Returns the time for a 31-bit tick count, which wraps every 137 s: the candidate nearest to the local time
+    /// passed since the last report. Returns `None` for a time too far from that, because the peer's clock was set or
+    /// the report is false; later times count from the expected one.
     ///
-    /// The first one read is put at an hour, so that earlier ones have room.
+    /// The first report is assigned the time of one hour, so that earlier times can be represented.
     fn unfold(&mut self, now: Time, ticks: u32) -> Option<Time> {
         let Some(newest) = self.newest else {
             self.newest = Some(Newest { ticks, at: ORIGIN, read_at: now });
@@ -104,7 +106,7 @@ impl ArrivalTimes {
         let expected = newest.at + (now - newest.read_at);
         let passed = (expected - newest.at).as_nanos().checked_div(Arrival::TICK.as_nanos()).unwrap_or(0);
         let off = ticks.wrapping_sub(newest.ticks).wrapping_sub(passed as u32);
-        // 31 bits, signed: shifted to the top of a word and back.
+        // Sign-extend the 31-bit difference.
         let off = i64::from((off << 1).cast_signed() >> 1);
         if off.saturating_abs() >= PLAUSIBLE {
             self.newest = Some(Newest { ticks, at: expected, read_at: now });
@@ -121,14 +123,14 @@ impl ArrivalTimes {
 }
 
 impl Connection {
-    /// Notes when a segment of the peer's arrived, if the peer wants to know.
+    /// Records when a segment of the peer arrived, if the peer requested reports.
     pub(super) fn note_arrival(&mut self, start: i64, at: Time, coalesced: bool) {
         if let Some(arrivals) = &mut self.ext.arrivals {
             arrivals.note(start.max(1) as u64, at, coalesced);
         }
     }
 
-    /// Adds arrivals to a pure ACK, cut to what fits.
+    /// Adds arrivals to a pure ACK and trims it to the available space.
     pub(super) fn add_arrivals(&mut self, header: &mut Header) {
         match &mut self.ext.arrivals {
             Some(arrivals) => arrivals.report(header, self.numbers.irs),
@@ -138,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// What an ACK says of when our segments arrived; `ack` is the offset it acknowledges.
+    /// Returns the reports in an ACK that acknowledges `ack`.
     pub(super) fn read_arrivals(&mut self, header: &Header, ack: u64) -> Reports {
         let mut reports = Reports::new();
         let now = self.now;
@@ -154,12 +156,12 @@ impl Connection {
     }
 }
 
-/// The report of the segment that starts at `start`.
+/// Returns the report on the segment that starts at `start`.
 pub(super) fn of_segment(reports: &Reports, start: u64) -> Option<Report> {
     reports.iter().rev().find(|report| report.start == start as i64).copied()
 }
 
-/// How much later `later` is, if it is.
+/// Returns the difference of two times, or `None` if `later` is earlier.
 pub(super) fn apart(earlier: Time, later: Time) -> Option<Span> {
     (later >= earlier).then(|| later.since(earlier))
 }
@@ -172,8 +174,8 @@ mod tests {
         Arrival::new(0, at, false).ticks
     }
 
-    /// The times of days, over the turns of the counter: differences survive, to a tick, however long nothing was sent and
-    /// though the ACKs take a while.
+    /// Over several wraps of the counter, differences are preserved to one tick, after long pauses and with delayed
+    /// ACKs.
     #[test]
     fn unfolds_times_over_the_turns_of_the_counter() {
         let mut arrivals = ArrivalTimes::default();
@@ -188,8 +190,8 @@ mod tests {
         }
     }
 
-    /// A time that goes back is read as such, and does not move what later ones are told from; one that is too far away is
-    /// not believed, and those after it count on from where they should be.
+    /// A time that goes back is accepted and does not change the reference for later ones. A time that is too far
+    /// away is rejected, and later ones count from the expected time.
     #[test]
     fn times_that_go_back_or_jump() {
         let mut arrivals = ArrivalTimes::default();
@@ -203,7 +205,7 @@ mod tests {
         assert_eq!(arrivals.unfold(now, ticks(jumped + Span::from_secs(1))), Some(first + Span::from_secs(1)));
     }
 
-    /// One report for a batch, however many it was merged of, and one of however many batches: what came alone is not displaced.
+    /// One arrival is reported per merged batch, and only of the newest batch: single arrivals are not displaced.
     #[test]
     fn the_first_of_the_newest_batch_stands_for_all() {
         let mut arrivals = ArrivalTimes::default();
@@ -220,12 +222,13 @@ mod tests {
             arrivals.note(23_001 + batch, at(batch), true);
         }
         assert_eq!(told(&mut arrivals), [(20_501, false), (21_501, false), (22_520, true)]);
-        // Nor is it told again.
+        // The batch is not reported again.
         arrivals.note(65_001, at(19), true);
         assert!(arrivals.waiting.is_empty());
     }
 
-    /// Of more than an ACK has room for, or than are in reach of each other, the newest are told, and older ones forgotten.
+    /// If there are more arrivals than fit, or if they are too far apart, the newest are reported and the others
+    /// dropped.
     #[test]
     fn reports_the_newest_in_order() {
         let mut arrivals = ArrivalTimes::default();
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(told(&mut arrivals), [(90_501, false), (91_501, false)]);
     }
 
-    /// Beside a SACK block there is room for three.
+    /// Beside a SACK block there is room for three arrivals.
     #[test]
     fn the_newest_are_told_beside_sack_blocks() {
         let mut arrivals = ArrivalTimes::default();

@@ -1,8 +1,9 @@
-//! Network feedback: what the controller asks of routers, what they answered, and what this side answers its peer (Quick-Start,
-//! RFC 4782; RCP; XCP; `docs/wire.md`, "Network feedback").
+//! Network feedback: requests to routers, their answers, and the answers returned to the peer (Quick-Start, RFC 4782;
+//! RCP; XCP; `docs/wire.md`, "Network feedback").
 //!
-//! Everything fails closed. Nothing is asked unless the application vouches for its routers and the peer permits the option; an
-//! answer that was not asked for, or says more than was asked, or fails the nonce, is a denial; so is none.
+//! The extension fails closed. No request is sent unless the application vouches for the routers and the peer permits
+//! the option. An answer counts as a denial if it is unsolicited, exceeds the request, or fails the nonce check; a
+//! missing answer counts as a denial too.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::{Ack, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
@@ -16,37 +17,37 @@ use super::{Connection, SegmentMeta};
 use crate::info::{NetworkInfo, add};
 use crate::state::State;
 
-/// Options that each data segment carries beside timestamps, padded.
+/// Length in bytes of the option on each data segment, padded.
 const RCP_OPTION: u16 = 16;
 const XCP_OPTION: u16 = 20;
-/// What a Quick-Start request adds to a segment, padded.
+/// Length in bytes that a Quick-Start request adds to a segment, padded.
 const QUICK_START_OPTION: u16 = 12;
 
-/// What a connection asked routers, and heard.
+/// Requests to routers, and their answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Network {
-    /// Nonces are drawn from this (RFC 4782, section 3.4).
+    /// Seed of the nonces (RFC 4782, section 3.4).
     seed: u64,
-    /// What our SYN asks for, before anything is granted; then what is in force.
+    /// The kind that our SYN offers; after the handshake, the kind that was negotiated.
     kind: Option<NetworkHeaderKind>,
-    /// A Quick-Start request without an answer yet.
+    /// The outstanding Quick-Start request.
     asked: Option<(QuickStartRate, QuickStartNonce)>,
-    /// When it left, and where the data ended that it was on.
+    /// The time at which it was sent, and the end of the data that it was sent on.
     asked_at: Option<Time>,
     asked_end: u64,
-    /// The peer answered with a nonce, or a rate, that cannot be.
+    /// The peer returned an impossible nonce or rate.
     distrusted: bool,
-    /// A report that is due: what was approved, under the nonce of the request.
+    /// The report to be sent: the approved rate, with the nonce of the request.
     report: Option<(QuickStartRate, QuickStartNonce)>,
-    /// The largest change that XCP requests asked for, and the largest rate of RCP's, as the wire has it.
+    /// The largest change requested by XCP and the largest rate requested by RCP, as encoded on the wire.
     wanted: i64,
     wanted_rate: Rate,
-    /// What the controller has yet to hear.
+    /// The answer to be reported to the controller.
     heard: Option<NetworkFeedback>,
     info: NetworkInfo,
 }
 
-/// The header that a controller's algorithms want routers to fill in.
+/// Returns the header that a controller requires or prefers.
 fn wanted(needs: &Needs) -> Option<NetworkHeaderKind> {
     needs.required.network_header.or(needs.preferred.network_header)
 }
@@ -73,7 +74,7 @@ impl Network {
         used.then_some(self.info)
     }
 
-    /// What the handshake made of the wish.
+    /// Sets the kind that was negotiated in the handshake.
     pub(super) fn settle(&mut self, kind: Option<NetworkHeaderKind>) {
         self.kind = kind;
         if kind.is_none() {
@@ -81,12 +82,12 @@ impl Network {
         }
     }
 
-    /// What is in force.
+    /// Returns the kind in use.
     pub(super) fn kind(&self) -> Option<NetworkHeaderKind> {
         self.kind
     }
 
-    /// Bytes of options that data segments carry for it.
+    /// Returns the number of option bytes on each data segment.
     pub(super) fn data_options(&self) -> u16 {
         match self.kind {
             Some(NetworkHeaderKind::Rcp) => RCP_OPTION,
@@ -95,10 +96,10 @@ impl Network {
         }
     }
 
-    /// A Quick-Start request of this rate, which is noted.
+    /// Creates and records a Quick-Start request for this rate.
     fn ask(&mut self, rate: Rate) -> Request {
         let rate = QuickStartRate::at_least(rate);
-        // SplitMix64's output function (Steele, Lea, Flood, OOPSLA 2014): one request, one nonce.
+        // SplitMix64's output function (Steele, Lea, Flood, OOPSLA 2014): a new nonce for each request.
         let mut bits = self.seed.wrapping_add(self.info.requests.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -108,7 +109,7 @@ impl Network {
         Request::QuickStart { rate, nonce }
     }
 
-    /// The request that a segment with data, or a SYN, carries.
+    /// Returns the request for a data segment or a SYN.
     fn request(&mut self, header: &NetworkHeader, ttl: u8) -> Forward {
         let request = match *header {
             NetworkHeader::QuickStart { rate } => self.ask(rate),
@@ -129,26 +130,26 @@ impl Network {
         Forward { ttl, stamps: 0, request }
     }
 
-    /// Whether a Quick-Start request may be sent: one at a time, one in a round trip (RFC 4782, section 4.1), and none to a peer
-    /// that has lied (section 4.4).
+    /// Returns whether a Quick-Start request may be sent: at most one outstanding, at most one per round trip (RFC
+    /// 4782, section 4.1), and none to a peer that returned a false answer (section 4.4).
     fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
         let Some(round_trip) = round_trip.filter(|_| !self.distrusted && self.asked.is_none()) else { return false };
         let due = self.asked_at.is_none_or(|at| now - at >= round_trip);
         due && self.kind == Some(NetworkHeaderKind::QuickStart)
     }
 
-    /// The request was denied: a report says so to the routers that may have granted something (RFC 4782, section 4.4).
+    /// Schedules a report of denial for routers that may have approved the request (RFC 4782, section 4.4).
     fn report_denial(&mut self) {
         self.report = self.asked.take().map(|(_, nonce)| (QuickStartRate::ZERO, nonce)).or(self.report);
     }
 
-    /// Counts an answer that cannot be one to what was asked; this is left of it.
+    /// Counts an answer that does not fit the request and returns `left`, which replaces it.
     fn refuse(&mut self, left: Option<NetworkFeedback>) -> Option<NetworkFeedback> {
         add(&mut self.info.refused, 1);
         left
     }
 
-    /// Checks an answer; what is left of it for the controller.
+    /// Checks an answer and returns what to report to the controller.
     fn check(&mut self, feedback: &Feedback) -> Option<NetworkFeedback> {
         match (*feedback, self.kind) {
             (Feedback::Denied, Some(NetworkHeaderKind::QuickStart)) if self.asked.is_none() => self.refuse(None),
@@ -166,7 +167,8 @@ impl Network {
         }
     }
 
-    /// Routers lower what was asked for: a rate above it is a forgery; no limit, where none was asked for, is no router's answer.
+    /// Checks an RCP answer. Routers only lower the requested rate, so a higher one is forged. An unlimited rate in
+    /// answer to an unlimited request did not come from a router.
     fn check_rcp(&mut self, rate: WireRate) -> Option<NetworkFeedback> {
         if rate.rate() > self.wanted_rate {
             return self.refuse(Some(NetworkFeedback::Denied));
@@ -174,7 +176,8 @@ impl Network {
         Some(if rate == WireRate::UNLIMITED { NetworkFeedback::Denied } else { NetworkFeedback::Rcp(rate.rate()) })
     }
 
-    /// An ACK may bring the sum of what several segments were given (`docs/wire.md`), and no more.
+    /// Checks an XCP answer. An ACK may carry the sum of the changes for several segments (`docs/wire.md`), but no
+    /// more.
     fn check_xcp(&mut self, delta: i64) -> Option<NetworkFeedback> {
         if delta > self.wanted.saturating_mul(i64::from(super::receiver::CLOSE_ACKS)) {
             return self.refuse(Some(NetworkFeedback::Denied));
@@ -182,7 +185,8 @@ impl Network {
         Some(NetworkFeedback::Xcp(delta))
     }
 
-    /// RFC 4782, section 4.4: the rate is at most what was asked for, and the nonce proves that it came down honestly.
+    /// Checks a Quick-Start answer (RFC 4782, section 4.4): the rate must not exceed the request, and the nonce must
+    /// match it.
     fn check_quick_start(&mut self, rate: QuickStartRate, nonce: QuickStartNonce) -> Option<NetworkFeedback> {
         let Some((asked, drawn)) = self.asked else { return self.refuse(None) };
         let honest = rate <= asked && drawn.approves(rate, nonce);
@@ -199,8 +203,8 @@ impl Network {
     }
 }
 
-/// What the peer is to hear of its requests since the last answer: the newest one's, unless one was denied; of XCP's, which each
-/// bring a change, the sum.
+/// Returns the answer to the peer's requests since the last answer: the newest one, or a denial if one was denied.
+/// XCP answers are changes and are summed up.
 pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
     match (old, new) {
         (Some(Feedback::Denied), _) => Feedback::Denied,
@@ -212,19 +216,19 @@ pub(super) fn merge(old: Option<Feedback>, new: Feedback) -> Feedback {
 }
 
 impl Connection {
-    /// Nonces are drawn from `seed`, which nobody else can know; to be called before the first segment leaves.
+    /// Sets the seed of the nonces, which must be secret. Must be called before the first segment is sent.
     pub(crate) fn draw_nonces_from(&mut self, seed: u64) {
         *self.ext.network = Network::new(seed);
     }
 
-    /// What our SYN says: permission for the option, and the request that rides on it.
+    /// Adds the permission for the option, and a request, to our SYN.
     pub(super) fn add_network_to_syn(&mut self, header: &mut Header, first: bool) {
         let vouched = self.config.extensions && self.config.routers_answer;
         self.ext.network.kind = wanted(&self.cc.controller.needs()).filter(|_| vouched);
         header.options.network_permitted = self.ext.network.kind.is_some();
-        // It says so of ACK rates as well, for which there is no room beside a request.
+        // The permission for ACK rate requests is left out, because it does not fit beside a request.
         header.options.ack_rate_permitted &= wanted(&self.cc.controller.needs()).is_none();
-        // RFC 4782, section 4.7: a SYN that was lost goes again without.
+        // The retransmission of a SYN carries no request (RFC 4782, section 4.7).
         let asked = self.cc.control.header.filter(|header| first && self.ext.network.kind == Some(kind_of(header)));
         let forward = asked.map(|header| self.ext.network.request(&header, self.config.ttl));
         (self.ext.network.asked_at, self.ext.network.asked_end) = (forward.map(|_| self.now), 0);
@@ -234,7 +238,7 @@ impl Connection {
         header.options.network = forward.map(|forward| NetworkOption { forward: Some(forward), feedback: None });
     }
 
-    /// What our SYN-ACK says: the answer to the SYN's request, and a request of ours if the SYN was as long.
+    /// Adds the answer to the SYN's request to our SYN-ACK, and a request of ours if the SYN carried one.
     pub(super) fn add_network_to_syn_ack(&mut self, header: &mut Header, first: bool) {
         if !self.negotiated.network {
             return;
@@ -249,10 +253,10 @@ impl Connection {
             (forward.is_some() || feedback.is_some()).then_some(NetworkOption { forward, feedback });
     }
 
-    /// Takes the option of an acceptable segment: answers what the peer asked, hears what routers said.
+    /// Processes the option of an acceptable segment: the peer's request and the routers' answer to ours.
     pub(super) fn take_network(&mut self, meta: &SegmentMeta, header: &Header) {
         if self.life.state == State::SynReceived && !header.flags.contains(Flags::SYN) {
-            // Our SYN-ACK has said it.
+            // The SYN-ACK carried the answer.
             self.rcv.network_answer = None;
         }
         let Some(option) = header.options.network else { return };
@@ -261,7 +265,7 @@ impl Connection {
         }
         if let Some(answer) = option.forward.and_then(|forward| forward.feedback(meta.ttl)) {
             self.rcv.network_answer = Some(merge(self.rcv.network_answer, answer));
-            // Its sender waits for it, and for the round trip that it takes.
+            // The peer waits for the answer to a Quick-Start request, so that it is acknowledged at once.
             let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
             self.rcv.ack_due |= single && self.life.state.is_synchronized();
         }
@@ -277,12 +281,12 @@ impl Connection {
         }
     }
 
-    /// What routers answered since the controller was told last.
+    /// Returns the answer that was not reported to the controller yet.
     pub(super) fn take_heard(&mut self) -> Option<NetworkFeedback> {
         self.ext.network.heard.take()
     }
 
-    /// The handshake is over: the controller hears what routers made of the request on it; no answer is a denial.
+    /// Reports the answer to the handshake's request to the controller. A missing answer counts as a denial.
     pub(super) fn tell_network(&mut self, now: Time) {
         if self.ext.network.kind.is_none() || self.ext.network.info.requests == 0 {
             return;
@@ -295,7 +299,8 @@ impl Connection {
         self.tell_unheard(now);
     }
 
-    /// The data that carried a request is acknowledged, and nobody answered: that is a denial (RFC 4782, section 4.1).
+    /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
+    /// 4.1).
     pub(super) fn give_up_unanswered(&mut self) {
         let network = &mut *self.ext.network;
         if network.asked.is_some() && network.asked_end > 0 && self.snd.una >= network.asked_end {
@@ -305,21 +310,23 @@ impl Connection {
         }
     }
 
-    /// The rate that the next new segment is to ask for, and the bytes that the request adds to it (RFC 4782, section 4.8).
+    /// Returns the rate to request on the next new segment, and the length of the option in bytes (RFC 4782, section
+    /// 4.8).
     pub(super) fn quick_start_due(&self, now: Time) -> Option<(Rate, u16)> {
         let Some(NetworkHeader::QuickStart { rate }) = self.cc.control.header else { return None };
         let due = self.snd.unsent() > 0 && self.ext.network.may_ask(now, self.rtt.srtt());
         due.then_some((rate, QUICK_START_OPTION))
     }
 
-    /// The request that leaves on data which ends at `end`.
+    /// Creates the request for a data segment that ends at `end`.
     pub(super) fn ask_quick_start(&mut self, now: Time, rate: Rate, end: u64) -> NetworkOption {
         let request = self.ext.network.ask(rate);
         (self.ext.network.asked_at, self.ext.network.asked_end) = (Some(now), end);
         NetworkOption { forward: Some(Forward { ttl: self.config.ttl, stamps: 0, request }), feedback: None }
     }
 
-    /// Tells the controller of an answer that came with a segment which told it nothing else.
+    /// Reports an answer to the controller that no ACK event has carried, and sends a report to the routers if one is
+    /// due.
     pub(super) fn tell_unheard(&mut self, now: Time) {
         if self.ext.network.heard.is_some() {
             self.tell_ack(Ack::new(now));
@@ -333,7 +340,7 @@ impl Connection {
         }
     }
 
-    /// The request that every data segment carries under RCP and XCP.
+    /// Adds the request that every data segment carries with RCP and XCP.
     pub(super) fn add_network_to_data(&mut self, header: &mut Header) {
         let each = matches!(self.ext.network.kind, Some(NetworkHeaderKind::Rcp | NetworkHeaderKind::Xcp));
         let asked = self.cc.control.header.filter(|header| each && self.ext.network.kind == Some(kind_of(header)));
@@ -342,7 +349,7 @@ impl Connection {
         header.options.network = Some(NetworkOption { forward: Some(forward), feedback: None });
     }
 
-    /// The answer to the peer's request, on a pure ACK.
+    /// Adds the answer to the peer's request to a pure ACK.
     pub(super) fn add_network_to_ack(&mut self, header: &mut Header) {
         let feedback = self.rcv.network_answer.take();
         header.options.network = feedback.map(|feedback| NetworkOption { forward: None, feedback: Some(feedback) });

@@ -1,13 +1,15 @@
-//! TCPProbe's flipped pairs: the second of two full segments leaves first, and the other back to back behind it, so that
-//! even a receiver that delays its ACKs answers each at once: one is out of order, the other fills the hole (Gerla et al.,
-//! PFLDnet 2006, section 2.3). How far apart they arrive is what the narrow link made of them.
+//! Flipped packet pairs of TCPProbe (Gerla et al., PFLDnet 2006, section 2.3). Of two full-sized segments the second
+//! is sent first and the other one back to back after it. Even a receiver with delayed ACKs then acknowledges both at
+//! once: the first to arrive is out of order, the other fills the hole. The spacing of their arrivals is the
+//! dispersion by the narrow link.
 //!
-//! The flip is ours, not the path's: the scoreboard keeps the order of sending, so that RACK holds nothing to be
-//! overtaken, and neither the flip nor a D-SACK for the pair is taken for reordering.
+//! The sender itself reorders the pair. The scoreboard keeps the transmission order, so that RACK does not regard a
+//! segment of the pair as overtaken, and neither the flip nor a D-SACK for the pair counts as reordering.
 //!
-//! Receive offload merges datagrams of one length, and one shorter one at their end. So the segment before a pair is the
-//! shortest, the pair's first a byte longer, its second another, and what follows longer again: none of them is appended to
-//! the one before it, and both of the pair keep arrivals of their own.
+//! Receive offload merges datagrams of equal length, followed by at most one shorter one. Therefore the segment
+//! before a pair is the shortest, the pair's first is one byte longer, its second another byte, and the following one
+//! is full-sized. None of them is merged with its predecessor, and both segments of the pair have arrival times of
+//! their own.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::estimate::{PairSample, TcpProbe};
@@ -21,26 +23,26 @@ use super::{Connection, SegmentMeta};
 use crate::info::{PairInfo, add};
 use crate::scoreboard::Record;
 
-/// How much later than the first the second may leave; a pair that was held up between the two measures the host.
+/// Maximum time between the two transmissions. A pair with a longer delay between them measures the host.
 const MAX_SEPARATION: Span = Span::from_micros(50);
-/// By how much the segment before a pair is shorter than a full one, and the pair's first and second.
+/// Bytes by which the segment before a pair, the pair's first and its second are shorter than a full-sized one.
 const SHORTER: [u16; 3] = [3, 2, 1];
-/// A pair leaves where the window is one of so many segments: itself and the one before it. Whoever waits for room for both then
-/// has other segments on the way, whose ACKs make it.
+/// Minimum window in segments for sending a pair: the pair and the segment before it. If there is no room yet for the
+/// pair, another segment is in flight, whose ACK makes room.
 const LEAST_WINDOW: u64 = 3;
-/// Pairs whose duplicates are told from others.
+/// Number of newest pairs whose D-SACKs are recognized.
 const REMEMBERED: usize = 4;
 
-/// The pairs of a connection that sends them.
+/// State of a connection that sends pairs.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     pub(super) probe: TcpProbe,
     flight: Option<Flight>,
-    /// Where the shorter segment ends behind which a pair may leave.
+    /// End of the shorter segment after which a pair may be sent.
     separated: Option<u64>,
-    /// The segment that is to leave right behind the first.
+    /// The segment to be sent right after the first.
     second: Option<Second>,
-    /// The ranges of the newest pairs: a duplicate of one is reported when the next one or two are on their way.
+    /// Ranges of the newest pairs. A D-SACK for one arrives when the next one or two are in flight.
     ranges: [(u64, u64); REMEMBERED],
     measured: u64,
     coalesced: u64,
@@ -48,7 +50,7 @@ pub(super) struct Pairs {
     latest: Option<PairSample>,
 }
 
-/// What is to leave next.
+/// Second segment of a pair, which is sent next.
 #[derive(Clone, Copy, Debug)]
 struct Second {
     start: u64,
@@ -56,13 +58,13 @@ struct Second {
     ecn: Ecn,
 }
 
-/// A pair on its way.
+/// Pair in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     sent_at: Time,
-    /// Bytes of the second's IP packet.
+    /// Length in bytes of the second segment's IP packet.
     bytes: Bytes,
-    /// The one that left first and lies second in the stream.
+    /// The segment that is sent first and is second in the stream.
     first: Member,
     second: Member,
 }
@@ -70,7 +72,7 @@ struct Flight {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     start: u64,
-    /// When its ACK came.
+    /// Arrival time of its ACK.
     acked_at: Option<Time>,
     arrival: Option<Report>,
 }
@@ -85,7 +87,7 @@ impl Member {
     }
 }
 
-/// Which of a pair one ACK newly delivered, and whether one of them was sent twice.
+/// The segments of a pair that one ACK newly delivered, and whether one of them was retransmitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PairDelivery {
     starts: Option<(u64, u64)>,
@@ -106,17 +108,18 @@ impl PairDelivery {
 }
 
 impl Pairs {
-    /// To be filled in while an ACK is digested.
+    /// Returns an empty record, to be filled in while an ACK is processed.
     pub(super) fn delivery(&self) -> PairDelivery {
         PairDelivery { starts: self.flight.map(|f| (f.first.start, f.second.start)), ..PairDelivery::default() }
     }
 
-    /// Whether a duplicate that the peer reports lies in one of the newest pairs.
+    /// Returns whether a D-SACK lies within one of the newest pairs.
     pub(super) fn holds(&self, left: u64, right: u64) -> bool {
         self.ranges.iter().any(|range| range.0 <= left && right <= range.1)
     }
 
-    /// Digests an ACK that came `at`; the sample that it completes. `reports` are none if the peer reports no arrivals.
+    /// Processes an ACK that arrived at `at`, and returns the sample that it completes. `reports` is `None` if the
+    /// peer does not report arrivals.
     fn on_ack(
         &mut self,
         at: Time,
@@ -147,13 +150,13 @@ impl Pairs {
         let arrivals = flight.first.arrival.zip(flight.second.arrival);
         let dispersion = match arrivals {
             Some((first, second)) => apart(first.at, second.at),
-            // Neither do the ACKs of who reports arrivals, but not these: too much arrived at once. One ACK for both, or two
-            // that were merged, say nothing of the spacing.
+            // If the peer reports arrivals, ACK spacing is not used instead: the reports are missing because too many
+            // segments arrived at once. One ACK for both, or two merged ACKs, do not show the spacing.
             None if reports.is_some() || both || !alone => None,
             None => apart(first_at, second_at),
         };
-        // Round trips, although arrivals tell of one way: two clocks drift apart by more than a pair's dispersion before
-        // the least delay has been seen.
+        // Delays are round-trip times even if one-way times were reported: the drift of two clocks exceeds a pair's
+        // dispersion before the minimum one-way delay is known.
         let sample = dispersion.map(|dispersion| PairSample {
             first_delay: first_at - flight.sent_at,
             second_delay: second_at - flight.sent_at,
@@ -182,7 +185,7 @@ impl Pairs {
         add(&mut self.dropped, 1);
     }
 
-    /// What is known so far.
+    /// Returns statistics and the current estimate.
     pub(super) fn info(&self) -> PairInfo {
         PairInfo {
             capacity: self.probe.capacity(),
@@ -196,7 +199,7 @@ impl Pairs {
 }
 
 impl Connection {
-    /// Digests what an ACK said of the pair in flight.
+    /// Processes an ACK for the pair in flight.
     pub(super) fn digest_pair(
         &mut self,
         at: Time,
@@ -208,7 +211,7 @@ impl Connection {
         self.ext.pairs.as_mut()?.on_ack(at, !meta.coalesced, delivery, reports)
     }
 
-    /// Whether the next segments may be a pair and the one before it.
+    /// Returns whether a pair and the segment before it may be sent.
     fn may_pair(&self, fill: &Fill<'_>, room: u64) -> bool {
         let Some(pairs) = &self.ext.pairs else { return false };
         let mss = u64::from(self.mss());
@@ -223,7 +226,7 @@ impl Connection {
             && (pairs.separated == Some(self.snd.nxt) || pairs.probe.may_send(fill.now))
     }
 
-    /// Sends the segment before a pair, or the pair's first, if it is time for one.
+    /// Sends the segment before a pair, or the pair's first segment, if a pair is due.
     pub(super) fn transmit_pair(&mut self, fill: &mut Fill<'_>, room: u64) -> Option<Step> {
         if !self.may_pair(fill, room) {
             return None;
@@ -234,7 +237,7 @@ impl Connection {
                 return Some(Step::Last);
             }
             if room < u64::from(first) + u64::from(second) {
-                // What is in flight makes room soon.
+                // Wait for ACKs of the data in flight, which make room.
                 return (self.pipe() > 0).then_some(Step::Stop(SendLimit::Cwnd));
             }
             self.transmit_first(fill, first, second);
@@ -246,7 +249,7 @@ impl Connection {
         Some(Step::Last)
     }
 
-    /// Sends the segment before a pair, at the end of its batch.
+    /// Sends the segment before a pair, which is the last one of its batch.
     fn transmit_separator(&mut self, fill: &mut Fill<'_>, len: u16) {
         let start = self.snd.nxt.max(1);
         let before = self.pipe();
@@ -261,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// Sends the first of a pair, which lies second in the stream.
+    /// Sends the first segment of a pair, which is second in the stream.
     fn transmit_first(&mut self, fill: &mut Fill<'_>, first: u16, second: u16) {
         let ecn = self.ecn();
         let start = self.snd.nxt.max(1);
@@ -292,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// Sends the second of a pair whose first has just left.
+    /// Sends the second segment of a pair right after the first.
     pub(super) fn transmit_second(&mut self, now: Time, batch: &mut Batch) -> bool {
         let Some(pairs) = &mut self.ext.pairs else { return false };
         let Some(second) = pairs.second.take() else { return false };

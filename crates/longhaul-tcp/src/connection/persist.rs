@@ -1,9 +1,9 @@
-//! The persist timer: probes of a closed window (RFC 9293, section 3.8.6.1; RFC 1122, section 4.2.2.17), and the
-//! sender's silly-window override (RFC 9293, section 3.8.6.2.1).
+//! Persist timer: zero-window probes (RFC 9293, section 3.8.6.1; RFC 1122, section 4.2.2.17) and the override timeout
+//! of silly-window avoidance (RFC 9293, section 3.8.6.2.1).
 //!
-//! A probe is the next octet of new data, sent beyond the window's edge. While it is unacknowledged, it is repeated
-//! from the scoreboard without ever being held lost: its absence says nothing of congestion. The retransmission timer
-//! rests meanwhile.
+//! A probe is the next octet of new data, sent beyond the right edge of the window. While it is unacknowledged, it is
+//! retransmitted from the scoreboard without being marked lost, because a missing answer is no sign of congestion.
+//! The retransmission timer is stopped meanwhile.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::PathEvent;
@@ -13,45 +13,46 @@ use super::Connection;
 use super::timers::Timer;
 use crate::error::ConnectionError;
 
-/// Probes are no further apart: the least ceiling that RFC 6298, section 2.5, allows for a backed-off timer, as an
-/// update of the window that was lost is found no sooner.
+/// Longest interval between probes: the lowest upper bound that RFC 6298, section 2.5, permits for the RTO. A lost
+/// window update is noticed no sooner than the next probe.
 const MAX_INTERVAL: Span = Span::from_secs(60);
-/// Without a user timeout: how long probes go unanswered before the peer is given up, well above the 100 s that
-/// RFC 9293, section 3.8.3, asks of R2.
+/// Time without an answer after which the connection is closed if no user timeout is set. It is well above the 100 s
+/// that RFC 9293, section 3.8.3, requires of R2.
 const GIVE_UP_AFTER: Span = Span::from_secs(600);
-/// And so many of them: a machine that slept has heard nothing for long.
+/// Number of unanswered probes required in addition, because a host that was suspended has received nothing for long.
 const GIVE_UP_PROBES: u32 = 4;
 
-/// The probing of a closed window.
+/// State of zero-window probing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Persist {
-    /// An octet of new data may leave whatever the window says.
+    /// One octet of new data may be sent beyond the window.
     pub(super) due: bool,
-    /// The octet at SND.UNA is a probe that is not acknowledged.
+    /// The octet at SND.UNA is an unacknowledged probe.
     pub(super) in_flight: bool,
     /// Probes since the window closed.
     sent: u32,
-    /// Probes since the peer was last heard.
+    /// Probes since the last segment from the peer.
     unanswered: u32,
-    /// When data last left before the window closed, if it was probed.
+    /// The time of the last data transmission before the window closed, if the window was probed.
     idle_since: Option<Time>,
 }
 
 impl Persist {
-    /// How often a probe was repeated since the peer was last heard.
+    /// Returns the number of probe retransmissions since the last segment from the peer.
     pub(super) fn repetitions(&self) -> u32 {
         self.unanswered.saturating_sub(1)
     }
 }
 
 impl Connection {
-    /// RTO, doubled for each probe since the window closed, whatever the peer answered meanwhile.
+    /// Returns the probe interval: the RTO, doubled for each probe since the window closed, even if the peer
+    /// answered.
     fn persist_interval(&self) -> Span {
         let doubled = self.rtt.base_rto().as_nanos().saturating_mul(1 << self.snd.persist.sent.min(20));
         Span::from_nanos(doubled).min(MAX_INTERVAL)
     }
 
-    /// Data waits, nothing is in flight, and the peer's window is too small.
+    /// Handles the persist timer: data is queued, none is in flight, and the peer's window is too small.
     pub(super) fn on_persist(&mut self, now: Time) {
         if self.snd.window > 0 {
             self.snd.override_sws = true;
@@ -59,7 +60,7 @@ impl Connection {
         }
         let front = self.snd.board.front().map(|(index, _)| index);
         if front.is_some() && !self.snd.persist.in_flight {
-            // The window closed below data that is in flight: its retransmission is a probe.
+            // The window closed below data that is in flight: retransmissions of that data act as probes.
             return;
         }
         let silent = now - self.peer.last_heard >= GIVE_UP_AFTER && self.snd.persist.unanswered >= GIVE_UP_PROBES;
@@ -72,7 +73,7 @@ impl Connection {
         }
         self.snd.persist.sent = self.snd.persist.sent.saturating_add(1);
         self.snd.persist.unanswered = self.snd.persist.unanswered.saturating_add(1);
-        // Neither the rate of a lone octet nor its wait for the pacer means anything.
+        // A single octet yields no delivery rate and is not paced.
         self.cc.rate.on_app_limited(self.pipe());
         self.loss.grant.forced = true;
         self.loss.grant.probe = front;
@@ -82,22 +83,22 @@ impl Connection {
         self.consider_r1();
     }
 
-    /// An acceptable segment came.
+    /// Records that an acceptable segment arrived.
     pub(super) fn heard_from_peer(&mut self, now: Time) {
         self.peer.last_heard = now;
         self.snd.persist.unanswered = 0;
         self.trust_peer();
     }
 
-    /// After every acknowledgment: goes on probing a window that is still closed, and ends it when the window opens.
+    /// Continues or ends zero-window probing. Called after every ACK; `changed` means that the window field changed.
     pub(super) fn after_window_change(&mut self, now: Time, changed: bool) {
         if self.snd.window == 0 {
             let waits = self.snd.persist.sent > 0 && self.snd.unsent() > 0;
             if waits && self.snd.board.is_empty() && !self.timers.is_armed(Timer::Persist) {
-                // The peer took the octet.
+                // The peer accepted the octet but still has no room.
                 self.timers.arm(Timer::Persist, now + self.persist_interval());
             }
-            // A peer that answers is not given up for the window it keeps closed (RFC 9293, MUST-37).
+            // A peer that answers is not given up because of its closed window (RFC 9293, MUST-37).
             self.peer.stalled_since = None;
             self.arm_user_timeout(now);
             return;
@@ -110,7 +111,7 @@ impl Connection {
         }
         let before = std::mem::take(&mut self.snd.persist);
         if before.in_flight && !before.due {
-            // The octet was refused while the window was closed.
+            // The octet may have been dropped while the window was closed: retransmit it at once.
             self.loss.grant.probe = self.snd.board.front().map(|(index, _)| index);
             self.loss.grant.forced = true;
         }
@@ -118,8 +119,8 @@ impl Connection {
         self.end_idleness(now, before.idle_since);
     }
 
-    /// Probes do not keep the window's measure of the path fresh: to what counts as idleness (RFC 5681, section 4.1),
-    /// they are nothing.
+    /// Restarts after idleness (RFC 5681, section 4.1). Probes do not end an idle period, because they do not show
+    /// that the congestion window is still valid.
     fn end_idleness(&mut self, now: Time, since: Option<Time>) {
         let Some(idle) = since.map(|since| now - since).filter(|idle| *idle > self.rtt.base_rto()) else { return };
         self.snd.last_sent = Some(now);

@@ -1,13 +1,15 @@
-//! Probes beside the window: copies of data on its way, at low priority, whose answers tell how much more the path carries
-//! (TCP-Peach's dummy segments, Peach+'s NIL segments, TCP-Swift's outstanding segments).
+//! Low-priority probes outside the congestion window: copies of segments in flight, whose answers show the path's
+//! spare capacity (TCP-Peach's dummy segments, Peach+'s NIL segments, TCP-Swift's outstanding segments).
 //!
-//! A probe is a retransmission to the peer and nothing to our scoreboard: it is not in flight, is never held lost, and what it
-//! reports as a duplicate is no sign of reordering or of a needless retransmission. What it fills, though, was lost, and whether an
-//! answer is the copy's or the original's cannot always be told: of a segment that has a copy on its way, no RTT sample is taken,
-//! RACK learns nothing and no decrease is undone, unless the echoed timestamp names the original.
+//! To the peer a probe is a retransmission. The scoreboard does not contain it: it is not in flight, it is never
+//! marked lost, and a D-SACK for it is no sign of reordering or of a spurious retransmission. A hole that it fills,
+//! however, was a loss. It cannot always be told whether the probe or the original was answered. Therefore, if a
+//! segment was copied and the echoed timestamp does not identify the original, no RTT sample is taken, RACK is not
+//! updated and no reduction is undone.
 //!
-//! Between our own peers each answer names its probe by the timestamp that it carried (`docs/wire.md`, "Probe echo"); other peers
-//! report duplicates (RFC 2883), and one that may be a retransmission's as well is nobody's.
+//! If probe echoes were negotiated, each answer carries the TSval of its probe (`docs/wire.md`, "Probe echo"). Other
+//! peers report probes as duplicates (RFC 2883); a D-SACK that may also belong to a retransmission is not counted as
+//! an answer.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
@@ -23,46 +25,46 @@ use super::timers::Timer;
 use crate::info::{ProbeInfo, add};
 use crate::scoreboard::{Record, Scoreboard};
 
-/// Probes that are remembered; of more than that the oldest are forgotten.
+/// Maximum number of recorded probes. Beyond it the oldest records are dropped.
 const REMEMBERED: usize = 4096;
-/// Retransmission timeouts for which a probe is remembered. After the first it is given up, but what the peer reports twice may
-/// still be its.
+/// Number of retransmission timeouts for which a probe is recorded. After the first it counts as lost, but a later
+/// D-SACK may still belong to it.
 const MEMORY: u64 = 8;
-/// Gaps that a probe may be late without the next one being later for it.
+/// Number of gaps by which a probe may be late without delaying the next one.
 const LATE: u64 = 4;
-/// Random segments that are looked at for one to be copied.
+/// Number of random draws for an outstanding segment to copy.
 const DRAWS: u32 = 8;
 
-/// What a connection that probes knows of its probes.
+/// Probes sent on a connection, and the controller's plan for them.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
-    /// Whether the peer names what it answers.
+    /// Whether probe echoes were negotiated.
     echoed: bool,
-    /// In the order of sending, and how many of the first are given up.
+    /// Recorded probes in transmission order, and how many of the first ones count as lost.
     flight: VecDeque<Copied>,
     given_up: usize,
-    /// The plan in force, and the number of the newest one.
+    /// The current plan, and the number of the newest plan.
     plan: Option<ProbePlan>,
     id: Option<u32>,
-    /// Counts plans and timeouts. What became of probes from before is no longer the controller's to know.
+    /// Number of plans and timeouts so far. Probes of earlier eras are not reported to the controller.
     era: u32,
-    /// How many of the plan have left, and when the next may.
+    /// Probes sent under the plan, and the time at which the next one may be sent.
     sent: u32,
     next_at: Time,
-    /// Below this offset the plan has copied everything once, from the top down.
+    /// All segments at or above this offset were copied under the plan, from the highest downwards.
     backwards: Option<u64>,
     random: u64,
     last_value: Option<u32>,
-    /// What the peer may name, if it names.
+    /// Timestamps of transmissions, against which probe echoes are checked.
     departures: Departures,
     report: ProbeReport,
     info: ProbeInfo,
 }
 
-/// A probe on its way.
+/// Record of a probe that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
-    /// Its TSval.
+    /// TSval of the probe.
     value: u32,
     start: u64,
     end: u64,
@@ -70,7 +72,7 @@ struct Copied {
     era: u32,
 }
 
-/// Whether a controller has a use for probes.
+/// Returns whether a controller requires or prefers probes.
 pub(super) fn wants(needs: &Needs) -> bool {
     needs.required.probes || needs.preferred.probes
 }
@@ -84,17 +86,17 @@ impl Probes {
         self.info
     }
 
-    /// The counts, for what leaves under a plan and is no copy.
+    /// Returns the counters for segments that are sent under a plan but are not copies.
     pub(super) fn info_mut(&mut self) -> &mut ProbeInfo {
         &mut self.info
     }
 
-    /// What became of probes since the last call.
+    /// Returns the outcome of probes since the last call.
     pub(super) fn take_report(&mut self) -> ProbeReport {
         std::mem::take(&mut self.report)
     }
 
-    /// Follows the controller's plan. A new one begins a gap from now.
+    /// Adopts the controller's plan. The first probe of a new plan is due one gap later.
     fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
         if let Some(new) = plan.filter(|new| self.id != Some(new.id)) {
             (self.id, self.sent, self.backwards) = (Some(new.id), 0, None);
@@ -104,33 +106,35 @@ impl Probes {
         self.plan = plan;
     }
 
-    /// Nothing that left before is reported from now on. It is still awaited: its D-SACKs are nobody else's.
+    /// Stops reporting probes that were sent before. Their records are kept, so that their D-SACKs are still
+    /// recognized.
     fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
         self.report = ProbeReport::default();
     }
 
-    /// The plan, if it still has probes to send.
+    /// Returns the plan if it has probes left to send.
     fn open_plan(&self) -> Option<ProbePlan> {
         self.plan.filter(|plan| self.sent < plan.segments)
     }
 
-    /// The segment to copy next.
+    /// Returns the segment to copy next.
     fn choose(&mut self, plan: &ProbePlan, board: &Scoreboard) -> Option<u64> {
         plan.prefer.into_iter().flatten().find_map(|kind| match kind {
             ProbeKind::Dummy => board.last_unsacked_below(u64::MAX),
             ProbeKind::Outstanding => self.draw(board),
             ProbeKind::Backwards => self.next_backwards(board),
-            // Is no copy, and has a loop of its own.
+            // New data from the tail is sent by the RC3 loop.
             ProbeKind::FromTail(_) => None,
         })
     }
 
-    /// A segment at random among those that the peer lacks.
+    /// Returns a random segment that is not SACKed.
     fn draw(&mut self, board: &Scoreboard) -> Option<u64> {
         let len = board.len() as u64;
         let drawn = (0..DRAWS).find_map(|_| {
-            // Knuth's linear congruence (The Art of Computer Programming, 3.3.4, line 26): it need not be unforeseeable.
+            // Knuth's linear congruential generator (The Art of Computer Programming, 3.3.4, line 26). It need not be
+            // unpredictable.
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let index = board.head_index() + (self.random >> 33).checked_rem(len)?;
             board.get(index).is_some_and(|record| !record.is_sacked()).then_some(index)
@@ -138,7 +142,7 @@ impl Probes {
         drawn.or_else(|| board.last_unsacked_below(u64::MAX))
     }
 
-    /// The highest segment that was not copied yet.
+    /// Returns the highest segment that was not copied yet.
     fn next_backwards(&self, board: &Scoreboard) -> Option<u64> {
         let below = self.backwards.map_or(u64::MAX, |offset| board.index_at_or_after(offset));
         board.last_unsacked_below(below)
@@ -146,7 +150,8 @@ impl Probes {
 
     fn on_sent(&mut self, copied: Copied, gap: Span) {
         self.sent += 1;
-        // One that left late does not delay the others, though a host that slept for long does not make up for it all at once.
+        // A late probe does not delay the following ones, but after a long pause the missed probes are not sent in a
+        // burst.
         self.next_at = (self.next_at + gap).max(copied.sent_at - gap * LATE);
         self.backwards = Some(copied.start);
         self.last_value = Some(copied.value);
@@ -158,7 +163,7 @@ impl Probes {
         add(&mut self.info.bytes_sent, copied.end - copied.start);
     }
 
-    /// No answer to the oldest one that is awaited is expected any more.
+    /// Counts the oldest outstanding probe as lost.
     fn give_up(&mut self, era: u32) {
         self.given_up += 1;
         if era == self.era {
@@ -175,13 +180,14 @@ impl Probes {
         self.given_up = self.given_up.saturating_sub(1);
     }
 
-    /// The probe with this timestamp has arrived.
+    /// Removes and returns the probe with this TSval, which has arrived.
     fn take_by_value(&mut self, value: u32) -> Option<Copied> {
         let index = self.flight.iter().position(|copied| copied.value == value)?;
         self.take(index)
     }
 
-    /// The oldest probe that is a copy of what this range holds, of those that are awaited if it may be.
+    /// Removes and returns the oldest probe that contains this range; outstanding probes are preferred to those
+    /// counted lost.
     fn take_by_range(&mut self, left: u64, right: u64) -> Option<Copied> {
         let holds = |copied: &Copied| copied.start <= left && right <= copied.end;
         let awaited = self.flight.iter().skip(self.given_up).position(holds).map(|index| index + self.given_up);
@@ -192,7 +198,7 @@ impl Probes {
     fn take(&mut self, index: usize) -> Option<Copied> {
         let copied = self.flight.remove(index)?;
         if index < self.given_up {
-            // It was counted already, and comes too late to say anything.
+            // It was already counted as lost, so that the late answer is not reported.
             self.given_up -= 1;
             return Some(copied);
         }
@@ -203,7 +209,7 @@ impl Probes {
         Some(copied)
     }
 
-    /// Gives up what left longer ago than `patience`.
+    /// Counts probes older than `patience` as lost, and drops records of much older ones.
     fn expire(&mut self, now: Time, patience: Span) {
         while let Some(copied) = self.flight.get(self.given_up).filter(|copied| now - copied.sent_at > patience) {
             self.give_up(copied.era);
@@ -214,26 +220,26 @@ impl Probes {
     }
 }
 
-/// Whether an ACK answers a probe, and what of its report of a duplicate others may believe.
+/// Result of matching an ACK with the probes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeAnswer {
     /// A probe arrived.
     pub(super) arrived: bool,
-    /// The ACK's D-SACK is the probe's, or may be.
+    /// The ACK's D-SACK belongs to a probe, or may belong to one.
     pub(super) owns_dsack: bool,
-    /// The range that the probe copied.
+    /// The range of the data that the probe copied.
     copied: Option<(u64, u64)>,
 }
 
 impl ProbeAnswer {
-    /// Whether the copy brought what it held, if so many bytes were new to the peer.
+    /// Returns whether the probe filled a hole, given that `delivered` bytes were new to the peer.
     pub(super) fn filled(&self, delivered: u64) -> bool {
         self.arrived && !self.owns_dsack && self.copied.is_some_and(|(start, end)| delivered >= end - start)
     }
 }
 
 impl Connection {
-    /// Reads the controller's plan.
+    /// Adopts the controller's probe plan.
     pub(super) fn follow_probe_plan(&mut self) {
         let (now, plan) = (self.now, self.cc.control.probe);
         let Some(probes) = &mut self.ext.probes else { return };
@@ -245,7 +251,7 @@ impl Connection {
         self.follow_tail_plan(now, from_tail);
     }
 
-    /// Something leaves, with the timestamp of now.
+    /// Records that segments are sent with the current timestamp.
     pub(super) fn note_departure(&mut self, now: Time) {
         let value = self.numbers.clock.value(now);
         if let Some(probes) = self.ext.probes.as_mut().filter(|probes| probes.echoed) {
@@ -253,19 +259,20 @@ impl Connection {
         }
     }
 
-    /// A retransmission timeout: what the probes on their way would have told is of a path that was another one.
+    /// Stops reporting outstanding probes after a retransmission timeout, because they measured the path as it was
+    /// before.
     pub(super) fn forget_probes(&mut self) {
         if let Some(probes) = &mut self.ext.probes {
             probes.begin_era();
         }
     }
 
-    /// Sends the next probe, if one is due. None goes to a peer of which no round trip is known.
+    /// Sends the next probe if one is due. No probe is sent before the first RTT sample.
     pub(super) fn transmit_probe(&mut self, now: Time, batch: &mut Batch) -> bool {
         let (mss, edge) = (self.mss(), self.snd.window_edge());
         let known = self.rtt.srtt().is_some();
         let value = self.numbers.clock.value(now);
-        // Each has a timestamp that no other segment has, where those are fine enough.
+        // With probe echoes, each probe needs a TSval of its own: wait for the next tick if this one is taken.
         let taken = self.snd.last_sent.is_some_and(|at| self.numbers.clock.value(at) == value);
         let Some(probes) = self.ext.probes.as_deref_mut().filter(|_| known) else { return false };
         let Some(plan) = probes.open_plan() else { return false };
@@ -273,11 +280,11 @@ impl Connection {
         let at = if taken { probes.next_at.max(now + self.numbers.clock.tick()) } else { probes.next_at };
         let chosen = probes.choose(&plan, &self.snd.board);
         let record = chosen.and_then(|index| Some((index, *self.snd.board.get(index)?)));
-        // What a window that has shrunk no longer admits says nothing.
+        // After the peer has shrunk its window, a segment beyond it would not be answered.
         let fits =
             |record: &Record| record.len > 0 && record.len <= mss && record.start + u64::from(record.len) <= edge;
         let Some((index, record)) = record.filter(|(_, record)| fits(record)) else {
-            // What is sent next brings it back here.
+            // The next transmission leads here again.
             self.timers.stop(Timer::Copy);
             return false;
         };
@@ -297,17 +304,17 @@ impl Connection {
         let mut header = self.header(now, Flags::ACK | Flags::PSH | fin | self.echo_flag(), record.start);
         header.seq = self.numbers.sequence(record.start);
         batch.dscp = plan.dscp;
-        // A mark would be echoed as if the window had met it; a queue that drops the probe says the same.
+        // A CE mark would be echoed as if data in the window had met it; a queue may drop the probe instead.
         batch.ecn = Ecn::NotEct;
         batch.push(&header, record.start, record.len);
         self.stats.segments_out += 1;
         let before = self.pipe();
         self.report_sent(now, TxId(0), record.len, before, SegmentKind::Probe);
-        // The plan may have been for one more than there are.
+        // The plan may allow more probes after this one.
         self.refresh_control();
     }
 
-    /// Whether the first SACK block reports a duplicate of octets that never left. Of those that did, the network may have made one.
+    /// Returns whether the D-SACK reports data that was never sent. A duplicate of sent data may be the network's.
     fn claims_unsent(&self, header: &Header, ack: u64) -> bool {
         let Some(first) = header.options.sack.as_slice().first().filter(|_| self.negotiated.sack) else { return false };
         let left = self.numbers.our_offset(first.left, ack);
@@ -315,7 +322,7 @@ impl Connection {
         left < ack as i64 && (left < 0 || right > self.snd.sent_to() as i64)
     }
 
-    /// Whether this ACK, of what lies below `ack`, answers a probe.
+    /// Matches an ACK up to `ack` with the outstanding probes.
     pub(super) fn take_probe_answer(
         &mut self,
         now: Time,
@@ -328,10 +335,11 @@ impl Connection {
         let retransmitted_to = self.loss.spurious.retransmitted_to();
         let Some(probes) = self.ext.probes.as_deref_mut() else { return ProbeAnswer::default() };
         probes.expire(now, patience);
+        // With probe echoes, the echoed TSval identifies the probe.
         if probes.echoed {
             let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
             let Some(copied) = probes.take_by_value(echo.value) else {
-                // It may name data out of order, or a probe that was forgotten.
+                // The echo may belong to out-of-order data or to a probe that is no longer recorded.
                 let age = self.numbers.clock.age(now, echo.value);
                 let strange = age.is_none_or(|age| age > now - self.life.created_at);
                 if strange || probes.departures.refutes(echo.value) {
@@ -346,6 +354,7 @@ impl Connection {
         if claims_unsent {
             add(&mut probes.info.refused, 1);
         }
+        // Without probe echoes, a D-SACK identifies it, unless the range was also retransmitted.
         let Some((left, right)) = dsack else { return ProbeAnswer::default() };
         let ambiguous = left < retransmitted_to;
         if ambiguous {

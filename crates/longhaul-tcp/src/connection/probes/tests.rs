@@ -11,7 +11,7 @@ fn plan(id: u32) -> ProbePlan {
     ProbePlan { prefer: [Some(ProbeKind::Dummy), None, None], segments: u32::MAX, gap: GAP, dscp: 1, id }
 }
 
-/// Probes of plan 1, one each millisecond, with the numbers of their milliseconds as timestamps.
+/// Returns probes of plan 1, sent one per millisecond, with the send time in milliseconds as timestamp.
 fn sent(number: u64) -> Probes {
     let mut probes = Probes::new(true);
     probes.follow(at(0), Some(plan(1)));
@@ -27,8 +27,8 @@ fn report(probes: &mut Probes) -> (u32, u32) {
     (acked, lost)
 }
 
-/// What was counted and not told yet is not the next plan's, nor what comes of the others; nor behind a timeout. The same plan once more
-/// is no new one, whatever was in between.
+/// Results that were counted but not reported are discarded with a new plan or a timeout, as are later results of old
+/// probes. Resuming the same plan is not a new plan.
 #[test]
 fn what_is_not_told_yet_goes_with_its_plan() {
     for by_plan in [true, false] {
@@ -51,7 +51,7 @@ fn what_is_not_told_yet_goes_with_its_plan() {
     assert_eq!((probes.sent, report(&mut probes)), (10, (1, 0)));
 }
 
-/// A probe is given up once, remembered for a while, and an answer to it that comes then is an answer and counts nowhere.
+/// A probe is counted lost once and stays recorded for a while. A late answer is matched but not counted.
 #[test]
 fn a_late_answer_counts_nowhere() {
     let mut probes = sent(10);
@@ -59,7 +59,7 @@ fn a_late_answer_counts_nowhere() {
     assert_eq!((probes.given_up, probes.flight.len(), report(&mut probes)), (4, 10, (0, 4)));
     assert!(probes.take_by_value(2).is_some() && probes.take_by_range(30, 40).is_some());
     assert_eq!((probes.given_up, probes.flight.len(), report(&mut probes)), (2, 8, (0, 0)));
-    // What is awaited comes before what is given up.
+    // Outstanding probes are matched before those counted lost.
     probes.flight[0].start = 70;
     assert_eq!(probes.take_by_range(70, 80).map(|copied| copied.value), Some(7));
     assert_eq!(report(&mut probes), (1, 0));
