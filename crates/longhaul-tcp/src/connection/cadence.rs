@@ -1,8 +1,8 @@
-//! How often data is acknowledged: what this side asks of its peer, and what it heeds of the peer's wishes
-//! (draft-ietf-tcpm-ack-rate-request; `docs/wire.md`, "ACK rate").
+//! ACK frequency: requests to the peer, and handling of the peer's requests (draft-ietf-tcpm-ack-rate-request;
+//! `docs/wire.md`, "ACK rate").
 //!
-//! A request leaves on an ACK of its own, in front of the data that it is for, and may be lost like any: it is repeated. Nothing
-//! depends on its being heeded.
+//! A request is sent on a pure ACK before the data that it applies to. It is repeated, because it may be lost. The
+//! connection works without its being honoured.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::{AckCadence, Needs};
@@ -12,34 +12,34 @@ use longhaul_wire::{AckRate, Flags};
 use super::Connection;
 use crate::info::{AckRateInfo, add};
 
-/// The most full-sized segments for one ACK that this side asks for, and heeds. RFC 4782, section 4.5, has the ratio grow with the
-/// window; what a lost ACK costs grows with it as well.
+/// Maximum number of full-sized segments per ACK, for requests sent and received. RFC 4782, section 4.5, lets the
+/// ratio grow with the window, but so does the harm of a lost ACK.
 const MAX_RATIO: u8 = 32;
-/// A request that still stands is made again after so many segments: half of what one holds for.
+/// Number of data segments after which a request is repeated: half of those that it applies to.
 const REPEAT: u64 = super::receiver::HEEDED as u64 / 2;
-/// How often a peer is told that a wish is over.
+/// Number of times that the end of a request is announced.
 const FAREWELLS: u8 = 3;
-/// What it is told then: an ACK for two full-sized segments, as without any wish (RFC 5681, section 4.2).
+/// Ratio that announces the end: an ACK per two full-sized segments, the default (RFC 5681, section 4.2).
 const USUAL: u8 = 2;
 
-/// Both directions of the option, while it is in force.
+/// State of the option in both directions.
 #[derive(Debug, Default)]
 pub(super) struct Cadence {
-    /// What the controller wants from the beginning.
+    /// The ACK frequency that the controller requested at the start.
     wish: AckCadence,
-    /// Segments for an ACK that the peer is asked for; zero for none.
+    /// Segments per ACK requested of the peer; zero for none.
     asked: u8,
-    /// When it was asked last, and how many data segments had left by then.
+    /// The time of the last request, and the number of data segments sent by then.
     asked_at: Option<Time>,
     asked_after: u64,
-    /// The peer does not seem to have heard.
+    /// The request has to be repeated, because the peer does not seem to honour it.
     again: bool,
-    /// How often the end of a wish is still to be told.
+    /// Number of announcements of the end that are left.
     farewells: u8,
     info: AckRateInfo,
 }
 
-/// The cadence that a controller wants.
+/// Returns the ACK frequency that a controller requires or prefers.
 pub(super) fn wanted(needs: &Needs) -> AckCadence {
     needs.required.ack_cadence.max(needs.preferred.ack_cadence)
 }
@@ -53,7 +53,7 @@ impl Cadence {
         AckRateInfo { ratio: self.asked, ..self.info }
     }
 
-    /// Segments for an ACK that are wanted now, where the controller says `ratio` and so many segments of data have left.
+    /// Returns the segments per ACK to request, given the controller's `ratio` and the number of data segments sent.
     fn wanted(&self, ratio: u8, sent: u64) -> u8 {
         match self.wish {
             _ if ratio > 0 => ratio.min(MAX_RATIO),
@@ -63,7 +63,7 @@ impl Cadence {
         }
     }
 
-    /// What is to be told the peer now, if anything is.
+    /// Returns the request to send, if one is due.
     fn next(&mut self, now: Time, ratio: u8, sent: u64) -> Option<AckRate> {
         let wanted = self.wanted(ratio, sent);
         let changed = wanted != self.asked;
@@ -75,7 +75,7 @@ impl Cadence {
             let due = changed || std::mem::take(&mut self.again) || sent - self.asked_after >= REPEAT;
             due.then_some(wanted)
         } else {
-            // Not all of them at once: what loses one may lose the next.
+            // The announcements are spread out, because consecutive ACKs may be lost together.
             let due = changed || sent > self.asked_after;
             self.farewells = self.farewells.checked_sub(1).filter(|_| due)?;
             Some(USUAL)
@@ -85,7 +85,8 @@ impl Cadence {
         Some(AckRate::each(told))
     }
 
-    /// An ACK covers so many segments for the first time, with nothing missing, a round trip or more after the last request.
+    /// Handles an ACK for `segments` new segments while no hole exists. If it covers several although one ACK per
+    /// segment was requested at least one round trip ago, the request is repeated.
     fn on_covered(&mut self, now: Time, segments: u64, round_trip: Span) {
         let heard = self.asked != 1 || segments < 2;
         self.again |= !heard && self.asked_at.is_none_or(|at| now - at >= round_trip);
@@ -93,12 +94,12 @@ impl Cadence {
 }
 
 impl Connection {
-    /// Whether our controller has a use for ACKs at another cadence.
+    /// Returns whether the controller needs a different ACK frequency.
     pub(super) fn offers_ack_rate(&self) -> bool {
         self.config.extensions && wanted(&self.cc.controller.needs()) != AckCadence::Usual
     }
 
-    /// Asks the peer for what the controller wants by now. Who has sent nothing, and is not about to, asks nothing.
+    /// Sends the controller's request to the peer. Nothing is requested before this side has data to send.
     pub(super) fn follow_cadence(&mut self) {
         if self.ext.cadence.is_none() {
             return;
@@ -112,20 +113,20 @@ impl Connection {
         self.rcv.ack_queue.push_back(header);
     }
 
-    /// An acceptable segment acknowledges up to `ack`: does the peer do as it was asked?
+    /// Checks whether the peer honours the request when a segment acknowledges up to `ack`.
     pub(super) fn watch_cadence(&mut self, now: Time, ack: u64) {
         if self.ext.cadence.is_none() {
             return;
         }
         let segments = ack.saturating_sub(self.snd.una).checked_div(u64::from(self.mss())).unwrap_or(0);
         let Some(cadence) = &mut self.ext.cadence else { return };
-        // What a hole kept back is acknowledged all at once, as soon as it is filled.
+        // When a hole is filled, one ACK covers all data above it.
         if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board.sacked_bytes() == 0) {
             cadence.on_covered(now, segments, round_trip);
         }
     }
 
-    /// Heeds what the peer asks for on an acceptable segment, with data or without.
+    /// Applies the peer's request on an acceptable segment, with or without `data`.
     pub(super) fn take_ack_rate(&mut self, rate: Option<AckRate>, data: bool) {
         let (Some(rate), Some(cadence)) = (rate, &mut self.ext.cadence) else { return };
         match rate.segments() {
@@ -149,12 +150,13 @@ mod tests {
         Time::ZERO + Span::from_millis(millis)
     }
 
-    /// What is told, segment by segment.
+    /// Returns the requests sent, with the number of data segments sent before each.
     fn told(cadence: &mut Cadence, ratio: u8, segments: std::ops::Range<u64>) -> Vec<(u64, u8)> {
         segments.filter_map(|sent| cadence.next(at(sent), ratio, sent).map(|rate| (sent, rate.segments()))).collect()
     }
 
-    /// Of the first 300: at the beginning, again each 128, and three times that it is over.
+    /// A request for 300 segments is sent at the start, repeated every 128 segments, and its end is announced three
+    /// times.
     #[test]
     fn the_first_so_many() {
         let mut cadence = Cadence::new(AckCadence::First(300));
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!(told(&mut cadence, 0, 0..500), [(0, 1), (128, 1), (256, 1), (384, 1)]);
     }
 
-    /// The controller's word of the moment comes first; above 32 it is 32. Nobody who wants nothing asks anything.
+    /// The controller's current ratio takes precedence and is limited to 32. Without any wish nothing is requested.
     #[test]
     fn the_word_of_the_moment() {
         let mut cadence = Cadence::new(AckCadence::Varied);
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(told(&mut cadence, 0, 15..19), [(15, 1)]);
     }
 
-    /// A peer that goes on acknowledging two by two is asked again, once a round trip.
+    /// If the peer still acknowledges every second segment, the request is repeated once per round trip.
     #[test]
     fn who_does_not_hear_is_asked_again() {
         let mut cadence = Cadence::new(AckCadence::First(1000));

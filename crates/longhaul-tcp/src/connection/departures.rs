@@ -1,28 +1,28 @@
-//! When segments left, as their timestamps have it: what a peer that names them can name (`docs/wire.md`, "Probe echo").
+//! Timestamps of sent segments, which show whether a received probe echo is possible (`docs/wire.md`, "Probe echo").
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
 
-/// Timestamps that are remembered. Of what left before them nothing is said.
+/// Maximum number of recorded timestamps. Nothing is known about older ones.
 const REMEMBERED: usize = 1024;
 
-/// What bore a timestamp.
+/// Use of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bearer {
-    /// One batch of segments.
+    /// One batch of segments carried it.
     One,
-    /// A probe, and the peer has named it.
+    /// A probe carried it, and the peer has echoed it.
     Named,
-    /// Several within a tick.
+    /// Several batches within one tick carried it.
     Several,
 }
 
-/// The newest timestamps that left, in their order.
+/// The newest timestamps sent, in order.
 #[derive(Debug, Default)]
 pub(super) struct Departures(VecDeque<(u32, Bearer)>);
 
 impl Departures {
-    /// Segments leave with this timestamp, which is none from before the last one.
+    /// Records that segments are sent with this timestamp, which must not be older than the last one.
     pub(super) fn note(&mut self, value: u32) {
         match self.0.back_mut() {
             Some((last, bearer)) if *last == value => *bearer = Bearer::Several,
@@ -35,7 +35,7 @@ impl Departures {
         }
     }
 
-    /// The peer has named the probe that bore this one.
+    /// Records that the peer echoed this probe's timestamp.
     pub(super) fn name(&mut self, value: u32) {
         let found = self.find(value).and_then(Result::ok).and_then(|index| self.0.get_mut(index));
         if let Some((_, bearer)) = found.filter(|(_, bearer)| *bearer == Bearer::One) {
@@ -43,7 +43,8 @@ impl Departures {
         }
     }
 
-    /// Whether nothing bore this timestamp that the peer could name, or it has named it already. What left too long ago may have.
+    /// Returns whether an echo of this timestamp is impossible, because it was never sent or was already echoed.
+    /// Echoes of timestamps older than all recorded ones are considered possible.
     pub(super) fn refutes(&self, value: u32) -> bool {
         match self.find(value) {
             Some(Ok(index)) => self.0.get(index).is_some_and(|(_, bearer)| *bearer == Bearer::Named),
@@ -52,7 +53,7 @@ impl Departures {
         }
     }
 
-    /// Where it is, or would be; `None` if it is from before all that is remembered.
+    /// Returns its index, or the index for its insertion; `None` if it is older than all recorded timestamps.
     fn find(&self, value: u32) -> Option<Result<usize, usize>> {
         let (oldest, _) = *self.0.front()?;
         let age = |value: u32| value.wrapping_sub(oldest);
@@ -65,7 +66,7 @@ impl Departures {
 mod tests {
     use super::*;
 
-    /// What left may be named once, what did not may not, round the end of the circle as well.
+    /// A timestamp that was sent may be echoed once, others may not; this also holds across wrap-around.
     #[test]
     fn what_left_may_be_named_once() {
         for first in [7, u32::MAX - 10] {

@@ -1,4 +1,4 @@
-//! Opening: our SYN or SYN-ACK, and what the peer's says (RFC 9293, sections 3.5 and 3.10.7.3).
+//! Connection establishment: our SYN or SYN-ACK, and processing of the peer's (RFC 9293, sections 3.5 and 3.10.7.3).
 
 use std::sync::Arc;
 
@@ -17,39 +17,39 @@ use crate::error::{ConnectionError, HostError};
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
-/// SYN-ACKs sent unasked to an address that has not proved itself: three in all, none of them longer than the SYN, so that
-/// at most three times what came goes back (RFC 9000, section 8, has that bound).
+/// SYN-ACK retransmissions by timer to an unvalidated address. With these, three SYN-ACKs are sent, none longer than
+/// the SYN, so that the amplification factor is at most three (RFC 9000, section 8, uses the same bound).
 const SYN_ACK_RETRIES: u32 = 2;
-/// How long after a first refusal by ICMP the SYN is sent again, to see whether it is refused as well. Whoever
-/// forges one message blindly has to hit that time, too (RFC 5927, section 5.2: ICMP is no more than a hint).
+/// Delay before the SYN is retransmitted after a first ICMP refusal, to see whether it is refused again. A blind
+/// attacker has to match this time as well (RFC 5927, section 5.2, treats ICMP errors as hints only).
 const REFUSAL_PAUSE: Span = Span::from_millis(100);
 
-/// What is needed only until the connection is established.
+/// State needed only until the connection is established.
 #[derive(Clone, Debug)]
 pub(super) struct Handshake {
-    /// A SYN (or SYN-ACK) is to be sent.
+    /// A SYN or SYN-ACK has to be sent.
     due: bool,
-    /// How often the timer has repeated it.
+    /// Number of retransmissions by timer.
     retries: u32,
-    /// It was sent more than once, for whatever reason, or when it was sent is forgotten.
+    /// The SYN was sent more than once, for any reason, or its send time is unknown.
     repeated: bool,
-    /// When it was sent last, and with which timestamp.
+    /// Time and TSval of the last transmission.
     sent_at: Time,
     stamp: u32,
-    /// The same of the first time.
+    /// Time and TSval of the first transmission.
     first: (Time, u32),
-    /// How often a SYN-ACK is repeated unasked, if the peer opened.
+    /// Limit of SYN-ACK retransmissions by timer, for a passive open.
     passive: Option<u32>,
-    /// The longest header that may answer the peer, whose address is not proved.
+    /// The longest header that may be sent to the peer, whose address is not validated.
     longest: usize,
-    /// When the host first reported that the peer cannot be reached or does not listen.
+    /// The time at which the host first reported that the peer is unreachable or does not listen.
     refused_at: Option<Time>,
-    /// The next SYN is sent for that reason.
+    /// The next SYN is sent because of that report.
     asks_again: bool,
 }
 
 impl Connection {
-    /// An active open: a SYN is ready to be sent.
+    /// Opens a connection actively: a SYN is ready to be sent.
     pub(crate) fn connect(config: Arc<Config>, iss: u32, clock: TimestampClock, now: Time, ipv6: bool) -> Self {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
         conn.life.enter(State::SynSent);
@@ -57,7 +57,7 @@ impl Connection {
         conn
     }
 
-    /// A passive open: `syn` came, a SYN-ACK is ready to be sent.
+    /// Opens a connection passively in response to `syn`: a SYN-ACK is ready to be sent.
     pub(crate) fn accept(
         config: Arc<Config>,
         iss: u32,
@@ -79,8 +79,8 @@ impl Connection {
         conn
     }
 
-    /// A passive open whose SYN-ACK was a cookie: what the SYN said comes out of the cookie. The ACK that carried it
-    /// is still to be handled.
+    /// Opens a connection passively from a SYN cookie: `syn` is reconstructed from the cookie. The ACK that carried
+    /// the cookie must be handled next.
     pub(crate) fn accept_cookie(
         config: Arc<Config>,
         iss: u32,
@@ -118,6 +118,7 @@ impl Connection {
         }
     }
 
+    /// Sends the SYN or SYN-ACK if one is due.
     pub(super) fn transmit_handshake(&mut self, now: Time, batch: &mut Batch) -> bool {
         let Some(handshake) = self.life.handshake.as_mut().filter(|h| h.due) else { return false };
         handshake.due = false;
@@ -134,11 +135,12 @@ impl Connection {
         }
         header.fit();
         if CheshireCodec::header_len(&header.options) > longest {
-            // The SYN named no MSS: neither do we, and the peer takes the default (RFC 9293, MUST-15).
+            // The SYN had no MSS option. The SYN-ACK has none either, and the peer uses the default (RFC 9293,
+            // MUST-15).
             header.options.mss = None;
         }
         if self.negotiated.scaled_window && !header.options.scaled_window {
-            // There was no room to say so.
+            // There was no room for the option.
             self.negotiated.scaled_window = false;
             header.window = self.syn_window();
         }
@@ -149,7 +151,7 @@ impl Connection {
     }
 
     fn syn(&self, now: Time, first: bool) -> Header {
-        // A path that drops ECN-setup SYNs gets a plain one the second time (RFC 3168, section 6.1.1.1).
+        // A path may drop ECN-setup SYNs: a retransmitted SYN is not ECN-setup (RFC 3168, section 6.1.1.1).
         let ecn = if self.config.ecn && first { Flags::ECE | Flags::CWR } else { Flags::NONE };
         let mut header =
             Header { flags: Flags::SYN | ecn, window: self.syn_window(), seq: self.numbers.iss, ..Header::default() };
@@ -190,13 +192,14 @@ impl Connection {
         options.arrival_permitted = self.ext.arrivals.is_some();
         options.probe_permitted = negotiated.probe_echo;
         options.ack_rate_permitted = negotiated.ack_rate;
-        // Not unasked: an answer to an unproved address is no longer than what it answers.
+        // Sent only if the SYN had the option, so that the answer to an unvalidated address is not longer than the
+        // SYN.
         options.user_timeout = self.user_timeout_advice().filter(|_| self.peer.user_timeout.remote().is_some());
         self.rcv.acknowledged();
         header
     }
 
-    /// Whether anybody here has a use for the arrival times of our segments.
+    /// Returns whether the controller or the configuration needs arrival times of our segments.
     fn wants_arrivals(&self) -> bool {
         let needs = self.cc.controller.needs();
         let (required, preferred) = (needs.required, needs.preferred);
@@ -208,8 +211,8 @@ impl Connection {
             || preferred.pairs
     }
 
-    /// Whether to ask the peer to name what it answers. That costs it an ACK for each segment out of order, so only who probes
-    /// asks.
+    /// Returns whether to request probe echoes. They cost the peer an ACK per out-of-order segment, so that only a
+    /// controller that sends probes requests them.
     fn offers_probe_echo(&self) -> bool {
         self.config.extensions
             && self.config.timestamps
@@ -217,25 +220,28 @@ impl Connection {
             && probes::wants(&self.cc.controller.needs())
     }
 
-    /// Whether the SYN-ACK's window is to be scaled, so that more than 64 KiB may leave in the first round trip.
+    /// Returns whether to request a scaled window in the SYN-ACK, so that more than 64 KiB may be sent in the first
+    /// round trip.
     fn asks_for_whole_window(&self) -> bool {
         let needs = self.cc.controller.needs();
         let wants = needs.required.whole_window || needs.preferred.whole_window;
         wants && self.config.extensions && self.config.window_scaling
     }
 
-    /// The window in a SYN is never scaled (RFC 7323, section 2.2); that in a SYN-ACK is if the peer asked for it.
+    /// Returns the window field. A SYN's is never scaled (RFC 7323, section 2.2), a SYN-ACK's is if the peer
+    /// requested it.
     fn syn_window(&self) -> u16 {
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
         (self.rcv.capacity >> shift).min(u64::from(u16::MAX)) as u16
     }
 
-    /// Takes the peer's SYN: sequence number, options, window.
+    /// Processes the peer's SYN: sequence number, options, window.
     pub(super) fn take_syn(&mut self, now: Time, syn: &Header) {
         self.numbers.irs = syn.seq;
         self.rcv.data = crate::reassembly::Reassembly::new(1);
         let options = &syn.options;
         let config = &self.config;
+        // Negotiate the options that both sides support.
         let scaling = config.window_scaling && options.window_scale.is_some();
         let timestamps = config.timestamps && options.timestamps.is_some();
         let microseconds = timestamps && config.extensions && options.microsecond_timestamps;
@@ -252,19 +258,22 @@ impl Connection {
             scaled_window: config.extensions && scaling && options.scaled_window,
             ack_rate: config.extensions && options.ack_rate_permitted,
         };
+        // Set the window that our SYN or SYN-ACK offers.
         let answers = self.life.state == State::SynSent && syn.flags.contains(Flags::ACK);
         let scaled = self.negotiated.scaled_window && answers && self.asks_for_whole_window();
-        // Of both who open at once neither has a SYN-ACK whose window could be scaled.
+        // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
         self.negotiated.scaled_window &= self.life.state == State::SynReceived;
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
         self.rcv.edge = 1 + (u64::from(self.syn_window()) << shift);
+        // In an active open, ignore extensions that our SYN did not request.
         self.negotiated.probe_echo &= self.life.state != State::SynSent || self.offers_probe_echo();
         self.negotiated.ack_rate &= self.life.state != State::SynSent || self.offers_ack_rate();
         self.negotiated.network &= self.life.state != State::SynSent || self.ext.network.kind().is_some();
-        // A peer that asks is answered; one that answers without being asked is not believed.
+        // A request of the peer is granted; an answer without a request is ignored.
         let arrivals = config.extensions && options.arrival_permitted;
         let asked = self.life.state != State::SynSent || self.wants_arrivals();
         self.ext.arrivals = (arrivals && asked).then(Box::default);
+        // Initialize the receive and send variables.
         if !scaling {
             self.rcv.ceiling = self.rcv.ceiling.min(u64::from(u16::MAX));
             self.rcv.capacity = self.rcv.capacity.min(self.rcv.ceiling);
@@ -285,9 +294,10 @@ impl Connection {
         self.snd.wl2 = 0;
     }
 
-    /// SYN-SENT (RFC 9293, section 3.10.7.3).
+    /// Handles a segment in SYN-SENT (RFC 9293, section 3.10.7.3).
     pub(super) fn handle_in_syn_sent(&mut self, now: Time, meta: &SegmentMeta, header: &Header) {
         let flags = header.flags;
+        // First: check the ACK bit.
         let acks_syn = flags.contains(Flags::ACK) && header.ack == self.numbers.sequence(1);
         if flags.contains(Flags::ACK) && !acks_syn {
             if !flags.contains(Flags::RST) {
@@ -295,17 +305,19 @@ impl Connection {
             }
             return;
         }
+        // Second: check the RST bit.
         if flags.contains(Flags::RST) {
             if acks_syn {
                 self.finish(Some(ConnectionError::Refused));
             }
             return;
         }
+        // Fourth: check the SYN bit.
         if !flags.contains(Flags::SYN) {
             return;
         }
         if !acks_syn && header.seq == self.numbers.iss {
-            // Two hosts that open at once have one initial sequence number once in 2^32 times; an echo has it always.
+            // Two hosts in a simultaneous open choose the same ISN with probability 2^-32, but an echo always has it.
             self.finish(Some(ConnectionError::Echoed));
             return;
         }
@@ -315,7 +327,8 @@ impl Connection {
         if acks_syn {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
             if self.rcv.network_answer.is_some() {
-                // Before a report, and what is said at once: our first segment ends the peer's handshake, and its wait for an answer.
+                // The answer is sent at once and before a report: our first segment completes the peer's handshake
+                // and its wait.
                 let header = self.ack_header(now);
                 self.rcv.ack_queue.push_front(header);
             } else {
@@ -324,23 +337,24 @@ impl Connection {
             self.announce_user_timeout(now);
             return;
         }
-        // Simultaneous open: our SYN and theirs crossed.
+        // Simultaneous open: both sides sent a SYN.
         self.life.enter(State::SynReceived);
         if let Some(handshake) = &mut self.life.handshake {
             handshake.due = true;
         }
     }
 
-    /// Our SYN is acknowledged and theirs is known.
+    /// Completes the handshake after our SYN was acknowledged and the peer's was received.
     pub(super) fn establish(&mut self, now: Time, at: Time, header: &Header) {
         let Some(handshake) = self.life.handshake.take() else { return };
         self.snd.una = 1;
         self.life.enter(State::Established);
         self.timers.stop(Timer::Rto);
         self.timers.stop(Timer::User);
+        // Take an RTT sample, unless the acknowledged transmission is unknown (Karn's algorithm).
         let stamp = header.options.timestamps.filter(|_| self.negotiated.timestamps);
         let answered = handshake.answered(header.flags, stamp.map(|stamp| stamp.echo));
-        // A first SYN that was answered was not lost: the round trip is longer than the timer.
+        // If the first SYN was answered, it was not lost, and the RTT is longer than the timeout.
         self.cc.handshake_lossy = handshake.retries > 1 && answered != Some(handshake.first.0);
         if let Some(sent_at) = answered {
             let rtt = at - sent_at;
@@ -350,11 +364,12 @@ impl Connection {
         } else {
             self.rtt.start_cautiously();
         }
-        // A SYN's window is not scaled; those of later segments are.
+        // The window in a SYN is not scaled.
         if !header.flags.contains(Flags::SYN) {
             self.snd.window = u64::from(header.window) << self.negotiated.send_shift;
             self.snd.max_window = self.snd.max_window.max(self.snd.window);
         }
+        // Build the controller's inputs and raise the events.
         self.grant(now);
         if self.life.state == State::Closed {
             return;
@@ -365,14 +380,16 @@ impl Connection {
         self.life.events.raise(Event::Writable);
     }
 
-    /// Tells the controller what there is.
+    /// Reports the negotiated capabilities to the controller.
     fn grant(&mut self, now: Time) {
         let needs = self.cc.controller.needs();
+        // Loss detection depends on SACK.
         self.loss.detection = match (self.negotiated.sack, needs.detection()) {
             (false, _) | (_, Some(Detection::DuplicateAcks)) => Detection::DuplicateAcks,
             (true, Some(detection)) => detection,
             (true, None) => Detection::RackTlp,
         };
+        // Grant what the controller needs and both sides support.
         let mut granted = Granted::basic();
         granted.detection = self.loss.detection;
         granted.segments = needs.required.segments || needs.preferred.segments;
@@ -386,13 +403,14 @@ impl Connection {
         granted.probe_echo = self.negotiated.probe_echo;
         self.ext.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
         let cadence = cadence::wanted(&needs);
-        // Who permits network feedback heeds ACK rates (`docs/wire.md`).
+        // A peer that permits network feedback also honours ACK rate requests (`docs/wire.md`).
         let heeds = self.negotiated.ack_rate || self.negotiated.network;
         granted.ack_cadence = heeds && cadence != AckCadence::Usual;
         self.ext.cadence = heeds.then(|| Box::new(Cadence::new(cadence)));
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
+        // Close the connection if a required capability is missing.
         self.cc.segments = granted.segments.then(Box::default);
         self.cc.mss = Bytes::from(self.mss());
         let path = self.path();
@@ -405,11 +423,11 @@ impl Connection {
         self.tell_network(now);
     }
 
-    /// The SYN timer fired.
+    /// Handles the expiry of the SYN timer.
     pub(super) fn retransmit_syn(&mut self, now: Time) {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
         let limit = handshake.passive.unwrap_or(self.config.syn_retries);
-        // After a refusal it is sent once more, and early: not because it was lost.
+        // After a refusal one additional SYN is sent early, without backoff, because it was not lost.
         let asks_again = std::mem::take(&mut handshake.asks_again);
         let limit = limit.saturating_add(u32::from(handshake.refused_at.is_some()));
         if handshake.retries >= limit {
@@ -425,9 +443,9 @@ impl Connection {
         self.stats.segments_retransmitted += 1;
     }
 
-    /// Handles the host's report that nobody listens or that the peer cannot be reached. It ends the attempt if it is
-    /// repeated about a SYN sent since the first report: an earlier one is about the first SYN, or forged. A missing
-    /// route is reported at the moment of sending; a refusal takes a round trip.
+    /// Handles a host error that reports the peer as unreachable or not listening. It ends the attempt if it is
+    /// repeated for a SYN sent after the first report, because an earlier one concerns the first SYN or is forged. A
+    /// missing route is reported at the time of sending, a refusal one round trip later.
     pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
         let Some(first) = handshake.refused_at else {
@@ -442,15 +460,15 @@ impl Connection {
         }
     }
 
-    /// The peer repeated its SYN: so do we our answer, which is no larger.
+    /// Retransmits the SYN-ACK, which is no longer than the SYN, because the peer retransmitted its SYN.
     pub(super) fn repeat_syn_ack(&mut self) {
         if let Some(handshake) = &mut self.life.handshake {
             (handshake.due, handshake.repeated) = (true, true);
         }
     }
 
-    /// A RST behind everything sent that also acknowledges. It carries timestamps if they are in force (RFC 7323,
-    /// section 3.2).
+    /// Returns a RST that follows all sent data and carries an ACK and, if negotiated, timestamps (RFC 7323, section
+    /// 3.2).
     pub(super) fn reset_header(&self, now: Time) -> Header {
         let mut header = Header {
             flags: Flags::RST | Flags::ACK,
@@ -467,8 +485,8 @@ impl Connection {
 }
 
 impl Handshake {
-    /// When what the peer answers was sent. Of a SYN that was repeated an echo tells, if it is that of the SYN-ACK: what a
-    /// client echoes later may be old (RFC 7323, section 4.3).
+    /// Returns the send time of the SYN that the peer answers. If it was retransmitted, the echo in a SYN-ACK
+    /// identifies it. In a later segment of a client, the echo may be outdated (RFC 7323, section 4.3).
     fn answered(&self, flags: Flags, echo: Option<u32>) -> Option<Time> {
         if !self.repeated {
             return Some(self.sent_at);
@@ -479,7 +497,7 @@ impl Handshake {
     }
 }
 
-/// ECN-setup SYN, or SYN-ACK (RFC 3168, section 6.1.1).
+/// Returns whether a SYN or SYN-ACK is ECN-setup (RFC 3168, section 6.1.1).
 fn ecn_setup(flags: Flags) -> bool {
     if flags.contains(Flags::ACK) {
         flags.contains(Flags::ECE) && !flags.contains(Flags::CWR)
@@ -488,7 +506,7 @@ fn ecn_setup(flags: Flags) -> bool {
     }
 }
 
-/// The RST that answers a segment without a connection (RFC 9293, section 3.10.7.1).
+/// Returns the RST for a segment that belongs to no connection (RFC 9293, section 3.10.7.1).
 pub(crate) fn reset_for(header: &Header, payload_len: usize) -> Header {
     if header.flags.contains(Flags::ACK) {
         return Header { flags: Flags::RST, seq: header.ack, ..Header::default() };

@@ -1,4 +1,4 @@
-//! What a connection takes from earlier ones to its host, and what it leaves (RFC 9040, section 6).
+//! Metrics cache (RFC 9040, section 6): use of cached metrics by a connection, and the metrics that it stores.
 
 use std::net::IpAddr;
 
@@ -12,41 +12,41 @@ use crate::endpoint::{Learnt, PathMetrics, Taken};
 use crate::info::SavedPathInfo;
 use crate::state::State;
 
-/// For so many round trips the window must have been the limit before its threshold says something of the path. RFC
-/// 9040, section 8, wants long connections only. Thirteen doublings lead from the initial window to 81,920 segments, so
-/// that no first slow start lasts as long.
+/// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,
+/// section 8, recommends caching for long connections only. Thirteen doublings lead from the initial window to 81,920
+/// segments, so that an initial slow start is always shorter.
 const LONG: u64 = 16;
-/// So many samples of the round trip make it worth keeping: each counts an eighth (RFC 6298), so that the first one,
-/// which replaced nothing, then has a third of the weight.
+/// Number of RTT samples from which on SRTT is stored. Each sample has a weight of 1/8 (RFC 6298), so that the first
+/// one, which initialized SRTT, has a weight of a third by then.
 const ENOUGH_SAMPLES: u32 = 8;
 
-/// The window and its pace, as `limited` counts them.
+/// Send limits that count as the congestion window: cwnd and the pacer.
 const WINDOW: [usize; 2] = [SendLimit::Cwnd as usize, SendLimit::Pacing as usize];
-/// And for so many times as long as all else together.
+/// Factor by which the time limited by the window must exceed the time under all other limits.
 const MOST: u64 = 3;
 
-/// What a connection was told of its path.
+/// Cached metrics that the connection started with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recalled {
-    /// Whether it asked: there is a memory, and its controller has a use for it.
+    /// Whether there is a cache and the controller can use a saved path.
     asked: bool,
     taken: Taken,
 }
 
-/// What a connection found out about its path, for later connections, and what it took over from earlier ones.
+/// Path metrics found by the connection for the cache, and those it started with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathHistory {
     recalled: Recalled,
-    /// ssthresh while the window was the limit.
+    /// ssthresh when the window last was the send limit.
     kept_ssthresh: Option<Bytes>,
     /// The highest delivery rate since the last loss.
     best_rate: Rate,
-    /// The most bytes delivered in a round trip since the last loss.
+    /// The maximum number of bytes delivered per round trip since the last loss.
     best_round: u64,
 }
 
 impl PathHistory {
-    /// Notes a delivery-rate sample: unless the application was the limit, the highest since the last loss is the path's.
+    /// Records a delivery-rate sample, unless the application limited it.
     pub(super) fn note_rate(&mut self, sample: &RateSample) {
         if !sample.app_limited {
             self.best_rate = self.best_rate.max(sample.rate);
@@ -57,13 +57,13 @@ impl PathHistory {
         self.best_round = self.best_round.max(delivered);
     }
 
-    /// A loss shows that the path was carrying more than it holds: the rates seen so far are not sustainable.
+    /// Discards the rates found so far: a loss shows that the path cannot sustain them.
     pub(super) fn forget_rate(&mut self) {
         (self.best_rate, self.best_round) = (Rate::ZERO, 0);
     }
 
-    /// Keeps ssthresh when `next` replaces the window as the limit: losses from then on meet the connection with less in
-    /// flight, as at its end, and lower ssthresh below what the path carries.
+    /// Keeps ssthresh when `next` replaces the window as the send limit. Later losses occur with less data in flight,
+    /// as at the end of the connection, and reduce ssthresh below the capacity of the path.
     pub(super) fn keep_ssthresh(&mut self, control: &Control, limit: SendLimit, next: SendLimit, repairing: bool) {
         if is_window(limit) && !is_window(next) {
             self.kept_ssthresh = settled_ssthresh(control, repairing).or(self.kept_ssthresh);
@@ -71,8 +71,8 @@ impl PathHistory {
     }
 }
 
-/// ssthresh in congestion avoidance; slow start and recovery have yet to show what the path carries. A window that has
-/// doubled beyond ssthresh has shown that ssthresh was low.
+/// Returns ssthresh in congestion avoidance; in slow start and recovery it is not meaningful yet. If cwnd has more
+/// than doubled since, half of it is returned, because ssthresh was too low.
 fn settled_ssthresh(control: &Control, repairing: bool) -> Option<Bytes> {
     let ssthresh = control.ssthresh.filter(|ssthresh| *ssthresh <= control.cwnd)?;
     (!repairing).then(|| ssthresh.max(control.cwnd / 2))
@@ -90,7 +90,7 @@ impl Recalled {
         self.loan().map(|loan| loan.value())
     }
 
-    /// What became of it, as far as the controller has made something of it.
+    /// Returns how the cached metrics were used, given what the controller made of them.
     fn info(&self, made: SavedPathUse) -> SavedPathInfo {
         let mut info = SavedPathInfo::default();
         match (self.taken, made) {
@@ -105,7 +105,7 @@ impl Recalled {
 }
 
 impl Connection {
-    /// Begins with what is known of the path to `remote`; to be called before the first segment leaves.
+    /// Applies cached metrics of the path to `remote`. Must be called before the first segment is sent.
     pub(crate) fn recall(&mut self, now: Time, remote: IpAddr) {
         let Some(cache) = &self.config.path_cache else { return };
         let name = self.config.congestion.name();
@@ -117,7 +117,7 @@ impl Connection {
         let saved = self.cc.history.recalled.path();
         if known.ssthresh.is_some() || saved.is_some() {
             let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
-            // A launch that knows what the path carried is not to be stopped by where it was lost last.
+            // If the path's capacity is known, the ssthresh after the last loss must not stop the start-up scheme.
             params.initial_ssthresh = known.ssthresh.filter(|_| saved.is_none());
             params.saved_path = saved;
             self.cc.rebuild(&self.config, &params);
@@ -128,13 +128,13 @@ impl Connection {
         }
     }
 
-    /// Whether nothing that is still to come can tell anything of the path: all that was sent is acknowledged, the FIN
-    /// included, or the connection has failed.
+    /// Returns whether no further metrics can be found: all data and the FIN are acknowledged, or the connection has
+    /// failed.
     pub(crate) fn has_seen_its_path(&self) -> bool {
         self.snd.fin_acknowledged() || matches!(self.life.state, State::TimeWait | State::Closed)
     }
 
-    /// What it leaves for later connections to its host.
+    /// Returns the metrics to store in the cache.
     pub(crate) fn path_metrics(&self) -> PathMetrics {
         let mut metrics = PathMetrics::default();
         if self.is_about_its_window() {
@@ -144,14 +144,14 @@ impl Connection {
         if self.rtt.backoff() == 0 {
             metrics.saved = self.better_path();
         }
-        // While the timer backs off, nobody knows how long the round trip is now.
+        // During backoff of the retransmission timer the current RTT is unknown.
         if self.rtt.samples() >= ENOUGH_SAMPLES && self.rtt.backoff() == 0 {
             (metrics.srtt, metrics.rttvar) = (self.rtt.srtt(), self.rtt.rttvar());
         }
         metrics
     }
 
-    /// What the path delivered, if it was enough to be worth a jump (RFC 9959, section 3.1: four initial windows).
+    /// Returns the delivered data and rate, if sufficient for a jump (RFC 9959, section 3.1: four initial windows).
     fn found_path(&self) -> Option<SavedPath> {
         let found = SavedPath {
             window: Bytes(self.cc.history.best_round),
@@ -162,8 +162,8 @@ impl Connection {
         (found.window >= enough && found.is_possible()).then_some(found)
     }
 
-    /// What this connection took and could leave again: nothing was lost, its launch did not find that it is another path's, and it
-    /// is not too old by now.
+    /// Returns the checked-out metrics if they are still valid: nothing was lost, the start-up scheme did not find
+    /// that they belong to another path, and they have not expired.
     fn kept_path(&self) -> Option<Learnt<SavedPath>> {
         let cache = self.config.path_cache.as_ref()?;
         let refused = self.cc.controller.saved_path_use() == SavedPathUse::OtherPath;
@@ -171,25 +171,26 @@ impl Connection {
         self.cc.history.recalled.loan().filter(|loan| kept && cache.is_fresh(self.now, loan))
     }
 
-    /// Its own finding, unless what it could leave again is more.
+    /// Returns the metrics that the connection found, unless the checked-out ones have a larger window.
     fn better_path(&self) -> Option<SavedPath> {
         let kept = self.kept_path().map_or(Bytes::ZERO, |loan| loan.value().window);
         self.found_path().filter(|found| found.window >= kept)
     }
 
-    /// What it took and found nothing better than. A handshake that failed says nothing against it: anybody can forge a SYN.
+    /// Returns the checked-out metrics if nothing better was found. A failed handshake does not invalidate them,
+    /// because a SYN can be forged by anyone.
     pub(crate) fn unspent_path(&self) -> Option<Learnt<SavedPath>> {
         let sound = self.rtt.backoff() == 0 || self.snd.una == 0;
         self.kept_path().filter(|_| sound && self.better_path().is_none())
     }
 
-    /// What became of the memory that its launch asked for, if it did.
+    /// Returns how the cached metrics were used, if the start-up scheme requested any.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
         self.cc.history.recalled.asked.then(|| self.cc.history.recalled.info(self.cc.controller.saved_path_use()))
     }
 
-    /// Whether the window, or its pace, was the limit for long, and for most of the time: what a connection that sends
-    /// by fits and starts loses meets it with little in flight.
+    /// Returns whether the window or the pacer was the send limit for long and for most of the time. A connection
+    /// that sends intermittently has little data in flight when a loss occurs.
     fn is_about_its_window(&self) -> bool {
         let limited = self.cc.limits.spent(self.now, self.life.state.is_synchronized());
         let (mut window, mut others) = (Span::ZERO, Span::ZERO);

@@ -1,4 +1,4 @@
-//! Snapshots for applications, logs and tests.
+//! Snapshots of a connection for applications, logs and tests.
 
 use longhaul_cc::Estimate;
 use longhaul_units::{Bytes, Span, Time};
@@ -10,7 +10,7 @@ use crate::info::Info;
 use crate::timestamps::{TimestampClock, in_milliseconds};
 
 impl Connection {
-    /// What congestion control has estimated of the path so far; none for one that estimates nothing.
+    /// Returns the controller's estimates of path properties; empty if it has none.
     #[must_use]
     pub fn estimates(&self) -> Vec<Estimate> {
         let mut estimates = Vec::new();
@@ -18,7 +18,7 @@ impl Connection {
         estimates
     }
 
-    /// A snapshot as of `now`.
+    /// Returns a snapshot at `now`.
     #[must_use]
     pub fn info(&self, now: Time) -> Info {
         let now = now.max(self.now);
@@ -95,25 +95,25 @@ impl Connection {
         }
     }
 
-    /// Bytes of memory that the connection's buffers and records take beside its own fixed size.
+    /// Returns the bytes of memory that buffers and records occupy, without the connection's own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
         let tail = self.snd.tail.as_ref().map_or(0, |tail| tail.memory());
         self.snd.buffer.memory() + self.snd.board.memory() + self.rcv.data.memory() + tail
     }
 
-    /// SND.NXT and RCV.NXT as the wire has them.
+    /// Returns SND.NXT and RCV.NXT as wire sequence numbers.
     pub(crate) fn wire_numbers(&self) -> (u32, u32) {
         (self.numbers.sequence(self.snd.nxt), self.numbers.acknowledgment(self.rcv.next()))
     }
 
-    /// The peer's newest timestamp, if timestamps are in force.
+    /// Returns TS.Recent if timestamps were negotiated.
     pub(crate) fn recent_timestamp(&self) -> Option<u32> {
         self.negotiated.timestamps.then_some(self.rcv.ts_recent)
     }
 
-    /// What a SYN of the peer's would have carried for a timestamp when it sent its newest one, if timestamps are in
-    /// force. Those of SYNs count milliseconds, whatever the others do.
+    /// Returns the TSval that a SYN of the peer would have carried when it sent TS.Recent, if timestamps were
+    /// negotiated. Timestamps on SYNs count milliseconds even if those on other segments count microseconds.
     pub(crate) fn recent_syn_timestamp(&self) -> Option<u32> {
         let recent = self.recent_timestamp()?;
         if !self.negotiated.microseconds {
@@ -128,12 +128,12 @@ impl Connection {
         self.numbers.clock
     }
 
-    /// A new connection takes over the addresses of this one, which is in TIME-WAIT.
+    /// Ends TIME-WAIT, because a new connection reuses the addresses.
     pub(crate) fn end_time_wait(&mut self) {
         self.finish(None);
     }
 
-    /// When TIME-WAIT ends.
+    /// Returns the end of TIME-WAIT.
     pub(crate) fn linger_deadline(&self) -> Time {
         self.timers.get(Timer::Linger).unwrap_or(self.now)
     }

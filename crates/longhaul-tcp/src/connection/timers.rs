@@ -1,8 +1,8 @@
-//! A connection's timers: an array of deadlines, one of each kind.
+//! Connection timers: an array with one deadline per kind.
 
 use longhaul_units::Time;
 
-/// What falls due.
+/// Kinds of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// Retransmission timeout, SYN and FIN included (RFC 6298).
@@ -11,25 +11,25 @@ pub(super) enum Timer {
     Probe,
     /// RACK's reordering window (RFC 8985, section 6.2).
     Reorder,
-    /// The pacer's next release.
+    /// The next transmission that the pacer permits.
     Pace,
-    /// Delayed acknowledgement (RFC 9293, section 3.8.6.3).
+    /// Delayed ACK (RFC 9293, section 3.8.6.3).
     Ack,
-    /// Zero-window probe, and the sender's silly-window override (RFC 9293, sections 3.8.6.1 and 3.8.6.2.1).
+    /// Zero-window probe and override timeout of silly-window avoidance (RFC 9293, sections 3.8.6.1 and 3.8.6.2.1).
     Persist,
     /// Keep-alive (RFC 9293, section 3.8.4).
     KeepAlive,
     /// User timeout (RFC 9293, section 3.8.3).
     User,
-    /// The end of TIME-WAIT, or of the wait for the peer's FIN.
+    /// End of TIME-WAIT, or of waiting for the peer's FIN in FIN-WAIT-2.
     Linger,
-    /// The controller's own.
+    /// The controller's periodic timer.
     Tick,
-    /// Nothing was sent for a while: buffers kept for the next burst are given back.
+    /// Nothing was sent for a while: memory kept for the next burst is freed.
     Rest,
     /// The next probe of the controller's plan.
     Copy,
-    /// An answer to whether the peer is still there (RFC 1122, section 4.2.3.9).
+    /// Waiting time for a probe of a peer whose port was reported closed (RFC 1122, section 4.2.3.9).
     Doubt,
 }
 
@@ -88,7 +88,7 @@ impl Timers {
         (first != Time::MAX).then_some(first)
     }
 
-    /// Takes a timer that is due at `now`, each at most once.
+    /// Stops and returns a timer that has expired at `now`, if any.
     pub(super) fn expire(&mut self, now: Time) -> Option<Timer> {
         let due = Timer::ALL.into_iter().find(|t| self.0[*t as usize] <= now && self.is_armed(*t))?;
         self.stop(due);

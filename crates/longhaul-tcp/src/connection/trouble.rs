@@ -1,4 +1,5 @@
-//! What the host says against the path, and the peer's silence (RFC 9293, sections 3.8.3, 3.9.1.8 and 3.9.2.2).
+//! Host errors (socket and ICMP errors), and unanswered retransmissions (RFC 9293, sections 3.8.3, 3.9.1.8 and
+//! 3.9.2.2).
 
 use longhaul_units::{Span, Time};
 
@@ -8,15 +9,15 @@ use crate::error::{ConnectionError, HostError};
 use crate::info::add;
 use crate::state::State;
 
-/// RFC 9293, section 3.8.3 (SHLD-10): R1 is three retransmissions at least.
+/// R1 in retransmissions, which is at least three (RFC 9293, section 3.8.3, SHLD-10).
 const R1: u32 = 3;
 
-/// How long after a report that nobody listens any more the peer is asked, and the least time for each answer.
+/// Delay before the first probe after a report of a closed port, and minimum waiting time for each answer.
 const DOUBT_PAUSE: Span = Span::from_millis(100);
-/// Segments that have to be refused, one after the other, before the peer is believed to be gone.
+/// Number of consecutive refused probes after which the peer is considered gone.
 const DOUBT_PROBES: u32 = 3;
 
-/// The host's errors so far.
+/// Host errors so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trouble {
     last: Option<(HostError, Time)>,
@@ -24,14 +25,14 @@ pub(super) struct Trouble {
     doubt: Option<Doubt>,
 }
 
-/// An established connection was told that its peer's port is closed, and asks.
+/// Probing of a peer whose port was reported closed on an established connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Doubt {
-    /// Probes refused so far.
+    /// Number of refused probes.
     refused: u32,
-    /// When the probe left that is not answered yet.
+    /// Send time of the outstanding probe.
     probed_at: Option<Time>,
-    /// It was refused.
+    /// The outstanding probe was refused.
     is_refused: bool,
 }
 
@@ -51,11 +52,12 @@ impl Trouble {
 }
 
 impl Connection {
-    /// The host says something against the path to the peer. It is remembered, and ends nothing: it may pass
-    /// (RFC 1122, section 4.2.3.9), and can be forged (RFC 5927, section 4). Two things are confirmed and then believed:
-    /// in SYN-SENT, that the peer cannot be reached or does not listen, if the next SYN meets with the same; later, that
-    /// the peer's port is closed, if three segments in a row that a living peer would answer are refused and nothing is
-    /// heard of it meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1, has the risk).
+    /// Handles a socket or ICMP error for packets to the peer. It is recorded but does not end the connection by
+    /// itself, because it may be transient (RFC 1122, section 4.2.3.9) or forged (RFC 5927, section 4). Two errors
+    /// take effect once confirmed. In SYN-SENT, an unreachable or refusing peer ends the attempt if the next SYN
+    /// fails in the same way. Later, a closed port ends the connection if three consecutive probes are refused and no
+    /// segment arrives from the peer meanwhile (RFC 1122, section 4.2.3.9: a hard error; RFC 5461, section 4.1,
+    /// describes the risk).
     pub fn handle_host_error(&mut self, now: Time, error: HostError) {
         let now = self.advance(now);
         if self.life.state == State::Closed {
@@ -69,7 +71,8 @@ impl Connection {
         }
     }
 
-    /// The peer's port is said to be closed: asks, or notes what became of the question.
+    /// Handles a report that the peer's port is closed: starts probing or records that the outstanding probe was
+    /// refused.
     fn doubt_peer(&mut self, now: Time) {
         if self.life.state == State::TimeWait {
             return;
@@ -83,11 +86,11 @@ impl Connection {
         }
     }
 
-    /// The time for an answer has passed.
+    /// Handles the end of the waiting time for a probe's answer.
     pub(super) fn on_doubt(&mut self, now: Time) {
         let Some(mut doubt) = self.peer.trouble.doubt.take() else { return };
         if doubt.probed_at.is_some() && !doubt.is_refused {
-            // Neither an answer nor a refusal: silence is for the other timers.
+            // The probe was neither answered nor refused: the other timers handle a silent peer.
             return;
         }
         doubt.refused += u32::from(doubt.is_refused);
@@ -102,28 +105,28 @@ impl Connection {
         self.timers.arm(Timer::Doubt, now + self.rtt.base_rto().max(DOUBT_PAUSE));
     }
 
-    /// The peer was heard.
+    /// Stops probing, because a segment arrived from the peer.
     pub(super) fn trust_peer(&mut self) {
         if self.peer.trouble.doubt.take().is_some() {
             self.timers.stop(Timer::Doubt);
         }
     }
 
-    /// What the host last said against the path, unless the peer was heard of since: the likely cause of a time-out.
+    /// Returns the last host error unless a segment arrived from the peer since. It is the likely cause of a timeout.
     #[must_use]
     pub fn host_error(&self) -> Option<HostError> {
         let heard = |at| self.life.handshake.is_none() && at < self.peer.last_heard;
         self.peer.trouble.last.filter(|(_, at)| !heard(*at)).map(|(error, _)| error)
     }
 
-    /// Whether R1 is reached: that many retransmissions in a row, those of a SYN included, went unanswered. Probes of a
-    /// closed window count only if they were not answered, either.
+    /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.
+    /// Zero-window probes count only if they are unanswered too.
     #[must_use]
     pub fn is_past_r1(&self) -> bool {
         self.unanswered() >= R1
     }
 
-    /// After a retransmission timeout: whether the application is to be told.
+    /// Raises [`Event::Stalled`] if a retransmission timeout has reached R1.
     pub(super) fn consider_r1(&mut self) {
         if self.unanswered() == R1 {
             self.life.events.raise(Event::Stalled);

@@ -1,8 +1,9 @@
-//! The user timeout, and the option that tells the peer of it (RFC 5482).
+//! User timeout, and the option that advertises it to the peer (RFC 5482).
 //!
-//! Its names: ADV_UTO is what the application set, or our default; ENABLED is [`Config::user_timeout_option`];
-//! CHANGEABLE is that the application set nothing, or [`Config::user_timeout_changeable`]; REMOTE_UTO is what the peer
-//! told last; USER_TIMEOUT, what is in force, is the connection's `config.user_timeout`.
+//! The RFC's variables correspond as follows: ADV_UTO is the timeout set by the application, or our default; ENABLED
+//! is [`Config::user_timeout_option`]; CHANGEABLE holds if the application set no timeout or set
+//! [`Config::user_timeout_changeable`]; REMOTE_UTO is the peer's last advice; USER_TIMEOUT, the value in use, is
+//! `config.user_timeout` of the connection.
 
 use std::sync::Arc;
 
@@ -12,18 +13,18 @@ use longhaul_wire::UserTimeout as Advice;
 use super::Connection;
 use crate::config::Config;
 
-/// What R2 comes to without a user timeout: fifteen timeouts in a row, at the least RTO.
+/// R2 without a user timeout: fifteen consecutive timeouts at the minimum RTO.
 const DEFAULT: Span = Span::from_secs(15 * 60);
-/// RFC 5482, section 3.1: L_LIMIT is at least 100 seconds.
+/// L_LIMIT, which is at least 100 seconds (RFC 5482, section 3.1).
 const LOWER_LIMIT: Span = Span::from_secs(100);
-/// RFC 5482, section 3.1, leaves U_LIMIT open; its section 6 wants one, lest peers that are gone bind memory for weeks.
-/// An hour bridges what a user waits for: a suspended laptop, a tunnel, a router that starts anew.
+/// U_LIMIT. RFC 5482, section 3.1, leaves it open, but its section 6 requires one, so that peers that are gone do not
+/// occupy memory for weeks. One hour covers a suspended laptop, a tunnel, or a router that restarts.
 const UPPER_LIMIT: Span = Span::from_secs(3600);
 
-/// What either side wants.
+/// User timeouts of both sides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UserTimeout {
-    /// The application's.
+    /// The application's timeout.
     local: Option<Span>,
     /// The peer's advice.
     remote: Option<Span>,
@@ -38,27 +39,27 @@ impl UserTimeout {
         self.remote
     }
 
-    /// RFC 5482, section 3.1. `None` leaves it to R2.
+    /// Returns USER_TIMEOUT (RFC 5482, section 3.1). `None` means that R2 applies.
     fn in_force(&self, config: &Config, rto: Span) -> Option<Span> {
         let changeable = self.local.is_none() || config.user_timeout_changeable;
         let Some(remote) = self.remote.filter(|_| config.user_timeout_option && changeable) else { return self.local };
         if self.local.is_none() && remote <= DEFAULT {
             return None;
         }
-        // The lower limit must be above the RTO.
+        // The lower limit must exceed the RTO.
         let lower = LOWER_LIMIT.max(rto * 2);
         Some(self.local.unwrap_or(DEFAULT).max(remote).max(lower).min(UPPER_LIMIT))
     }
 }
 
 impl Connection {
-    /// The option that tells the peer of our user timeout, if the application wants it told.
+    /// Returns the option that advertises our user timeout, if enabled.
     pub(super) fn user_timeout_advice(&self) -> Option<Advice> {
         let wanted = self.peer.user_timeout.local.unwrap_or(DEFAULT);
         Advice::from_span(wanted).filter(|_| self.config.user_timeout_option)
     }
 
-    /// The peer told of its user timeout.
+    /// Processes the peer's advice.
     pub(super) fn take_user_timeout(&mut self, advice: Option<Advice>) {
         let Some(advice) = advice.filter(|_| self.config.user_timeout_option) else { return };
         if self.peer.user_timeout.remote != Some(advice.span()) {
@@ -67,7 +68,8 @@ impl Connection {
         }
     }
 
-    /// Lets `change` see and set the application's user timeout in place of the one in force. Whether it was changed.
+    /// Lets `change` read and set the application's user timeout instead of the one in use. Returns whether the
+    /// advice changed.
     pub(super) fn change_config(&mut self, change: impl FnOnce(&mut Config)) -> bool {
         let before = self.user_timeout_advice();
         let config = Arc::make_mut(&mut self.config);
@@ -85,8 +87,8 @@ impl Connection {
         }
     }
 
-    /// An ACK with the option goes out on its own: it is new, or no segment without SYN has carried it yet. Data
-    /// segments stay free of it, which makes them all of one length.
+    /// Sends the option on a pure ACK, if the advice is new or no segment without SYN has carried it. Data segments
+    /// do not carry it, so that they have equal lengths.
     pub(super) fn announce_user_timeout(&mut self, now: Time) {
         let Some(advice) = self.user_timeout_advice().filter(|_| self.life.state.is_synchronized()) else { return };
         let mut header = self.ack_header(now);
@@ -108,7 +110,7 @@ mod tests {
         both.in_force(&config, rto).map(|span| span.as_nanos() / 1_000_000_000)
     }
 
-    /// USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT)), if it may be changed.
+    /// USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT)), if CHANGEABLE.
     #[test]
     fn the_formula_of_rfc_5482() {
         assert_eq!(in_force(Some(30), Some(200), true, RTO), Some(200));

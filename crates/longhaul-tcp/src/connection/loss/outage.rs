@@ -1,9 +1,10 @@
-//! Outages: how a sender notices soon that a path is back (`docs/decisions/0033-probing-through-an-outage.md`).
+//! Outages: fast detection that a path works again (`docs/decisions/0033-probing-through-an-outage.md`).
 //!
-//! The retransmission timer doubles up to two minutes (RFC 6298, section 5.5), because a timeout may mean congestion. If a
-//! whole flight goes unanswered on a path that was losing nothing, an outage is more likely: a handover between
-//! satellites, an antenna in the shade. Then the first segment in flight is repeated beside the doubled timer, rarely
-//! enough to congest nothing, for a minute; and once the moment the peer is heard again.
+//! The retransmission timer backs off to up to two minutes (RFC 6298, section 5.5), because a timeout may mean
+//! congestion. If a whole flight is unanswered on a path without losses, an outage is more likely, such as a
+//! satellite handover or an obstructed antenna. For one minute the first segment in flight is then also retransmitted
+//! independently of the timer, at a rate too low to cause congestion, and once more when the next segment from the
+//! peer arrives.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_units::{Span, Time};
@@ -12,23 +13,23 @@ use super::super::Connection;
 use super::super::timers::Timer;
 use super::Phase;
 
-/// For how long after the first timeout the path is probed.
+/// Time after the first timeout for which the path is probed.
 const PROBING: Span = Span::from_secs(60);
-/// The least time between two probes; it is four round trips if those are longer.
+/// Minimum interval between probes; the interval is four round trips if that is longer.
 const MIN_INTERVAL: Span = Span::from_secs(2);
 const ROUND_TRIPS: u64 = 4;
 
-/// A flight went unanswered on a path that was losing nothing.
+/// State of a suspected outage: a flight was unanswered on a path without losses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
     since: Time,
     next_probe: Time,
-    /// The peer was heard since, which acknowledged nothing new.
+    /// A segment that acknowledged no new data has arrived since.
     is_heard: bool,
 }
 
 impl Connection {
-    /// A first timeout in a row fired, before anything is marked lost.
+    /// Checks for an outage at the first of consecutive timeouts, before segments are marked lost.
     pub(super) fn consider_outage(&mut self, now: Time) {
         let Some(round_trip) = self.rtt.srtt() else { return };
         let was_clean =
@@ -39,12 +40,12 @@ impl Connection {
         }
     }
 
-    /// The time between two probes.
+    /// Returns the interval between probes.
     fn outage_interval(&self) -> Span {
         (self.rtt.latest().unwrap_or(Span::ZERO) * ROUND_TRIPS).max(MIN_INTERVAL)
     }
 
-    /// A timeout has repeated the first segment: the next probe counts from here.
+    /// Schedules the next probe relative to the timeout, which retransmits the first segment itself.
     pub(super) fn put_off_outage_probe(&mut self, now: Time) {
         let next_probe = now + self.outage_interval();
         if let Some(outage) = &mut self.loss.outage {
@@ -52,13 +53,13 @@ impl Connection {
         }
     }
 
-    /// When the path is to be probed next, if it is.
+    /// Returns the time of the next probe, if the path is to be probed.
     pub(super) fn outage_probe_at(&self) -> Option<Time> {
         let outage = self.loss.outage.filter(|outage| outage.next_probe < outage.since + PROBING)?;
         matches!(self.loss.phase, Phase::Timeout(_)).then_some(outage.next_probe)
     }
 
-    /// Repeats the first segment in flight, outside of window and pace.
+    /// Retransmits the first segment in flight, regardless of cwnd and pacer.
     pub(super) fn probe_outage(&mut self, now: Time) {
         let Some((front, _)) = self.snd.board.front() else { return };
         if self.loss.outage.is_none() || !matches!(self.loss.phase, Phase::Timeout(_)) {
@@ -70,15 +71,16 @@ impl Connection {
         self.timers.set(Timer::Probe, self.outage_probe_at());
     }
 
-    /// An acceptable segment came and acknowledged nothing new: the path is back in one direction at least, so that the other is
-    /// tried at once, and the timer begins anew. Only for the first such segment, or a path that works in one direction
-    /// would be probed at the peer's pace.
+    /// Handles an acceptable segment that acknowledges no new data. The path works again in at least one direction,
+    /// so that the first segment is retransmitted at once and the RTO backoff is reset. This is done only for the
+    /// first such segment: otherwise a path that works in one direction would be probed at the rate of the peer's
+    /// segments.
     pub(in super::super) fn hear_after_outage(&mut self, now: Time) {
         let Some(outage) = self.loss.outage.as_mut().filter(|outage| !outage.is_heard && outage.since < now) else {
             return;
         };
         if self.snd.window == 0 {
-            // The peer keeps its window closed: there is no outage.
+            // The peer's window is closed, so that there is no outage.
             self.loss.outage = None;
             return;
         }

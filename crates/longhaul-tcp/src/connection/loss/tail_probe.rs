@@ -6,21 +6,21 @@ use super::super::Connection;
 use super::super::timers::Timer;
 use super::AckOutcome;
 
-/// RFC 8985, section 7.2: the probe timeout allows for a peer that delays its ACK of a lone segment.
+/// Allowance for a delayed ACK of a single outstanding segment (RFC 8985, section 7.2).
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
-/// The probe timeout is no shorter, however short the path: a peer whose process waits for its turn on the CPU is
-/// late by this much (QUIC allows 25 ms for the like, RFC 9002, section 6.2.1).
+/// Minimum probe timeout. On short paths it allows for the scheduling delay of the peer's process (RFC 9002, section
+/// 6.2.1, has 25 ms for the same purpose).
 const MIN_PROBE_TIMEOUT: Span = Span::from_millis(25);
-/// RFC 8985, section 7.2: without an RTT sample.
+/// Probe timeout without an RTT sample (RFC 8985, section 7.2).
 const BLIND_PROBE_TIMEOUT: Span = Span::from_secs(1);
 
-/// The state of tail loss probes (RFC 8985, section 7.1).
+/// State of tail loss probes (RFC 8985, section 7.1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailLossProbe {
     in_flight: Option<InFlight>,
-    /// An RTT sample was taken since the last probe (section 7.3).
+    /// An RTT sample was taken since the last probe (RFC 8985, section 7.3).
     allowed: bool,
-    /// The probe turned out to have repaired a loss.
+    /// A probe repaired a loss.
     repaired: bool,
 }
 
@@ -37,12 +37,12 @@ impl Default for TailLossProbe {
 }
 
 impl TailLossProbe {
-    /// Whether another probe may be sent.
+    /// Returns whether another probe may be sent.
     pub(super) fn may_send(&self) -> bool {
         self.allowed && self.in_flight.is_none()
     }
 
-    /// An RTT sample was taken.
+    /// Permits another probe after an RTT sample.
     pub(super) fn allow(&mut self) {
         self.allowed = true;
     }
@@ -55,17 +55,18 @@ impl TailLossProbe {
         self.in_flight = Some(InFlight { end, retransmission });
     }
 
-    /// Another kind of probe repaired a loss, which counts as one (section 7.4).
+    /// Records that another kind of probe repaired a loss, which counts like one repaired by a TLP (RFC 8985, section
+    /// 7.4).
     pub(super) fn note_repair(&mut self) {
         self.repaired = true;
     }
 
-    /// Whether a probe repaired a loss since the last call.
+    /// Returns whether a probe repaired a loss since the last call.
     pub(super) fn take_repair(&mut self) -> bool {
         std::mem::take(&mut self.repaired)
     }
 
-    /// Section 7.4.2: whether an ACK up to `una` shows that the probe repaired a loss.
+    /// Checks whether an ACK up to `una` shows that the probe repaired a loss (RFC 8985, section 7.4.2).
     pub(super) fn on_ack(&mut self, una: u64, ack: &AckOutcome) {
         let Some(probe) = self.in_flight.filter(|probe| una >= probe.end) else { return };
         let reported = ack.dsack.is_some_and(|(_, right)| right == probe.end);
@@ -78,7 +79,7 @@ impl TailLossProbe {
 }
 
 impl Connection {
-    /// The probe timeout (RFC 8985, section 7.2).
+    /// Returns the probe timeout (RFC 8985, section 7.2).
     pub(super) fn probe_deadline(&self, now: Time) -> Time {
         let mut wait = match self.rtt.srtt() {
             Some(srtt) => (srtt * 2).max(MIN_PROBE_TIMEOUT),
@@ -91,10 +92,10 @@ impl Connection {
         self.timers.get(Timer::Rto).map_or(at, |rto| at.min(rto))
     }
 
-    /// RFC 8985, section 7.3: a new segment if there is one, else the last sent.
+    /// Sends a tail loss probe (RFC 8985, section 7.3): a new segment if possible, else the last one sent.
     pub(in super::super) fn on_probe_timeout(&mut self, now: Time) {
         if self.loss.is_repairing() {
-            // Unless the retransmission timer was due at the same time, an outage is probed.
+            // During recovery the timer probes an outage, unless the retransmission timer expired at the same time.
             self.probe_outage(now);
             return;
         }

@@ -1,4 +1,4 @@
-//! The parts of loss recovery by themselves: a scoreboard, ACKs, and no connection.
+//! Unit tests of the loss detectors with a scoreboard and ACKs, without a connection.
 
 use super::*;
 use crate::scoreboard::Burst;
@@ -10,7 +10,7 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(1000 + millis)
 }
 
-/// A scoreboard with `count` segments from offset 1 on, sent 1 ms apart.
+/// Returns a scoreboard with `count` segments from offset 1, sent 1 ms apart.
 fn board(count: u64) -> Scoreboard {
     let mut board = Scoreboard::new();
     for nth in 0..count {
@@ -20,7 +20,7 @@ fn board(count: u64) -> Scoreboard {
     board
 }
 
-/// SACKs the segment of this number and lets `each` see it.
+/// SACKs the segment with this number and calls `each` for it.
 fn sack(board: &mut Scoreboard, nth: u64, mut each: impl FnMut(&Record, Time)) {
     let start = 1 + nth * 1000;
     board.sack(start, start + 1000, |record, burst| each(record, burst.sent_at));
@@ -34,7 +34,7 @@ fn marking(board: &mut Scoreboard) -> Marking<'_> {
     Marking { board, lists: None, mtu_probe_bytes: 0 }
 }
 
-/// RFC 8985, section 3.3's idea: what was sent before a delivered segment is lost once the reordering window has passed.
+/// RFC 8985, section 3.3: a segment sent before a delivered one is lost once the reordering window has passed.
 #[test]
 fn rack_marks_what_was_overtaken_by_more_than_the_window() {
     let (mut rack, mut board) = (Rack::default(), board(4));
@@ -45,7 +45,7 @@ fn rack_marks_what_was_overtaken_by_more_than_the_window() {
     });
     let window = RTT / 4;
     let verdict = rack.detect(at(102), window, TxId(0), &mut marking(&mut board));
-    // The third segment left at 2 ms and took 100 ms: whatever left before it is due at 2 + 100 + 25 ms.
+    // The third segment was sent at 2 ms and took 100 ms: segments sent before it are due at 2 + 100 + 25 ms.
     assert_eq!((lost(&board), verdict.check_at), (vec![], Some(at(127))));
     let verdict = rack.detect(at(127), window, TxId(0), &mut marking(&mut board));
     assert_eq!((lost(&board), verdict.check_at, verdict.retransmission_lost), (vec![0, 1], None, false));
@@ -74,7 +74,7 @@ fn racks_window_opens_with_reordering_and_shrinks_after_sixteen_episodes() {
     assert_eq!(window(&rack), RTT / 4);
 }
 
-/// RFC 6675, section 4, IsLost: three segments, or more than two segments' bytes, SACKed above.
+/// IsLost (RFC 6675, section 4): three SACKed segments above, or SACKed bytes of more than two segments.
 #[test]
 fn sack_counting_wants_three_segments_above() {
     let (mut counting, mut board) = (SackCounting::default(), board(6));
@@ -83,7 +83,7 @@ fn sack_counting_wants_three_segments_above() {
         counting.detect(MSS, TxId(0), &mut marking(&mut board));
         assert_eq!(lost(&board), expected);
     }
-    // Rule 4: nothing else is in doubt, so the highest segment, once.
+    // NextSeg rule 4: no other segment may be lost, so that the highest one is sent once.
     assert_eq!(counting.rescue(&board, 6001).and_then(|i| board.get(i)).map(|r| r.start), Some(5001));
     assert_eq!(counting.rescue(&board, 6001), None);
 }
@@ -106,7 +106,7 @@ fn three_duplicates_and_partial_acks() {
     assert_eq!((lost(&board), duplicates.emulated), (vec![2], 2000));
 }
 
-/// An older echo is no proof without an answer that came before the retransmission's can have.
+/// An older echo proves nothing unless the answer arrives before the retransmission can have been answered.
 #[test]
 fn eifel_needs_an_answer_sooner_than_the_minimum_rtt() {
     for (answer_after, proves) in [(40, true), (100, false)] {
