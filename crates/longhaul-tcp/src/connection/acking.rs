@@ -1,4 +1,4 @@
-//! What an acknowledgement does to the send side.
+//! ACK processing on the send side.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use arrayvec::ArrayVec;
@@ -16,26 +16,28 @@ use crate::rtt::MAX_RTO;
 use crate::scoreboard::{Burst, Record};
 use crate::seq;
 
-/// What the segments that one ACK newly delivered have in common, gathered in one pass.
+/// Properties of the segments that one ACK newly delivers, collected in one pass.
 #[derive(Default)]
 struct Delivery {
-    /// The newest by send time, with its snapshot.
+    /// The segment sent last, with its snapshot.
     newest: Option<(Record, Burst)>,
-    /// Send time of the oldest, and of the newest, that was never retransmitted: RTT samples (Karn).
+    /// Send times of the oldest and the newest segment that were never retransmitted, for RTT samples (Karn's
+    /// algorithm).
     oldest_clean: Option<Time>,
     newest_clean: Option<Time>,
     /// Send time of the newest retransmission.
     retransmitted: Option<Time>,
     mtu_probe: bool,
     proves_spurious: bool,
-    /// The segment that asks for an echo is among them; whether it was sent just once.
+    /// Present if the segment with our CE mark is delivered: whether it was sent only once.
     asked: Option<bool>,
     pair: PairDelivery,
 }
 
 impl Delivery {
-    /// Send times of the newest and the oldest segment that an RTT sample may be taken of. What was sent before a
-    /// retransmission that the same ACK covers may have waited at the receiver until that came.
+    /// Returns the send times of the newest and the oldest segment that yield an RTT sample. Segments sent before a
+    /// retransmission that the same ACK covers are excluded, because the receiver may have held them back until it
+    /// arrived.
     fn clean(&self) -> Option<(Time, Time)> {
         let (newest, oldest) = self.newest_clean.zip(self.oldest_clean)?;
         match self.retransmitted {
@@ -45,14 +47,14 @@ impl Delivery {
         }
     }
 
-    /// `copy` says that it may have been a probe's copy that was delivered.
+    /// Adds a segment. `copy` means that a probe's copy may have been delivered instead.
     fn note(&mut self, record: &Record, burst: &Burst, copy: bool) {
         let key = (burst.sent_at, record.end());
         if self.newest.as_ref().is_none_or(|(r, b)| key > (b.sent_at, r.end())) {
             self.newest = Some((*record, *burst));
         }
         if copy {
-            // Neither's time is known.
+            // The send time of the delivered copy is unknown.
         } else if !record.is_retransmitted() {
             self.oldest_clean = Some(self.oldest_clean.map_or(burst.sent_at, |t| t.min(burst.sent_at)));
             self.newest_clean = self.newest_clean.max(Some(burst.sent_at));
@@ -64,7 +66,7 @@ impl Delivery {
     }
 }
 
-/// The send side before an ACK.
+/// State of the send side before an ACK.
 #[derive(Clone, Copy)]
 struct Before {
     in_flight: u64,
@@ -72,7 +74,7 @@ struct Before {
 }
 
 impl Before {
-    /// What the controller is told of the ACK in any case.
+    /// Returns an ACK event with the fields that are always set.
     fn event(self, now: Time, meta: &SegmentMeta) -> Ack<'static> {
         let mut event = Ack::new(now);
         event.rx_time = meta.rx_time;
@@ -84,7 +86,8 @@ impl Before {
 }
 
 impl Connection {
-    /// Processes the acknowledgment, window and SACK of an acceptable segment (RFC 9293, section 3.10.7.4, fifth).
+    /// Processes the ACK field, window and SACK option of an acceptable segment (RFC 9293, section 3.10.7.4, fifth
+    /// step).
     pub(super) fn process_ack(
         &mut self,
         now: Time,
@@ -94,29 +97,29 @@ impl Connection {
         ack: u64,
         len: usize,
     ) {
-        // RFC 9293: SND.WND follows the newest segment.
+        // RFC 9293, section 3.10.7.4: update SND.WND from the newest segment.
         let before = Before { in_flight: self.pipe(), flight_size: self.snd.flight_size() };
         let window_changed = self.update_window(header, seq_offset, ack);
         let una_advanced = ack.saturating_sub(self.snd.una);
         if una_advanced == 0 && header.options.sack.is_empty() && len > 0 {
-            // Plain data, and nothing of ours is acknowledged.
+            // The segment has data but does not acknowledge anything new.
             self.after_window_change(now, window_changed);
             return;
         }
 
-        // RFC 2018: the scoreboard takes the cumulative ACK and the SACK blocks.
+        // RFC 2018: update the scoreboard from the cumulative ACK and the SACK blocks.
         let at = meta.rx_time.unwrap_or(now).min(now);
         let reports = self.read_arrivals(header, ack);
         let mut delivery = Delivery::default();
         delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
         let (passed, nxt) = (self.snd.board.passed_bytes(), self.snd.nxt);
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
-        // Data of the RC3 loop that SND.UNA passed over was never in flight: the window did not deliver it.
+        // Data of the RC3 loop that SND.UNA passed was never in flight, so that the window did not deliver it.
         let passed = passed.saturating_sub(self.snd.board.passed_bytes()) + (self.snd.nxt - nxt);
         let cumulative = una_advanced.saturating_sub(passed);
 
-        // Extensions take what is theirs: data of the RC3 loop, our own CE marks, flipped pairs, probes. A D-SACK for one
-        // of those is no sign of a needless retransmission.
+        // Extensions: data of the RC3 loop, our own CE marks, flipped pairs and probes. A D-SACK for one of these is
+        // no sign of a spurious retransmission.
         let ahead = self.tell_ahead(at);
         if let Some(once) = delivery.asked {
             self.ext.ecn_check.on_delivered(once);
@@ -129,7 +132,7 @@ impl Connection {
         }
         let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_of_tail(*left, *right));
 
-        // RFC 5681, section 2: whether this is a duplicate ACK.
+        // RFC 5681, section 2: determine whether this is a duplicate ACK.
         let is_about_probes = answer.arrived || answer.owns_dsack || ahead > 0 || self.speaks_of_tail(header, ack);
         let repeats = una_advanced == 0 && len == 0 && !window_changed && self.repeats_una(ack, before);
         let outcome = AckOutcome {
@@ -151,7 +154,7 @@ impl Connection {
         let rtt = self.take_rtt_samples(now, at, header, &delivery, before.flight_size);
         let rate = delivery.newest.as_ref().and_then(|(_, burst)| self.cc.rate.sample(burst, self.rtt.min()));
 
-        // RFC 9293: SND.UNA advanced. RFC 8899: a delivered probe confirms its size.
+        // RFC 9293: release the data below SND.UNA. RFC 8899: a delivered probe confirms its size.
         if una_advanced > 0 {
             self.on_una_advanced();
         }
@@ -159,14 +162,14 @@ impl Connection {
             self.change_mss(now);
         }
 
-        // RFC 3522, RFC 5682, RFC 2883: undo. RFC 8985, RFC 6675, RFC 5681: loss detection.
+        // Undo (RFC 3522, RFC 5682, RFC 2883), then loss detection (RFC 8985, RFC 6675, RFC 5681).
         let spurious = self.check_spurious(now, &outcome);
         let (newly_lost, episode) = self.detect_losses(at, &outcome);
         if episode == Episode::Enter {
             self.cc.history.forget_rate();
         }
 
-        // The controller hears of all of it in one event.
+        // Report everything to the controller in one event.
         let mut event = before.event(now, meta);
         event.cumulative = Bytes(cumulative);
         event.delivered = Bytes(delivered);
@@ -179,7 +182,7 @@ impl Connection {
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
         self.tell_ack(event);
 
-        // RFC 6298, section 5: the retransmission timer.
+        // Restart the retransmission timer (RFC 6298, section 5).
         if una_advanced > 0 {
             self.on_progress(now);
         } else {
@@ -188,23 +191,24 @@ impl Connection {
         self.after_window_change(now, window_changed);
     }
 
-    /// Whether what was delivered shows that a timeout was spurious. Without SACK, what comes with a retransmission may have
-    /// waited at the receiver for it (RFC 5682, section 2.1, step 2).
+    /// Returns whether the delivery proves that a timeout was spurious. Without SACK, the receiver may have held back
+    /// data that is acknowledged together with a retransmission (RFC 5682, section 2.1, step 2).
     fn proves_spurious(&self, delivery: &Delivery) -> bool {
         delivery.proves_spurious && (self.negotiated.sack || delivery.retransmitted.is_none())
     }
 
-    /// Whether `ack` says again what is acknowledged, of more that is in flight (RFC 5681, section 2), and answers no probe
-    /// of a closed window.
+    /// Returns whether `ack` repeats SND.UNA while data is in flight (RFC 5681, section 2) and does not answer a
+    /// zero-window probe.
     fn repeats_una(&self, ack: u64, before: Before) -> bool {
         ack == self.snd.una && before.flight_size > 0 && !self.snd.persist.in_flight
     }
 
-    /// Fills in what every ACK event carries and calls the controller.
+    /// Sets the fields that every ACK event carries and calls the controller.
     pub(super) fn tell_ack(&mut self, event: Ack<'static>) {
         let mut segments = self.cc.segments.take();
         let mut event: Ack<'_> = event;
         if let Some(segments) = &segments {
+            // Answers of routers, probe results, and data in flight.
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
         event.network = self.take_heard();
@@ -214,11 +218,12 @@ impl Connection {
         let outstanding = self.snd.flight_size().saturating_sub(self.snd.board.sacked_bytes());
         event.recover_flight = Bytes(outstanding) + event.delivered;
         event.limit = self.cc.limits.current;
-        // RFC 7661, section 4.2: a window of which half is used is validated. A pace that follows from the window holds back
-        // no more than that, but a round trip that has become shorter can leave it the only limit.
+        // RFC 7661, section 4.2: cwnd is validated if at least half of it is used. A pacer derived from cwnd does not
+        // hold back more than that, but it can be the only limit after the RTT has decreased.
         let paced = self.cc.limits.current == SendLimit::Pacing && event.prior_in_flight * 2 >= self.cc.control.cwnd;
         let limited = self.cc.rounds.limited || self.cc.limits.current == SendLimit::Cwnd || paced;
         event.cwnd_limited = limited || self.cc.rounds.was_limited;
+        // Round-trip counting.
         let sent_after = event.rate.map(|rate| rate.prior_delivered.0);
         let round = self.cc.rounds.advance(self.snd.una, self.snd.nxt, self.cc.rate.delivered, sent_after);
         event.round_start = round.is_some();
@@ -237,7 +242,7 @@ impl Connection {
         self.refresh_control();
     }
 
-    /// A timer found losses: the controller hears of them as of an ACK that delivered nothing.
+    /// Reports losses that a timer detected, as an ACK event without delivered data.
     pub(super) fn report_timer_losses(&mut self, now: Time, newly_lost: u64, episode: Episode) {
         let mut event = Ack::new(now);
         event.newly_lost = Bytes(newly_lost);
@@ -247,7 +252,7 @@ impl Connection {
         self.tell_ack(event);
     }
 
-    /// Applies the cumulative acknowledgment and the SACK blocks; returns bytes newly delivered.
+    /// Applies the cumulative ACK and the SACK blocks, and returns the bytes newly delivered.
     fn deliver(
         &mut self,
         at: Time,
@@ -262,17 +267,18 @@ impl Connection {
         let mss = u64::from(self.mss());
         let (loss, segments) = (&mut self.loss, &mut self.cc.segments);
         let mut on_delivered = |record: &Record, burst: &Burst| {
-            // RFC 8985, section 6.2, step 2: an ACK that came too soon, or echoes an older copy, is the original's. Above a hole the
-            // echo is of what came before the hole (RFC 7323, section 4.3), and says nothing of what is reported there.
+            // RFC 8985, section 6.2, step 2: an ACK that arrives too early, or echoes an older timestamp, belongs to
+            // the original transmission. Above a hole the echo does not apply, because it belongs to the data before
+            // the hole (RFC 7323, section 4.3).
             let early = min_rtt.is_some_and(|min| at - burst.sent_at < min);
             let in_order = record.end() <= ack;
             let older = in_order && echo.is_some_and(|e| seq::later(clock.value(burst.sent_at), e));
             let copy = record.is_copied() && echo != Some(clock.value(burst.sent_at));
-            // What had left from the tail is sent again as new data, and as a retransmission in that.
+            // Data already sent by the RC3 loop is sent again as new data, and so counts as retransmitted.
             let twice = record.is_retransmitted() || record.is_early();
             let ambiguous = (copy && !record.is_early()) || (twice && (early || older));
-            // A mark of ours overtakes what left before it where marked packets have a queue of their own (RFC 9331,
-            // section 5.1).
+            // A CE mark set by this sender may let the segment overtake earlier ones, if marked packets have a
+            // separate queue (RFC 9331, section 5.1).
             let asked = asked_at == Some(record.start);
             if asked {
                 delivery.asked = Some(!record.is_retransmitted() && !record.is_copied());
@@ -293,24 +299,26 @@ impl Connection {
         if self.snd.tail.is_some() {
             self.snd.board.set_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
         }
+        // The cumulative ACK advances SND.UNA.
         let mut bytes = 0;
         if una_advanced > 0 {
             bytes = self.snd.board.acknowledge(ack, &mut on_delivered);
             self.snd.una = ack;
             self.snd.meet_tail(ack, mss);
         }
+        // SACK blocks.
         let mut refused = false;
         if self.negotiated.sack {
             let to_offsets = |block: &SackBlock| {
                 (self.numbers.our_offset(block.left, ack), self.numbers.our_offset(block.right, ack))
             };
-            // In ascending order (RFC 8985, section 6.2, step 3): the newest block comes first in the option, and what the
-            // others of one ACK report for the first time would look as if it had been overtaken.
+            // Blocks are applied in ascending order (RFC 8985, section 6.2, step 3). The option lists the newest
+            // block first; the others would look overtaken if the ACK reports them for the first time.
             let mut blocks: ArrayVec<_, { SackBlocks::CAPACITY }> =
                 header.options.sack.iter().map(to_offsets).collect();
             blocks.sort_unstable();
             for (left, right) in blocks {
-                // Blocks that are not wholly inside of what was sent above SND.UNA say nothing we may trust.
+                // A block is ignored unless it lies completely within the data sent above SND.UNA.
                 if left < ack as i64 || right <= left {
                     continue;
                 }
@@ -329,7 +337,7 @@ impl Connection {
         bytes
     }
 
-    /// The duplicate that the first SACK block reports, if it does (RFC 2883, section 4).
+    /// Returns the range of a D-SACK in the first SACK block, if there is one (RFC 2883, section 4).
     fn find_dsack(&self, header: &Header, ack: u64) -> Option<(u64, u64)> {
         if !self.negotiated.sack {
             return None;
@@ -348,24 +356,25 @@ impl Connection {
         (below || inside_second).then_some((left as u64, right as u64))
     }
 
-    /// SND.WND follows the newest segment (RFC 9293, section 3.10.7.4). Whether it changed.
+    /// Updates SND.WND from the newest segment (RFC 9293, section 3.10.7.4). Returns whether the window changed.
     ///
-    /// A segment that advances SND.UNA is always the newest, though reordering may have brought later data before it:
-    /// the old window counted from the new SND.UNA would reach beyond what the peer offers.
+    /// A segment that advances SND.UNA always counts as the newest, although after reordering its sequence number may
+    /// be lower than SND.WL1. Otherwise the old window, relative to the new SND.UNA, would exceed the advertised
+    /// right edge.
     fn update_window(&mut self, header: &Header, seq_offset: u64, ack: u64) -> bool {
         let newer =
             ack > self.snd.una || self.snd.wl1 < seq_offset || (self.snd.wl1 == seq_offset && self.snd.wl2 <= ack);
         if ack < self.snd.una || !newer {
             return false;
         }
-        // The window in a SYN is never scaled (RFC 7323, section 2.2).
+        // The window in a SYN is not scaled (RFC 7323, section 2.2).
         let shift = if header.flags.contains(Flags::SYN) { 0 } else { self.negotiated.send_shift };
         let window = u64::from(header.window) << shift;
         let old_edge = self.snd.window_edge();
         self.snd.wl1 = seq_offset;
         self.snd.wl2 = ack;
         let changed = window != self.snd.window;
-        // RFC 7323, section 2.4: what its unit rounds is no shrinking.
+        // Rounding to the window unit does not count as shrinking (RFC 7323, section 2.4).
         if old_edge.saturating_sub(ack.saturating_add(window)) >= 1 << shift {
             add(&mut self.stats.windows_shrunk, 1);
         }
@@ -374,8 +383,9 @@ impl Connection {
         changed || ack.saturating_add(window) != old_edge && ack == self.snd.una && window != 0
     }
 
-    /// RTT samples: the newest never-retransmitted segment tells the path's, the oldest (which includes the peer's
-    /// delay of its ACK) the timer's; else the timestamp's echo (RFC 7323, section 4).
+    /// Takes RTT samples. The newest segment that was never retransmitted yields the path's RTT; the oldest, whose
+    /// sample includes the delay of the ACK, is used for the RTO. If there is none, the timestamp echo is used (RFC
+    /// 7323, section 4).
     fn take_rtt_samples(
         &mut self,
         now: Time,
@@ -392,13 +402,13 @@ impl Connection {
                 if !record.is_retransmitted() || echo != self.numbers.clock.value(burst.sent_at) {
                     return None;
                 }
-                // The echo names this very transmission.
+                // The echo identifies this transmission.
                 (burst.sent_at, burst.sent_at)
             }
         };
         let rtt = (at - newest).max(Span::from_nanos(1));
         if rtt > MAX_RTO {
-            // Who was awake so long has retransmitted: this host slept, and its sleep says nothing of the path.
+            // A longer time without a retransmission is only possible if this host was suspended.
             return None;
         }
         self.rtt.observe(now, rtt);
@@ -407,6 +417,7 @@ impl Connection {
         Some(RttSample { rtt, sent_at: newest })
     }
 
+    /// Releases acknowledged data and raises the events that follow.
     fn on_una_advanced(&mut self) {
         let data_end = self.snd.una.min(self.snd.buffer.end());
         self.snd.buffer.advance(data_end);
@@ -424,9 +435,10 @@ impl Connection {
         self.stats.bytes_acked = self.snd.una.saturating_sub(1);
     }
 
-    /// Classic ECN: one response a round trip, answered by CWR (RFC 3168, section 6.1.2). That travels behind what had been
-    /// sent when the mark was answered, so the ACK of just that still has the old echo. An echo of our own mark is ended
-    /// by CWR as well, but is no congestion; a mark of the network that it hides for a round trip is the price.
+    /// Processes ECE. Classic ECN permits one reduction per round trip, confirmed by CWR (RFC 3168, section 6.1.2).
+    /// CWR is sent on the next new data, so that the ACK of the data in flight at the reduction still carries ECE. An
+    /// echo of our own CE mark is confirmed by CWR too but is no congestion signal; it may hide a mark by the network
+    /// for one round trip.
     fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {
         let mut delta = EcnDelta::default();
         let echo = self.negotiated.ecn && header.flags.contains(Flags::ECE);

@@ -1,36 +1,38 @@
-//! Whether the peer echoes congestion marks: where there are losses, or all is quiet for long, a mark is made, and its echo
-//! waited for (RFC 3168, section 20.2).
+//! Validation of the peer's ECN echoes: the sender occasionally marks a segment CE itself and checks that the peer
+//! echoes the mark (RFC 3168, section 20.2). Loss episodes and long periods without losses give reason for a test.
 
 use longhaul_wire::Ecn;
 
 use super::Connection;
 use crate::info::add;
 
-/// Round trips that make one ground for suspicion, as each loss episode does. A law that goes by delay may lose nothing at all
-/// beside others, once it hears of no marks: grounds by losses alone let Vegas keep 15 % more than it has without ECN.
+/// Round trips that count as one reason for a test, like a loss episode. A delay-based algorithm may not lose
+/// anything next to competing flows if it receives no marks: with tests after losses alone, Vegas keeps 15 % more
+/// throughput than without ECN.
 const QUIET_ROUNDS: u32 = 50;
-/// From each echo to the next question it takes twice as many grounds, from one up to these: RFC 3168 asks for it to be done
-/// sparingly.
+/// Upper bound of the number of reasons for a test. It starts at one and doubles with each echo, because RFC 3168
+/// recommends to test sparingly.
 const MOST: u32 = 24;
-/// Echoes that may be missing. Not one: the network has cleared marks for a while, or was changed under the connection.
+/// Number of missing echoes after which ECN is not used any more. A single one may be due to a path that temporarily
+/// clears marks, or to a path change.
 const MAX_MISSING: u64 = 2;
 
-/// What is known of the peer's echoes.
+/// State of the validation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EcnCheck {
-    /// Grounds for suspicion since the peer was last seen to echo a mark of ours.
+    /// Reasons for a test since the peer last echoed a mark of ours.
     grounds: u32,
-    /// Round trips that do not count among those yet.
+    /// Round trips since the last one that counted as a reason.
     rounds: u32,
-    /// How many grounds make the next question.
+    /// Number of reasons required for the next test.
     patience: u32,
     asked: Option<Asked>,
-    /// Segments that left marked, and those whose mark was not echoed.
+    /// Segments that were marked, and marks that were not echoed.
     marked: u64,
     missing: u64,
 }
 
-/// The segment that left with "congestion experienced".
+/// Segment that was sent with a CE mark.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     start: u64,
@@ -45,13 +47,14 @@ impl Default for EcnCheck {
 }
 
 impl EcnCheck {
-    /// Losses were found where there were none, as on a path that drops and does not mark. Echoes in between do not count
-    /// against that: who echoes now and then would else conceal the rest, and honest peers are asked ever less.
+    /// Counts a loss episode, which may be due to a path that drops instead of marking. Echoes in between do not
+    /// reset the count: otherwise occasional echoes would conceal missing ones. Peers that echo our marks are tested
+    /// ever less frequently.
     pub(super) fn on_episode(&mut self) {
         self.grounds = self.grounds.saturating_add(1);
     }
 
-    /// A round trip begins.
+    /// Counts a round trip.
     pub(super) fn on_round(&mut self) {
         self.rounds += 1;
         if self.rounds >= QUIET_ROUNDS {
@@ -60,7 +63,7 @@ impl EcnCheck {
         }
     }
 
-    /// Whether the peer is suspected, and is not being asked.
+    /// Returns whether a test is due and none is in progress.
     pub(super) fn is_due(&self) -> bool {
         self.grounds >= self.patience && self.asked.is_none() && !self.has_failed()
     }
@@ -70,18 +73,20 @@ impl EcnCheck {
         self.asked = Some(Asked { start, end, delivered: false });
     }
 
-    /// Where the segment begins whose mark is to be echoed.
+    /// Returns the start of the segment whose mark is to be echoed.
     pub(super) fn asked_at(&self) -> Option<u64> {
         self.asked.map(|asked| asked.start)
     }
 
-    /// It was delivered. If it was not sent just `once`, what has come may be a copy without the mark: nothing is learnt.
+    /// Records the delivery of the marked segment. If it was sent more than `once`, an unmarked copy may have
+    /// arrived, and the test is void.
     pub(super) fn on_delivered(&mut self, once: bool) {
         self.asked = self.asked.filter(|_| once).map(|asked| Asked { delivered: true, ..asked });
     }
 
-    /// Digests an ACK up to `una`, and whether it has an echo: whether that is of our own mark. One that comes before the
-    /// segment is of a mark of the network, and the answer to it, which ends all echoes, may overtake the question's.
+    /// Processes an ACK up to `una`. Returns whether its echo belongs to our own mark. An echo before the segment's
+    /// delivery belongs to a mark by the network. CWR in response to that may end our echo too, so that the test is
+    /// void.
     pub(super) fn on_ack(&mut self, una: u64, echo: bool) -> bool {
         let Some(asked) = self.asked else { return false };
         let delivered = asked.delivered || una >= asked.end;
@@ -100,25 +105,26 @@ impl EcnCheck {
         false
     }
 
-    /// Whether so many echoes were missing that marks are no use on this connection.
+    /// Returns whether too many echoes were missing, so that ECN is not used on this connection any more.
     pub(super) const fn has_failed(&self) -> bool {
         self.missing >= MAX_MISSING
     }
 
-    /// Segments that left marked, and those whose mark was not echoed.
+    /// Returns the number of marked segments and of missing echoes.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.marked, self.missing)
     }
 }
 
 impl Connection {
-    /// The ECN field of the next new segment, of `len` bytes of payload: the peer is asked when no echo is under way.
+    /// Returns the ECN field of the next new segment with `len` bytes of payload: CE if a test is due and possible.
     pub(super) fn next_ecn(&self, len: u16, mtu_probe: bool) -> Ecn {
         let usual = self.ecn();
         let may_ask = self.ext.ecn_check.is_due()
             && usual != Ecn::NotEct
             && !self.snd.cwr_due
-            // Without SACK what was sent twice is often not to be told from what was not, and an honest echo costs a decrease.
+            // Without SACK, original and retransmission often cannot be told apart, and a correct echo would cause a
+            // reduction.
             && self.negotiated.sack
             && self.snd.una > self.snd.ece_answered_until
             && !self.loss.is_repairing()
@@ -127,7 +133,7 @@ impl Connection {
         if may_ask { Ecn::Ce } else { usual }
     }
 
-    /// The new segment of these offsets leaves, and carries a mark if `ecn` says so.
+    /// Starts a test if the new segment is sent with CE.
     pub(super) fn note_ecn(&mut self, ecn: Ecn, start: u64, end: u64) {
         if ecn == Ecn::Ce {
             self.ext.ecn_check.on_sent(start, end);

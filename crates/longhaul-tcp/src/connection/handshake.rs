@@ -369,7 +369,7 @@ impl Connection {
             self.snd.window = u64::from(header.window) << self.negotiated.send_shift;
             self.snd.max_window = self.snd.max_window.max(self.snd.window);
         }
-        // Build the controller's inputs and raise the events.
+        // Report the negotiated capabilities, which may close the connection, and raise the events.
         self.grant(now);
         if self.life.state == State::Closed {
             return;

@@ -1,7 +1,7 @@
 //! Loss detection and recovery episodes: RACK-TLP (RFC 8985), SACK counting (RFC 6675), duplicate ACKs (RFC 6582),
-//! retransmission timeouts (RFC 6298), and the detection of spurious ones (RFC 3522, RFC 4015, RFC 5682).
+//! retransmission timeouts (RFC 6298), and detection of spurious recovery (RFC 3522, RFC 4015, RFC 5682).
 //!
-//! What is lost is decided here; what a loss means for the window is the controller's.
+//! This module decides which segments are lost; the controller decides how the window responds.
 
 use longhaul_cc::{Detection, Episode, PathEvent, Timeout, TxId};
 use longhaul_units::{Bytes, Span, Time};
@@ -22,41 +22,42 @@ use outage::Outage;
 use spurious::{Begin, SpuriousDetection};
 use tail_probe::TailLossProbe;
 
-/// RFC 9293, section 3.8.3: R2 is at least 100 seconds; this many timeouts in a row take about 15 minutes at most.
+/// R2 in consecutive timeouts. It corresponds to about 15 minutes; RFC 9293, section 3.8.3, requires at least 100
+/// seconds.
 const MAX_TIMEOUTS: u32 = 15;
-/// Repetitions of a FIN that answers the peer's, with nothing else unacknowledged: a peer that closed and then ended
-/// its process will never answer. About a minute and a half with the least RTO.
+/// Maximum number of FIN retransmissions if both sides have closed and nothing else is unacknowledged, because a peer
+/// that closed and then exited does not answer. About 90 seconds at the minimum RTO.
 const MAX_FIN_TIMEOUTS: u32 = 8;
-/// RFC 9293, section 3.8.3: how long a silent peer is not given up, at least 100 s; longer than the longest timeout, so
-/// that one which answers every retransmission is never silent.
+/// Minimum silence of the peer before R2 applies, at least 100 s (RFC 9293, section 3.8.3). It exceeds the longest
+/// RTO, so that a peer that answers every retransmission is never considered silent.
 const R2: Span = Span::from_secs(250);
-/// A sender silent for so long gives back the memory that it keeps for speed.
+/// Idle time after which memory kept for speed is freed.
 const REST_AFTER: Span = Span::from_secs(2);
 
-/// Where repair stands.
+/// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing is under repair.
+    /// No recovery episode is in progress.
     #[default]
     Open,
-    /// Fast recovery until the offset is acknowledged.
+    /// Fast recovery until the offset (RecoveryPoint) is acknowledged.
     Recovery(u64),
-    /// After a timeout, until the offset is acknowledged.
+    /// Recovery after a timeout, until the offset is acknowledged.
     Timeout(u64),
 }
 
-/// What may leave whatever the window says.
+/// Segments that may be sent regardless of cwnd.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Grant {
-    /// One retransmission must leave.
+    /// One retransmission bypasses cwnd and pacer.
     pub(super) forced: bool,
-    /// The scoreboard's index of a segment to send as tail loss probe, or as probe of a closed window or an outage.
+    /// Scoreboard index of a segment to send as tail loss probe, zero-window probe or outage probe.
     pub(super) probe: Option<u64>,
-    /// New segments that may exceed the window: one of a tail loss probe, two of F-RTO.
+    /// Number of new segments that may exceed cwnd: one for a tail loss probe, two for F-RTO.
     extra: u32,
 }
 
-/// Loss recovery: the detectors, the episode under way, and the retransmission timer's count.
+/// Loss recovery state: the detectors, the current episode, and consecutive timeouts.
 #[derive(Debug)]
 pub(super) struct Loss {
     pub(super) detection: Detection,
@@ -67,12 +68,12 @@ pub(super) struct Loss {
     tail: TailLossProbe,
     pub(super) spurious: SpuriousDetection,
     pub(super) grant: Grant,
-    /// The last transmission before the episode: the loss of a later retransmission begins a new one.
+    /// The last transmission before the episode. The loss of a later retransmission begins a new episode.
     episode_tx: TxId,
-    /// Retransmission timeouts in a row.
+    /// Consecutive retransmission timeouts.
     timeouts: u32,
     outage: Option<Outage>,
-    /// Bytes of path MTU probes among those newly lost.
+    /// Bytes of path MTU probes among the newly lost data.
     mtu_probe_lost: u64,
 }
 
@@ -94,41 +95,41 @@ impl Loss {
         }
     }
 
-    /// Whether fast recovery is under way.
+    /// Returns whether fast recovery is in progress.
     pub(super) fn is_recovering(&self) -> bool {
         matches!(self.phase, Phase::Recovery(_))
     }
 
-    /// Whether a recovery episode is under way, that of a timeout included.
+    /// Returns whether a recovery episode is in progress, including recovery after a timeout.
     pub(super) fn is_repairing(&self) -> bool {
         self.phase != Phase::Open
     }
 
-    /// Whether a segment that is neither lost nor new may have to be sent.
+    /// Returns whether a segment that is neither lost nor new may have to be sent.
     pub(super) fn wants_to_send(&self) -> bool {
         self.grant.probe.is_some() || (self.detection == Detection::Sack && self.is_repairing())
     }
 
-    /// A probe delivered data that was lost: to the controller that is a loss, as one repaired by a tail loss probe is (RFC
-    /// 8985, section 7.4).
+    /// Handles a probe that filled a hole: like a loss repaired by a tail loss probe (RFC 8985, section 7.4), it is
+    /// reported to the controller as a loss.
     pub(super) fn on_probe_repair(&mut self) {
         if !self.is_repairing() {
             self.tail.note_repair();
         }
     }
 
-    /// Bytes by which new segments may exceed the window.
+    /// Returns the bytes by which new segments may exceed cwnd.
     pub(super) fn allowance(&self, mss: u16) -> u64 {
         u64::from(self.grant.extra) * u64::from(mss)
     }
 
-    /// The scoreboard's records were cut anew: indices into it are void.
+    /// Invalidates scoreboard indices after the scoreboard was resegmented.
     pub(super) fn on_renumbered(&mut self) {
         self.grant.probe = None;
         self.sack.on_renumbered();
     }
 
-    /// An RTT sample was taken.
+    /// Permits another tail loss probe after an RTT sample.
     pub(super) fn on_rtt_sample(&mut self) {
         self.tail.allow();
     }
@@ -138,14 +139,14 @@ impl Loss {
         self.grant.forced = false;
     }
 
-    /// A segment is retransmitted with this TSval.
+    /// Records a retransmission with this TSval.
     pub(super) fn on_retransmit(&mut self, record: &Record, value: u32) {
         (self.grant.forced, self.grant.probe) = (false, None);
         self.sack.high_rxt = self.sack.high_rxt.max(record.end());
         self.spurious.on_retransmit(record, value);
     }
 
-    /// The segment to rescue (RFC 6675, section 4, NextSeg rules 3 and 4), if neither lost nor new data can be sent.
+    /// Returns the segment of NextSeg rules 3 and 4 (RFC 6675, section 4) if neither lost nor new data can be sent.
     pub(super) fn rescue(&mut self, board: &Scoreboard, room: u64, new_data: bool, mss: u16) -> Option<u64> {
         if self.detection != Detection::Sack || room < u64::from(mss) || new_data {
             return None;
@@ -154,27 +155,27 @@ impl Loss {
         self.sack.rescue(board, point)
     }
 
-    /// Digests a delivered segment. `ambiguous` says that the ACK may be of an earlier transmission.
+    /// Processes a delivered segment. `ambiguous` means that the ACK may belong to an earlier transmission.
     pub(super) fn on_delivered(&mut self, record: &Record, sent_at: Time, at: Time, ambiguous: bool) {
         self.rack.detect_reordering(record);
         self.spurious.on_delivered(record, sent_at, at);
         self.rack.on_delivered(record, sent_at, at, ambiguous);
     }
 
-    /// Whether the delivery of `record` shows that the timeout was spurious.
+    /// Returns whether the delivery of `record` shows that the timeout was spurious.
     pub(super) fn proves_spurious(&self, record: &Record) -> bool {
         self.spurious.proves(record)
     }
 
-    /// RACK's reordering window. While lost segments are repaired, or three are SACKed, none is granted until reordering was
-    /// seen.
+    /// Returns RACK's reordering window. During recovery, or with DupThresh segments SACKed, it is zero until
+    /// reordering was observed (RFC 8985, section 6.2, step 4).
     fn reordering_window(&self, sacked: u64, mss: u16, rtt: &RttEstimator) -> Span {
         let many = sacked >= u64::from(DUP_THRESH) * u64::from(mss);
         self.rack.reordering_window(self.is_repairing() || many, rtt.min(), rtt.srtt())
     }
 }
 
-/// What one ACK did, as far as loss recovery must know.
+/// Effects of one ACK that are relevant to loss recovery.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AckOutcome {
     pub(super) una_advanced: u64,
@@ -186,12 +187,13 @@ pub(super) struct AckOutcome {
 }
 
 impl Connection {
-    /// Bytes in flight: the scoreboard's, less what duplicate ACKs say was delivered when there is no SACK.
+    /// Returns the bytes in flight: the scoreboard's value, less the data that duplicate ACKs indicate as delivered
+    /// without SACK.
     pub(super) fn pipe(&self) -> u64 {
         self.snd.board.in_flight().saturating_sub(self.loss.duplicates.emulated)
     }
 
-    /// Runs the detection in force after an ACK; returns bytes newly held lost and the episode's state.
+    /// Runs the loss detector after an ACK. Returns the bytes newly marked lost and the state of the episode.
     pub(super) fn detect_losses(&mut self, at: Time, ack: &AckOutcome) -> (u64, Episode) {
         if self.loss.detection == Detection::DuplicateAcks {
             let (mss, repairing) = (self.mss(), self.loss.is_repairing());
@@ -205,7 +207,7 @@ impl Connection {
         (newly_lost, self.update_episode(newly_lost, retransmission_lost))
     }
 
-    /// Marks lost segments with the detector in force. Returns whether a retransmission of this episode is among them.
+    /// Marks lost segments with the current detector. Returns whether a retransmission of this episode is among them.
     fn mark_losses(&mut self, at: Time, ack: &AckOutcome) -> bool {
         let (mss, una, window) = (self.mss(), self.snd.una, self.reordering_window());
         let lists = self.cc.segments.as_deref_mut();
@@ -244,9 +246,9 @@ impl Connection {
         self.stats.bytes_lost += bytes;
     }
 
-    /// Begins, continues or ends an episode.
+    /// Begins, continues or ends an episode according to newly lost data.
     fn update_episode(&mut self, newly_lost: u64, retransmission_lost: bool) -> Episode {
-        // A lost path MTU probe says nothing of congestion (RFC 8899, section 3).
+        // The loss of a path MTU probe is no sign of congestion (RFC 8899, section 3).
         let congestion = newly_lost > std::mem::take(&mut self.loss.mtu_probe_lost);
         let repaired = self.loss.tail.take_repair();
         let una = self.snd.una;
@@ -302,8 +304,8 @@ impl Connection {
         self.loss.rack.on_episode_end();
     }
 
-    /// Arms the retransmission timer and the tail loss probe, as there is something in flight or not
-    /// (RFC 6298, section 5; RFC 8985, section 7.2).
+    /// Arms or stops the retransmission timer and the tail loss probe, depending on whether data is in flight (RFC
+    /// 6298, section 5; RFC 8985, section 7.2).
     pub(super) fn arm_retransmission(&mut self, now: Time) {
         if self.snd.board.is_empty() {
             self.timers.stop(Timer::Rto);
@@ -317,7 +319,7 @@ impl Connection {
         self.timers.stop(Timer::Rest);
         self.arm_user_timeout(now);
         if self.snd.persist.in_flight {
-            // A probe of a closed window is repeated by a timer of its own.
+            // Zero-window probes are retransmitted by the persist timer.
             self.timers.stop(Timer::Rto);
             self.timers.stop(Timer::Probe);
             return;
@@ -337,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// Arms the user timeout if data is unacknowledged (RFC 9293, section 3.8.3).
+    /// Arms the user timeout if data is outstanding (RFC 9293, section 3.8.3).
     pub(super) fn arm_user_timeout(&mut self, now: Time) {
         if self.snd.board.is_empty() {
             return;
@@ -348,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// RFC 8985, section 6.3: the reordering window has passed.
+    /// Marks segments lost when RACK's reordering window ends (RFC 8985, section 6.3).
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
         let before = self.snd.board.lost_bytes();
         let again = self.mark_losses(now, &AckOutcome::default());
@@ -360,25 +362,28 @@ impl Connection {
         }
     }
 
-    /// RFC 6298, section 5.4 to 5.6; RFC 8985, section 6.3, on what is then held lost.
+    /// Handles the retransmission timeout (RFC 6298, steps 5.4 to 5.6). RFC 8985, section 6.3, determines the
+    /// segments marked lost.
     pub(super) fn on_retransmission_timeout(&mut self, now: Time) {
         if self.life.state == State::SynSent || self.life.state == State::SynReceived {
             self.retransmit_syn(now);
             return;
         }
+        // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
         let Some((index, front)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
         self.loss.timeouts += 1;
         if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.only_fin_unanswered() {
-            // Everything written was acknowledged and the peer had said goodbye: it is gone.
+            // All data is acknowledged and the peer has closed: it has most likely exited.
             self.finish(None);
             return;
         }
-        // A peer that still answers, with its window closed below what is in flight, is not given up (MUST-37).
+        // A peer that still answers is not given up, even if its window is closed below the data in flight (MUST-37).
         let silent = now - self.peer.last_heard >= R2;
         if self.loss.timeouts > MAX_TIMEOUTS && silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));
             return;
         }
+        // RFC 2018, section 8: a SACKed first segment was discarded by the receiver.
         if front.is_sacked() {
             self.renege();
         }
@@ -387,15 +392,18 @@ impl Connection {
             self.consider_outage(now);
         }
         self.put_off_outage_probe(now);
+        // Begin or continue the episode, and start F-RTO on the first timeout.
         self.begin_episode(Phase::Timeout(self.snd.nxt), first);
         self.loss.spurious.on_timeout(first, self.snd.board.last_tx());
         self.loss.duplicates.reset();
+        // Mark segments lost. A black hole reduces the path MTU.
         let flight = self.snd.flight_size();
         self.forget_probes();
         self.mark_timed_out(now, index);
         if self.pmtu.on_timeout(now, self.loss.timeouts) {
             self.change_mss(now);
         }
+        // RFC 6298, steps 5.4 to 5.6: retransmit the first segment, back off the timer and restart it.
         self.rtt.back_off();
         self.loss.grant.forced = true;
         self.stats.timeouts += 1;
@@ -407,7 +415,8 @@ impl Connection {
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
     }
 
-    /// The first segment, and with RACK those overdue by its clock; without it everything in flight.
+    /// Marks the first segment lost, and with RACK those that are overdue. Without RACK or after a second timeout,
+    /// marks all.
     fn mark_timed_out(&mut self, now: Time, first: u64) {
         let before = self.snd.board.lost_bytes();
         self.snd.board.mark_lost(first);
@@ -427,12 +436,12 @@ impl Connection {
         self.count_lost(lost);
     }
 
-    /// Whether only our FIN is unacknowledged, and the peer's has come.
+    /// Returns whether only our FIN is unacknowledged and the peer's FIN has arrived.
     fn only_fin_unanswered(&self) -> bool {
         matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
     }
 
-    /// The segment size changed: what is in flight and longer is cut, the controller is told.
+    /// Adapts to a changed segment size: splits longer segments in flight and reports the change to the controller.
     pub(super) fn change_mss(&mut self, now: Time) {
         let mss = self.mss();
         self.snd.board.resegment(mss);
@@ -442,7 +451,7 @@ impl Connection {
         self.tell(&event);
     }
 
-    /// New data was acknowledged.
+    /// Restarts timers and clears timeout state after new data was acknowledged.
     pub(super) fn on_progress(&mut self, now: Time) {
         self.rtt.on_progress();
         self.loss.timeouts = 0;

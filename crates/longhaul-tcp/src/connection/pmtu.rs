@@ -1,77 +1,78 @@
 //! Packetization-layer path MTU discovery without ICMP (RFC 8899; RFC 4821 for a transport whose probes carry data).
 //!
-//! A probe is new data in one segment larger than the MSS in force. If it is acknowledged, the size is confirmed; if
-//! only the probe is lost, the size is refused and the data goes again in smaller segments, which is no sign of
-//! congestion (RFC 4821, section 7.6.2). When nothing but small segments get through, the size falls back to the base, and
-//! if nothing passes at that, either, to the least that every IPv4 path carries.
+//! A probe is one segment of new data that is larger than the current MSS. If it is acknowledged, its size is
+//! confirmed. If only the probe is lost, its size is refused, the data is retransmitted in smaller segments, and the
+//! loss does not count as congestion (RFC 4821, section 7.6.2). If only small segments are delivered, the size falls
+//! back to BASE_PLPMTU, and if these are not delivered either, to MIN_PLPMTU.
 //!
-//! One probe a round trip from the first data on: Ethernet's size, jumbo frames', the ceiling; once one is refused, the
-//! sizes that links and tunnels have, by halves; between two of those by halves again. A single loss refuses a size for
-//! the time being, so that the search goes on below it at once; whether it was chance is seen later.
+//! At most one probe is sent per round trip, starting with the first data: Ethernet's size, that of jumbo frames,
+//! then MAX_PLPMTU. Once a size is refused, the search bisects the sizes common to links and tunnels, then the
+//! interval between two of them. A single loss refuses a size for the time being, so that the search continues at
+//! once; the size is tried again later, because the loss may have been accidental.
 
 use longhaul_units::{Span, Time};
 
 use crate::config::Config;
 
-/// UDP payload taken by our fixed header: sequence, acknowledgment, flags and window.
+/// Bytes of UDP payload for our fixed header: sequence, acknowledgment, flags and window.
 const HEADER: u16 = 12;
-/// RFC 8899, section 5.1.2: MAX_PROBES.
+/// MAX_PROBES (RFC 8899, section 5.1.2).
 const MAX_PROBES: u8 = 3;
-/// RFC 8899, section 5.1.1: PROBE_TIMER should be above 15 s; here between probes of a size that was refused.
+/// PROBE_TIMER, which should exceed 15 s (RFC 8899, section 5.1.1); applies to a size that was refused.
 const PROBE_TIMER: Span = Span::from_secs(16);
-/// RFC 8899, section 5.1.1: PMTU_RAISE_TIMER.
+/// PMTU_RAISE_TIMER (RFC 8899, section 5.1.1).
 const RAISE_TIMER: Span = Span::from_secs(600);
-/// Timeouts in a row without any delivery that are read as a black hole (RFC 8899, section 4.3).
+/// Number of consecutive timeouts without delivery that indicate a black hole (RFC 8899, section 4.3).
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
-/// The same at the base size, which is rarely too large: repeated losses are more likely to be chance.
+/// The same number at BASE_PLPMTU, which is rarely too large, so that repeated losses are more likely to be
+/// accidental.
 const BASE_TIMEOUTS: u32 = 3;
-/// The UDP payload that fits an IPv4 packet of 576 bytes with the longest header, which every host has to take
-/// (RFC 1122, section 3.3.2; RFC 791): RFC 8899's MIN_PLPMTU here. Every IPv6 link carries 1280 bytes (RFC 8200, section 5),
-/// so that there the base is the least.
+/// MIN_PLPMTU of RFC 8899 as UDP payload in bytes: an IPv4 packet of 576 bytes, which every host has to accept (RFC
+/// 1122, section 3.3.2; RFC 791), with the longest header. Every IPv6 link carries 1280 bytes (RFC 8200, section 5),
+/// so that over IPv6 MIN_PLPMTU equals BASE_PLPMTU.
 const MIN_PLPMTU: u16 = 508;
-/// The MTU of Ethernet, which most paths have.
+/// MTU of Ethernet, which most paths have.
 const ETHERNET: u16 = 1500;
-/// The MTU of jumbo frames as networks that have them set it.
+/// MTU of jumbo frames as commonly configured.
 const JUMBO: u16 = 9000;
-/// MTUs that paths commonly have: the least of IPv6 (RFC 8200, section 5), tunnels in general use, WireGuard over IPv6
-/// and IPv4, GRE (RFC 2784), IP in IP (RFC 2003) and 6in4 (RFC 4213), PPPoE (RFC 2516), Ethernet, FDDI (RFC 1390),
-/// jumbo frames.
+/// MTUs common to paths: the minimum of IPv6 (RFC 8200, section 5), common tunnels, WireGuard over IPv6 and IPv4, GRE
+/// (RFC 2784), IP in IP (RFC 2003) and 6in4 (RFC 4213), PPPoE (RFC 2516), Ethernet, FDDI (RFC 1390), jumbo frames.
 const LIKELY: [u16; 10] = [1280, 1400, 1420, 1440, 1476, 1480, 1492, ETHERNET, 4352, JUMBO];
-/// The search ends when what it may still win is less than this, or than a part of what it has.
+/// The search ends if the remaining interval is below this, or below this fraction of the current size.
 const RESOLUTION: u16 = 20;
 const RESOLUTION_PART: u16 = 32;
 
 #[derive(Clone, Debug)]
 pub(super) struct Pmtu {
     base: u16,
-    /// Below the base, or equal to it.
+    /// MIN_PLPMTU: below the base, or equal to it.
     least: u16,
     max: u16,
     ipv6: bool,
-    /// The timeouts in a row at which the size last fell.
+    /// Number of consecutive timeouts at which the size was last reduced.
     fell_at: u32,
-    /// Confirmed UDP payload.
+    /// PLPMTU: the confirmed size as UDP payload.
     current: u16,
-    /// The smallest size refused, else more than the ceiling.
+    /// The smallest size refused; greater than `max` if there is none.
     refused: u16,
-    /// How often it was, and when last.
+    /// Number of its refusals, and the time of the last one.
     refusals: u8,
     refused_at: Time,
     probe: Option<Probe>,
-    /// What was held before the newest refusal, which may prove to say nothing.
+    /// State before the newest refusal, which may turn out to be void.
     before: Option<Before>,
-    /// Refusals taken back since the last success.
+    /// Refusals undone since the last confirmed size.
     taken_back: u8,
     /// Recovery episodes of the connection so far.
     episodes: u64,
-    /// No probing before this time.
+    /// No probe is sent before this time.
     next_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     size: u16,
-    /// Episodes before it was sent.
+    /// Episodes before the probe was sent.
     episodes: u64,
 }
 
@@ -84,7 +85,8 @@ struct Before {
 }
 
 impl Pmtu {
-    /// Bytes of the IP and UDP headers in front of a datagram's payload, without options (RFC 791, RFC 8200, RFC 768).
+    /// Returns the bytes of IP and UDP headers before a datagram's payload, without options (RFC 791, RFC 8200, RFC
+    /// 768).
     pub(super) fn ip_overhead(&self) -> longhaul_units::Bytes {
         longhaul_units::Bytes(if self.ipv6 { 48 } else { 28 })
     }
@@ -92,11 +94,11 @@ impl Pmtu {
     pub(super) fn new(config: &Config, ipv6: bool) -> Self {
         let cost = if ipv6 { 20 } else { 0 };
         let base = config.base_plpmtu.max(512);
-        // `max_plpmtu` is said for IPv4; an IPv6 header is 20 bytes longer.
+        // `max_plpmtu` applies to IPv4; an IPv6 header is 20 bytes longer.
         let max = config.max_plpmtu.saturating_sub(cost).max(base);
         Self {
             base,
-            // Where discovery is switched off, the application knows the path.
+            // If discovery is disabled, the application knows the path.
             least: if ipv6 || max == base { base } else { base.min(MIN_PLPMTU) },
             max,
             ipv6,
@@ -113,17 +115,17 @@ impl Pmtu {
         }
     }
 
-    /// Payload of a segment whose options take `options` bytes.
+    /// Returns the payload of a segment with `options` bytes of options.
     pub(super) fn mss(&self, options: u16) -> u16 {
         self.current - HEADER - options
     }
 
-    /// The MSS to announce (RFC 9293, section 3.7.1; RFC 6691: options not deducted): what the ceiling would allow.
+    /// Returns the MSS to announce for MAX_PLPMTU (RFC 9293, section 3.7.1; RFC 6691: options are not deducted).
     pub(super) fn announced_mss(&self) -> u16 {
         self.max - HEADER
     }
 
-    /// The MSS assumed of a peer that names none (RFC 9293, section 3.7.1, MUST-15).
+    /// Returns the MSS of a peer whose SYN has no MSS option (RFC 9293, section 3.7.1, MUST-15).
     pub(super) fn default_peer_mss(&self) -> u16 {
         if self.ipv6 { 1220 } else { 536 }
     }
@@ -132,12 +134,12 @@ impl Pmtu {
         self.current
     }
 
-    /// UDP payload of a packet that fills `mtu`.
+    /// Returns the UDP payload of a packet of `mtu` bytes.
     fn payload_of(&self, mtu: u16) -> u16 {
         mtu.saturating_sub(if self.ipv6 { 48 } else { 28 })
     }
 
-    /// The payload of a probe segment, if one is due. `limit` is the peer's MSS.
+    /// Returns the payload of a probe segment if one is due. `limit` is the peer's MSS.
     pub(super) fn probe_payload(&self, now: Time, options: u16, limit: u16) -> Option<u16> {
         if self.probe.is_some() || self.next_at.is_some_and(|at| now < at) {
             return None;
@@ -148,7 +150,7 @@ impl Pmtu {
         Some(size - HEADER - options)
     }
 
-    /// The next size to try up to `top`, unless the search is over.
+    /// Returns the next size to probe, up to `top`, unless the search is complete.
     fn next_size(&self, top: u16) -> Option<u16> {
         if top <= self.current {
             return None;
@@ -164,7 +166,7 @@ impl Pmtu {
             return Some(size);
         }
         let gap = self.refused - self.current;
-        // Nothing that is common lies between Ethernet and the next larger size.
+        // No common MTU lies between Ethernet and the next larger size.
         let over = self.current == ethernet || gap < RESOLUTION.max(self.current / RESOLUTION_PART);
         (!over).then(|| self.current + gap / 2)
     }
@@ -174,7 +176,7 @@ impl Pmtu {
         self.before = None;
     }
 
-    /// Everything below `una` was acknowledged, a probe's data by the probe itself. Whether the size grew.
+    /// Confirms the size of the probe, whose data was acknowledged. Returns whether a probe was outstanding.
     pub(super) fn on_probe_delivered(&mut self) -> bool {
         let Some(probe) = self.probe.take() else { return false };
         self.current = self.current.max(probe.size);
@@ -185,7 +187,7 @@ impl Pmtu {
         true
     }
 
-    /// The probe was held to be lost.
+    /// Refuses the size of the probe, which was marked lost.
     pub(super) fn on_probe_lost(&mut self, now: Time) {
         if let Some(Probe { size, episodes }) = self.probe.take() {
             self.before = Some(Before { refused: self.refused, refusals: self.refusals, episodes });
@@ -193,8 +195,8 @@ impl Pmtu {
         }
     }
 
-    /// The connection has seen so many recovery episodes. If one began since a lost probe was sent, the probe may have
-    /// shared the fate of what was lost beside it, and says nothing of the size (RFC 4821, section 7.6.4).
+    /// Sets the number of recovery episodes of the connection. If one began after a lost probe was sent, the probe
+    /// may have been lost to congestion, and its refusal is undone (RFC 4821, section 7.6.4).
     pub(super) fn note_episodes(&mut self, episodes: u64) {
         self.episodes = episodes;
         let Some(before) = self.before.filter(|before| before.episodes < episodes) else { return };
@@ -220,15 +222,15 @@ impl Pmtu {
         self.refusals = 0;
     }
 
-    /// The stack below says that a datagram of the current size is too long for the first hop.
+    /// Handles the error that a datagram is too long for the first hop.
     pub(super) fn on_too_long(&mut self, now: Time) {
         if let Some(probe) = self.probe.take() {
             self.refuse(now, probe.size, MAX_PROBES);
         }
     }
 
-    /// Handles a timeout; `in_a_row` counts those since anything was delivered. Returns whether the size fell: to the base
-    /// after two timeouts, and from there to the least after three more.
+    /// Handles a retransmission timeout; `in_a_row` counts those since the last delivery. Returns whether the size
+    /// was reduced: to BASE_PLPMTU after two timeouts, and to MIN_PLPMTU after three more.
     pub(super) fn on_timeout(&mut self, now: Time, in_a_row: u32) -> bool {
         let since = if in_a_row > self.fell_at { in_a_row - self.fell_at } else { in_a_row };
         let enough = if self.current > self.base { BLACK_HOLE_TIMEOUTS } else { BASE_TIMEOUTS };
@@ -236,7 +238,7 @@ impl Pmtu {
             return false;
         }
         self.fell_at = in_a_row;
-        // What passes now is searched anew, below what no longer does.
+        // Restart the search below the size that is not delivered any more.
         self.probe = None;
         self.before = None;
         self.next_at = None;
@@ -245,8 +247,8 @@ impl Pmtu {
         if next == self.base {
             self.refuse(now, size, 1);
         }
-        // Below the base nothing is refused: after an outage, of which a black hole cannot be told, the first probe that is
-        // delivered takes the size back to where it was.
+        // Below the base no size is refused: after an outage, which looks like a black hole, the first delivered
+        // probe restores the previous size.
         true
     }
 }

@@ -5,14 +5,14 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::scoreboard::Burst;
 
-/// What the transport keeps to take a snapshot at each send and a sample at each ACK.
+/// Delivery-rate sampler: state for a snapshot per transmission and a sample per ACK.
 #[derive(Clone, Debug)]
 pub(super) struct RateSampler {
     pub(super) delivered: u64,
     pub(super) delivered_at: Time,
     pub(super) first_sent_at: Time,
     pub(super) lost: u64,
-    /// `delivered` at which what was sent while application-limited is delivered; 0 when it is not.
+    /// `delivered` at which data sent while application-limited is delivered; 0 if not application-limited.
     app_limited_until: u64,
     /// The newest sample.
     pub(super) latest: Option<Rate>,
@@ -23,7 +23,7 @@ impl RateSampler {
         Self { delivered: 0, delivered_at: now, first_sent_at: now, lost: 0, app_limited_until: 0, latest: None }
     }
 
-    /// The snapshot for what leaves now.
+    /// Returns the snapshot for segments sent at `now`. `idle` means that nothing is in flight.
     pub(super) fn snapshot(&mut self, now: Time, idle: bool, tag: u16) -> Burst {
         if idle {
             self.delivered_at = now;
@@ -43,7 +43,7 @@ impl RateSampler {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
-    /// Counts `bytes` delivered at `at`; the sample follows from the newest segment among them.
+    /// Counts `bytes` delivered at `at`. Must be called before [`sample`](Self::sample).
     pub(super) fn on_delivered(&mut self, bytes: u64, at: Time) {
         self.delivered += bytes;
         self.delivered_at = self.delivered_at.max(at);
@@ -52,8 +52,8 @@ impl RateSampler {
         }
     }
 
-    /// The sample that the newest delivered segment's snapshot gives, unless it would span less than `min_rtt`,
-    /// which means that ACKs were compressed or the segment was a retransmission acknowledged by its original.
+    /// Returns the sample for the newest delivered segment's snapshot. There is none if its interval is below
+    /// `min_rtt`: ACKs were compressed, or the ACK belongs to the original of a retransmission.
     pub(super) fn sample(&mut self, newest: &Burst, min_rtt: Option<Span>) -> Option<RateSample> {
         let send = newest.sent_at - newest.first_sent_at;
         let ack = self.delivered_at - newest.delivered_at;
@@ -84,13 +84,13 @@ mod tests {
         Time::ZERO + Span::from_millis(1000 + millis)
     }
 
-    /// Segments that leave at the milliseconds `sent` and are acknowledged one by one at `acked`, in order: the samples.
+    /// Returns the samples for segments sent at `sent` and acknowledged one by one at `acked`, in milliseconds.
     fn samples(sent: &[u64], acked: &[u64]) -> Vec<Option<RateSample>> {
         let mut sampler = RateSampler::new(at(0));
         let (mut bursts, mut results) = (Vec::new(), Vec::new());
         let mut moments: Vec<_> = sent.iter().map(|millis| (*millis, true)).collect();
         moments.extend(acked.iter().map(|millis| (*millis, false)));
-        // What arrives at an instant is processed before what leaves.
+        // At the same time, ACKs are processed before transmissions.
         moments.sort();
         for (millis, is_send) in moments {
             if is_send {
@@ -105,7 +105,7 @@ mod tests {
         results
     }
 
-    /// A segment each 10 ms: 100 kB/s, once a round trip is full of them.
+    /// One segment per 10 ms yields 100 kB/s after the first round trip.
     #[test]
     fn a_steady_flow_is_measured_exactly() {
         let sent: Vec<_> = (0..60).map(|k| 10 * k).collect();
@@ -116,7 +116,8 @@ mod tests {
         }
     }
 
-    /// Their ACKs wait and come at once: no sample is above the rate of sending, which those of single ACKs would be tenfold.
+    /// With compressed ACKs no sample exceeds the sending rate; the spacing of single ACKs alone would yield ten
+    /// times as much.
     #[test]
     fn compressed_acks_are_bounded_by_the_time_to_send() {
         let sent: Vec<_> = (0..200).map(|k| 10 * k).collect();
@@ -126,7 +127,8 @@ mod tests {
         assert!(rates.len() > 100 && rates.iter().all(|rate| (50_000..=100_000).contains(rate)), "{rates:?}");
     }
 
-    /// A flight sent at once arrives at the link's rate: once no sample reaches back to it, it is the ACKs' time that counts.
+    /// A flight sent at once is delivered at the bottleneck rate. Once samples start after it, ACK times determine
+    /// them.
     #[test]
     fn a_burst_is_measured_by_its_acks() {
         let sent: Vec<_> = (0..20).map(|_| 0).chain((0..40).map(|k| 100 + 10 * k)).collect();
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(last.rate.as_bytes_per_sec(), 100_000);
     }
 
-    /// An interval under the least round trip is no sample: a retransmission's, acknowledged by the original.
+    /// An interval below the minimum RTT yields no sample: the ACK belongs to the original of a retransmission.
     #[test]
     fn too_short_an_interval_is_none() {
         let mut sampler = RateSampler::new(at(0));
@@ -146,7 +148,7 @@ mod tests {
         assert!(sampler.sample(&burst, None).is_some());
     }
 
-    /// What leaves while the application is the limit is marked, until as much as was then in flight is delivered.
+    /// Segments sent while application-limited are flagged until the data in flight at that time is delivered.
     #[test]
     fn an_idle_application_is_told_apart() {
         let mut sampler = RateSampler::new(at(0));

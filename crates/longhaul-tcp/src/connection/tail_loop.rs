@@ -1,10 +1,10 @@
-//! The second loop of RC3 (Mittal et al., NSDI 2014): new data from the tail of the send buffer backwards, at low priority, each octet
-//! once, until what the window sends, the primary loop, has come up to it.
+//! Low-priority loop of RC3 (Mittal et al., NSDI 2014): sends new data from the end of the send buffer backwards,
+//! each octet once, until it meets the primary loop, which sends from SND.NXT forwards within the window.
 //!
-//! What leaves so lies beyond SND.NXT. It is a side set of ranges, and nothing to the scoreboard, until SND.NXT comes to it: what the
-//! peer has by then is passed over, the rest is sent once more as new data always is. A cumulative ACK may take SND.NXT along, as far
-//! as something has left of every octet. So only the primary loop repairs, counts duplicates, measures and opens the window
-//! (`docs/decisions/0022-data-from-the-tail.md`).
+//! Data sent by the RC3 loop lies beyond SND.NXT. It is recorded as a set of ranges and is not in the scoreboard
+//! until SND.NXT reaches it: ranges that the peer has received by then are skipped, the others are sent again as new
+//! data. A cumulative ACK may advance SND.NXT as far as every octet was sent. Only the primary loop retransmits,
+//! counts duplicate ACKs, takes RTT samples and opens the window (`docs/decisions/0022-data-from-the-tail.md`).
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::ops::Range;
@@ -20,55 +20,56 @@ use super::{Connection, State};
 use crate::info::add;
 use crate::ranges::Ranges;
 
-/// Stretches of data that the loop has begun: one for each time that more was queued before it had come down to the last.
+/// Maximum number of ranges sent. A new one begins whenever data is queued before the loop has come down to the last
+/// one.
 const MAX_SENT: usize = 64;
-/// Stretches of it that the peer has. An honest one's holes are losses; of those that one makes up, more are not believed, and what
-/// lies there is sent once more.
+/// Maximum number of ranges received by the peer. Holes between them are losses. Further ranges, which a false peer
+/// may report, are ignored, and their data is sent again.
 const MAX_HELD: usize = 4096;
-/// Stretches behind SND.NXT that are remembered for what is still to be said of them.
+/// Maximum number of recorded ranges below SND.NXT, which later D-SACKs may report.
 const MAX_BEHIND: usize = 64;
-/// What may leave at once: so much time's worth, and at least two segments, as the pacer has it.
+/// Amount sent at once: the data of this time at the plan's rate, but at least two segments, as with the pacer.
 const QUANTUM: Span = Span::from_micros(250);
 const LEAST_AT_ONCE: u64 = 2;
 const MOST_AT_ONCE: u64 = 64;
-/// Gaps that a segment may be late without the next one being later for it.
+/// Number of gaps by which a segment may be late without delaying the next one.
 const LATE: u64 = 1;
-/// What is passed over is noted in records of this many octets at most.
+/// Maximum length in octets of a scoreboard record for skipped data.
 const MAX_RECORD: u64 = u16::MAX as u64;
 
-/// What has left beyond SND.NXT, and what of it has arrived.
+/// Data sent beyond SND.NXT, and the part of it that has arrived.
 #[derive(Debug, Default)]
 pub(super) struct TailLoop {
-    /// What left, above SND.NXT.
+    /// Ranges sent above SND.NXT.
     sent: Ranges,
-    /// What of that the peer says it has.
+    /// The part of them that the peer reported as received.
     held: Ranges,
-    /// What left that SND.NXT has come to since.
+    /// Ranges sent by the loop that are below SND.NXT by now.
     behind: Ranges,
     plan: Option<ProbePlan>,
-    /// The plan that the count is of.
+    /// The plan to which `count` applies.
     id: Option<u32>,
     count: u32,
     next_at: Time,
-    /// Octets that the ACK in hand says to have arrived, and how many segments those were.
+    /// Octets and segments that the current ACK reports as received.
     arrived: u64,
     segments: u64,
 }
 
-/// Between what the loop may send.
+/// Bounds of the data that the loop may send.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// What lies below goes by the window, at once or as soon as the pacer lets it.
+    /// Data below belongs to the primary loop, which may send it as soon as the pacer permits.
     floor: u64,
-    /// The end of what is queued or of the peer's window.
+    /// The end of the queued data or of the peer's window.
     top: u64,
     mss: u64,
-    /// What is left at the top is too little for a segment of its own, and more may come.
+    /// A segment at the top must be full-sized, because more data may follow.
     wait: bool,
 }
 
 impl TailLoop {
-    /// Follows the controller's plan. One with another number has its own budget.
+    /// Adopts the controller's plan. A plan with a new number has a new budget.
     pub(super) fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
         let id = plan.map(|plan| plan.id);
         if id.is_some() && id != self.id {
@@ -77,12 +78,12 @@ impl TailLoop {
         self.plan = plan;
     }
 
-    /// The plan, if more may leave under it.
+    /// Returns the plan if it permits more segments.
     fn open_plan(&self) -> Option<ProbePlan> {
         self.plan.filter(|plan| self.count < plan.segments)
     }
 
-    /// The segment to send next: the highest that did not leave yet.
+    /// Returns the next segment to send: the highest range that was not sent.
     fn next_piece(&self, bounds: Bounds) -> Option<Range<u64>> {
         let Bounds { floor, top, mss, wait } = bounds;
         let mut end = top;
@@ -102,7 +103,7 @@ impl TailLoop {
         None
     }
 
-    /// Notes that a segment leaves; `false` if there is no room to remember it.
+    /// Records a segment as sent. Returns `false` if it cannot be recorded.
     fn note_sent(&mut self, piece: Range<u64>) -> bool {
         let noted = self.sent.insert(piece, MAX_SENT).is_some();
         self.count += u32::from(noted);
@@ -118,7 +119,7 @@ impl TailLoop {
         self.segments = self.segments.saturating_add(bytes.div_ceil(mss.max(1)));
     }
 
-    /// The peer says that it has this. Whether all of it was sent.
+    /// Processes a SACK block above SND.NXT. Returns whether all of it was sent.
     fn take_sack(&mut self, block: &Range<u64>, mss: u64) -> bool {
         if !self.sent.hold(block) {
             return false;
@@ -129,7 +130,7 @@ impl TailLoop {
         true
     }
 
-    /// SND.NXT moves up to here.
+    /// Advances the ranges when SND.NXT moves up to `nxt`.
     fn advance(&mut self, nxt: u64) {
         for range in self.sent.take_below(nxt) {
             self.behind.keep_highest(MAX_BEHIND - 1);
@@ -144,32 +145,34 @@ impl TailLoop {
 }
 
 impl Sender {
-    /// The end of what has left without a gap: SND.NXT, and what the loop from the tail has sent right behind it. No honest peer
-    /// acknowledges more. Pure ACKs carry this number: the peer's RCV.NXT may be beyond SND.NXT, and a segment to the left of
-    /// RCV.NXT is not acceptable (RFC 9293, section 3.10.7.4), so that both ends would drop each other's ACKs.
+    /// Returns the end of the contiguous data sent: SND.NXT, or the end of the range that the RC3 loop sent directly
+    /// above it. An ACK beyond it is invalid. Pure ACKs use it as their sequence number. Because the peer's RCV.NXT
+    /// may exceed SND.NXT, a segment with SND.NXT could be unacceptable (RFC 9293, section 3.10.7.4), and both ends
+    /// would drop each other's ACKs.
     pub(super) fn sent_to(&self) -> u64 {
         let ahead = self.tail.as_ref().and_then(|tail| tail.sent.first()).filter(|range| range.start <= self.nxt);
         ahead.map_or(self.nxt, |range| range.end.max(self.nxt))
     }
 
-    /// Unsent bytes up to the first that left from the tail.
+    /// Returns the number of unsent bytes below the first range sent by the RC3 loop.
     pub(super) fn fresh(&self) -> u64 {
         let ahead = self.tail.as_ref().and_then(|tail| tail.sent.first());
         ahead.map_or(self.unsent(), |range| range.start.saturating_sub(self.nxt).min(self.unsent()))
     }
 
-    /// How much of `len` bytes of new data comes before what the peer has already.
+    /// Returns how many of `len` bytes of new data precede the first range that the peer has received.
     pub(super) fn before_held(&self, len: u64) -> u64 {
         let held = self.tail.as_ref().and_then(|tail| tail.held.first());
         held.filter(|range| range.start > self.nxt).map_or(len, |range| len.min(range.start - self.nxt))
     }
 
-    /// Whether the loop would send what a writer has.
+    /// Returns whether the loop may send data that a writer queues.
     pub(super) fn has_open_tail(&self) -> bool {
         self.tail.as_ref().is_some_and(|tail| tail.open_plan().is_some())
     }
 
-    /// SND.NXT has come to `nxt` by sending what lies from `start` on. Whether some of that had left before.
+    /// Advances SND.NXT to `nxt` after data from `start` was sent. Returns whether the RC3 loop had sent some of it
+    /// before.
     fn has_sent_again(&mut self, start: u64, nxt: u64) -> bool {
         let Some(tail) = &mut self.tail else { return false };
         let again = tail.sent.meet(&(start..nxt));
@@ -177,7 +180,7 @@ impl Sender {
         again
     }
 
-    /// A cumulative ACK above SND.NXT: front meets tail.
+    /// Processes a cumulative ACK above SND.NXT: the two loops have met.
     pub(super) fn meet_tail(&mut self, ack: u64, mss: u64) {
         let Some(tail) = self.tail.as_mut().filter(|_| ack > self.nxt) else { return };
         if let Some(new) = tail.held.insert(self.nxt..ack, MAX_HELD + 1) {
@@ -187,7 +190,7 @@ impl Sender {
         self.nxt = ack;
     }
 
-    /// Takes the part of a SACK block above SND.NXT. Whether all of that was sent.
+    /// Processes the part of a SACK block above SND.NXT. Returns whether all of it was sent.
     pub(super) fn sack_ahead(&mut self, left: u64, right: u64, mss: u64) -> bool {
         let nxt = self.nxt;
         self.tail.as_mut().is_some_and(|tail| tail.take_sack(&(left.max(nxt)..right), mss))
@@ -195,7 +198,7 @@ impl Sender {
 }
 
 impl Connection {
-    /// Takes over a plan of new data from the tail, or that there is none.
+    /// Adopts a plan for new data from the tail, or its end.
     pub(super) fn follow_tail_plan(&mut self, now: Time, plan: Option<ProbePlan>) {
         match &mut self.snd.tail {
             Some(tail) => tail.follow(now, plan),
@@ -204,8 +207,8 @@ impl Connection {
         }
     }
 
-    /// Sends what is next from the tail, if it is time. Nothing goes to a peer of which no round trip is known, nor while one that
-    /// was silent for a timeout has yet to answer.
+    /// Sends the next segments from the tail if they are due. Nothing is sent before the first RTT sample, or between
+    /// a retransmission timeout and the next acknowledgment of new data.
     pub(super) fn transmit_from_tail(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
         let Some(plan) = self.snd.tail.as_ref().and_then(|tail| tail.open_plan()) else { return false };
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
@@ -236,8 +239,8 @@ impl Connection {
         true
     }
 
-    /// What the window admits now is the primary loop's, whether or not it waits for the pacer. Nothing leaves above the peer's
-    /// window.
+    /// Returns the bounds of the loop. Data that cwnd admits belongs to the primary loop, even if the pacer delays
+    /// it. Nothing is sent beyond the peer's window.
     fn tail_bounds(&self) -> Bounds {
         let mss = u64::from(self.mss()).max(1);
         let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
@@ -251,7 +254,8 @@ impl Connection {
         }
     }
 
-    /// Fills a batch with segments of one priority, from `first` downwards, as many as may leave at once.
+    /// Fills a batch with segments of one priority, from `first` downwards, up to the number that may be sent at
+    /// once.
     fn fill_from_tail(
         &mut self,
         now: Time,
@@ -270,7 +274,7 @@ impl Connection {
         let at_once = QUANTUM.as_nanos().checked_div(plan.gap.as_nanos()).unwrap_or(MOST_AT_ONCE);
         let at_once = at_once.clamp(LEAST_AT_ONCE, MOST_AT_ONCE);
         batch.dscp = plan.dscp_of(level);
-        // A mark would be echoed as if the window had met it; a queue that drops the segment says the same.
+        // A CE mark would be echoed as if data in the window had met it; a queue may drop the segment instead.
         batch.ecn = Ecn::NotEct;
         let (mut next, mut sent) = (Some(first), 0);
         while let Some(piece) = next.take().filter(|piece| sent < at_once && level_of(piece) == level) {
@@ -303,17 +307,18 @@ impl Connection {
         self.report_sent(now, TxId(0), len, before, SegmentKind::Probe);
     }
 
-    /// Moves SND.NXT over what the peer has already, in the burst that is open.
+    /// Skips data that the peer has received already: adds records for it to the scoreboard and advances SND.NXT.
     pub(super) fn pass_over_held(&mut self) {
         let mss = u64::from(self.mss()).max(1);
-        // Records are of whole segments, should they ever have to be sent.
+        // Records consist of whole segments, in case they have to be retransmitted.
         let most = MAX_RECORD / mss * mss;
         while let Some(range) = self.snd.tail.as_ref().and_then(|tail| tail.held.first()) {
             if range.start > self.snd.nxt {
                 return;
             }
             if self.snd.board.is_empty() {
-                // All before it is acknowledged, and it is not: the peer has it no longer (RFC 2018, section 8).
+                // Data is SACKed here although all data before it is acknowledged: the peer has discarded it (RFC
+                // 2018, section 8).
                 self.forget_held();
                 return;
             }
@@ -328,7 +333,8 @@ impl Connection {
         }
     }
 
-    /// SND.NXT has come to where it is by a new segment that begins at `start`, the newest record.
+    /// Checks whether the RC3 loop had sent data of the new segment at `start`, which is the newest record, and flags
+    /// it if so.
     pub(super) fn note_sent_again(&mut self, start: u64) {
         if !self.snd.has_sent_again(start, self.snd.nxt) {
             return;
@@ -345,32 +351,33 @@ impl Connection {
         }
     }
 
-    /// Forgets every SACK: the receiver reneged (RFC 2018, section 8).
+    /// Clears all SACK state because the receiver reneged (RFC 2018, section 8).
     pub(super) fn renege(&mut self) {
         self.snd.board.renege();
         self.forget_held();
     }
 
-    /// The peer acknowledges what was not sent.
+    /// Counts an acknowledgment of data that was not sent.
     pub(super) fn refuse_ahead(&mut self) {
         if let Some(probes) = self.ext.probes.as_mut().filter(|_| self.snd.tail.is_some()) {
             add(&mut probes.info_mut().refused, 1);
         }
     }
 
-    /// Whether an ACK speaks first of what left from the tail: such a one is no duplicate of what the window's segments draw.
+    /// Returns whether the first SACK block is above SND.NXT. Such an ACK is triggered by the RC3 loop and is no
+    /// duplicate ACK.
     pub(super) fn speaks_of_tail(&self, header: &Header, ack: u64) -> bool {
         let beyond = |block: &SackBlock| self.numbers.our_offset(block.right, ack) > self.snd.nxt as i64;
         self.snd.tail.is_some() && header.options.sack.as_slice().first().is_some_and(beyond)
     }
 
-    /// Whether a duplicate that the peer reports is of what left twice because it had left from the tail before: nobody sent it
-    /// needlessly.
+    /// Returns whether a D-SACK reports data that was sent by both loops, so that it is no sign of a spurious
+    /// retransmission.
     pub(super) fn is_of_tail(&self, left: u64, right: u64) -> bool {
         self.snd.tail.as_ref().is_some_and(|tail| tail.behind.meet(&(left..right)))
     }
 
-    /// Tells the controller, and counts, what of the tail has arrived.
+    /// Reports newly arrived data of the tail to the controller, and returns its length in bytes.
     pub(super) fn tell_ahead(&mut self, at: Time) -> u64 {
         let Some(tail) = self.snd.tail.as_mut().filter(|tail| tail.arrived > 0) else { return 0 };
         let (bytes, segments) = (std::mem::take(&mut tail.arrived), std::mem::take(&mut tail.segments));
