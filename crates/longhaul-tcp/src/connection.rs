@@ -30,36 +30,36 @@ use crate::rtt::RttEstimator;
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
+mod ack_frequency;
 mod acking;
 mod app;
 mod arrivals;
-mod cadence;
 mod congestion;
-mod departures;
 mod ecn_check;
 mod extensions;
 mod handshake;
+mod host_errors;
 mod input;
 mod lifecycle;
 mod liveness;
 mod loss;
+mod metrics_cache;
 mod network;
 mod numbers;
 mod output;
 mod pairs;
-mod path_memory;
 mod persist;
 mod pmtu;
 mod probes;
 mod rate;
+mod rc3;
 mod receiver;
 mod reporting;
 mod sender;
-mod tail_loop;
+mod sent_timestamps;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod trouble;
 mod user_timeout;
 
 pub use app::Blocked;
@@ -216,7 +216,7 @@ impl Connection {
     /// Applies the controller's answer. Must be called after every event that is reported to the controller.
     fn refresh_control(&mut self) {
         let mss = Bytes::from(self.mss());
-        let pacing = Pacing { mss, srtt: self.rtt.srtt(), recovering: self.loss.is_recovering() };
+        let pacing = Pacing { mss, srtt: self.rtt.srtt(), recovering: self.loss.in_fast_recovery() };
         self.cc.refresh(self.now, &self.config, pacing);
         self.timers.set(Timer::Tick, self.cc.controller.next_tick());
         self.follow_probe_plan();
@@ -236,6 +236,6 @@ impl Connection {
 
     /// Records which limit stops the sender.
     fn set_limit(&mut self, now: Time, limit: SendLimit) {
-        self.cc.set_limit(now, limit, self.loss.is_repairing());
+        self.cc.set_limit(now, limit, self.loss.in_episode());
     }
 }

@@ -120,20 +120,20 @@ impl Connection {
 
         // Extensions: data of the RC3 loop, our own CE marks, flipped pairs and probes. A D-SACK for one of these is
         // no sign of a spurious retransmission.
-        let ahead = self.tell_ahead(at);
+        let ahead = self.report_rc3_arrivals(at);
         if let Some(once) = delivery.asked {
             self.ext.ecn_check.on_delivered(once);
         }
-        let pair = self.digest_pair(at, meta, delivery.pair, &reports);
+        let pair = self.process_pair_ack(at, meta, delivery.pair, &reports);
         let dsack = self.find_dsack(header, ack);
         let answer = self.take_probe_answer(now, header, ack, dsack);
         if answer.filled(delivered) {
             self.loss.on_probe_repair();
         }
-        let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_of_tail(*left, *right));
+        let dsack = dsack.filter(|(left, right)| !answer.owns_dsack && !self.is_rc3_duplicate(*left, *right));
 
         // RFC 5681, section 2: determine whether this is a duplicate ACK.
-        let is_about_probes = answer.arrived || answer.owns_dsack || ahead > 0 || self.speaks_of_tail(header, ack);
+        let is_about_probes = answer.arrived || answer.owns_dsack || ahead > 0 || self.reports_rc3_data(header, ack);
         let repeats = una_advanced == 0 && len == 0 && !window_changed && self.repeats_una(ack, before);
         let outcome = AckOutcome {
             una_advanced,
@@ -180,7 +180,7 @@ impl Connection {
         }
         event.ecn = self.take_congestion_echo(header);
         event.episode = if spurious && episode == Episode::In { Episode::None } else { episode };
-        self.tell_ack(event);
+        self.report_ack(event);
 
         // Restart the retransmission timer (RFC 6298, section 5).
         if una_advanced > 0 {
@@ -204,14 +204,14 @@ impl Connection {
     }
 
     /// Sets the fields that every ACK event carries and calls the controller.
-    pub(super) fn tell_ack(&mut self, event: Ack<'static>) {
+    pub(super) fn report_ack(&mut self, event: Ack<'static>) {
         let mut segments = self.cc.segments.take();
         let mut event: Ack<'_> = event;
         if let Some(segments) = &segments {
             // Answers of routers, probe results, and data in flight.
             (event.acked, event.lost) = (&segments.acked, &segments.lost);
         }
-        event.network = self.take_heard();
+        event.network = self.take_network_answer();
         event.total_delivered = Bytes(self.cc.rate.delivered);
         event.probe = self.ext.probes.as_mut().map(|probes| probes.take_report()).unwrap_or_default();
         event.in_flight = Bytes(self.pipe());
@@ -249,7 +249,7 @@ impl Connection {
         event.episode = episode;
         event.prior_in_flight = Bytes(self.pipe().saturating_add(newly_lost));
         event.flight_size = Bytes(self.snd.flight_size());
-        self.tell_ack(event);
+        self.report_ack(event);
     }
 
     /// Applies the cumulative ACK and the SACK blocks, and returns the bytes newly delivered.
@@ -296,7 +296,7 @@ impl Connection {
                 segments.acked.push(segment);
             }
         };
-        if self.snd.tail.is_some() {
+        if self.snd.rc3.is_some() {
             self.snd.board.set_horizon(min_rtt.map_or(Time::ZERO, |min| at - min));
         }
         // The cumulative ACK advances SND.UNA.
@@ -304,7 +304,7 @@ impl Connection {
         if una_advanced > 0 {
             bytes = self.snd.board.acknowledge(ack, &mut on_delivered);
             self.snd.una = ack;
-            self.snd.meet_tail(ack, mss);
+            self.snd.meet_rc3(ack, mss);
         }
         // SACK blocks.
         let mut refused = false;
@@ -323,7 +323,7 @@ impl Connection {
                     continue;
                 }
                 let (left, right, nxt) = (left as u64, right as u64, self.snd.nxt);
-                if right > nxt && !self.snd.sack_ahead(left, right, mss) {
+                if right > nxt && !self.snd.sack_beyond_nxt(left, right, mss) {
                     refused = true;
                     continue;
                 }
@@ -332,7 +332,7 @@ impl Connection {
             }
         }
         if refused {
-            self.refuse_ahead();
+            self.count_invalid_ack();
         }
         bytes
     }
@@ -425,8 +425,8 @@ impl Connection {
         if self.snd.window > 0 {
             self.timers.stop(Timer::Persist);
         }
-        if self.snd.writer_waits && self.snd.has_room_again() {
-            self.snd.writer_waits = false;
+        if self.snd.writer_blocked && self.snd.should_wake_writer() {
+            self.snd.writer_blocked = false;
             self.life.events.raise(Event::Writable);
         }
         if self.snd.fin_acknowledged() {

@@ -32,12 +32,12 @@ impl Connection {
     /// # Errors
     /// Returns [`Blocked::WouldBlock`] if the send buffer is full, or the reason why nothing can be written any more.
     pub fn write(&mut self, data: &[u8]) -> Result<usize, Blocked> {
-        self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
+        self.check_writable().inspect_err(|e| self.snd.writer_blocked |= *e == Blocked::WouldBlock)?;
         let room = self.snd.room().min(data.len());
         let layout = self.layout();
         let taken = self.snd.buffer.write(&data[..room], layout, self.snd.nxt.max(1));
         if taken == 0 && !data.is_empty() {
-            self.snd.writer_waits = true;
+            self.snd.writer_blocked = true;
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
@@ -48,7 +48,7 @@ impl Connection {
     /// # Errors
     /// See [`write`](Self::write).
     pub fn write_bytes(&mut self, data: &mut Bytes) -> Result<usize, Blocked> {
-        self.check_writable().inspect_err(|e| self.snd.writer_waits |= *e == Blocked::WouldBlock)?;
+        self.check_writable().inspect_err(|e| self.snd.writer_blocked |= *e == Blocked::WouldBlock)?;
         let before = data.len();
         let part = data.split_to(self.snd.room().min(before));
         let taken = part.len();
@@ -56,7 +56,7 @@ impl Connection {
         let layout = self.layout();
         let _ = self.snd.buffer.write_bytes(part, layout, self.snd.nxt.max(1));
         if taken == 0 && before > 0 {
-            self.snd.writer_waits = true;
+            self.snd.writer_blocked = true;
             return Err(Blocked::WouldBlock);
         }
         Ok(taken)
@@ -97,7 +97,7 @@ impl Connection {
             Ok(()) => self.snd.room() == 0,
             Err(blocked) => blocked == Blocked::WouldBlock,
         };
-        self.snd.writer_waits |= waits;
+        self.snd.writer_blocked |= waits;
         !waits
     }
 
@@ -128,7 +128,7 @@ impl Connection {
             self.after_read(data.len());
             return Ok(data);
         }
-        self.read_nothing().map(|()| Bytes::new())
+        self.empty_read().map(|()| Bytes::new())
     }
 
     /// Copies in-order data into `buffer` and returns its length; zero means the end of the stream.
@@ -141,7 +141,7 @@ impl Connection {
             self.after_read(read);
             return Ok(read);
         }
-        self.read_nothing().map(|()| 0)
+        self.empty_read().map(|()| 0)
     }
 
     /// Copies in-order data into `buffer` without consuming it.
@@ -153,17 +153,17 @@ impl Connection {
         if seen > 0 || buffer.is_empty() {
             return Ok(seen);
         }
-        self.read_nothing().map(|()| 0)
+        self.empty_read().map(|()| 0)
     }
 
     /// Returns whether a read would not return [`Blocked::WouldBlock`].
     #[must_use]
     pub fn is_readable(&self) -> bool {
-        self.rcv.data.unread() > 0 || self.read_nothing() != Err(Blocked::WouldBlock)
+        self.rcv.data.unread() > 0 || self.empty_read() != Err(Blocked::WouldBlock)
     }
 
     /// Returns the result of a read that finds no data.
-    fn read_nothing(&self) -> Result<(), Blocked> {
+    fn empty_read(&self) -> Result<(), Blocked> {
         if self.rcv.fin_reached() || self.rcv.closed {
             return Ok(());
         }
@@ -302,8 +302,8 @@ impl Connection {
         let announce = self.change_config(change);
         self.snd.buffer.set_capacity(self.config.send_buffer);
         self.snd.lowat = super::sender::lowat(&self.config);
-        if self.snd.writer_waits && self.snd.has_room_again() {
-            self.snd.writer_waits = false;
+        if self.snd.writer_blocked && self.snd.should_wake_writer() {
+            self.snd.writer_blocked = false;
             self.life.events.raise(Event::Writable);
         }
         if self.life.state == State::Closed {
@@ -348,7 +348,7 @@ impl Connection {
                 return;
             }
             match (timer, user_late) {
-                (Timer::User, Some(late)) if late > self.rtt.rto() => self.grant_respite(now),
+                (Timer::User, Some(late)) if late > self.rtt.rto() => self.extend_user_timeout(now),
                 _ => self.fire(now, timer),
             }
         }
@@ -356,12 +356,12 @@ impl Connection {
 
     /// Extends an expired user timeout by two RTOs. Called if the timer fires late, for example because this host was
     /// suspended, so that the peer can answer once more before the connection is closed.
-    fn grant_respite(&mut self, now: Time) {
-        let respite = self.rtt.rto() * 2;
+    fn extend_user_timeout(&mut self, now: Time) {
+        let extension = self.rtt.rto() * 2;
         if let (Some(limit), Some(since)) = (self.config.user_timeout, self.peer.stalled_since.as_mut()) {
-            *since = (now + respite) - limit;
+            *since = (now + extension) - limit;
         }
-        self.timers.arm(Timer::User, now + respite);
+        self.timers.arm(Timer::User, now + extension);
     }
 
     fn fire(&mut self, now: Time, timer: Timer) {
@@ -374,14 +374,14 @@ impl Connection {
             Timer::Reorder => self.on_reorder_timeout(now),
             // The send loop runs after every call and checks them itself.
             Timer::Pace | Timer::Copy => {}
-            Timer::Rest => self.rest(),
+            Timer::Idle => self.free_spare_memory(),
             Timer::Ack => self.rcv.ack_due = true,
             Timer::Persist => {
                 self.on_persist(now);
                 self.consider_r1();
             }
             Timer::KeepAlive => self.on_keep_alive(now),
-            Timer::Doubt => self.on_doubt(now),
+            Timer::PortProbe => self.on_port_probe_timeout(now),
             Timer::User => self.finish(Some(ConnectionError::TimedOut)),
             Timer::Linger => self.finish(None),
             Timer::Tick => {
@@ -393,7 +393,7 @@ impl Connection {
     }
 
     /// Frees memory that is kept for speed, because nothing was sent for a while.
-    fn rest(&mut self) {
+    fn free_spare_memory(&mut self) {
         self.snd.buffer.rest();
         self.snd.board.rest();
         self.rcv.data.rest();

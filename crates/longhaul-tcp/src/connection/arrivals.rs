@@ -9,7 +9,7 @@ use super::Connection;
 use crate::seq;
 
 /// Maximum number of unreported arrivals: the capacity of one ACK. The oldest are dropped.
-const WAITING: usize = Arrivals::CAPACITY;
+const MAX_UNREPORTED: usize = Arrivals::CAPACITY;
 /// Maximum deviation of a reported time from the expected one, in ticks (34 s).
 const PLAUSIBLE: i64 = 1 << 29;
 /// The time assigned to the first report.
@@ -31,7 +31,7 @@ pub(super) struct Report {
 
 /// Arrival to be reported.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct Unreported {
     start: u64,
     at: Time,
     coalesced: bool,
@@ -40,7 +40,7 @@ struct Waiting {
 /// State of the option in both directions.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalTimes {
-    waiting: ArrayVec<Waiting, WAITING>,
+    unreported: ArrayVec<Unreported, MAX_UNREPORTED>,
     /// Arrival time of the newest batch that receive offload merged.
     batch: Option<Time>,
     newest: Option<Newest>,
@@ -65,31 +65,31 @@ impl ArrivalTimes {
             return;
         }
         if coalesced {
-            self.waiting.retain(|waiting| !waiting.coalesced);
+            self.unreported.retain(|unreported| !unreported.coalesced);
         }
-        if self.waiting.is_full() {
-            self.waiting.remove(0);
+        if self.unreported.is_full() {
+            self.unreported.remove(0);
         }
-        self.waiting.push(Waiting { start, at, coalesced });
+        self.unreported.push(Unreported { start, at, coalesced });
     }
 
     /// Adds unreported arrivals to an ACK and trims the ACK to the available space. If not all of them fit, or their
     /// sequence numbers are too far apart, the newest are reported. All of them are then cleared.
     fn report(&mut self, header: &mut Header, irs: u32) {
-        for oldest in 0..self.waiting.len() {
-            let told = self.waiting.get(oldest..).unwrap_or_default();
+        for oldest in 0..self.unreported.len() {
+            let reported = self.unreported.get(oldest..).unwrap_or_default();
             let mut with = header.clone();
-            let added = told.iter().all(|waiting| {
-                let arrival = Arrival::new(seq::to_wire(irs, waiting.start), waiting.at, waiting.coalesced);
+            let added = reported.iter().all(|unreported| {
+                let arrival = Arrival::new(seq::to_wire(irs, unreported.start), unreported.at, unreported.coalesced);
                 with.options.arrivals.push(arrival)
             });
             with.fit();
-            if added && with.options.arrivals.len() == told.len() {
+            if added && with.options.arrivals.len() == reported.len() {
                 *header = with;
                 break;
             }
         }
-        self.waiting.clear();
+        self.unreported.clear();
         header.fit();
     }
 
@@ -98,7 +98,7 @@ impl ArrivalTimes {
     /// the report is false; later times count from the expected one.
     ///
     /// The first report is assigned the time of one hour, so that earlier times can be represented.
-    fn unfold(&mut self, now: Time, ticks: u32) -> Option<Time> {
+    fn unwrap_ticks(&mut self, now: Time, ticks: u32) -> Option<Time> {
         let Some(newest) = self.newest else {
             self.newest = Some(Newest { ticks, at: ORIGIN, read_at: now });
             return Some(ORIGIN);
@@ -147,7 +147,8 @@ impl Connection {
         let Some(arrivals) = &mut self.ext.arrivals else { return reports };
         for arrival in header.options.arrivals.iter() {
             let start = self.numbers.our_offset(arrival.seq, ack);
-            if let Some(at) = arrivals.unfold(now, arrival.ticks).filter(|_| (1..self.snd.nxt as i64).contains(&start))
+            if let Some(at) =
+                arrivals.unwrap_ticks(now, arrival.ticks).filter(|_| (1..self.snd.nxt as i64).contains(&start))
             {
                 let _ = reports.try_push(Report { start, at, coalesced: arrival.coalesced });
             }
@@ -180,12 +181,12 @@ mod tests {
     fn unfolds_times_over_the_turns_of_the_counter() {
         let mut arrivals = ArrivalTimes::default();
         let (here, there) = (Time::ZERO + Span::from_secs(7), Time::ZERO + Span::from_secs(130));
-        let first = arrivals.unfold(here, ticks(there)).unwrap();
+        let first = arrivals.unwrap_ticks(here, ticks(there)).unwrap();
         let mut passed = Span::ZERO;
         for step in 1..90 {
             passed += Span::from_secs(41 * step) + Span::from_nanos(64 * step);
             let late = Span::from_secs(step % 20);
-            let read = arrivals.unfold(here + passed + late, ticks(there + passed)).unwrap();
+            let read = arrivals.unwrap_ticks(here + passed + late, ticks(there + passed)).unwrap();
             assert!(read.since(first).as_nanos().abs_diff(passed.as_nanos()) <= Arrival::TICK.as_nanos(), "{step}");
         }
     }
@@ -196,35 +197,35 @@ mod tests {
     fn times_that_go_back_or_jump() {
         let mut arrivals = ArrivalTimes::default();
         let (now, there) = (Time::ZERO, Time::ZERO + Span::from_secs(1000));
-        let first = arrivals.unfold(now, ticks(there)).unwrap();
-        let back = arrivals.unfold(now, ticks(there - Span::from_secs(5))).unwrap();
+        let first = arrivals.unwrap_ticks(now, ticks(there)).unwrap();
+        let back = arrivals.unwrap_ticks(now, ticks(there - Span::from_secs(5))).unwrap();
         assert_eq!(first.since(back), Span::from_secs(5));
-        assert_eq!(arrivals.unfold(now, ticks(there)), Some(first));
+        assert_eq!(arrivals.unwrap_ticks(now, ticks(there)), Some(first));
         let jumped = there + Span::from_secs(60);
-        assert_eq!(arrivals.unfold(now, ticks(jumped)), None);
-        assert_eq!(arrivals.unfold(now, ticks(jumped + Span::from_secs(1))), Some(first + Span::from_secs(1)));
+        assert_eq!(arrivals.unwrap_ticks(now, ticks(jumped)), None);
+        assert_eq!(arrivals.unwrap_ticks(now, ticks(jumped + Span::from_secs(1))), Some(first + Span::from_secs(1)));
     }
 
     /// One arrival is reported per merged batch, and only of the newest batch: single arrivals are not displaced.
     #[test]
-    fn the_first_of_the_newest_batch_stands_for_all() {
+    fn one_arrival_is_reported_for_the_newest_merged_batch() {
         let mut arrivals = ArrivalTimes::default();
         let at = |millis| Time::ZERO + Span::from_millis(millis);
         arrivals.note(1, at(1), false);
         for i in 0..20 {
             arrivals.note(1001 + i * 1000, at(2), true);
         }
-        assert_eq!(told(&mut arrivals), [(501, false), (1501, true)]);
+        assert_eq!(reported(&mut arrivals), [(501, false), (1501, true)]);
         arrivals.note(20_001, at(2), false);
         arrivals.note(21_001, at(2), false);
         for batch in 3..20 {
             arrivals.note(22_001 + batch, at(batch), true);
             arrivals.note(23_001 + batch, at(batch), true);
         }
-        assert_eq!(told(&mut arrivals), [(20_501, false), (21_501, false), (22_520, true)]);
+        assert_eq!(reported(&mut arrivals), [(20_501, false), (21_501, false), (22_520, true)]);
         // The batch is not reported again.
         arrivals.note(65_001, at(19), true);
-        assert!(arrivals.waiting.is_empty());
+        assert!(arrivals.unreported.is_empty());
     }
 
     /// If there are more arrivals than fit, or if they are too far apart, the newest are reported and the others
@@ -236,17 +237,17 @@ mod tests {
             arrivals.note(1 + i * 1000, Time::ZERO + Span::from_millis(i), i == 8);
         }
         let newest = [(6501, false), (7501, false), (8501, true), (9501, false), (10_501, false)];
-        assert_eq!(told(&mut arrivals), newest);
-        assert!(told(&mut arrivals).is_empty());
+        assert_eq!(reported(&mut arrivals), newest);
+        assert!(reported(&mut arrivals).is_empty());
         for start in [1, 1001, 90_001, 91_001] {
             arrivals.note(start, Time::ZERO, false);
         }
-        assert_eq!(told(&mut arrivals), [(90_501, false), (91_501, false)]);
+        assert_eq!(reported(&mut arrivals), [(90_501, false), (91_501, false)]);
     }
 
     /// Beside a SACK block there is room for three arrivals.
     #[test]
-    fn the_newest_are_told_beside_sack_blocks() {
+    fn the_newest_are_reported_beside_sack_blocks() {
         let mut arrivals = ArrivalTimes::default();
         (0..5).for_each(|i| arrivals.note(1 + i * 1000, Time::ZERO, false));
         let mut header = Header::default();
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(header.options.arrivals.iter().map(|a| a.seq).collect::<Vec<_>>(), [2501, 3501, 4501]);
     }
 
-    fn told(arrivals: &mut ArrivalTimes) -> Vec<(u32, bool)> {
+    fn reported(arrivals: &mut ArrivalTimes) -> Vec<(u32, bool)> {
         let mut header = Header::default();
         arrivals.report(&mut header, 500);
         header.options.arrivals.iter().map(|a| (a.seq, a.coalesced)).collect()

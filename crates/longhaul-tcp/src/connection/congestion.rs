@@ -4,7 +4,7 @@
 use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, RateSample, SendLimit};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-use super::path_memory::PathHistory;
+use super::metrics_cache::PathHistory;
 use super::rate::RateSampler;
 use crate::config::Config;
 
@@ -107,11 +107,11 @@ impl CongestionDriver {
     }
 
     /// Records that `limit` stops the sender.
-    pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, repairing: bool) {
+    pub(super) fn set_limit(&mut self, now: Time, limit: SendLimit, in_episode: bool) {
         if limit == self.limits.current {
             return;
         }
-        self.history.keep_ssthresh(&self.control, self.limits.current, limit, repairing);
+        self.history.keep_ssthresh(&self.control, self.limits.current, limit, in_episode);
         self.limits.change(now, limit);
     }
 
@@ -231,7 +231,7 @@ mod tests {
 
     /// A round ends when its data is acknowledged or data sent during it is delivered.
     #[test]
-    fn rounds_end_with_what_was_in_flight_or_sent_since() {
+    fn rounds_end_with_data_in_flight_or_sent_since() {
         let mut rounds = Rounds::default();
         assert_eq!(rounds.advance(1, 10_001, 0, None), Some(0));
         assert_eq!(rounds.advance(9001, 20_001, 9000, None), None);

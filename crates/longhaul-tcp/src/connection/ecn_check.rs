@@ -21,12 +21,12 @@ const MAX_MISSING: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EcnCheck {
     /// Reasons for a test since the peer last echoed a mark of ours.
-    grounds: u32,
+    reasons: u32,
     /// Round trips since the last one that counted as a reason.
     rounds: u32,
     /// Number of reasons required for the next test.
-    patience: u32,
-    asked: Option<Asked>,
+    reasons_needed: u32,
+    asked: Option<EchoTest>,
     /// Segments that were marked, and marks that were not echoed.
     marked: u64,
     missing: u64,
@@ -34,7 +34,7 @@ pub(super) struct EcnCheck {
 
 /// Segment that was sent with a CE mark.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct EchoTest {
     start: u64,
     end: u64,
     delivered: bool,
@@ -42,7 +42,7 @@ struct Asked {
 
 impl Default for EcnCheck {
     fn default() -> Self {
-        Self { grounds: 0, rounds: 0, patience: 1, asked: None, marked: 0, missing: 0 }
+        Self { reasons: 0, rounds: 0, reasons_needed: 1, asked: None, marked: 0, missing: 0 }
     }
 }
 
@@ -51,7 +51,7 @@ impl EcnCheck {
     /// reset the count: otherwise occasional echoes would conceal missing ones. Peers that echo our marks are tested
     /// ever less frequently.
     pub(super) fn on_episode(&mut self) {
-        self.grounds = self.grounds.saturating_add(1);
+        self.reasons = self.reasons.saturating_add(1);
     }
 
     /// Counts a round trip.
@@ -65,12 +65,12 @@ impl EcnCheck {
 
     /// Returns whether a test is due and none is in progress.
     pub(super) fn is_due(&self) -> bool {
-        self.grounds >= self.patience && self.asked.is_none() && !self.has_failed()
+        self.reasons >= self.reasons_needed && self.asked.is_none() && !self.has_failed()
     }
 
     pub(super) fn on_sent(&mut self, start: u64, end: u64) {
         add(&mut self.marked, 1);
-        self.asked = Some(Asked { start, end, delivered: false });
+        self.asked = Some(EchoTest { start, end, delivered: false });
     }
 
     /// Returns the start of the segment whose mark is to be echoed.
@@ -81,7 +81,7 @@ impl EcnCheck {
     /// Records the delivery of the marked segment. If it was sent more than `once`, an unmarked copy may have
     /// arrived, and the test is void.
     pub(super) fn on_delivered(&mut self, once: bool) {
-        self.asked = self.asked.filter(|_| once).map(|asked| Asked { delivered: true, ..asked });
+        self.asked = self.asked.filter(|_| once).map(|asked| EchoTest { delivered: true, ..asked });
     }
 
     /// Processes an ACK up to `una`. Returns whether its echo belongs to our own mark. An echo before the segment's
@@ -93,8 +93,8 @@ impl EcnCheck {
         if echo {
             self.asked = None;
             if delivered {
-                self.grounds = 0;
-                self.patience = (self.patience * 2).min(MOST);
+                self.reasons = 0;
+                self.reasons_needed = (self.reasons_needed * 2).min(MOST);
             }
             return delivered;
         }
@@ -127,7 +127,7 @@ impl Connection {
             // reduction.
             && self.negotiated.sack
             && self.snd.una > self.snd.ece_answered_until
-            && !self.loss.is_repairing()
+            && !self.loss.in_episode()
             && len > 0
             && !mtu_probe;
         if may_ask { Ecn::Ce } else { usual }

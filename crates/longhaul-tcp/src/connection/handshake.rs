@@ -6,7 +6,7 @@ use longhaul_cc::{AckCadence, Detection, Granted, PathEvent};
 use longhaul_units::{Bytes, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header, Timestamps};
 
-use super::cadence::{self, Cadence};
+use super::ack_frequency::{self, AckFrequency};
 use super::output::Batch;
 use super::probes::{self, Probes};
 use super::sender::MIN_PEER_MSS;
@@ -41,11 +41,11 @@ pub(super) struct Handshake {
     /// Limit of SYN-ACK retransmissions by timer, for a passive open.
     passive: Option<u32>,
     /// The longest header that may be sent to the peer, whose address is not validated.
-    longest: usize,
+    max_header_len: usize,
     /// The time at which the host first reported that the peer is unreachable or does not listen.
     refused_at: Option<Time>,
     /// The next SYN is sent because of that report.
-    asks_again: bool,
+    is_refusal_check: bool,
 }
 
 impl Connection {
@@ -70,11 +70,11 @@ impl Connection {
         let mut conn = Self::new(config, iss, clock, now, ipv6);
         conn.life.enter(State::Listen);
         conn.life.enter(State::SynReceived);
-        conn.take_syn(now, syn);
+        conn.process_syn(now, syn);
         conn.take_network(meta, syn);
         conn.begin_handshake(now, Some(SYN_ACK_RETRIES));
         if let Some(handshake) = &mut conn.life.handshake {
-            handshake.longest = CheshireCodec::header_len(&syn.options);
+            handshake.max_header_len = CheshireCodec::header_len(&syn.options);
         }
         conn
     }
@@ -107,9 +107,9 @@ impl Connection {
             stamp: 0,
             first: (now, 0),
             passive,
-            longest: usize::MAX,
+            max_header_len: usize::MAX,
             refused_at: None,
-            asks_again: false,
+            is_refusal_check: false,
         };
         self.life.handshake = Some(Box::new(handshake));
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
@@ -127,14 +127,14 @@ impl Connection {
         if !handshake.repeated {
             handshake.first = (now, handshake.stamp);
         }
-        let (first, longest) = (!handshake.repeated, handshake.longest);
+        let (first, max_header_len) = (!handshake.repeated, handshake.max_header_len);
         let mut header = if self.life.state == State::SynSent { self.syn(now, first) } else { self.syn_ack(now) };
         match self.life.state {
             State::SynSent => self.add_network_to_syn(&mut header, first),
             _ => self.add_network_to_syn_ack(&mut header, first),
         }
         header.fit();
-        if CheshireCodec::header_len(&header.options) > longest {
+        if CheshireCodec::header_len(&header.options) > max_header_len {
             // The SYN had no MSS option. The SYN-ACK has none either, and the peer uses the default (RFC 9293,
             // MUST-15).
             header.options.mss = None;
@@ -162,7 +162,7 @@ impl Connection {
         options.timestamps =
             self.config.timestamps.then(|| Timestamps { value: self.numbers.clock.value(now), echo: 0 });
         options.microsecond_timestamps = self.config.extensions && self.config.timestamps;
-        options.scaled_window = self.asks_for_whole_window();
+        options.scaled_window = self.requests_scaled_window();
         options.arrival_permitted = self.config.extensions && self.wants_arrivals();
         options.probe_permitted = self.offers_probe_echo();
         options.ack_rate_permitted = self.offers_ack_rate();
@@ -222,7 +222,7 @@ impl Connection {
 
     /// Returns whether to request a scaled window in the SYN-ACK, so that more than 64 KiB may be sent in the first
     /// round trip.
-    fn asks_for_whole_window(&self) -> bool {
+    fn requests_scaled_window(&self) -> bool {
         let needs = self.cc.controller.needs();
         let wants = needs.required.whole_window || needs.preferred.whole_window;
         wants && self.config.extensions && self.config.window_scaling
@@ -236,7 +236,7 @@ impl Connection {
     }
 
     /// Processes the peer's SYN: sequence number, options, window.
-    pub(super) fn take_syn(&mut self, now: Time, syn: &Header) {
+    pub(super) fn process_syn(&mut self, now: Time, syn: &Header) {
         self.numbers.irs = syn.seq;
         self.rcv.data = crate::reassembly::Reassembly::new(1);
         let options = &syn.options;
@@ -260,7 +260,7 @@ impl Connection {
         };
         // Set the window that our SYN or SYN-ACK offers.
         let answers = self.life.state == State::SynSent && syn.flags.contains(Flags::ACK);
-        let scaled = self.negotiated.scaled_window && answers && self.asks_for_whole_window();
+        let scaled = self.negotiated.scaled_window && answers && self.requests_scaled_window();
         // In a simultaneous open neither side sends a SYN-ACK whose window could be scaled.
         self.negotiated.scaled_window &= self.life.state == State::SynReceived;
         let shift = if self.negotiated.scaled_window { self.negotiated.recv_shift } else { 0 };
@@ -321,7 +321,7 @@ impl Connection {
             self.finish(Some(ConnectionError::Echoed));
             return;
         }
-        self.take_syn(now, header);
+        self.process_syn(now, header);
         self.take_network(meta, header);
         self.peer.last_heard = now;
         if acks_syn {
@@ -370,7 +370,7 @@ impl Connection {
             self.snd.max_window = self.snd.max_window.max(self.snd.window);
         }
         // Report the negotiated capabilities, which may close the connection, and raise the events.
-        self.grant(now);
+        self.report_capabilities(now);
         if self.life.state == State::Closed {
             return;
         }
@@ -381,7 +381,7 @@ impl Connection {
     }
 
     /// Reports the negotiated capabilities to the controller.
-    fn grant(&mut self, now: Time) {
+    fn report_capabilities(&mut self, now: Time) {
         let needs = self.cc.controller.needs();
         // Loss detection depends on SACK.
         self.loss.detection = match (self.negotiated.sack, needs.detection()) {
@@ -397,16 +397,16 @@ impl Connection {
         let wanted = self.config.probe_pairs || needs.required.pairs || needs.preferred.pairs;
         granted.pairs = wanted && self.negotiated.sack;
         self.ext.pairs = granted.pairs.then(Box::default);
-        self.ext.network.settle(self.ext.network.kind().filter(|_| self.negotiated.network));
+        self.ext.network.set_negotiated(self.ext.network.kind().filter(|_| self.negotiated.network));
         granted.network_header = self.ext.network.kind();
         granted.probes = probes::wants(&needs) && self.negotiated.sack && self.negotiated.timestamps;
         granted.probe_echo = self.negotiated.probe_echo;
         self.ext.probes = granted.probes.then(|| Box::new(Probes::new(self.negotiated.probe_echo)));
-        let cadence = cadence::wanted(&needs);
+        let ack_frequency = ack_frequency::wanted(&needs);
         // A peer that permits network feedback also honours ACK rate requests (`docs/wire.md`).
         let heeds = self.negotiated.ack_rate || self.negotiated.network;
-        granted.ack_cadence = heeds && cadence != AckCadence::Usual;
-        self.ext.cadence = heeds.then(|| Box::new(Cadence::new(cadence)));
+        granted.ack_cadence = heeds && ack_frequency != AckCadence::Usual;
+        self.ext.ack_frequency = heeds.then(|| Box::new(AckFrequency::new(ack_frequency)));
         if self.negotiated.ecn {
             granted.ecn = longhaul_cc::EcnMark::Ect0;
         }
@@ -420,7 +420,7 @@ impl Connection {
             return;
         }
         self.tell(&PathEvent::Established { now, granted });
-        self.tell_network(now);
+        self.report_handshake_answer(now);
     }
 
     /// Handles the expiry of the SYN timer.
@@ -428,7 +428,7 @@ impl Connection {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
         let limit = handshake.passive.unwrap_or(self.config.syn_retries);
         // After a refusal one additional SYN is sent early, without backoff, because it was not lost.
-        let asks_again = std::mem::take(&mut handshake.asks_again);
+        let is_refusal_check = std::mem::take(&mut handshake.is_refusal_check);
         let limit = limit.saturating_add(u32::from(handshake.refused_at.is_some()));
         if handshake.retries >= limit {
             self.finish(Some(ConnectionError::TimedOut));
@@ -436,7 +436,7 @@ impl Connection {
         }
         handshake.retries += 1;
         (handshake.due, handshake.repeated) = (true, true);
-        if !asks_again {
+        if !is_refusal_check {
             self.rtt.back_off();
         }
         self.timers.arm(Timer::Rto, now + self.rtt.rto());
@@ -449,7 +449,7 @@ impl Connection {
     pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
         let Some(first) = handshake.refused_at else {
-            (handshake.refused_at, handshake.asks_again) = (Some(now), true);
+            (handshake.refused_at, handshake.is_refusal_check) = (Some(now), true);
             self.timers.arm(Timer::Rto, now + REFUSAL_PAUSE);
             return;
         };
@@ -461,7 +461,7 @@ impl Connection {
     }
 
     /// Retransmits the SYN-ACK, which is no longer than the SYN, because the peer retransmitted its SYN.
-    pub(super) fn repeat_syn_ack(&mut self) {
+    pub(super) fn retransmit_syn_ack(&mut self) {
         if let Some(handshake) = &mut self.life.handshake {
             (handshake.due, handshake.repeated) = (true, true);
         }

@@ -154,33 +154,33 @@ impl Connection {
         self.take_network(meta, segment.header);
         let Some(ack) = self.check_acknowledgment(now, meta, &segment) else { return };
         self.take_ack_rate(segment.header.options.ack_rate, !segment.payload.is_empty());
-        self.watch_cadence(now, ack);
-        self.remember_timestamp(meta.rx_time.unwrap_or(now).min(now), &segment);
+        self.check_ack_frequency(now, ack);
+        self.update_ts_recent(meta.rx_time.unwrap_or(now).min(now), &segment);
         self.heard_from_peer(now);
         self.take_user_timeout(segment.header.options.user_timeout);
         self.arm_keep_alive(now);
         self.process_ack(now, meta, segment.header, segment.start.max(0) as u64, ack, segment.payload.len());
-        self.hear_after_outage(now);
-        self.give_up_unanswered();
-        self.tell_unheard(now);
+        self.on_segment_after_outage(now);
+        self.deny_unanswered_request();
+        self.report_network_answer(now);
         self.pmtu.note_episodes(self.stats.recoveries);
         self.after_ack(now);
         if self.life.state == State::Closed {
             return;
         }
         // Seventh: process the segment text.
-        self.take_congestion_mark(meta, &segment);
+        self.process_ce(meta, &segment);
         // The FIN is recorded before the data, so that the ACK of the data covers it (RFC 5681, section 4.2: one ACK
         // per segment).
         if segment.has(Flags::FIN) {
-            self.note_fin(&segment);
+            self.record_fin(&segment);
         }
         if !segment.payload.is_empty() {
             self.note_arrival(segment.start, meta.rx_time.unwrap_or(now).min(now), meta.coalesced);
-            self.take_data(now, &segment);
+            self.process_text(now, &segment);
         }
         // Eighth: check the FIN bit.
-        self.consider_fin(now);
+        self.process_fin(now);
     }
 
     /// Handles a SYN that was already answered: our SYN-ACK may have been lost. In a simultaneous open, a SYN-ACK
@@ -195,7 +195,7 @@ impl Connection {
             self.rcv.ack_due = true;
             return true;
         }
-        self.repeat_syn_ack();
+        self.retransmit_syn_ack();
         false
     }
 
@@ -208,7 +208,7 @@ impl Connection {
             // Once timestamps are negotiated, a segment without one is dropped (RFC 7323, section 3.2).
             return false;
         };
-        if !self.is_from_the_past(now, stamp.value) || self.is_overtaken(segment, stamp.value) {
+        if !self.is_older_timestamp(now, stamp.value) || self.is_overtaken(segment, stamp.value) {
             return true;
         }
         add(&mut self.stats.paws_dropped, 1);
@@ -225,7 +225,7 @@ impl Connection {
     }
 
     /// Returns whether a timestamp is older than TS.Recent, unless TS.Recent is outdated (RFC 7323, section 5.5).
-    fn is_from_the_past(&self, now: Time, value: u32) -> bool {
+    fn is_older_timestamp(&self, now: Time, value: u32) -> bool {
         let comparable = self.rcv.ts_recent_at.is_some_and(|at| now - at <= self.numbers.clock.validity());
         comparable && seq::later(self.rcv.ts_recent, value)
     }
@@ -271,7 +271,7 @@ impl Connection {
         if duplicate {
             self.rcv.dsack = Some((segment.start as u64, end as u64));
             add(&mut self.stats.duplicate_bytes_in, segment.payload.len() as u64);
-            self.name_segment(segment);
+            self.set_probe_echo(segment);
             self.queue_ack(now);
         } else if !segment.payload.is_empty() || segment.has(Flags::FIN) {
             self.queue_ack(now);
@@ -324,10 +324,10 @@ impl Connection {
 
     /// Updates TS.Recent (RFC 7323, section 4.3): the echo belongs to the segment that fills the hole, or to the last
     /// one acknowledged. `at` is the arrival time, which may be long ago if this host was suspended.
-    fn remember_timestamp(&mut self, at: Time, segment: &Arrival<'_>) {
+    fn update_ts_recent(&mut self, at: Time, segment: &Arrival<'_>) {
         let Some(stamp) = segment.header.options.timestamps.filter(|_| self.negotiated.timestamps) else { return };
         let last_ack = self.rcv.last_ack_sent as i64;
-        if segment.start <= last_ack && !self.is_from_the_past(at, stamp.value) {
+        if segment.start <= last_ack && !self.is_older_timestamp(at, stamp.value) {
             self.rcv.ts_recent = stamp.value;
             self.rcv.ts_recent_at = Some(at);
         }
@@ -355,7 +355,7 @@ impl Connection {
         let unsent = ack > self.snd.sent_to() as i64;
         if unsent || ack < oldest {
             if unsent {
-                self.refuse_ahead();
+                self.count_invalid_ack();
             }
             self.challenge(now);
             return None;
@@ -391,7 +391,7 @@ impl Connection {
     }
 
     /// Echoes CE by ECE until CWR arrives (RFC 3168, section 6.1.3).
-    fn take_congestion_mark(&mut self, meta: &SegmentMeta, segment: &Arrival<'_>) {
+    fn process_ce(&mut self, meta: &SegmentMeta, segment: &Arrival<'_>) {
         if !self.negotiated.ecn || segment.payload.is_empty() {
             return;
         }
@@ -408,7 +408,7 @@ impl Connection {
     }
 
     /// Seventh step of RFC 9293, section 3.10.7.4: processes the segment text.
-    fn take_data(&mut self, now: Time, segment: &Arrival<'_>) {
+    fn process_text(&mut self, now: Time, segment: &Arrival<'_>) {
         if !self.life.state.can_receive() {
             // Text after the peer's FIN is ignored.
             return;
@@ -453,13 +453,13 @@ impl Connection {
             self.rcv.round_trip(self.numbers.clock.age(now, stamp.echo));
         }
         if !plain {
-            self.name_segment(segment);
+            self.set_probe_echo(segment);
         }
         self.schedule_ack(now, part.len(), plain);
     }
 
     /// Sets the TSval that the next ACK echoes, if probe echoes are negotiated (`docs/wire.md`, "Probe echo").
-    fn name_segment(&mut self, segment: &Arrival<'_>) {
+    fn set_probe_echo(&mut self, segment: &Arrival<'_>) {
         if self.negotiated.probe_echo {
             self.rcv.probe_echo = segment.header.options.timestamps.map(|stamp| stamp.value);
         }
@@ -485,7 +485,7 @@ impl Connection {
         if len >= self.rcv.peer_segment || len >= 536 {
             self.rcv.unacked_full = self.rcv.unacked_full.saturating_add(1);
         }
-        let due = self.rcv.close_ack_due(self.config.ack_every(), plain);
+        let due = self.rcv.is_early_ack_due(self.config.ack_every(), plain);
         if plain {
             if due {
                 self.queue_ack(now);
@@ -506,7 +506,7 @@ impl Connection {
     }
 
     /// Records the end of the peer's stream. A FIN beyond a hole takes effect when the hole is filled.
-    fn note_fin(&mut self, segment: &Arrival<'_>) {
+    fn record_fin(&mut self, segment: &Arrival<'_>) {
         let at = segment.data_end();
         let arrived = self.rcv.data.ranges().next_back().map_or(self.rcv.data.next(), |range| range.end);
         if !self.life.state.can_receive() || self.rcv.fin.is_some() || at < arrived as i64 {
@@ -520,7 +520,7 @@ impl Connection {
     }
 
     /// Eighth step of RFC 9293, section 3.10.7.4: changes state once everything before the FIN has arrived.
-    fn consider_fin(&mut self, now: Time) {
+    fn process_fin(&mut self, now: Time) {
         if !self.rcv.fin_reached() || !self.life.state.can_receive() {
             return;
         }
@@ -544,7 +544,7 @@ impl Connection {
         // Send an ACK after every second full-sized segment, or after as many as the application or the peer
         // requested, or after the batch if that is larger.
         let every = self.rcv.every(self.config.ack_every());
-        let any_size = every == 1 || self.rcv.close_acks > 0;
+        let any_size = every == 1 || self.rcv.initial_acks > 0;
         let enough = self.rcv.unacked_full >= every || (any_size && self.rcv.unacked >= every);
         if enough || self.config.ack_delay.is_zero() {
             self.rcv.ack_due = true;

@@ -90,7 +90,7 @@ impl Lifecycle {
 
     /// Enters `next`, which must be a successor of the current state in RFC 9293's state diagram.
     pub(super) fn enter(&mut self, next: State) {
-        debug_assert!(self.state.may_become(next), "{} -> {next} is no edge of RFC 9293", self.state);
+        debug_assert!(self.state.may_become(next), "{} -> {next} is not a transition of RFC 9293", self.state);
         self.state = next;
     }
 

@@ -2,7 +2,7 @@
 
 use longhaul_units::Time;
 
-use super::trouble::Trouble;
+use super::host_errors::HostErrors;
 use super::user_timeout::UserTimeout;
 use crate::config::Config;
 
@@ -12,7 +12,7 @@ pub(super) struct Liveness {
     pub(super) last_heard: Time,
     /// Keep-alive probes sent since then.
     pub(super) keep_alive_probes: u32,
-    pub(super) trouble: Trouble,
+    pub(super) host_errors: HostErrors,
     pub(super) user_timeout: UserTimeout,
     /// The time since which data has been outstanding without progress; the user timeout counts from here.
     pub(super) stalled_since: Option<Time>,
@@ -23,7 +23,7 @@ impl Liveness {
         Self {
             last_heard: now,
             keep_alive_probes: 0,
-            trouble: Trouble::default(),
+            host_errors: HostErrors::default(),
             user_timeout: UserTimeout::new(config),
             stalled_since: None,
         }

@@ -32,7 +32,7 @@ const MAX_FIN_TIMEOUTS: u32 = 8;
 /// RTO, so that a peer that answers every retransmission is never considered silent.
 const R2: Span = Span::from_secs(250);
 /// Idle time after which memory kept for speed is freed.
-const REST_AFTER: Span = Span::from_secs(2);
+const IDLE_AFTER: Span = Span::from_secs(2);
 
 /// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,24 +96,24 @@ impl Loss {
     }
 
     /// Returns whether fast recovery is in progress.
-    pub(super) fn is_recovering(&self) -> bool {
+    pub(super) fn in_fast_recovery(&self) -> bool {
         matches!(self.phase, Phase::Recovery(_))
     }
 
     /// Returns whether a recovery episode is in progress, including recovery after a timeout.
-    pub(super) fn is_repairing(&self) -> bool {
+    pub(super) fn in_episode(&self) -> bool {
         self.phase != Phase::Open
     }
 
     /// Returns whether a segment that is neither lost nor new may have to be sent.
     pub(super) fn wants_to_send(&self) -> bool {
-        self.grant.probe.is_some() || (self.detection == Detection::Sack && self.is_repairing())
+        self.grant.probe.is_some() || (self.detection == Detection::Sack && self.in_episode())
     }
 
     /// Handles a probe that filled a hole: like a loss repaired by a tail loss probe (RFC 8985, section 7.4), it is
     /// reported to the controller as a loss.
     pub(super) fn on_probe_repair(&mut self) {
-        if !self.is_repairing() {
+        if !self.in_episode() {
             self.tail.note_repair();
         }
     }
@@ -171,7 +171,7 @@ impl Loss {
     /// reordering was observed (RFC 8985, section 6.2, step 4).
     fn reordering_window(&self, sacked: u64, mss: u16, rtt: &RttEstimator) -> Span {
         let many = sacked >= u64::from(DUP_THRESH) * u64::from(mss);
-        self.rack.reordering_window(self.is_repairing() || many, rtt.min(), rtt.srtt())
+        self.rack.reordering_window(self.in_episode() || many, rtt.min(), rtt.srtt())
     }
 }
 
@@ -196,8 +196,8 @@ impl Connection {
     /// Runs the loss detector after an ACK. Returns the bytes newly marked lost and the state of the episode.
     pub(super) fn detect_losses(&mut self, at: Time, ack: &AckOutcome) -> (u64, Episode) {
         if self.loss.detection == Detection::DuplicateAcks {
-            let (mss, repairing) = (self.mss(), self.loss.is_repairing());
-            self.loss.duplicates.count(ack, mss, repairing, self.snd.flight_size());
+            let (mss, in_episode) = (self.mss(), self.loss.in_episode());
+            self.loss.duplicates.count(ack, mss, in_episode, self.snd.flight_size());
         }
         self.loss.tail.on_ack(self.snd.una, ack);
         let before = self.snd.board.lost_bytes();
@@ -312,11 +312,11 @@ impl Connection {
             self.timers.stop(Timer::Probe);
             self.timers.stop(Timer::Reorder);
             self.timers.stop(Timer::User);
-            self.timers.arm(Timer::Rest, now + REST_AFTER);
+            self.timers.arm(Timer::Idle, now + IDLE_AFTER);
             self.peer.stalled_since = None;
             return;
         }
-        self.timers.stop(Timer::Rest);
+        self.timers.stop(Timer::Idle);
         self.arm_user_timeout(now);
         if self.snd.persist.in_flight {
             // Zero-window probes are retransmitted by the persist timer.
@@ -329,7 +329,7 @@ impl Connection {
         }
         let probing = self.loss.detection == Detection::RackTlp
             && self.negotiated.sack
-            && !self.loss.is_repairing()
+            && !self.loss.in_episode()
             && self.snd.board.sacked_bytes() == 0
             && self.loss.tail.may_send();
         if probing {
@@ -372,7 +372,7 @@ impl Connection {
         // R2: close the connection if the peer is silent (RFC 9293, section 3.8.3).
         let Some((index, front)) = self.snd.board.front().map(|(i, r)| (i, *r)) else { return };
         self.loss.timeouts += 1;
-        if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.only_fin_unanswered() {
+        if self.loss.timeouts > MAX_FIN_TIMEOUTS && self.is_only_fin_unacked() {
             // All data is acknowledged and the peer has closed: it has most likely exited.
             self.finish(None);
             return;
@@ -437,7 +437,7 @@ impl Connection {
     }
 
     /// Returns whether only our FIN is unacknowledged and the peer's FIN has arrived.
-    fn only_fin_unanswered(&self) -> bool {
+    fn is_only_fin_unacked(&self) -> bool {
         matches!(self.life.state, State::LastAck | State::Closing) && self.snd.una >= self.snd.buffer.end()
     }
 

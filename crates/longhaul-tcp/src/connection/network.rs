@@ -36,14 +36,14 @@ pub(super) struct Network {
     asked_at: Option<Time>,
     asked_end: u64,
     /// The peer returned an impossible nonce or rate.
-    distrusted: bool,
+    is_distrusted: bool,
     /// The report to be sent: the approved rate, with the nonce of the request.
     report: Option<(QuickStartRate, QuickStartNonce)>,
     /// The largest change requested by XCP and the largest rate requested by RCP, as encoded on the wire.
     wanted: i64,
     wanted_rate: Rate,
     /// The answer to be reported to the controller.
-    heard: Option<NetworkFeedback>,
+    answer: Option<NetworkFeedback>,
     info: NetworkInfo,
 }
 
@@ -75,10 +75,10 @@ impl Network {
     }
 
     /// Sets the kind that was negotiated in the handshake.
-    pub(super) fn settle(&mut self, kind: Option<NetworkHeaderKind>) {
+    pub(super) fn set_negotiated(&mut self, kind: Option<NetworkHeaderKind>) {
         self.kind = kind;
         if kind.is_none() {
-            (self.asked, self.heard, self.report) = (None, None, None);
+            (self.asked, self.answer, self.report) = (None, None, None);
         }
     }
 
@@ -133,7 +133,7 @@ impl Network {
     /// Returns whether a Quick-Start request may be sent: at most one outstanding, at most one per round trip (RFC
     /// 4782, section 4.1), and none to a peer that returned a false answer (section 4.4).
     fn may_ask(&self, now: Time, round_trip: Option<Span>) -> bool {
-        let Some(round_trip) = round_trip.filter(|_| !self.distrusted && self.asked.is_none()) else { return false };
+        let Some(round_trip) = round_trip.filter(|_| !self.is_distrusted && self.asked.is_none()) else { return false };
         let due = self.asked_at.is_none_or(|at| now - at >= round_trip);
         due && self.kind == Some(NetworkHeaderKind::QuickStart)
     }
@@ -179,7 +179,7 @@ impl Network {
     /// Checks an XCP answer. An ACK may carry the sum of the changes for several segments (`docs/wire.md`), but no
     /// more.
     fn check_xcp(&mut self, delta: i64) -> Option<NetworkFeedback> {
-        if delta > self.wanted.saturating_mul(i64::from(super::receiver::CLOSE_ACKS)) {
+        if delta > self.wanted.saturating_mul(i64::from(super::receiver::INITIAL_ACKS)) {
             return self.refuse(Some(NetworkFeedback::Denied));
         }
         Some(NetworkFeedback::Xcp(delta))
@@ -192,7 +192,7 @@ impl Network {
         let honest = rate <= asked && drawn.approves(rate, nonce);
         if !honest {
             add(&mut self.info.refused, 1);
-            self.distrusted = true;
+            self.is_distrusted = true;
         }
         let approved = if honest { rate } else { QuickStartRate::ZERO };
         (self.asked, self.report) = (None, Some((approved, drawn)));
@@ -270,43 +270,43 @@ impl Connection {
             self.rcv.ack_due |= single && self.life.state.is_synchronized();
         }
         if let Some(feedback) = option.feedback
-            && let Some(heard) = self.ext.network.check(&feedback)
+            && let Some(answer) = self.ext.network.check(&feedback)
         {
-            if heard == NetworkFeedback::Denied {
+            if answer == NetworkFeedback::Denied {
                 add(&mut self.ext.network.info.denied, 1);
             } else {
                 add(&mut self.ext.network.info.granted, 1);
             }
-            self.ext.network.heard = Some(heard);
+            self.ext.network.answer = Some(answer);
         }
     }
 
     /// Returns the answer that was not reported to the controller yet.
-    pub(super) fn take_heard(&mut self) -> Option<NetworkFeedback> {
-        self.ext.network.heard.take()
+    pub(super) fn take_network_answer(&mut self) -> Option<NetworkFeedback> {
+        self.ext.network.answer.take()
     }
 
     /// Reports the answer to the handshake's request to the controller. A missing answer counts as a denial.
-    pub(super) fn tell_network(&mut self, now: Time) {
+    pub(super) fn report_handshake_answer(&mut self, now: Time) {
         if self.ext.network.kind.is_none() || self.ext.network.info.requests == 0 {
             return;
         }
-        if self.ext.network.heard.is_none() {
+        if self.ext.network.answer.is_none() {
             self.ext.network.report_denial();
             add(&mut self.ext.network.info.denied, 1);
-            self.ext.network.heard = Some(NetworkFeedback::Denied);
+            self.ext.network.answer = Some(NetworkFeedback::Denied);
         }
-        self.tell_unheard(now);
+        self.report_network_answer(now);
     }
 
     /// Counts a request as denied if the data that carried it is acknowledged without an answer (RFC 4782, section
     /// 4.1).
-    pub(super) fn give_up_unanswered(&mut self) {
+    pub(super) fn deny_unanswered_request(&mut self) {
         let network = &mut *self.ext.network;
         if network.asked.is_some() && network.asked_end > 0 && self.snd.una >= network.asked_end {
             network.report_denial();
             add(&mut network.info.denied, 1);
-            network.heard = Some(NetworkFeedback::Denied);
+            network.answer = Some(NetworkFeedback::Denied);
         }
     }
 
@@ -327,9 +327,9 @@ impl Connection {
 
     /// Reports an answer to the controller that no ACK event has carried, and sends a report to the routers if one is
     /// due.
-    pub(super) fn tell_unheard(&mut self, now: Time) {
-        if self.ext.network.heard.is_some() {
-            self.tell_ack(Ack::new(now));
+    pub(super) fn report_network_answer(&mut self, now: Time) {
+        if self.ext.network.answer.is_some() {
+            self.report_ack(Ack::new(now));
         }
         if let Some((rate, nonce)) = self.ext.network.report.take() {
             let request = Request::QuickStartReport { rate, nonce };

@@ -135,16 +135,16 @@ impl Connection {
         if self.life.state == State::Closed {
             return false;
         }
-        self.follow_cadence();
+        self.request_ack_frequency();
         let left = self.transmit_second(now, batch)
             || self.transmit_queued_acks(batch, max_segments)
             || self.transmit_handshake(now, batch)
             || self.transmit_data(now, batch, max_segments)
             || self.transmit_probe(now, batch)
-            || self.transmit_from_tail(now, batch, max_segments)
+            || self.transmit_rc3(now, batch, max_segments)
             || self.transmit_ack(now, batch);
         if left {
-            self.note_departure(now);
+            self.record_timestamp(now);
         }
         left
     }
@@ -248,7 +248,7 @@ impl Connection {
         }
         if self.snd.board.lost_bytes() == 0
             && self.snd.unsent() == 0
-            && !self.snd.fin_waits()
+            && !self.snd.has_unsent_fin()
             && !self.loss.wants_to_send()
             && self.cc.limits.current != SendLimit::Cpu
         {
@@ -278,8 +278,8 @@ impl Connection {
             SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
                 self.cc.rate.on_app_limited(self.pipe());
                 // A writer that waits for buffer space has more to send, so that the application is not idle.
-                if !self.snd.writer_waits {
-                    self.snd.starved_since.get_or_insert(now);
+                if !self.snd.writer_blocked {
+                    self.snd.app_limited_since.get_or_insert(now);
                 }
             }
             _ => {}
@@ -322,7 +322,7 @@ impl Connection {
             }
             let room = self.cc.control.cwnd.0.saturating_sub(self.pipe()).max(self.loss.allowance(self.mss()));
             let step = match self.next_retransmission(room) {
-                Some(index) => self.transmit_again(&mut fill, index),
+                Some(index) => self.retransmit_segment(&mut fill, index),
                 // Lost data waits for the congestion window, and there is no new data.
                 None if self.snd.board.lost_bytes() > 0 && self.snd.unsent() == 0 => Step::Stop(SendLimit::Cwnd),
                 None => match self.transmit_pair(&mut fill, room) {
@@ -351,7 +351,7 @@ impl Connection {
             if self.snd.board.get(index).is_some_and(|r| r.len <= mss) {
                 return Some(index);
             }
-            self.cut_to_mss();
+            self.resegment_to_mss();
             return self.snd.board.back().map(|(last, _)| last);
         }
         let index = match self.snd.board.next_lost() {
@@ -360,14 +360,14 @@ impl Connection {
         };
         let record = self.snd.board.get(index)?;
         if record.len > mss {
-            self.cut_to_mss();
+            self.resegment_to_mss();
             return self.next_retransmission(room);
         }
         (self.loss.grant.forced || room >= record.sequence_len()).then_some(index)
     }
 
     /// Splits segments in flight that are longer than the current SMSS, such as a lost path MTU probe.
-    fn cut_to_mss(&mut self) {
+    fn resegment_to_mss(&mut self) {
         let mss = self.mss();
         self.pmtu.on_probe_lost(self.now);
         self.snd.board.resegment(mss);
@@ -375,7 +375,7 @@ impl Connection {
     }
 
     /// Retransmits a segment of the scoreboard.
-    fn transmit_again(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
+    fn retransmit_segment(&mut self, fill: &mut Fill<'_>, index: u64) -> Step {
         let Some(record) = self.snd.board.get(index).copied() else { return Step::Last };
         // RFC 3168, section 6.1.5: retransmissions are not ECN-capable.
         if !fill.admits(record.len, Ecn::NotEct) {
@@ -411,7 +411,7 @@ impl Connection {
 
     /// Sends a new segment.
     fn transmit_new(&mut self, fill: &mut Fill<'_>, room: u64) -> Step {
-        self.pass_over_held();
+        self.skip_received();
         let asked = self.quick_start_due(fill.now);
         let extra = asked.map_or(0, |(_, extra)| extra);
         let next = match self.next_segment(fill.now, room, extra) {
@@ -419,7 +419,7 @@ impl Connection {
             Err(limit) => return Step::Stop(limit),
         };
         // Data already sent by the RC3 loop is ambiguous: the echo may belong to either copy.
-        let alone = next.mtu_probe || self.snd.fresh() < u64::from(next.len);
+        let alone = next.mtu_probe || self.snd.unsent_before_rc3() < u64::from(next.len);
         let ecn = self.next_ecn(next.len, alone);
         // A path MTU probe is sent alone, because it is longer than the segments of any batch.
         if (next.mtu_probe && !fill.batch.is_empty()) || !fill.admits(next.len.saturating_add(extra), ecn) {
@@ -427,13 +427,13 @@ impl Connection {
         }
         let start = self.snd.nxt.max(1);
         let end = start + u64::from(next.len);
-        let fin = self.snd.fin_waits() && end == self.snd.buffer.end();
+        let fin = self.snd.has_unsent_fin() && end == self.snd.buffer.end();
         // Add the segment to the scoreboard and advance SND.NXT.
         let before = self.pipe();
         let tx = self.snd.board.push(start, next.len, fin, next.mtu_probe);
         self.snd.nxt = end + u64::from(fin);
         self.snd.fin_sent |= fin;
-        self.note_sent_again(start);
+        self.flag_rc3_resend(start);
         self.note_ecn(ecn, start, end);
         if next.mtu_probe {
             self.pmtu.probe_sent(next.len, (fill.header_len - CheshireCodec::HEADER_LEN) as u16);
@@ -448,7 +448,7 @@ impl Connection {
             flags |= Flags::CWR;
         }
         let network = asked.map(|(rate, _)| self.ask_quick_start(fill.now, rate, end));
-        fill.push_asking(network, flags, self.numbers.sequence(start), start, next.len);
+        fill.push_with_request(network, flags, self.numbers.sequence(start), start, next.len);
         self.loss.on_new_data();
         self.stats.bytes_sent += u64::from(next.len);
         self.report_sent(fill.now, tx, next.len, before, SegmentKind::Data);
@@ -460,7 +460,7 @@ impl Connection {
         let mss = self.mss().saturating_sub(extra);
         let unsent = self.snd.unsent();
         if unsent == 0 {
-            return match self.snd.fin_waits() {
+            return match self.snd.has_unsent_fin() {
                 // A bare FIN has no data that counts against cwnd; the connection ends a round trip sooner.
                 true => Ok(NextSegment { len: 0, mtu_probe: false }),
                 false if self.snd.buffer.free() == 0 => Err(SendLimit::SendBuffer),
@@ -472,18 +472,18 @@ impl Connection {
         }
         let window = self.snd.window_edge().saturating_sub(self.snd.nxt);
         let len = unsent.min(u64::from(mss)).min(window);
-        if let Some(limit) = self.too_little(len, unsent, mss) {
+        if let Some(limit) = self.avoid_silly_window(len, unsent, mss) {
             return Err(limit);
         }
-        let len = self.snd.before_held(len);
+        let len = self.snd.before_received(len);
         if room < len {
             return Err(SendLimit::Cwnd);
         }
         let options = self.data_options();
         if let Some(probe) = self.pmtu.probe_payload(now, options, self.snd.peer_mss).filter(|_| extra == 0) {
             // Enough data must follow the probe for its loss to be detected at once.
-            let enough = self.snd.fresh() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
-            if enough && !self.loss.is_repairing() {
+            let enough = self.snd.unsent_before_rc3() >= 4 * u64::from(probe) && u64::from(probe) <= window.min(room);
+            if enough && !self.loss.in_episode() {
                 return Ok(NextSegment { len: probe, mtu_probe: true });
             }
         }
@@ -491,7 +491,7 @@ impl Connection {
     }
 
     /// Applies the Nagle algorithm and silly-window avoidance (RFC 9293, sections 3.7.4 and 3.8.6.2.1).
-    fn too_little(&mut self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
+    fn avoid_silly_window(&mut self, len: u64, unsent: u64, mss: u16) -> Option<SendLimit> {
         if len == u64::from(mss) {
             return None;
         }
@@ -512,7 +512,7 @@ impl Connection {
         event.kind = kind;
         event.tag = self.cc.control.tag;
         if kind == SegmentKind::Data {
-            event.pause = self.snd.starved_since.take().map_or(Span::ZERO, |since| now - since);
+            event.pause = self.snd.app_limited_since.take().map_or(Span::ZERO, |since| now - since);
         }
         let path = self.path();
         self.cc.controller.on_sent(&event, &path);
@@ -526,11 +526,11 @@ impl Connection {
         self.stats.segments_out += batch.segments.len() as u64;
         self.stats.data_segments_out += batch.segments.len() as u64;
         self.snd.last_sent = Some(now);
-        if self.snd.writer_waits && self.snd.has_room_again() {
-            self.snd.writer_waits = false;
+        if self.snd.writer_blocked && self.snd.should_wake_writer() {
+            self.snd.writer_blocked = false;
             self.life.events.raise(Event::Writable);
         }
-        if !self.rcv.has_more_to_say() {
+        if !self.rcv.needs_pure_ack() {
             self.timers.stop(Timer::Ack);
             self.rcv.acknowledged();
         }
@@ -573,7 +573,7 @@ impl Fill<'_> {
     }
 
     /// Adds a segment that carries a request to routers, if there is one.
-    fn push_asking(&mut self, network: Option<NetworkOption>, flags: Flags, sequence: u32, start: u64, len: u16) {
+    fn push_with_request(&mut self, network: Option<NetworkOption>, flags: Flags, sequence: u32, start: u64, len: u16) {
         if network.is_none() {
             self.push(flags, sequence, start, len);
             return;

@@ -31,7 +31,7 @@ const SHORTER: [u16; 3] = [3, 2, 1];
 /// pair, another segment is in flight, whose ACK makes room.
 const LEAST_WINDOW: u64 = 3;
 /// Number of newest pairs whose D-SACKs are recognized.
-const REMEMBERED: usize = 4;
+const MAX_RECORDS: usize = 4;
 
 /// State of a connection that sends pairs.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ pub(super) struct Pairs {
     /// The segment to be sent right after the first.
     second: Option<Second>,
     /// Ranges of the newest pairs. A D-SACK for one arrives when the next one or two are in flight.
-    ranges: [(u64, u64); REMEMBERED],
+    ranges: [(u64, u64); MAX_RECORDS],
     measured: u64,
     coalesced: u64,
     dropped: u64,
@@ -93,7 +93,7 @@ pub(super) struct PairDelivery {
     starts: Option<(u64, u64)>,
     first: bool,
     second: bool,
-    spoilt: bool,
+    retransmitted: bool,
 }
 
 impl PairDelivery {
@@ -102,7 +102,7 @@ impl PairDelivery {
         if record.start == first || record.start == second {
             self.first |= record.start == first;
             self.second |= record.start == second;
-            self.spoilt |= record.is_retransmitted();
+            self.retransmitted |= record.is_retransmitted();
         }
     }
 }
@@ -138,7 +138,7 @@ impl Pairs {
         if delivery.second {
             flight.second.acked_at = Some(at);
         }
-        if delivery.spoilt {
+        if delivery.retransmitted {
             self.flight = None;
             self.drop_one();
             return None;
@@ -200,7 +200,7 @@ impl Pairs {
 
 impl Connection {
     /// Processes an ACK for the pair in flight.
-    pub(super) fn digest_pair(
+    pub(super) fn process_pair_ack(
         &mut self,
         at: Time,
         meta: &SegmentMeta,
@@ -216,11 +216,11 @@ impl Connection {
         let Some(pairs) = &self.ext.pairs else { return false };
         let mss = u64::from(self.mss());
         pairs.flight.is_none()
-            && !self.loss.is_repairing()
+            && !self.loss.in_episode()
             && self.snd.board.sacked_bytes() == 0
             && !self.snd.cwr_due
             && !self.snd.persist.due
-            && self.snd.fresh() > 3 * mss
+            && self.snd.unsent_before_rc3() > 3 * mss
             && self.snd.window_edge().saturating_sub(self.snd.nxt) >= 3 * mss
             && room.saturating_add(self.pipe()) >= LEAST_WINDOW * mss
             && (pairs.separated == Some(self.snd.nxt) || pairs.probe.may_send(fill.now))

@@ -87,7 +87,7 @@ impl Connection {
     pub(super) fn heard_from_peer(&mut self, now: Time) {
         self.peer.last_heard = now;
         self.snd.persist.unanswered = 0;
-        self.trust_peer();
+        self.stop_port_probing();
     }
 
     /// Continues or ends zero-window probing. Called after every ACK; `changed` means that the window field changed.

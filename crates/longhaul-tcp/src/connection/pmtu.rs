@@ -37,7 +37,7 @@ const ETHERNET: u16 = 1500;
 const JUMBO: u16 = 9000;
 /// MTUs common to paths: the minimum of IPv6 (RFC 8200, section 5), common tunnels, WireGuard over IPv6 and IPv4, GRE
 /// (RFC 2784), IP in IP (RFC 2003) and 6in4 (RFC 4213), PPPoE (RFC 2516), Ethernet, FDDI (RFC 1390), jumbo frames.
-const LIKELY: [u16; 10] = [1280, 1400, 1420, 1440, 1476, 1480, 1492, ETHERNET, 4352, JUMBO];
+const COMMON_MTUS: [u16; 10] = [1280, 1400, 1420, 1440, 1476, 1480, 1492, ETHERNET, 4352, JUMBO];
 /// The search ends if the remaining interval is below this, or below this fraction of the current size.
 const RESOLUTION: u16 = 20;
 const RESOLUTION_PART: u16 = 32;
@@ -50,7 +50,7 @@ pub(super) struct Pmtu {
     max: u16,
     ipv6: bool,
     /// Number of consecutive timeouts at which the size was last reduced.
-    fell_at: u32,
+    reduced_at: u32,
     /// PLPMTU: the confirmed size as UDP payload.
     current: u16,
     /// The smallest size refused; greater than `max` if there is none.
@@ -62,7 +62,7 @@ pub(super) struct Pmtu {
     /// State before the newest refusal, which may turn out to be void.
     before: Option<Before>,
     /// Refusals undone since the last confirmed size.
-    taken_back: u8,
+    undone_refusals: u8,
     /// Recovery episodes of the connection so far.
     episodes: u64,
     /// No probe is sent before this time.
@@ -102,14 +102,14 @@ impl Pmtu {
             least: if ipv6 || max == base { base } else { base.min(MIN_PLPMTU) },
             max,
             ipv6,
-            fell_at: 0,
+            reduced_at: 0,
             current: base,
             refused: max.saturating_add(1),
             refusals: 0,
             refused_at: Time::ZERO,
             probe: None,
             before: None,
-            taken_back: 0,
+            undone_refusals: 0,
             episodes: 0,
             next_at: None,
         }
@@ -161,7 +161,7 @@ impl Pmtu {
             return steps.into_iter().find(|size| self.current < *size).map(|size| size.min(top));
         }
         let possible = |size: &u16| self.current < *size && *size < self.refused;
-        let likely = || LIKELY.into_iter().map(|mtu| self.payload_of(mtu)).filter(possible);
+        let likely = || COMMON_MTUS.into_iter().map(|mtu| self.payload_of(mtu)).filter(possible);
         if let Some(size) = likely().nth(likely().count() / 2) {
             return Some(size);
         }
@@ -180,7 +180,7 @@ impl Pmtu {
     pub(super) fn on_probe_delivered(&mut self) -> bool {
         let Some(probe) = self.probe.take() else { return false };
         self.current = self.current.max(probe.size);
-        self.taken_back = 0;
+        self.undone_refusals = 0;
         if probe.size >= self.refused {
             self.forget_refusals();
         }
@@ -201,8 +201,8 @@ impl Pmtu {
         self.episodes = episodes;
         let Some(before) = self.before.filter(|before| before.episodes < episodes) else { return };
         self.before = None;
-        if self.taken_back < MAX_PROBES && self.next_at.is_none() {
-            self.taken_back += 1;
+        if self.undone_refusals < MAX_PROBES && self.next_at.is_none() {
+            self.undone_refusals += 1;
             (self.refused, self.refusals) = (before.refused, before.refusals);
         }
     }
@@ -232,12 +232,12 @@ impl Pmtu {
     /// Handles a retransmission timeout; `in_a_row` counts those since the last delivery. Returns whether the size
     /// was reduced: to BASE_PLPMTU after two timeouts, and to MIN_PLPMTU after three more.
     pub(super) fn on_timeout(&mut self, now: Time, in_a_row: u32) -> bool {
-        let since = if in_a_row > self.fell_at { in_a_row - self.fell_at } else { in_a_row };
+        let since = if in_a_row > self.reduced_at { in_a_row - self.reduced_at } else { in_a_row };
         let enough = if self.current > self.base { BLACK_HOLE_TIMEOUTS } else { BASE_TIMEOUTS };
         if since < enough || self.current <= self.least {
             return false;
         }
-        self.fell_at = in_a_row;
+        self.reduced_at = in_a_row;
         // Restart the search below the size that is not delivered any more.
         self.probe = None;
         self.before = None;

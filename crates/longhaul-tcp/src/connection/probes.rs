@@ -19,19 +19,19 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{Ecn, Flags, Header};
 
 use super::Connection;
-use super::departures::Departures;
 use super::output::Batch;
+use super::sent_timestamps::SentTimestamps;
 use super::timers::Timer;
 use crate::info::{ProbeInfo, add};
 use crate::scoreboard::{Record, Scoreboard};
 
 /// Maximum number of recorded probes. Beyond it the oldest records are dropped.
-const REMEMBERED: usize = 4096;
+const MAX_RECORDS: usize = 4096;
 /// Number of retransmission timeouts for which a probe is recorded. After the first it counts as lost, but a later
 /// D-SACK may still belong to it.
-const MEMORY: u64 = 8;
+const RECORD_TIMEOUTS: u64 = 8;
 /// Number of gaps by which a probe may be late without delaying the next one.
-const LATE: u64 = 4;
+const MAX_LATE_GAPS: u64 = 4;
 /// Number of random draws for an outstanding segment to copy.
 const DRAWS: u32 = 8;
 
@@ -41,13 +41,13 @@ pub(super) struct Probes {
     /// Whether probe echoes were negotiated.
     echoed: bool,
     /// Recorded probes in transmission order, and how many of the first ones count as lost.
-    flight: VecDeque<Copied>,
-    given_up: usize,
+    flight: VecDeque<ProbeRecord>,
+    counted_lost: usize,
     /// The current plan, and the number of the newest plan.
     plan: Option<ProbePlan>,
     id: Option<u32>,
     /// Number of plans and timeouts so far. Probes of earlier eras are not reported to the controller.
-    era: u32,
+    generation: u32,
     /// Probes sent under the plan, and the time at which the next one may be sent.
     sent: u32,
     next_at: Time,
@@ -56,20 +56,20 @@ pub(super) struct Probes {
     random: u64,
     last_value: Option<u32>,
     /// Timestamps of transmissions, against which probe echoes are checked.
-    departures: Departures,
+    sent_timestamps: SentTimestamps,
     report: ProbeReport,
     info: ProbeInfo,
 }
 
 /// Record of a probe that was sent.
 #[derive(Clone, Copy, Debug)]
-struct Copied {
+struct ProbeRecord {
     /// TSval of the probe.
     value: u32,
     start: u64,
     end: u64,
     sent_at: Time,
-    era: u32,
+    generation: u32,
 }
 
 /// Returns whether a controller requires or prefers probes.
@@ -101,15 +101,15 @@ impl Probes {
         if let Some(new) = plan.filter(|new| self.id != Some(new.id)) {
             (self.id, self.sent, self.backwards) = (Some(new.id), 0, None);
             self.next_at = now + new.gap;
-            self.begin_era();
+            self.begin_generation();
         }
         self.plan = plan;
     }
 
     /// Stops reporting probes that were sent before. Their records are kept, so that their D-SACKs are still
     /// recognized.
-    fn begin_era(&mut self) {
-        self.era = self.era.wrapping_add(1);
+    fn begin_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
         self.report = ProbeReport::default();
     }
 
@@ -148,14 +148,14 @@ impl Probes {
         board.last_unsacked_below(below)
     }
 
-    fn on_sent(&mut self, copied: Copied, gap: Span) {
+    fn on_sent(&mut self, copied: ProbeRecord, gap: Span) {
         self.sent += 1;
         // A late probe does not delay the following ones, but after a long pause the missed probes are not sent in a
         // burst.
-        self.next_at = (self.next_at + gap).max(copied.sent_at - gap * LATE);
+        self.next_at = (self.next_at + gap).max(copied.sent_at - gap * MAX_LATE_GAPS);
         self.backwards = Some(copied.start);
         self.last_value = Some(copied.value);
-        if self.flight.len() >= REMEMBERED {
+        if self.flight.len() >= MAX_RECORDS {
             self.forget_oldest();
         }
         self.flight.push_back(copied);
@@ -164,57 +164,57 @@ impl Probes {
     }
 
     /// Counts the oldest outstanding probe as lost.
-    fn give_up(&mut self, era: u32) {
-        self.given_up += 1;
-        if era == self.era {
+    fn count_oldest_lost(&mut self, generation: u32) {
+        self.counted_lost += 1;
+        if generation == self.generation {
             self.report.lost = self.report.lost.saturating_add(1);
         }
         add(&mut self.info.lost, 1);
     }
 
     fn forget_oldest(&mut self) {
-        if let Some(oldest) = self.flight.front().filter(|_| self.given_up == 0) {
-            self.give_up(oldest.era);
+        if let Some(oldest) = self.flight.front().filter(|_| self.counted_lost == 0) {
+            self.count_oldest_lost(oldest.generation);
         }
         self.flight.pop_front();
-        self.given_up = self.given_up.saturating_sub(1);
+        self.counted_lost = self.counted_lost.saturating_sub(1);
     }
 
     /// Removes and returns the probe with this TSval, which has arrived.
-    fn take_by_value(&mut self, value: u32) -> Option<Copied> {
+    fn take_by_value(&mut self, value: u32) -> Option<ProbeRecord> {
         let index = self.flight.iter().position(|copied| copied.value == value)?;
         self.take(index)
     }
 
     /// Removes and returns the oldest probe that contains this range; outstanding probes are preferred to those
     /// counted lost.
-    fn take_by_range(&mut self, left: u64, right: u64) -> Option<Copied> {
-        let holds = |copied: &Copied| copied.start <= left && right <= copied.end;
-        let awaited = self.flight.iter().skip(self.given_up).position(holds).map(|index| index + self.given_up);
+    fn take_by_range(&mut self, left: u64, right: u64) -> Option<ProbeRecord> {
+        let holds = |copied: &ProbeRecord| copied.start <= left && right <= copied.end;
+        let awaited = self.flight.iter().skip(self.counted_lost).position(holds).map(|index| index + self.counted_lost);
         let index = awaited.or_else(|| self.flight.iter().position(holds))?;
         self.take(index)
     }
 
-    fn take(&mut self, index: usize) -> Option<Copied> {
+    fn take(&mut self, index: usize) -> Option<ProbeRecord> {
         let copied = self.flight.remove(index)?;
-        if index < self.given_up {
+        if index < self.counted_lost {
             // It was already counted as lost, so that the late answer is not reported.
-            self.given_up -= 1;
+            self.counted_lost -= 1;
             return Some(copied);
         }
-        if copied.era == self.era {
+        if copied.generation == self.generation {
             self.report.acked = self.report.acked.saturating_add(1);
         }
         add(&mut self.info.acked, 1);
         Some(copied)
     }
 
-    /// Counts probes older than `patience` as lost, and drops records of much older ones.
-    fn expire(&mut self, now: Time, patience: Span) {
-        while let Some(copied) = self.flight.get(self.given_up).filter(|copied| now - copied.sent_at > patience) {
-            self.give_up(copied.era);
+    /// Counts probes older than `timeout` as lost, and drops records of much older ones.
+    fn expire(&mut self, now: Time, timeout: Span) {
+        while let Some(copied) = self.flight.get(self.counted_lost).filter(|copied| now - copied.sent_at > timeout) {
+            self.count_oldest_lost(copied.generation);
         }
-        while self.flight.front().is_some_and(|copied| now - copied.sent_at > patience * MEMORY) {
+        while self.flight.front().is_some_and(|copied| now - copied.sent_at > timeout * RECORD_TIMEOUTS) {
             self.forget_oldest();
         }
     }
@@ -248,14 +248,14 @@ impl Connection {
         if probes.open_plan().is_none() && from_tail.is_none() {
             self.timers.stop(Timer::Copy);
         }
-        self.follow_tail_plan(now, from_tail);
+        self.follow_rc3_plan(now, from_tail);
     }
 
     /// Records that segments are sent with the current timestamp.
-    pub(super) fn note_departure(&mut self, now: Time) {
+    pub(super) fn record_timestamp(&mut self, now: Time) {
         let value = self.numbers.clock.value(now);
         if let Some(probes) = self.ext.probes.as_mut().filter(|probes| probes.echoed) {
-            probes.departures.note(value);
+            probes.sent_timestamps.note(value);
         }
     }
 
@@ -263,7 +263,7 @@ impl Connection {
     /// before.
     pub(super) fn forget_probes(&mut self) {
         if let Some(probes) = &mut self.ext.probes {
-            probes.begin_era();
+            probes.begin_generation();
         }
     }
 
@@ -293,7 +293,7 @@ impl Connection {
             return false;
         }
         let (start, end) = (record.start, record.start + u64::from(record.len));
-        probes.on_sent(Copied { value, start, end, sent_at: now, era: probes.era }, plan.gap);
+        probes.on_sent(ProbeRecord { value, start, end, sent_at: now, generation: probes.generation }, plan.gap);
         self.push_copy(now, batch, &plan, index, &record);
         true
     }
@@ -331,10 +331,10 @@ impl Connection {
         dsack: Option<(u64, u64)>,
     ) -> ProbeAnswer {
         let claims_unsent = self.claims_unsent(header, ack);
-        let patience = self.rtt.rto();
+        let timeout = self.rtt.rto();
         let retransmitted_to = self.loss.spurious.retransmitted_to();
         let Some(probes) = self.ext.probes.as_deref_mut() else { return ProbeAnswer::default() };
-        probes.expire(now, patience);
+        probes.expire(now, timeout);
         // With probe echoes, the echoed TSval identifies the probe.
         if probes.echoed {
             let Some(echo) = header.options.probe_echo else { return ProbeAnswer::default() };
@@ -342,12 +342,12 @@ impl Connection {
                 // The echo may belong to out-of-order data or to a probe that is no longer recorded.
                 let age = self.numbers.clock.age(now, echo.value);
                 let strange = age.is_none_or(|age| age > now - self.life.created_at);
-                if strange || probes.departures.refutes(echo.value) {
+                if strange || probes.sent_timestamps.rules_out(echo.value) {
                     add(&mut probes.info.refused, 1);
                 }
                 return ProbeAnswer::default();
             };
-            probes.departures.name(echo.value);
+            probes.sent_timestamps.name(echo.value);
             let copied = Some((copied.start, copied.end));
             return ProbeAnswer { arrived: true, owns_dsack: dsack.is_some(), copied };
         }

@@ -111,7 +111,7 @@ mod tests {
         let sent: Vec<_> = (0..60).map(|k| 10 * k).collect();
         let acked: Vec<_> = sent.iter().map(|millis| millis + 100).collect();
         for sample in &samples(&sent, &acked)[20..] {
-            let sample = sample.expect("a round trip long");
+            let sample = sample.expect("the interval is at least a round trip");
             assert_eq!((sample.rate.as_bytes_per_sec(), sample.interval), (100_000, RTT));
         }
     }
@@ -134,13 +134,13 @@ mod tests {
         let sent: Vec<_> = (0..20).map(|_| 0).chain((0..40).map(|k| 100 + 10 * k)).collect();
         let acked: Vec<_> = (0..60).map(|k| 100 + 10 * k).collect();
         let found = samples(&sent, &acked);
-        let last = found[59].expect("long enough");
+        let last = found[59].expect("the interval is long enough");
         assert_eq!(last.rate.as_bytes_per_sec(), 100_000);
     }
 
     /// An interval below the minimum RTT yields no sample: the ACK belongs to the original of a retransmission.
     #[test]
-    fn too_short_an_interval_is_none() {
+    fn a_short_interval_yields_no_sample() {
         let mut sampler = RateSampler::new(at(0));
         let burst = sampler.snapshot(at(0), true, 0);
         sampler.on_delivered(SEGMENT, at(40));
@@ -150,7 +150,7 @@ mod tests {
 
     /// Segments sent while application-limited are flagged until the data in flight at that time is delivered.
     #[test]
-    fn an_idle_application_is_told_apart() {
+    fn application_limited_segments_are_flagged() {
         let mut sampler = RateSampler::new(at(0));
         let first = sampler.snapshot(at(0), true, 0);
         sampler.on_app_limited(SEGMENT);
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(
             [first, second, third, fourth].map(|burst| burst.app_limited),
             [false, true, true, false],
-            "the limit lasts until more than what was in flight is delivered"
+            "the limit lasts until more than the data in flight is delivered"
         );
     }
 }

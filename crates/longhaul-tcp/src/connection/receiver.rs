@@ -12,10 +12,10 @@ use crate::reassembly::Reassembly;
 /// Data segments at the start of a connection that are acknowledged every second segment (or as `ack_every` says),
 /// even in the middle of a receive batch. The sender's slow start, RTT samples and dispersion measurements need these
 /// ACKs.
-pub(super) const CLOSE_ACKS: u32 = 128;
+pub(super) const INITIAL_ACKS: u32 = 128;
 
 /// Data segments for which an ACK frequency requested by the peer applies.
-pub(super) const HEEDED: u32 = 256;
+pub(super) const ACK_REQUEST_SEGMENTS: u32 = 256;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -37,13 +37,13 @@ pub(super) struct Receiver {
     /// Full-sized segments, and segments of any size, since the last ACK.
     pub(super) unacked_full: u32,
     pub(super) unacked: u32,
-    /// Remaining segments of [`CLOSE_ACKS`].
-    pub(super) close_acks: u32,
+    /// Remaining segments of [`INITIAL_ACKS`].
+    pub(super) initial_acks: u32,
     /// Segments per ACK that the peer requested, and the number of further segments for which this applies.
-    asked_every: u32,
-    asked_left: u32,
+    requested_every: u32,
+    requested_left: u32,
     /// The next data segment triggers an immediate ACK.
-    pub(super) at_once: bool,
+    pub(super) immediate_ack: bool,
     /// A duplicate to be reported by D-SACK (RFC 2883).
     pub(super) dsack: Option<(u64, u64)>,
     /// TSval of the segment that triggers the next ACK, if the ACK has to echo it.
@@ -85,10 +85,10 @@ impl Receiver {
             ack_due: false,
             unacked_full: 0,
             unacked: 0,
-            close_acks: CLOSE_ACKS,
-            asked_every: 0,
-            asked_left: 0,
-            at_once: false,
+            initial_acks: INITIAL_ACKS,
+            requested_every: 0,
+            requested_left: 0,
+            immediate_ack: false,
             dsack: None,
             probe_echo: None,
             network_answer: None,
@@ -117,7 +117,7 @@ impl Receiver {
 
     /// Returns whether there is anything to report that data segments do not carry: SACK blocks, a duplicate, a probe
     /// echo, or network feedback.
-    pub(super) fn has_more_to_say(&self) -> bool {
+    pub(super) fn needs_pure_ack(&self) -> bool {
         let news = self.network_answer.is_some();
         news || self.ack_due && (self.data.out_of_order() > 0 || self.dsack.is_some() || self.probe_echo.is_some())
     }
@@ -132,7 +132,7 @@ impl Receiver {
     }
 
     /// Returns the right end of the buffer.
-    fn limit(&self) -> u64 {
+    fn buffer_end(&self) -> u64 {
         self.consumed.saturating_add(self.capacity)
     }
 
@@ -140,7 +140,7 @@ impl Receiver {
     /// smaller than a unit offers a whole unit, because it could not offer anything otherwise.
     fn gain(&self, shift: u8) -> u64 {
         let next = self.next();
-        let units = (self.limit().saturating_sub(next) >> shift).max(u64::from(next == self.consumed));
+        let units = (self.buffer_end().saturating_sub(next) >> shift).max(u64::from(next == self.consumed));
         next.saturating_add(units.min(u64::from(u16::MAX)) << shift).saturating_sub(self.edge)
     }
 
@@ -160,7 +160,7 @@ impl Receiver {
         }
         let open = self.edge.saturating_sub(next);
         let rounded = next.saturating_add(open.next_multiple_of(unit));
-        let units = if rounded < self.limit().saturating_add(unit) { open.div_ceil(unit) } else { open >> shift };
+        let units = if rounded < self.buffer_end().saturating_add(unit) { open.div_ceil(unit) } else { open >> shift };
         let units = units.min(u64::from(u16::MAX));
         self.edge = self.edge.max(next.saturating_add(units << shift));
         units as u16
@@ -200,31 +200,31 @@ impl Receiver {
 
     /// Applies the peer's request for one ACK per `ratio` segments. The first segment under a new request is
     /// acknowledged at once.
-    pub(super) fn heed(&mut self, ratio: u8) {
+    pub(super) fn apply_ack_request(&mut self, ratio: u8) {
         let every = u32::from(ratio);
-        self.at_once |= self.asked_left == 0 || self.asked_every != every;
-        (self.asked_every, self.asked_left) = (every, HEEDED);
+        self.immediate_ack |= self.requested_left == 0 || self.requested_every != every;
+        (self.requested_every, self.requested_left) = (every, ACK_REQUEST_SEGMENTS);
     }
 
     /// Returns the number of segments per ACK: the peer's request while it applies, else `own`.
     pub(super) const fn every(&self, own: u32) -> u32 {
-        if self.asked_left > 0 { self.asked_every } else { own }
+        if self.requested_left > 0 { self.requested_every } else { own }
     }
 
     /// Returns whether an ACK is due before the end of the receive batch. `own` is the number of segments per ACK
     /// without a request of the peer. Must be called for each data segment. `plain` segments are in order and fill no
     /// hole.
-    pub(super) fn close_ack_due(&mut self, own: u32, plain: bool) -> bool {
-        let at_once = std::mem::take(&mut self.at_once);
+    pub(super) fn is_early_ack_due(&mut self, own: u32, plain: bool) -> bool {
+        let immediate_ack = std::mem::take(&mut self.immediate_ack);
         let every = self.every(own);
-        let asked = self.asked_left > 0;
-        self.asked_left = self.asked_left.saturating_sub(1);
+        let is_requested = self.requested_left > 0;
+        self.requested_left = self.requested_left.saturating_sub(1);
         if !plain {
             return false;
         }
-        let close = self.close_acks > 0;
-        self.close_acks = self.close_acks.saturating_sub(1);
-        at_once || asked && every == 1 || (asked || close) && self.unacked_full >= every
+        let close = self.initial_acks > 0;
+        self.initial_acks = self.initial_acks.saturating_sub(1);
+        immediate_ack || is_requested && every == 1 || (is_requested || close) && self.unacked_full >= every
     }
 }
 

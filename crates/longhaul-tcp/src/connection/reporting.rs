@@ -59,7 +59,7 @@ impl Connection {
             pairs: self.ext.pairs.as_ref().map(|pairs| pairs.info()),
             network: self.ext.network.info(),
             saved_path: self.saved_path_info(),
-            ack_rate: self.ext.cadence.as_ref().map(|cadence| cadence.info()),
+            ack_rate: self.ext.ack_frequency.as_ref().map(|ack_frequency| ack_frequency.info()),
             probes: self.ext.probes.as_ref().map(|probes| probes.info()),
             bytes_acked: stats.bytes_acked,
             bytes_sent: stats.bytes_sent + stats.bytes_retransmitted,
@@ -83,8 +83,8 @@ impl Connection {
             ce_in: stats.ce_in,
             echoes_asked: self.ext.ecn_check.counts().0,
             echoes_missing: self.ext.ecn_check.counts().1,
-            host_error: self.peer.trouble.last(),
-            host_errors: self.peer.trouble.count(),
+            host_error: self.peer.host_errors.last(),
+            host_errors: self.peer.host_errors.count(),
             r1_reached: self.is_past_r1(),
             user_timeout: self.config.user_timeout,
             peer_user_timeout: self.peer.user_timeout.remote(),
@@ -98,7 +98,7 @@ impl Connection {
     /// Returns the bytes of memory that buffers and records occupy, without the connection's own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
-        let tail = self.snd.tail.as_ref().map_or(0, |tail| tail.memory());
+        let tail = self.snd.rc3.as_ref().map_or(0, |tail| tail.memory());
         self.snd.buffer.memory() + self.snd.board.memory() + self.rcv.data.memory() + tail
     }
 

@@ -1,7 +1,7 @@
 //! Send sequence variables (RFC 9293, section 3.3.1) and the functions that depend on them alone.
 
 use super::persist::Persist;
-use super::tail_loop::TailLoop;
+use super::rc3::Rc3Loop;
 use crate::config::Config;
 use crate::scoreboard::Scoreboard;
 use crate::send_buffer::SendBuffer;
@@ -12,9 +12,9 @@ pub(super) const MIN_PEER_MSS: u16 = 128;
 /// Unsent bytes up to which a writer may fill the send buffer: enough to cover the time until the writer is woken.
 /// More costs memory, and the data leaves the processor's caches before it is sent: with 4 MiB, sending a gigabyte
 /// took a fifth more processor time on a busy machine, but not on an idle one.
-const AHEAD: u64 = 256 << 10;
+const DEFAULT_NOTSENT_LOWAT: u64 = 256 << 10;
 /// The same bound while the peer's window is closed.
-const BEFORE_WINDOW: u64 = 4 << 20;
+const CLOSED_WINDOW_LOWAT: u64 = 4 << 20;
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -34,13 +34,13 @@ pub(super) struct Sender {
     pub(super) fin_queued: bool,
     pub(super) fin_sent: bool,
     pub(super) nodelay: bool,
-    /// Unsent bytes at which writers block; `None` selects [`AHEAD`].
+    /// Unsent bytes at which writers block; `None` selects [`DEFAULT_NOTSENT_LOWAT`].
     pub(super) lowat: Option<u64>,
     /// The override timeout of silly-window avoidance fired: a segment of any size may be sent (RFC 9293, section
     /// 3.8.6.2.1).
     pub(super) override_sws: bool,
     /// A writer found the buffer full and waits for [`Event::Writable`](super::Event::Writable).
-    pub(super) writer_waits: bool,
+    pub(super) writer_blocked: bool,
     /// The next new data segment carries CWR (RFC 3168, section 6.1.2).
     pub(super) cwr_due: bool,
     /// ECE triggers no further reduction until this offset is acknowledged.
@@ -49,9 +49,9 @@ pub(super) struct Sender {
     /// The time of the last transmission; idle time before a restart counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
     /// The time since which the window has had room but the application no data; cleared when new data is sent.
-    pub(super) starved_since: Option<longhaul_units::Time>,
+    pub(super) app_limited_since: Option<longhaul_units::Time>,
     /// Data sent beyond SND.NXT by the RC3 loop, if the controller ever started it.
-    pub(super) tail: Option<Box<TailLoop>>,
+    pub(super) rc3: Option<Box<Rc3Loop>>,
 }
 
 impl Sender {
@@ -71,13 +71,13 @@ impl Sender {
             nodelay: !config.nagle,
             lowat: lowat(config),
             override_sws: false,
-            writer_waits: false,
+            writer_blocked: false,
             cwr_due: false,
             ece_answered_until: 0,
             persist: Persist::default(),
             last_sent: None,
-            starved_since: None,
-            tail: None,
+            app_limited_since: None,
+            rc3: None,
         }
     }
 
@@ -91,16 +91,16 @@ impl Sender {
     /// peer may be waiting for this application to read, which it may do only after its write has succeeded.
     fn lowat(&self) -> u64 {
         let waits_for_window = self.window_edge().saturating_sub(self.nxt) < u64::from(self.peer_mss);
-        self.lowat.unwrap_or(match (self.has_open_tail(), waits_for_window) {
+        self.lowat.unwrap_or(match (self.has_open_rc3_plan(), waits_for_window) {
             // The RC3 loop sends the data soon.
             (true, _) => u64::MAX,
-            (false, true) => BEFORE_WINDOW,
-            (false, false) => AHEAD,
+            (false, true) => CLOSED_WINDOW_LOWAT,
+            (false, false) => DEFAULT_NOTSENT_LOWAT,
         })
     }
 
     /// Returns whether to wake a waiting writer. Room for a single segment is not enough, so that wake-ups are rare.
-    pub(super) fn has_room_again(&self) -> bool {
+    pub(super) fn should_wake_writer(&self) -> bool {
         self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat() / 2
     }
 
@@ -110,7 +110,7 @@ impl Sender {
     }
 
     /// Returns whether a FIN is queued and was never sent.
-    pub(super) fn fin_waits(&self) -> bool {
+    pub(super) fn has_unsent_fin(&self) -> bool {
         self.fin_queued && !self.fin_sent
     }
 

@@ -26,11 +26,11 @@ pub(super) enum Timer {
     /// The controller's periodic timer.
     Tick,
     /// Nothing was sent for a while: memory kept for the next burst is freed.
-    Rest,
+    Idle,
     /// The next probe of the controller's plan.
     Copy,
     /// Waiting time for a probe of a peer whose port was reported closed (RFC 1122, section 4.2.3.9).
-    Doubt,
+    PortProbe,
 }
 
 impl Timer {
@@ -46,9 +46,9 @@ impl Timer {
         Self::User,
         Self::Linger,
         Self::Tick,
-        Self::Rest,
+        Self::Idle,
         Self::Copy,
-        Self::Doubt,
+        Self::PortProbe,
     ];
 }
 

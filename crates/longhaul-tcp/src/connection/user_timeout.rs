@@ -40,7 +40,7 @@ impl UserTimeout {
     }
 
     /// Returns USER_TIMEOUT (RFC 5482, section 3.1). `None` means that R2 applies.
-    fn in_force(&self, config: &Config, rto: Span) -> Option<Span> {
+    fn effective(&self, config: &Config, rto: Span) -> Option<Span> {
         let changeable = self.local.is_none() || config.user_timeout_changeable;
         let Some(remote) = self.remote.filter(|_| config.user_timeout_option && changeable) else { return self.local };
         if self.local.is_none() && remote <= DEFAULT {
@@ -64,7 +64,7 @@ impl Connection {
         let Some(advice) = advice.filter(|_| self.config.user_timeout_option) else { return };
         if self.peer.user_timeout.remote != Some(advice.span()) {
             self.peer.user_timeout.remote = Some(advice.span());
-            self.settle_user_timeout();
+            self.apply_user_timeout();
         }
     }
 
@@ -76,14 +76,14 @@ impl Connection {
         config.user_timeout = self.peer.user_timeout.local;
         change(config);
         self.peer.user_timeout.local = config.user_timeout;
-        self.settle_user_timeout();
+        self.apply_user_timeout();
         self.user_timeout_advice() != before
     }
 
-    fn settle_user_timeout(&mut self) {
-        let in_force = self.peer.user_timeout.in_force(&self.config, self.rtt.rto());
-        if in_force != self.config.user_timeout {
-            Arc::make_mut(&mut self.config).user_timeout = in_force;
+    fn apply_user_timeout(&mut self) {
+        let effective = self.peer.user_timeout.effective(&self.config, self.rtt.rto());
+        if effective != self.config.user_timeout {
+            Arc::make_mut(&mut self.config).user_timeout = effective;
         }
     }
 
@@ -104,24 +104,24 @@ mod tests {
 
     const RTO: Span = Span::from_secs(1);
 
-    fn in_force(local: Option<u64>, remote: Option<u64>, changeable: bool, rto: Span) -> Option<u64> {
+    fn effective(local: Option<u64>, remote: Option<u64>, changeable: bool, rto: Span) -> Option<u64> {
         let config = Config { user_timeout_option: true, user_timeout_changeable: changeable, ..Config::default() };
         let both = UserTimeout { local: local.map(Span::from_secs), remote: remote.map(Span::from_secs) };
-        both.in_force(&config, rto).map(|span| span.as_nanos() / 1_000_000_000)
+        both.effective(&config, rto).map(|span| span.as_nanos() / 1_000_000_000)
     }
 
     /// USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT)), if CHANGEABLE.
     #[test]
     fn the_formula_of_rfc_5482() {
-        assert_eq!(in_force(Some(30), Some(200), true, RTO), Some(200));
-        assert_eq!(in_force(Some(300), Some(200), true, RTO), Some(300));
-        assert_eq!(in_force(Some(1), Some(2), true, RTO), Some(100), "the lower limit");
-        assert_eq!(in_force(Some(1), Some(2), true, Span::from_secs(120)), Some(240), "above the RTO");
-        assert_eq!(in_force(Some(1), Some(1_000_000), true, RTO), Some(3600), "the upper limit");
-        assert_eq!(in_force(None, Some(2_000), false, RTO), Some(2_000));
-        assert_eq!(in_force(None, Some(1_000_000), false, RTO), Some(3600));
-        assert_eq!(in_force(None, Some(2), false, RTO), None, "the default is longer");
-        assert_eq!(in_force(Some(30), Some(200), false, RTO), Some(30), "the application has spoken");
-        assert_eq!(in_force(Some(30), None, true, RTO), Some(30));
+        assert_eq!(effective(Some(30), Some(200), true, RTO), Some(200));
+        assert_eq!(effective(Some(300), Some(200), true, RTO), Some(300));
+        assert_eq!(effective(Some(1), Some(2), true, RTO), Some(100), "the lower limit");
+        assert_eq!(effective(Some(1), Some(2), true, Span::from_secs(120)), Some(240), "above the RTO");
+        assert_eq!(effective(Some(1), Some(1_000_000), true, RTO), Some(3600), "the upper limit");
+        assert_eq!(effective(None, Some(2_000), false, RTO), Some(2_000));
+        assert_eq!(effective(None, Some(1_000_000), false, RTO), Some(3600));
+        assert_eq!(effective(None, Some(2), false, RTO), None, "the default is longer");
+        assert_eq!(effective(Some(30), Some(200), false, RTO), Some(30), "the application set a timeout");
+        assert_eq!(effective(Some(30), None, true, RTO), Some(30));
     }
 }

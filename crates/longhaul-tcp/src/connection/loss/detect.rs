@@ -253,12 +253,12 @@ impl DuplicateAcks {
     }
 
     /// Counts an ACK. `flight_size` is FlightSize in bytes.
-    pub(super) fn count(&mut self, ack: &AckOutcome, mss: u16, repairing: bool, flight_size: u64) {
+    pub(super) fn count(&mut self, ack: &AckOutcome, mss: u16, in_episode: bool, flight_size: u64) {
         let mss = u64::from(mss);
         if ack.una_advanced > 0 {
             self.count = 0;
             self.emulated = self.emulated.saturating_sub(ack.una_advanced.saturating_sub(mss));
-            if !repairing {
+            if !in_episode {
                 self.emulated = 0;
             }
         } else if ack.duplicate {

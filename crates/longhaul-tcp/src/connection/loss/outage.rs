@@ -75,7 +75,7 @@ impl Connection {
     /// so that the first segment is retransmitted at once and the RTO backoff is reset. This is done only for the
     /// first such segment: otherwise a path that works in one direction would be probed at the rate of the peer's
     /// segments.
-    pub(in super::super) fn hear_after_outage(&mut self, now: Time) {
+    pub(in super::super) fn on_segment_after_outage(&mut self, now: Time) {
         let Some(outage) = self.loss.outage.as_mut().filter(|outage| !outage.is_heard && outage.since < now) else {
             return;
         };

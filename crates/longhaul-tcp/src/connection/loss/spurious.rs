@@ -201,7 +201,7 @@ impl Connection {
     /// Looks for proof that the episode was spurious, before the ACK is reported to the controller. If there is one,
     /// reports it to the controller and returns `true`.
     pub(in crate::connection) fn check_spurious(&mut self, now: Time, ack: &AckOutcome) -> bool {
-        self.digest_dsack(ack);
+        self.process_dsack(ack);
         let Some(timeout) = self.loss.spurious.check(ack, self.rtt.min()) else {
             self.advance_frto(ack);
             return false;
@@ -240,7 +240,7 @@ impl Connection {
 
     /// Processes a D-SACK, which reports an unnecessary retransmission. RACK takes it as a sign of reordering (RFC
     /// 8985, section 6.2), unless the range belongs to a flipped pair.
-    fn digest_dsack(&mut self, ack: &AckOutcome) {
+    fn process_dsack(&mut self, ack: &AckOutcome) {
         let Some((left, right)) = ack.dsack else { return };
         self.stats.dsacks += 1;
         let flipped = self.ext.pairs.as_ref().is_some_and(|pairs| pairs.holds(left, right));

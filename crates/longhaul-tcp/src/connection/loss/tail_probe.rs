@@ -94,7 +94,7 @@ impl Connection {
 
     /// Sends a tail loss probe (RFC 8985, section 7.3): a new segment if possible, else the last one sent.
     pub(in super::super) fn on_probe_timeout(&mut self, now: Time) {
-        if self.loss.is_repairing() {
+        if self.loss.in_episode() {
             // During recovery the timer probes an outage, unless the retransmission timer expired at the same time.
             self.probe_outage(now);
             return;

@@ -36,7 +36,7 @@ fn marking(board: &mut Scoreboard) -> Marking<'_> {
 
 /// RFC 8985, section 3.3: a segment sent before a delivered one is lost once the reordering window has passed.
 #[test]
-fn rack_marks_what_was_overtaken_by_more_than_the_window() {
+fn rack_marks_segments_overtaken_by_more_than_the_window() {
     let (mut rack, mut board) = (Rack::default(), board(4));
     assert_eq!(rack.detect(at(200), Span::ZERO, TxId(0), &mut marking(&mut board)).check_at, None);
     sack(&mut board, 2, |record, sent_at| {
@@ -76,7 +76,7 @@ fn racks_window_opens_with_reordering_and_shrinks_after_sixteen_episodes() {
 
 /// IsLost (RFC 6675, section 4): three SACKed segments above, or SACKed bytes of more than two segments.
 #[test]
-fn sack_counting_wants_three_segments_above() {
+fn sack_counting_needs_three_segments_above() {
     let (mut counting, mut board) = (SackCounting::default(), board(6));
     for (nth, expected) in [(1, vec![]), (2, vec![]), (3, vec![0])] {
         sack(&mut board, nth, |_, _| ());

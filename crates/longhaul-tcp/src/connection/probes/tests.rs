@@ -1,7 +1,7 @@
 use super::*;
 
 const GAP: Span = Span::from_millis(1);
-const PATIENCE: Span = Span::from_millis(300);
+const TIMEOUT: Span = Span::from_millis(300);
 
 fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
@@ -16,8 +16,8 @@ fn sent(number: u64) -> Probes {
     let mut probes = Probes::new(true);
     probes.follow(at(0), Some(plan(1)));
     for nth in 1..=number {
-        let (value, era) = (nth as u32, probes.era);
-        probes.on_sent(Copied { value, start: nth * 10, end: nth * 10 + 10, sent_at: at(nth), era }, GAP);
+        let (value, generation) = (nth as u32, probes.generation);
+        probes.on_sent(ProbeRecord { value, start: nth * 10, end: nth * 10 + 10, sent_at: at(nth), generation }, GAP);
     }
     probes
 }
@@ -30,19 +30,19 @@ fn report(probes: &mut Probes) -> (u32, u32) {
 /// Results that were counted but not reported are discarded with a new plan or a timeout, as are later results of old
 /// probes. Resuming the same plan is not a new plan.
 #[test]
-fn what_is_not_told_yet_goes_with_its_plan() {
+fn unreported_results_are_discarded_with_their_plan() {
     for by_plan in [true, false] {
         let mut probes = sent(10);
-        probes.expire(at(4) + PATIENCE, PATIENCE);
+        probes.expire(at(4) + TIMEOUT, TIMEOUT);
         probes.take_by_value(9);
         match by_plan {
             true => probes.follow(at(400), Some(plan(2))),
-            false => probes.begin_era(),
+            false => probes.begin_generation(),
         }
         probes.take_by_value(10);
-        probes.expire(at(500), PATIENCE);
+        probes.expire(at(500), TIMEOUT);
         assert_eq!(report(&mut probes), (0, 0), "{by_plan}");
-        assert_eq!((probes.info.acked, probes.info.lost), (2, 8), "but counted");
+        assert_eq!((probes.info.acked, probes.info.lost), (2, 8), "counted, though not reported");
     }
     let mut probes = sent(10);
     probes.follow(at(20), None);
@@ -53,32 +53,32 @@ fn what_is_not_told_yet_goes_with_its_plan() {
 
 /// A probe is counted lost once and stays recorded for a while. A late answer is matched but not counted.
 #[test]
-fn a_late_answer_counts_nowhere() {
+fn a_late_answer_is_not_counted() {
     let mut probes = sent(10);
-    probes.expire(at(5) + PATIENCE, PATIENCE);
-    assert_eq!((probes.given_up, probes.flight.len(), report(&mut probes)), (4, 10, (0, 4)));
+    probes.expire(at(5) + TIMEOUT, TIMEOUT);
+    assert_eq!((probes.counted_lost, probes.flight.len(), report(&mut probes)), (4, 10, (0, 4)));
     assert!(probes.take_by_value(2).is_some() && probes.take_by_range(30, 40).is_some());
-    assert_eq!((probes.given_up, probes.flight.len(), report(&mut probes)), (2, 8, (0, 0)));
+    assert_eq!((probes.counted_lost, probes.flight.len(), report(&mut probes)), (2, 8, (0, 0)));
     // Outstanding probes are matched before those counted lost.
     probes.flight[0].start = 70;
     assert_eq!(probes.take_by_range(70, 80).map(|copied| copied.value), Some(7));
     assert_eq!(report(&mut probes), (1, 0));
-    probes.expire(at(9) + PATIENCE * MEMORY, PATIENCE);
-    assert_eq!((probes.given_up, probes.flight.len(), report(&mut probes)), (2, 2, (0, 5)));
-    probes.expire(at(11) + PATIENCE * MEMORY, PATIENCE);
-    assert_eq!((probes.given_up, probes.flight.len(), report(&mut probes)), (0, 0, (0, 0)));
+    probes.expire(at(9) + TIMEOUT * RECORD_TIMEOUTS, TIMEOUT);
+    assert_eq!((probes.counted_lost, probes.flight.len(), report(&mut probes)), (2, 2, (0, 5)));
+    probes.expire(at(11) + TIMEOUT * RECORD_TIMEOUTS, TIMEOUT);
+    assert_eq!((probes.counted_lost, probes.flight.len(), report(&mut probes)), (0, 0, (0, 0)));
     assert_eq!((probes.info.acked, probes.info.lost), (1, 9));
 }
 
 #[test]
-fn the_memory_is_bounded() {
-    let mut probes = sent(REMEMBERED as u64 + 100);
-    assert_eq!((probes.flight.len(), probes.given_up, report(&mut probes)), (REMEMBERED, 0, (0, 100)));
-    probes.expire(at(300) + PATIENCE, PATIENCE);
-    assert_eq!((probes.flight.len(), probes.given_up, report(&mut probes)), (REMEMBERED, 199, (0, 199)));
+fn the_number_of_records_is_bounded() {
+    let mut probes = sent(MAX_RECORDS as u64 + 100);
+    assert_eq!((probes.flight.len(), probes.counted_lost, report(&mut probes)), (MAX_RECORDS, 0, (0, 100)));
+    probes.expire(at(300) + TIMEOUT, TIMEOUT);
+    assert_eq!((probes.flight.len(), probes.counted_lost, report(&mut probes)), (MAX_RECORDS, 199, (0, 199)));
     for value in 1..=50 {
-        let era = probes.era;
-        probes.on_sent(Copied { value, start: 0, end: 1, sent_at: at(5000), era }, GAP);
+        let generation = probes.generation;
+        probes.on_sent(ProbeRecord { value, start: 0, end: 1, sent_at: at(5000), generation }, GAP);
     }
-    assert_eq!((probes.flight.len(), probes.given_up, report(&mut probes)), (REMEMBERED, 149, (0, 0)));
+    assert_eq!((probes.flight.len(), probes.counted_lost, report(&mut probes)), (MAX_RECORDS, 149, (0, 0)));
 }

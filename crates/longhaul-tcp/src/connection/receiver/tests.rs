@@ -45,7 +45,7 @@ struct Peer {
 
 impl Peer {
     /// Reads an advertisement and checks it.
-    fn hear(&mut self, rcv: &mut Receiver, mss: u16) -> Result<(), TestCaseError> {
+    fn read_window(&mut self, rcv: &mut Receiver, mss: u16) -> Result<(), TestCaseError> {
         let (unit, next, before) = (1 << self.shift, rcv.next(), self.highest);
         let units = rcv.offer_window(self.shift, mss);
         self.edge = next + (u64::from(units) << self.shift);
@@ -67,7 +67,7 @@ impl Peer {
 proptest! {
     /// RFC 9293, section 3.8.6.2.2 and SHLD-14; RFC 7323, section 2.4.
     #[test]
-    fn what_was_offered_is_taken_and_memory_is_bounded(
+    fn data_within_the_offered_window_is_accepted_and_memory_is_bounded(
         ops in prop::collection::vec(op(), 1..400),
         shift in 0u8..=14,
         capacity in prop_oneof![1usize..3_000, 3_000usize..1_000_000],
@@ -89,7 +89,7 @@ proptest! {
                         prop_assert!(!inserted.dropped_over_cap);
                         prop_assert!(end <= rcv.edge);
                         peer.sent = peer.sent.max(end);
-                        peer.hear(&mut rcv, mss)?;
+                        peer.read_window(&mut rcv, mss)?;
                     }
                 }
                 Op::Read(len) => {
@@ -98,12 +98,12 @@ proptest! {
                     if rcv.wants_update(shift, mss) {
                         // A window update must advance the edge.
                         let before = peer.highest;
-                        peer.hear(&mut rcv, mss)?;
+                        peer.read_window(&mut rcv, mss)?;
                         prop_assert!(peer.highest > before);
                     }
                 }
                 Op::Grow(by) => rcv.capacity += if shift == 0 { 0 } else { by },
-                Op::Offer => peer.hear(&mut rcv, mss)?,
+                Op::Offer => peer.read_window(&mut rcv, mss)?,
             }
             let held = (rcv.data.unread() + rcv.data.out_of_order()) as u64;
             prop_assert!(held <= rcv.capacity + (1 << shift), "{} {}", held, rcv.capacity);
@@ -112,7 +112,7 @@ proptest! {
         let missing = peer.sent.saturating_sub(rcv.next());
         rcv.data.insert(rcv.next(), Bytes::from(vec![0; missing as usize]), LIMITS);
         rcv.consumed = rcv.next();
-        peer.hear(&mut rcv, mss)?;
+        peer.read_window(&mut rcv, mss)?;
         prop_assert!(peer.edge > rcv.next());
     }
 
@@ -141,50 +141,50 @@ proptest! {
 /// The edge may move left. A receiver that acknowledges single bytes with a unit of two bytes has to retract one, or
 /// to promise ever more than the buffer holds (RFC 7323, appendix F).
 #[test]
-fn single_bytes_cannot_be_said_in_units_of_two() {
+fn a_unit_of_two_cannot_express_single_bytes() {
     let mut rcv = receiver(2);
-    let mut said = Vec::new();
+    let mut edges = Vec::new();
     for _ in 0..3 {
         rcv.data.insert(rcv.next(), Bytes::from_static(b"x"), LIMITS);
-        said.push(rcv.next() + (u64::from(rcv.offer_window(1, 1_448)) << 1));
+        edges.push(rcv.next() + (u64::from(rcv.offer_window(1, 1_448)) << 1));
     }
     // The buffer ends at 3. The edge was rounded up to 4. After the second byte it cannot be expressed, but it is
     // honoured.
-    assert_eq!((said, rcv.edge), (vec![4, 3, 4], 4));
+    assert_eq!((edges, rcv.edge), (vec![4, 3, 4], 4));
 }
 
 /// Returns which of `count` full-sized in-order segments trigger an ACK in the middle of a batch.
-fn drawing(rcv: &mut Receiver, count: u32, own: u32) -> Vec<u32> {
-    let drawn = |rcv: &mut Receiver| {
+fn acked_segments(rcv: &mut Receiver, count: u32, own: u32) -> Vec<u32> {
+    let is_acked = |rcv: &mut Receiver| {
         (rcv.unacked, rcv.unacked_full) = (rcv.unacked + 1, rcv.unacked_full + 1);
-        let due = rcv.close_ack_due(own, true);
+        let due = rcv.is_early_ack_due(own, true);
         if due {
             rcv.acknowledged();
         }
         due
     };
-    (0..count).filter(|_| drawn(rcv)).collect()
+    (0..count).filter(|_| is_acked(rcv)).collect()
 }
 
 /// A request for an ACK every `n` segments applies to 256 segments, the first of which is acknowledged at once.
 #[test]
-fn a_wish_holds_for_256_segments() {
-    let mut usual = receiver(1 << 20);
-    let without = drawing(&mut usual, 300, 2);
+fn an_ack_request_applies_to_256_segments() {
+    let mut unasked = receiver(1 << 20);
+    let without = acked_segments(&mut unasked, 300, 2);
     assert_eq!(without, (0..128).filter(|k| k % 2 == 1).collect::<Vec<_>>());
     let mut rcv = receiver(1 << 20);
-    rcv.heed(1);
-    assert_eq!(drawing(&mut rcv, 300, 2), (0..256).collect::<Vec<_>>());
+    rcv.apply_ack_request(1);
+    assert_eq!(acked_segments(&mut rcv, 300, 2), (0..256).collect::<Vec<_>>());
     let mut rcv = receiver(1 << 20);
-    rcv.heed(6);
-    assert_eq!(drawing(&mut rcv, 256, 2), (0..256).filter(|k| k % 6 == 0).collect::<Vec<_>>());
+    rcv.apply_ack_request(6);
+    assert_eq!(acked_segments(&mut rcv, 256, 2), (0..256).filter(|k| k % 6 == 0).collect::<Vec<_>>());
     assert_eq!(rcv.every(2), 2);
     // A repeated request extends the period and triggers no immediate ACK.
-    rcv.heed(6);
-    drawing(&mut rcv, 20, 2);
+    rcv.apply_ack_request(6);
+    acked_segments(&mut rcv, 20, 2);
     rcv.acknowledged();
-    rcv.heed(6);
-    assert_eq!(drawing(&mut rcv, 12, 2), [5, 11]);
-    rcv.heed(3);
-    assert_eq!(drawing(&mut rcv, 7, 2), [0, 3, 6]);
+    rcv.apply_ack_request(6);
+    assert_eq!(acked_segments(&mut rcv, 12, 2), [5, 11]);
+    rcv.apply_ack_request(3);
+    assert_eq!(acked_segments(&mut rcv, 7, 2), [0, 3, 6]);
 }

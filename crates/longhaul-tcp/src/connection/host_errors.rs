@@ -13,21 +13,21 @@ use crate::state::State;
 const R1: u32 = 3;
 
 /// Delay before the first probe after a report of a closed port, and minimum waiting time for each answer.
-const DOUBT_PAUSE: Span = Span::from_millis(100);
+const PORT_PROBE_DELAY: Span = Span::from_millis(100);
 /// Number of consecutive refused probes after which the peer is considered gone.
-const DOUBT_PROBES: u32 = 3;
+const PORT_PROBES: u32 = 3;
 
 /// Host errors so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct HostErrors {
     last: Option<(HostError, Time)>,
     count: u64,
-    doubt: Option<Doubt>,
+    port_probe: Option<PortProbe>,
 }
 
 /// Probing of a peer whose port was reported closed on an established connection.
 #[derive(Clone, Copy, Debug, Default)]
-struct Doubt {
+struct PortProbe {
     /// Number of refused probes.
     refused: u32,
     /// Send time of the outstanding probe.
@@ -36,7 +36,7 @@ struct Doubt {
     is_refused: bool,
 }
 
-impl Trouble {
+impl HostErrors {
     pub(super) fn last(&self) -> Option<HostError> {
         self.last.map(|(error, _)| error)
     }
@@ -63,52 +63,52 @@ impl Connection {
         if self.life.state == State::Closed {
             return;
         }
-        self.peer.trouble.note(error, now);
+        self.peer.host_errors.note(error, now);
         match self.life.state {
             State::SynSent if error != HostError::Other => self.on_refusal(now, error),
-            state if state.is_synchronized() && error == HostError::Refused => self.doubt_peer(now),
+            state if state.is_synchronized() && error == HostError::Refused => self.probe_closed_port(now),
             _ => {}
         }
     }
 
     /// Handles a report that the peer's port is closed: starts probing or records that the outstanding probe was
     /// refused.
-    fn doubt_peer(&mut self, now: Time) {
+    fn probe_closed_port(&mut self, now: Time) {
         if self.life.state == State::TimeWait {
             return;
         }
-        match &mut self.peer.trouble.doubt {
-            Some(doubt) => doubt.is_refused |= doubt.probed_at.is_some_and(|at| now > at),
+        match &mut self.peer.host_errors.port_probe {
+            Some(port_probe) => port_probe.is_refused |= port_probe.probed_at.is_some_and(|at| now > at),
             None => {
-                self.peer.trouble.doubt = Some(Doubt::default());
-                self.timers.arm(Timer::Doubt, now + DOUBT_PAUSE);
+                self.peer.host_errors.port_probe = Some(PortProbe::default());
+                self.timers.arm(Timer::PortProbe, now + PORT_PROBE_DELAY);
             }
         }
     }
 
     /// Handles the end of the waiting time for a probe's answer.
-    pub(super) fn on_doubt(&mut self, now: Time) {
-        let Some(mut doubt) = self.peer.trouble.doubt.take() else { return };
-        if doubt.probed_at.is_some() && !doubt.is_refused {
+    pub(super) fn on_port_probe_timeout(&mut self, now: Time) {
+        let Some(mut port_probe) = self.peer.host_errors.port_probe.take() else { return };
+        if port_probe.probed_at.is_some() && !port_probe.is_refused {
             // The probe was neither answered nor refused: the other timers handle a silent peer.
             return;
         }
-        doubt.refused += u32::from(doubt.is_refused);
-        if doubt.refused >= DOUBT_PROBES {
+        port_probe.refused += u32::from(port_probe.is_refused);
+        if port_probe.refused >= PORT_PROBES {
             self.finish(Some(ConnectionError::Gone));
             return;
         }
-        (doubt.probed_at, doubt.is_refused) = (Some(now), false);
-        self.peer.trouble.doubt = Some(doubt);
+        (port_probe.probed_at, port_probe.is_refused) = (Some(now), false);
+        self.peer.host_errors.port_probe = Some(port_probe);
         let probe = self.keep_alive_header(now);
         self.rcv.ack_queue.push_back(probe);
-        self.timers.arm(Timer::Doubt, now + self.rtt.base_rto().max(DOUBT_PAUSE));
+        self.timers.arm(Timer::PortProbe, now + self.rtt.base_rto().max(PORT_PROBE_DELAY));
     }
 
     /// Stops probing, because a segment arrived from the peer.
-    pub(super) fn trust_peer(&mut self) {
-        if self.peer.trouble.doubt.take().is_some() {
-            self.timers.stop(Timer::Doubt);
+    pub(super) fn stop_port_probing(&mut self) {
+        if self.peer.host_errors.port_probe.take().is_some() {
+            self.timers.stop(Timer::PortProbe);
         }
     }
 
@@ -116,7 +116,7 @@ impl Connection {
     #[must_use]
     pub fn host_error(&self) -> Option<HostError> {
         let heard = |at| self.life.handshake.is_none() && at < self.peer.last_heard;
-        self.peer.trouble.last.filter(|(_, at)| !heard(*at)).map(|(error, _)| error)
+        self.peer.host_errors.last.filter(|(_, at)| !heard(*at)).map(|(error, _)| error)
     }
 
     /// Returns whether R1 is reached: that many consecutive retransmissions, of a SYN as well, are unanswered.

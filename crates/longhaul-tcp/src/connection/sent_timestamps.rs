@@ -4,33 +4,33 @@
 use std::collections::VecDeque;
 
 /// Maximum number of recorded timestamps. Nothing is known about older ones.
-const REMEMBERED: usize = 1024;
+const MAX_RECORDS: usize = 1024;
 
 /// Use of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bearer {
+enum Carrier {
     /// One batch of segments carried it.
     One,
     /// A probe carried it, and the peer has echoed it.
-    Named,
+    Echoed,
     /// Several batches within one tick carried it.
     Several,
 }
 
 /// The newest timestamps sent, in order.
 #[derive(Debug, Default)]
-pub(super) struct Departures(VecDeque<(u32, Bearer)>);
+pub(super) struct SentTimestamps(VecDeque<(u32, Carrier)>);
 
-impl Departures {
+impl SentTimestamps {
     /// Records that segments are sent with this timestamp, which must not be older than the last one.
     pub(super) fn note(&mut self, value: u32) {
         match self.0.back_mut() {
-            Some((last, bearer)) if *last == value => *bearer = Bearer::Several,
+            Some((last, carrier)) if *last == value => *carrier = Carrier::Several,
             _ => {
-                if self.0.len() >= REMEMBERED {
+                if self.0.len() >= MAX_RECORDS {
                     self.0.pop_front();
                 }
-                self.0.push_back((value, Bearer::One));
+                self.0.push_back((value, Carrier::One));
             }
         }
     }
@@ -38,16 +38,16 @@ impl Departures {
     /// Records that the peer echoed this probe's timestamp.
     pub(super) fn name(&mut self, value: u32) {
         let found = self.find(value).and_then(Result::ok).and_then(|index| self.0.get_mut(index));
-        if let Some((_, bearer)) = found.filter(|(_, bearer)| *bearer == Bearer::One) {
-            *bearer = Bearer::Named;
+        if let Some((_, carrier)) = found.filter(|(_, carrier)| *carrier == Carrier::One) {
+            *carrier = Carrier::Echoed;
         }
     }
 
     /// Returns whether an echo of this timestamp is impossible, because it was never sent or was already echoed.
     /// Echoes of timestamps older than all recorded ones are considered possible.
-    pub(super) fn refutes(&self, value: u32) -> bool {
+    pub(super) fn rules_out(&self, value: u32) -> bool {
         match self.find(value) {
-            Some(Ok(index)) => self.0.get(index).is_some_and(|(_, bearer)| *bearer == Bearer::Named),
+            Some(Ok(index)) => self.0.get(index).is_some_and(|(_, carrier)| *carrier == Carrier::Echoed),
             Some(Err(_)) => true,
             None => false,
         }
@@ -68,33 +68,33 @@ mod tests {
 
     /// A timestamp that was sent may be echoed once, others may not; this also holds across wrap-around.
     #[test]
-    fn what_left_may_be_named_once() {
+    fn a_sent_timestamp_may_be_echoed_once() {
         for first in [7, u32::MAX - 10] {
             let at = |ticks: u32| first.wrapping_add(ticks);
-            let mut left = Departures::default();
-            assert!(!left.refutes(at(0)), "nothing is known");
+            let mut sent = SentTimestamps::default();
+            assert!(!sent.rules_out(at(0)), "no timestamp is recorded");
             for ticks in [0, 5, 5, 20, 31] {
-                left.note(at(ticks));
+                sent.note(at(ticks));
             }
             for (ticks, refuted) in [(0, false), (1, true), (4, true), (5, false), (20, false), (30, true), (32, true)]
             {
-                assert_eq!(left.refutes(at(ticks)), refuted, "{ticks}");
+                assert_eq!(sent.rules_out(at(ticks)), refuted, "{ticks}");
             }
-            assert!(!left.refutes(first.wrapping_sub(1)), "from before");
+            assert!(!sent.rules_out(first.wrapping_sub(1)), "older than all records");
             for ticks in [5, 20, 21] {
-                left.name(at(ticks));
+                sent.name(at(ticks));
             }
-            assert!(left.refutes(at(20)), "twice");
-            assert!(!left.refutes(at(5)), "another may have been meant");
+            assert!(sent.rules_out(at(20)), "echoed twice");
+            assert!(!sent.rules_out(at(5)), "the echo may belong to another batch");
         }
     }
 
     #[test]
-    fn the_memory_is_bounded_and_says_nothing_of_what_it_forgot() {
-        let mut left = Departures::default();
-        (0..3 * REMEMBERED as u32).for_each(|nth| left.note(nth * 2));
-        assert_eq!(left.0.len(), REMEMBERED);
-        assert!(!left.refutes(4 * REMEMBERED as u32 - 1) && left.refutes(4 * REMEMBERED as u32 + 1));
-        left.name(3);
+    fn forgotten_timestamps_are_not_ruled_out() {
+        let mut sent = SentTimestamps::default();
+        (0..3 * MAX_RECORDS as u32).for_each(|nth| sent.note(nth * 2));
+        assert_eq!(sent.0.len(), MAX_RECORDS);
+        assert!(!sent.rules_out(4 * MAX_RECORDS as u32 - 1) && sent.rules_out(4 * MAX_RECORDS as u32 + 1));
+        sent.name(3);
     }
 }

@@ -39,11 +39,11 @@ const MAX_RECORD: u64 = u16::MAX as u64;
 
 /// Data sent beyond SND.NXT, and the part of it that has arrived.
 #[derive(Debug, Default)]
-pub(super) struct TailLoop {
+pub(super) struct Rc3Loop {
     /// Ranges sent above SND.NXT.
     sent: Ranges,
     /// The part of them that the peer reported as received.
-    held: Ranges,
+    received: Ranges,
     /// Ranges sent by the loop that are below SND.NXT by now.
     behind: Ranges,
     plan: Option<ProbePlan>,
@@ -68,7 +68,7 @@ struct Bounds {
     wait: bool,
 }
 
-impl TailLoop {
+impl Rc3Loop {
     /// Adopts the controller's plan. A plan with a new number has a new budget.
     pub(super) fn follow(&mut self, now: Time, plan: Option<ProbePlan>) {
         let id = plan.map(|plan| plan.id);
@@ -110,7 +110,7 @@ impl TailLoop {
         noted
     }
 
-    fn note_departure(&mut self, now: Time, gap: Span, segments: u64) {
+    fn schedule_next(&mut self, now: Time, gap: Span, segments: u64) {
         self.next_at = self.next_at.max(now - gap * LATE) + gap * segments;
     }
 
@@ -124,7 +124,7 @@ impl TailLoop {
         if !self.sent.hold(block) {
             return false;
         }
-        if let Some(new) = self.held.insert(block.clone(), MAX_HELD) {
+        if let Some(new) = self.received.insert(block.clone(), MAX_HELD) {
             self.count_arrived(new, mss);
         }
         true
@@ -136,11 +136,11 @@ impl TailLoop {
             self.behind.keep_highest(MAX_BEHIND - 1);
             let _ = self.behind.insert(range, MAX_BEHIND);
         }
-        drop(self.held.take_below(nxt));
+        drop(self.received.take_below(nxt));
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>() + self.sent.memory() + self.held.memory() + self.behind.memory()
+        size_of::<Self>() + self.sent.memory() + self.received.memory() + self.behind.memory()
     }
 }
 
@@ -150,89 +150,89 @@ impl Sender {
     /// may exceed SND.NXT, a segment with SND.NXT could be unacceptable (RFC 9293, section 3.10.7.4), and both ends
     /// would drop each other's ACKs.
     pub(super) fn sent_to(&self) -> u64 {
-        let ahead = self.tail.as_ref().and_then(|tail| tail.sent.first()).filter(|range| range.start <= self.nxt);
+        let ahead = self.rc3.as_ref().and_then(|rc3| rc3.sent.first()).filter(|range| range.start <= self.nxt);
         ahead.map_or(self.nxt, |range| range.end.max(self.nxt))
     }
 
     /// Returns the number of unsent bytes below the first range sent by the RC3 loop.
-    pub(super) fn fresh(&self) -> u64 {
-        let ahead = self.tail.as_ref().and_then(|tail| tail.sent.first());
+    pub(super) fn unsent_before_rc3(&self) -> u64 {
+        let ahead = self.rc3.as_ref().and_then(|rc3| rc3.sent.first());
         ahead.map_or(self.unsent(), |range| range.start.saturating_sub(self.nxt).min(self.unsent()))
     }
 
     /// Returns how many of `len` bytes of new data precede the first range that the peer has received.
-    pub(super) fn before_held(&self, len: u64) -> u64 {
-        let held = self.tail.as_ref().and_then(|tail| tail.held.first());
-        held.filter(|range| range.start > self.nxt).map_or(len, |range| len.min(range.start - self.nxt))
+    pub(super) fn before_received(&self, len: u64) -> u64 {
+        let received = self.rc3.as_ref().and_then(|rc3| rc3.received.first());
+        received.filter(|range| range.start > self.nxt).map_or(len, |range| len.min(range.start - self.nxt))
     }
 
     /// Returns whether the loop may send data that a writer queues.
-    pub(super) fn has_open_tail(&self) -> bool {
-        self.tail.as_ref().is_some_and(|tail| tail.open_plan().is_some())
+    pub(super) fn has_open_rc3_plan(&self) -> bool {
+        self.rc3.as_ref().is_some_and(|rc3| rc3.open_plan().is_some())
     }
 
     /// Advances SND.NXT to `nxt` after data from `start` was sent. Returns whether the RC3 loop had sent some of it
     /// before.
-    fn has_sent_again(&mut self, start: u64, nxt: u64) -> bool {
-        let Some(tail) = &mut self.tail else { return false };
-        let again = tail.sent.meet(&(start..nxt));
-        tail.advance(nxt);
+    fn advance_rc3(&mut self, start: u64, nxt: u64) -> bool {
+        let Some(rc3) = &mut self.rc3 else { return false };
+        let again = rc3.sent.meet(&(start..nxt));
+        rc3.advance(nxt);
         again
     }
 
     /// Processes a cumulative ACK above SND.NXT: the two loops have met.
-    pub(super) fn meet_tail(&mut self, ack: u64, mss: u64) {
-        let Some(tail) = self.tail.as_mut().filter(|_| ack > self.nxt) else { return };
-        if let Some(new) = tail.held.insert(self.nxt..ack, MAX_HELD + 1) {
-            tail.count_arrived(new, mss);
+    pub(super) fn meet_rc3(&mut self, ack: u64, mss: u64) {
+        let Some(rc3) = self.rc3.as_mut().filter(|_| ack > self.nxt) else { return };
+        if let Some(new) = rc3.received.insert(self.nxt..ack, MAX_HELD + 1) {
+            rc3.count_arrived(new, mss);
         }
-        tail.advance(ack);
+        rc3.advance(ack);
         self.nxt = ack;
     }
 
     /// Processes the part of a SACK block above SND.NXT. Returns whether all of it was sent.
-    pub(super) fn sack_ahead(&mut self, left: u64, right: u64, mss: u64) -> bool {
+    pub(super) fn sack_beyond_nxt(&mut self, left: u64, right: u64, mss: u64) -> bool {
         let nxt = self.nxt;
-        self.tail.as_mut().is_some_and(|tail| tail.take_sack(&(left.max(nxt)..right), mss))
+        self.rc3.as_mut().is_some_and(|rc3| rc3.take_sack(&(left.max(nxt)..right), mss))
     }
 }
 
 impl Connection {
     /// Adopts a plan for new data from the tail, or its end.
-    pub(super) fn follow_tail_plan(&mut self, now: Time, plan: Option<ProbePlan>) {
-        match &mut self.snd.tail {
-            Some(tail) => tail.follow(now, plan),
-            None if plan.is_some() => self.snd.tail.insert(Box::default()).follow(now, plan),
+    pub(super) fn follow_rc3_plan(&mut self, now: Time, plan: Option<ProbePlan>) {
+        match &mut self.snd.rc3 {
+            Some(rc3) => rc3.follow(now, plan),
+            None if plan.is_some() => self.snd.rc3.insert(Box::default()).follow(now, plan),
             None => {}
         }
     }
 
     /// Sends the next segments from the tail if they are due. Nothing is sent before the first RTT sample, or between
     /// a retransmission timeout and the next acknowledgment of new data.
-    pub(super) fn transmit_from_tail(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
-        let Some(plan) = self.snd.tail.as_ref().and_then(|tail| tail.open_plan()) else { return false };
+    pub(super) fn transmit_rc3(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> bool {
+        let Some(plan) = self.snd.rc3.as_ref().and_then(|rc3| rc3.open_plan()) else { return false };
         use State::{CloseWait, Closing, Established, FinWait1, LastAck};
         let silent = self.rtt.srtt().is_none() || self.rtt.backoff() > 0;
         if silent || !matches!(self.life.state, Established | CloseWait | FinWait1 | Closing | LastAck) {
             return false;
         }
-        let bounds = self.tail_bounds();
-        let Some(tail) = self.snd.tail.as_mut() else { return false };
-        let Some(first) = tail.next_piece(bounds) else {
+        let bounds = self.rc3_bounds();
+        let Some(rc3) = self.snd.rc3.as_mut() else { return false };
+        let Some(first) = rc3.next_piece(bounds) else {
             self.timers.stop(Timer::Copy);
             return false;
         };
-        if now < tail.next_at {
-            self.timers.arm(Timer::Copy, tail.next_at);
+        if now < rc3.next_at {
+            self.timers.arm(Timer::Copy, rc3.next_at);
             return false;
         }
-        let sent = self.fill_from_tail(now, batch, max_segments, &plan, bounds, first);
+        let sent = self.fill_rc3(now, batch, max_segments, &plan, bounds, first);
         if sent == 0 {
             self.timers.stop(Timer::Copy);
             return false;
         }
-        if let Some(tail) = &mut self.snd.tail {
-            tail.note_departure(now, plan.gap, sent);
+        if let Some(rc3) = &mut self.snd.rc3 {
+            rc3.schedule_next(now, plan.gap, sent);
         }
         self.stats.segments_out += sent;
         self.refresh_control();
@@ -241,7 +241,7 @@ impl Connection {
 
     /// Returns the bounds of the loop. Data that cwnd admits belongs to the primary loop, even if the pacer delays
     /// it. Nothing is sent beyond the peer's window.
-    fn tail_bounds(&self) -> Bounds {
+    fn rc3_bounds(&self) -> Bounds {
         let mss = u64::from(self.mss()).max(1);
         let room = self.cc.control.cwnd.0.saturating_sub(self.pipe());
         let (end, edge) = (self.snd.buffer.end(), self.snd.window_edge());
@@ -256,7 +256,7 @@ impl Connection {
 
     /// Fills a batch with segments of one priority, from `first` downwards, up to the number that may be sent at
     /// once.
-    fn fill_from_tail(
+    fn fill_rc3(
         &mut self,
         now: Time,
         batch: &mut Batch,
@@ -279,19 +279,19 @@ impl Connection {
         let (mut next, mut sent) = (Some(first), 0);
         while let Some(piece) = next.take().filter(|piece| sent < at_once && level_of(piece) == level) {
             let len = (piece.end - piece.start) as u16;
-            let open = self.snd.has_open_tail() && batch.admits(header_len + usize::from(len), max_segments);
-            let noted = open && self.snd.tail.as_mut().is_some_and(|tail| tail.note_sent(piece.clone()));
+            let open = self.snd.has_open_rc3_plan() && batch.admits(header_len + usize::from(len), max_segments);
+            let noted = open && self.snd.rc3.as_mut().is_some_and(|rc3| rc3.note_sent(piece.clone()));
             if !noted {
                 break;
             }
-            self.push_from_tail(now, batch, &template, piece.start, len);
+            self.push_rc3(now, batch, &template, piece.start, len);
             sent += 1;
-            next = self.snd.tail.as_ref().and_then(|tail| tail.next_piece(bounds));
+            next = self.snd.rc3.as_ref().and_then(|rc3| rc3.next_piece(bounds));
         }
         sent
     }
 
-    fn push_from_tail(&mut self, now: Time, batch: &mut Batch, template: &Header, start: u64, len: u16) {
+    fn push_rc3(&mut self, now: Time, batch: &mut Batch, template: &Header, start: u64, len: u16) {
         let sequence = self.numbers.sequence(start);
         if batch.is_empty() {
             batch.push(&Header { seq: sequence, ..template.clone() }, start, len);
@@ -308,18 +308,18 @@ impl Connection {
     }
 
     /// Skips data that the peer has received already: adds records for it to the scoreboard and advances SND.NXT.
-    pub(super) fn pass_over_held(&mut self) {
+    pub(super) fn skip_received(&mut self) {
         let mss = u64::from(self.mss()).max(1);
         // Records consist of whole segments, in case they have to be retransmitted.
         let most = MAX_RECORD / mss * mss;
-        while let Some(range) = self.snd.tail.as_ref().and_then(|tail| tail.held.first()) {
+        while let Some(range) = self.snd.rc3.as_ref().and_then(|rc3| rc3.received.first()) {
             if range.start > self.snd.nxt {
                 return;
             }
             if self.snd.board.is_empty() {
                 // Data is SACKed here although all data before it is acknowledged: the peer has discarded it (RFC
                 // 2018, section 8).
-                self.forget_held();
+                self.clear_received();
                 return;
             }
             while self.snd.nxt < range.end {
@@ -327,16 +327,16 @@ impl Connection {
                 self.snd.board.push_passed(self.snd.nxt, len as u16);
                 self.snd.nxt += len;
             }
-            if let Some(tail) = &mut self.snd.tail {
-                tail.advance(self.snd.nxt);
+            if let Some(rc3) = &mut self.snd.rc3 {
+                rc3.advance(self.snd.nxt);
             }
         }
     }
 
     /// Checks whether the RC3 loop had sent data of the new segment at `start`, which is the newest record, and flags
     /// it if so.
-    pub(super) fn note_sent_again(&mut self, start: u64) {
-        if !self.snd.has_sent_again(start, self.snd.nxt) {
+    pub(super) fn flag_rc3_resend(&mut self, start: u64) {
+        if !self.snd.advance_rc3(start, self.snd.nxt) {
             return;
         }
         self.snd.board.note_early();
@@ -345,42 +345,42 @@ impl Connection {
         }
     }
 
-    fn forget_held(&mut self) {
-        if let Some(tail) = &mut self.snd.tail {
-            tail.held.clear();
+    fn clear_received(&mut self) {
+        if let Some(rc3) = &mut self.snd.rc3 {
+            rc3.received.clear();
         }
     }
 
     /// Clears all SACK state because the receiver reneged (RFC 2018, section 8).
     pub(super) fn renege(&mut self) {
         self.snd.board.renege();
-        self.forget_held();
+        self.clear_received();
     }
 
     /// Counts an acknowledgment of data that was not sent.
-    pub(super) fn refuse_ahead(&mut self) {
-        if let Some(probes) = self.ext.probes.as_mut().filter(|_| self.snd.tail.is_some()) {
+    pub(super) fn count_invalid_ack(&mut self) {
+        if let Some(probes) = self.ext.probes.as_mut().filter(|_| self.snd.rc3.is_some()) {
             add(&mut probes.info_mut().refused, 1);
         }
     }
 
     /// Returns whether the first SACK block is above SND.NXT. Such an ACK is triggered by the RC3 loop and is no
     /// duplicate ACK.
-    pub(super) fn speaks_of_tail(&self, header: &Header, ack: u64) -> bool {
+    pub(super) fn reports_rc3_data(&self, header: &Header, ack: u64) -> bool {
         let beyond = |block: &SackBlock| self.numbers.our_offset(block.right, ack) > self.snd.nxt as i64;
-        self.snd.tail.is_some() && header.options.sack.as_slice().first().is_some_and(beyond)
+        self.snd.rc3.is_some() && header.options.sack.as_slice().first().is_some_and(beyond)
     }
 
     /// Returns whether a D-SACK reports data that was sent by both loops, so that it is no sign of a spurious
     /// retransmission.
-    pub(super) fn is_of_tail(&self, left: u64, right: u64) -> bool {
-        self.snd.tail.as_ref().is_some_and(|tail| tail.behind.meet(&(left..right)))
+    pub(super) fn is_rc3_duplicate(&self, left: u64, right: u64) -> bool {
+        self.snd.rc3.as_ref().is_some_and(|rc3| rc3.behind.meet(&(left..right)))
     }
 
     /// Reports newly arrived data of the tail to the controller, and returns its length in bytes.
-    pub(super) fn tell_ahead(&mut self, at: Time) -> u64 {
-        let Some(tail) = self.snd.tail.as_mut().filter(|tail| tail.arrived > 0) else { return 0 };
-        let (bytes, segments) = (std::mem::take(&mut tail.arrived), std::mem::take(&mut tail.segments));
+    pub(super) fn report_rc3_arrivals(&mut self, at: Time) -> u64 {
+        let Some(rc3) = self.snd.rc3.as_mut().filter(|rc3| rc3.arrived > 0) else { return 0 };
+        let (bytes, segments) = (std::mem::take(&mut rc3.arrived), std::mem::take(&mut rc3.segments));
         if let Some(probes) = &mut self.ext.probes {
             let info = probes.info_mut();
             add(&mut info.acked, segments);

@@ -16,26 +16,26 @@ use crate::info::{AckRateInfo, add};
 /// ratio grow with the window, but so does the harm of a lost ACK.
 const MAX_RATIO: u8 = 32;
 /// Number of data segments after which a request is repeated: half of those that it applies to.
-const REPEAT: u64 = super::receiver::HEEDED as u64 / 2;
+const REPEAT: u64 = super::receiver::ACK_REQUEST_SEGMENTS as u64 / 2;
 /// Number of times that the end of a request is announced.
-const FAREWELLS: u8 = 3;
+const END_ANNOUNCEMENTS: u8 = 3;
 /// Ratio that announces the end: an ACK per two full-sized segments, the default (RFC 5681, section 4.2).
-const USUAL: u8 = 2;
+const DEFAULT_RATIO: u8 = 2;
 
 /// State of the option in both directions.
 #[derive(Debug, Default)]
-pub(super) struct Cadence {
+pub(super) struct AckFrequency {
     /// The ACK frequency that the controller requested at the start.
-    wish: AckCadence,
+    initial_request: AckCadence,
     /// Segments per ACK requested of the peer; zero for none.
-    asked: u8,
+    requested: u8,
     /// The time of the last request, and the number of data segments sent by then.
-    asked_at: Option<Time>,
-    asked_after: u64,
+    requested_at: Option<Time>,
+    requested_after: u64,
     /// The request has to be repeated, because the peer does not seem to honour it.
     again: bool,
     /// Number of announcements of the end that are left.
-    farewells: u8,
+    end_announcements: u8,
     info: AckRateInfo,
 }
 
@@ -44,18 +44,18 @@ pub(super) fn wanted(needs: &Needs) -> AckCadence {
     needs.required.ack_cadence.max(needs.preferred.ack_cadence)
 }
 
-impl Cadence {
-    pub(super) fn new(wish: AckCadence) -> Self {
-        Self { wish, ..Self::default() }
+impl AckFrequency {
+    pub(super) fn new(initial_request: AckCadence) -> Self {
+        Self { initial_request, ..Self::default() }
     }
 
     pub(super) fn info(&self) -> AckRateInfo {
-        AckRateInfo { ratio: self.asked, ..self.info }
+        AckRateInfo { ratio: self.requested, ..self.info }
     }
 
     /// Returns the segments per ACK to request, given the controller's `ratio` and the number of data segments sent.
     fn wanted(&self, ratio: u8, sent: u64) -> u8 {
-        match self.wish {
+        match self.initial_request {
             _ if ratio > 0 => ratio.min(MAX_RATIO),
             AckCadence::First(count) if sent < u64::from(count) => 1,
             AckCadence::All => 1,
@@ -66,30 +66,30 @@ impl Cadence {
     /// Returns the request to send, if one is due.
     fn next(&mut self, now: Time, ratio: u8, sent: u64) -> Option<AckRate> {
         let wanted = self.wanted(ratio, sent);
-        let changed = wanted != self.asked;
+        let changed = wanted != self.requested;
         if changed {
-            self.farewells = if wanted == 0 { FAREWELLS } else { 0 };
-            (self.asked, self.again) = (wanted, false);
+            self.end_announcements = if wanted == 0 { END_ANNOUNCEMENTS } else { 0 };
+            (self.requested, self.again) = (wanted, false);
         }
-        let told = if wanted > 0 {
-            let due = changed || std::mem::take(&mut self.again) || sent - self.asked_after >= REPEAT;
+        let announced = if wanted > 0 {
+            let due = changed || std::mem::take(&mut self.again) || sent - self.requested_after >= REPEAT;
             due.then_some(wanted)
         } else {
             // The announcements are spread out, because consecutive ACKs may be lost together.
-            let due = changed || sent > self.asked_after;
-            self.farewells = self.farewells.checked_sub(1).filter(|_| due)?;
-            Some(USUAL)
+            let due = changed || sent > self.requested_after;
+            self.end_announcements = self.end_announcements.checked_sub(1).filter(|_| due)?;
+            Some(DEFAULT_RATIO)
         }?;
-        (self.asked_at, self.asked_after) = (Some(now), sent);
+        (self.requested_at, self.requested_after) = (Some(now), sent);
         add(&mut self.info.requests, 1);
-        Some(AckRate::each(told))
+        Some(AckRate::each(announced))
     }
 
     /// Handles an ACK for `segments` new segments while no hole exists. If it covers several although one ACK per
     /// segment was requested at least one round trip ago, the request is repeated.
     fn on_covered(&mut self, now: Time, segments: u64, round_trip: Span) {
-        let heard = self.asked != 1 || segments < 2;
-        self.again |= !heard && self.asked_at.is_none_or(|at| now - at >= round_trip);
+        let is_honoured = self.requested != 1 || segments < 2;
+        self.again |= !is_honoured && self.requested_at.is_none_or(|at| now - at >= round_trip);
     }
 }
 
@@ -100,42 +100,42 @@ impl Connection {
     }
 
     /// Sends the controller's request to the peer. Nothing is requested before this side has data to send.
-    pub(super) fn follow_cadence(&mut self) {
-        if self.ext.cadence.is_none() {
+    pub(super) fn request_ack_frequency(&mut self) {
+        if self.ext.ack_frequency.is_none() {
             return;
         }
         let (now, ratio, sent) = (self.now, self.cc.control.ack_ratio, self.stats.data_segments_out);
-        let speaks = self.life.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
-        let Some(cadence) = self.ext.cadence.as_deref_mut().filter(|_| speaks) else { return };
-        let Some(rate) = cadence.next(now, ratio, sent) else { return };
+        let has_data = self.life.state.is_synchronized() && (sent > 0 || self.snd.unsent() > 0);
+        let Some(ack_frequency) = self.ext.ack_frequency.as_deref_mut().filter(|_| has_data) else { return };
+        let Some(rate) = ack_frequency.next(now, ratio, sent) else { return };
         let mut header = self.header(now, Flags::ACK | self.echo_flag(), self.snd.sent_to());
         header.options.ack_rate = Some(rate);
         self.rcv.ack_queue.push_back(header);
     }
 
     /// Checks whether the peer honours the request when a segment acknowledges up to `ack`.
-    pub(super) fn watch_cadence(&mut self, now: Time, ack: u64) {
-        if self.ext.cadence.is_none() {
+    pub(super) fn check_ack_frequency(&mut self, now: Time, ack: u64) {
+        if self.ext.ack_frequency.is_none() {
             return;
         }
         let segments = ack.saturating_sub(self.snd.una).checked_div(u64::from(self.mss())).unwrap_or(0);
-        let Some(cadence) = &mut self.ext.cadence else { return };
+        let Some(ack_frequency) = &mut self.ext.ack_frequency else { return };
         // When a hole is filled, one ACK covers all data above it.
         if let Some(round_trip) = self.rtt.srtt().filter(|_| self.snd.board.sacked_bytes() == 0) {
-            cadence.on_covered(now, segments, round_trip);
+            ack_frequency.on_covered(now, segments, round_trip);
         }
     }
 
     /// Applies the peer's request on an acceptable segment, with or without `data`.
     pub(super) fn take_ack_rate(&mut self, rate: Option<AckRate>, data: bool) {
-        let (Some(rate), Some(cadence)) = (rate, &mut self.ext.cadence) else { return };
+        let (Some(rate), Some(ack_frequency)) = (rate, &mut self.ext.ack_frequency) else { return };
         match rate.segments() {
-            0 => self.rcv.at_once |= data,
+            0 => self.rcv.immediate_ack |= data,
             ratio @ 1..=MAX_RATIO => {
-                add(&mut cadence.info.heeded, 1);
-                self.rcv.heed(ratio);
+                add(&mut ack_frequency.info.heeded, 1);
+                self.rcv.apply_ack_request(ratio);
             }
-            _ => add(&mut cadence.info.refused, 1),
+            _ => add(&mut ack_frequency.info.refused, 1),
         }
     }
 }
@@ -151,49 +151,55 @@ mod tests {
     }
 
     /// Returns the requests sent, with the number of data segments sent before each.
-    fn told(cadence: &mut Cadence, ratio: u8, segments: std::ops::Range<u64>) -> Vec<(u64, u8)> {
-        segments.filter_map(|sent| cadence.next(at(sent), ratio, sent).map(|rate| (sent, rate.segments()))).collect()
+    fn requests(ack_frequency: &mut AckFrequency, ratio: u8, segments: std::ops::Range<u64>) -> Vec<(u64, u8)> {
+        segments
+            .filter_map(|sent| ack_frequency.next(at(sent), ratio, sent).map(|rate| (sent, rate.segments())))
+            .collect()
     }
 
     /// A request for 300 segments is sent at the start, repeated every 128 segments, and its end is announced three
     /// times.
     #[test]
-    fn the_first_so_many() {
-        let mut cadence = Cadence::new(AckCadence::First(300));
+    fn a_request_for_the_first_segments_is_repeated_and_ended() {
+        let mut ack_frequency = AckFrequency::new(AckCadence::First(300));
         let expected = [(0, 1), (128, 1), (256, 1), (300, 2), (301, 2), (302, 2)];
-        assert_eq!(told(&mut cadence, 0, 0..1000), expected);
-        assert_eq!((cadence.info().requests, cadence.info().ratio), (6, 0));
-        let mut cadence = Cadence::new(AckCadence::All);
-        assert_eq!(told(&mut cadence, 0, 0..500), [(0, 1), (128, 1), (256, 1), (384, 1)]);
+        assert_eq!(requests(&mut ack_frequency, 0, 0..1000), expected);
+        assert_eq!((ack_frequency.info().requests, ack_frequency.info().ratio), (6, 0));
+        let mut ack_frequency = AckFrequency::new(AckCadence::All);
+        assert_eq!(requests(&mut ack_frequency, 0, 0..500), [(0, 1), (128, 1), (256, 1), (384, 1)]);
     }
 
     /// The controller's current ratio takes precedence and is limited to 32. Without any wish nothing is requested.
     #[test]
-    fn the_word_of_the_moment() {
-        let mut cadence = Cadence::new(AckCadence::Varied);
-        assert!(told(&mut cadence, 0, 0..10).is_empty());
-        assert_eq!(told(&mut cadence, 200, 10..20), [(10, 32)]);
-        assert_eq!(told(&mut cadence, 16, 20..30), [(20, 16)]);
-        assert_eq!(told(&mut cadence, 0, 30..40), [(30, 2), (31, 2), (32, 2)]);
-        let mut cadence = Cadence::new(AckCadence::First(20));
-        assert_eq!(told(&mut cadence, 0, 0..10), [(0, 1)]);
-        assert_eq!(told(&mut cadence, 8, 10..15), [(10, 8)]);
-        assert_eq!(told(&mut cadence, 0, 15..19), [(15, 1)]);
+    fn the_current_ratio_takes_precedence() {
+        let mut ack_frequency = AckFrequency::new(AckCadence::Varied);
+        assert!(requests(&mut ack_frequency, 0, 0..10).is_empty());
+        assert_eq!(requests(&mut ack_frequency, 200, 10..20), [(10, 32)]);
+        assert_eq!(requests(&mut ack_frequency, 16, 20..30), [(20, 16)]);
+        assert_eq!(requests(&mut ack_frequency, 0, 30..40), [(30, 2), (31, 2), (32, 2)]);
+        let mut ack_frequency = AckFrequency::new(AckCadence::First(20));
+        assert_eq!(requests(&mut ack_frequency, 0, 0..10), [(0, 1)]);
+        assert_eq!(requests(&mut ack_frequency, 8, 10..15), [(10, 8)]);
+        assert_eq!(requests(&mut ack_frequency, 0, 15..19), [(15, 1)]);
     }
 
     /// If the peer still acknowledges every second segment, the request is repeated once per round trip.
     #[test]
-    fn who_does_not_hear_is_asked_again() {
-        let mut cadence = Cadence::new(AckCadence::First(1000));
-        assert!(cadence.next(at(0), 0, 0).is_some());
+    fn an_ignored_request_is_repeated() {
+        let mut ack_frequency = AckFrequency::new(AckCadence::First(1000));
+        assert!(ack_frequency.next(at(0), 0, 0).is_some());
         for millis in 0..350 {
-            cadence.on_covered(at(millis), 2, RTT);
-            assert_eq!(cadence.next(at(millis), 0, 1).is_some(), millis > 0 && millis % 100 == 0, "{millis}");
+            ack_frequency.on_covered(at(millis), 2, RTT);
+            assert_eq!(ack_frequency.next(at(millis), 0, 1).is_some(), millis > 0 && millis % 100 == 0, "{millis}");
         }
-        cadence.on_covered(at(1000), 1, RTT);
-        assert_eq!(cadence.next(at(1000), 0, 1), None, "it has heard");
-        assert!(cadence.next(at(1000), 4, 1).is_some());
-        cadence.on_covered(at(2000), 2, RTT);
-        assert_eq!(cadence.next(at(2000), 4, 1), None, "one for two is no sign that it has not");
+        ack_frequency.on_covered(at(1000), 1, RTT);
+        assert_eq!(ack_frequency.next(at(1000), 0, 1), None, "the request is honoured");
+        assert!(ack_frequency.next(at(1000), 4, 1).is_some());
+        ack_frequency.on_covered(at(2000), 2, RTT);
+        assert_eq!(
+            ack_frequency.next(at(2000), 4, 1),
+            None,
+            "an ACK for two segments does not contradict a request for four"
+        );
     }
 }

@@ -15,19 +15,19 @@ use crate::state::State;
 /// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,
 /// section 8, recommends caching for long connections only. Thirteen doublings lead from the initial window to 81,920
 /// segments, so that an initial slow start is always shorter.
-const LONG: u64 = 16;
+const MIN_LIMITED_ROUNDS: u64 = 16;
 /// Number of RTT samples from which on SRTT is stored. Each sample has a weight of 1/8 (RFC 6298), so that the first
 /// one, which initialized SRTT, has a weight of a third by then.
-const ENOUGH_SAMPLES: u32 = 8;
+const MIN_RTT_SAMPLES: u32 = 8;
 
 /// Send limits that count as the congestion window: cwnd and the pacer.
 const WINDOW: [usize; 2] = [SendLimit::Cwnd as usize, SendLimit::Pacing as usize];
 /// Factor by which the time limited by the window must exceed the time under all other limits.
-const MOST: u64 = 3;
+const MIN_LIMITED_RATIO: u64 = 3;
 
 /// Cached metrics that the connection started with.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Recalled {
+pub(super) struct CachedMetrics {
     /// Whether there is a cache and the controller can use a saved path.
     asked: bool,
     taken: Taken,
@@ -36,7 +36,7 @@ pub(super) struct Recalled {
 /// Path metrics found by the connection for the cache, and those it started with.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathHistory {
-    recalled: Recalled,
+    cached: CachedMetrics,
     /// ssthresh when the window last was the send limit.
     kept_ssthresh: Option<Bytes>,
     /// The highest delivery rate since the last loss.
@@ -64,30 +64,30 @@ impl PathHistory {
 
     /// Keeps ssthresh when `next` replaces the window as the send limit. Later losses occur with less data in flight,
     /// as at the end of the connection, and reduce ssthresh below the capacity of the path.
-    pub(super) fn keep_ssthresh(&mut self, control: &Control, limit: SendLimit, next: SendLimit, repairing: bool) {
+    pub(super) fn keep_ssthresh(&mut self, control: &Control, limit: SendLimit, next: SendLimit, in_episode: bool) {
         if is_window(limit) && !is_window(next) {
-            self.kept_ssthresh = settled_ssthresh(control, repairing).or(self.kept_ssthresh);
+            self.kept_ssthresh = settled_ssthresh(control, in_episode).or(self.kept_ssthresh);
         }
     }
 }
 
 /// Returns ssthresh in congestion avoidance; in slow start and recovery it is not meaningful yet. If cwnd has more
 /// than doubled since, half of it is returned, because ssthresh was too low.
-fn settled_ssthresh(control: &Control, repairing: bool) -> Option<Bytes> {
+fn settled_ssthresh(control: &Control, in_episode: bool) -> Option<Bytes> {
     let ssthresh = control.ssthresh.filter(|ssthresh| *ssthresh <= control.cwnd)?;
-    (!repairing).then(|| ssthresh.max(control.cwnd / 2))
+    (!in_episode).then(|| ssthresh.max(control.cwnd / 2))
 }
 
-impl Recalled {
-    fn loan(&self) -> Option<Learnt<SavedPath>> {
+impl CachedMetrics {
+    fn checked_out(&self) -> Option<Learnt<SavedPath>> {
         match self.taken {
-            Taken::Loan(loan) => Some(loan),
+            Taken::Loan(checked_out) => Some(checked_out),
             _ => None,
         }
     }
 
     fn path(&self) -> Option<SavedPath> {
-        self.loan().map(|loan| loan.value())
+        self.checked_out().map(|checked_out| checked_out.value())
     }
 
     /// Returns how the cached metrics were used, given what the controller made of them.
@@ -112,9 +112,9 @@ impl Connection {
         let known = cache.find(now, remote, &name).unwrap_or_default();
         let needs = self.cc.controller.needs();
         if needs.required.saved_path || needs.preferred.saved_path {
-            self.cc.history.recalled = Recalled { asked: true, taken: cache.take_saved(now, remote, &name) };
+            self.cc.history.cached = CachedMetrics { asked: true, taken: cache.take_saved(now, remote, &name) };
         }
-        let saved = self.cc.history.recalled.path();
+        let saved = self.cc.history.cached.path();
         if known.ssthresh.is_some() || saved.is_some() {
             let mut params = build_params(&self.config, Bytes::from(self.pmtu.mss(0)));
             // If the path's capacity is known, the ssthresh after the last loss must not stop the start-up scheme.
@@ -137,15 +137,15 @@ impl Connection {
     /// Returns the metrics to store in the cache.
     pub(crate) fn path_metrics(&self) -> PathMetrics {
         let mut metrics = PathMetrics::default();
-        if self.is_about_its_window() {
-            let now = settled_ssthresh(&self.cc.control, self.loss.is_repairing());
+        if self.is_mostly_window_limited() {
+            let now = settled_ssthresh(&self.cc.control, self.loss.in_episode());
             metrics.ssthresh = now.filter(|_| is_window(self.cc.limits.current)).or(self.cc.history.kept_ssthresh);
         }
         if self.rtt.backoff() == 0 {
             metrics.saved = self.better_path();
         }
         // During backoff of the retransmission timer the current RTT is unknown.
-        if self.rtt.samples() >= ENOUGH_SAMPLES && self.rtt.backoff() == 0 {
+        if self.rtt.samples() >= MIN_RTT_SAMPLES && self.rtt.backoff() == 0 {
             (metrics.srtt, metrics.rttvar) = (self.rtt.srtt(), self.rtt.rttvar());
         }
         metrics
@@ -168,12 +168,12 @@ impl Connection {
         let cache = self.config.path_cache.as_ref()?;
         let refused = self.cc.controller.saved_path_use() == SavedPathUse::OtherPath;
         let kept = self.stats.recoveries == 0 && !refused;
-        self.cc.history.recalled.loan().filter(|loan| kept && cache.is_fresh(self.now, loan))
+        self.cc.history.cached.checked_out().filter(|checked_out| kept && cache.is_fresh(self.now, checked_out))
     }
 
     /// Returns the metrics that the connection found, unless the checked-out ones have a larger window.
     fn better_path(&self) -> Option<SavedPath> {
-        let kept = self.kept_path().map_or(Bytes::ZERO, |loan| loan.value().window);
+        let kept = self.kept_path().map_or(Bytes::ZERO, |checked_out| checked_out.value().window);
         self.found_path().filter(|found| found.window >= kept)
     }
 
@@ -186,18 +186,18 @@ impl Connection {
 
     /// Returns how the cached metrics were used, if the start-up scheme requested any.
     pub(super) fn saved_path_info(&self) -> Option<SavedPathInfo> {
-        self.cc.history.recalled.asked.then(|| self.cc.history.recalled.info(self.cc.controller.saved_path_use()))
+        self.cc.history.cached.asked.then(|| self.cc.history.cached.info(self.cc.controller.saved_path_use()))
     }
 
     /// Returns whether the window or the pacer was the send limit for long and for most of the time. A connection
     /// that sends intermittently has little data in flight when a loss occurs.
-    fn is_about_its_window(&self) -> bool {
+    fn is_mostly_window_limited(&self) -> bool {
         let limited = self.cc.limits.spent(self.now, self.life.state.is_synchronized());
         let (mut window, mut others) = (Span::ZERO, Span::ZERO);
         for (limit, span) in limited.into_iter().enumerate() {
             *(if WINDOW.contains(&limit) { &mut window } else { &mut others }) += span;
         }
-        self.rtt.srtt().is_some_and(|srtt| window >= srtt * LONG) && window >= others * MOST
+        self.rtt.srtt().is_some_and(|srtt| window >= srtt * MIN_LIMITED_ROUNDS) && window >= others * MIN_LIMITED_RATIO
     }
 }
 
