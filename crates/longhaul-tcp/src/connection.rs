@@ -156,7 +156,7 @@ impl Connection {
         self.life.error
     }
 
-    /// Returns whether the connection is closed and has no RST left to send, so that it may be dropped.
+    /// Returns whether the connection is closed and has no RST left to send, so it may be dropped.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.life.state == State::Closed && self.life.reset.is_none()

@@ -114,7 +114,7 @@ impl Connection {
         delivery.pair = self.ext.pairs.as_ref().map(|pairs| pairs.delivery()).unwrap_or_default();
         let (passed, nxt) = (self.snd.board.passed_bytes(), self.snd.nxt);
         let delivered = self.deliver(at, header, ack, una_advanced, &reports, &mut delivery);
-        // Data of the RC3 loop that SND.UNA passed was never in flight, so that the window did not deliver it.
+        // Data of the RC3 loop that SND.UNA passed was never in flight, so the window did not deliver it.
         let passed = passed.saturating_sub(self.snd.board.passed_bytes()) + (self.snd.nxt - nxt);
         let cumulative = una_advanced.saturating_sub(passed);
 
@@ -436,7 +436,7 @@ impl Connection {
     }
 
     /// Processes ECE. Classic ECN permits one reduction per round trip, confirmed by CWR (RFC 3168, section 6.1.2).
-    /// CWR is sent on the next new data, so that the ACK of the data in flight at the reduction still carries ECE. An
+    /// CWR is sent on the next new data, so the ACK of the data in flight at the reduction still carries ECE. An
     /// echo of our own CE mark is confirmed by CWR too but is no congestion signal; it may hide a mark by the network
     /// for one round trip.
     fn take_congestion_echo(&mut self, header: &Header) -> EcnDelta {

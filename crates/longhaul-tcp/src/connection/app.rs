@@ -62,7 +62,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Returns whether the sender gains by waiting for the next write: data is in flight, so that the path is not
+    /// Returns whether the sender gains by waiting for the next write: data is in flight, so the path is not
     /// idle meanwhile, and the unsent data does not fill a batch yet.
     #[must_use]
     pub fn is_gathering(&self) -> bool {
@@ -228,7 +228,7 @@ impl Connection {
         self.snd.fin_sent
     }
 
-    /// Returns whether both sides have closed, so that the process may exit without leaving the peer waiting for an
+    /// Returns whether both sides have closed, so the process may exit without leaving the peer waiting for an
     /// answer.
     #[must_use]
     pub fn is_settled(&self) -> bool {

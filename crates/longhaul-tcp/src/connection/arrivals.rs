@@ -56,8 +56,8 @@ struct Newest {
 
 impl ArrivalTimes {
     /// Records the arrival of a segment that starts at `start`. In a merged batch only the first segment has an
-    /// arrival time of its own. Only the newest merged batch is kept: gaps between merged batches yield nothing, and
-    /// single arrivals need the room.
+    /// arrival time of its own. Only the newest merged batch is kept: gaps between merged batches are not meaningful,
+    /// and single arrivals need the room.
     pub(super) fn note(&mut self, start: u64, at: Time, coalesced: bool) {
         let known = coalesced && self.batch == Some(at);
         self.batch = coalesced.then_some(at);

@@ -1,5 +1,6 @@
-//! Congestion-control driver: the controller and the transport state that belongs to it. This is the pacer,
-//! delivery-rate samples, round-trip counting, the time spent under each send limit, and cached metrics of the path.
+//! Congestion-control driver: the controller and the transport state that belongs to it. That state comprises the
+//! pacer, delivery-rate samples, round-trip counting, the time spent under each send limit, and cached metrics of the
+//! path.
 
 use longhaul_cc::{AckedSegment, BuildParams, Control, Controller, LostSegment, Pace, Pacer, RateSample, SendLimit};
 use longhaul_units::{Bytes, Rate, Span, Time};
@@ -150,9 +151,9 @@ impl Default for Rounds {
 
 impl Rounds {
     /// Returns the bytes delivered in the round that an ACK up to `una` ends, if it ends one. A round ends when the
-    /// data in flight at its start is acknowledged. Because a hole can delay that for long, it also ends when data
-    /// sent during the round is delivered; `sent_after` is the number of bytes delivered when the newest delivered
-    /// segment was sent.
+    /// data in flight at its start is acknowledged. Because a hole can delay that for many round trips, it also ends
+    /// when data sent during the round is delivered; `sent_after` is the number of bytes delivered when the newest
+    /// delivered segment was sent.
     pub(super) fn advance(&mut self, una: u64, nxt: u64, delivered: u64, sent_after: Option<u64>) -> Option<u64> {
         let is_later = sent_after.is_some_and(|before| before >= self.delivered);
         if una < self.end && !is_later {

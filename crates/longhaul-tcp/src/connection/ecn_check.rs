@@ -1,17 +1,18 @@
-//! Validation of the peer's ECN echoes: the sender occasionally marks a segment CE itself and checks that the peer
-//! echoes the mark (RFC 3168, section 20.2). Loss episodes and long periods without losses give reason for a test.
+//! Validation of the peer's ECN echoes: the sender occasionally sends a segment with CE itself and checks that the
+//! peer echoes the mark (RFC 3168, section 20.2). Loss episodes and long periods without losses give reason for a
+//! test.
 
 use longhaul_wire::Ecn;
 
 use super::Connection;
 use crate::info::add;
 
-/// Round trips that count as one reason for a test, like a loss episode. A delay-based algorithm may not lose
-/// anything next to competing flows if it receives no marks: with tests after losses alone, Vegas keeps 15 % more
+/// Round trips that count as one reason for a test, like a loss episode. A delay-based algorithm that receives no
+/// marks may compete with other flows without any loss: with tests after losses alone, Vegas keeps 15 % more
 /// throughput than without ECN.
 const QUIET_ROUNDS: u32 = 50;
 /// Upper bound of the number of reasons for a test. It starts at one and doubles with each echo, because RFC 3168
-/// recommends to test sparingly.
+/// recommends testing sparingly.
 const MOST: u32 = 24;
 /// Number of missing echoes after which ECN is not used any more. A single one may be due to a path that temporarily
 /// clears marks, or to a path change.
@@ -85,7 +86,7 @@ impl EcnCheck {
     }
 
     /// Processes an ACK up to `una`. Returns whether its echo belongs to our own mark. An echo before the segment's
-    /// delivery belongs to a mark by the network. CWR in response to that may end our echo too, so that the test is
+    /// delivery belongs to a mark by the network. CWR in response to that may end our echo too, so the test is
     /// void.
     pub(super) fn on_ack(&mut self, una: u64, echo: bool) -> bool {
         let Some(asked) = self.asked else { return false };
@@ -105,7 +106,7 @@ impl EcnCheck {
         false
     }
 
-    /// Returns whether too many echoes were missing, so that ECN is not used on this connection any more.
+    /// Returns whether so many echoes were missing that ECN is not used on this connection any more.
     pub(super) const fn has_failed(&self) -> bool {
         self.missing >= MAX_MISSING
     }

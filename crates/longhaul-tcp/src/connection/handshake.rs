@@ -17,8 +17,8 @@ use crate::error::{ConnectionError, HostError};
 use crate::state::State;
 use crate::timestamps::TimestampClock;
 
-/// SYN-ACK retransmissions by timer to an unvalidated address. With these, three SYN-ACKs are sent, none longer than
-/// the SYN, so that the amplification factor is at most three (RFC 9000, section 8, uses the same bound).
+/// SYN-ACK retransmissions by timer to an unvalidated address. With the first one, three SYN-ACKs are sent, none
+/// longer than the SYN, so the amplification factor is at most three (RFC 9000, section 8, uses the same bound).
 const SYN_ACK_RETRIES: u32 = 2;
 /// Delay before the SYN is retransmitted after a first ICMP refusal, to see whether it is refused again. A blind
 /// attacker has to match this time as well (RFC 5927, section 5.2, treats ICMP errors as hints only).
@@ -211,7 +211,7 @@ impl Connection {
             || preferred.pairs
     }
 
-    /// Returns whether to request probe echoes. They cost the peer an ACK per out-of-order segment, so that only a
+    /// Returns whether to request probe echoes. They cost the peer an ACK per out-of-order segment, so only a
     /// controller that sends probes requests them.
     fn offers_probe_echo(&self) -> bool {
         self.config.extensions
@@ -328,7 +328,7 @@ impl Connection {
             self.establish(now, meta.rx_time.unwrap_or(now).min(now), header);
             if self.rcv.network_answer.is_some() {
                 // The answer is sent at once and before a report: our first segment completes the peer's handshake
-                // and its wait.
+                // and ends its wait for an answer.
                 let header = self.ack_header(now);
                 self.rcv.ack_queue.push_front(header);
             } else {
@@ -444,8 +444,8 @@ impl Connection {
     }
 
     /// Handles a host error that reports the peer as unreachable or not listening. It ends the attempt if it is
-    /// repeated for a SYN sent after the first report, because an earlier one concerns the first SYN or is forged. A
-    /// missing route is reported at the time of sending, a refusal one round trip later.
+    /// repeated for a SYN sent after the first report, because an earlier report concerns the first SYN or is forged.
+    /// A missing route is reported at the time of sending, a refusal one round trip later.
     pub(super) fn on_refusal(&mut self, now: Time, error: HostError) {
         let Some(handshake) = self.life.handshake.as_mut() else { return };
         let Some(first) = handshake.refused_at else {

@@ -254,7 +254,8 @@ impl Connection {
 
     /// Answers an unacceptable segment with an ACK, unless it is a RST. Credible duplicates with data are each
     /// acknowledged at once, because the sender's spurious-loss detection and probes depend on it (RFC 2883). Other
-    /// answers are limited like challenge ACKs, against ACK loops and forged segments (RFC 5961, section 7).
+    /// answers are rate-limited like challenge ACKs, to prevent ACK loops and answers to forged segments (RFC 5961,
+    /// section 7).
     fn answer_unacceptable(&mut self, now: Time, segment: &Arrival<'_>) {
         if segment.has(Flags::RST) {
             return;

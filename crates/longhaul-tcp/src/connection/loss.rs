@@ -29,7 +29,7 @@ const MAX_TIMEOUTS: u32 = 15;
 /// that closed and then exited does not answer. About 90 seconds at the minimum RTO.
 const MAX_FIN_TIMEOUTS: u32 = 8;
 /// Minimum silence of the peer before R2 applies, at least 100 s (RFC 9293, section 3.8.3). It exceeds the longest
-/// RTO, so that a peer that answers every retransmission is never considered silent.
+/// RTO, so a peer that answers every retransmission is never considered silent.
 const R2: Span = Span::from_secs(250);
 /// Idle time after which memory kept for speed is freed.
 const IDLE_AFTER: Span = Span::from_secs(2);
@@ -377,7 +377,8 @@ impl Connection {
             self.finish(None);
             return;
         }
-        // A peer that still answers is not given up, even if its window is closed below the data in flight (MUST-37).
+        // A peer that still answers is not given up, even if its window is closed below the data in flight (RFC 9293,
+        // MUST-37).
         let silent = now - self.peer.last_heard >= R2;
         if self.loss.timeouts > MAX_TIMEOUTS && silent && self.config.user_timeout.is_none() {
             self.finish(Some(ConnectionError::TimedOut));

@@ -14,10 +14,10 @@ use crate::state::State;
 
 /// Number of round trips for which the window must have been the send limit before ssthresh is stored. RFC 9040,
 /// section 8, recommends caching for long connections only. Thirteen doublings lead from the initial window to 81,920
-/// segments, so that an initial slow start is always shorter.
+/// segments, so an initial slow start is always shorter.
 const MIN_LIMITED_ROUNDS: u64 = 16;
-/// Number of RTT samples from which on SRTT is stored. Each sample has a weight of 1/8 (RFC 6298), so that the first
-/// one, which initialized SRTT, has a weight of a third by then.
+/// Minimum number of RTT samples for SRTT to be stored. Each sample has a weight of 1/8 (RFC 6298), so the first one,
+/// which initialized SRTT, has a weight of a third by then.
 const MIN_RTT_SAMPLES: u32 = 8;
 
 /// Send limits that count as the congestion window: cwnd and the pacer.
@@ -189,8 +189,8 @@ impl Connection {
         self.cc.history.cached.asked.then(|| self.cc.history.cached.info(self.cc.controller.saved_path_use()))
     }
 
-    /// Returns whether the window or the pacer was the send limit for long and for most of the time. A connection
-    /// that sends intermittently has little data in flight when a loss occurs.
+    /// Returns whether the window or the pacer was the send limit for a long time and for most of the time. A
+    /// connection that sends intermittently has little data in flight when a loss occurs.
     fn is_mostly_window_limited(&self) -> bool {
         let limited = self.cc.limits.spent(self.now, self.life.state.is_synchronized());
         let (mut window, mut others) = (Span::ZERO, Span::ZERO);

@@ -2,8 +2,8 @@
 //! RCP; XCP; `docs/wire.md`, "Network feedback").
 //!
 //! The extension fails closed. No request is sent unless the application vouches for the routers and the peer permits
-//! the option. An answer counts as a denial if it is unsolicited, exceeds the request, or fails the nonce check; a
-//! missing answer counts as a denial too.
+//! the option. An answer that exceeds the request or fails the nonce check counts as a denial, as does a missing
+//! answer. An unsolicited answer is ignored.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::{Ack, Needs, NetworkFeedback, NetworkHeader, NetworkHeaderKind};
@@ -265,7 +265,7 @@ impl Connection {
         }
         if let Some(answer) = option.forward.and_then(|forward| forward.feedback(meta.ttl)) {
             self.rcv.network_answer = Some(merge(self.rcv.network_answer, answer));
-            // The peer waits for the answer to a Quick-Start request, so that it is acknowledged at once.
+            // The peer waits for the answer to a Quick-Start request, so it is acknowledged at once.
             let single = option.forward.is_some_and(|forward| matches!(forward.request, Request::QuickStart { .. }));
             self.rcv.ack_due |= single && self.life.state.is_synchronized();
         }

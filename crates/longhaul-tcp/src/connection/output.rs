@@ -277,7 +277,7 @@ impl Connection {
             SendLimit::Cwnd => self.cc.rounds.limited = true,
             SendLimit::App if self.pipe() < self.cc.control.cwnd.0 => {
                 self.cc.rate.on_app_limited(self.pipe());
-                // A writer that waits for buffer space has more to send, so that the application is not idle.
+                // A writer that waits for buffer space has more to send, so the application is not idle.
                 if !self.snd.writer_blocked {
                     self.snd.app_limited_since.get_or_insert(now);
                 }
@@ -418,7 +418,7 @@ impl Connection {
             Ok(next) => next,
             Err(limit) => return Step::Stop(limit),
         };
-        // Data already sent by the RC3 loop is ambiguous: the echo may belong to either copy.
+        // Data already sent by the RC3 loop is ambiguous: an ECN echo may belong to either copy.
         let alone = next.mtu_probe || self.snd.unsent_before_rc3() < u64::from(next.len);
         let ecn = self.next_ecn(next.len, alone);
         // A path MTU probe is sent alone, because it is longer than the segments of any batch.
@@ -547,7 +547,7 @@ pub(super) struct Fill<'a> {
     max_segments: usize,
     /// Bytes that the pacer still permits.
     budget: u64,
-    /// The last header has the template's flags, so that the next one may be a copy of it.
+    /// The last header has the template's flags, so the next one may be a copy of it.
     plain: bool,
 }
 

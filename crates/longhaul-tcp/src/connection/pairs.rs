@@ -1,15 +1,15 @@
-//! Flipped packet pairs of TCPProbe (Gerla et al., PFLDnet 2006, section 2.3). Of two full-sized segments the second
-//! is sent first and the other one back to back after it. Even a receiver with delayed ACKs then acknowledges both at
-//! once: the first to arrive is out of order, the other fills the hole. The spacing of their arrivals is the
+//! Flipped packet pairs of TCPProbe (Gerla et al., PFLDnet 2006, section 2.3). The second of two full-sized segments
+//! is sent first, and the first one back to back after it. Even a receiver with delayed ACKs then acknowledges both
+//! at once: the first to arrive is out of order, the other fills the hole. The spacing of their arrivals is the
 //! dispersion by the narrow link.
 //!
 //! The sender itself reorders the pair. The scoreboard keeps the transmission order, so that RACK does not regard a
 //! segment of the pair as overtaken, and neither the flip nor a D-SACK for the pair counts as reordering.
 //!
 //! Receive offload merges datagrams of equal length, followed by at most one shorter one. Therefore the segment
-//! before a pair is the shortest, the pair's first is one byte longer, its second another byte, and the following one
-//! is full-sized. None of them is merged with its predecessor, and both segments of the pair have arrival times of
-//! their own.
+//! before a pair is the shortest, the pair's first is one byte longer, its second two bytes longer, and the following
+//! one is full-sized. None of them is merged with its predecessor, and both segments of the pair have arrival times
+//! of their own.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use longhaul_cc::estimate::{PairSample, TcpProbe};
@@ -150,8 +150,8 @@ impl Pairs {
         let arrivals = flight.first.arrival.zip(flight.second.arrival);
         let dispersion = match arrivals {
             Some((first, second)) => apart(first.at, second.at),
-            // If the peer reports arrivals, ACK spacing is not used instead: the reports are missing because too many
-            // segments arrived at once. One ACK for both, or two merged ACKs, do not show the spacing.
+            // ACK spacing does not replace missing reports of a peer that reports arrivals: they are missing because
+            // too many segments arrived at once. One ACK for both, or two merged ACKs, do not show the spacing.
             None if reports.is_some() || both || !alone => None,
             None => apart(first_at, second_at),
         };

@@ -13,13 +13,14 @@ use super::Connection;
 use super::timers::Timer;
 use crate::error::ConnectionError;
 
-/// Longest interval between probes: the lowest upper bound that RFC 6298, section 2.5, permits for the RTO. A lost
+/// Longest interval between probes: the smallest upper bound of the RTO that RFC 6298, section 2.5, permits. A lost
 /// window update is noticed no sooner than the next probe.
 const MAX_INTERVAL: Span = Span::from_secs(60);
 /// Time without an answer after which the connection is closed if no user timeout is set. It is well above the 100 s
 /// that RFC 9293, section 3.8.3, requires of R2.
 const GIVE_UP_AFTER: Span = Span::from_secs(600);
-/// Number of unanswered probes required in addition, because a host that was suspended has received nothing for long.
+/// Number of unanswered probes required in addition, because a host that was suspended has received nothing for a
+/// long time.
 const GIVE_UP_PROBES: u32 = 4;
 
 /// State of zero-window probing.

@@ -7,7 +7,7 @@
 //!
 //! At most one probe is sent per round trip, starting with the first data: Ethernet's size, that of jumbo frames,
 //! then MAX_PLPMTU. Once a size is refused, the search bisects the sizes common to links and tunnels, then the
-//! interval between two of them. A single loss refuses a size for the time being, so that the search continues at
+//! interval between two of them. A single loss refuses a size for the time being, so the search continues at
 //! once; the size is tried again later, because the loss may have been accidental.
 
 use longhaul_units::{Span, Time};
@@ -24,12 +24,12 @@ const PROBE_TIMER: Span = Span::from_secs(16);
 const RAISE_TIMER: Span = Span::from_secs(600);
 /// Number of consecutive timeouts without delivery that indicate a black hole (RFC 8899, section 4.3).
 const BLACK_HOLE_TIMEOUTS: u32 = 2;
-/// The same number at BASE_PLPMTU, which is rarely too large, so that repeated losses are more likely to be
+/// The same number at BASE_PLPMTU, which is rarely too large, so repeated losses are more likely to be
 /// accidental.
 const BASE_TIMEOUTS: u32 = 3;
 /// MIN_PLPMTU of RFC 8899 as UDP payload in bytes: an IPv4 packet of 576 bytes, which every host has to accept (RFC
 /// 1122, section 3.3.2; RFC 791), with the longest header. Every IPv6 link carries 1280 bytes (RFC 8200, section 5),
-/// so that over IPv6 MIN_PLPMTU equals BASE_PLPMTU.
+/// so over IPv6 MIN_PLPMTU equals BASE_PLPMTU.
 const MIN_PLPMTU: u16 = 508;
 /// MTU of Ethernet, which most paths have.
 const ETHERNET: u16 = 1500;

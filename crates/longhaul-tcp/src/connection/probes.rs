@@ -106,7 +106,7 @@ impl Probes {
         self.plan = plan;
     }
 
-    /// Stops reporting probes that were sent before. Their records are kept, so that their D-SACKs are still
+    /// Stops reporting probes that were sent before. Their records are kept so that their D-SACKs are still
     /// recognized.
     fn begin_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
@@ -198,7 +198,7 @@ impl Probes {
     fn take(&mut self, index: usize) -> Option<ProbeRecord> {
         let copied = self.flight.remove(index)?;
         if index < self.counted_lost {
-            // It was already counted as lost, so that the late answer is not reported.
+            // It was already counted as lost, so the late answer is not reported.
             self.counted_lost -= 1;
             return Some(copied);
         }
@@ -304,7 +304,8 @@ impl Connection {
         let mut header = self.header(now, Flags::ACK | Flags::PSH | fin | self.echo_flag(), record.start);
         header.seq = self.numbers.sequence(record.start);
         batch.dscp = plan.dscp;
-        // A CE mark would be echoed as if data in the window had met it; a queue may drop the probe instead.
+        // Probes are not ECN-capable: the echo of a CE mark would be attributed to data in the window. A congested
+        // queue drops the probe instead.
         batch.ecn = Ecn::NotEct;
         batch.push(&header, record.start, record.len);
         self.stats.segments_out += 1;

@@ -28,7 +28,7 @@ const MAX_SENT: usize = 64;
 const MAX_HELD: usize = 4096;
 /// Maximum number of recorded ranges below SND.NXT, which later D-SACKs may report.
 const MAX_BEHIND: usize = 64;
-/// Amount sent at once: the data of this time at the plan's rate, but at least two segments, as with the pacer.
+/// Burst size: the data of this time at the plan's rate, but at least two segments, as with the pacer.
 const QUANTUM: Span = Span::from_micros(250);
 const LEAST_AT_ONCE: u64 = 2;
 const MOST_AT_ONCE: u64 = 64;
@@ -274,7 +274,7 @@ impl Connection {
         let at_once = QUANTUM.as_nanos().checked_div(plan.gap.as_nanos()).unwrap_or(MOST_AT_ONCE);
         let at_once = at_once.clamp(LEAST_AT_ONCE, MOST_AT_ONCE);
         batch.dscp = plan.dscp_of(level);
-        // A CE mark would be echoed as if data in the window had met it; a queue may drop the segment instead.
+        // These segments are not ECN-capable: the echo of a CE mark would be attributed to data in the window.
         batch.ecn = Ecn::NotEct;
         let (mut next, mut sent) = (Some(first), 0);
         while let Some(piece) = next.take().filter(|piece| sent < at_once && level_of(piece) == level) {
@@ -371,7 +371,7 @@ impl Connection {
         self.snd.rc3.is_some() && header.options.sack.as_slice().first().is_some_and(beyond)
     }
 
-    /// Returns whether a D-SACK reports data that was sent by both loops, so that it is no sign of a spurious
+    /// Returns whether a D-SACK reports data that was sent by both loops and is therefore no sign of a spurious
     /// retransmission.
     pub(super) fn is_rc3_duplicate(&self, left: u64, right: u64) -> bool {
         self.snd.rc3.as_ref().is_some_and(|rc3| rc3.behind.meet(&(left..right)))

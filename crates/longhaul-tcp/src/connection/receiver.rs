@@ -137,7 +137,7 @@ impl Receiver {
     }
 
     /// Returns how far the right edge could advance, in whole units of `1 << shift` from RCV.NXT. An empty buffer
-    /// smaller than a unit offers a whole unit, because it could not offer anything otherwise.
+    /// smaller than a unit offers a whole unit, because otherwise it could not offer anything.
     fn gain(&self, shift: u8) -> u64 {
         let next = self.next();
         let units = (self.buffer_end().saturating_sub(next) >> shift).max(u64::from(next == self.consumed));

@@ -95,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// Returns the bytes of memory that buffers and records occupy, without the connection's own fixed size.
+    /// Returns the memory in bytes occupied by buffers and records, excluding the connection's own fixed size.
     #[must_use]
     pub fn memory(&self) -> usize {
         let tail = self.snd.rc3.as_ref().map_or(0, |tail| tail.memory());

@@ -48,7 +48,8 @@ pub(super) struct Sender {
     pub(super) persist: Persist,
     /// The time of the last transmission; idle time before a restart counts from here.
     pub(super) last_sent: Option<longhaul_units::Time>,
-    /// The time since which the window has had room but the application no data; cleared when new data is sent.
+    /// The time since which the window has had room but the application has had no data to send; cleared when new
+    /// data is sent.
     pub(super) app_limited_since: Option<longhaul_units::Time>,
     /// Data sent beyond SND.NXT by the RC3 loop, if the controller ever started it.
     pub(super) rc3: Option<Box<Rc3Loop>>,
@@ -99,7 +100,7 @@ impl Sender {
         })
     }
 
-    /// Returns whether to wake a waiting writer. Room for a single segment is not enough, so that wake-ups are rare.
+    /// Returns whether to wake a waiting writer. Room for a single segment is not enough, so wake-ups are rare.
     pub(super) fn should_wake_writer(&self) -> bool {
         self.buffer.free() >= self.buffer.capacity() / 4 && self.unsent() <= self.lowat() / 2
     }

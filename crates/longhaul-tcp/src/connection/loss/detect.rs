@@ -211,7 +211,7 @@ impl SackCounting {
             index = board.last_sacked_below(index)?;
             let record = board.get(index).filter(|r| r.start >= self.judged_to)?;
             if record.is_early() {
-                // The RC3 loop may have sent it long before the segments below it, so that it overtook none of them.
+                // The RC3 loop may have sent it long before the segments below it, so it overtook none of them.
                 continue;
             }
             bytes += record.sequence_len();

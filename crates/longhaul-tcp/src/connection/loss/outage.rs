@@ -72,7 +72,7 @@ impl Connection {
     }
 
     /// Handles an acceptable segment that acknowledges no new data. The path works again in at least one direction,
-    /// so that the first segment is retransmitted at once and the RTO backoff is reset. This is done only for the
+    /// so the first segment is retransmitted at once and the RTO backoff is reset. This is done only for the
     /// first such segment: otherwise a path that works in one direction would be probed at the rate of the peer's
     /// segments.
     pub(in super::super) fn on_segment_after_outage(&mut self, now: Time) {
@@ -80,7 +80,7 @@ impl Connection {
             return;
         };
         if self.snd.window == 0 {
-            // The peer's window is closed, so that there is no outage.
+            // The peer's window is closed, so there is no outage.
             self.loss.outage = None;
             return;
         }

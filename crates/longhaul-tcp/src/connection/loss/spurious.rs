@@ -178,8 +178,9 @@ impl SpuriousDetection {
         Some(timeout)
     }
 
-    /// Advances F-RTO (RFC 5682, section 3.1): after the first advance of SND.UNA up to two new segments are sent, if
-    /// `may_probe`; a duplicate ACK ends the test. Returns whether SND.UNA advanced for the first time.
+    /// Advances F-RTO (RFC 5682, section 3.1): the first advance of SND.UNA permits two new segments and, if
+    /// `may_probe`, leads to the second step; a duplicate ACK ends the test. Returns whether SND.UNA advanced for the
+    /// first time.
     fn advance_frto(&mut self, ack: &AckOutcome, may_probe: bool) -> bool {
         let Some(frto) = self.frto else { return false };
         if ack.una_advanced > 0 && !frto.second_step {

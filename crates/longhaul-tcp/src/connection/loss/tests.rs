@@ -83,7 +83,7 @@ fn sack_counting_needs_three_segments_above() {
         counting.detect(MSS, TxId(0), &mut marking(&mut board));
         assert_eq!(lost(&board), expected);
     }
-    // NextSeg rule 4: no other segment may be lost, so that the highest one is sent once.
+    // NextSeg rule 4: no other segment may be lost, so the highest one is sent once.
     assert_eq!(counting.rescue(&board, 6001).and_then(|i| board.get(i)).map(|r| r.start), Some(5001));
     assert_eq!(counting.rescue(&board, 6001), None);
 }
