@@ -13,6 +13,7 @@
 //!
 //! * longhaul: the defaults, but Nagle's algorithm and probing for a larger path MTU off: pacing, checks, timestamps
 //!   and CUBIC on; 1448 bytes a segment.
+//! * longhaul-quinn-udp: the same with `quinn-udp` in place of its own system calls;
 //! * udp: the ceiling, see `longhaul_benches::udp`.
 //! * tcp: the kernel's, CUBIC where the process may choose it (printed), MSS clamped so that segments have 1448 bytes.
 //! * quinn: TLS 1.3, CUBIC, UDP payload 1472 bytes, windows of 32 MiB.

@@ -25,8 +25,13 @@ enum Rival {
 }
 
 /// In the order of the table.
-const RIVALS: [Rival; 4] =
-    [Rival::Stream(Transport::Longhaul), Rival::Udp, Rival::Stream(Transport::Tcp), Rival::Stream(Transport::Quinn)];
+const RIVALS: [Rival; 5] = [
+    Rival::Stream(Transport::Longhaul),
+    Rival::Stream(Transport::Portable),
+    Rival::Udp,
+    Rival::Stream(Transport::Tcp),
+    Rival::Stream(Transport::Quinn),
+];
 
 impl Rival {
     const fn name(self) -> &'static str {

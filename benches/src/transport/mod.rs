@@ -32,6 +32,8 @@ const BACKLOG: u32 = 1024;
 pub enum Transport {
     /// This library.
     Longhaul,
+    /// This library with `quinn-udp` in place of its own system calls, as on systems other than Linux.
+    Portable,
     /// The kernel's TCP through tokio.
     Tcp,
     /// QUIC by quinn.
@@ -39,7 +41,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All of them.
+    /// One of each library.
     pub const ALL: [Self; 3] = [Self::Longhaul, Self::Tcp, Self::Quinn];
 
     /// The name in tables and results.
@@ -47,6 +49,7 @@ impl Transport {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Longhaul => "longhaul",
+            Self::Portable => "longhaul-quinn-udp",
             Self::Tcp => "tcp",
             Self::Quinn => "quinn",
         }
@@ -110,7 +113,11 @@ impl Listener {
     pub async fn bind(transport: Transport, ip: IpAddr) -> Result<Self> {
         let addr = SocketAddr::new(ip, 0);
         Ok(match transport {
-            Transport::Longhaul => Self::Longhaul(longhaul::TcpListener::bind_with(addr, longhaul_config()).await?),
+            Transport::Longhaul | Transport::Portable => {
+                let socket = longhaul_socket(transport)?;
+                socket.bind(addr)?;
+                Self::Longhaul(socket.listen(BACKLOG)?)
+            }
             Transport::Tcp => {
                 let socket = kernel_tcp(CUBIC)?;
                 socket.bind(addr)?;
@@ -151,8 +158,8 @@ impl Listener {
 
 /// What makes connections. All of quinn's share a UDP socket; each of longhaul's has its own.
 pub enum Connector {
-    /// Of longhaul, with this congestion control, and what its connections remember of their paths.
-    Longhaul(String, Option<longhaul::PathCache>),
+    /// Of longhaul, with this kind of socket and congestion control, and what its connections remember of their paths.
+    Longhaul(Transport, String, Option<longhaul::PathCache>),
     /// Of the kernel, with this congestion control.
     Tcp(String),
     /// Of quinn.
@@ -168,7 +175,7 @@ impl Connector {
         let rival = rival.into();
         let congestion = rival.congestion().to_owned();
         Ok(match rival.transport {
-            Transport::Longhaul => Self::Longhaul(congestion, None),
+            kind @ (Transport::Longhaul | Transport::Portable) => Self::Longhaul(kind, congestion, None),
             Transport::Tcp => Self::Tcp(congestion),
             Transport::Quinn => Self::Quinn(quic::client()?),
         })
@@ -178,7 +185,7 @@ impl Connector {
     #[must_use]
     pub fn remembering(self, memory: longhaul::PathCache) -> Self {
         match self {
-            Self::Longhaul(congestion, _) => Self::Longhaul(congestion, Some(memory)),
+            Self::Longhaul(kind, congestion, _) => Self::Longhaul(kind, congestion, Some(memory)),
             other => other,
         }
     }
@@ -189,11 +196,9 @@ impl Connector {
     /// The transport's.
     pub async fn connect(&self, to: SocketAddr) -> Result<Stream> {
         Ok(match self {
-            Self::Longhaul(congestion, memory) => {
-                let socket = longhaul::TcpSocket::new_v4()?;
-                let mut config = longhaul_config();
-                config.path_cache.clone_from(memory);
-                socket.set_config(config);
+            Self::Longhaul(kind, congestion, memory) => {
+                let mut socket = longhaul_socket(*kind)?;
+                socket.config().path_cache.clone_from(memory);
                 socket.set_congestion(congestion.as_str())?;
                 socket.allow_unsafe_congestion(true);
                 Box::new(socket.connect(to).await?)
@@ -209,14 +214,18 @@ impl Connector {
 }
 
 /// The defaults (CUBIC, pacing, timestamps and ECN on), but a fixed packet size and no Nagle.
-fn longhaul_config() -> longhaul::Config {
-    let mut config = longhaul::Config::default();
+fn longhaul_socket(kind: Transport) -> Result<longhaul::TcpSocket> {
+    let mut socket = longhaul::TcpSocket::new_v4()?;
+    if kind == Transport::Portable {
+        socket.set_udp_backend(longhaul::UdpBackend::Quinn);
+    }
+    let config = socket.config();
     config.base_plpmtu = UDP_PAYLOAD;
     config.max_plpmtu = UDP_PAYLOAD;
     config.nagle = false;
     // Who asks nothing of routers does not care.
     config.routers_answer = true;
-    config
+    Ok(socket)
 }
 
 fn kernel_tcp(congestion: &str) -> Result<tokio::net::TcpSocket> {
