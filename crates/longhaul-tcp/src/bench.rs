@@ -1,4 +1,5 @@
-//! The scoreboard, for this repository's benches and fuzz targets: segments of one size, told by number, and scripts.
+//! Access to the scoreboard for this repository's benchmarks and fuzz targets: equally sized segments addressed by
+//! number, and scripted tests.
 
 use longhaul_units::Time;
 
@@ -15,7 +16,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// With the first `segments` sent at time zero, in bursts of 32.
+    /// Creates a window whose first `segments` segments were sent at time zero, in bursts of 32.
     #[must_use]
     pub fn new(segments: u64) -> Self {
         let mut window = Self { board: Scoreboard::new(), next: 0 };
@@ -34,18 +35,19 @@ impl Window {
         }
     }
 
-    /// A SACK block of the segments from `first` to just before `end`; returns the bytes that it newly told of.
+    /// Applies a SACK block that covers segments `first..end`; returns the number of newly SACKed bytes.
     pub fn sack(&mut self, first: u64, end: u64) -> u64 {
         self.board.sack(first * MSS, end * MSS, |_, _| {})
     }
 
-    /// Everything below segment `end` is acknowledged; returns the bytes that were not SACKed before.
+    /// Acknowledges every segment below `end`; returns the number of bytes that were not SACKed before.
     pub fn acknowledge(&mut self, end: u64) -> u64 {
         self.board.acknowledge(end * MSS, |_, _| {})
     }
 
-    /// Holds lost what was sent before `segment` and has not arrived: RACK's rule (RFC 8985, section 6.2) with no time
-    /// for reordering, once the newest transmission of `segment` has arrived. Returns how many segments that were.
+    /// Marks lost every segment in flight that was sent before `segment`: RACK's rule (RFC 8985, section 6.2) with
+    /// a reordering window of zero, applied once the newest transmission of `segment` is delivered. Returns the
+    /// number of segments marked lost.
     pub fn lose_older_than(&mut self, segment: u64) -> u64 {
         let una = self.board.front().map_or(segment, |(_, record)| record.start / MSS);
         let Some(arrived) = self.board.get(self.board.head_index() + (segment - una)).map(|record| record.tx) else {
@@ -61,7 +63,7 @@ impl Window {
         lost
     }
 
-    /// Retransmits the lowest lost segment; false if there is none.
+    /// Retransmits the lowest lost segment; returns false if there is none.
     pub fn retransmit(&mut self, now: Time) -> bool {
         let Some(index) = self.board.next_lost() else { return false };
         self.board.begin_burst(Burst::new(now));
@@ -69,32 +71,33 @@ impl Window {
         true
     }
 
-    /// What RFC 6675, section 4, NextSeg, asks for when neither lost nor new data can go: the lowest segment in doubt
-    /// from `segment` on (rule 3), and the highest that is not SACKed (rule 4).
+    /// Returns the candidates of rules 3 and 4 of NextSeg() (RFC 6675, section 4), which apply when neither lost
+    /// nor new data can be sent: the lowest segment in flight from `segment` on that has a SACKed one above it, and
+    /// the highest segment that is not SACKed.
     #[must_use]
     pub fn rescue(&self, segment: u64) -> (Option<u64>, Option<u64>) {
         (self.board.next_in_doubt(segment * MSS), self.board.last_unsacked_below(u64::MAX))
     }
 
-    /// Segments that were sent and not cumulatively acknowledged.
+    /// Number of segments sent and not cumulatively acknowledged.
     #[must_use]
     pub fn len(&self) -> usize {
         self.board.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no such segments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.board.is_empty()
     }
 
-    /// The number of the next new segment.
+    /// Number of the next new segment.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Bytes held for it on the heap.
+    /// Heap memory of the scoreboard in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.board.memory()
@@ -104,7 +107,7 @@ impl Window {
 /// Plays a script to the scoreboard and to a naive model of it.
 ///
 /// # Panics
-/// They do not agree.
+/// Panics if the two disagree.
 pub fn scoreboard(script: &[u8]) {
     crate::scoreboard::model::play(script);
 }

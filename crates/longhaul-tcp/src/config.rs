@@ -1,4 +1,4 @@
-//! What an application may set for a connection and for an endpoint.
+//! Settings of connections and endpoints.
 
 use std::net::SocketAddr;
 
@@ -6,29 +6,34 @@ use longhaul_units::{Rate, Span};
 
 use crate::endpoint::{PathCache, socket_secret};
 
-/// Settings of a connection. `Default` is what suits an unknown path; a listener's apply to what it accepts.
+/// Settings of a connection. The default suits an unknown path. A listener's settings apply to the connections it
+/// accepts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The congestion controller to make for the connection.
+    /// Congestion controller of the connection.
     pub congestion: longhaul_cc::Congestion,
-    /// Bytes of data that may wait for acknowledgement or transmission.
+    /// Capacity of the send buffer: unsent and unacknowledged data, in bytes.
     pub send_buffer: usize,
-    /// [`Connection::write`](crate::Connection::write) takes no more while as many bytes wait to be sent for the first
-    /// time. Small values keep data with the application until it can leave. `None` is 256 KiB while the congestion
-    /// window or the pacer keeps it back, and 4 MiB while the peer's window does.
+    /// Limit of unsent data: [`Connection::write`](crate::Connection::write) accepts no more data while this many
+    /// bytes wait for their first transmission. Small values leave data with the application until it can be sent.
+    /// `None` means 256 KiB while the congestion window or the pacer limits the sender, and 4 MiB while the peer's
+    /// window does.
     pub notsent_lowat: Option<usize>,
-    /// The receive window's size at the start. The default of 4 MiB is a window of 100 Mb/s over 335 ms, so that a sender
-    /// that knows how fast the path is may say all of it in the first round trip; smaller ones bound it there.
+    /// Initial size of the receive window in bytes. The default of 4 MiB covers 100 Mb/s with a round-trip time of
+    /// 335 ms, so that a sender that already knows the rate of the path can use it in the first round trip. A
+    /// smaller window limits it there.
     pub recv_buffer: usize,
-    /// The receive window's ceiling: auto-tuning grows it up to here (at most 1 GiB, RFC 7323, section 2.2).
+    /// Maximum size of the receive window in bytes: auto-tuning grows the window up to this size (at most 1 GiB;
+    /// RFC 7323, section 2.2).
     pub recv_buffer_max: usize,
-    /// UDP payload that is assumed to pass every path: where path MTU discovery starts and falls back to
-    /// (RFC 8899, section 5.1.2).
+    /// UDP payload size, in bytes, assumed to pass every path: path MTU discovery starts from it and falls back to
+    /// it (BASE_PLPMTU; RFC 8899, section 5.1.2).
     pub base_plpmtu: u16,
-    /// UDP payload above which path MTU discovery does not probe; equal to `base_plpmtu` switches it off.
+    /// Largest UDP payload, in bytes, that path MTU discovery probes for. If it equals `base_plpmtu`, discovery is
+    /// disabled.
     pub max_plpmtu: u16,
-    /// Coalesce small writes while data is unacknowledged (RFC 9293, section 3.7.4).
+    /// Whether to coalesce small writes while data is unacknowledged (Nagle algorithm; RFC 9293, section 3.7.4).
     pub nagle: bool,
     /// Whether to offer SACK (RFC 2018).
     pub sack: bool,
@@ -36,72 +41,77 @@ pub struct Config {
     pub timestamps: bool,
     /// Whether to offer window scaling (RFC 7323).
     pub window_scaling: bool,
-    /// Whether to offer longhaul's own options to the peer.
+    /// Whether to offer longhaul's experimental options to the peer.
     pub extensions: bool,
-    /// Whether to ask the peer to report when our segments arrived even if the congestion controller has no use for it. It
-    /// is asked in the SYN: who accepts a connection gets reports if the other side asked. A peer that asks is always
-    /// answered, unless `extensions` is off.
+    /// Whether to ask the peer to report the arrival times of our segments even if the congestion controller does
+    /// not use them. The request is part of the SYN, so an accepted connection gets reports only if the peer asked
+    /// for them, too. A peer's request is always answered unless `extensions` is off.
     pub arrival_times: bool,
-    /// Whether to measure the capacity of the path's narrow link by flipped pairs of segments (TCPProbe: Gerla et al.,
-    /// PFLDnet 2006, section 2.3), at most one a round trip, even if the congestion controller has no use for it. Needs a
-    /// peer that speaks SACK, and is the better for arrival times.
+    /// Whether to measure the capacity of the narrow link with flipped pairs of segments (TCPProbe: Gerla et al.,
+    /// PFLDnet 2006, section 2.3) even if the congestion controller does not use it. At most one pair is sent per
+    /// round trip. This requires a peer that supports SACK; arrival times make it more accurate.
     pub probe_pairs: bool,
-    /// Whether the routers of the path answer network feedback: Quick-Start, RCP and XCP ask nothing without it. Those of the
-    /// internet do not (`docs/wire.md`, "Network feedback").
+    /// Whether the routers of the path answer network feedback requests. Unless it is set, Quick-Start, RCP and XCP
+    /// send no requests. Routers of the internet do not answer (`docs/wire.md`, "Network feedback").
     pub routers_answer: bool,
-    /// The TTL or hop limit that segments leave with, as the socket has it: receivers count the routers by it that did not
-    /// answer.
+    /// TTL or hop limit of outgoing segments, as set on the socket. Receivers use it to count the routers that did
+    /// not process a request.
     pub ttl: u8,
     /// Whether to negotiate ECN (RFC 3168).
     pub ecn: bool,
-    /// Probe an idle peer after this long (RFC 9293, section 3.8.4); `None` never does.
+    /// Keep-alive probes on an idle connection (RFC 9293, section 3.8.4); `None` disables them.
     pub keep_alive: Option<KeepAlive>,
-    /// Give up when data stays unacknowledged for this long (RFC 9293, section 3.8.3; RFC 5482); `None` uses R2.
+    /// User timeout: the connection is closed if data stays unacknowledged for this long (RFC 9293, section 3.8.3;
+    /// RFC 5482). `None` applies R2 instead.
     pub user_timeout: Option<Span>,
-    /// Tell the peer of the user timeout, and heed what it tells of its own (RFC 5482: ENABLED). Without a
-    /// `user_timeout` the longer of the peer's and our default of 15 minutes is adopted, an hour at most.
+    /// Whether to send the user timeout option and to adopt the peer's (ENABLED in RFC 5482). If `user_timeout` is
+    /// not set, the connection adopts the longer of the peer's timeout and our default of 15 minutes, but at most 1
+    /// hour.
     pub user_timeout_option: bool,
-    /// Heed it even if `user_timeout` is set (RFC 5482: CHANGEABLE); the longer of both is adopted then, 100 s at least
-    /// and an hour at most.
+    /// Whether the peer's value is adopted even if `user_timeout` is set (CHANGEABLE in RFC 5482). The connection
+    /// then uses the longer of the two, at least 100 s and at most 1 hour.
     pub user_timeout_changeable: bool,
-    /// Retransmissions of a SYN before the connection attempt fails (RFC 9293, section 3.8.3: at least 3 minutes'
-    /// worth unless told otherwise).
+    /// Number of SYN retransmissions before the connection attempt fails (RFC 9293, section 3.8.3, requires a
+    /// default of at least 3 minutes).
     pub syn_retries: u32,
-    /// The least that the retransmission timeout is above the round trip. RFC 6298 wants a timeout of 1 s; 200 ms above
-    /// the round trip is what deployed stacks use, and is safe with timestamps, F-RTO and Eifel detection.
+    /// Minimum margin of the retransmission timeout above the round-trip time. RFC 6298 requires a timeout of at
+    /// least 1 s. Deployed stacks use 200 ms above the round-trip time, which is safe with timestamps, F-RTO and
+    /// Eifel detection.
     pub min_rto: Span,
-    /// The longest an acknowledgement is delayed (RFC 9293, section 3.8.6.3: below 500 ms); zero never delays one.
+    /// Maximum delay of an acknowledgment (RFC 9293, section 3.8.6.3: less than 500 ms); zero disables delayed
+    /// ACKs.
     pub ack_delay: Span,
-    /// So many full-sized segments are acknowledged at once, without waiting for `ack_delay`; all that came in one batch
-    /// if those are more. 1 acknowledges whatever comes, as 0 does. 2 is the most that RFC 9293, section 3.8.6.3, and
-    /// RFC 5681, section 4.2, recommend: with more, senders that count ACKs grow more slowly and learn of less.
+    /// Number of full-sized segments after which an ACK is sent without waiting for `ack_delay`, or one ACK per
+    /// receive batch if the batch is larger. 0 and 1 acknowledge every segment. RFC 9293, section 3.8.6.3, and RFC
+    /// 5681, section 4.2, recommend at most 2: with larger values, senders that count ACKs grow their window more
+    /// slowly and get fewer samples.
     pub ack_every: u8,
-    /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
+    /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Span,
-    /// How long a closed connection may wait for its peer's FIN.
+    /// Maximum time that a closed connection waits in FIN-WAIT-2 for the peer's FIN.
     pub fin_wait2_timeout: Span,
-    /// A ceiling for the pacing rate.
+    /// Maximum pacing rate.
     pub max_pacing_rate: Rate,
-    /// A ceiling for the congestion window in bytes.
+    /// Maximum congestion window in bytes.
     pub max_cwnd: u64,
-    /// A memory of paths: begin where earlier connections to the same host ended, and leave word for later ones
-    /// (RFC 9040). All that have a clone of it share it. `None`, the default, begins each connection afresh.
+    /// Per-destination metrics cache (RFC 9040): seeds new connections from earlier ones to the same host. All
+    /// clones share one cache. `None`, the default, starts each connection without any history.
     pub path_cache: Option<PathCache>,
 }
 
-/// The least time between keep-alive probes, and before the first. A probe is a segment that its receiver cannot
-/// accept, and those are answered within limits: twice a second by us and by common stacks (RFC 5961, section 7), so
-/// that faster probes would find a living peer silent. Linux takes whole seconds only.
+/// Minimum time before the first keep-alive probe and between two probes. A probe is a segment outside the
+/// receiver's window. Receivers limit how often they answer those (RFC 5961, section 7): longhaul and common stacks
+/// answer two per second, so faster probes would take a living peer for dead. Linux accepts whole seconds only.
 pub const MIN_KEEP_ALIVE: Span = Span::from_secs(1);
 
-/// Probing of an idle peer. Times below [`MIN_KEEP_ALIVE`] are raised to it.
+/// Keep-alive probes on an idle connection. Times below [`MIN_KEEP_ALIVE`] are raised to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Idle time before the first probe.
     pub idle: Span,
     /// Time between probes.
     pub interval: Span,
-    /// Unanswered probes before the connection is given up.
+    /// Number of unanswered probes after which the connection is closed.
     pub probes: u32,
 }
 
@@ -118,7 +128,7 @@ impl Default for Config {
             send_buffer: 64 << 20,
             notsent_lowat: None,
             recv_buffer: 4 << 20,
-            // What a window scale of 10 reaches: one more would make windows come in units of 2 KiB.
+            // The largest window with a scale of 10. A scale of 11 would make window updates multiples of 2 KiB.
             recv_buffer_max: 0xffff << 10,
             base_plpmtu: 1232,
             max_plpmtu: 1472,
@@ -150,12 +160,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Segments that an acknowledgement may cover before it is due at once; at least one.
+    /// Returns the number of segments after which an acknowledgment is sent at once; at least 1.
     pub(crate) fn ack_every(&self) -> u32 {
         u32::from(self.ack_every.max(1))
     }
 
-    /// The window scale that lets the 16-bit field reach `recv_buffer_max` (RFC 7323, section 2.3: at most 14).
+    /// Returns the window scale with which the 16-bit field reaches `recv_buffer_max` (RFC 7323, section 2.3: at
+    /// most 14).
     pub(crate) fn window_shift(&self) -> u8 {
         (0..14).find(|s| (0xffff_u64 << s) >= self.recv_buffer_max as u64).unwrap_or(14)
     }
@@ -165,49 +176,52 @@ impl Config {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EndpointConfig {
-    /// Keys initial sequence numbers, timestamp offsets and SYN cookies. From the operating system's entropy; a
-    /// simulation may use a seed.
+    /// Secret that keys initial sequence numbers, timestamp offsets and SYN cookies. It must come from the
+    /// operating system's entropy source; a simulation may use a seed.
     pub secret: [u8; 32],
-    /// Connections in the handshake or waiting to be accepted, before SYNs are answered by stateless cookies.
+    /// Maximum number of connections in the handshake or waiting for `accept`. Further SYNs are answered with SYN
+    /// cookies.
     pub backlog: usize,
-    /// Answer every SYN by a cookie.
+    /// Whether to answer every SYN with a SYN cookie.
     pub always_cookies: bool,
-    /// Connections at most; further SYNs are dropped.
+    /// Maximum number of connections; further SYNs are dropped.
     pub max_connections: usize,
-    /// Connections at most that one address opened to us: one IPv4 address, or one IPv6 network of 64 bits; further SYNs
-    /// from there are dropped.
+    /// Maximum number of connections opened by one peer address, which is one IPv4 address or one IPv6 /64 prefix;
+    /// further SYNs from it are dropped.
     pub max_per_address: usize,
-    /// Bytes of data buffered by all connections together, at most; above it windows stop growing and new
-    /// connections are refused.
+    /// Maximum memory, in bytes, of all connections together. Above it, receive windows stop growing and SYNs are
+    /// dropped.
     pub max_memory: usize,
-    /// Bytes of that at most of the connections that one address opened to us, so that it cannot take the others' room; above it the
-    /// same happens to those connections, but for being refused.
+    /// Maximum memory, in bytes, of all connections opened by one peer address, so that one address cannot use up
+    /// the memory of all others. Above it, their receive windows stop growing; further connections are not refused.
     pub max_memory_per_address: usize,
-    /// TIME-WAIT records kept; the oldest makes room (a late duplicate may then meet a new connection, RFC 1337).
+    /// Maximum number of TIME-WAIT records. The oldest is evicted; a late duplicate may then reach a new connection
+    /// (RFC 1337).
     pub max_time_wait: usize,
-    /// Answer segments of unknown connections by a RST; a silent endpoint drops them.
+    /// Whether to answer segments of unknown connections with a RST; otherwise they are dropped.
     pub reset_unknown: bool,
-    /// Answer probes of the path, whoever sends them (`docs/wire.md`, "Probes"). It costs no memory, and no answer is
-    /// longer than its probe; yet it is a service to strangers, and off by default.
+    /// Whether to answer path measurement probes from any sender (`docs/wire.md`, "Probes"). Answers need no state,
+    /// and none is longer than its probe. The default is off, because this is a service to unauthenticated senders.
     pub reflect: bool,
-    /// For tests: every connection's initial sequence number, cookies excepted, so that runs near 0, 2^31 and 2^32 can
-    /// be had. On a real network it must stay `None`: a number that can be guessed lets strangers into the connection
-    /// (RFC 6528).
+    /// Fixed initial sequence number of all connections without a SYN cookie, for tests with sequence numbers near
+    /// 0, 2^31 and 2^32. It must be `None` on a real network, because an attacker who guesses the number can inject
+    /// segments (RFC 6528).
     pub initial_sequence: Option<u32>,
 }
 
 impl EndpointConfig {
-    /// The defaults for the socket of the address `local`, with a secret of its own that is derived from the process's.
+    /// Returns the defaults for the socket at `local`, with a per-socket secret derived from the secret of the
+    /// process.
     ///
-    /// Two sockets of one address, one after the other, then number their connections by one clock, so that a peer
-    /// which still remembers the first can tell that the second is new (RFC 6191, section 2; RFC 6528, section 3). Of
-    /// sockets with other addresses nobody learns anything.
+    /// Consecutive sockets at one address then take their sequence numbers and timestamps from one clock, so that a
+    /// peer that still has the earlier connection in TIME-WAIT can tell that a SYN is new (RFC 6191, section 2; RFC
+    /// 6528, section 3). The secret reveals nothing about sockets at other addresses.
     #[must_use]
     pub fn of_socket(secret: &[u8; 32], local: SocketAddr) -> Self {
         Self::new(socket_secret(secret, local))
     }
 
-    /// The defaults under `secret`.
+    /// Returns the defaults with `secret`.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         Self {

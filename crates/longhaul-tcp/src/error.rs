@@ -1,69 +1,71 @@
-//! Why a connection ended, and what the host says of its path.
+//! Connection errors and host errors.
 
-/// The end of a connection that did not end in order.
+/// Reason why a connection ended other than by an orderly close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
-    /// The peer answered our SYN by a RST, or its host says that nobody listens.
+    /// The peer answered the SYN with a RST, or its host reports that the port is closed.
     #[error("connection refused")]
     Refused,
-    /// Our own SYN came back: what answers is no TCP over UDP but a service that echoes datagrams.
+    /// The SYN itself came back: the remote service echoes datagrams and does not speak TCP over UDP.
     #[error("connection refused: the peer echoes our own datagrams and speaks no TCP over UDP")]
     Echoed,
-    /// The host or the network cannot be reached, as the host said twice: of two SYNs.
+    /// The host or the network is unreachable, as reported for two SYNs.
     #[error("{0}")]
     Unreachable(HostError),
-    /// Nobody listens on the peer's port any more, as its host said of several segments while nothing else came.
+    /// The peer's port is closed, as its host reported for several segments while nothing else arrived.
     #[error("connection reset: the peer's host says that its port is closed")]
     Gone,
     /// The peer sent a RST.
     #[error("connection reset by peer")]
     Reset,
-    /// The peer did not answer within the user timeout, or to any retransmission.
+    /// The peer did not answer within the user timeout, or did not answer any retransmission.
     #[error("connection timed out")]
     TimedOut,
-    /// The application gave the connection up.
+    /// The application aborted the connection.
     #[error("connection aborted")]
     Aborted,
-    /// The congestion controller needs something that peer or path do not offer: named by `need`.
+    /// The congestion controller needs a feature that the peer or the path does not offer.
     #[error("the congestion controller needs {need}, which this path or peer does not offer")]
     NeedNotGranted {
-        /// What it needs.
+        /// The missing feature.
         need: &'static str,
     },
 }
 
-/// What the host says of the way to the peer: an ICMP message that its socket was told of, or its own routing.
+/// Error that the host reports about the path to the peer: an ICMP message delivered to the socket, or an error of
+/// the local routing.
 ///
-/// A single report ends no connection: what it says may pass (RFC 1122, section 4.2.3.9; RFC 5461, section 2.2), and anybody
-/// on the path, or who guesses the ports, can forge it (RFC 5927, section 4). It is remembered as the likely cause should
-/// the connection time out. [`Connection::handle_host_error`](crate::Connection::handle_host_error) says which reports are
-/// believed once they are confirmed.
+/// A single report does not close a connection: the condition may be temporary (RFC 1122, section 4.2.3.9; RFC
+/// 5461, section 2.2), and an attacker on the path, or one who guesses the ports, can forge the message (RFC 5927,
+/// section 4). The last report is kept as the probable cause in case the connection times out.
+/// [`Connection::handle_host_error`](crate::Connection::handle_host_error) describes which reports are believed
+/// after confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// Nobody listens on the port (ICMP destination unreachable, code 3).
+    /// The port is closed (ICMP destination unreachable, code 3).
     #[error("connection refused")]
     Refused,
-    /// The host cannot be reached, or the packet's time to live was over on the way.
+    /// The host is unreachable, or the TTL of a packet expired on the path.
     #[error("host unreachable")]
     HostUnreachable,
-    /// There is no route.
+    /// The network is unreachable: there is no route.
     #[error("network unreachable")]
     NetworkUnreachable,
     /// The interface is down.
     #[error("network down")]
     NetworkDown,
-    /// A filter of this host does not let it pass.
+    /// A filter of the local host dropped the packet.
     #[error("prohibited")]
     Prohibited,
-    /// Something else that may pass.
+    /// Another temporary error.
     #[error("sending failed for a passing reason")]
     Other,
 }
 
 impl HostError {
-    /// A short name for logs.
+    /// Returns a short name for logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What a connection tells of itself.
+//! Connection statistics.
 
 use longhaul_cc::estimate::PairSample;
 use longhaul_units::{Bytes, Rate, Span};
@@ -6,7 +6,7 @@ use longhaul_units::{Bytes, Rate, Span};
 use crate::error::HostError;
 use crate::state::State;
 
-/// Counters of a connection's life.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stats {
     pub(crate) segments_in: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Stats {
     pub(crate) ce_in: u64,
 }
 
-/// Counts `more`: a counter that is full stays full.
+/// Adds `more` to a saturating counter.
 pub(crate) fn add(counter: &mut u64, more: u64) {
     *counter = counter.saturating_add(more);
 }
@@ -40,89 +40,90 @@ pub(crate) fn add(counter: &mut u64, more: u64) {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Info {
-    /// The state.
+    /// State of the connection.
     pub state: State,
-    /// Our initial sequence number and, once its SYN has come, the peer's.
+    /// Our initial sequence number and, once its SYN has arrived, the peer's.
     pub initial_sequence: (u32, u32),
-    /// The congestion controller's name.
+    /// Name of the congestion controller.
     pub congestion: String,
-    /// The stage it is in.
+    /// Phase of the congestion controller.
     pub phase: &'static str,
-    /// What became of its start-up scheme.
+    /// State of the start-up scheme.
     pub startup: longhaul_cc::Startup,
-    /// Where repair stands: `open`, `recovery` or `timeout`.
+    /// State of loss recovery: `open`, `recovery` or `timeout`.
     pub recovery: &'static str,
-    /// The congestion window.
+    /// Congestion window.
     pub cwnd: Bytes,
-    /// The slow-start threshold, if there is one.
+    /// Slow-start threshold, if one is set.
     pub ssthresh: Option<Bytes>,
-    /// The newest sample of the rate at which the peer receives.
+    /// Newest delivery-rate sample.
     pub delivery_rate: Option<Rate>,
-    /// The pacing rate in force; `None` is unlimited.
+    /// Pacing rate in force; `None` means unlimited.
     pub pacing_rate: Option<Rate>,
-    /// Bytes in flight (RFC 9937's `inflight`).
+    /// Bytes in flight (`inflight` in RFC 9937).
     pub in_flight: Bytes,
-    /// Segments in flight.
+    /// Segments sent and not cumulatively acknowledged.
     pub unacked_segments: u64,
-    /// Payload of a full segment.
+    /// Payload of a full-sized segment in bytes.
     pub mss: u16,
-    /// UDP payload that the path is known to pass.
+    /// Largest UDP payload, in bytes, that the path is known to pass.
     pub plpmtu: u16,
-    /// Smoothed RTT.
+    /// Smoothed round-trip time.
     pub srtt: Option<Span>,
-    /// RTT variation.
+    /// Round-trip time variation.
     pub rttvar: Span,
-    /// The newest RTT sample.
+    /// Newest round-trip time sample.
     pub latest_rtt: Option<Span>,
-    /// How many there were.
+    /// Number of round-trip time samples.
     pub rtt_samples: u64,
-    /// The smallest RTT.
+    /// Minimum round-trip time.
     pub min_rtt: Option<Span>,
-    /// The retransmission timeout now.
+    /// Current retransmission timeout, including the back-off.
     pub rto: Span,
-    /// How often it was doubled since the last acknowledgment of new data.
+    /// Number of times the timeout was doubled since new data was last acknowledged.
     pub backoff: u32,
-    /// The peer's window.
+    /// Window advertised by the peer.
     pub peer_window: Bytes,
-    /// Our receive buffer's size now.
+    /// Current size of our receive buffer.
     pub recv_buffer: Bytes,
-    /// Bytes that arrived in order and were not read.
+    /// Bytes received in order that the application has not read.
     pub unread: Bytes,
-    /// Bytes that wait to be sent.
+    /// Bytes written that have not been sent.
     pub unsent: Bytes,
-    /// Whether SACK, timestamps, window scaling, ECN and microsecond ticks are in force.
+    /// Whether SACK, timestamps, window scaling, ECN and microsecond timestamps are in use, in this order.
     pub options: [bool; 5],
-    /// Whether the peer reports when our segments arrived.
+    /// Whether the peer reports the arrival times of our segments.
     pub arrival_times: bool,
-    /// What flipped pairs told of the path, if they are sent.
+    /// Results of flipped pairs, if they are sent.
     pub pairs: Option<PairInfo>,
-    /// What routers were asked and said, if the controller asks them.
+    /// Requests to routers and their results, if the congestion controller sends any.
     pub network: Option<NetworkInfo>,
-    /// What became of the memory of the path, if there is one and the controller begins with it.
+    /// Use of the saved path from the metrics cache, if there is a cache and the congestion controller starts from
+    /// it.
     pub saved_path: Option<SavedPathInfo>,
-    /// How often either side was asked to acknowledge, if both know the option for it.
+    /// Requested ACK ratios of both sides, if both support the option.
     pub ack_rate: Option<AckRateInfo>,
-    /// What became of probes at low priority, if the controller sends them.
+    /// Results of low-priority probes, if the congestion controller sends them.
     pub probes: Option<ProbeInfo>,
-    /// Bytes the peer acknowledged.
+    /// Bytes acknowledged by the peer.
     pub bytes_acked: u64,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload bytes sent, including retransmissions.
     pub bytes_sent: u64,
     /// Payload bytes of retransmissions.
     pub bytes_retransmitted: u64,
     /// New payload bytes received.
     pub bytes_received: u64,
-    /// Bytes held lost.
+    /// Bytes marked lost.
     pub bytes_lost: u64,
     /// Payload bytes received more than once.
     pub duplicate_bytes_in: u64,
-    /// Payload bytes dropped for want of memory.
+    /// Payload bytes dropped because of a memory limit.
     pub bytes_refused: u64,
     /// Segments received.
     pub segments_in: u64,
     /// Segments sent.
     pub segments_out: u64,
-    /// Segments with data sent.
+    /// Segments with payload sent.
     pub data_segments_out: u64,
     /// Segments retransmitted.
     pub segments_retransmitted: u64,
@@ -130,125 +131,128 @@ pub struct Info {
     pub timeouts: u64,
     /// Tail loss probes.
     pub tail_probes: u64,
-    /// Recovery episodes, timeouts included.
+    /// Recovery episodes, including timeouts.
     pub recoveries: u64,
-    /// Episodes found spurious and undone.
+    /// Recovery episodes that were found spurious and undone.
     pub spurious_recoveries: u64,
-    /// Duplicates that the peer reported.
+    /// Duplicates reported by the peer (D-SACK).
     pub dsacks: u64,
     /// Challenge ACKs sent.
     pub challenge_acks: u64,
     /// Segments dropped by PAWS.
     pub paws_dropped: u64,
-    /// How often the peer took back a part of its window, by more than window scaling rounds (RFC 9293, section 3.8.6; RFC 7323, section
-    /// 2.4).
+    /// Number of times the peer shrank its window by more than the rounding of window scaling (RFC 9293, section
+    /// 3.8.6; RFC 7323, section 2.4).
     pub windows_shrunk: u64,
-    /// Segments received with CE.
+    /// Segments received with a CE mark.
     pub ce_in: u64,
-    /// Segments that left with CE to see it echoed, where losses made it doubtful that the peer echoes marks (RFC 3168,
-    /// section 20.2).
+    /// Segments sent with CE to verify that the peer echoes marks, because losses or a long silence made this doubtful
+    /// (RFC 3168, section 20.2).
     pub echoes_asked: u64,
-    /// Those of them that arrived and were not echoed. From two on segments are not ECN-capable.
+    /// Delivered segments of those whose mark the peer did not echo. From two on, segments are sent as not
+    /// ECN-capable.
     pub echoes_missing: u64,
-    /// What the host last said against the path.
+    /// Newest error reported by the host.
     pub host_error: Option<HostError>,
-    /// How often it said something against it.
+    /// Number of errors reported by the host.
     pub host_errors: u64,
-    /// Whether so many retransmissions in a row went unanswered that the path is in doubt (R1 of RFC 9293, section
-    /// 3.8.3).
+    /// Whether consecutive unanswered retransmissions have reached the threshold R1 (RFC 9293, section 3.8.3).
     pub r1_reached: bool,
-    /// How long data may stay unacknowledged before the connection is given up, if that is not R2's to say.
+    /// User timeout in force; `None` if R2 applies.
     pub user_timeout: Option<Span>,
-    /// The user timeout that the peer last told of (RFC 5482).
+    /// Newest user timeout announced by the peer (RFC 5482).
     pub peer_user_timeout: Option<Span>,
-    /// Bytes delivered to the peer so far, SACKed ones included.
+    /// Bytes delivered to the peer, including SACKed ones.
     pub delivered: u64,
-    /// Time spent limited by [`SendLimit`](longhaul_cc::SendLimit), in its order.
+    /// Time spent limited by each [`SendLimit`](longhaul_cc::SendLimit), in the order of its variants.
     pub limited: [Span; 6],
-    /// Time since the connection began.
+    /// Time since the connection was created.
     pub age: Span,
-    /// What the connection's buffers and records take.
+    /// Memory of the connection's buffers and records, in bytes.
     pub memory: usize,
 }
 
-/// What flipped pairs of segments told (TCPProbe).
+/// Results of flipped pairs of segments (TCPProbe).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PairInfo {
-    /// The rate of the narrow link, in bytes of IP packets a second.
+    /// Capacity of the narrow link, in bytes of IP packets per second.
     pub capacity: Option<Rate>,
     /// Whether the estimate has converged.
     pub converged: bool,
-    /// Pairs that were measured.
+    /// Number of measured pairs.
     pub measured: u64,
-    /// Of those, the ones that receive offload merged, whose spacing says nothing.
+    /// Measured pairs that receive offload merged, whose dispersion is meaningless.
     pub coalesced: u64,
-    /// Pairs of which nothing was learnt: lost, sent twice, held up at the sender, or answered by one ACK.
+    /// Pairs without a result: lost, retransmitted, delayed at the sender, or acknowledged by one ACK.
     pub dropped: u64,
-    /// The newest that was measured.
+    /// Newest measured pair.
     pub latest: Option<PairSample>,
 }
 
-/// What became of a connection's low-priority probes, and of new data that left at low priority from the tail.
+/// Results of low-priority probes, and of data that the RC3 loop sent from the tail of the send buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeInfo {
-    /// Probes sent, and their payload bytes, which no other counter has.
+    /// Probes sent. No other counter includes them.
     pub sent: u64,
-    /// Payload bytes of them.
+    /// Payload bytes of probes sent.
     pub bytes_sent: u64,
     /// Probes that the peer answered.
     pub acked: u64,
-    /// Probes without an answer for a retransmission timeout, and segments with what had left from the tail and had to leave once more.
+    /// Probes without an answer within a retransmission timeout, and segments that had to be sent again although
+    /// the RC3 loop had sent part of them.
     pub lost: u64,
-    /// Answers that no honest peer gives. With a peer that names what it answers (`docs/wire.md`, "Probe echo"): a time at which
-    /// nothing left, or a probe that it has named before, as far back as the last 1024 departures; a network that duplicates
-    /// packets makes such a repetition, too. With another peer: duplicates of octets that were never sent, but not of those that were,
-    /// which the network may have duplicated. And acknowledgements of data from the tail that was not sent. None of them opens a window.
+    /// Invalid answers; none of them opens the window. If the peer identifies the probe it answers (`docs/wire.md`,
+    /// "Probe echo"), these are answers with a timestamp at which no probe was sent, and repeated answers to any of
+    /// the last 1024 probes, which packet duplication in the network can cause as well. With other peers, these are
+    /// D-SACK blocks for octets that were never sent; blocks for octets that were sent are valid, because the
+    /// network may have duplicated them. Acknowledgments of data that the RC3 loop did not send count as well.
     pub refused: u64,
-    /// Payload bytes that arrived from the tail, and that the window never had to carry.
+    /// Payload bytes that the RC3 loop delivered, so that they never had to be sent within the congestion window.
     pub carried: u64,
 }
 
-/// Requests for another rate of acknowledgements, ours and the peer's.
+/// Requests for a different ACK frequency, in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AckRateInfo {
-    /// How many segments an ACK is to be for that the peer sends, by our wish; zero where it is its own choice.
+    /// Number of segments per ACK that we requested of the peer; zero if the peer chooses.
     pub ratio: u8,
     /// Requests sent.
     pub requests: u64,
-    /// Requests of the peer's that were heeded.
+    /// Requests of the peer that were applied.
     pub heeded: u64,
-    /// Those that were not, for they asked for too few ACKs.
+    /// Requests of the peer that were refused because they ask for too few ACKs.
     pub refused: u64,
 }
 
-/// What became of a connection's requests to routers.
+/// Results of a connection's requests to routers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NetworkInfo {
     /// Requests sent.
     pub requests: u64,
-    /// Answers that grant something.
+    /// Answers that grant a rate or a window.
     pub granted: u64,
-    /// Denials: some router did not stamp the request, or refused it, or there was no answer.
+    /// Denials: a router did not process the request or refused it, or no answer arrived.
     pub denied: u64,
-    /// Answers that were forged, replayed, not asked for, or too late.
+    /// Answers that were forged, replayed, unsolicited or late.
     pub refused: u64,
 }
 
-/// What became of what an earlier connection had come to, for launches that begin there (RFC 9959): one of these is 1 at most, and all
-/// are 0 where there was nothing, or it is not decided yet, or it was no more than there was without.
+/// Use of the saved path from the metrics cache by start-up schemes that begin with it (RFC 9959). At most one
+/// field is 1. All fields are 0 if there was no saved path, if it has not been decided yet, or if its window is not
+/// larger than the initial window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SavedPathInfo {
-    /// The connection sent what the memory says.
+    /// The connection sent the saved window.
     pub used: u64,
-    /// It was learnt too long ago ([`PathCacheConfig::max_age`](crate::PathCacheConfig::max_age)).
+    /// The saved path is older than [`PathCacheConfig::max_age`](crate::PathCacheConfig::max_age).
     pub too_old: u64,
-    /// It is of another path, by its round trip ([`SavedPath::may_be`](longhaul_cc::SavedPath::may_be)).
+    /// The round-trip time shows that the path has changed ([`SavedPath::may_be`](longhaul_cc::SavedPath::may_be)).
     pub other_path: u64,
-    /// No connection can have come to it ([`SavedPath::is_possible`](longhaul_cc::SavedPath::is_possible)).
+    /// The saved values are impossible ([`SavedPath::is_possible`](longhaul_cc::SavedPath::is_possible)).
     pub damaged: u64,
 }

@@ -1,7 +1,8 @@
-//! TCP, sans-IO: connections, their scoreboard and loss detection, and the endpoint that tells them apart.
+//! Sans-IO TCP: connections with their scoreboard and loss detection, and the endpoint that demultiplexes segments
+//! to them.
 //!
-//! Nothing here knows sockets, threads or clocks: bytes and times come in, bytes and deadlines go out. See
-//! [`Connection`] for the order of calls.
+//! The crate uses no sockets, threads or clocks: the caller passes in datagrams and the time, and takes out
+//! datagrams and deadlines. See [`Connection`] for the order of calls.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "bench-internals")]

@@ -1,4 +1,4 @@
-//! A few ranges of stream offsets.
+//! Small sorted sets of stream offset ranges.
 #![cfg_attr(
     not(test),
     deny(
@@ -12,8 +12,9 @@
 
 use std::ops::Range;
 
-/// Ranges in ascending order, none empty, none touching another. A range is found in logarithmic time, and put in or taken out in time
-/// linear in how many there are: few, unless a peer makes them many, which [`insert`](Self::insert) bounds.
+/// Sorted set of disjoint, non-adjacent, non-empty ranges. Lookup takes logarithmic time; insertion and removal
+/// take time linear in the number of ranges. A peer can cause many ranges, therefore [`insert`](Self::insert) takes
+/// a limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges(Vec<Range<u64>>);
 
@@ -30,29 +31,29 @@ impl Ranges {
         self.0.first().cloned()
     }
 
-    /// The highest range that begins below `offset`.
+    /// Returns the highest range that begins below `offset`.
     pub(crate) fn last_below(&self, offset: u64) -> Option<Range<u64>> {
         let count = self.0.partition_point(|range| range.start < offset);
         self.0.get(count.checked_sub(1)?).cloned()
     }
 
-    /// Whether one of them holds all of `range`, which is not empty.
+    /// Returns whether one of the ranges contains all of `range`, which must not be empty.
     pub(crate) fn hold(&self, range: &Range<u64>) -> bool {
         self.last_below(range.start.saturating_add(1)).is_some_and(|found| range.end <= found.end)
     }
 
-    /// Whether any of them has an octet of `range`, which is not empty.
+    /// Returns whether any of the ranges overlaps `range`, which must not be empty.
     pub(crate) fn meet(&self, range: &Range<u64>) -> bool {
         self.last_below(range.end).is_some_and(|found| range.start < found.end)
     }
 
-    /// Adds what `range` has and none of them had, and gives how many octets that is; `None`, and nothing is added, if there would be
-    /// more than `most` ranges.
+    /// Adds `range` and returns the number of octets that were not in the set before. If there would be more than
+    /// `most` ranges, returns `None` and adds nothing.
     pub(crate) fn insert(&mut self, range: Range<u64>, most: usize) -> Option<u64> {
         if range.is_empty() {
             return Some(0);
         }
-        // Those that it overlaps or touches.
+        // Existing ranges that overlap or touch the new one.
         let from = self.0.partition_point(|other| other.end < range.start);
         let to = self.0.partition_point(|other| other.start <= range.end).max(from);
         if from == to && self.0.len() >= most {
@@ -67,7 +68,7 @@ impl Ranges {
         Some(new)
     }
 
-    /// Takes out everything below `offset`, and gives it.
+    /// Removes everything below `offset` and returns it.
     pub(crate) fn take_below(&mut self, offset: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let whole = self.0.partition_point(|range| range.end <= offset);
         let mut taken: Vec<_> = self.0.drain(..whole).collect();
@@ -78,7 +79,7 @@ impl Ranges {
         taken.into_iter()
     }
 
-    /// Forgets the lowest until there are no more than `most`.
+    /// Removes the lowest ranges until at most `most` are left.
     pub(crate) fn keep_highest(&mut self, most: usize) {
         let excess = self.0.len().saturating_sub(most);
         self.0.drain(..excess);
@@ -92,7 +93,7 @@ mod tests {
 
     const SPAN: u64 = 64;
 
-    /// The ranges of a plain vector of flags.
+    /// Returns the ranges of set flags.
     fn ranges_of(flags: &[bool]) -> Vec<Range<u64>> {
         let mut found: Vec<Range<u64>> = Vec::new();
         for (at, _) in flags.iter().enumerate().filter(|(_, set)| **set) {
@@ -123,7 +124,7 @@ mod tests {
                     let mut after = flags;
                     after[start as usize..(start + len) as usize].fill(true);
                     let new = within(&flags).iter().filter(|set| !**set).count() as u64;
-                    // One more only where none is touched.
+                    // Only a range that touches no other one can exceed the limit.
                     let refused = ranges_of(&after).len() > most && ranges_of(&after).len() > ranges_of(&flags).len();
                     prop_assert_eq!(ranges.insert(range.clone(), most), (!refused).then_some(new));
                     flags = if refused { flags } else { after };

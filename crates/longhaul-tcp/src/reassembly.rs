@@ -1,4 +1,4 @@
-//! The receive buffer: in-order data not yet read, and what arrived beyond a hole.
+//! Receive buffer: in-order data that has not been read, and out-of-order data.
 #![cfg_attr(
     not(test),
     deny(
@@ -16,82 +16,82 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// In-order data shorter than this is gathered in blocks: a peer that sends single bytes must not pin a receive
-/// buffer with each.
+/// In-order data shorter than this is copied into blocks, so that a peer that sends single bytes does not pin a
+/// receive buffer with each of them.
 const GATHER_BELOW: usize = 512;
-/// The size of such a block; the first one is smaller, and once all is read none is held: most connections of a server
-/// rest.
+/// Size of such a block. The first block is smaller, and none is kept once all data is read, because most
+/// connections of a server are idle.
 const GATHER_BLOCK: usize = 2 << 10;
-/// Out-of-order data shorter than this is copied. It may wait for long, and a slice keeps the whole receive buffer
-/// alive that it was cut from; with every second segment lost, twice the window would be pinned for nothing.
+/// Out-of-order data shorter than this is copied: it may be kept for long, and a slice pins the whole receive
+/// buffer it belongs to. If every second segment is lost, slices would pin twice the window.
 const COPY_BELOW: usize = 16 << 10;
-/// What out-of-order data that is not copied is charged at least: a receive buffer holds one UDP datagram or one
-/// batch of merged ones, 64 KiB at most.
+/// Minimum memory charged for uncopied out-of-order data: a receive buffer holds one UDP datagram or one batch of
+/// merged datagrams, at most 64 KiB.
 const RECEIVE_BUFFER: usize = 64 << 10;
-/// What a chunk costs beside its data: its place in a B-tree whose nodes may be half empty, the reference count and
-/// the allocator's header.
+/// Overhead of a chunk: its entry in a B-tree whose nodes may be half empty, the reference count and the header of
+/// the allocator.
 const CHUNK_COST: usize = 128;
-/// What a range costs: its place in the other B-tree.
+/// Overhead of a range: its entry in the B-tree of ranges.
 const RANGE_COST: usize = 48;
-/// Room for so many chunks of in-order data stays when all is read.
+/// Number of queue entries for in-order data that stay allocated when all data is read.
 const READY_MIN: usize = 1 << 10;
-/// How many ranges are remembered as recent: more SACK blocks than four never fit into the options (RFC 2018,
-/// section 3).
+/// Number of recently changed ranges to remember: at most four SACK blocks fit into the options (RFC 2018, section
+/// 3).
 const RECENT: usize = 4;
 
-/// Bounds on what [`Reassembly::insert`] accepts out of order.
+/// Limits for out-of-order data in [`Reassembly::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// The most out-of-order ranges, that is, holes.
+    /// Maximum number of out-of-order ranges, which is the number of holes.
     pub(crate) ranges: usize,
-    /// The most bytes of [`memory`](Reassembly::memory).
+    /// Maximum of [`memory`](Reassembly::memory) in bytes.
     pub(crate) memory: usize,
 }
 
-/// What [`Reassembly::insert`] did with a segment.
+/// Result of [`Reassembly::insert`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inserted {
-    /// How many bytes of the segment were not there yet and are now.
+    /// Number of bytes of the segment that were not in the buffer before.
     pub(crate) new_bytes: usize,
-    /// The first contiguous part of the segment that had arrived before, to be reported as a D-SACK block (RFC 2883,
+    /// First contiguous part of the segment that had arrived before, to be reported as a D-SACK block (RFC 2883,
     /// section 4).
     pub(crate) duplicate: Option<Range<u64>>,
-    /// RCV.NXT moved.
+    /// Whether RCV.NXT advanced.
     pub(crate) advanced: bool,
-    /// RCV.NXT moved and nothing was waiting out of order: the one case in which the acknowledgment may be delayed
-    /// (RFC 5681, section 4.2).
+    /// Whether RCV.NXT advanced while no out-of-order data was held: the only case in which the acknowledgment may
+    /// be delayed (RFC 5681, section 4.2).
     pub(crate) in_order: bool,
-    /// The segment lay beyond a hole and its new bytes were thrown away because of the limits.
+    /// Whether the segment lay beyond a hole and its new bytes were dropped because of the limits.
     pub(crate) dropped_over_cap: bool,
 }
 
-/// The bytes of one direction of a connection put back in order.
+/// Reassembly buffer for one direction of a connection.
 ///
-/// Offsets are 64-bit stream offsets, as those of the sender. The caller keeps segments within the window it
-/// advertised. Of bytes that arrive more than once the first copy counts: nothing already held changes. In-order
-/// data is never refused, however little memory the limits allow, so that a full buffer cannot deadlock.
+/// Offsets are 64-bit stream offsets, as at the sender. The caller must keep segments within the advertised window.
+/// If bytes arrive more than once, the first copy is kept. In-order data is never refused, whatever the memory
+/// limit, so that a full buffer cannot cause a deadlock.
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     /// RCV.NXT.
     next: u64,
-    /// In-order data, then `tail`.
+    /// In-order data before `tail`.
     ready: VecDeque<Bytes>,
-    /// Short in-order data after all of `ready`.
+    /// Short in-order data after `ready`.
     tail: BytesMut,
     unread: usize,
-    /// Out-of-order data by offset, disjoint.
+    /// Disjoint out-of-order data by offset.
     chunks: BTreeMap<u64, Bytes>,
-    /// What `chunks` cover, start to end: disjoint, never touching each other, all beyond `next`.
+    /// Ranges covered by `chunks`, from start to end: disjoint, not adjacent, all beyond `next`.
     ranges: BTreeMap<u64, u64>,
     out_of_order: usize,
-    /// What `chunks` cost.
+    /// Memory of `chunks`.
     chunk_bytes: usize,
-    /// An offset in each of the ranges that changed last, newest first. Those that RCV.NXT has passed are stale.
+    /// One offset in each of the most recently changed ranges, newest first. Offsets below RCV.NXT are stale.
     recent: ArrayVec<u64, RECENT>,
 }
 
 impl Reassembly {
-    /// An empty buffer that expects offset `next` first.
+    /// Creates an empty buffer whose first expected offset is `next`.
     #[must_use]
     pub(crate) fn new(next: u64) -> Self {
         Self {
@@ -107,26 +107,27 @@ impl Reassembly {
         }
     }
 
-    /// The offset after the last byte in order: RCV.NXT as far as data goes.
+    /// Returns the offset after the last in-order byte: RCV.NXT without the FIN.
     #[must_use]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many bytes can be read.
+    /// Returns the number of bytes that can be read.
     #[must_use]
     pub(crate) fn unread(&self) -> usize {
         self.unread
     }
 
-    /// How many bytes wait beyond a hole.
+    /// Returns the number of out-of-order bytes.
     #[must_use]
     pub(crate) fn out_of_order(&self) -> usize {
         self.out_of_order
     }
 
-    /// Bytes of memory that the buffer occupies: data, room in blocks, bookkeeping. Slices that are not copied count
-    /// by their length in order, and 64 KiB at least out of order, which is the most that they can pin.
+    /// Returns the memory of the buffer in bytes: data, free space in blocks, and bookkeeping. An uncopied slice
+    /// counts with its length if in order, and with at least 64 KiB if out of order, which is the most that it can
+    /// pin.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
         let parts = [
@@ -139,8 +140,8 @@ impl Reassembly {
         parts.into_iter().fold(0, usize::saturating_add)
     }
 
-    /// Takes in the bytes from `offset` on. Constant time in order, logarithmic in the number of chunks held
-    /// otherwise, plus constant time for each range that the segment joins.
+    /// Inserts the bytes at `offset`. This takes constant time for in-order data without holes; otherwise it takes
+    /// time logarithmic in the number of chunks plus constant time for each range that the segment joins.
     pub(crate) fn insert(&mut self, offset: u64, data: Bytes, limits: Limits) -> Inserted {
         if offset == self.next && self.ranges.is_empty() && !data.is_empty() {
             let new_bytes = data.len();
@@ -173,7 +174,8 @@ impl Reassembly {
         inserted
     }
 
-    /// Takes in `data`, which begins at RCV.NXT and ends at `end`, and what it connects to; gives the new bytes.
+    /// Appends `data`, which spans from RCV.NXT to `end`, and the ranges that it reaches; returns the number of new
+    /// bytes.
     fn insert_in_order(&mut self, end: u64, mut data: Bytes) -> usize {
         let mut new_bytes = 0;
         while self.next < end {
@@ -187,7 +189,7 @@ impl Reassembly {
         new_bytes
     }
 
-    /// Moves the first range to the in-order data if it begins at RCV.NXT; gives how many bytes that were.
+    /// Moves the first range to the in-order data if it begins at RCV.NXT; returns its length in bytes.
     fn join_first_range(&mut self) -> usize {
         let Some(range) = self.ranges.first_entry().filter(|range| *range.key() == self.next) else {
             return 0;
@@ -207,7 +209,7 @@ impl Reassembly {
 
     fn insert_out_of_order(&mut self, offset: u64, data: &Bytes, limits: Limits, inserted: &mut Inserted) {
         let end = offset.saturating_add(data.len() as u64);
-        // The ranges that the new one overlaps or touches, and what of the segment lies between them.
+        // Find the ranges that the segment overlaps or touches, and the holes between them that it fills.
         let before = self.ranges.range(..offset).next_back().filter(|&(_, &last)| last >= offset);
         let joined = before.into_iter().chain(self.ranges.range(offset..=end));
         let mut merged = offset..end;
@@ -220,6 +222,7 @@ impl Reassembly {
             is_new_range = false;
         }
         holes.count(end);
+        // Store the new bytes unless a limit is exceeded.
         if holes.bytes > 0 {
             let memory = self.memory().saturating_add(holes.cost).saturating_add(RANGE_COST);
             if memory > limits.memory || (is_new_range && self.ranges.len() >= limits.ranges) {
@@ -232,6 +235,7 @@ impl Reassembly {
             self.chunk_bytes = self.chunk_bytes.saturating_add(holes.cost);
             self.ranges.insert(merged.start, merged.end);
         }
+        // The range of the newest segment becomes the first one to report (RFC 2018, section 4).
         self.recent.retain(|at| !merged.contains(at));
         if self.recent.is_full() {
             self.recent.pop();
@@ -239,8 +243,8 @@ impl Reassembly {
         self.recent.insert(0, offset);
     }
 
-    /// Keeps the parts of `data`, up to `end`, that no range covers, and takes out the ranges from `first` on that
-    /// the segment overlaps or touches.
+    /// Stores the parts of `data` up to `end` that no range covers, and removes the ranges from `first` on that the
+    /// segment overlaps or touches.
     fn fill_holes(&mut self, offset: u64, data: &Bytes, first: u64, end: u64) {
         let mut at = offset;
         while let Some((&start, &last)) = self.ranges.range(first..=end).next() {
@@ -294,7 +298,7 @@ impl Reassembly {
         }
     }
 
-    /// The next in-order bytes, at most `max` of them, without a copy; `None` if there are none or `max` is zero.
+    /// Returns the next in-order bytes, at most `max`, without a copy; `None` if there are none or `max` is zero.
     pub(crate) fn read(&mut self, max: usize) -> Option<Bytes> {
         if self.ready.is_empty() {
             self.flush_tail();
@@ -320,7 +324,7 @@ impl Reassembly {
         }
     }
 
-    /// Copies in-order bytes into `buffer` and takes them out; gives how many.
+    /// Moves in-order bytes into `buffer` and returns their number.
     pub(crate) fn read_into(&mut self, buffer: &mut [u8]) -> usize {
         let mut room = &mut *buffer;
         while let Some(bytes) = self.read_ready(room.len()) {
@@ -337,12 +341,12 @@ impl Reassembly {
         buffer.len().saturating_sub(left)
     }
 
-    /// Gives back room that the load of late no longer calls for.
+    /// Releases memory that recent load did not need.
     pub(crate) fn rest(&mut self) {
         self.ready.shrink_to_fit();
     }
 
-    /// Copies in-order bytes into `buffer` and leaves them to be read; gives how many.
+    /// Copies in-order bytes into `buffer` without consuming them and returns their number.
     pub(crate) fn peek_into(&self, buffer: &mut [u8]) -> usize {
         let mut room = &mut *buffer;
         for bytes in self.ready.iter().map(Bytes::as_ref).chain([self.tail.as_ref()]) {
@@ -352,13 +356,13 @@ impl Reassembly {
         buffer.len().saturating_sub(left)
     }
 
-    /// The out-of-order ranges by offset: disjoint, and a hole before each.
+    /// Returns the out-of-order ranges in ascending order; there is a hole before each.
     pub(crate) fn ranges(&self) -> impl ExactSizeIterator<Item = Range<u64>> + DoubleEndedIterator {
         self.ranges.iter().map(|(&start, &end)| start..end)
     }
 
-    /// The out-of-order ranges in the order in which SACK blocks report them (RFC 2018, section 4): first the one
-    /// that holds the newest arrival, then those that changed last before it, then all others from the lowest on.
+    /// Returns the out-of-order ranges in the order of SACK blocks (RFC 2018, section 4): first the range with the
+    /// newest arrival, then the ranges that changed most recently before it, then all others in ascending order.
     pub(crate) fn recent_ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let recent: ArrayVec<Range<u64>, RECENT> = self.recent.iter().filter_map(|&at| self.range_at(at)).collect();
         let others = {
@@ -374,16 +378,16 @@ impl Reassembly {
     }
 }
 
-/// Adds up the parts of a segment that are new.
+/// Sums up the new parts of a segment.
 struct Holes {
-    /// The end of what was looked at.
+    /// End of the part examined so far.
     at: u64,
     bytes: usize,
     cost: usize,
 }
 
 impl Holes {
-    /// Counts what lies between the last range and `until`.
+    /// Counts the hole between the last range and `until`.
     fn count(&mut self, until: u64) {
         let bytes = until.saturating_sub(self.at) as usize;
         if bytes > 0 {
@@ -393,7 +397,7 @@ impl Holes {
     }
 }
 
-/// Copies what fits of `bytes` into `room`; gives the room that is left.
+/// Copies as much of `bytes` as fits into `room`; returns the rest of `room`.
 fn fill<'a>(room: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
     let (part, rest) = room.split_at_mut(bytes.len().min(room.len()));
     part.copy_from_slice(bytes.get(..part.len()).unwrap_or_default());

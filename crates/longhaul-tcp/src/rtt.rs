@@ -1,20 +1,20 @@
-//! Round-trip time, its variation and the retransmission timeout (RFC 6298, RFC 7323 appendix G).
+//! Round-trip time estimation and retransmission timeout (RFC 6298; RFC 7323, appendix G).
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use longhaul_units::{Bytes, Span, Time};
 
-/// RFC 6298, section 2.1.
+/// Initial RTO (RFC 6298, section 2.1).
 const INITIAL_RTO: Span = Span::from_secs(1);
-/// RFC 6298, section 5.7: after a handshake whose SYN timer fired.
+/// Initial RTO for data if the SYN timer expired during the handshake (RFC 6298, section 5.7).
 const CAUTIOUS_RTO: Span = Span::from_secs(3);
-/// RFC 6298, section 2.5: at least 60 s; RFC 9293 allows more.
+/// Maximum RTO: at least 60 s in RFC 6298, section 2.5; RFC 9293 allows more.
 pub(crate) const MAX_RTO: Span = Span::from_secs(120);
-/// Clock granularity G of RFC 6298: timers here are good to a millisecond.
+/// Clock granularity G of RFC 6298: timers have a resolution of 1 ms.
 const GRANULARITY: Span = Span::from_millis(1);
 /// Half of the window of [`RttEstimator::recent_min`].
 const MIN_HALF_WINDOW: Span = Span::from_secs(10);
 
-/// SRTT, RTTVAR, RTO and minima of one path.
+/// Round-trip time estimator of one path: SRTT, RTTVAR, RTO and minima (RFC 6298).
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     srtt: Option<Span>,
@@ -24,7 +24,7 @@ pub(crate) struct RttEstimator {
     recent: [Option<Span>; 2],
     recent_since: Time,
     min_rto: Span,
-    /// RTO until there is a sample.
+    /// RTO before the first sample.
     initial: Span,
     backoff: u32,
     samples: u32,
@@ -46,7 +46,7 @@ impl RttEstimator {
         }
     }
 
-    /// Digests the newest round trip: minima and the latest value only.
+    /// Updates the minima and the newest round-trip time, but not SRTT and RTTVAR.
     pub(crate) fn observe(&mut self, now: Time, rtt: Span) {
         self.latest = Some(rtt);
         self.min = Some(self.min.map_or(rtt, |m| m.min(rtt)));
@@ -59,8 +59,8 @@ impl RttEstimator {
         self.recent[1] = Some(self.recent[1].map_or(rtt, |m| m.min(rtt)));
     }
 
-    /// Digests a sample for SRTT and RTTVAR. With several samples a round trip the gains are divided by the number
-    /// expected, so that the memory stays as long as RFC 6298 meant it (RFC 7323, appendix G).
+    /// Updates SRTT and RTTVAR. With several samples per round trip, the gains are divided by the expected number
+    /// of samples, so that the estimator keeps the time constant that RFC 6298 intends (RFC 7323, appendix G).
     pub(crate) fn sample(&mut self, rtt: Span, flight: Bytes, mss: Bytes) {
         self.samples = self.samples.saturating_add(1);
         let Some(srtt) = self.srtt else {
@@ -75,16 +75,17 @@ impl RttEstimator {
         self.srtt = Some(srtt.mul_f64(1.0 - alpha) + rtt.mul_f64(alpha));
     }
 
-    /// RTO with the back-off in force: floor to [`MAX_RTO`].
+    /// Returns the RTO with the current back-off, between the configured minimum and [`MAX_RTO`].
     pub(crate) fn rto(&self) -> Span {
         let scaled = self.base_rto().as_nanos().checked_shl(self.backoff.min(32)).unwrap_or(u64::MAX);
         Span::from_nanos(scaled).min(MAX_RTO).max(self.min_rto)
     }
 
-    /// RTO without back-off. RFC 6298 allows a longer one than its equation gives. Two things call for it where a queue
-    /// fills within a round trip, since SRTT and RTTVAR take several to follow, and a repair that waits in that queue
-    /// must not be overtaken by the timer: the margin has a floor, not only the whole; and it is added to the newest
-    /// round trip if that is longer than SRTT.
+    /// Returns the RTO without back-off. It exceeds the equation of RFC 6298, which permits larger values, in two
+    /// ways: the minimum applies to the margin above SRTT and not to the sum, and the margin is added to the newest
+    /// round-trip time if that is longer than SRTT. Both are needed when a queue fills within one round trip: SRTT
+    /// and RTTVAR take several round trips to follow, and the timer must not expire while a retransmission waits in
+    /// that queue.
     pub(crate) fn base_rto(&self) -> Span {
         match self.srtt {
             None => self.initial.max(self.min_rto),
@@ -99,10 +100,11 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1).min(16);
     }
 
-    /// New data was acknowledged. Before the first sample the back-off stays: if the first RTO is shorter than the round
-    /// trip, each segment is sent twice, so that only a longer RTO lets one be timed (Karn's rule; RFC 6298, section 5).
-    /// Later it ends with any progress. RFC 6298 has it wait for a sample then, too, but where half of all is lost and there
-    /// are no timestamps, hardly any segment is sent only once, and RTO would stay at its maximum.
+    /// Handles an acknowledgment of new data. Before the first sample, the back-off is kept: if the first RTO is
+    /// shorter than the round-trip time, every segment is retransmitted, and only a longer RTO leaves one that may
+    /// be timed (Karn's algorithm; RFC 6298, section 5). After the first sample, any progress ends the back-off.
+    /// RFC 6298 waits for a sample here, too; but with 50 % loss and no timestamps hardly any segment is sent only
+    /// once, and the RTO would stay at its maximum.
     pub(crate) fn on_progress(&mut self) {
         if self.srtt.is_some() {
             self.reset_backoff();
@@ -117,22 +119,22 @@ impl RttEstimator {
         self.backoff
     }
 
-    /// The handshake gave no sample: its SYN timer fired, or when the SYN-ACK left was forgotten. Only RTO starts
-    /// higher; SRTT, which pacing goes by, is left to the first sample.
+    /// Raises the initial RTO because the handshake gave no sample: the SYN timer expired, or the time of the
+    /// SYN-ACK was not kept (SYN cookie). SRTT, from which the pacing rate is derived, waits for the first sample.
     pub(crate) fn start_cautiously(&mut self) {
         self.backoff = 0;
         self.initial = CAUTIOUS_RTO;
     }
 
-    /// Earlier connections to the host had this round trip and variation. Where that needs more than the second of
-    /// RFC 6298, section 2.1, RTO is longer until there is a sample, though not longer than after a doubtful handshake:
-    /// no other connection's bad time may hold a handshake up for long. Nothing is expected to be faster.
+    /// Applies the SRTT and RTTVAR of earlier connections to the host. If they call for more than the initial RTO
+    /// of 1 s (RFC 6298, section 2.1), the RTO before the first sample is longer, but at most 3 s, so that a bad
+    /// phase of one connection cannot delay later handshakes for long. They never shorten the RTO.
     pub(crate) fn expect(&mut self, srtt: Span, rttvar: Span) {
         let expected = srtt + GRANULARITY.max(rttvar * 4);
         self.initial = self.initial.max(expected.min(CAUTIOUS_RTO));
     }
 
-    /// Samples so far.
+    /// Number of samples.
     pub(crate) fn samples(&self) -> u32 {
         self.samples
     }
@@ -153,7 +155,7 @@ impl RttEstimator {
         self.min
     }
 
-    /// The minimum of the last 10 to 20 seconds.
+    /// Returns the minimum of the last 10 s to 20 s.
     pub(crate) fn recent_min(&self) -> Option<Span> {
         match self.recent {
             [Some(a), Some(b)] => Some(a.min(b)),
@@ -188,7 +190,7 @@ mod tests {
             est.sample(Span::from_millis(100), MSS, MSS);
         }
         assert_eq!(est.rto(), Span::from_millis(300), "the margin has a floor though nothing varies");
-        // A thousand samples a round trip: SRTT hardly moves.
+        // With a thousand samples per round trip, SRTT hardly moves.
         est.observe(Time::ZERO, Span::from_millis(400));
         est.sample(Span::from_millis(400), Bytes(2_000_000), MSS);
         assert!(est.srtt().unwrap() < Span::from_millis(101));
@@ -246,7 +248,7 @@ mod tests {
             }
             est.srtt().unwrap().as_millis() as i64
         };
-        // One round trip: a single sample with a flight of two, or fifty with a flight of a hundred.
+        // One round trip is a single sample with 2 segments in flight, or 50 samples with 100 segments in flight.
         assert!((step(2_000, 1) - step(100_000, 50)).abs() <= 1);
     }
 

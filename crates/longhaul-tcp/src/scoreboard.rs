@@ -1,9 +1,10 @@
-//! What was sent and not yet cumulatively acknowledged.
+//! Sender's scoreboard: segments sent and not cumulatively acknowledged.
 //!
-//! Records lie in a ring in sequence order; a doubly linked list through them keeps the order of transmission for
-//! RACK (RFC 8985); two bit sets with summaries say which are SACKed and which wait for retransmission. All that a
-//! batch of segments shares (send time, delivery-rate snapshot) is stored once, in a [`Burst`]. Every operation is
-//! O(1) amortised over the segments it concerns, but for the binary search that finds the edge of a SACK block.
+//! Records are kept in a ring in sequence order. A doubly linked list through the records keeps the order of
+//! transmission for RACK (RFC 8985). Two bit sets with summaries mark the SACKed segments and the segments that
+//! wait for retransmission. Values that a batch of segments shares (send time, delivery-rate snapshot) are stored
+//! once, in a [`Burst`]. Every operation takes amortised constant time per segment, except for the binary search
+//! for the edge of a SACK block.
 
 use std::collections::VecDeque;
 
@@ -24,14 +25,14 @@ use bits::BitRing;
 const NIL: u32 = u32::MAX;
 const MIN_CAPACITY: usize = 16;
 
-/// One segment in flight. 32 bytes: at 10 Gb/s and 600 ms there are 520,000 of them.
+/// Record of one segment. It has 32 bytes, because 10 Gb/s with a round-trip time of 600 ms need 520,000 records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     /// Stream offset of the first byte.
     pub(crate) start: u64,
-    /// The newest transmission.
+    /// Newest transmission.
     pub(crate) tx: TxId,
-    /// The burst of the newest transmission.
+    /// Burst of the newest transmission.
     burst: u32,
     prev: u32,
     next: u32,
@@ -52,12 +53,12 @@ const PASSED: u16 = 256;
 const EARLY: u16 = 512;
 
 impl Record {
-    /// The offset after the segment, FIN included.
+    /// Returns the offset after the segment, including its FIN.
     pub(crate) fn end(&self) -> u64 {
         self.start + self.sequence_len()
     }
 
-    /// Sequence space the segment takes, FIN included.
+    /// Returns the length of the segment in sequence space, including its FIN.
     pub(crate) fn sequence_len(&self) -> u64 {
         u64::from(self.len) + u64::from(self.flags & FIN)
     }
@@ -74,27 +75,27 @@ impl Record {
         self.flags & LOST != 0
     }
 
-    /// Whether it was ever retransmitted.
+    /// Returns whether the segment was ever retransmitted.
     pub(crate) fn is_retransmitted(&self) -> bool {
         self.flags & RETRANSMITTED != 0
     }
 
-    /// Whether it is a path MTU probe, whose loss says nothing of congestion (RFC 8899, section 3).
+    /// Returns whether the segment is a path MTU probe, whose loss is no sign of congestion (RFC 8899, section 3).
     pub(crate) fn is_mtu_probe(&self) -> bool {
         self.flags & PROBE != 0
     }
 
-    /// Whether the sender let the segment behind it leave first: to arrive late is then no reordering.
+    /// Returns whether the sender swapped the segment with its successor; its late arrival is no reordering then.
     pub(crate) fn is_flipped(&self) -> bool {
         self.flags & FLIPPED != 0
     }
 
-    /// Whether a probe copied it: what is delivered may be the copy.
+    /// Returns whether a probe carried a copy of the segment; the delivered copy may be the probe.
     pub(crate) fn is_copied(&self) -> bool {
         self.flags & COPIED != 0
     }
 
-    /// What the newest transmission was.
+    /// Returns the kind of the newest transmission.
     pub(crate) fn kind(&self) -> SegmentKind {
         if self.is_retransmitted() { SegmentKind::Retransmit } else { SegmentKind::Data }
     }
@@ -104,20 +105,20 @@ impl Record {
     }
 }
 
-/// What the segments that left together share: the send-time snapshot of delivery-rate sampling
+/// Send-time snapshot for delivery-rate sampling, shared by segments sent together
 /// (draft-cheng-iccrg-delivery-rate-estimation, section 3.1.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
     pub(crate) sent_at: Time,
-    /// Bytes delivered when it left.
+    /// Bytes delivered when the burst was sent.
     pub(crate) delivered: u64,
-    /// When the newest of those was delivered.
+    /// Time of the newest delivery by then.
     pub(crate) delivered_at: Time,
-    /// When the first segment of that sampling interval left.
+    /// Send time of the first segment of that sampling interval.
     pub(crate) first_sent_at: Time,
-    /// Bytes in flight once it had left.
+    /// Bytes in flight, including the burst.
     pub(crate) in_flight: u64,
-    /// Bytes held lost so far.
+    /// Bytes marked lost by then.
     pub(crate) lost: u64,
     pub(crate) app_limited: bool,
     pub(crate) tag: u16,
@@ -140,7 +141,7 @@ impl Burst {
     }
 }
 
-/// Segments sent and not cumulatively acknowledged.
+/// Scoreboard of segments sent and not cumulatively acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     ring: Vec<Record>,
@@ -149,7 +150,7 @@ pub(crate) struct Scoreboard {
     /// Index of the oldest record, and one past the newest.
     head: u64,
     tail: u64,
-    /// Ends of the send-time list.
+    /// Ends of the list in order of transmission.
     oldest: u32,
     newest: u32,
     bursts: VecDeque<Burst>,
@@ -159,11 +160,11 @@ pub(crate) struct Scoreboard {
     sacked_bytes: u64,
     passed_bytes: u64,
     lost_bytes: u64,
-    /// Below this index nothing waits for retransmission.
+    /// No segment below this index waits for retransmission.
     lost_hint: u64,
-    /// One past the highest SACKed record ever.
+    /// One past the highest record ever SACKed.
     sacked_top: u64,
-    /// What left no later can have been answered by now.
+    /// Transmissions up to this time can have been answered by now.
     horizon: Time,
 }
 
@@ -180,17 +181,17 @@ impl Scoreboard {
         (self.tail - self.head) as usize
     }
 
-    /// Bytes in flight: sent - acknowledged - SACKed - lost + retransmitted (RFC 9937, section 5).
+    /// Returns the bytes in flight: sent - acknowledged - SACKed - lost + retransmitted (RFC 9937, section 5).
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// SACKed bytes above SND.UNA.
+    /// Returns the SACKed bytes above SND.UNA.
     pub(crate) fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
 
-    /// Bytes that wait for retransmission.
+    /// Returns the bytes that wait for retransmission.
     pub(crate) fn lost_bytes(&self) -> u64 {
         self.lost_bytes
     }
@@ -228,18 +229,18 @@ impl Scoreboard {
         self.get(index).map(|r| (index, r))
     }
 
-    /// The highest record below `index` that is not SACKed.
+    /// Returns the highest record below `index` that is not SACKed.
     pub(crate) fn last_unsacked_below(&self, index: u64) -> Option<u64> {
         self.sacked.last_clear(self.head, index.min(self.tail))
     }
 
-    /// The highest SACKed record below `index`.
+    /// Returns the highest SACKed record below `index`.
     pub(crate) fn last_sacked_below(&self, index: u64) -> Option<u64> {
         self.sacked.last_set(self.head, index.min(self.tail))
     }
 
-    /// The lowest record in flight that starts at or after `offset` and has a SACKed one above it. Those that are lost
-    /// are passed over one by one: what asks has none.
+    /// Returns the lowest record in flight that starts at or after `offset` and has a SACKed record above it. Lost
+    /// records are skipped one by one, because callers ask only when no segment waits for retransmission.
     pub(crate) fn next_in_doubt(&self, offset: u64) -> Option<u64> {
         let mut at = self.index_at_or_after(offset);
         while let Some(index) = self.sacked.next_clear(at, self.sacked_top) {
@@ -255,7 +256,7 @@ impl Scoreboard {
         &self.bursts[record.burst.wrapping_sub(self.first_burst) as usize]
     }
 
-    /// Opens a burst: the segments sent from now until the next call share it.
+    /// Starts a burst: all segments sent until the next call share it.
     pub(crate) fn begin_burst(&mut self, burst: Burst) {
         self.trim_bursts();
         if self.bursts.back().is_some_and(|b| b.live == 0) {
@@ -275,7 +276,7 @@ impl Scoreboard {
         }
     }
 
-    /// The newest transmission.
+    /// Returns the number of the newest transmission.
     pub(crate) fn last_tx(&self) -> TxId {
         TxId(self.next_tx)
     }
@@ -302,7 +303,7 @@ impl Scoreboard {
         }
     }
 
-    /// Appends new data, which was just sent in the current burst.
+    /// Appends a segment of new data that was sent in the current burst.
     pub(crate) fn push(&mut self, start: u64, len: u16, fin: bool, mtu_probe: bool) -> TxId {
         if self.len() == self.ring.len() {
             self.grow();
@@ -318,9 +319,9 @@ impl Scoreboard {
         tx
     }
 
-    /// Appends two segments of new data of which the second has just left, in the current burst, and the first is to leave
-    /// right behind it: their transmissions and their place in the list are in that order, which RACK goes by. The
-    /// transmissions of the second and of the first.
+    /// Appends a flipped pair: two segments of new data in the current burst, of which the second was sent first
+    /// and the first follows immediately. Their transmission numbers and list positions are in the order of
+    /// sending, as RACK requires. Returns the transmissions of the second and of the first segment.
     pub(crate) fn push_flipped(&mut self, start: u64, len: u16, next_len: u16) -> (TxId, TxId) {
         let earlier = self.push(start, len, false, false);
         let later = self.push(start + u64::from(len), next_len, false, false);
@@ -334,14 +335,14 @@ impl Scoreboard {
         (earlier, later)
     }
 
-    /// Notes that a probe copies a segment.
+    /// Records that a probe carries a copy of the segment.
     pub(crate) fn note_copy(&mut self, index: u64) {
         if self.get(index).is_some() {
             self.record_mut(index).flags |= COPIED;
         }
     }
 
-    /// Notes that a lost (or, for a tail loss probe, any) segment was just retransmitted in the current burst.
+    /// Records that a lost segment (or any segment, for a tail loss probe) was retransmitted in the current burst.
     pub(crate) fn retransmit(&mut self, index: u64) -> TxId {
         let record = *self.record(index);
         if record.flags & LINKED != 0 {
@@ -365,8 +366,8 @@ impl Scoreboard {
         tx
     }
 
-    /// Removes everything below `una` and calls `delivered` for each segment that was not SACKed before. Returns the
-    /// bytes so delivered. A segment acknowledged in part is shortened.
+    /// Removes all segments below `una` and calls `delivered` for each that was not SACKed before. Returns the
+    /// newly delivered bytes. A partly acknowledged segment is shortened.
     pub(crate) fn acknowledge(&mut self, una: u64, mut delivered: impl FnMut(&Record, &Burst)) -> u64 {
         let mut bytes = 0;
         while self.head < self.tail {
@@ -393,7 +394,7 @@ impl Scoreboard {
         bytes
     }
 
-    /// Takes a segment out of flight, of the list and of the lost ones.
+    /// Removes a segment from the bytes in flight, from the list and from the lost segments.
     fn deliver(&mut self, index: u64, record: &Record) {
         if record.counts_in_flight() {
             self.in_flight -= record.sequence_len();
@@ -426,8 +427,8 @@ impl Scoreboard {
         if record.is_sacked() { 0 } else { cut }
     }
 
-    /// Marks the segments wholly inside `left..right` as SACKed and calls `delivered` for each that was not before.
-    /// Returns the bytes newly SACKed.
+    /// Marks the segments entirely within `left..right` as SACKed and calls `delivered` for each newly SACKed one.
+    /// Returns the newly SACKed bytes.
     pub(crate) fn sack(&mut self, left: u64, right: u64, mut delivered: impl FnMut(&Record, &Burst)) -> u64 {
         let from = self.index_at_or_after(left);
         // One past the last record that ends at or below `right`.
@@ -455,7 +456,7 @@ impl Scoreboard {
         bytes
     }
 
-    /// The first index whose record starts at or after `offset`.
+    /// Returns the first index whose record starts at or after `offset`.
     pub(crate) fn index_at_or_after(&self, offset: u64) -> u64 {
         let (mut low, mut high) = (self.head, self.tail);
         while low < high {
@@ -465,7 +466,8 @@ impl Scoreboard {
         low
     }
 
-    /// Holds a segment to be lost: out of flight, waiting for retransmission. Whether it was in flight.
+    /// Marks a segment lost: it is no longer in flight and waits for retransmission. Returns whether it was in
+    /// flight.
     pub(crate) fn mark_lost(&mut self, index: u64) -> bool {
         let record = *self.record(index);
         if !record.counts_in_flight() {
@@ -482,10 +484,10 @@ impl Scoreboard {
         true
     }
 
-    /// Takes back every verdict of loss not yet acted on (the reduction was spurious).
+    /// Unmarks all lost segments that were not retransmitted yet (the congestion response was spurious).
     pub(crate) fn forgive(&mut self) {
         let mut end = self.tail;
-        // From the top down, each pushed to the old end of the list, so that the list stays in sequence order.
+        // Proceed downwards and prepend each segment to the list, so that the list stays in sequence order.
         while end > self.head {
             let index = end - 1;
             end -= 1;
@@ -502,7 +504,7 @@ impl Scoreboard {
         self.lost_hint = self.tail;
     }
 
-    /// The lowest segment that waits for retransmission.
+    /// Returns the lowest segment that waits for retransmission.
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost_bytes == 0 {
             return None;
@@ -513,7 +515,7 @@ impl Scoreboard {
         found
     }
 
-    /// Forgets every SACK: the receiver reneged (RFC 2018, section 8).
+    /// Discards all SACK information because the receiver reneged (RFC 2018, section 8).
     pub(crate) fn renege(&mut self) {
         for index in self.head..self.tail {
             if self.record(index).is_sacked() {
@@ -528,7 +530,7 @@ impl Scoreboard {
         self.sacked_top = self.head;
     }
 
-    /// One past the highest SACKed index; at most the head's when nothing is SACKed.
+    /// Returns one past the highest SACKed index; at most the index of the head if nothing is SACKed.
     pub(crate) fn sacked_top(&self) -> u64 {
         self.sacked_top
     }
@@ -537,7 +539,7 @@ impl Scoreboard {
         self.head
     }
 
-    /// The segment in flight that was sent first.
+    /// Returns the segment in flight with the oldest transmission.
     pub(crate) fn oldest_sent(&self) -> Option<u64> {
         (self.oldest != NIL).then(|| self.widen(self.oldest))
     }
@@ -561,7 +563,7 @@ impl Scoreboard {
         (self.ring, self.sacked, self.lost) = (ring, sacked, lost);
     }
 
-    /// Gives memory back, if nothing is in flight.
+    /// Releases memory if no segments are left.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
             let idle = Self { next_tx: self.next_tx, head: self.head, tail: self.tail, ..Self::new() };

@@ -1,22 +1,24 @@
-//! Between 32-bit sequence numbers on the wire and 64-bit stream offsets inside.
+//! Conversion between 32-bit sequence numbers and 64-bit stream offsets.
 //!
-//! Offset 0 is the SYN, the first byte of data has offset 1, the FIN has the offset after the last byte. Only this
-//! module knows that sequence numbers wrap (RFC 9293, section 3.4).
+//! The SYN has offset 0, the first byte of data offset 1, and the FIN the offset after the last byte. Only this
+//! module handles the wrap-around of sequence numbers (RFC 9293, section 3.4).
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
-/// The wire's sequence number of `offset` in a stream whose SYN carried `isn`.
+/// Returns the sequence number of `offset` in a stream whose SYN carried `isn`.
 pub(crate) const fn to_wire(isn: u32, offset: u64) -> u32 {
-    // Truncation is the point: sequence numbers are offsets modulo 2^32.
+    // Truncation is intended: sequence numbers are offsets modulo 2^32.
     isn.wrapping_add(offset as u32)
 }
 
-/// The offset nearest to `near` that `seq` can mean; negative when it lies before the SYN.
+/// Returns the offset nearest to `near` that has the sequence number `seq`; it is negative if it lies before the
+/// SYN.
 pub(crate) const fn to_offset(isn: u32, seq: u32, near: u64) -> i64 {
     let distance = seq.wrapping_sub(to_wire(isn, near)).cast_signed();
     (near.cast_signed()).wrapping_add(distance as i64)
 }
 
-/// Whether `a` is later than `b` in the 32-bit circle (timestamps, RFC 7323, section 5.2).
+/// Returns whether `a` is later than `b` in 32-bit serial number arithmetic (for timestamps: RFC 7323, section
+/// 5.2).
 pub(crate) const fn later(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }

@@ -1,34 +1,34 @@
-//! The eleven states of RFC 9293, section 3.3.2, and the edges between them.
+//! Connection states of RFC 9293, section 3.3.2, and the transitions between them.
 
-/// A connection's state.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// No connection.
     Closed,
-    /// Waiting for a SYN; of a listener, and of a passive open that a RST sent back.
+    /// Waiting for a SYN: a listener, or a passive open that received a RST.
     Listen,
-    /// A SYN was sent, its acknowledgement awaited.
+    /// The SYN was sent, and its acknowledgment is awaited.
     SynSent,
-    /// Both SYNs seen, ours not yet acknowledged.
+    /// Both SYNs were exchanged; ours is not acknowledged yet.
     SynReceived,
-    /// Open both ways.
+    /// The connection is open in both directions.
     Established,
-    /// Our FIN is sent and not acknowledged; the peer may still send.
+    /// Our FIN was sent and is not acknowledged; the peer may still send.
     FinWait1,
     /// Our FIN is acknowledged; the peer may still send.
     FinWait2,
-    /// The peer's FIN came; we may still send.
+    /// The peer's FIN arrived; we may still send.
     CloseWait,
-    /// Both FINs sent, ours not acknowledged, the peer's came before ours was.
+    /// Both FINs were sent; the peer's arrived before ours was acknowledged.
     Closing,
-    /// The peer's FIN came first, ours is sent and not acknowledged.
+    /// The peer's FIN arrived first; ours was sent and is not acknowledged.
     LastAck,
-    /// Both acknowledged: waiting for stray segments to die.
+    /// Both FINs are acknowledged; the state waits until delayed segments have left the network.
     TimeWait,
 }
 
 impl State {
-    /// Every state, in the order of RFC 9293.
+    /// All states in the order of RFC 9293.
     pub const ALL: [Self; 11] = [
         Self::Closed,
         Self::Listen,
@@ -43,7 +43,7 @@ impl State {
         Self::TimeWait,
     ];
 
-    /// The name as RFC 9293 writes it.
+    /// Returns the name as written in RFC 9293.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -61,26 +61,26 @@ impl State {
         }
     }
 
-    /// Whether both sides agree on sequence numbers (RFC 9293, section 3.5.1: ESTABLISHED and later).
+    /// Returns whether the state is synchronized (RFC 9293, section 3.5.1: ESTABLISHED and later).
     #[must_use]
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, Self::Closed | Self::Listen | Self::SynSent | Self::SynReceived)
     }
 
-    /// Whether the application may still queue data.
+    /// Returns whether the application may still queue data.
     #[must_use]
     pub const fn can_send(self) -> bool {
         matches!(self, Self::SynSent | Self::SynReceived | Self::Established | Self::CloseWait)
     }
 
-    /// Whether the peer may still send data.
+    /// Returns whether the peer may still send data.
     #[must_use]
     pub const fn can_receive(self) -> bool {
         matches!(self, Self::SynReceived | Self::Established | Self::FinWait1 | Self::FinWait2)
     }
 
-    /// Whether RFC 9293, section 3.3.2, figure 5 has an edge from `self` to `next`. Every state has one to CLOSED
-    /// (abort, reset or timeout).
+    /// Returns whether `self` has a transition to `next` in RFC 9293, section 3.3.2, figure 5. Every state has one
+    /// to CLOSED (abort, reset or timeout).
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         use State::{

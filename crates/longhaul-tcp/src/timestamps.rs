@@ -1,17 +1,17 @@
-//! The clock behind the timestamps option (RFC 7323, section 5.4): its ticks and its offset.
+//! Timestamp clock (RFC 7323, section 5.4): tick length and offset.
 
 use longhaul_units::{Span, Time};
 
-/// PAWS: a stored timestamp is too old to compare after 24 days of millisecond ticks (RFC 7323, section 5.5).
+/// Lifetime of a stored TS.Recent with millisecond ticks: PAWS ignores it after 24 days (RFC 7323, section 5.5).
 const VALID_MILLIS: Span = Span::from_secs(24 * 86_400);
-/// With microsecond ticks the circle's half is 35 minutes; a stored value is dropped after 2^30 ticks.
+/// Lifetime with microsecond ticks: 2^30 ticks, because half of the number space is 35 minutes.
 const VALID_MICROS: Span = Span::from_micros(1 << 30);
 
-/// Maps time to ticks. Ticks are milliseconds until microseconds are agreed on; the first microsecond tick continues
-/// from the millisecond count at the connection's start, so that the values never go back.
+/// Clock for TSval. Ticks are milliseconds until the peers have agreed on microseconds. Microsecond ticks count
+/// from the millisecond value at the start of the connection, so that TSval never decreases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimestampClock {
-    /// Keyed by the connection's addresses (RFC 7323, section 5.4), so that nobody learns our uptime.
+    /// Keyed hash of the connection's addresses (RFC 7323, section 5.4), which hides the uptime.
     offset: u32,
     start: Time,
     micros: bool,
@@ -19,8 +19,8 @@ pub(crate) struct TimestampClock {
 
 impl TimestampClock {
     pub(crate) fn new(offset: u32, start: Time) -> Self {
-        // The milliseconds before the start are part of the value, so that a later connection of the same addresses
-        // starts later (RFC 6191).
+        // The time before the start is included, so that a later connection between the same addresses starts with
+        // a later value (RFC 6191).
         let before = (start.as_nanos() / 1_000_000) as u32;
         Self { offset: offset.wrapping_add(before), start, micros: false }
     }
@@ -33,26 +33,27 @@ impl TimestampClock {
         if self.micros { Span::from_micros(1) } else { Span::from_millis(1) }
     }
 
-    /// The TSval of a segment sent at `at`.
+    /// Returns the TSval of a segment sent at `at`.
     pub(crate) fn value(&self, at: Time) -> u32 {
         let elapsed = (at - self.start).as_nanos() / self.tick().as_nanos();
         self.offset.wrapping_add(elapsed as u32)
     }
 
-    /// How long before `at` the value `echo` was sent; `None` for one that is yet to come.
+    /// Returns how long before `at` the value `echo` was sent, or `None` if it is later than `at`.
     pub(crate) fn age(&self, at: Time, echo: u32) -> Option<Span> {
         let ticks = self.value(at).wrapping_sub(echo);
         (ticks <= u32::MAX / 2).then(|| self.tick() * u64::from(ticks))
     }
 
-    /// How long a value of the peer's stays comparable (PAWS).
+    /// Returns how long TS.Recent stays comparable (PAWS).
     pub(crate) fn validity(&self) -> Span {
         if self.micros { VALID_MICROS } else { VALID_MILLIS }
     }
 }
 
-/// A timestamp that began at `first` and went on in microseconds to `recent`, as if it had gone on in milliseconds.
-/// `passed` is how long that took by our clock, good to half an hour: it says how often the value has gone round.
+/// Converts the peer's microsecond timestamp `recent` to milliseconds since its first value `first`. `passed` is
+/// the time between both by our clock; it has to be accurate to 35 minutes only, to find the number of
+/// wrap-arounds.
 pub(crate) fn in_milliseconds(first: u32, recent: u32, passed: Span) -> u32 {
     let passed = passed.as_micros();
     let error = recent.wrapping_sub(first).wrapping_sub(passed as u32).cast_signed();
@@ -64,7 +65,8 @@ pub(crate) fn in_milliseconds(first: u32, recent: u32, passed: Span) -> u32 {
 mod tests {
     use super::*;
 
-    /// However often microseconds go round, their milliseconds are those of a clock that never changed its ticks.
+    /// The result equals that of a clock that always counted milliseconds, however often the microseconds wrap
+    /// around.
     #[test]
     fn microseconds_are_told_in_milliseconds() {
         let start = Time::from_nanos(5_000_000_000);

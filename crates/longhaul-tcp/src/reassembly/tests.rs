@@ -32,7 +32,7 @@ fn filling_a_hole_delivers_what_waited() {
     let mut buffer = Reassembly::new(1);
     let waiting = buffer.insert(11, bytes(10, 2), FREE);
     assert_eq!(waiting, Inserted { new_bytes: 10, ..Inserted::default() });
-    // From before RCV.NXT to the middle of what waits: only the hole is taken.
+    // This segment spans from before RCV.NXT to the middle of the waiting range; only the hole is taken from it.
     buffer.insert(1, bytes(5, 1), FREE);
     let filling = buffer.insert(3, bytes(13, 9), FREE);
     let expected = Inserted { new_bytes: 5, duplicate: Some(3..6), advanced: true, ..Inserted::default() };
@@ -41,7 +41,7 @@ fn filling_a_hole_delivers_what_waited() {
     assert_eq!((buffer.next(), buffer.out_of_order(), buffer.ranges().len()), (21, 0, 0));
 }
 
-/// Takes in `from..to`; gives RCV.NXT and the blocks of the acknowledgment, the D-SACK block first.
+/// Inserts `from..to`; returns RCV.NXT and the blocks of the acknowledgment with the D-SACK block first.
 fn acknowledge(buffer: &mut Reassembly, from: u64, to: u64) -> (u64, Vec<Range<u64>>) {
     let duplicate = buffer.insert(from, bytes((to - from) as usize, 0), FREE).duplicate;
     (buffer.next(), duplicate.into_iter().chain(buffer.recent_ranges()).collect())
@@ -60,7 +60,7 @@ fn full_duplicates_are_reported_as_in_rfc_2883() {
     assert_eq!(acknowledge(&mut buffer, 5_000, 5_500), (4_000, vec![5_000..5_500, 4_500..5_500]));
 }
 
-/// RFC 2883, sections 4.2.2 and 4.2.3: of two duplicate parts the first counts.
+/// RFC 2883, sections 4.2.2 and 4.2.3: of two duplicate parts, the first is reported.
 #[test]
 fn partial_duplicates_are_reported_as_in_rfc_2883() {
     let mut below = Reassembly::new(1_000);
@@ -75,7 +75,7 @@ fn partial_duplicates_are_reported_as_in_rfc_2883() {
     assert_eq!(acknowledge(&mut above, 1_500, 3_000), (1_000, vec![1_500..2_000, 1_500..3_000, 3_500..4_000]));
 }
 
-/// RFC 2018, section 7, cases 2 and 3: 5,000 to 9,000 sent as segments of 500 bytes.
+/// RFC 2018, section 7, cases 2 and 3: bytes 5,000 to 9,000 are sent as segments of 500 bytes.
 #[test]
 fn sack_blocks_come_newest_first_as_in_rfc_2018() {
     let blocks = |buffer: &Reassembly| buffer.recent_ranges().take(4).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ fn sack_blocks_come_newest_first_as_in_rfc_2018() {
         buffer.insert(offset, bytes(500, 0), FREE);
         assert_eq!(blocks(&buffer), [5_500..offset + 500]);
     }
-    // The second, fourth, sixth and eighth are lost.
+    // The second, fourth, sixth and eighth segments are lost.
     let mut buffer = Reassembly::new(5_000);
     for offset in [5_000, 6_000, 7_000, 8_000] {
         buffer.insert(offset, bytes(500, 0), FREE);
@@ -115,7 +115,7 @@ fn over_the_caps_only_out_of_order_data_is_dropped() {
     assert!(!buffer.insert(30, bytes(10, 0), limits).dropped_over_cap);
     let refused = buffer.insert(50, bytes(10, 0), limits);
     assert_eq!(refused, Inserted { dropped_over_cap: true, ..Inserted::default() });
-    // Closing a hole makes no range more.
+    // Closing a hole adds no range.
     assert_eq!(buffer.insert(20, bytes(10, 0), limits).new_bytes, 10);
     assert_eq!(buffer.ranges().collect::<Vec<_>>(), [10..40]);
     assert!(buffer.insert(50, bytes(4_000, 0), limits).dropped_over_cap);
@@ -160,7 +160,7 @@ fn half_of_a_32_mib_window_missing_is_put_together() {
         buffer.insert(segment * MSS as u64, bytes(MSS, 1), FREE);
     }
     assert_eq!(buffer.ranges().len() as u64, segments / 2);
-    // 16 MiB of data, at little more than their length.
+    // 16 MiB of data use little more memory than their length.
     assert!(buffer.memory() < 19 << 20, "{}", buffer.memory());
     for segment in (0..segments).step_by(2).collect::<Vec<_>>().into_iter().rev() {
         buffer.insert(segment * MSS as u64, bytes(MSS, 1), FREE);
@@ -171,7 +171,7 @@ fn half_of_a_32_mib_window_missing_is_put_together() {
     assert!(buffer.memory() <= GATHER_BLOCK + READY_MIN * size_of::<Bytes>());
 }
 
-/// The same buffer, byte by byte.
+/// Reference model that stores single bytes.
 struct Model {
     next: u64,
     held: BTreeMap<u64, u8>,

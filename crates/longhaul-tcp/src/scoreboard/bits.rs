@@ -1,13 +1,13 @@
-//! A set of bits over a ring of records, with summaries, so that runs of any length are skipped 4,096 at a step.
+//! Bit set over a ring, with summary words that skip long runs in steps of up to 4,096 bits.
 
-/// One bit for each slot of a ring of `capacity` slots (a power of two, at least 64), addressed by ever-growing
-/// indices: index `i` lives in slot `i & (capacity - 1)`.
+/// One bit per slot of a ring of `capacity` slots (a power of two, at least 64), addressed by monotonically
+/// increasing indices: index `i` uses slot `i & (capacity - 1)`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BitRing {
     words: Vec<u64>,
-    /// Bit `w` is set when `words[w]` has all bits set.
+    /// Bit `w` is set if all bits of `words[w]` are set.
     full: Vec<u64>,
-    /// Bit `w` is set when `words[w]` has any bit set.
+    /// Bit `w` is set if any bit of `words[w]` is set.
     any: Vec<u64>,
 }
 
@@ -50,17 +50,17 @@ impl BitRing {
         self.any.fill(0);
     }
 
-    /// The first index in `from..to` whose bit is not set.
+    /// Returns the first index in `from..to` whose bit is clear.
     pub(super) fn next_clear(&self, from: u64, to: u64) -> Option<u64> {
         self.next(from, to, |ring, w| !ring.words[w], |ring, s| !ring.full[s])
     }
 
-    /// The first index in `from..to` whose bit is set.
+    /// Returns the first index in `from..to` whose bit is set.
     pub(super) fn next_set(&self, from: u64, to: u64) -> Option<u64> {
         self.next(from, to, |ring, w| ring.words[w], |ring, s| ring.any[s])
     }
 
-    /// The first index in `from..to` with a one in `word`, words without one skipped by `summary`.
+    /// Returns the first index in `from..to` with a one in `word`; `summary` tells which words have any.
     fn next(
         &self,
         from: u64,
@@ -79,7 +79,7 @@ impl BitRing {
             }
             index += 64 - shift as u64;
             let (s, offset) = ((w + 1) / 64, (w + 1) % 64);
-            // Skip words by their summary; a summary word past the end means the ring wraps.
+            // Skip words by their summary. If the summary word is past the end, the ring wraps around.
             if index < to && s < self.any.len() && w + 1 < self.words.len() {
                 let left = self.words.len() - (w + 1);
                 let skip = (summary(self, s) >> offset).trailing_zeros().min(64 - offset as u32) as usize;
@@ -89,17 +89,17 @@ impl BitRing {
         None
     }
 
-    /// The last index in `from..to` whose bit is not set.
+    /// Returns the last index in `from..to` whose bit is clear.
     pub(super) fn last_clear(&self, from: u64, to: u64) -> Option<u64> {
         self.last(from, to, |ring, w| !ring.words[w], |ring, s| !ring.full[s])
     }
 
-    /// The last index in `from..to` whose bit is set.
+    /// Returns the last index in `from..to` whose bit is set.
     pub(super) fn last_set(&self, from: u64, to: u64) -> Option<u64> {
         self.last(from, to, |ring, w| ring.words[w], |ring, s| ring.any[s])
     }
 
-    /// The last index in `from..to` with a one in `word`, words without one skipped by `summary`.
+    /// Returns the last index in `from..to` with a one in `word`; `summary` tells which words have any.
     fn last(
         &self,
         from: u64,
@@ -118,7 +118,7 @@ impl BitRing {
             }
             end = end.saturating_sub(64 - above as u64);
             if w > 0 && end > from {
-                // Below the lowest word the ring wraps; that one is looked at itself.
+                // Skip words by their summary, down to the lowest word. Below it, the ring wraps around.
                 let (s, offset) = ((w - 1) / 64, (w - 1) % 64);
                 let skip = (summary(self, s) << (63 - offset)).leading_zeros().min(offset as u32 + 1);
                 end = end.saturating_sub(64 * u64::from(skip));

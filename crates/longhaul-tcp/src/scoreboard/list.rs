@@ -1,9 +1,10 @@
-//! The list of segments in flight in the order they were sent, through the records themselves.
+//! Linked list of the segments in flight in order of transmission, embedded in the records.
 
 use super::{LINKED, NIL, Scoreboard};
 
 impl Scoreboard {
-    /// A list link back to an index: links are indices truncated to 32 bits, good for 4 billion records in flight.
+    /// Converts a list link to an index. Links are indices truncated to 32 bits, which suffices for 4 billion
+    /// records.
     pub(super) fn widen(&self, link: u32) -> u64 {
         self.head + u64::from(link.wrapping_sub(self.head as u32))
     }

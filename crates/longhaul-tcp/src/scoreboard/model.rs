@@ -1,16 +1,16 @@
-//! The scoreboard beside a slow and obvious one: for the tests, and for the fuzz target that plays scripts to both.
+//! Naive reference model of the scoreboard, for the tests and for the fuzz target that plays scripts to both.
 
 use longhaul_units::{Span, Time};
 
 use super::{Burst, NIL, Scoreboard};
 
-/// A segment of the slow and obvious scoreboard.
+/// Segment of the reference model.
 struct Segment {
     start: u64,
     len: u64,
     sacked: bool,
     lost: bool,
-    /// The peer had it before it was ever in flight.
+    /// Whether the peer had the segment before it was ever in flight.
     passed: bool,
 }
 
@@ -23,7 +23,7 @@ impl Segment {
         !self.sacked && !self.lost
     }
 
-    /// The same in pieces of at most `mss` bytes.
+    /// Splits the segment into pieces of at most `mss` bytes.
     fn pieces(&self, mss: u64) -> impl Iterator<Item = Self> {
         let Self { start, sacked, lost, passed, .. } = *self;
         let ends = self.end();
@@ -34,7 +34,7 @@ impl Segment {
     }
 }
 
-/// The scoreboard and the slow and obvious one, of the same stream.
+/// Scoreboard and reference model of the same stream.
 pub(crate) struct Twins {
     board: Scoreboard,
     model: Vec<Segment>,
@@ -43,7 +43,7 @@ pub(crate) struct Twins {
     now: Time,
 }
 
-/// What happens to both.
+/// Operation applied to both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Push(u16),
@@ -165,13 +165,13 @@ impl Twins {
     }
 }
 
-/// Plays a script of bytes to both; they agree after each step.
+/// Plays a script of bytes to both and compares them after each step.
 ///
 /// # Panics
-/// They do not agree.
+/// Panics if the two disagree.
 pub(crate) fn play(script: &[u8]) {
     let mut twins = Twins::new();
-    // Both are looked through after each step.
+    // The number of steps is limited, because both are compared entirely after each step.
     for step in script.chunks_exact(4).take(500) {
         let &[kind, a, b, c] = step else { continue };
         let word = u16::from_be_bytes([a, b]);

@@ -1,31 +1,32 @@
-//! What had left before the window came to it, from the tail of what was queued: octets that the peer has already are passed over, and
-//! others are sent once more.
+//! Data that the RC3 loop sent from the tail of the send buffer before the congestion window reached it: octets
+//! that the peer already has are skipped, all others are sent again.
 
 use longhaul_units::Time;
 
 use super::{COPIED, EARLY, NIL, PASSED, Record, SACKED, Scoreboard};
 
 impl Record {
-    /// Whether the peer had it before the window came to it, so that it was never in flight.
+    /// Returns whether the peer had the segment before the congestion window reached it, so that it was never in
+    /// flight.
     pub(crate) fn is_passed(&self) -> bool {
         self.flags & PASSED != 0
     }
 
-    /// Whether it left once before, from the tail, and it may have been that which was delivered: this says nothing of what was sent
-    /// around it.
+    /// Returns whether the RC3 loop sent the segment before and the delivered copy may be that one; its delivery
+    /// then says nothing about segments sent around it.
     pub(crate) fn is_early(&self) -> bool {
         self.flags & EARLY != 0
     }
 }
 
 impl Scoreboard {
-    /// Bytes above SND.UNA that never were in flight, as the peer had them.
+    /// Returns the bytes above SND.UNA that were never in flight because the peer had them.
     pub(crate) fn passed_bytes(&self) -> u64 {
         self.passed_bytes
     }
 
-    /// Appends what the peer had already, in the current burst. It is SACKed to all that ask for what is to be sent or judged, and
-    /// counts in nothing that says how much was delivered above a hole.
+    /// Appends a segment that the peer already has, in the current burst. It is treated as SACKed when segments are
+    /// selected for transmission or loss detection, but it does not count in the SACKed bytes.
     pub(crate) fn push_passed(&mut self, start: u64, len: u16) {
         if self.len() == self.ring.len() {
             self.grow();
@@ -41,29 +42,30 @@ impl Scoreboard {
         self.passed_bytes += u64::from(len);
     }
 
-    /// Notes that the newest record had left before.
+    /// Records that the RC3 loop had sent the newest record before.
     pub(crate) fn note_early(&mut self) {
         if let Some(index) = self.tail.checked_sub(1).filter(|index| *index >= self.head) {
             self.record_mut(index).flags |= EARLY | COPIED;
         }
     }
 
-    /// What left no later than this can have been answered by now.
+    /// Sets the latest send time of transmissions that can have been answered by now.
     pub(crate) fn set_horizon(&mut self, at: Time) {
         self.horizon = at;
     }
 
-    /// Whether it can have been the newest transmission that was delivered (as RFC 8985, section 6.2, step 2, tells it).
+    /// Returns whether the newest transmission is old enough to be the delivered one (as in RFC 8985, section 6.2,
+    /// step 2).
     pub(super) fn is_answered(&self, record: &Record) -> bool {
         record.is_early() && self.burst_of(record).sent_at <= self.horizon
     }
 
-    /// The count that a SACKed record is in.
+    /// Returns the byte counter that includes a SACKed record.
     pub(super) fn count_of(&mut self, record: &Record) -> &mut u64 {
         if record.is_passed() { &mut self.passed_bytes } else { &mut self.sacked_bytes }
     }
 
-    /// The newest record that is not SACKed.
+    /// Returns the highest record that is not SACKed.
     pub(crate) fn last_unsacked(&self) -> Option<(u64, &Record)> {
         let index = self.last_unsacked_below(u64::MAX)?;
         self.get(index).map(|record| (index, record))

@@ -1,15 +1,16 @@
-//! Segments that became too long for the path are cut.
+//! Resegmentation after a decrease of the path MTU.
 
 use super::{FIN, LINKED, NIL, PROBE, Record, Scoreboard};
 
 impl Scoreboard {
-    /// Splits every segment in flight longer than `mss` (the path MTU shrank). O(n), and rare.
+    /// Splits every segment longer than `mss`. This takes linear time and is rare.
     pub(crate) fn resegment(&mut self, mss: u16) {
         let mss = mss.max(1);
         if (self.head..self.tail).all(|i| self.record(i).len <= mss) {
             return;
         }
         let old: Vec<Record> = (self.head..self.tail).map(|i| *self.record(i)).collect();
+        // Start an empty scoreboard that keeps the bursts and the transmission counter.
         let mut fresh = Self {
             bursts: std::mem::take(&mut self.bursts),
             first_burst: self.first_burst,
@@ -19,6 +20,8 @@ impl Scoreboard {
         for burst in &mut fresh.bursts {
             burst.live = 0;
         }
+        // Cut the records. A piece keeps the flags, except that only the last one carries the FIN and none is an
+        // MTU probe.
         let mut pieces = Vec::new();
         for record in old {
             let mut left = record;
@@ -30,6 +33,7 @@ impl Scoreboard {
             left.flags &= !PROBE;
             pieces.push(left);
         }
+        // Rebuild the ring and the counters in sequence order, and the list in order of transmission.
         let mut by_time: Vec<usize> = (0..pieces.len()).collect();
         by_time.sort_by_key(|i| pieces[*i].tx);
         for piece in &pieces {
@@ -43,7 +47,7 @@ impl Scoreboard {
         *self = fresh;
     }
 
-    /// Appends a record as it is, list left out.
+    /// Appends a copy of a record without linking it into the list.
     fn restore(&mut self, mut record: Record) {
         if self.len() == self.ring.len() {
             self.grow();

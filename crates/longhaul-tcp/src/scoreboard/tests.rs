@@ -54,7 +54,7 @@ fn resegmenting_keeps_bytes_flags_and_order() {
     assert_eq!(board.acknowledge(4001, |_, _| {}), 3000);
 }
 
-/// A flipped pair is in sequence order in the ring, and in the order of sending in the list and by transmission.
+/// A flipped pair is in sequence order in the ring, but in order of sending in the list and by transmission number.
 #[test]
 fn a_flipped_pair_left_second_first() {
     let mut board = filled(1, 100);
@@ -71,8 +71,8 @@ fn a_flipped_pair_left_second_first() {
     assert_eq!((board.oldest_sent(), board.in_flight()), (Some(head + 1), 100));
 }
 
-/// What was passed over is SACKed to who looks for the next to be sent or the last to be judged, and in no other count; a receiver that
-/// discarded it has it sent like all else.
+/// A segment that the peer already had counts as SACKed when segments are selected for transmission or loss
+/// detection, and in no other counter. If the receiver discards it, it is sent like any other segment.
 #[test]
 fn what_was_passed_over_is_in_no_count() {
     let mut board = filled(2, 100);
@@ -84,7 +84,7 @@ fn what_was_passed_over_is_in_no_count() {
     assert_eq!(board.last_unsacked().map(|(index, _)| index), Some(head + 3));
     assert_eq!((board.next_in_doubt(0), board.mark_lost(head + 2)), (None, false), "no SACK above says anything");
     assert_eq!(board.sack(201, 5301, |_, _| {}), 100);
-    // In part, as no honest peer does; then all of it.
+    // Acknowledge a part of the segment, which no honest peer does, and then all of it.
     let mut told = 0;
     assert_eq!((board.acknowledge(301, |_, _| told += 1), board.passed_bytes(), told), (200, 4900, 2));
     board.resegment(1000);
@@ -98,7 +98,8 @@ fn what_was_passed_over_is_in_no_count() {
     assert_eq!(reneged.acknowledge(5301, |_, _| told += 1), 5000);
 }
 
-/// Of what left twice, an answer within the horizon is not of the second time.
+/// If a segment was sent twice, its delivery is attributed to the later transmission only if that was sent before
+/// the horizon.
 #[test]
 fn an_answer_tells_which_of_two_it_is_of_by_its_time() {
     let at = |millis| Time::ZERO + Span::from_millis(millis);
