@@ -1,15 +1,17 @@
-//! One UDP socket's worth of TCP: connections told apart by address, a listener, TIME-WAIT, and the answers to
-//! segments that belong to none of them.
+//! TCP endpoint of one UDP socket: demultiplexing by address, a listener, TIME-WAIT, and answers to segments without
+//! a connection.
 //!
 //! # Driving it
 //!
-//! [`handle_datagram`](Endpoint::handle_datagram) for each receive batch, [`handle_timeout`](Endpoint::handle_timeout)
-//! when [`poll_timeout`](Endpoint::poll_timeout)'s time has come, [`drive`](Endpoint::drive) for what the application
-//! does; after any of them [`poll_transmit`](Endpoint::poll_transmit) until it returns `None`, then
-//! [`poll_event`](Endpoint::poll_event) until it returns `None`. Connections take turns: one batch each.
+//! The caller passes each receive batch to [`handle_datagram`](Endpoint::handle_datagram), calls
+//! [`handle_timeout`](Endpoint::handle_timeout) at the time that [`poll_timeout`](Endpoint::poll_timeout) returned,
+//! and runs application calls through [`drive`](Endpoint::drive). After any of them, it calls
+//! [`poll_transmit`](Endpoint::poll_transmit) until it returns `None`, and then [`poll_event`](Endpoint::poll_event)
+//! until it returns `None`. Connections send in turn, one batch each.
 //!
-//! What an unproved address can cause is bounded: no answer is larger than the segment it answers, a SYN is answered
-//! three times at most unless repeated, and beyond the backlog by a cookie that costs no memory.
+//! The effect of unverified addresses is bounded: no answer is larger than the segment it answers, a SYN-ACK is sent
+//! at most three times unless the SYN is repeated, and beyond the backlog SYNs are answered with stateless SYN
+//! cookies.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::collections::VecDeque;
@@ -51,11 +53,11 @@ use table::Table;
 use tally::{Tally, pressure};
 use time_wait::{Record, TimeWait};
 
-/// Between the last sequence number of a connection and the first of the next one between the same addresses: a window
-/// without scaling, so that what is still on its way falls outside.
+/// Distance from the last sequence number of a connection to the first of the next one between the same addresses:
+/// the largest unscaled window, so that delayed segments fall outside the new window.
 const SEQUENCE_GAP: u32 = 1 << 16;
 
-/// A connection of an endpoint. Never reused for another one.
+/// Handle of a connection of an endpoint. Handles are never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnId {
     slot: u32,
@@ -63,45 +65,46 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// A small number that no other living connection of the endpoint has, for tables beside it.
+    /// Returns a small number that is unique among the live connections of the endpoint, for indexing external
+    /// tables.
     #[must_use]
     pub const fn index(self) -> usize {
         self.slot as usize
     }
 }
 
-/// Something the application should know of.
+/// Notification for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndpointEvent {
     /// [`Endpoint::accept`] will return a connection.
     Incoming,
-    /// An event of a connection.
+    /// Event of a connection.
     Connection(ConnId, Event),
 }
 
-/// Where a batch goes.
+/// Destination of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// To whom.
+    /// Addresses of the path.
     pub tuple: Tuple,
-    /// The connection, or `None` for an answer on nobody's behalf: all its bytes are in [`Batch::headers`].
+    /// The connection, or `None` for an answer that belongs to none, all bytes of which are in [`Batch::headers`].
     pub connection: Option<ConnId>,
 }
 
-/// What is known of a datagram, or of a batch of them from one sender.
+/// Metadata of a datagram, or of a batch of datagrams from one sender.
 #[derive(Clone, Copy, Debug)]
 pub struct DatagramMeta {
-    /// Between whom.
+    /// Addresses of the path.
     pub tuple: Tuple,
-    /// The length of each but the last, if receive offload merged several.
+    /// Length of each datagram except the last, if receive offload merged several.
     pub stride: usize,
-    /// Receive time, ECN mark and TTL.
+    /// Receive time, ECN field and TTL.
     pub segment: SegmentMeta,
 }
 
 impl DatagramMeta {
-    /// A single datagram from `remote` to a socket with one address.
+    /// Returns the metadata of a single datagram from `remote` to a socket with one address.
     #[must_use]
     pub fn new(remote: SocketAddr, len: usize) -> Self {
         let local = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -109,23 +112,23 @@ impl DatagramMeta {
     }
 }
 
-/// Counters of an endpoint's life.
+/// Counters of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStats {
-    /// Datagrams that did not parse.
+    /// Datagrams that could not be parsed.
     pub malformed: u64,
-    /// SYNs answered by a cookie.
+    /// SYN cookies sent.
     pub cookies_sent: u64,
-    /// Connections made from a cookie that came back.
+    /// Connections opened by a returned SYN cookie.
     pub cookies_accepted: u64,
     /// Segments without a connection.
     pub stray: u64,
-    /// RSTs sent to their senders.
+    /// RSTs sent in answer to such segments.
     pub resets_sent: u64,
-    /// SYNs dropped for want of room.
+    /// SYNs and returned cookies dropped because of a limit.
     pub refused: u64,
-    /// Probes of the path that were answered.
+    /// Path measurement probes answered.
     pub probes_answered: u64,
 }
 
@@ -134,18 +137,18 @@ struct Slot {
     tuple: Tuple,
     connection: Connection,
     generation: u32,
-    /// In the queue of those that may have something to send.
+    /// Whether the slot is in the queue of connections that may have data to send.
     queued: bool,
-    /// The application holds it, or will be handed it by `accept`.
+    /// Whether the application holds the connection or will get it from `accept`.
     held: bool,
-    /// A passive open that was not accepted yet.
+    /// Whether this is a passive open that was not accepted yet.
     pending: bool,
-    /// The peer opened it.
+    /// Whether the peer opened the connection.
     passive: bool,
     memory: usize,
-    /// What of it the tally of its address has.
+    /// Memory charged to the peer address in the tally.
     charged: usize,
-    /// To be told of the path once the connection has seen it.
+    /// Metrics cache to update when the connection has finished sending.
     path_cache: Option<PathCache>,
 }
 
@@ -153,13 +156,13 @@ struct Slot {
 struct Listener {
     config: Arc<Config>,
     ready: VecDeque<ConnId>,
-    /// Passive opens that are under way or ready.
+    /// Number of passive opens in progress or ready.
     pending: usize,
-    /// Cookies were sent until then: ACKs without a connection may bring one back.
+    /// Until this time, ACKs without a connection may return a SYN cookie.
     cookies_until: Option<Time>,
 }
 
-/// One UDP socket's connections. See the [module](self) for the order of calls.
+/// Endpoint with all connections of one UDP socket. See the [module](self) for the order of calls.
 #[derive(Debug)]
 pub struct Endpoint {
     config: EndpointConfig,
@@ -183,7 +186,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint without connections.
+    /// Creates an endpoint without connections.
     #[must_use]
     pub fn new(config: EndpointConfig, now: Time) -> Self {
         let keys = Keys::new(&config.secret);
@@ -209,22 +212,22 @@ impl Endpoint {
         }
     }
 
-    /// Answers SYNs from now on; connections get `config`.
+    /// Starts answering SYNs; accepted connections get `config`.
     pub fn listen(&mut self, config: Arc<Config>) {
         if let Some(listener) = &mut self.listener {
-            // What waits to be accepted stays (RFC 9293, section 3.9.1, MUST-41).
+            // Connections that wait to be accepted are kept (RFC 9293, section 3.9.1, MUST-41).
             listener.config = config;
             return;
         }
         self.listener = Some(Listener { config, ready: VecDeque::new(), pending: 0, cookies_until: None });
     }
 
-    /// Stops answering SYNs. Connections that nobody accepted are reset.
+    /// Stops answering SYNs and resets connections that were not accepted.
     pub fn unlisten(&mut self, now: Time) {
         if self.listener.take().is_none() {
             return;
         }
-        // Those in the handshake, too: nobody would ever hear of them.
+        // This includes connections in the handshake, because the application could never get them.
         for id in self.ids(|slot| slot.pending) {
             if let Some(slot) = self.slot_mut(id) {
                 slot.pending = false;
@@ -234,10 +237,10 @@ impl Endpoint {
         }
     }
 
-    /// Nobody will drive the endpoint any more: the peers of connections whose stream was not ended are sent a RST,
-    /// which waits in [`poll_transmit`](Self::poll_transmit). Those that were sent our FIN need nothing but an
-    /// acknowledgment of theirs, which they can do without; a RST could cost them data that is still unread. If data or
-    /// the FIN still wait to be sent, the peer would wait for them for ever: it is sent a RST.
+    /// Prepares for the endpoint to be dropped: connections that did not finish sending get a RST, which
+    /// [`poll_transmit`](Self::poll_transmit) returns. If the FIN was sent, there is no RST: the peer can do without
+    /// our last acknowledgment, and a RST could make it discard unread data. If data or the FIN has not been sent,
+    /// the peer would wait forever, so it gets a RST.
     pub fn abandon(&mut self, now: Time) {
         self.unlisten(now);
         let ours = |state| matches!(state, State::FinWait1 | State::Closing | State::LastAck | State::TimeWait);
@@ -247,7 +250,7 @@ impl Endpoint {
         }
     }
 
-    /// The connections that `which` is true of.
+    /// Returns the connections that satisfy `which`.
     fn ids(&self, which: impl Fn(&Slot) -> bool) -> Vec<ConnId> {
         let slots = self.slots.iter().enumerate();
         let slots = slots.filter_map(|(index, slot)| slot.as_deref().map(|slot| (index, slot)));
@@ -257,7 +260,7 @@ impl Endpoint {
             .collect()
     }
 
-    /// The next connection whose handshake is complete.
+    /// Returns the next connection that has completed the handshake.
     pub fn accept(&mut self) -> Option<ConnId> {
         let listener = self.listener.as_mut()?;
         let id = listener.ready.pop_front()?;
@@ -268,8 +271,8 @@ impl Endpoint {
         Some(id)
     }
 
-    /// Opens a connection; `None` if there is one between these addresses, if they cannot be two hosts'
-    /// ([`Tuple::joins_two_hosts`]), or if there is no room.
+    /// Opens a connection. Returns `None` if there already is one between these addresses, if they are not valid
+    /// addresses of two hosts ([`Tuple::joins_two_hosts`]), or if the maximum number of connections is reached.
     pub fn connect(&mut self, now: Time, tuple: Tuple, config: Arc<Config>) -> Option<ConnId> {
         let now = self.advance(now);
         if !tuple.joins_two_hosts() || self.table.find(&tuple).is_some() || self.live >= self.config.max_connections {
@@ -285,7 +288,7 @@ impl Endpoint {
         Some(id)
     }
 
-    /// A connection, if the application has not released it.
+    /// Returns a connection unless the endpoint has forgotten it.
     #[must_use]
     pub fn connection(&self, id: ConnId) -> Option<&Connection> {
         let slot = self.slots.get(id.slot as usize)?.as_deref()?;
@@ -297,14 +300,14 @@ impl Endpoint {
         (slot.generation == id.generation).then_some(&mut slot.connection)
     }
 
-    /// The addresses of a connection.
+    /// Returns the addresses of a connection.
     #[must_use]
     pub fn tuple(&self, id: ConnId) -> Option<Tuple> {
         let slot = self.slots.get(id.slot as usize)?.as_deref()?;
         (slot.generation == id.generation).then_some(slot.tuple)
     }
 
-    /// Lets the application act on a connection; `None` if it was released.
+    /// Lets the application act on a connection; returns `None` if the endpoint has forgotten it.
     pub fn drive<R>(&mut self, now: Time, id: ConnId, act: impl FnOnce(&mut Connection) -> R) -> Option<R> {
         self.advance(now);
         let result = act(&mut self.slot_mut(id)?.connection);
@@ -312,7 +315,7 @@ impl Endpoint {
         Some(result)
     }
 
-    /// The application is done with a connection: it is closed in order if it is not yet, and then forgotten.
+    /// Releases a connection: it is closed in an orderly way if it is still open, and then forgotten.
     pub fn release(&mut self, now: Time, id: ConnId) {
         self.advance(now);
         let Some(slot) = self.slot_mut(id) else { return };
@@ -321,43 +324,43 @@ impl Endpoint {
         self.settle(id.slot);
     }
 
-    /// Connections that exist, those being closed included; TIME-WAIT records are not.
+    /// Returns the number of connections, including those that are closing, without TIME-WAIT records.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live
     }
 
-    /// Whether there is neither connection nor TIME-WAIT record.
+    /// Returns whether there are neither connections nor TIME-WAIT records.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.live == 0 && self.time_wait.len() == 0
     }
 
-    /// Whether there is no connection (TIME-WAIT records may remain).
+    /// Returns whether there is no connection (TIME-WAIT records may remain).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// TIME-WAIT records.
+    /// Returns the number of TIME-WAIT records.
     #[must_use]
     pub fn time_wait_len(&self) -> usize {
         self.time_wait.len()
     }
 
-    /// Bytes that connections' buffers and records take.
+    /// Returns the memory of the connections' buffers and records in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.memory
     }
 
-    /// Counters.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> EndpointStats {
         self.stats
     }
 
-    /// The host says something against the path of a connection; see [`Connection::handle_host_error`].
+    /// Handles an error that the host reports for a path; see [`Connection::handle_host_error`].
     pub fn handle_host_error(&mut self, now: Time, tuple: Tuple, error: HostError) {
         let now = self.advance(now);
         if let Some(index) = self.table.find(&tuple) {
@@ -368,7 +371,7 @@ impl Endpoint {
         }
     }
 
-    /// Fires what is due.
+    /// Handles expired timers.
     pub fn handle_timeout(&mut self, now: Time) {
         let now = self.advance(now);
         self.time_wait.expire(now);
@@ -380,7 +383,7 @@ impl Endpoint {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) must be called next, if ever.
+    /// Returns the time of the next call of [`handle_timeout`](Self::handle_timeout), if any timer is set.
     #[must_use]
     pub fn poll_timeout(&mut self) -> Option<Time> {
         match (self.wheel.next(), self.time_wait.next_expiry()) {
@@ -389,8 +392,8 @@ impl Endpoint {
         }
     }
 
-    /// Fills `batch` with what is to leave next, and says where it goes. `max_segments` is what the socket's
-    /// segmentation offload takes at once.
+    /// Fills `batch` with the next segments to send and returns their destination. `max_segments` is the number of
+    /// segments that the segmentation offload of the socket accepts per call.
     pub fn poll_transmit(&mut self, now: Time, batch: &mut Batch, max_segments: usize) -> Option<Destination> {
         let now = self.advance(now);
         if let Some((tuple, header)) = self.answers.pop_front() {
@@ -406,7 +409,7 @@ impl Endpoint {
         while let Some(index) = self.queue.pop_front() {
             let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { continue };
             if slot.connection.poll_transmit(now, batch, max_segments) {
-                // Its next batch has to wait for its turn.
+                // Queue the connection again, so that the others send their batches first.
                 self.queue.push_back(index);
                 let connection = Some(ConnId { slot: index, generation: slot.generation });
                 return Some(Destination { tuple: slot.tuple, connection });
@@ -424,20 +427,20 @@ impl Endpoint {
         }
     }
 
-    /// Prepares a batch for [`frames`](Self::frames), each time that it is sent.
+    /// Prepares a batch for [`frames`](Self::frames); to be called each time before it is sent.
     pub fn lay_headers(&mut self, id: ConnId, batch: &Batch) {
         if let Some(connection) = self.connection_mut(id) {
             connection.lay_headers(batch);
         }
     }
 
-    /// Appends the slices of a batch, headers and payload, to `out`, and gives how many bytes they have. That is less
-    /// than [`Batch::len`] if what it carries was acknowledged meanwhile: it must not leave then.
+    /// Appends the slices of a batch, headers and payload, to `out`, and returns their total length. If data of the
+    /// batch was acknowledged in the meantime, that is less than [`Batch::len`], and the batch must not be sent.
     pub fn frames<'a>(&'a self, id: ConnId, batch: &'a Batch, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.connection(id).map_or(0, |connection| connection.frames(batch, out))
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<EndpointEvent> {
         self.events.pop_front()
     }
@@ -447,8 +450,8 @@ impl Endpoint {
         self.now
     }
 
-    /// Beyond the sequence numbers of a previous connection between the same addresses, which may have been faster than
-    /// the clock (RFC 1122, section 4.2.2.13).
+    /// Returns an initial sequence number beyond those of the previous connection between the same addresses, which
+    /// may have advanced faster than the clock (RFC 1122, section 4.2.2.13).
     fn initial_sequence(&self, tuple: &Tuple, now: Time, previous: Option<Record>) -> u32 {
         if let Some(fixed) = self.config.initial_sequence {
             return fixed;
@@ -485,7 +488,7 @@ impl Endpoint {
         ConnId { slot: index, generation }
     }
 
-    /// After anything happened to a connection: its events, its timer, its turn to send.
+    /// Processes the events of a connection after any call and queues it for transmission.
     fn settle(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         if !slot.queued {
@@ -495,7 +498,7 @@ impl Endpoint {
         self.settle_events(index);
     }
 
-    /// A connection with nothing to send now: what else follows from its state.
+    /// Updates timer, memory and pressure of a connection that has nothing to send.
     fn settle_idle(&mut self, index: u32) {
         self.settle_events(index);
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
@@ -530,7 +533,7 @@ impl Endpoint {
         }
     }
 
-    /// Forgets a connection that is over, or shrinks it to a TIME-WAIT record once nobody holds it.
+    /// Forgets a closed connection, or replaces one in TIME-WAIT by a record once the application has released it.
     fn reap(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::as_deref_mut) else { return };
         let half_open = slot.pending
@@ -539,7 +542,7 @@ impl Endpoint {
         let over = slot.connection.is_drained();
         let waiting = slot.connection.state() == State::TimeWait && !slot.held;
         if over && self.table.find(&slot.tuple) == Some(index) {
-            // Its addresses are free, whoever still looks at the connection.
+            // The addresses are free even if the application still holds the connection.
             let tuple = slot.tuple;
             self.table.remove(&tuple);
         }
@@ -569,7 +572,7 @@ impl Endpoint {
 }
 
 impl Slot {
-    /// Once: what comes later is of no path.
+    /// Updates the metrics cache once; anything that happens later says nothing about the path.
     fn learn_path(&mut self, now: Time) {
         let Some(cache) = self.path_cache.take_if(|_| self.connection.has_seen_its_path()) else { return };
         let congestion = self.connection.config.congestion.name();

@@ -1,4 +1,4 @@
-//! The send buffer: what the application wrote and the peer has not yet acknowledged.
+//! Send buffer: data that the application wrote and the peer has not acknowledged.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,52 +12,52 @@ mod piece;
 pub(crate) use piece::Layout;
 use piece::{Cells, Data, Piece};
 
-/// Blocks for copied data double from one to the next between these two, so that a quiet connection costs little and
-/// a fast one allocates rarely.
+/// Sizes of the first and the largest block for copied data. Each block is twice as large as the one before, so that
+/// an idle connection uses little memory and a fast one allocates rarely.
 const BLOCK_MIN: usize = 512;
 const BLOCK_MAX: usize = 256 << 10;
-/// [`SendBuffer::write_bytes`] keeps data of at least this length and copies shorter data: below it, a copy costs no
-/// more than the bookkeeping for a piece of its own.
+/// [`SendBuffer::write_bytes`] keeps data of at least this length by reference and copies shorter data, for which a
+/// copy costs no more than the bookkeeping for a separate piece.
 const KEEP_FROM: usize = 4 << 10;
-/// Emptied blocks are kept for the next write up to this many bytes, or as many as there ever was data in the buffer
-/// since [`SendBuffer::rest`] was called: a window that empties and fills again each round trip must not pay for the
-/// allocator and the pages each time.
+/// Maximum size of the empty blocks kept for later writes, or the peak amount of data since [`SendBuffer::rest`] if
+/// that is larger. A sender whose window empties and fills again in every round trip need not allocate, and fault in
+/// pages, each time.
 const SPARE_MIN: usize = 16 << 10;
 
-/// Bytes written by the application, from SND.UNA on; kept until cumulatively acknowledged, as RFC 2018, section 8
-/// requires of data that was only selectively acknowledged.
+/// Data written by the application from SND.UNA on. It is kept until cumulatively acknowledged, as RFC 2018, section
+/// 8, requires of SACKed data.
 ///
-/// Offsets are 64-bit stream offsets: the SYN is 0, the first byte of data 1. The buffer holds
+/// Offsets are 64-bit stream offsets: the SYN has offset 0, the first byte of data offset 1. The buffer holds
 /// [`start`](Self::start)`..`[`end`](Self::end). Small writes are gathered in blocks, large ones are kept without
-/// copying. Reading back an offset that continues the last reading takes constant time, any other one logarithmic
-/// in the number of pieces.
+/// copying. A read that continues the previous one takes constant time, any other read takes time logarithmic in the
+/// number of pieces.
 ///
-/// The capacity bounds the data, not the memory: what the data costs is [`memory`](Self::memory).
+/// The capacity limits the data, not the memory; see [`memory`](Self::memory).
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     capacity: usize,
     start: u64,
     end: u64,
-    /// The data in order, without gaps or empty pieces; the first may begin before `start`.
+    /// Contiguous data in non-empty pieces; the first piece may begin before `start`.
     pieces: VecDeque<Piece>,
     /// Empty blocks.
     spare: Vec<Vec<u8>>,
-    /// Their capacities, summed.
+    /// Sum of their capacities.
     spare_bytes: usize,
-    /// The most data held since the last rest.
+    /// Maximum amount of data since the last call of `rest`.
     peak: usize,
-    /// What the data of all pieces costs.
+    /// Memory of the data of all pieces.
     piece_bytes: usize,
-    /// The least size of the next block.
+    /// Minimum size of the next block.
     block: usize,
-    /// Pieces ever dropped from the front: the serial number of the first one.
+    /// Number of pieces removed from the front so far, which is the serial number of the first piece.
     dropped: u64,
-    /// The serial number of the piece where the last reading ended.
+    /// Serial number of the piece where the last read ended.
     cursor: Cell<u64>,
 }
 
 impl SendBuffer {
-    /// An empty buffer for up to `capacity` bytes of data, beginning at offset 1.
+    /// Creates an empty buffer for up to `capacity` bytes of data, starting at offset 1.
     #[must_use]
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
@@ -75,49 +75,49 @@ impl SendBuffer {
         }
     }
 
-    /// Changes the capacity. Data beyond a smaller one stays; only writing waits until there is room again.
+    /// Changes the capacity. Data in excess of a smaller capacity is kept; writes wait until there is room again.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }
 
-    /// How many bytes of data may be in the buffer.
+    /// Returns the maximum amount of data in bytes.
     #[must_use]
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The offset of the first byte not acknowledged: SND.UNA, except that it never passes the end of the data.
+    /// Returns the offset of the first unacknowledged byte: SND.UNA, but at most the end of the data.
     #[must_use]
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// The offset after the last byte written.
+    /// Returns the offset after the last byte written.
     #[must_use]
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// How many bytes the buffer holds.
+    /// Returns the number of bytes in the buffer.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         (self.end() - self.start()) as usize
     }
 
-    /// Whether everything written was acknowledged.
+    /// Returns whether all data is acknowledged.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// How many bytes may be written now.
+    /// Returns the number of bytes that may be written.
     #[must_use]
     pub(crate) fn free(&self) -> usize {
         self.capacity.saturating_sub(self.len())
     }
 
-    /// Bytes of memory that the buffer occupies, unused parts of blocks and spare blocks included. Kept data counts
-    /// by its length: whether it pins a larger allocation only the application knows.
+    /// Returns the memory of the buffer in bytes, including unused parts of blocks and spare blocks. Data kept by
+    /// reference counts with its length, because only the application knows whether it pins a larger allocation.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {
         self.piece_bytes
@@ -126,8 +126,8 @@ impl SendBuffer {
             + self.spare.capacity() * size_of::<Vec<u8>>()
     }
 
-    /// Copies as much of `data` as there is room for, and gives how much that was. The segment sent next will begin at
-    /// `next`; `layout` says what segments will be like.
+    /// Copies as much of `data` as fits and returns the number of bytes. The next segment to be sent begins at
+    /// `next`; `layout` gives the expected segment size.
     pub(crate) fn write(&mut self, data: &[u8], layout: Layout, next: u64) -> usize {
         let taken = data.len().min(self.free());
         let mut rest = &data[..taken];
@@ -140,7 +140,7 @@ impl SendBuffer {
         taken
     }
 
-    /// Gives back what the load of late no longer calls for: the sender fell silent.
+    /// Releases memory that recent load did not need. To be called when the sender is idle.
     pub(crate) fn rest(&mut self) {
         self.peak = self.len();
         self.trim_spare();
@@ -151,8 +151,7 @@ impl SendBuffer {
         }
     }
 
-    /// Takes as much of `data` as there is room for, without copying if that is at least 4 KiB, and gives back the
-    /// rest.
+    /// Takes as much of `data` as fits, without copying if that is at least 4 KiB, and returns the rest.
     pub(crate) fn write_bytes(&mut self, mut data: Bytes, layout: Layout, next: u64) -> Bytes {
         let taken = data.split_to(data.len().min(self.free()));
         if taken.len() < KEEP_FROM {
@@ -165,8 +164,8 @@ impl SendBuffer {
         data
     }
 
-    /// Drops everything before `una`. Offsets before the start do nothing; those past the end, such as the
-    /// acknowledgment of a FIN, count as the end.
+    /// Drops all data before `una`. Offsets before the start have no effect; offsets past the end, such as that of an
+    /// acknowledged FIN, are treated as the end.
     pub(crate) fn advance(&mut self, una: u64) {
         self.start = una.clamp(self.start, self.end);
         while let Some(piece) = self.pieces.front()
@@ -184,8 +183,8 @@ impl SendBuffer {
         self.trim_spare();
     }
 
-    /// Calls `each` with the slices, in order, that make up `range`: usually one. Gives how many bytes they have:
-    /// what of the range lies outside the buffer is left out.
+    /// Calls `each` with the slices, in order, that make up `range` (usually a single one), and returns their total
+    /// length. The part of the range outside the buffer is left out.
     pub(crate) fn slices<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a [u8])) -> usize {
         let (from, to) = (range.start.max(self.start), range.end.min(self.end));
         if from >= to {
@@ -206,14 +205,14 @@ impl SendBuffer {
         (to - from) as usize
     }
 
-    /// Adds the slices that make up `range` to `out`; otherwise as [`slices`](Self::slices).
+    /// Appends the slices that make up `range` to `out`; otherwise like [`slices`](Self::slices).
     pub(crate) fn gather<'a>(&'a self, range: Range<u64>, out: &mut impl Extend<&'a [u8]>) -> usize {
         self.slices(range, |slice| out.extend([slice]))
     }
 
-    /// The index of the piece with offset `at`, which is in the buffer.
+    /// Returns the index of the piece with offset `at`, which must be in the buffer.
     fn find(&self, at: u64) -> usize {
-        // A serial number from before the pieces now in front gives index 0, as good a guess as any.
+        // If the piece of the last read was removed, the guess is index 0.
         let guess = self.cursor.get().saturating_sub(self.dropped) as usize;
         let holds = |index: usize| self.pieces.get(index).is_some_and(|piece| piece.start <= at && at < piece.end());
         if holds(guess) {
@@ -225,12 +224,12 @@ impl SendBuffer {
         }
     }
 
-    /// The piece that the next byte goes into, with room for at least one; `wanted` are about to follow.
+    /// Returns the piece for the next byte, with room for at least one; `wanted` bytes are about to follow.
     fn tail(&mut self, wanted: usize, layout: Layout, next: u64) -> &mut Piece {
         let lays = wanted >= layout.worth() && layout.stride() <= BLOCK_MAX / 2;
         let goes_on = self.pieces.back().is_some_and(|piece| {
             let room = piece.room();
-            // A block is not left for a better layout while most of it is empty.
+            // A block that is mostly empty is filled even if another layout would suit better.
             room > 0 && (!lays || piece.is_in_phase(layout, next) || (room > piece.len && piece.len > 0))
         });
         if !goes_on {
@@ -244,10 +243,10 @@ impl SendBuffer {
         }
     }
 
-    /// Adds a piece at the end.
+    /// Appends a piece.
     fn push(&mut self, len: usize, data: Data) {
         if self.pieces.back().is_some_and(|piece| piece.room() > 0) {
-            // The block's rest is lost; small blocks lose little if this happens with each small write.
+            // The rest of the block stays unused. Small blocks limit the waste if this happens at every small write.
             self.block = BLOCK_MIN;
         }
         let piece = Piece { start: self.end, len, data };
@@ -257,13 +256,13 @@ impl SendBuffer {
 
     fn new_cells(&mut self, wanted: usize, layout: Layout, next: u64) -> Data {
         let payload = u64::from(layout.payload);
-        // What completes the last segment of the data before.
+        // Number of bytes that complete the last segment of the data before the block.
         let lead = (self.end.saturating_sub(next).next_multiple_of(payload)).saturating_sub(self.end - next) as u16;
         let block = self.new_block(wanted, usize::from(lead) + layout.stride());
         Data::Laid(Cells { block, layout, lead })
     }
 
-    /// An empty block of at least `least` bytes; `wanted` are about to follow.
+    /// Returns an empty block of at least `least` bytes; `wanted` bytes are about to follow.
     fn new_block(&mut self, wanted: usize, least: usize) -> Vec<u8> {
         let size = wanted.next_power_of_two().clamp(self.block, BLOCK_MAX).max(least);
         self.block = (2 * size).min(BLOCK_MAX);
@@ -280,7 +279,7 @@ impl SendBuffer {
         self.spare.push(block);
     }
 
-    /// Frees spare blocks that the present load does not call for.
+    /// Frees spare blocks beyond the limit for the current load.
     fn trim_spare(&mut self) {
         let most = if self.peak == 0 { 0 } else { self.peak.max(SPARE_MIN) };
         while self.spare_bytes > most

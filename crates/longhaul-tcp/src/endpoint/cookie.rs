@@ -1,8 +1,9 @@
-//! SYN cookies: a handshake that costs no memory until the peer has proved its address (RFC 4987, section 3.6).
+//! SYN cookies: no state is kept until the peer has proved its address (RFC 4987, section 3.6).
 //!
-//! With timestamps the initial sequence number carries 22 bits of code and 10 of options: slot parity, MSS class, window
-//! scale, SACK, ECN. Another 32 bits of code ride in our TSval and must come back in TSecr, so that guessing costs 2^54
-//! tries. Without them, window scale, SACK and ECN are given up: slot parity and MSS class leave 28 bits of code.
+//! With timestamps, the initial sequence number has 22 bits of MAC and 10 bits of options: slot parity, MSS class,
+//! window scale, SACK and ECN. Another 32 bits of MAC are sent as TSval and must be returned in TSecr, so that a
+//! guess succeeds once in 2^54 attempts. Without timestamps, window scale, SACK and ECN are dropped; slot parity and
+//! MSS class leave 28 bits of MAC.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use longhaul_units::{Span, Time};
@@ -10,16 +11,16 @@ use longhaul_wire::{Flags, Header, Timestamps};
 
 use super::keys::{Keys, Tuple};
 
-/// A cookie is good for the slot it was made in and the next.
+/// Length of a time slot. A cookie is valid in the slot in which it was made and in the next one.
 const SLOT: Span = Span::from_secs(64);
-/// Bits of options in the sequence number, with and without timestamps.
+/// Number of option bits in the sequence number, with and without timestamps.
 const OPTION_BITS: u32 = 10;
 const PLAIN_OPTION_BITS: u32 = 4;
 
-/// MSS classes: a peer's MSS is rounded down to one of these.
+/// MSS classes: the MSS of the peer is rounded down to one of these.
 const MSS_CLASSES: [u16; 8] = [216, 536, 1220, 1300, 1380, 1440, 1460, 8940];
 
-/// What a cookie remembers of the peer's SYN.
+/// Options of the peer's SYN that a cookie encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Remembered {
     pub(super) mss: u16,
@@ -30,7 +31,7 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// What of `syn` fits, under what the listener speaks.
+    /// Extracts the options of `syn` that can be encoded and that the listener supports.
     pub(super) fn from_syn(syn: &Header, sack: bool, timestamps: bool, scaling: bool, ecn: bool) -> Self {
         let options = &syn.options;
         let timestamps = timestamps && options.timestamps.is_some();
@@ -44,7 +45,8 @@ impl Remembered {
         }
     }
 
-    /// MSS class in bits 0 to 2; with timestamps window scale in 3 to 6 (15: none), SACK in 7, ECN in 8.
+    /// Encodes the options: MSS class in bits 0 to 2; with timestamps, window scale in bits 3 to 6 (15: none), SACK
+    /// in bit 7, and ECN in bit 8.
     fn bits(self) -> u32 {
         let class = MSS_CLASSES.into_iter().position(|c| c == self.mss).unwrap_or(0) as u32;
         if !self.timestamps {
@@ -69,7 +71,7 @@ impl Remembered {
         }
     }
 
-    /// The SYN as far as it is remembered.
+    /// Reconstructs the SYN as far as it was encoded.
     pub(super) fn to_syn(self, peer_isn: u32, peer_stamp: u32, window: u16) -> Header {
         let ecn = if self.ecn { Flags::ECE | Flags::CWR } else { Flags::NONE };
         let mut syn = Header { flags: Flags::SYN | ecn, seq: peer_isn, window, ..Header::default() };
@@ -89,7 +91,7 @@ fn slot_of(now: Time) -> u64 {
     now.as_nanos().checked_div(SLOT.as_nanos()).unwrap_or(0)
 }
 
-/// The sequence number and timestamp of the SYN-ACK.
+/// Returns the sequence number and the timestamp of the SYN-ACK.
 pub(super) fn make(keys: &Keys, tuple: &Tuple, peer_isn: u32, now: Time, what: Remembered) -> (u32, u32) {
     let slot = slot_of(now);
     let width = option_bits(what.timestamps);
@@ -98,7 +100,7 @@ pub(super) fn make(keys: &Keys, tuple: &Tuple, peer_isn: u32, now: Time, what: R
     (code << width | options, keys.cookie_stamp(tuple, peer_isn, slot, options))
 }
 
-/// What the SYN said, if `ack` brings back a cookie of ours.
+/// Returns the options of the SYN if `ack` returns a valid cookie.
 pub(super) fn open(keys: &Keys, tuple: &Tuple, ack: &Header, now: Time) -> Option<Remembered> {
     let cookie = ack.ack.wrapping_sub(1);
     let peer_isn = ack.seq.wrapping_sub(1);
@@ -109,9 +111,9 @@ pub(super) fn open(keys: &Keys, tuple: &Tuple, ack: &Header, now: Time) -> Optio
     let parity = u64::from(options & parity_bit != 0);
     let current = slot_of(now);
     let slot = if current & 1 == parity { current } else { current.checked_sub(1)? };
-    // The width is part of what is hashed, so that a cookie of one kind cannot be taken for one of the other.
+    // The MAC covers the width, so that a cookie of one kind cannot pass for one of the other.
     let expected = keys.cookie(tuple, peer_isn, slot, (width, options)) << width | options;
-    // One comparison of all bits, whichever differ.
+    // All bits are compared at once, so that the timing does not depend on which of them differ.
     let wrong_stamp = stamp.map_or(0, |t| t.echo ^ keys.cookie_stamp(tuple, peer_isn, slot, options));
     if (expected ^ cookie) | wrong_stamp != 0 {
         return None;

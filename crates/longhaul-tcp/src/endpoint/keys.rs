@@ -1,4 +1,4 @@
-//! Everything that must not be guessed: initial sequence numbers, timestamp offsets, cookies, table hashes.
+//! Unpredictable values: initial sequence numbers, timestamp offsets, SYN cookies and hash table keys.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -6,18 +6,19 @@ use std::net::{IpAddr, SocketAddr};
 use longhaul_units::Time;
 use siphasher::sip::{SipHasher13, SipHasher24};
 
-/// What tells connections of an endpoint apart: the peer's address and our own (unspecified when the socket has only
-/// one).
+/// Addresses that identify a connection of an endpoint: the peer's address and our own (unspecified if the socket has
+/// only one).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tuple {
-    /// The peer's UDP address.
+    /// UDP address of the peer.
     pub remote: SocketAddr,
-    /// Our address, as the peer wrote it.
+    /// Our address, as in the peer's datagrams.
     pub local: IpAddr,
 }
 
 impl Tuple {
-    /// Whether both ends can be hosts (RFC 9293, section 3.9.2.3): not port 0, nobody, or everybody.
+    /// Returns whether both ends are valid addresses of hosts (RFC 9293, section 3.9.2.3): the port is not 0, and the
+    /// addresses are neither unspecified nor multicast nor broadcast.
     #[must_use]
     pub fn joins_two_hosts(&self) -> bool {
         let everybody = |ip: IpAddr| ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
@@ -25,14 +26,14 @@ impl Tuple {
         self.remote.port() != 0 && !remote.is_unspecified() && !everybody(remote) && !everybody(self.local)
     }
 
-    /// Whether the path is IPv6.
+    /// Returns whether the path is IPv6.
     #[must_use]
     pub const fn is_ipv6(&self) -> bool {
         matches!(self.remote, SocketAddr::V6(_))
     }
 }
 
-/// Keyed hashes under one secret, each use with a domain of its own.
+/// Keyed hashes under one secret, with one domain per use.
 #[derive(Clone)]
 pub(super) struct Keys {
     key: [u8; 16],
@@ -68,44 +69,46 @@ impl Keys {
         hasher.finish()
     }
 
-    /// ISN = M + F(addresses, secret), M a clock of 4 us ticks (RFC 9293, section 3.4.1).
+    /// Returns the initial sequence number M + F(addresses, secret), where M is a clock with ticks of 4 us (RFC 9293,
+    /// section 3.4.1).
     pub(super) fn initial_sequence(&self, tuple: &Tuple, now: Time) -> u32 {
         let clock = (now.as_nanos() / 4_000) as u32;
         (self.hash(Domain::Sequence, tuple) as u32).wrapping_add(clock)
     }
 
-    /// A timestamp offset for each pair of addresses (RFC 7323, section 7.1).
+    /// Returns the timestamp offset for a pair of addresses (RFC 7323, section 7.1).
     pub(super) fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
         self.hash(Domain::Timestamp, tuple) as u32
     }
 
-    /// The code of a cookie over everything that must come back unchanged.
+    /// Returns the MAC of a SYN cookie over all values that must be returned unchanged.
     pub(super) fn cookie(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: (u32, u32)) -> u32 {
         self.hash(Domain::Cookie, (tuple, peer_isn, slot, options)) as u32
     }
 
-    /// The second code, which rides in the timestamp.
+    /// Returns the second MAC, which is sent as timestamp.
     pub(super) fn cookie_stamp(&self, tuple: &Tuple, peer_isn: u32, slot: u64, options: u32) -> u32 {
         self.hash(Domain::CookieStamp, (tuple, peer_isn, slot, options)) as u32
     }
 
-    /// Where the clock begins that a prober is told of, in nanoseconds: up to 36 years, so that it does not wrap.
+    /// Returns the origin of the clock reported to a prober, in nanoseconds: at most 36 years, so that the clock does
+    /// not wrap around.
     pub(super) fn probe_clock_origin(&self, tuple: &Tuple) -> u64 {
         self.hash(Domain::ProbeClock, tuple) >> 4
     }
 
-    /// What a connection draws its Quick-Start nonces from.
+    /// Returns the seed of a connection's Quick-Start nonces.
     pub(super) fn nonces(&self, tuple: &Tuple, now: Time) -> u64 {
         self.hash(Domain::Nonce, (tuple, now.as_nanos()))
     }
 
-    /// One of many buckets, which one nobody outside can tell.
+    /// Returns a bucket for the address; outsiders cannot predict which.
     pub(super) fn bucket(&self, address: IpAddr, buckets: usize) -> usize {
         self.hash(Domain::Bucket, address).checked_rem(buckets as u64).unwrap_or(0) as usize
     }
 }
 
-/// A secret for the socket of an address: each quarter of it is a keyed hash of the address.
+/// Derives the secret of the socket at an address: each quarter is a keyed hash of the address.
 pub(crate) fn socket_secret(secret: &[u8; 32], local: SocketAddr) -> [u8; 32] {
     let mut derived = [0; 32];
     let keys = Keys::new(secret);
@@ -123,7 +126,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Tables are hashed under the secret: the peer chooses the keys (hash flooding).
+/// Hash tables use a keyed hash because the peer chooses the table keys (hash flooding).
 impl BuildHasher for Keys {
     type Hasher = SipHasher13;
 
@@ -164,8 +167,8 @@ mod tests {
         assert_eq!(quarters.len(), 12);
     }
 
-    /// Pearson's chi-squared over the top byte of a million sequence numbers of consecutive ports and hosts: 255
-    /// degrees of freedom, 99.99 % of uniform samples fall below 346.
+    /// Pearson's chi-squared test over the top byte of a million sequence numbers of consecutive ports and hosts:
+    /// with 255 degrees of freedom, 99.99 % of uniform samples are below 346.
     #[test]
     fn sequence_numbers_of_neighbouring_addresses_are_uniform() {
         let keys = Keys::new(&[3; 32]);

@@ -1,4 +1,4 @@
-//! Segments without a connection: passive opens, cookies that come back, answers to strangers.
+//! Segments without a connection: passive opens, returned SYN cookies, and resets.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::state::State;
 use crate::timestamps::TimestampClock;
 
 impl Endpoint {
-    /// Whether a connection in TIME-WAIT that the application still holds gives its addresses up to a new one
-    /// (RFC 6191).
+    /// Returns whether a connection in TIME-WAIT that the application still holds gives up its addresses to the
+    /// connection that `syn` opens (RFC 6191).
     pub(super) fn yields(&mut self, index: u32, syn: &Header) -> bool {
         let opens = syn.flags.contains(Flags::SYN) && !syn.flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
         let Some(timestamps) = self.listens_with_timestamps().filter(|_| opens) else { return false };
@@ -31,13 +31,14 @@ impl Endpoint {
         connection.end_time_wait();
         let tuple = slot.tuple;
         self.table.remove(&tuple);
-        // What opens next is told of the old one.
+        // The new connection takes its initial sequence number from this record.
         self.time_wait.insert(tuple, record);
         self.settle(index);
         true
     }
 
-    /// A segment without a connection: perhaps one begins. The slot that is to handle it.
+    /// Handles a segment without a connection. If it opens one by a SYN cookie, returns the slot of the connection,
+    /// which then handles the segment.
     pub(super) fn open_for(
         &mut self,
         now: Time,
@@ -49,6 +50,7 @@ impl Endpoint {
         if !meta.tuple.joins_two_hosts() {
             return None;
         }
+        // TIME-WAIT: the segment meets the record of an earlier connection (RFC 9293, section 3.10.7.4; RFC 6191).
         let listening = self.listens_with_timestamps();
         let mut previous = None;
         match self.time_wait.handle(now, &meta.tuple, header, payload, listening) {
@@ -63,6 +65,7 @@ impl Endpoint {
             }
             None => {}
         }
+        // LISTEN: a SYN opens a connection (RFC 9293, section 3.10.7.2).
         let flags = header.flags;
         let opens = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST | Flags::FIN);
         if self.listener.is_some() && opens {
@@ -70,10 +73,12 @@ impl Endpoint {
             return None;
         }
         if self.listener.is_some() && !flags.contains(Flags::ACK) {
-            // RFC 9293, section 3.10.7.2, fourth: neither an acknowledgment nor a SYN that opens.
+            // RFC 9293, section 3.10.7.2, fourth step: the segment has neither an ACK nor a SYN that opens a
+            // connection.
             add(&mut self.stats.stray, 1);
             return None;
         }
+        // An ACK may return a SYN cookie; any other segment is answered with a RST.
         if let Some(opened) = self.open_by_cookie(now, meta, header) {
             return opened;
         }
@@ -81,12 +86,12 @@ impl Endpoint {
         None
     }
 
-    /// Whether connections that are opened to us would have timestamps, if anybody listens.
+    /// Returns whether accepted connections use timestamps; `None` if there is no listener.
     fn listens_with_timestamps(&self) -> Option<bool> {
         self.listener.as_ref().map(|listener| listener.config.timestamps)
     }
 
-    /// `previous` is left of a connection between the same addresses.
+    /// Opens a connection for `syn`. `previous` is the TIME-WAIT record of a connection between the same addresses.
     fn open_passively(&mut self, now: Time, meta: &DatagramMeta, syn: &Header, previous: Option<Record>) {
         let full = self.is_full_for(&meta.tuple) || self.memory >= self.config.max_memory;
         let Some(listener) = self.listener.as_ref() else { return };
@@ -131,10 +136,11 @@ impl Endpoint {
         self.answer(tuple, header);
     }
 
-    /// An ACK that brings a cookie back becomes a connection, if there is room; `None` if it cannot be about a cookie.
+    /// Opens a connection for an ACK that returns a valid SYN cookie, if there is room. Returns `None` if the ACK
+    /// cannot concern a cookie.
     ///
-    /// While cookies are about, an ACK that brings none is dropped, not answered by a RST: it may be from a peer whose
-    /// first ACK was lost or found no room, and whose next segments are not those that the cookie is checked against.
+    /// While cookies are outstanding, an ACK without a valid one is dropped and not answered with a RST: the peer's
+    /// first ACK may have been lost or dropped for lack of room, and its later segments do not match the cookie.
     pub(super) fn open_by_cookie(&mut self, now: Time, meta: &DatagramMeta, ack: &Header) -> Option<Option<u32>> {
         let listener = self.listener.as_ref()?;
         let plausible = ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
@@ -142,7 +148,7 @@ impl Endpoint {
             return None;
         }
         let Some(what) = cookie::open(&self.keys, &meta.tuple, ack, now) else { return Some(None) };
-        // A full accept queue drops the ACK: the peer's data will bring the cookie again.
+        // If the accept queue is full, the ACK is dropped. The peer's data will return the cookie again.
         if listener.ready.len() >= self.config.backlog || self.is_full_for(&meta.tuple) {
             add(&mut self.stats.refused, 1);
             return Some(None);
@@ -151,7 +157,7 @@ impl Endpoint {
         let stamp = ack.options.timestamps.unwrap_or_default();
         let syn = what.to_syn(ack.seq.wrapping_sub(1), stamp.value, ack.window);
         let iss = ack.ack.wrapping_sub(1);
-        // Our timestamps go on from the cookie's.
+        // Our timestamps continue from the cookie's.
         let millis = (now.as_nanos() / 1_000_000) as u32;
         let offset = stamp.echo.wrapping_sub(millis).wrapping_add(1);
         let clock = TimestampClock::new(offset, now);
@@ -160,7 +166,8 @@ impl Endpoint {
         Some(Some(self.insert(meta.tuple, connection, true).slot))
     }
 
-    /// RFC 9293, section 3.10.7.1, within limits: never a RST for a RST, never more than came, not too often.
+    /// Answers a segment without a connection with a RST (RFC 9293, section 3.10.7.1). A RST is never answered, the
+    /// answer is never longer than the segment, and the rate is limited.
     pub(super) fn refuse(&mut self, now: Time, tuple: Tuple, header: &Header, payload: usize, wire: usize) {
         add(&mut self.stats.stray, 1);
         let silent = header.flags.contains(Flags::RST) || !self.config.reset_unknown;
@@ -175,7 +182,7 @@ impl Endpoint {
         }
     }
 
-    /// Queues an answer on nobody's behalf; when too many wait, none.
+    /// Queues an answer that belongs to no connection, or drops it if the queue is full.
     pub(super) fn answer(&mut self, tuple: Tuple, header: Header) {
         const LIMIT: usize = 4096;
         if self.answers.len() < LIMIT {

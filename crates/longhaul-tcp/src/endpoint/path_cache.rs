@@ -1,4 +1,5 @@
-//! What connections leave behind for later ones to the same host (RFC 9040, section 6: temporal sharing).
+//! Per-destination metrics cache: connections store path metrics for later connections to the same host (temporal
+//! sharing; RFC 9040, section 6).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,57 +19,60 @@ pub use text::{LoadError, LoadReason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathCacheConfig {
-    /// Entries at most; zero is one. The one that was learnt longest ago makes room.
+    /// Maximum number of entries; zero is treated as 1. The least recently updated entry is evicted.
     pub capacity: usize,
-    /// What was learnt longer ago than this counts for nothing: the path may be another by now (RFC 9040, section 8.1).
+    /// Maximum age of a value. Older values are ignored, because the path may have changed (RFC 9040, section 8.1).
     pub max_age: Span,
 }
 
 impl Default for PathCacheConfig {
-    /// 4,096 entries, about a megabyte; and an hour, after which Linux (`TCP_METRICS_TIMEOUT`) and FreeBSD
-    /// (`net.inet.tcp.hostcache.expire`) forget as well.
+    /// 4,096 entries, which take about 1 MB, and an age of 1 hour, as in Linux (`TCP_METRICS_TIMEOUT`) and FreeBSD
+    /// (`net.inet.tcp.hostcache.expire`).
     fn default() -> Self {
         Self { capacity: 4096, max_age: Span::from_secs(3600) }
     }
 }
 
-/// What is known of the path to a host.
+/// Metrics of the path to a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathMetrics {
-    /// The slow-start threshold that connections came to, bytes.
+    /// Slow-start threshold at the end of earlier connections.
     pub ssthresh: Option<Bytes>,
     /// Smoothed round-trip time.
     pub srtt: Option<Span>,
-    /// Its variation; means nothing without `srtt`.
+    /// Round-trip time variation; meaningless without `srtt`.
     pub rttvar: Span,
-    /// What the path delivered in a round trip: Careful Resume and Fast Start begin there (RFC 9959).
+    /// Window and rate that the path delivered: the starting point of Careful Resume (RFC 9959) and Fast Start.
     pub saved: Option<SavedPath>,
 }
 
-/// A memory of paths, for [`Config::path_cache`](crate::Config::path_cache). Clones are the same memory: whoever is given
-/// one, sockets and listeners alike, learns from all the others.
+/// Per-destination metrics cache for [`Config::path_cache`](crate::Config::path_cache) (RFC 9040). Clones share one
+/// cache, so that all sockets and listeners that use it learn from each other.
 ///
-/// There is an entry for each remote IP address, whatever the port, and congestion control: thresholds of one law say
-/// little to another, since a loss by chance leaves NewReno a small one and Westwood a large one. It is written when all
-/// that a connection sent has been acknowledged, or the connection has failed:
+/// There is one entry for each pair of remote IP address (without port) and congestion controller. Thresholds cannot
+/// be shared between controllers: random losses leave NewReno with a small one and Westwood with a large one. A
+/// connection updates its entry when all data that it sent is acknowledged, or when it fails:
 ///
-/// * the threshold that was in force when the window was last the limit, if the connection was in congestion avoidance
-///   then, and the window or its pace had been the limit for 16 round trips and three quarters of its time. Short
-///   connections, and long ones that send by fits and starts, leave none: what they lose says little of the path (RFC
-///   9040, section 8). The mean of old and new is kept;
-/// * the window that the path's greatest delivery rate fills in its least round trip, and that round trip, for launches that
-///   begin there. A connection that begins there takes it away, so that no two jump at once (RFC 9959, section 3.1), and leaves
-///   what it found itself, or the same again, as old as it was, if nothing of its own was lost. What was too old, or of another
-///   path by its round trip, or is no path's at all, is gone with that: [`SavedPathInfo`](crate::SavedPathInfo) counts it;
-/// * SRTT and RTTVAR, if there were 8 samples. A longer one replaces the old at once, a shorter one counts an eighth.
+/// * The slow-start threshold, as it was when the connection was last limited by the congestion window, provided that
+///   the connection was in congestion avoidance then, and that the window or the pacing rate had limited it for 16
+///   round trips and three quarters of its time. Other connections store none, because the losses of short or
+///   intermittent flows say little about the path (RFC 9040, section 8). The entry keeps the mean of the old and the
+///   new value.
+/// * The saved path: the window that fills the minimum round-trip time at the maximum delivery rate, and both of
+///   these. A connection that starts from it checks it out, so that no two connections jump at once (RFC 9959,
+///   section 3.1). It later stores its own measurement or, if it measured nothing better and lost nothing, returns
+///   the old one with its old age. A saved path that is too old, belongs to a different path according to its
+///   round-trip time, or is impossible, is removed; [`SavedPathInfo`](crate::SavedPathInfo) counts these cases.
+/// * SRTT and RTTVAR, if the connection had at least 8 samples. A longer value replaces the old one, a shorter one is
+///   weighted with 1/8.
 ///
-/// A new connection begins with the threshold, so that its first slow start ends there; its initial window is no
-/// larger than any other's. Until it has a sample of its own its retransmission timeout covers SRTT and RTTVAR, from
-/// 1 s to 3 s.
+/// A new connection starts with the stored slow-start threshold, which ends its first slow start; its initial window
+/// is not enlarged. Until it has its own round-trip time sample, its retransmission timeout covers the stored SRTT
+/// and RTTVAR, within 1 s to 3 s.
 ///
-/// A SYN, which anybody can forge, writes nothing and keeps nothing from being forgotten. All who share a memory must
-/// count time from the same moment, as the sockets of a process do.
+/// A SYN neither updates an entry nor protects it from eviction, because anyone can forge it. All users of a cache
+/// must measure time from the same origin, as the sockets of one process do.
 #[derive(Clone)]
 pub struct PathCache(Arc<Shared>);
 
@@ -77,13 +81,13 @@ struct Shared {
     entries: Mutex<Entries>,
 }
 
-/// The remote address and the name of the congestion control.
+/// Remote address and name of the congestion controller.
 type Key = (IpAddr, String);
 
 #[derive(Clone, Default)]
 struct Entries {
     by_key: BTreeMap<Arc<Key>, Entry>,
-    /// The same by when they were learnt last.
+    /// Keys in the order of their last update.
     by_turn: BTreeMap<u64, Arc<Key>>,
     turns: u64,
 }
@@ -96,33 +100,33 @@ struct Entry {
     turn: u64,
 }
 
-/// Something that was learnt, as old as it is.
+/// Value with its age.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Learnt<T> {
     value: T,
     at: Time,
-    /// How old it was then: what another process learnt may be older than this one's clock.
+    /// Age of the value at `at`: a value from another process may be older than the clock of this one.
     age: Span,
 }
 
 impl<T: Copy> Learnt<T> {
-    /// What it was.
+    /// Returns the value.
     pub(crate) fn value(&self) -> T {
         self.value
     }
 }
 
-/// What there was for a connection to begin with.
+/// Result of checking out a saved path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Taken {
-    /// Nothing.
+    /// There is none.
     #[default]
     Nothing,
-    /// What no connection can have come to.
+    /// It was impossible and has been removed.
     Damaged,
-    /// What was learnt too long ago.
+    /// It was too old and has been removed.
     TooOld,
-    /// A path, which nobody else has until it is [given back](PathCache::give_back).
+    /// The saved path. No other connection gets it until it is [returned](PathCache::give_back).
     Loan(Learnt<SavedPath>),
 }
 
@@ -134,13 +138,13 @@ struct Rtt {
 }
 
 impl PathCache {
-    /// An empty one.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(config: PathCacheConfig) -> Self {
         Self(Arc::new(Shared { config, entries: Mutex::default() }))
     }
 
-    /// What is known at `now` of the path to `remote` under the congestion control of this
+    /// Returns the metrics of the path to `remote` that are valid at `now`, for the congestion controller of this
     /// [name](longhaul_cc::Congestion::name).
     #[must_use]
     pub fn find(&self, now: Time, remote: IpAddr, congestion: &str) -> Option<PathMetrics> {
@@ -153,8 +157,8 @@ impl PathCache {
         known.then(|| PathMetrics { ssthresh, srtt: rtt.map(|r| r.srtt), rttvar, saved })
     }
 
-    /// Takes away what a connection may begin with: nobody else has it until that connection leaves word again. What it may not
-    /// begin with is gone.
+    /// Checks out the saved path: no other connection gets it until the caller stores one again. An impossible or too
+    /// old one is removed.
     pub(crate) fn take_saved(&self, now: Time, remote: IpAddr, congestion: &str) -> Taken {
         let key = key(remote, congestion);
         let Some(saved) = self.lock().by_key.get_mut(&key).and_then(|entry| entry.saved.take()) else {
@@ -166,13 +170,12 @@ impl PathCache {
         if self.is_fresh(now, &saved) { Taken::Loan(saved) } else { Taken::TooOld }
     }
 
-    /// Whether something counts still.
+    /// Returns whether a value is still valid.
     pub(crate) fn is_fresh<T>(&self, now: Time, learnt: &Learnt<T>) -> bool {
         now - learnt.at + learnt.age <= self.0.config.max_age
     }
 
-    /// Puts back what a connection took away and found nothing better than: no younger than it was, and only where nobody has left
-    /// another since.
+    /// Returns a checked-out saved path with its old age, unless another connection has stored one in the meantime.
     pub(crate) fn give_back(&self, remote: IpAddr, congestion: &str, loan: Learnt<SavedPath>) {
         let key = key(remote, congestion);
         let entries = &mut *self.lock();
@@ -181,37 +184,37 @@ impl PathCache {
         entries.insert(key, Entry { saved: old.saved.or(Some(loan)), ..old });
     }
 
-    /// Notes at `now` what is known of the path to `remote` under the congestion control of this name, as a connection does at its
-    /// end: for who knows the path already.
+    /// Stores metrics of the path to `remote` at `now` for the congestion controller of this name, as a connection
+    /// does at its end. For applications that know the path from other sources.
     pub fn seed(&self, now: Time, remote: IpAddr, congestion: &str, metrics: &PathMetrics) {
         self.learn(now, remote, congestion, metrics);
     }
 
-    /// Entries, those that are too old included.
+    /// Returns the number of entries, including those that are too old.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().by_key.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets all: for who knows that the network has become another.
+    /// Removes all entries; for applications that know that the network has changed.
     pub fn clear(&self) {
         *self.lock() = Entries::default();
     }
 
-    /// A memory of its own that knows what this one knows now.
+    /// Returns an independent copy.
     #[must_use]
     pub fn copied(&self) -> Self {
         let entries = Mutex::new(self.lock().clone());
         Self(Arc::new(Shared { config: self.0.config, entries }))
     }
 
-    /// A connection to `remote` has come to `new`.
+    /// Merges the metrics of a finished connection to `remote` into its entry.
     pub(crate) fn learn(&self, now: Time, remote: IpAddr, congestion: &str, new: &PathMetrics) {
         if *new == PathMetrics::default() {
             return;
@@ -248,7 +251,7 @@ impl PathCache {
         learnt.filter(|learnt| self.is_fresh(now, learnt)).map(|learnt| learnt.value)
     }
 
-    /// A panic elsewhere while the lock was held can have cost an entry and nothing more.
+    /// A poisoned lock is safe to use: a panic while it was held can have lost one entry at most.
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -289,8 +292,8 @@ impl Entries {
 }
 
 impl Rtt {
-    /// What is kept of both. It is for a timeout that no sample of its own supports yet, where too short is worse than
-    /// too long; an eighth is the gain of RFC 6298.
+    /// Merges the stored values with new ones. They determine a timeout before the first sample, where too long is
+    /// better than too short, so they increase at once and decrease with the gain of RFC 6298, 1/8.
     fn after(self, new: Self) -> Self {
         let towards = |old: Span, new: Span| if new >= old { new } else { old - (old - new) / 8 };
         Self { srtt: towards(self.srtt, new.srtt), rttvar: towards(self.rttvar, new.rttvar) }
@@ -301,7 +304,7 @@ fn mean(old: Bytes, new: Bytes) -> Bytes {
     Bytes(old.0.midpoint(new.0))
 }
 
-/// An IPv4 address may be written in two ways.
+/// IPv4-mapped IPv6 addresses count as IPv4 addresses.
 fn key(remote: IpAddr, congestion: &str) -> Key {
     (remote.to_canonical(), congestion.to_owned())
 }

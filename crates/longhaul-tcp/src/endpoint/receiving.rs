@@ -1,4 +1,4 @@
-//! Datagrams that come in, and whom they concern.
+//! Received datagrams: parsing and dispatch to connections.
 
 use bytes::Bytes;
 use longhaul_units::Time;
@@ -9,8 +9,8 @@ use crate::connection::Payload;
 use crate::info::add;
 
 impl Endpoint {
-    /// Handles datagrams of one sender: one, or several of `meta.stride` bytes that receive offload merged.
-    /// `shared` is the buffer they lie in, if payload may be kept by reference to it.
+    /// Handles a datagram, or several of `meta.stride` bytes each that receive offload merged, from one sender. If
+    /// payload may be kept by reference, `shared` is the buffer that contains the datagrams.
     pub fn handle_datagram(&mut self, now: Time, meta: &DatagramMeta, datagrams: &[u8], shared: Option<&Bytes>) {
         let now = self.advance(now);
         let mut slot = self.table.find(&meta.tuple);
@@ -31,8 +31,8 @@ impl Endpoint {
         self.finish_batch(now, slot);
     }
 
-    /// Handles one datagram whose payload lies elsewhere than its header, and is kept by reference: a simulation need
-    /// not lay them side by side. `header` is all that precedes the payload.
+    /// Handles one datagram whose payload is stored apart from its header and kept by reference, so that a simulation
+    /// need not copy them together. `header` contains all bytes before the payload.
     pub fn handle_parts(&mut self, now: Time, meta: &DatagramMeta, header: &[u8], payload: &Bytes) {
         let len = header.len().saturating_add(payload.len());
         match CheshireCodec::parse(header) {
@@ -42,13 +42,13 @@ impl Endpoint {
                 let slot = self.take_segment(now, meta, slot, (&parsed, len), Payload::shared(payload, payload));
                 self.finish_batch(now, slot);
             }
-            // The header is damaged, and what it says of its end is elsewhere.
+            // The header is damaged: its data offset points elsewhere than to the payload.
             _ => self.handle_datagram(now, meta, &[header, payload].concat(), None),
         }
     }
 
-    /// Hands a segment, of a datagram of so many bytes, to the connection in `slot` or to whom it concerns; the slot of
-    /// that one.
+    /// Passes a segment, from a datagram of the given length, to the connection in `slot`, or else to the one that it
+    /// belongs to or opens; returns the slot of that connection.
     fn take_segment(
         &mut self,
         now: Time,
@@ -58,7 +58,7 @@ impl Endpoint {
         payload: Payload<'_>,
     ) -> Option<u32> {
         let slot = slot.filter(|index| !self.yields(*index, header));
-        // An earlier datagram of the batch may have opened one.
+        // An earlier datagram of the batch may have opened a connection.
         let slot = slot.or_else(|| self.table.find(&meta.tuple));
         let slot = slot.or_else(|| self.open_for(now, meta, header, payload.len(), len));
         if let Some(slot) = slot.and_then(|s| self.slots.get_mut(s as usize)?.as_deref_mut()) {

@@ -1,4 +1,5 @@
-//! Answers to probes of the path (`docs/wire.md`, "Probes"): when each arrived, and nothing that has to be remembered.
+//! Stateless answers to path measurement probes (`docs/wire.md`, "Probes"), which report the arrival time of each
+//! probe.
 
 use std::collections::VecDeque;
 
@@ -9,20 +10,21 @@ use super::{DatagramMeta, Destination, Endpoint, Tuple};
 use crate::connection::{Batch, SegmentRef};
 use crate::info::add;
 
-/// Answers that may wait: two receive calls' worth of datagrams, and 130 kB with their addresses. A flood's are dropped
-/// beyond it, as a full queue would.
+/// Maximum number of queued answers: the datagrams of two receive calls, 130 kB with their addresses. If a flood of
+/// probes fills the queue, further probes are dropped, as by a full queue on the path.
 const LIMIT: usize = 2048;
 
-/// What waits to be sent to probers.
+/// Queue of answers to probes.
 #[derive(Debug, Default)]
 pub(super) struct Reflector {
     queue: VecDeque<(Tuple, [u8; ANSWER_LEN])>,
-    /// Whose turn it was, lest connections wait for a flood of probes to end, or the other way round.
+    /// Whether probers were served first the last time. The order alternates, so that neither they nor connections
+    /// starve under load.
     went_first: bool,
 }
 
 impl Reflector {
-    /// Whether probers come before connections this time.
+    /// Returns whether probers are served before connections this time.
     pub(super) fn goes_first(&mut self) -> bool {
         self.went_first = !self.went_first;
         self.went_first
@@ -46,7 +48,7 @@ impl Reflector {
 }
 
 impl Endpoint {
-    /// Answers a datagram if it is a probe and probes are to be answered; whether that is so.
+    /// Answers a datagram if it is a probe and probes are to be answered; returns whether this is so.
     pub(super) fn reflect(&mut self, now: Time, meta: &DatagramMeta, datagram: &[u8]) -> bool {
         let Some(probe) = Probe::parse(datagram).filter(|_| self.config.reflect && meta.tuple.joins_two_hosts()) else {
             return false;
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(*tuple, first.tuple);
         let said: Vec<_> = answers.iter().map(|a| (a.probe, a.received, a.ttl, a.coalesced)).collect();
         assert_eq!(said, [(PROBE, 1200, 57, false), (PROBE, 100, 0, true), (PROBE, 60, 0, true)]);
-        // The clock's origin is hidden, its pace is not.
+        // The origin of the clock is hidden, its rate is not.
         assert_eq!(answers[1].arrived - answers[0].arrived, 70_000);
         assert_eq!(answers[1].arrived, answers[2].arrived);
         assert_ne!(answers[1].arrived, NOW.as_nanos());
@@ -135,7 +137,8 @@ mod tests {
         assert_eq!((endpoint.stats().malformed, endpoint.stats().probes_answered), (1, 0));
     }
 
-    /// Nothing that came is answered by more bytes, and nothing that could itself be an answer, or from nobody.
+    /// No datagram is answered with more bytes than it has. Answers, and probes from invalid addresses, are not
+    /// answered at all.
     #[test]
     fn answers_are_never_longer_than_probes_and_never_answered() {
         for len in 0..200 {
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(endpoint.stats().probes_answered, LIMIT as u64);
     }
 
-    /// Each prober has a clock origin of its own, which stays.
+    /// Each prober has its own, constant clock origin.
     #[test]
     fn the_clock_tells_nothing_of_the_machine() {
         let mut endpoint = endpoint(true);

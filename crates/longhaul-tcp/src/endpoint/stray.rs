@@ -1,13 +1,13 @@
-//! How often strangers are answered.
+//! Rate limit of resets to unknown senders.
 
 use longhaul_units::{Span, Time};
 
-/// Answers at once, and how long one takes to come back.
+/// Burst size of a bucket, and the time in which it regains one token.
 const BURST: u16 = 16;
 const REFILL: Span = Span::from_millis(20);
 
-/// Token buckets, one for each of many groups of addresses; which group an address is in only the endpoint knows, so
-/// that nobody can watch another's answers through a shared limit (CVE-2016-5696).
+/// Token buckets, one per group of addresses. The assignment of addresses to groups is secret, so that an attacker
+/// cannot infer answers to others from a shared limit (CVE-2016-5696).
 #[derive(Debug)]
 pub(super) struct Buckets(Vec<(Time, u16)>);
 
@@ -18,7 +18,7 @@ impl Buckets {
         Self(Vec::new())
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token; returns whether there was one.
     pub(super) fn take(&mut self, now: Time, bucket: usize) -> bool {
         if self.0.is_empty() {
             self.0 = vec![(now, BURST); Self::COUNT];

@@ -1,11 +1,12 @@
-//! Which connection is between which addresses.
+//! Connection table.
 
 use std::collections::HashMap;
 
 use super::keys::{Keys, Tuple};
 use super::{ConnId, Endpoint};
 
-/// Slots by addresses. Datagrams come in trains: the last answer is remembered, which saves most of them the hash.
+/// Slots by addresses. The last result is cached, because datagrams arrive in trains; this saves most of them the
+/// hash.
 #[derive(Debug)]
 pub(super) struct Table {
     slots: HashMap<Tuple, u32, Keys>,
@@ -17,7 +18,7 @@ impl Table {
         Self { slots: HashMap::with_hasher(keys), latest: None }
     }
 
-    /// The slot of the connection between these addresses.
+    /// Returns the slot of the connection between these addresses.
     #[inline]
     pub(super) fn find(&mut self, tuple: &Tuple) -> Option<u32> {
         if let Some((latest, slot)) = &self.latest
@@ -42,7 +43,7 @@ impl Table {
 }
 
 impl Endpoint {
-    /// The connection between these addresses.
+    /// Returns the connection between these addresses.
     #[must_use]
     pub fn find(&mut self, tuple: &Tuple) -> Option<ConnId> {
         let index = self.table.find(tuple)?;

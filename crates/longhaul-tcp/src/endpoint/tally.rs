@@ -1,4 +1,4 @@
-//! How many connections each address has opened to us, and what memory they take.
+//! Per-address accounting of passively opened connections and of their memory.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,18 +8,18 @@ use super::{Endpoint, Slot};
 use crate::config::EndpointConfig;
 use crate::connection::Pressure;
 
-/// Memory of one connection is charged to its address in units of so much: most connections rest and have less.
+/// Granularity of memory charged to an address, in bytes: most connections are idle and use less.
 const UNIT: usize = 64 << 10;
 
-/// What one address has.
+/// Share of one address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     connections: u32,
     memory: usize,
 }
 
-/// Shares by address. Of an IPv6 address the upper 64 bits count: a host has all addresses of its network to choose from
-/// (RFC 4291, section 2.5.1; RFC 8981).
+/// Shares by address. IPv6 addresses count by their /64 prefix, because a host can choose among all addresses of its
+/// subnet (RFC 4291, section 2.5.1; RFC 8981).
 #[derive(Debug)]
 pub(super) struct Tally(HashMap<IpAddr, Share, Keys>);
 
@@ -44,8 +44,8 @@ impl Tally {
         }
     }
 
-    /// Charges what a connection takes now to its address; the memory of all connections from there. Nothing is said of
-    /// an address of which this connection has nothing worth mentioning.
+    /// Charges the current memory of a connection to its address and returns the memory of all connections of that
+    /// address. Returns 0 if the connection uses less than one unit, and for connections that we opened.
     pub(super) fn charge(&mut self, slot: &mut Slot) -> usize {
         let charge = slot.memory - slot.memory % UNIT;
         if !slot.passive || (charge, slot.charged) == (0, 0) {
@@ -74,26 +74,27 @@ impl Tally {
 }
 
 impl Endpoint {
-    /// Whether SYNs are answered.
+    /// Returns whether SYNs are answered.
     #[must_use]
     pub fn is_listening(&self) -> bool {
         self.listener.is_some()
     }
 
-    /// Replaces the limits, for another listener on the same socket. What is above a new limit stays until it ends; the
-    /// secret, the number of TIME-WAIT records and sequence numbers for tests stay as they are.
+    /// Replaces the limits, for another listener on the same socket. Connections above a new limit stay until they
+    /// end. The secret, the number of TIME-WAIT records and the initial sequence number for tests are kept.
     pub fn set_limits(&mut self, config: &EndpointConfig) {
         let EndpointConfig { secret, max_time_wait, initial_sequence, .. } = self.config;
         self.config = EndpointConfig { secret, max_time_wait, initial_sequence, ..config.clone() };
     }
 
-    /// Whether one more connection from there finds no room: in all, or among those of its address.
+    /// Returns whether the limit of all connections, or that of the peer address, leaves no room for another
+    /// connection.
     pub(super) fn is_full_for(&self, tuple: &Tuple) -> bool {
         self.live >= self.config.max_connections || self.tally.count(tuple.remote.ip()) >= self.config.max_per_address
     }
 }
 
-/// What follows for a connection from memory that is taken, of so much that may be.
+/// Returns the memory pressure at `taken` of `limit` bytes.
 pub(super) fn pressure(taken: usize, limit: usize) -> Pressure {
     if taken >= limit {
         Pressure::Hard

@@ -1,4 +1,4 @@
-//! An endpoint and single segments.
+//! Tests of an endpoint with single segments.
 
 use std::net::Ipv6Addr;
 
@@ -70,7 +70,7 @@ fn connect(endpoint: &mut Endpoint, tuple: Tuple, syn: &Header) -> (ConnId, Head
     (endpoint.accept().unwrap(), ack)
 }
 
-/// RFC 9293, MUST-15: 536 bytes over IPv4, 1220 over IPv6, less 12 of options.
+/// RFC 9293, MUST-15: 536 bytes for IPv4 and 1220 for IPv6, minus 12 bytes of options.
 #[test]
 fn a_peer_that_names_no_mss_gets_its_ip_versions_default() {
     let v6 = |last| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
@@ -123,7 +123,7 @@ fn an_acknowledgement_waits_less_than_half_a_second_whatever_was_asked_for() {
     assert_eq!(sent(&mut endpoint, at).len(), 1);
 }
 
-/// RFC 9293, MUST-37: a peer that answers is not given up, though its window closed below what is in flight.
+/// RFC 9293, MUST-37: a peer that sends ACKs is kept, even if its window has shrunk below the data in flight.
 #[test]
 fn a_window_that_closes_over_data_in_flight_is_waited_for() {
     let mut endpoint = listening(Config::default());
@@ -144,7 +144,7 @@ fn a_window_that_closes_over_data_in_flight_is_waited_for() {
     assert_eq!(endpoint.connection(id).unwrap().state(), State::Established);
 }
 
-/// Header and payload that lie apart are what they are side by side, also where a damaged header claims to end elsewhere.
+/// A datagram in two parts is handled like a contiguous one, even if a damaged header claims a different length.
 #[test]
 fn a_datagram_in_parts_is_the_same_datagram() {
     let outcome = |claims: i8, in_parts: bool| {
@@ -154,7 +154,7 @@ fn a_datagram_in_parts_is_the_same_datagram() {
         let mut header = vec![0; 60];
         let len = CheshireCodec::emit(&ack, &mut header).unwrap();
         header.truncate(len);
-        // The data offset is the high half of the first octet (docs/wire.md).
+        // The data offset is the high half of the first octet (`docs/wire.md`).
         header[0] = (header[0] >> 4).wrapping_add_signed(claims) << 4 | header[0] & 15;
         let payload = Bytes::from_static(&[1; 100]);
         let mut meta = DatagramMeta::new(tuple.remote, len + 100);
@@ -177,7 +177,7 @@ fn from(address: [u8; 4], port: u16) -> Tuple {
     Tuple { remote: SocketAddr::from((address, port)), local: here() }
 }
 
-/// Others find room where one address has all that it may have; cookies are no way around.
+/// If one address has reached its limit, other addresses can still connect. SYN cookies do not bypass the limit.
 #[test]
 fn one_address_has_no_more_connections_than_it_may() {
     for always_cookies in [false, true] {
@@ -193,7 +193,7 @@ fn one_address_has_no_more_connections_than_it_may() {
         }
         assert_eq!((endpoint.len(), endpoint.stats().refused), (3, 1));
         connect(&mut endpoint, from([192, 0, 2, 7], 1), &syn());
-        // Who goes makes room.
+        // A closed connection makes room for another.
         endpoint.drive(NOW, ids[0], Connection::abort);
         endpoint.release(NOW, ids[0]);
         sent(&mut endpoint, NOW);
@@ -202,7 +202,7 @@ fn one_address_has_no_more_connections_than_it_may() {
     }
 }
 
-/// With the defaults: what 50,000 idle connections of one machine cost the next client is nothing.
+/// With the defaults, 50,000 idle connections of one host do not impede the next client.
 #[test]
 fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
     let mut endpoint = listening(Config::default());
@@ -210,7 +210,7 @@ fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
         connect(&mut endpoint, from([192, 0, 2, 1], port), &syn());
     }
     assert_eq!((endpoint.len(), endpoint.stats().cookies_sent, endpoint.stats().refused), (50_000, 0, 0));
-    // In one exchange, from the machine itself and from another one.
+    // The handshake completes at once, for the same host and for another one.
     for newcomer in [from([192, 0, 2, 1], 50_001), from([192, 0, 2, 7], 1)] {
         let (id, _) = connect(&mut endpoint, newcomer, &syn());
         assert_eq!(endpoint.connection(id).unwrap().state(), State::Established);
@@ -218,8 +218,8 @@ fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
     assert!(endpoint.memory() < endpoint.config.max_memory / 10, "{}", endpoint.memory());
 }
 
-/// Data above a hole, which nobody can read, fills what one address may have and no more; another's is stored as before, and
-/// what a connection held is given back.
+/// Out-of-order data, which the application cannot read, fills the memory limit of one address and no more. Data of
+/// another address is stored as before, and the memory of closed connections is released.
 #[test]
 fn one_address_takes_no_more_memory_than_it_may() {
     const LIMIT: usize = 1 << 20;
@@ -228,7 +228,7 @@ fn one_address_takes_no_more_memory_than_it_may() {
     endpoint.listen(Arc::new(Config::default()));
     let mut syn = Header { flags: Flags::SYN, seq: 99, window: 65_535, ..Header::default() };
     syn.options.window_scale = Some(7);
-    // A new connection and 280 kB of such data on it.
+    // Opens a connection and sends 280 kB of such data on it.
     let flood = |endpoint: &mut Endpoint, from: Tuple| {
         let before = endpoint.memory();
         let (id, ack) = connect(endpoint, from, &syn);

@@ -1,4 +1,4 @@
-//! TIME-WAIT without a connection: what is left is a record that answers late segments (RFC 9293, section 3.6.1).
+//! TIME-WAIT records, which answer late segments in place of a connection (RFC 9293, section 3.6.1).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,37 +10,37 @@ use crate::connection::Connection;
 use crate::seq;
 use crate::timestamps::TimestampClock;
 
-/// What TIME-WAIT must remember.
+/// State kept during TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) snd_nxt: u32,
     pub(crate) rcv_nxt: u32,
     pub(crate) ts_recent: Option<u32>,
-    /// The same in the ticks of SYNs.
+    /// TS.Recent converted to the ticks used in SYNs.
     pub(crate) syn_stamp: Option<u32>,
     pub(crate) clock: TimestampClock,
     pub(crate) window: u16,
     pub(crate) expires: Time,
     pub(crate) lasts: Span,
-    /// When it last answered something that was no FIN.
+    /// Time of the last answer, for the rate limit.
     pub(crate) answered_at: Option<Time>,
 }
 
-/// What to do with a segment that met a record.
+/// Action for a segment that matches a record.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// Send this ACK.
     Answer(Header),
-    /// Nothing.
+    /// Drop the segment.
     Ignore,
-    /// A new connection may take the addresses over (RFC 6191).
+    /// Let a new connection take over the addresses (RFC 6191).
     Reuse(Record),
 }
 
 #[derive(Debug)]
 pub(super) struct TimeWait {
     records: HashMap<Tuple, Record, Keys>,
-    /// In the order they were last set, each with the expiry it had then; outdated entries are skipped.
+    /// Expiry times in the order in which they were set; outdated entries are skipped.
     order: VecDeque<(Time, Tuple)>,
     limit: usize,
 }
@@ -82,8 +82,9 @@ impl TimeWait {
         }
     }
 
-    /// A segment for a connection in TIME-WAIT; `None` if there is none.
-    /// Only who listens may give the addresses up to a new connection: `listening` says whether with timestamps.
+    /// Handles a segment for a connection in TIME-WAIT; returns `None` if there is no record. Only a listener may
+    /// open a new connection with the same addresses: `listening` tells whether there is one, and whether it uses
+    /// timestamps.
     pub(super) fn handle(
         &mut self,
         now: Time,
@@ -97,16 +98,19 @@ impl TimeWait {
         if header.flags.contains(Flags::RST) {
             return Some(Verdict::Ignore);
         }
+        // A SYN that is later than the old connection opens a new one (RFC 6191, section 2).
         let opens = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
         if opens && listening.is_some_and(|timestamps| record.yields_to(header, timestamps)) {
             return Some(Verdict::Reuse(*record));
         }
+        // A retransmitted FIN restarts the 2 MSL timeout (RFC 9293, section 3.10.7.4, eighth step).
         let end = header.seq.wrapping_add(header.sequence_len(payload as u32));
         let fin = header.flags.contains(Flags::FIN) && end == record.rcv_nxt;
         if fin {
             record.expires = now + record.lasts;
             self.order.push_back((record.expires, *tuple));
         }
+        // Answer only a FIN, data or a SYN; the latter two at most twice per second.
         let worth = fin || payload > 0 || header.flags.contains(Flags::SYN);
         let recently = record.answered_at.is_some_and(|at| now - at < Span::from_millis(500));
         if !worth || (!fin && recently) {
@@ -126,7 +130,7 @@ impl TimeWait {
 }
 
 impl Connection {
-    /// What TIME-WAIT must remember of this connection.
+    /// Returns the state of this connection to keep during TIME-WAIT.
     pub(super) fn time_wait_record(&self) -> Record {
         let (snd_nxt, rcv_nxt) = self.wire_numbers();
         Record {
@@ -144,9 +148,9 @@ impl Connection {
 }
 
 impl Record {
-    /// Whether a SYN may open a new connection in place of the old one (RFC 6191, section 2): it is no duplicate of the
-    /// old one's if its timestamp is later, or if its sequence number is beyond the old one's where timestamps do not
-    /// tell. `timestamps` says whether the new connection would have them.
+    /// Returns whether a SYN may open a new connection in place of the old one (RFC 6191, section 2). The SYN is no
+    /// duplicate from the old connection if its timestamp is later, or, if timestamps do not decide, if its sequence
+    /// number is beyond the old connection's. `timestamps` tells whether the new connection would use timestamps.
     pub(super) fn yields_to(&self, syn: &Header, timestamps: bool) -> bool {
         let stamp = syn.options.timestamps.filter(|_| timestamps);
         match (self.syn_stamp, stamp) {

@@ -1,23 +1,23 @@
-//! Segments as they leave: headers and payload in as few slices as the layout of the data allows.
+//! Serialisation of segments: headers and payload in as few slices as the layout of the data permits.
 
 use std::ops::Range;
 
 use super::SendBuffer;
 use crate::connection::SegmentRef;
 
-/// Consecutive segments that lie in consecutive cells of one piece: they leave as one slice.
+/// Consecutive segments in consecutive cells of one piece, which are sent as one slice.
 struct Run {
-    /// How many segments.
+    /// Number of segments.
     segments: usize,
     piece: usize,
-    /// From the first header on.
+    /// Position in the block, from the first header on.
     range: Range<usize>,
-    /// From one header to the next.
+    /// Distance between two headers.
     stride: usize,
 }
 
 impl SendBuffer {
-    /// Writes headers into the room that was left for them, as far as there is room. `headers` are those of all
+    /// Writes headers into the gaps reserved for them, as far as there are any. `headers` contains the headers of all
     /// `segments`, one after the other.
     pub(crate) fn lay_headers(&mut self, mut headers: &[u8], mut segments: &[SegmentRef]) {
         while let Some(first) = segments.first() {
@@ -36,8 +36,8 @@ impl SendBuffer {
         }
     }
 
-    /// Adds the slices that make up `segments`, whose headers were [laid](Self::lay_headers), to `out`. Gives how many
-    /// bytes they have: what was acknowledged since is left out.
+    /// Appends the slices of `segments` to `out`; their headers must have been [laid out](Self::lay_headers). Returns
+    /// the total length, without data that was acknowledged in the meantime.
     pub(crate) fn frames<'a>(
         &'a self,
         mut headers: &'a [u8],
@@ -66,7 +66,8 @@ impl SendBuffer {
         total
     }
 
-    /// How many of `segments`, from the first on, lie in cells one after the other; `None` if the first does not.
+    /// Returns the longest run of `segments`, from the first on, that lie in consecutive cells; `None` if the first
+    /// is in no cell.
     fn run(&self, segments: &[SegmentRef]) -> Option<Run> {
         let (first, rest) = segments.split_first()?;
         let start = first.payload_start;

@@ -1,29 +1,29 @@
-//! A piece of the send buffer: consecutive data in one block of memory.
+//! Pieces of the send buffer: contiguous data in one block of memory.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-/// How long segments and their headers are expected to be.
+/// Expected lengths of segments and of their headers.
 ///
-/// Large writes are laid out for it: room for a header before the payload of each segment, so that a batch of segments
-/// leaves as one slice. Gathering a header of 24 bytes for each segment instead makes the system call a third dearer.
-/// Data that leaves in other segments than expected is gathered all the same.
+/// Large writes are laid out for them, with a gap for a header before the payload of each segment, so that a batch of
+/// segments is sent as one slice. If a header of 24 bytes were gathered for each segment instead, the system call
+/// would take a third longer. Segments of other lengths than expected are gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Bytes of header.
+    /// Header length in bytes.
     pub(crate) header: u16,
-    /// Bytes of payload; at least 1.
+    /// Payload length in bytes; at least 1.
     pub(crate) payload: u16,
 }
 
 impl Layout {
-    /// Header and payload.
+    /// Length of a cell: header and payload.
     pub(super) fn stride(self) -> usize {
         usize::from(self.header) + usize::from(self.payload)
     }
 
-    /// Writes of this length and longer are worth a block of their own that is laid out.
+    /// Minimum length of a write for which a block with header gaps is allocated.
     pub(super) fn worth(self) -> usize {
         2 * usize::from(self.payload)
     }
@@ -31,7 +31,7 @@ impl Layout {
 
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// The stream offset of the first byte.
+    /// Stream offset of the first byte.
     pub(super) start: u64,
     /// Bytes of data.
     pub(super) len: usize,
@@ -40,16 +40,16 @@ pub(super) struct Piece {
 
 #[derive(Debug)]
 pub(super) enum Data {
-    /// A block of our own, appended to while it has room.
+    /// Block owned by the buffer; data is appended while it has room.
     Copied(Vec<u8>),
-    /// The same with room for headers.
+    /// Block owned by the buffer, with gaps for headers.
     Laid(Cells),
-    /// The application's.
+    /// Data shared with the application.
     Kept(Bytes),
 }
 
-/// A block of `lead` bytes of data, which complete a segment that began before, and then cells: room for a header, and
-/// the payload of one segment. Only the last cell may be incomplete.
+/// Block with header gaps: `lead` bytes of data, which complete a segment that began before, and then cells. A cell
+/// is a gap for a header and the payload of one segment. Only the last cell may be incomplete.
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) block: Vec<u8>,
@@ -58,13 +58,14 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// Bytes of data that a block of this capacity holds.
+    /// Returns the amount of data that a block of this capacity holds.
     fn capacity(&self) -> usize {
         let cells = self.block.capacity().saturating_sub(self.lead.into()) / self.layout.stride();
         usize::from(self.lead) + cells * usize::from(self.layout.payload)
     }
 
-    /// Where the byte at `at`, counted in data, is; and how many bytes of data lie from there to the end of its cell.
+    /// Returns the position in the block of data byte `at`, and the number of data bytes from there to the end of its
+    /// cell.
     fn place(&self, at: usize) -> (usize, usize) {
         let (lead, payload) = (usize::from(self.lead), usize::from(self.layout.payload));
         match at.checked_sub(lead) {
@@ -77,12 +78,12 @@ impl Cells {
         }
     }
 
-    /// Whether a segment that begins at `at` begins a cell.
+    /// Returns whether a segment that begins at data byte `at` begins a cell.
     fn begins(&self, at: usize) -> bool {
         at.checked_sub(self.lead.into()).is_some_and(|at| at.is_multiple_of(self.layout.payload.into()))
     }
 
-    /// Appends `data`, of which there is room for all, to the `len` bytes that were there before.
+    /// Appends `data`, which must fit, to the `len` bytes of data in the block.
     fn append(&mut self, len: usize, mut data: &[u8]) {
         let (mut at, mut rest) = self.place(len);
         while !data.is_empty() {
@@ -101,7 +102,7 @@ impl Piece {
         self.start + self.len as u64
     }
 
-    /// Bytes of memory.
+    /// Returns the memory in bytes.
     pub(super) fn cost(&self) -> usize {
         match &self.data {
             Data::Copied(block) => block.capacity(),
@@ -110,7 +111,7 @@ impl Piece {
         }
     }
 
-    /// How many bytes may be appended.
+    /// Returns the number of bytes that may be appended.
     pub(super) fn room(&self) -> usize {
         match &self.data {
             Data::Copied(block) => block.capacity() - block.len(),
@@ -119,7 +120,7 @@ impl Piece {
         }
     }
 
-    /// Appends as much of `data` as there is room for; gives how much that was.
+    /// Appends as much of `data` as fits; returns the number of bytes.
     pub(super) fn append(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.room());
         let data = &data[..taken];
@@ -132,7 +133,7 @@ impl Piece {
         taken
     }
 
-    /// Whether segments of `layout`, of which one begins at `next`, meet this piece's cells.
+    /// Returns whether segments of `layout`, one of which begins at `next`, are aligned with the cells of this piece.
     pub(super) fn is_in_phase(&self, layout: Layout, next: u64) -> bool {
         match &self.data {
             Data::Laid(cells) if cells.layout == layout => {
@@ -143,7 +144,7 @@ impl Piece {
         }
     }
 
-    /// Calls `each` with the slices that make up `range`, which lies in the piece.
+    /// Calls `each` with the slices that make up `range`, which must be within the piece.
     pub(super) fn slices<'a>(&'a self, range: Range<u64>, each: &mut impl FnMut(&'a [u8])) {
         let (mut at, to) = ((range.start - self.start) as usize, (range.end - self.start) as usize);
         match &self.data {
@@ -160,8 +161,8 @@ impl Piece {
         }
     }
 
-    /// Where the cell is that a segment of `header` and `payload` bytes with its payload at offset `start` fits into,
-    /// from the header on, and the layout; `None` if there is no such cell.
+    /// Returns the position in the block, from the header on, of the cell for a segment of `header` and `payload`
+    /// bytes whose payload has offset `start`, and the layout; `None` if there is no such cell.
     pub(super) fn cell(&self, start: u64, header: usize, payload: usize) -> Option<(Layout, Range<usize>)> {
         let Data::Laid(cells) = &self.data else { return None };
         let at = start.checked_sub(self.start)? as usize;
@@ -175,7 +176,7 @@ impl Piece {
         })
     }
 
-    /// The memory of a piece that is laid out.
+    /// Returns the memory of a block with header gaps.
     pub(super) fn cells(&self) -> &[u8] {
         match &self.data {
             Data::Laid(cells) => &cells.block,
@@ -183,7 +184,7 @@ impl Piece {
         }
     }
 
-    /// As [`cells`](Self::cells), to write headers to.
+    /// Mutable version of [`cells`](Self::cells), for headers to be written.
     pub(super) fn cells_mut(&mut self) -> &mut [u8] {
         match &mut self.data {
             Data::Laid(cells) => &mut cells.block,

@@ -3,14 +3,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::connection::SegmentRef;
 
-/// The byte at a stream offset, so that a misplaced slice shows.
+/// Returns pseudo-random bytes that depend on the stream offset, so that misplaced slices are detected.
 fn pattern(range: Range<u64>) -> Vec<u8> {
     range.map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
 const LAYOUT: Layout = Layout { header: 24, payload: 1448 };
 
-/// Writes as if full segments had always been cut off from the start.
+/// Writes data as if the sender had sent only full-sized segments from the start.
 fn write(buffer: &mut SendBuffer, data: &[u8]) -> usize {
     let next = 1 + (buffer.end() - 1) / u64::from(LAYOUT.payload) * u64::from(LAYOUT.payload);
     buffer.write(data, LAYOUT, next)
@@ -21,7 +21,8 @@ fn write_bytes(buffer: &mut SendBuffer, data: Bytes) -> Bytes {
     buffer.write_bytes(data, LAYOUT, next)
 }
 
-/// Segments of these payloads from `start` on, their headers, and what they are as datagrams.
+/// Returns segments with these payload lengths from `start` on: their headers, their records, and the expected
+/// datagrams.
 fn segments(buffer: &SendBuffer, start: u64, payloads: &[u16], header_len: u8) -> (Vec<u8>, Vec<SegmentRef>, Vec<u8>) {
     let (mut headers, mut segments, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
     let mut at = start;
@@ -40,7 +41,7 @@ fn segments(buffer: &SendBuffer, start: u64, payloads: &[u16], header_len: u8) -
 #[test]
 fn a_batch_of_expected_segments_is_one_slice() {
     let mut buffer = SendBuffer::new(1 << 20);
-    // The first segment is already there in part: it is gathered, the others lie in cells.
+    // A part of the first segment is in the buffer before, therefore it is gathered. The others lie in cells.
     buffer.write(&pattern(1..101), LAYOUT, 1);
     buffer.write(&pattern(101..100_001), LAYOUT, 1);
     for (start, payloads, slices) in [
@@ -57,7 +58,7 @@ fn a_batch_of_expected_segments_is_one_slice() {
         assert_eq!(out.concat(), datagrams);
         assert_eq!(out.len(), slices, "{payloads:?}");
     }
-    // Longer headers than expected, as with SACK blocks.
+    // The headers are longer than expected, as with SACK blocks.
     let (headers, segments, datagrams) = segments(&buffer, 1449, &[1448; 3], 36);
     buffer.lay_headers(&headers, &segments);
     let mut out: Vec<&[u8]> = Vec::new();
@@ -157,13 +158,13 @@ fn blocks_are_reused_and_memory_shrinks_with_the_load() {
     buffer.advance(buffer.end());
     buffer.rest();
     assert_eq!(buffer.memory(), 0);
-    // In the steady state, a window sliding along, no block is allocated.
+    // In the steady state, while the window slides, no block is allocated.
     write(&mut buffer, &vec![0; 4 << 20]);
     for round in 0..64 {
         buffer.advance(buffer.start() + (1 << 20));
         let before = buffer.memory();
         write(&mut buffer, &vec![0; 1 << 20]);
-        // Where the data begins within its first block decides how many blocks it takes.
+        // The number of blocks depends on where the data begins within its first block.
         assert!(buffer.memory() == before || round < 16);
     }
 }
@@ -184,12 +185,12 @@ enum Op {
     Write(usize),
     WriteBytes(usize),
     Advance(u64),
-    /// A range in sixteenths of the data, possibly beyond it.
+    /// Range in sixteenths of the data, possibly beyond its end.
     Read(u64, u64),
-    /// The next so many bytes after the last reading, as a sender does.
+    /// This number of bytes after the last read, as a sender does.
     Next(u64),
     SetCapacity(usize),
-    /// Segments of the last payload size, the last of another one, framed; they begin where the last reading ended.
+    /// Segments with the expected payload length, the last one with another, framed from the end of the last read on.
     Frame(usize, u16),
     SetLayout(u16),
 }
@@ -215,7 +216,7 @@ proptest! {
     #[test]
     fn equals_a_plain_vector(ops in prop::collection::vec(op(), 1..100)) {
         let mut buffer = SendBuffer::new(200_000);
-        // The model: the data is a function of the offset, so two offsets say everything.
+        // The data is a function of the offset, so the model consists of two offsets.
         let (mut start, mut end, mut reading, mut capacity) = (1u64, 1u64, 1u64, 200_000usize);
         let mut layout = LAYOUT;
         for op in ops {

@@ -1,4 +1,4 @@
-//! The memory of paths by itself.
+//! Tests of the metrics cache alone.
 
 use std::net::Ipv4Addr;
 
@@ -39,7 +39,7 @@ fn the_oldest_lesson_makes_room() {
     }
     let known = [1, 2, 3, 4].map(|number| cache.find(at(0), host(number), LAW).is_some());
     assert_eq!(known, [true, false, true, true]);
-    // Nobody keeps an entry by asking for it, as forged SYNs do.
+    // Lookups, which forged SYNs can cause, do not protect an entry from eviction.
     let _ = cache.find(at(0), host(3), LAW);
     cache.learn(at(0), host(5), LAW, &threshold(5));
     assert_eq!(cache.find(at(0), host(3), LAW), None);
@@ -60,12 +60,12 @@ fn what_is_too_old_counts_for_nothing() {
     cache.learn(at(0), host(1), LAW, &threshold(1000));
     assert_eq!(cache.find(at(100), host(1), LAW), Some(threshold(1000)));
     assert_eq!(cache.find(at(101), host(1), LAW), None);
-    // Nor in a mean.
+    // A value that is too old does not count in the mean.
     cache.learn(at(101), host(1), LAW, &threshold(4000));
     assert_eq!(cache.find(at(101), host(1), LAW), Some(threshold(4000)));
 }
 
-/// A connection that learnt the round trip and no threshold says nothing of the threshold's age.
+/// A connection that stores a round-trip time but no threshold does not refresh the threshold.
 #[test]
 fn each_value_has_its_own_age() {
     let cache = cache(3, 100);
@@ -76,7 +76,7 @@ fn each_value_has_its_own_age() {
     assert_eq!(cache.find(at(161), host(1), LAW), None);
 }
 
-/// RFC 9040, section 6.2, leaves the functions open; the threshold's is FreeBSD's (table 9).
+/// RFC 9040, section 6.2, does not prescribe the merge functions; the one for the threshold is FreeBSD's (table 9).
 #[test]
 fn old_and_new_are_merged() {
     let cache = PathCache::default();
@@ -122,7 +122,7 @@ fn nothing_learnt_leaves_no_entry() {
 }
 
 proptest! {
-    /// Against a list that is searched from its end.
+    /// Compares the cache with a list in order of update.
     #[test]
     fn it_keeps_the_latest_of_what_it_was_told(
         lessons in prop::collection::vec((0u32..12, 1u64..1000), 0..60),
@@ -154,7 +154,7 @@ fn saved(bytes: u64) -> PathMetrics {
     PathMetrics { saved: Some(saved), ..PathMetrics::default() }
 }
 
-/// What is written is read, as old as it was: by a process whose clock has just begun, too.
+/// Saved values keep their ages when loaded, even if the clock of the new process has just started.
 #[test]
 fn a_memory_outlives_its_process() {
     let first = cache(10, 100);
@@ -166,13 +166,13 @@ fn a_memory_outlives_its_process() {
     assert_eq!(next.load(at(1), Span::ZERO, &text), Ok(2));
     assert_eq!(next.find(at(1), host(1), LAW), first.find(at(1070), host(1), LAW));
     assert_eq!(next.find(at(1), host(2), "careful-resume"), Some(threshold(7)));
-    // Thirty seconds later the saved path is a hundred seconds old, and then too old.
+    // After 30 s, the saved path is 100 s old; 1 s later, it is too old.
     assert_eq!(next.find(at(31), host(1), LAW).and_then(|metrics| metrics.saved), saved(100_000).saved);
     assert_eq!(next.find(at(32), host(1), LAW).and_then(|metrics| metrics.saved), None);
     assert_eq!(next.save(at(1)), text);
 }
 
-/// A path is one connection's at a time.
+/// Only one connection at a time can use a saved path.
 #[test]
 fn a_saved_path_is_taken_away() {
     let cache = cache(10, 100);
@@ -193,7 +193,7 @@ fn a_saved_path_is_taken_away() {
     assert_eq!([taken(at(0)), taken(at(0))], ["damaged", "nothing"]);
 }
 
-/// It comes back as old as it was, and not in the place of what another connection has found since.
+/// A returned path keeps its age and does not replace one that another connection has stored in the meantime.
 #[test]
 fn what_is_given_back_is_no_younger() {
     let cache = cache(10, 100);
@@ -211,7 +211,7 @@ fn what_is_given_back_is_no_younger() {
     cache.learn(at(90), host(1), LAW, &saved(50_000));
     cache.give_back(host(1), LAW, loan);
     assert_eq!(known(at(101)), saved(50_000).saved);
-    // So it is in another process.
+    // It keeps its age in another process, too.
     let (next, text) = (PathCache::default(), {
         cache.give_back(host(2), LAW, loan);
         cache.save(at(100))
@@ -220,7 +220,7 @@ fn what_is_given_back_is_no_younger() {
     assert!(text.contains(&format!("10.0.0.2 {LAW} - - 100000,")), "a hundred seconds old: {text}");
 }
 
-/// Numbers that parse and are no path's: nothing of that text is taken, and nothing that is seeded is written so.
+/// A text with impossible values is refused as a whole, and impossible values that were seeded are not written.
 #[test]
 fn impossible_paths_are_refused() {
     let line = |saved: &str| format!("longhaul paths 1\n10.0.0.1 {LAW} - - 5,{saved}\n");
@@ -244,7 +244,7 @@ fn impossible_paths_are_refused() {
     assert_eq!(cache.save(at(1)), format!("longhaul paths 1\n10.0.0.1 {LAW} 0,7 - -\n"));
 }
 
-/// Damaged text says where, and nothing of it is taken.
+/// The error for damaged text names the line, and nothing is loaded.
 #[test]
 fn damaged_text_is_refused() {
     let good = "192.0.2.1 cubic 5,1000 - 5,1000,2000,500000";

@@ -1,8 +1,9 @@
-//! A memory of paths as text, so that it can outlive its process.
+//! Text format of the metrics cache, so that it can outlive the process.
 //!
-//! One line an entry, oldest first, words with a blank between them: address, congestion control, then for each of threshold, round trip
-//! and saved path either `-` or its age in milliseconds and its numbers, with commas between them. Ages, because a clock that begins with
-//! the process means nothing to the next one.
+//! Each line is one entry, least recently updated first, as words separated by spaces: address, congestion
+//! controller, and then for each of threshold, round-trip time and saved path either `-` or the age in milliseconds
+//! and the values, separated by commas. Ages are stored because times relative to the start of a process are
+//! meaningless in another one.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 use std::fmt::Write;
@@ -14,46 +15,46 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use super::{Entry, Learnt, PathCache, Rtt, key};
 
-/// The first line: what this is, and which version.
+/// First line: file type and version.
 const HEAD: &str = "longhaul paths 1";
-/// A name of congestion control is no longer.
+/// Maximum length of the name of a congestion controller.
 const MAX_NAME: usize = 1024;
 
-/// Text that is no memory of paths.
+/// Error in the text of a metrics cache.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct LoadError {
-    /// The line, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Reason.
     pub reason: LoadReason,
 }
 
-/// What is wrong with a line.
+/// Reason why a line is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadReason {
-    /// The first line is another one.
+    /// The first line has a different file type or version.
     #[error("this is no memory of paths: it begins with `{HEAD}`")]
     Head,
-    /// Not an address.
+    /// The first word is not an IP address.
     #[error("the first word is no IP address")]
     Address,
-    /// No congestion control of that name.
+    /// The second word is not a congestion controller.
     #[error("the second word names no congestion control")]
     Congestion,
-    /// A number is missing, or too many, or none at all.
+    /// Numbers are missing, invalid or too many.
     #[error(
         "three words follow, each `-` or an age in ms and what was learnt: ssthresh; srtt,rttvar in us; window,rate,rtt"
     )]
     Numbers,
-    /// A saved path that no connection can have come to ([`SavedPath::is_possible`]).
+    /// The values of the saved path are impossible ([`SavedPath::is_possible`]).
     #[error("a saved path has a window of 1 to {} bytes, a rate above 0 and a round trip of 1 us at least", SavedPath::MAX_WINDOW.0)]
     Impossible,
 }
 
 impl PathCache {
-    /// All that is known at `now`, as text.
+    /// Returns all entries as text, with their ages at `now`.
     #[must_use]
     pub fn save(&self, now: Time) -> String {
         let mut text = format!("{HEAD}\n");
@@ -62,21 +63,21 @@ impl PathCache {
             let Some(entry) = entries.by_key.get(name) else { continue };
             let ssthresh = word(now, entry.ssthresh, |ssthresh| vec![ssthresh.0]);
             let rtt = word(now, entry.rtt, |rtt| vec![micros(rtt.srtt), micros(rtt.rttvar)]);
-            // What somebody seeded may be no path's; nothing that is written is refused when it is read.
+            // A seeded saved path may be impossible. It is left out, because `load` would refuse it.
             let saved = entry.saved.filter(|saved| saved.value.is_possible());
             let saved =
                 word(now, saved, |saved| vec![saved.window.0, saved.rate.as_bytes_per_sec(), micros(saved.rtt)]);
-            // A write to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "{} {} {ssthresh} {rtt} {saved}", name.0, name.1);
         }
         text
     }
 
-    /// Adds what [`save`](Self::save) wrote `ago` before `now`, to what is known; what is known already of a path gives way. Nothing
-    /// of a damaged text is taken. How many entries it had.
+    /// Adds the entries that [`save`](Self::save) wrote `ago` before `now`, replacing existing entries of the same
+    /// paths. Returns the number of entries. If any line is invalid, nothing is added.
     ///
     /// # Errors
-    /// The first line that is wrong.
+    /// Returns the first invalid line and the reason.
     pub fn load(&self, now: Time, ago: Span, text: &str) -> Result<usize, LoadError> {
         let mut lines = text.lines().zip(1..);
         if lines.next().is_none_or(|(head, _)| head.trim_end() != HEAD) {

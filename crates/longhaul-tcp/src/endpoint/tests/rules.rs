@@ -1,11 +1,11 @@
-//! Single rules of RFC 9293, RFC 5961 and RFC 7323, by single segments.
+//! Tests of single rules of RFC 9293, RFC 5961 and RFC 7323 with single segments.
 
 use longhaul_wire::Options;
 
 use super::*;
 use crate::ConnectionError;
 
-/// A SYN as stock clients send it.
+/// Returns a SYN as sent by common clients.
 fn full_syn() -> Header {
     let mut syn = syn();
     syn.options.mss = Some(1460);
@@ -21,7 +21,7 @@ fn established(config: Config) -> (Endpoint, Tuple, ConnId, Header) {
     (endpoint, tuple, id, ack)
 }
 
-/// RFC 5681, section 4.2, asks for no more than one ACK per segment.
+/// RFC 5681, section 4.2: no more than one ACK is sent per segment.
 #[test]
 fn data_with_fin_draws_one_ack_that_covers_both() {
     for len in [1, 600, 1400] {
@@ -47,7 +47,7 @@ fn a_listener_drops_what_neither_opens_nor_acknowledges() {
     deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::ACK, ack: 77, ..Header::default() }, &[]);
     let resets = sent(&mut endpoint, NOW);
     assert_eq!((resets.len(), resets[0].flags, resets[0].seq), (1, Flags::RST, 77));
-    // Where nobody listens, each of them is answered (section 3.10.7.1).
+    // Without a listener, each of them is answered (section 3.10.7.1).
     let mut closed = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
     deliver(&mut closed, NOW, tuple, &Header { flags: Flags::FIN, seq: 99, ..Header::default() }, &[]);
     assert_eq!(sent(&mut closed, NOW).len(), 1);
@@ -66,7 +66,8 @@ fn a_reset_carries_timestamps_if_they_are_in_force() {
     }
 }
 
-/// RFC 9293, section 3.10.7.4: before synchronisation, too, a RST inside the window draws an ACK of SND.NXT.
+/// RFC 9293, section 3.10.7.4: a RST within the window is answered with an ACK of SND.NXT before synchronization,
+/// too.
 #[test]
 fn a_reset_in_the_window_of_syn_received_is_challenged_by_an_ack() {
     let (mut endpoint, tuple) = (listening(Config::default()), tuple(there(), here()));
@@ -76,13 +77,13 @@ fn a_reset_in_the_window_of_syn_received_is_challenged_by_an_ack() {
     let challenges = sent(&mut endpoint, NOW);
     let [challenge] = challenges.as_slice() else { panic!("{challenges:?}") };
     assert_eq!((challenge.flags, challenge.seq, challenge.ack), (Flags::ACK, answer.seq.wrapping_add(1), 100));
-    // The connection is still there, and a RST at RCV.NXT ends it.
+    // The connection still exists; a RST at RCV.NXT closes it.
     assert_eq!(endpoint.len(), 1);
     deliver(&mut endpoint, NOW, tuple, &Header { flags: Flags::RST, seq: 100, ..Header::default() }, &[]);
     assert_eq!((sent(&mut endpoint, NOW).len(), endpoint.len()), (0, 0));
 }
 
-/// An application that ends a full window's worth of data need not wait for a round trip more.
+/// If data and the end of the stream fill the window, the FIN is sent without waiting for another round trip.
 #[test]
 fn a_fin_leaves_though_the_window_is_full() {
     let (mut endpoint, tuple, id, ack) = established(Config::default());
@@ -103,7 +104,7 @@ fn a_fin_leaves_though_the_window_is_full() {
     assert!(headers.iter().any(|header| header.flags.contains(Flags::FIN)), "{headers:?}");
 }
 
-/// RFC 9293, section 3.9.1.2: PSH marks the end of what was queued, not each repetition, nor a FIN by itself.
+/// RFC 9293, section 3.9.1.2: PSH marks the end of the queued data, but neither every retransmission nor a lone FIN.
 #[test]
 fn push_ends_what_was_queued_and_nothing_else() {
     let (mut endpoint, tuple, id, ack) = established(Config { nagle: false, ..Config::default() });
@@ -130,8 +131,8 @@ fn push_ends_what_was_queued_and_nothing_else() {
     assert!(fins.iter().any(|h| h.flags == Flags::ACK | Flags::FIN), "{fins:?}");
 }
 
-/// RFC 5961, section 7: whoever knows addresses and ports only draws two ACKs per second, not one per segment; what
-/// the peer repeats is answered each time (RFC 2883).
+/// RFC 5961, section 7: an attacker who knows only addresses and ports gets at most two ACKs per second, however many
+/// segments he sends. Segments repeated by the peer are all answered (RFC 2883).
 #[test]
 fn forged_old_data_is_answered_twice_per_second() {
     for timestamps in [true, false] {
@@ -175,14 +176,14 @@ fn forged_old_data_is_answered_twice_per_second() {
     }
 }
 
-/// A service that echoes datagrams is no peer that opens at the same time.
+/// An echoed SYN is not taken for a simultaneous open.
 #[test]
 fn an_echo_of_our_syn_is_no_connection() {
     let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
     let tuple = tuple(there(), here());
     let id = endpoint.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
     let syn = sent(&mut endpoint, NOW).pop().unwrap();
-    // A simultaneous open is still one.
+    // A simultaneous open with a different sequence number succeeds.
     let mut other = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
     let simultaneous = other.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
     let _ = sent(&mut other, NOW);
@@ -194,7 +195,7 @@ fn an_echo_of_our_syn_is_no_connection() {
     assert_eq!(sent(&mut endpoint, NOW), []);
 }
 
-/// RFC 9000, section 8, as a measure: an unproved address gets back no more than it sent, three times.
+/// An unverified address gets at most three answers, each no longer than its SYN (compare RFC 9000, section 8).
 #[test]
 fn no_syn_ack_is_longer_than_its_syn() {
     let all = full_syn().options;
@@ -237,7 +238,7 @@ fn no_syn_ack_is_longer_than_its_syn() {
     }
 }
 
-/// The promise of the documentation: a cookie without timestamps is as hard to guess as 28 bits are.
+/// A SYN cookie without timestamps has 28 bits of MAC, as documented.
 #[test]
 fn a_plain_cookie_leaves_four_bits_to_guess_from() {
     let mut settings = EndpointConfig::new([5; 32]);
@@ -249,8 +250,8 @@ fn a_plain_cookie_leaves_four_bits_to_guess_from() {
     plain.options.mss = Some(1460);
     deliver(&mut endpoint, NOW, tuple, &plain, &[]);
     let cookie = sent(&mut endpoint, NOW).pop().unwrap();
-    // Other options than those that were encoded are not taken: every combination of the low bits but one misses, and
-    // so does every change of the others.
+    // A cookie with any other option bits is refused: of all combinations of the low bits, only one is valid, and any
+    // change of the other bits is refused as well.
     let mut accepted = 0;
     for low in 0..1u32 << 14 {
         let guess = cookie.seq & !((1 << 14) - 1) | low;
@@ -268,7 +269,7 @@ fn a_plain_cookie_leaves_four_bits_to_guess_from() {
     assert_eq!(accepted, 1, "of 2^14 guesses in 16 classes of MSS and slot, at most one each in 2^28 is right");
 }
 
-/// A stream that was ended, but whose end has not left when the runtime goes, would leave its peer waiting for ever.
+/// If the FIN has not been sent when the endpoint is abandoned, the peer would wait forever without a RST.
 #[test]
 fn an_abandoned_endpoint_resets_streams_whose_fin_has_not_left() {
     for (bytes, resets) in [(0, 0), (1_000_000, 1)] {
