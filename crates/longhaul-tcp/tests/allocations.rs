@@ -1,5 +1,5 @@
-//! What the engine allocates, counted by the allocator: nothing that stays for a stranger's SYN, nothing at all for a
-//! packet of a connection that has found its pace.
+//! Counts the allocations of the protocol engine: a SYN of an unknown peer must leave no memory behind, and a
+//! connection in the steady state must not allocate for any packet.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,29 +20,30 @@ thread_local! {
 
 struct Counting;
 
-/// Adds to what this thread holds.
+/// Adds to the counters of this thread.
 fn count(bytes: i64, calls: u64) {
     LIVE.set(LIVE.get() + bytes);
     CALLS.set(CALLS.get() + calls);
 }
 
-// SAFETY: every call is the system allocator's; the counters are `Cell`s without destructors, which allocate nothing.
+// SAFETY: every call is forwarded to the system allocator; the counters are `Cell`s without destructors, which do not
+// allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64, 1);
-        // SAFETY: the caller keeps `alloc`'s contract.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as i64), 0);
-        // SAFETY: the caller keeps `dealloc`'s contract, and all memory is the system allocator's.
+        // SAFETY: the caller upholds the contract of `dealloc`, and all memory is from the system allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as i64 - layout.size() as i64, 1);
-        // SAFETY: as for `dealloc`, and the caller keeps `realloc`'s contract.
+        // SAFETY: as for `dealloc`, and the caller upholds the contract of `realloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -64,7 +65,7 @@ fn host(number: u32, port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + number), port))
 }
 
-/// Hands `endpoint` a datagram from `from`.
+/// Delivers a datagram from `from` to `endpoint`.
 fn deliver(endpoint: &mut Endpoint, now: Time, from: SocketAddr, datagram: &[u8]) {
     endpoint.handle_datagram(now, &DatagramMeta::new(from, datagram.len()), datagram, None);
 }
@@ -80,7 +81,7 @@ fn syn(seq: u32) -> ([u8; 64], usize) {
     (datagram, len)
 }
 
-/// Delivers `count` SYNs of as many addresses, and takes the answers: how many.
+/// Delivers `count` SYNs, each from a different address, and takes the answers; returns their number.
 fn flood(endpoint: &mut Endpoint, batch: &mut Batch, first: u32, count: u32) -> u32 {
     let mut answers = 0;
     for number in first..first + count {
@@ -95,7 +96,7 @@ fn flood(endpoint: &mut Endpoint, batch: &mut Batch, first: u32, count: u32) -> 
     answers
 }
 
-/// Beyond the backlog a SYN is answered by a cookie (RFC 4987, section 3.6), and leaves nothing behind.
+/// Beyond the backlog, SYNs are answered with SYN cookies (RFC 4987, section 3.6) and leave no memory behind.
 #[test]
 fn a_flood_of_syns_keeps_no_memory() {
     const BACKLOG: u32 = 128;
@@ -107,7 +108,7 @@ fn a_flood_of_syns_keeps_no_memory() {
         let mut endpoint = Endpoint::new(config, NOW);
         endpoint.listen(Arc::new(Config::default()));
         let mut batch = Batch::default();
-        // The backlog fills, and buffers that are used again get their size.
+        // Fill the backlog, and let reused buffers reach their final size.
         let opening = 2 * BACKLOG;
         assert_eq!(flood(&mut endpoint, &mut batch, 0, opening), opening);
         let (bytes, allocations, connections) = (live(), calls(), endpoint.len());
@@ -119,7 +120,8 @@ fn a_flood_of_syns_keeps_no_memory() {
     }
 }
 
-/// Answers that nobody fetches are bounded, too: a SYN that arrives while the socket is blocked finds room or none.
+/// The queue of answers is bounded, too: SYNs that arrive while the socket is blocked are answered only as long as
+/// there is room.
 #[test]
 fn a_flood_that_cannot_be_answered_is_bounded() {
     let mut config = EndpointConfig::new([7; 32]);
@@ -132,12 +134,12 @@ fn a_flood_that_cannot_be_answered_is_bounded() {
         deliver(&mut endpoint, NOW, host(number, 1024), &datagram[..len]);
     }
     let held = live() - bytes;
-    // 4096 answers, and the vector's doubling.
+    // 4096 answers, and at most as much unused capacity of the vector.
     let answer = (size_of::<Tuple>() + size_of::<Header>()) as i64;
     assert!(held <= 2 * 4096 * answer, "{held} bytes for answers of {answer}");
 }
 
-/// Runs what is not the engine's without counting it.
+/// Runs the test's own code without counting its allocations.
 fn uncounted<R>(act: impl FnOnce() -> R) -> R {
     let before = (LIVE.get(), CALLS.get());
     let result = act();
@@ -146,7 +148,7 @@ fn uncounted<R>(act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Two endpoints, the one's datagrams handed to the other after a while.
+/// Two endpoints connected by an ideal network.
 struct Pair {
     ends: [Endpoint; 2],
     ids: [Option<ConnId>; 2],
@@ -154,7 +156,7 @@ struct Pair {
     sink: Vec<u8>,
     now: Time,
     packets: u64,
-    /// Bytes of stream that either end has read.
+    /// Stream bytes read at both ends.
     read: u64,
 }
 
@@ -174,7 +176,7 @@ impl Pair {
         pair
     }
 
-    /// A millisecond: everything that waits travels, and the timers fire.
+    /// Advances the time by 1 ms: fires the timers and delivers all datagrams.
     fn turn(&mut self) {
         self.now += Span::from_millis(1);
         for end in &mut self.ends {
@@ -187,8 +189,8 @@ impl Pair {
         }
     }
 
-    /// Hands what end `from` has to send to end `to`, where the application reads after each batch. Batches lie in buffers
-    /// that may be kept, as those of a driver with receive offload do.
+    /// Delivers all segments from end `from` to end `to`, whose application reads after each batch. The datagrams are
+    /// in buffers that may be kept by reference, as with a driver that uses receive offload.
     fn carry(&mut self, from: usize, to: usize, source: SocketAddr) {
         while let Some(destination) = self.ends[from].poll_transmit(self.now, &mut self.batch, 64) {
             let batch = &self.batch;
@@ -218,12 +220,12 @@ impl Pair {
         }
     }
 
-    /// What end 0 says of itself.
+    /// Returns the statistics of end 0.
     fn info(&self) -> Info {
         self.ends[0].connection(self.ids[0].unwrap()).unwrap().info(self.now)
     }
 
-    /// A turn before which end 0 writes by `write` as long as there is room.
+    /// Lets end 0 call `write` until it fails, and then advances the time.
     fn stream(&mut self, mut write: impl FnMut(&mut Connection) -> bool) {
         let writer = self.ids[0].unwrap();
         self.ends[0].drive(self.now, writer, |connection| while write(connection) {});
@@ -231,16 +233,16 @@ impl Pair {
     }
 }
 
-/// A hundred turns of a stream that has found its window.
+/// Results of 100 turns in the steady state.
 struct Steady {
     /// Allocations of both ends.
     calls: u64,
     packets: u64,
-    /// Bytes of stream that were read.
+    /// Stream bytes read.
     read: u64,
-    /// Flipped pairs that were settled.
+    /// Flipped pairs with a result.
     pairs: u64,
-    /// The sender at the end.
+    /// Statistics of the sender at the end.
     info: Info,
 }
 
@@ -250,7 +252,7 @@ fn settled(info: &Info) -> u64 {
 
 fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> Steady {
     let mut pair = Pair::new(sender);
-    // Windows, buffers, scoreboard and reassembly grow to their size.
+    // Let windows, buffers, scoreboard and reassembly reach their final sizes.
     for _ in 0..500 {
         pair.stream(&mut write);
     }
@@ -264,29 +266,29 @@ fn steady(sender: Config, mut write: impl FnMut(&mut Connection) -> bool) -> Ste
     Steady { calls, packets, read, pairs, info }
 }
 
-/// Pairs and arrival times in place of what the law otherwise goes by.
+/// Compositions that use flipped pairs or arrival times instead of their default estimators.
 const PAIRS: [&str; 2] = ["westwood-bbe(capacity=pairs)", "westwood-bbe(capacity=fused)"];
 const ARRIVALS: &str = "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)";
 
-/// A bulk stream under every law: data segments, ACKs, timers, writes by reference, reads.
+/// Bulk transfer with every congestion controller: data segments, ACKs, timers, writes by reference, and reads.
 #[test]
 fn a_steady_stream_allocates_nothing() {
     let data = Bytes::from_owner(vec![7; 16 << 10]);
     for law in built_in().profiles.iter().map(|profile| profile.name).chain(PAIRS).chain([ARRIVALS]) {
         let mut sender = Config::default();
         sender.congestion = law.parse().unwrap();
-        // Nobody answers: what follows upon that is measured.
+        // The routers do not answer, so the test covers the fallback.
         sender.routers_answer = true;
         let steady = steady(sender, |connection| connection.write_bytes(&mut data.clone()).is_ok());
         assert!(steady.packets > 5_000 && steady.read > 5 << 20, "{law}: {} packets", steady.packets);
         assert!(steady.pairs > 0 || !PAIRS.contains(&law), "{law}");
         assert!(steady.info.arrival_times || law != ARRIVALS, "{law}");
-        // The second of a flipped pair comes first, and waits at the receiver in a copy.
+        // The second segment of a flipped pair arrives first and is copied while it waits for the other.
         assert_eq!(steady.calls, steady.pairs, "{law}: for {} packets, {} pairs", steady.packets, steady.pairs);
     }
 }
 
-/// What is copied into the send buffer takes a block of 64 KiB for as much of it: that is all.
+/// Data copied into the send buffer needs one block per 64 KiB, and nothing else is allocated.
 #[test]
 fn a_steady_stream_of_copies_allocates_a_block_for_64_kib() {
     const BLOCK: u64 = 64 << 10;

@@ -1,4 +1,4 @@
-//! The fuzz targets' corpora, replayed, and some thousand scripts of noise on top.
+//! Replays the corpora of the fuzz targets and some thousand random scripts.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 #![allow(
     clippy::duplicate_mod,

@@ -1,4 +1,4 @@
-//! Two endpoints, what they have to say to each other, and settings chosen by a script.
+//! Two endpoints, the datagrams between them, and configurations chosen by a script.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,15 +17,15 @@ pub mod script;
 
 use script::Script;
 
-/// One way, where the script says nothing else.
+/// One-way delay unless the script chooses another.
 pub const DELAY: Span = Span::from_millis(10);
-/// Steps of one script: more are an exchange that feeds on itself.
+/// Maximum number of steps of one script. A longer exchange would mean an endless loop of answers.
 const MAX_STEPS: u32 = 300_000;
 
-/// A datagram under way.
+/// Datagram in transit.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// The side that it goes to, and the connection that it is of.
+    /// Receiving side, and number of the connection.
     pub to: usize,
     pub flow: u8,
     pub ecn: Ecn,
@@ -36,25 +36,25 @@ pub struct Datagram {
 pub struct Ends {
     pub sides: [Endpoint; 2],
     pub now: Time,
-    /// What each side's clock is ahead of `now`.
+    /// How far the clock of each side is ahead of `now`.
     pub ahead: [Span; 2],
     pub under_way: BTreeMap<(Time, u64), Datagram>,
     sent: u64,
     steps: u32,
 }
 
-/// The addresses of connection number `flow`, as `side` sees them.
+/// Returns the addresses of connection `flow` as seen by `side`.
 pub fn tuple(side: usize, flow: u8) -> Tuple {
     let peer = Ipv4Addr::new(10, 0, 0, if side == 0 { 2 } else { 1 });
     Tuple { remote: SocketAddr::from((peer, 4000 + u16::from(flow))), local: IpAddr::from(Ipv4Addr::UNSPECIFIED) }
 }
 
-/// The byte at `offset` of what `side` writes.
+/// Returns the byte at `offset` of the stream that `side` writes.
 pub fn pattern(side: usize, offset: u64) -> u8 {
     (offset ^ (offset >> 8) ^ (offset >> 16) ^ (side as u64) << 7) as u8
 }
 
-/// Bytes of that stream from `offset` on.
+/// Returns `len` bytes of that stream from `offset` on.
 pub fn part(side: usize, offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64).map(|at| pattern(side, at)).collect()
 }
@@ -76,7 +76,7 @@ impl Ends {
         self.now + self.ahead[side]
     }
 
-    /// Takes all that a side has to send now and hands each datagram to `each`.
+    /// Takes all datagrams that a side has to send and passes each to `each`.
     pub fn flush(&mut self, side: usize, mut each: impl FnMut(&mut Self, Datagram)) {
         let mut batch = Batch::default();
         let now = self.clock(side);
@@ -96,7 +96,7 @@ impl Ends {
                 each(self, datagram);
             }
         }
-        // Nobody needs to be told: all look at everything after each step.
+        // Events are discarded, because the tests check all state after each step.
         while self.sides[side].poll_event().is_some() {}
     }
 
@@ -105,7 +105,7 @@ impl Ends {
         self.under_way.insert((self.now + delay, self.sent), datagram);
     }
 
-    /// The receiver gets it.
+    /// Delivers a datagram to its receiver.
     pub fn deliver(&mut self, datagram: &Datagram) {
         let now = self.clock(datagram.to);
         let mut meta = DatagramMeta::new(tuple(datagram.to, datagram.flow).remote, datagram.bytes.len());
@@ -116,7 +116,7 @@ impl Ends {
         self.sides[datagram.to].handle_datagram(now, &meta, &datagram.bytes, None);
     }
 
-    /// When anything happens next: the arrival of a datagram, or a timer.
+    /// Returns the time of the next event: the arrival of a datagram, or a timer.
     pub fn next(&mut self) -> Option<Time> {
         let arrival = self.under_way.first_key_value().map(|((at, _), _)| *at);
         let ahead = self.ahead;
@@ -124,7 +124,7 @@ impl Ends {
         timers.into_iter().flatten().chain(arrival).min()
     }
 
-    /// Lets time pass until `now`, and everything happen that is due.
+    /// Advances the time to `now`, delivers datagrams that are due, and fires timers.
     pub fn happen(&mut self, now: Time) {
         self.step();
         self.now = self.now.max(now);
@@ -147,7 +147,7 @@ impl Ends {
         self.sides.iter().map(|side| format!("{} connections, {:?}", side.len(), side.stats())).collect()
     }
 
-    /// Nothing is left at either side: connections, memory, timers.
+    /// Asserts that neither side has connections, TIME-WAIT records, memory or timers.
     pub fn assert_idle(&mut self) {
         for side in &mut self.sides {
             assert_eq!((side.len(), side.time_wait_len(), side.memory()), (0, 0, 0));
@@ -156,7 +156,7 @@ impl Ends {
     }
 }
 
-/// The two streams of one side's connection.
+/// Progress of both streams at one side of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct App {
     pub id: ConnId,
@@ -172,7 +172,7 @@ impl App {
         Self { id, side, ..Self::default() }
     }
 
-    /// Writes up to `len` bytes; whether all of them were taken.
+    /// Writes up to `len` bytes; returns whether all were accepted.
     pub fn write(&mut self, ends: &mut Ends, len: usize) -> bool {
         let (bytes, now) = (part(self.side, self.written, len), ends.clock(self.side));
         match ends.sides[self.side].drive(now, self.id, |c| c.write(&bytes)) {
@@ -189,7 +189,7 @@ impl App {
         }
     }
 
-    /// Reads what there is, `len` bytes at most; the bytes are those that the peer has written.
+    /// Reads at most `len` bytes and asserts that the peer wrote them.
     pub fn read(&mut self, ends: &mut Ends, len: usize) -> usize {
         let now = ends.clock(self.side);
         match ends.sides[self.side].drive(now, self.id, |c| c.read(len)) {
@@ -212,7 +212,7 @@ impl App {
     }
 }
 
-/// Every composition that the registry calls tested.
+/// Returns all compositions that the registry lists as tested.
 pub fn compositions() -> &'static [Congestion] {
     static ALL: OnceLock<Vec<Congestion>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -222,19 +222,19 @@ pub fn compositions() -> &'static [Congestion] {
     })
 }
 
-/// Whether a composition refuses a path or a peer that lacks something: a server's application never hears of such a connection, and its
-/// client hears of a RST.
+/// Returns whether a composition refuses a path or a peer that lacks a feature. If the server refuses, its
+/// application never gets the connection, and the client gets a RST.
 pub fn is_demanding(congestion: &Congestion) -> bool {
     congestion.build(&BuildParams::default()).needs().required != Demands::default()
 }
 
-/// Settings by a script: seven bytes.
+/// Derives a configuration from 7 bytes of a script.
 pub fn config(script: &mut Script<'_>) -> Arc<Config> {
     let mut config = Config::default();
     let all = compositions();
     config.congestion = all[usize::from(script.word()) % all.len()].clone();
     let (first, second) = (script.byte(), script.byte());
-    // Zero is what a script that has ended gives: the defaults.
+    // Zeros, which a script that has ended yields, select the defaults.
     (config.sack, config.timestamps) = (first & 1 == 0, first & 2 == 0);
     (config.window_scaling, config.ecn) = (first & 4 == 0, first & 8 == 0);
     (config.extensions, config.nagle) = (first & 16 == 0, first & 32 == 0);
@@ -248,7 +248,7 @@ pub fn config(script: &mut Script<'_>) -> Arc<Config> {
         config.base_plpmtu = 600;
         config.max_plpmtu = 600;
     }
-    // Who waits for a peer that has given up learns of it.
+    // Keep-alive and user timeout detect a peer that has given up.
     config.keep_alive = Some(KeepAlive { idle: Span::from_secs(30), interval: Span::from_secs(10), probes: 6 });
     config.user_timeout = Some(Span::from_secs(300));
     Arc::new(config)

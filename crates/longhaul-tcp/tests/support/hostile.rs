@@ -1,6 +1,6 @@
-//! Whatever a peer sends: checks shared by the fuzz targets and the replay of their corpora.
+//! Checks against arbitrary peers, shared by the fuzz targets and the replay of their corpora.
 //!
-//! Each takes arbitrary bytes as a script of datagrams and times and panics if a promise is broken.
+//! Each check interprets arbitrary bytes as a script of datagrams and times, and panics if an invariant is violated.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -34,7 +34,7 @@ fn deliver(endpoint: &mut Endpoint, now: Time, from: u8, datagram: &[u8]) {
     endpoint.handle_datagram(now, &meta, datagram, None);
 }
 
-/// Everything the endpoint sends now: (to, header, payload length).
+/// Takes everything that the endpoint sends: destination, header, and length of the datagram.
 fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<(Tuple, Header, usize)> {
     let mut batch = Batch::default();
     let mut sent = Vec::new();
@@ -48,7 +48,7 @@ fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<(Tuple, Header, usize)> {
     sent
 }
 
-/// Fires timers up to `now`, one after the other; each must move on.
+/// Fires the timers up to `now` in order; panics if a timer does not make progress.
 fn run_to(endpoint: &mut Endpoint, now: Time) {
     let mut fired = 0;
     while let Some(at) = endpoint.poll_timeout().filter(|at| *at <= now) {
@@ -59,7 +59,8 @@ fn run_to(endpoint: &mut Endpoint, now: Time) {
     }
 }
 
-/// Arbitrary datagrams from arbitrary addresses: at most three times what came goes back, and memory is bounded.
+/// Arbitrary datagrams from arbitrary addresses: the endpoint sends at most three times the bytes received, and
+/// memory is bounded.
 pub fn listener(script: &[u8]) {
     let mut script = Script(script);
     let mut endpoint = listening(false, 9);
@@ -87,15 +88,15 @@ pub fn listener(script: &[u8]) {
     run_to(&mut endpoint, now + Span::from_secs(1000));
 }
 
-/// A server connection and what its peer must say next.
+/// Established server connection and the state of its peer.
 struct Victim {
     endpoint: Endpoint,
     id: ConnId,
     now: Time,
-    /// The peer's next sequence number, and ours.
+    /// Next sequence number of the peer, and ours.
     seq: u32,
     ack: u32,
-    /// Our newest timestamp.
+    /// Our newest TSval.
     stamp: u32,
 }
 
@@ -124,7 +125,8 @@ fn victim() -> Victim {
 }
 
 impl Victim {
-    /// A header with what the peer would say, moved by offsets.
+    /// Returns a header as the peer would send it, with sequence and acknowledgment number moved by the given
+    /// offsets.
     fn header(&self, flags: Flags, seq: i32, ack: i32) -> Header {
         let mut header = Header {
             flags,
@@ -147,7 +149,8 @@ fn emit(header: &Header, payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Segments near what an established connection expects, any flags, SACK blocks and data, while we send too.
+/// Segments near those that an established connection expects, with arbitrary flags, SACK blocks and data, while the
+/// endpoint sends data, too.
 pub fn established(script: &[u8]) {
     let mut script = Script(script);
     let mut victim = victim();
@@ -155,6 +158,7 @@ pub fn established(script: &[u8]) {
     victim.endpoint.drive(victim.now, id, |c| c.write(&[7; 100_000]).ok());
     let mut read = 0;
     while !script.is_over() {
+        // Decode one segment of the script.
         victim.now += Span::from_micros(u64::from(script.word()) * 16);
         let kind = script.byte();
         let flags = Flags::from_bits_truncate(u16::from(script.byte()) | u16::from(kind & 1) << 8);
@@ -172,6 +176,7 @@ pub fn established(script: &[u8]) {
         }
         let payload = vec![kind; usize::from(script.byte()) * 6];
         header.fit();
+        // Deliver it, take the answers and read.
         deliver(&mut victim.endpoint, victim.now, 1, &emit(&header, &payload));
         let now = victim.now;
         run_to(&mut victim.endpoint, now);
@@ -195,7 +200,7 @@ pub fn established(script: &[u8]) {
     run_to(&mut victim.endpoint, end);
 }
 
-/// Parts of a known stream in any order and overlap: what is read is a prefix of it, as a naive map says.
+/// Parts of a known stream in any order and overlap: the bytes read are the contiguous prefix of a naive model.
 pub fn reassembly(script: &[u8]) {
     let mut script = Script(script);
     let mut victim = victim();
@@ -229,11 +234,12 @@ pub fn reassembly(script: &[u8]) {
     assert!(read == whole, "{} bytes read, {} are whole", read.len(), whole.len());
 }
 
-/// Datagrams that receive offload merged mean what they mean one by one: whatever they are, as much is read, and the numbers that are sent
-/// back end alike. Only the number of acknowledgments may differ.
+/// Merged datagrams have the same effect as single ones, whatever their contents: the application reads the same
+/// bytes, and the last acknowledgment number is the same. Only the number of acknowledgments may differ.
 pub fn merged(script: &[u8]) {
     let mut script = Script(script);
     let mut datagrams = Vec::new();
+    // Build equally long segments near the expected ones.
     let stride = 24 + usize::from(script.byte());
     let (mut together, mut apart) = (victim(), victim());
     while !script.is_over() && datagrams.len() < 64 {
@@ -245,6 +251,7 @@ pub fn merged(script: &[u8]) {
     }
     let same = datagrams.iter().all(|datagram| datagram.len() == stride);
     assert!(same, "all headers have timestamps and nothing else");
+    // Deliver them merged to one connection, and one by one to the other.
     let now = together.now;
     let mut meta = DatagramMeta::new(tuple(1).remote, stride);
     meta.tuple = tuple(1);
@@ -255,6 +262,7 @@ pub fn merged(script: &[u8]) {
         deliver(&mut apart.endpoint, now, 1, datagram);
         sent_apart.extend(drain(&mut apart.endpoint, now));
     }
+    // Compare the last acknowledgments and what the applications see.
     let end = |victim: &mut Victim| {
         let id = victim.id;
         let read = victim.endpoint.drive(now, id, |c| {
@@ -276,8 +284,8 @@ pub fn merged(script: &[u8]) {
     assert_eq!(end(&mut together).0, end(&mut apart).0, "what the application sees");
 }
 
-/// A cookie comes back unchanged or opens nothing. One without timestamps has 22 bits of code, so that one change in four million
-/// hits: not under three secrets.
+/// A SYN cookie that was changed opens no connection. Without timestamps, a cookie has 28 bits of MAC, so that a
+/// random change can succeed; it does not do so under three secrets.
 pub fn cookie(script: &[u8]) {
     let came = [9, 10, 11].map(|secret| returning(script, secret));
     let [Some((opens, unchanged)), others @ ..] = came else { return };
@@ -285,11 +293,12 @@ pub fn cookie(script: &[u8]) {
     assert_eq!(all, unchanged, "{came:?}");
 }
 
-/// Whether a cookie that comes back opens a connection, and whether it was changed on its way; `None` where none was sent.
+/// Returns whether a returned cookie opens a connection and whether it is unchanged; `None` if no cookie was sent.
 fn returning(script: &[u8], secret: u8) -> Option<(bool, bool)> {
     let mut script = Script(script);
     let mut endpoint = listening(true, secret);
     let now = Time::ZERO + Span::from_secs(u64::from(script.byte()));
+    // The SYN: no state is kept, and the answer is no longer than the SYN.
     let mut syn = Header { flags: Flags::SYN, seq: u32::from(script.word()) << 8, window: 65_535, ..Header::default() };
     let options = script.byte();
     syn.options.mss = (options & 1 != 0).then(|| script.word());
@@ -300,6 +309,7 @@ fn returning(script: &[u8], secret: u8) -> Option<(bool, bool)> {
     deliver(&mut endpoint, now, 1, &came);
     assert_eq!((endpoint.len(), endpoint.memory()), (0, 0), "a SYN costs nothing");
     let (_, answer, len) = drain(&mut endpoint, now).pop()?;
+    // The ACK that returns the cookie, with bits flipped by the script.
     assert!(len <= came.len(), "{len} bytes for {}", came.len());
     let mut ack = Header { flags: Flags::ACK, seq: syn.seq.wrapping_add(1), window: 100, ..Header::default() };
     ack.ack = answer.seq.wrapping_add(1);

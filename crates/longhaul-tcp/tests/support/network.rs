@@ -1,5 +1,5 @@
-//! Two connections' ends under any two compositions, data both ways, over a network that does what a script says with each datagram.
-//! The fuzz target and the replay of its corpus both call [`network`].
+//! Two connected endpoints with any two compositions, data in both directions, and a network whose faults a script
+//! selects for each datagram. The fuzz target and the replay of its corpus call [`network`].
 
 use longhaul_tcp::{ConnectionError, Ecn};
 use longhaul_units::Span;
@@ -11,13 +11,13 @@ mod ends;
 use ends::script::Script;
 use ends::{App, DELAY, Datagram, Ends, config, is_demanding, tuple};
 
-/// What is left after the script meets a network without faults, so that a transfer of some 100 kB ends by then. Two ends that have
-/// lost each other know it by then too.
+/// Maximum duration. After the end of the script, the network has no faults, so a transfer of some 100 kB completes
+/// by then, and ends that have lost each other time out.
 const BOUND: Span = Span::from_secs(3600);
-/// Datagrams lost by which a handshake may fail: a server repeats its SYN-ACK twice.
+/// Number of lost datagrams after which a handshake may fail: a server retransmits its SYN-ACK twice.
 const FATAL: u32 = 3;
 
-/// What a script does with datagrams.
+/// Network faults selected by a script.
 struct Weather<'a> {
     script: Script<'a>,
     lost: u32,
@@ -39,17 +39,17 @@ impl Weather<'_> {
             7 if datagram.ecn != Ecn::NotEct => datagram.ecn = Ecn::Ce,
             _ => {}
         }
-        // Behind the datagrams of the next few milliseconds, if the script wants it.
+        // A small extra delay selected by the script reorders the datagram.
         ends.send(datagram, DELAY + Span::from_micros(u64::from(fate >> 3) * 200));
     }
 }
 
-/// Two ends, 100 kB each way at most, until both are done.
+/// Transfers up to 100 kB in each direction until both applications are done.
 pub fn network(script: &[u8]) {
     let mut script = Script(script);
     let configs = [config(&mut script), config(&mut script)];
     let sizes = [script.word(), script.word()].map(|size| u64::from(size) * 3 / 2);
-    // Near where sequence numbers wrap, or not.
+    // The initial sequence numbers are less than 64 KiB before the wrap-around.
     let initial = [script.byte(), script.byte()].map(|byte| Some(u32::MAX - u32::from(byte) * 256));
     let mut weather = Weather { script, lost: 0 };
     let mut ends = Ends::new(initial);
@@ -59,6 +59,7 @@ pub fn network(script: &[u8]) {
     let mut apps = [Some(App::new(0, id)), None];
     let mut released = [false; 2];
     let end = ends.now + BOUND;
+    // Run both applications, transmit, and check the invariants at each event until nothing is left to do.
     loop {
         if apps[1].is_none() {
             apps[1] = ends.sides[1].accept().map(|id| App::new(1, id));
@@ -79,7 +80,7 @@ pub fn network(script: &[u8]) {
             next => panic!("not over by {end}, next at {next:?}: {apps:?} {sizes:?} {}", infos(&ends, &apps)),
         }
     }
-    // An old SYN may have opened one more, which nobody accepts.
+    // A delayed SYN may have opened another connection, which nobody accepts.
     let now = ends.clock(1);
     ends.sides[1].unlisten(now);
     ends.flush(1, |_, _| {});
@@ -90,7 +91,7 @@ pub fn network(script: &[u8]) {
     judge(&apps, sizes, weather.lost);
 }
 
-/// An application writes, closes, reads to the end, and lets go; whether it has.
+/// Lets an application write, shut down, read to the end, and release the connection; returns whether it has done so.
 fn act(ends: &mut Ends, app: &mut App, sizes: [u64; 2]) -> bool {
     while app.read(ends, 5_000) > 0 {}
     let size = sizes[app.side];
@@ -111,7 +112,7 @@ fn act(ends: &mut Ends, app: &mut App, sizes: [u64; 2]) -> bool {
     done
 }
 
-/// What one end holds for acknowledged the other has received.
+/// Asserts that all acknowledged data has been received at the other end.
 fn check(ends: &Ends, apps: &[Option<App>; 2]) {
     let infos = apps.each_ref().map(|app| {
         let app = app.as_ref()?;
@@ -136,7 +137,7 @@ fn errors(apps: &[Option<App>; 2]) -> [Option<ConnectionError>; 2] {
     apps.each_ref().map(|app| app.as_ref().and_then(|app| app.error))
 }
 
-/// Both ends have read what the other wrote, unless the network was too bad.
+/// Asserts that both ends have read all data, unless too many datagrams were lost.
 fn judge(apps: &[Option<App>; 2], sizes: [u64; 2], lost: u32) {
     let errors = errors(apps);
     if lost >= FATAL {

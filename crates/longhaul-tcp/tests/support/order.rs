@@ -1,5 +1,5 @@
-//! Calls of two applications in any order, with a network that a script drives. The fuzz target `api` and the replay of its corpus both
-//! call [`api`].
+//! Calls of two applications in arbitrary order over a network driven by a script. The fuzz target `api` and the
+//! replay of its corpus call [`api`].
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ mod ends;
 use ends::script::Script;
 use ends::{App, DELAY, Ends, config, tuple};
 
-/// Connections of a side at once.
+/// Maximum number of connections per side.
 const MOST: usize = 6;
-/// Virtual time after which nothing is left of connections that all were let go of.
+/// Virtual time within which all state of released connections must be gone.
 const BOUND: Span = Span::from_secs(3600);
 
 struct World {
     ends: Ends,
     apps: Vec<App>,
-    /// Those that have let go.
+    /// Released connections.
     gone: Vec<App>,
     configs: [Arc<Config>; 2],
-    /// The fate of the next datagrams: dropped or doubled where a bit is set.
+    /// Fate of the next datagrams, one bit per datagram: dropped or duplicated.
     drops: u8,
     doubles: u8,
-    /// The most that a clock was ever ahead: timers of that time stay when it goes back.
+    /// Maximum lead of a clock: timers set then remain when the clock goes back.
     latest: Span,
 }
 
-/// Plays a script: a byte says which call, for whom, and what is done; what it needs follows.
+/// Plays a script. The lowest 5 bits of a byte select the call and the next one the side; arguments follow.
 pub fn api(script: &[u8]) {
     let mut script = Script(script);
     let configs = [config(&mut script), config(&mut script)];
@@ -101,7 +101,7 @@ impl World {
             }
             20 => self.drops = script.byte(),
             21 => self.doubles = script.byte(),
-            // One side's clock jumps, as after a suspension; a clock that goes back stands still.
+            // Moves the clock of one side forward, as after a suspend, or back; a clock that goes back stands still.
             22 => {
                 self.ends.ahead[side] = Span::from_millis(u64::from(script.word()) * 100);
                 self.latest = self.latest.max(self.ends.ahead[side]);
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// Everybody lets go: within a bound nothing is left.
+    /// Releases all connections and asserts that all state is gone within the bound.
     fn finish(&mut self) {
         (self.drops, self.doubles) = (0, 0);
         for side in 0..2 {

@@ -1,6 +1,6 @@
-//! Arbitrary bytes as a script.
+//! Reader for arbitrary bytes used as a test script.
 
-/// Reads a script; zeros when it has ended.
+/// Script reader; returns zeros after the end.
 pub struct Script<'a>(pub &'a [u8]);
 
 impl Script<'_> {
