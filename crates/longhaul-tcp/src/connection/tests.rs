@@ -1,4 +1,4 @@
-//! Two endpoints joined by a queue of datagrams in virtual time.
+//! Tests of two endpoints connected by a queue of datagrams in virtual time.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -29,13 +29,14 @@ mod user_timeout;
 const A: ([u8; 4], u16) = ([10, 0, 0, 1], 1000);
 const B: ([u8; 4], u16) = ([10, 0, 0, 2], 2000);
 
-/// Whether the packet of this number, from this end, of these bytes is lost.
+/// Decides whether a datagram is lost, by the packet number, the sending end and the contents.
 type Lose = dyn FnMut(u64, usize, &[u8]) -> bool;
 
-/// What becomes of a datagram from this end and of its ECN field; `None` is that it is lost.
+/// Processes a datagram by the sending end, its ECN field and the contents; returns the new ECN field, or `None` if
+/// it is lost.
 type Tamper = dyn FnMut(usize, Ecn, &mut [u8]) -> Option<Ecn>;
 
-/// A link of fixed delay without a rate, which loses what `lose` says.
+/// Link with a fixed delay and unlimited rate that drops the datagrams selected by `lose`.
 struct Net {
     now: Time,
     delay: Span,
@@ -44,11 +45,11 @@ struct Net {
     sent: u64,
     lose: Box<Lose>,
     tamper: Box<Tamper>,
-    /// By how much marked datagrams overtake the others.
+    /// By how much CE-marked datagrams overtake the others.
     lead: Span,
-    /// By how much datagrams at low priority are late.
+    /// Extra delay of low-priority datagrams.
     lag: Span,
-    /// The DiffServ codepoint of the datagram that `tamper` and `lose` are asked about.
+    /// DSCP of the datagram passed to `tamper` and `lose`.
     dscp: Rc<Cell<u8>>,
 }
 
@@ -91,7 +92,7 @@ impl Net {
         }
     }
 
-    /// Runs to the next event; `false` if there is none.
+    /// Advances to the next event; returns `false` if there is none.
     fn step(&mut self) -> bool {
         self.pump();
         let timers = [self.ends[0].poll_timeout(), self.ends[1].poll_timeout()];
@@ -133,7 +134,7 @@ impl Net {
         (a, b.unwrap())
     }
 
-    /// Sends `bytes` from one end to the other and closes both ways.
+    /// Transfers `bytes` from end 0 to end 1 and closes both directions.
     fn transfer(&mut self, (a, b): (ConnId, ConnId), bytes: usize, limit: Span) -> Info {
         let data: Vec<u8> = (0..bytes).map(|i| (i * 31 + i / 251) as u8).collect();
         let (mut written, mut got, mut shut) = (0, Vec::new(), false);
@@ -228,18 +229,18 @@ fn a_sender_that_is_not_polled_waits_for_the_processor() {
     let (a, _) = net.connect(Config::default());
     let seconds = |net: &Net| net.ends[0].connection(a).unwrap().info(net.now).limited[SendLimit::Cpu as usize];
     net.ends[0].drive(net.now, a, |c| c.write(&[7; 14_000]));
-    // Two of the ten segments that the initial window lets go; then nobody asks for a while.
+    // Send two of the ten segments that the initial window permits, and do not poll for 7 ms.
     assert!(net.ends[0].poll_transmit(net.now, &mut Batch::default(), 2).is_some());
     net.now += Span::from_millis(7);
     net.pump();
     assert_eq!(seconds(&net), Span::from_millis(7));
-    // From then on the application is what there is to wait for.
+    // From now on, the application is the limit.
     net.now += Span::from_millis(5);
     assert_eq!(seconds(&net), Span::from_millis(7));
 }
 
-/// A queue that overflows in slow start takes every second segment of a window; the repair takes round trips, and every
-/// loss of it is real.
+/// A queue overflow in slow start drops every second segment of a window. Recovery takes several round trips, and all
+/// losses are genuine.
 #[test]
 fn a_long_recovery_is_not_taken_for_spurious() {
     let mut net = Net::new(Span::from_millis(50));
@@ -255,7 +256,7 @@ fn a_long_recovery_is_not_taken_for_spurious() {
     assert!(info.recoveries <= 2, "{}", info.recoveries);
 }
 
-/// The pace of a repair goes by the window that it leads to, not by what the last ACK let go.
+/// In recovery, the pacing rate follows ssthresh, not the current window.
 #[test]
 fn recovery_is_paced_by_where_it_leads() {
     let mut net = Net::new(Span::from_millis(50));

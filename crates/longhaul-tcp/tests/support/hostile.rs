@@ -309,8 +309,8 @@ fn returning(script: &[u8], secret: u8) -> Option<(bool, bool)> {
     deliver(&mut endpoint, now, 1, &came);
     assert_eq!((endpoint.len(), endpoint.memory()), (0, 0), "a SYN costs nothing");
     let (_, answer, len) = drain(&mut endpoint, now).pop()?;
-    // The ACK that returns the cookie, with bits flipped by the script.
     assert!(len <= came.len(), "{len} bytes for {}", came.len());
+    // The ACK that returns the cookie, with bits flipped by the script.
     let mut ack = Header { flags: Flags::ACK, seq: syn.seq.wrapping_add(1), window: 100, ..Header::default() };
     ack.ack = answer.seq.wrapping_add(1);
     let echo = answer.options.timestamps.map(|t| t.value);

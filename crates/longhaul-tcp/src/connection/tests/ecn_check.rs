@@ -1,4 +1,4 @@
-//! Asking for an echo of a mark (RFC 3168, section 20.2).
+//! Tests of the check whether the peer echoes ECN marks (RFC 3168, section 20.2).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,23 +10,23 @@ use super::super::loss::Phase;
 use super::*;
 use crate::connection::Connection;
 
-/// What was seen on the way.
+/// Observations on the path.
 #[derive(Default)]
 struct Seen {
-    /// New data from one end: its ECN field, and whether it says that the window is reduced.
+    /// New data of end 0: the ECN field, and whether CWR is set.
     data: Vec<(Ecn, bool)>,
-    /// ACKs from the other, and whether they echo.
+    /// ACKs of end 1: whether ECE is set.
     echoes: Vec<bool>,
 }
 
-/// What becomes of new data, of so many before it, and of what the other end sends: its ECN field and its flags.
+/// Returns the fate of a new data segment by the number of data segments before it and its ECN field.
 type Path = fn(usize, Ecn) -> Option<Ecn>;
 
 const CLEAR: Path = |_, ecn| Some(ecn);
-/// A loss, which is repaired soon.
+/// One loss, which makes the check due.
 const SUSPECT: Path = |before, ecn| (before != 400).then_some(ecn);
 
-/// A transfer of 8 MB over `path`, where the receiver tells `echo` of what it would echo.
+/// Transfers 8 MB over `path`; `echo` replaces the receiver's ECE flag.
 fn transfer(lead: u64, path: Path, echo: fn(bool) -> bool) -> (Info, Seen) {
     let mut net = Net::new(Span::from_millis(50));
     net.lead = Span::from_millis(lead);
@@ -71,11 +71,11 @@ fn an_honest_peer_is_asked_once_and_passes() {
     let at = seen.data.iter().position(|data| data.0 == Ecn::Ce).unwrap();
     assert!(at > 400, "{at}: after the loss");
     assert!(seen.data.iter().enumerate().all(|(k, data)| data.0 == Ecn::Ect0 || k == at));
-    // The echo ends, for CWR comes: one of them.
+    // One segment with CWR ends the echo.
     let cwr: Vec<usize> = (0..seen.data.len()).filter(|k| seen.data[*k].1).collect();
     assert!(cwr.len() == 1 && cwr[0] > at, "{cwr:?}, {at}");
     assert!(seen.echoes.contains(&true) && !seen.echoes.last().unwrap());
-    // It is no congestion: the rest is as if nobody had been asked.
+    // The mark is no congestion event: ssthresh is the same as without ECN.
     let (last, _) = transfer(0, |before, ecn| SUSPECT(before, ecn).map(|_| Ecn::NotEct), |echo| echo);
     assert_eq!(info.ssthresh, last.ssthresh);
 }
@@ -86,7 +86,7 @@ fn a_short_transfer_without_loss_asks_nothing() {
     assert_eq!((info.recoveries, asked(&info)), (0, (0, 0)));
 }
 
-/// Whoever conceals marks, the receiver or the network, has them for two questions.
+/// If the receiver or the network conceals marks, ECN is switched off after two unanswered marks.
 #[test]
 fn two_missing_echoes_end_it() {
     const BLEACHED: Path = |before, ecn| SUSPECT(before, if ecn == Ecn::Ce { Ecn::Ect0 } else { ecn });
@@ -109,14 +109,14 @@ fn a_question_that_is_lost_has_no_answer() {
     assert_eq!(seen.data.last().unwrap().0, Ecn::Ect0);
 }
 
-/// A queue for marked packets of its own (RFC 9331, section 5.1): what is overtaken is not lost.
+/// With a separate queue for marked packets (RFC 9331, section 5.1), overtaken segments are not marked lost.
 #[test]
 fn a_question_that_overtakes_loses_nothing() {
     let (info, _) = transfer(45, SUSPECT, |echo| echo);
     assert_eq!((info.recoveries, info.bytes_lost, asked(&info)), (1, 1448, (1, 0)));
 }
 
-/// A peer under suspicion that is asked for an echo of the segment from 10 to 20.
+/// Returns a check that is due and has marked the segment 10..20.
 fn asking() -> EcnCheck {
     let mut check = EcnCheck::default();
     assert!(!check.is_due());
@@ -133,14 +133,14 @@ fn an_echo_before_the_question_arrives_is_the_networks() {
     assert!(!check.on_ack(10, true), "congestion");
     assert!(!check.on_ack(20, false));
     assert_eq!((check.counts(), check.is_due()), ((1, 0), true), "no verdict");
-    // SACKed, it is our own.
+    // After the marked segment is SACKed, an echo is attributed to our mark.
     check.on_sent(30, 40);
     check.on_delivered(true);
     assert!(check.on_ack(20, true));
     assert!(!check.is_due());
 }
 
-/// What loses nothing is asked after fifty round trips.
+/// Without losses, the check becomes due after 50 round trips.
 #[test]
 fn quiet_is_a_ground_as_well() {
     let mut check = EcnCheck::default();
@@ -149,7 +149,7 @@ fn quiet_is_a_ground_as_well() {
         check.on_round();
     }
     assert!(check.is_due());
-    // After an echo it takes two grounds.
+    // After an echo, two reasons are needed.
     check.on_sent(10, 20);
     assert!(check.on_ack(20, true));
     for _ in 0..100 {
@@ -167,7 +167,8 @@ fn what_was_sent_twice_answers_nothing() {
     assert!(check.is_due());
 }
 
-/// Who echoes now and then is suspected by what it loses all the same, and fails by what it conceals.
+/// Echoes do not offset missing ones: a peer that echoes sometimes is still checked after losses, and fails at the
+/// second missing echo.
 #[test]
 fn echoes_do_not_undo_what_is_missing() {
     let mut check = asking();
@@ -192,7 +193,7 @@ fn echoes_do_not_undo_what_is_missing() {
     assert!(!check.is_due(), "though there are grounds enough");
 }
 
-/// The ECN field of a new segment, where the peer is suspected, but for what is changed.
+/// Returns the ECN field of a new segment when the check is due, after `change` has been applied.
 fn suspected(change: fn(&mut Connection), len: u16, mtu_probe: bool) -> Ecn {
     let mut net = Net::new(Span::from_millis(1));
     let (a, _) = net.connect(Config::default());
@@ -204,8 +205,8 @@ fn suspected(change: fn(&mut Connection), len: u16, mtu_probe: bool) -> Ecn {
     net.ends[0].drive(net.now, a, field).unwrap()
 }
 
-/// A FIN, a path MTU probe and what leaves under repair are no questions; nor is one asked while an echo is being answered (RFC
-/// 3168, section 6.1.2), where echoes cannot be told apart, or where nothing is ECN-capable.
+/// FINs, path MTU probes and retransmissions are not marked. There is no mark either while an echo is being answered
+/// (RFC 3168, section 6.1.2), without SACK, because echoes cannot be attributed then, or without ECN.
 #[test]
 fn only_plain_new_data_is_a_question() {
     assert_eq!(suspected(|_| (), 1448, false), Ecn::Ce);

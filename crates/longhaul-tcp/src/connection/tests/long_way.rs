@@ -1,12 +1,12 @@
-//! Round trips longer than the first timeouts: the SYN is sent again, and so is what follows, though nothing is lost.
+//! Round-trip times longer than the initial timeouts: SYN and data are retransmitted although nothing is lost.
 
 use super::two_way::exchange;
 use super::*;
 
-/// A server waits 7 s for the ACK of its SYN-ACK, however often the SYN is repeated meanwhile.
+/// A server waits 7 s for the ACK of its SYN-ACK, however often the SYN is retransmitted in the meantime.
 const LONGEST: u64 = 6;
 
-/// In either direction and both: ten segments and twice as many each round trip would take four.
+/// Transfers in one direction or both. Starting with ten segments and doubling would take 4 round trips.
 #[test]
 fn a_round_trip_longer_than_the_timers_is_learnt() {
     for seconds in 1..=LONGEST {
@@ -17,7 +17,8 @@ fn a_round_trip_longer_than_the_timers_is_learnt() {
                 let config = || Config { timestamps, extensions, sack, nagle: false, ..Config::default() };
                 let delay = Span::from_millis(seconds * 500);
                 let taken = exchange([config(), config()], bytes, delay, Box::new(|_, _, _| false));
-                // Beyond three seconds the first flight is sent twice, unless the client knows better by its SYN's echo.
+                // Above 3 s, the first flight is sent twice unless the client has a sample from the timestamp echo of
+                // its SYN.
                 let bound = if seconds <= 3 { 6 } else { 12 };
                 let what =
                     format!("{seconds} s, {bytes:?}, timestamps {timestamps}, extensions {extensions}, SACK {sack}");

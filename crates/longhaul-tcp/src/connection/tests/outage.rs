@@ -1,4 +1,4 @@
-//! How soon a transfer goes on after an outage.
+//! Time until a transfer resumes after an outage.
 
 use super::*;
 
@@ -8,8 +8,8 @@ fn controller(net: &Net, id: ConnId) -> Info {
     net.ends[0].connection(id).unwrap().info(net.now)
 }
 
-/// A transfer over a path that is silent from one time to another, in one direction or both. When data arrive again,
-/// from the end of the outage on, and how many segments left during it.
+/// Runs a transfer over a path with an outage in one direction or both. Returns the time from the end of the outage
+/// until data arrives again, and the number of segments sent during it.
 fn outage(lasts: Span, ways: [bool; 2], reply: bool) -> (Span, u64) {
     let mut net = Net::new(DELAY);
     let (a, b) = net.connect(Config { max_cwnd: 100_000, ..Config::default() });
@@ -45,8 +45,8 @@ fn outage(lasts: Span, ways: [bool; 2], reply: bool) -> (Span, u64) {
     (net.now - now, sent)
 }
 
-/// Within the first minute the path is found within four round trips or two seconds of its return, and new data follow a
-/// round trip later, as the first segment in flight may have arrived before and only its ACK been lost.
+/// Within the first minute, the path is found within 2 s of its return. New data follow one round trip later, because
+/// the first segment in flight may have arrived before the outage, so that only its ACK was lost.
 #[test]
 fn a_path_that_comes_back_is_found_within_two_seconds() {
     for seconds in [3, 7, 15, 20, 31, 45, 58] {
@@ -56,7 +56,8 @@ fn a_path_that_comes_back_is_found_within_two_seconds() {
     }
 }
 
-/// Beyond it the timer's doubling is all there is (RFC 6298, section 5.5)...
+/// After one minute, only the retransmission timer probes the path, with exponential back-off (RFC 6298, section
+/// 5.5).
 #[test]
 fn after_a_minute_the_timer_doubles() {
     let (found, sent) = outage(Span::from_secs(240), [true, true], false);
@@ -64,11 +65,11 @@ fn after_a_minute_the_timer_doubles() {
     assert!(sent <= 60, "{sent}");
 }
 
-/// ...until the peer is heard: then the path is tried at once.
+/// Any segment of the peer triggers a retransmission at once.
 #[test]
 fn whatever_the_peer_sends_ends_the_wait() {
     for seconds in [5, 40, 100, 240] {
-        // Where ACKs were lost, too, what the peer sends may acknowledge something new; where they were not, it cannot.
+        // If ACKs were lost as well, the peer's segment may acknowledge new data; otherwise it cannot.
         for ways in [[true, true], [true, false]] {
             let (found, _) = outage(Span::from_secs(seconds), ways, true);
             assert!(found <= DELAY * 3, "{found} after {seconds} s, {ways:?}");
@@ -76,7 +77,8 @@ fn whatever_the_peer_sends_ends_the_wait() {
     }
 }
 
-/// A path that had been losing segments is given the timer's doubling alone: its silence may be congestion.
+/// If segments were lost before the outage, only the retransmission timer probes the path, because the silence may be
+/// congestion.
 #[test]
 fn a_path_that_was_losing_is_not_probed() {
     let mut net = Net::new(DELAY);
@@ -84,7 +86,7 @@ fn a_path_that_was_losing_is_not_probed() {
     let mut data = 0;
     net.lose = Box::new(move |_, from, datagram| {
         data += u64::from(from == 0 && datagram.len() > 1000);
-        // Some of one flight, and then everything.
+        // Every second segment of one flight is lost, and then all segments.
         from == 0 && data > 100 && (data % 2 == 0 || data > 150)
     });
     let mut late = None;

@@ -1,4 +1,4 @@
-//! Flipped pairs of segments (TCPProbe).
+//! Tests of flipped pairs of segments (TCPProbe).
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn config(pairs: bool) -> Config {
     Config { probe_pairs: pairs, max_plpmtu: 1232, ..Config::default() }
 }
 
-/// The sequence numbers of the data segments in the order in which they leave, from the first one's on, in segments.
+/// Returns the relative sequence numbers of the data segments in the order of sending.
 fn order(config: Config, segments: usize) -> (Vec<u64>, Net, ConnId) {
     let mut net = Net::new(Span::from_millis(50));
     let (a, _) = net.connect(config);
@@ -26,8 +26,9 @@ fn order(config: Config, segments: usize) -> (Vec<u64>, Net, ConnId) {
     (seen.iter().map(|(seq, _)| u64::from(seq - lowest)).collect(), net, a)
 }
 
-/// One pair at a time: the second segment first, and each of the pair longer than what left before it, so that no receive offload
-/// appends it, and shorter than what leaves behind it. Nothing is sent twice, nothing is held lost.
+/// Pairs are sent one at a time, with the second segment first. Each segment of the pair is longer than the one sent
+/// before it, so that receive offload cannot merge them, and shorter than the one sent after it. Nothing is
+/// retransmitted or marked lost.
 #[test]
 fn the_second_leaves_first_and_each_is_longer_than_the_one_before() {
     let (order, net, a) = order(config(true), 8);

@@ -1,4 +1,4 @@
-//! What connections leave for later ones, and begin with (RFC 9040, section 6).
+//! Tests of connections that use the metrics cache (RFC 9040, section 6).
 
 use longhaul_cc::SavedPath;
 use longhaul_units::{Bytes, Rate};
@@ -17,8 +17,8 @@ fn find(net: &Net, cache: &PathCache, end: usize) -> Option<PathMetrics> {
     cache.find(net.now, Net::tuple(end).remote.ip(), LAW)
 }
 
-/// A net with a round trip of 20 ms that loses the data segments of these numbers; and end 0's memory after a transfer
-/// of so many bytes from there.
+/// Transfers the given number of bytes over a net with a round-trip time of 20 ms that drops the data segments with
+/// these numbers; returns the net and the cache of end 0.
 fn after(bytes: usize, lost: &'static [u64]) -> (Net, PathCache, Info) {
     let mut net = Net::new(Span::from_millis(10));
     let mut data = 0;
@@ -41,7 +41,7 @@ fn a_long_connection_leaves_its_threshold_and_the_next_begins_with_it() {
     let ssthresh = info.ssthresh.expect("there was a loss");
     assert_eq!(left.ssthresh, Some(ssthresh.max(info.cwnd / 2)));
     assert_eq!((left.srtt, left.rttvar), (info.srtt, info.rttvar));
-    // The peer, which sent nothing, has learnt no threshold.
+    // The peer sent no data and stores no threshold.
     assert_eq!(find(&net, &cache, 0).and_then(|metrics| metrics.ssthresh), None);
     net.ends = Net::new(Span::ZERO).ends;
     let (a, _) = net.connect(remembering(&cache));
@@ -51,7 +51,7 @@ fn a_long_connection_leaves_its_threshold_and_the_next_begins_with_it() {
     assert_eq!(next.srtt, Some(Span::from_millis(20)), "its own, not what was known");
 }
 
-/// Five segments before the end, when the window was no limit any more, a loss halves what was left in flight.
+/// A loss five segments before the end, when the window is no longer the limit, halves the remaining flight.
 #[test]
 fn a_loss_at_the_end_is_not_about_the_path() {
     let (net, cache, info) = after(3_000_000, &[200]);
@@ -62,7 +62,7 @@ fn a_loss_at_the_end_is_not_about_the_path() {
     assert_eq!(find(&net, &cache, 1).and_then(|metrics| metrics.ssthresh), left);
 }
 
-/// RFC 9040, section 8: with a loss after some segments a short connection has a threshold, and it says nothing.
+/// RFC 9040, section 8: a short connection with an early loss has a threshold that says nothing about the path.
 #[test]
 fn a_short_connection_leaves_no_threshold() {
     let (net, cache, info) = after(400_000, &[40]);
@@ -71,7 +71,7 @@ fn a_short_connection_leaves_no_threshold() {
     assert_eq!((left.ssthresh, left.srtt), (None, info.srtt));
 }
 
-/// Nor one that lasts and sends little, after a loss that met it with two segments in flight.
+/// The same holds for a long connection that sends little and has a loss with two segments in flight.
 #[test]
 fn a_long_connection_that_sends_little_leaves_no_threshold() {
     let mut net = Net::new(Span::from_millis(10));
@@ -96,7 +96,7 @@ fn a_long_connection_that_sends_little_leaves_no_threshold() {
     assert_eq!(find(&net, &cache, 1).expect("samples").ssthresh, None);
 }
 
-/// Without a loss there is no threshold to leave, and the one before it stays.
+/// Without a loss, no threshold is stored.
 #[test]
 fn a_connection_without_a_threshold_leaves_none() {
     let (net, cache, info) = after(3_000_000, &[]);
@@ -119,7 +119,7 @@ fn a_handshake_leaves_nothing_and_neither_does_its_failure() {
     assert!(cache.is_empty());
 }
 
-/// A path that has gone dead shows a threshold and a timer that are about its death.
+/// The threshold and the timer of a connection over a dead path say nothing about the path.
 #[test]
 fn a_connection_that_timed_out_leaves_nothing() {
     let cache = PathCache::default();
@@ -140,7 +140,7 @@ fn a_connection_that_timed_out_leaves_nothing() {
     assert_eq!(find(&net, &cache, 1), None);
 }
 
-/// Whoever accepts looks it up as well, with a cookie too.
+/// Passive opens use the cache as well, also those by SYN cookies.
 #[test]
 fn an_accepted_connection_begins_with_what_is_known_of_its_peer() {
     for always_cookies in [false, true] {
@@ -158,7 +158,7 @@ fn an_accepted_connection_begins_with_what_is_known_of_its_peer() {
     }
 }
 
-/// Neither memory nor age is in a stranger's hands: what is known of the hosts that are said to have sent them is there as before.
+/// Forged SYNs change neither values nor ages of the hosts they claim to come from.
 #[test]
 fn forged_syns_leave_nothing_and_take_nothing() {
     let cache = PathCache::default();
@@ -180,7 +180,7 @@ fn forged_syns_leave_nothing_and_take_nothing() {
     }
     while endpoint.poll_transmit(now, &mut Batch::default(), 64).is_some() {}
     assert_eq!(endpoint.len(), 256);
-    // Until the last of them is given up.
+    // Wait until the last of them has been given up.
     while let Some(next) = endpoint.poll_timeout().filter(|_| !endpoint.is_empty()) {
         now = now.max(next);
         endpoint.handle_timeout(now);
@@ -191,7 +191,8 @@ fn forged_syns_leave_nothing_and_take_nothing() {
     assert_eq!(cache.find(Time::ZERO + Span::from_secs(3601), client, &law), None, "and no younger");
 }
 
-/// RFC 6298, section 2.1, asks for a second; a path whose round trip is longer would get every SYN twice.
+/// The initial RTO is 1 s (RFC 6298, section 2.1); on a path with a longer round-trip time every SYN would be sent
+/// twice.
 #[test]
 fn the_first_syn_waits_for_a_round_trip_that_is_known_to_be_long() {
     for (srtt, rttvar, first) in [(20, 5, 1000), (1500, 200, 2300), (30_000, 0, 3000)] {
@@ -207,7 +208,7 @@ fn the_first_syn_waits_for_a_round_trip_that_is_known_to_be_long() {
     }
 }
 
-/// Controllers without a threshold have no use for one, and leave none.
+/// Controllers without a slow-start threshold neither use nor store one.
 #[test]
 fn whole_controllers_ignore_it() {
     for name in ["bbr", "bbr1", "copa"] {

@@ -1,21 +1,21 @@
-//! Path MTU search by whole transfers (RFC 8899; RFC 4821, section 7).
+//! Path MTU discovery during bulk transfers (RFC 8899; RFC 4821, section 7).
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use super::*;
 
-/// IPv4 and UDP.
+/// Length of IPv4 and UDP headers.
 const HEADERS: usize = 28;
 const DELAY: Span = Span::from_millis(25);
 const ROUND: Span = Span::from_millis(50);
 
-/// A path of an MTU that may change, with a transfer over it that never ends.
+/// Path with a variable MTU and an endless transfer over it.
 struct Narrow {
     net: Net,
     ids: (ConnId, ConnId),
     mtu: Rc<Cell<usize>>,
-    /// Packets it was too narrow for.
+    /// Number of packets dropped because they were too long.
     lost: Rc<Cell<u64>>,
 }
 
@@ -37,7 +37,7 @@ impl Narrow {
         self.net.ends[0].connection(self.ids.0).unwrap().info(self.net.now)
     }
 
-    /// Sends for so long; when the last thing changed: size, or packets lost.
+    /// Sends for the given time; returns the time of the last change of packet size or last drop.
     fn pour(&mut self, span: Span) -> Span {
         let (begun, (a, b)) = (self.net.now, self.ids);
         let (mut seen, mut settled) = ((0, 0), begun);
@@ -59,7 +59,7 @@ impl Narrow {
 
 #[test]
 fn the_search_takes_a_few_round_trips_and_probes() {
-    // The path's MTU, the ceiling, what is found, round trips until then and probes lost.
+    // MTU of the path, ceiling, result, round trips of the search, and lost probes.
     for (mtu, ceiling, found, rounds, lost) in [
         (1280, 1472, 1252, 8, 5),
         (1350, 1472, 1312, 8, 4),
@@ -76,13 +76,13 @@ fn the_search_takes_a_few_round_trips_and_probes() {
         let (info, drops) = (path.info(), path.lost.get());
         assert_eq!(info.plpmtu, found, "{mtu} {ceiling}");
         assert!(settled <= ROUND * rounds && drops == lost, "{mtu} {ceiling}: {settled}, {drops} lost");
-        // A lost probe costs its own bytes again and nothing else: no episode, no timeout.
+        // A lost probe causes the retransmission of its own bytes, but neither a recovery episode nor a timeout.
         assert_eq!((info.recoveries, info.timeouts), (0, 0), "{mtu} {ceiling}");
         assert!(info.bytes_retransmitted <= drops * u64::from(ceiling), "{mtu} {ceiling}");
     }
 }
 
-/// A size refused once is tried again later, and given up then.
+/// A size that was refused is probed twice more later.
 #[test]
 fn a_refused_size_gets_three_probes() {
     let mut path = Narrow::new(1400, 1472);
@@ -92,7 +92,7 @@ fn a_refused_size_gets_three_probes() {
     assert_eq!((path.lost.get() - before, path.info().plpmtu, path.info().recoveries), (2, 1372, 0));
 }
 
-/// RFC 8899, section 4.3: a path that becomes narrow falls silent for longer packets.
+/// RFC 8899, section 4.3: after a decrease of the path MTU, long packets are lost without notice.
 #[test]
 fn a_later_black_hole_is_left_and_the_way_back_is_found() {
     let mut path = Narrow::new(1500, 1472);
@@ -100,16 +100,16 @@ fn a_later_black_hole_is_left_and_the_way_back_is_found() {
     assert_eq!(path.info().plpmtu, 1472);
     path.mtu.set(1400);
     let settled = path.pour(Span::from_secs(10));
-    // Two timeouts, and the search.
+    // This includes two timeouts and the search.
     assert!(settled < Span::from_secs(3), "{settled}");
     assert_eq!(path.info().plpmtu, 1372);
     path.mtu.set(1500);
-    // What was refused once is tried again; after that the search goes on above it.
+    // The refused size is probed again, and then the search continues above it.
     path.pour(Span::from_secs(20));
     assert_eq!(path.info().plpmtu, 1472);
 }
 
-/// What looks like a black hole may be an outage: the size comes back soon.
+/// An outage looks like a black hole; the packet size recovers soon afterwards.
 #[test]
 fn an_outage_does_not_cost_the_size_for_long() {
     let mut path = Narrow::new(1500, 1472);
@@ -121,7 +121,8 @@ fn an_outage_does_not_cost_the_size_for_long() {
     assert_eq!(path.info().plpmtu, 1472);
 }
 
-/// RFC 8899's MIN_PLPMTU: a path that turns narrower than the base still carries the stream, and the way back is found.
+/// MIN_PLPMTU of RFC 8899: data flows even if the path MTU falls below the base size, and the larger size is found
+/// again.
 #[test]
 fn a_path_narrower_than_the_base_is_gone_down_to_and_left_again() {
     let mut path = Narrow::new(1500, 1472);
@@ -138,7 +139,7 @@ fn a_path_narrower_than_the_base_is_gone_down_to_and_left_again() {
     assert_eq!(path.info().plpmtu, 1472);
 }
 
-/// The same from the first segment on.
+/// The same holds for a path that is too narrow from the start.
 #[test]
 fn a_narrow_path_carries_a_new_connection() {
     let mut path = Narrow::new(600, 1472);

@@ -1,4 +1,4 @@
-//! Low-priority probes: what they leave alone, and what an answer that is none is worth.
+//! Low-priority probes: their effects on loss recovery, and invalid answers to them.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ fn config(congestion: &str, extensions: bool) -> Config {
     config
 }
 
-/// What is seen of a segment of data from end 0: whether it was seen before.
+/// Returns whether the sequence number of a data segment was seen before; `None` for other segments.
 fn again(seen: &mut HashSet<u32>, datagram: &[u8]) -> Option<bool> {
     let (header, offset) = CheshireCodec::parse(datagram).unwrap();
     (datagram.len() > offset + 100).then(|| !seen.insert(header.seq))
@@ -35,7 +35,7 @@ fn info(net: &Net, id: ConnId) -> Info {
     net.ends[0].connection(id).unwrap().info(net.now)
 }
 
-/// Writes without end until `done`, for 500 round trips at most.
+/// Transfers data until `done`, for at most 500 round trips.
 fn run_until(net: &mut Net, (a, b): (ConnId, ConnId), mut done: impl FnMut(Time, &Info) -> bool) -> Info {
     net.run_until(RTT * 500, |net| {
         net.ends[0].drive(net.now, a, |c| while c.write(&[7; 64 << 10]).is_ok() {});
@@ -46,7 +46,7 @@ fn run_until(net: &mut Net, (a, b): (ConnId, ConnId), mut done: impl FnMut(Time,
     info(net, a)
 }
 
-/// Writes without end for so many round trips from now on, and watches.
+/// Transfers data for the given number of round trips and calls `watch` after each step.
 fn run(net: &mut Net, ids: (ConnId, ConnId), round_trips: u64, mut watch: impl FnMut(&Info)) -> Info {
     let end = net.now + RTT * round_trips;
     run_until(net, ids, |now, info| {
@@ -64,7 +64,7 @@ fn damage(info: &Info) -> [u64; 6] {
     [recoveries, spurious_recoveries, segments_retransmitted, bytes_lost, timeouts, dsacks]
 }
 
-/// Resolution 22 of TCP-Swift's figures: probes never entered the pipe, and the ACKs that they draw take nothing from it.
+/// Resolution 22 of TCP-Swift: probes are not in flight, and the ACKs they cause do not decrease the bytes in flight.
 #[test]
 fn r22_probes_are_not_in_flight_and_their_acks_take_nothing_from_it() {
     for extensions in [true, false] {
@@ -79,7 +79,7 @@ fn r22_probes_are_not_in_flight_and_their_acks_take_nothing_from_it() {
     }
 }
 
-/// All probes are dropped: that is no loss, and no retransmission.
+/// If all probes are dropped, nothing is marked lost or retransmitted.
 #[test]
 fn probes_never_count_as_loss() {
     for extensions in [true, false] {
@@ -96,8 +96,8 @@ fn probes_never_count_as_loss() {
     }
 }
 
-/// The same of a recovery's: a fresh segment is lost, and every probe that is sent for it. One loss, one retransmission, and half of the
-/// window, which no probe gave back.
+/// The same in recovery: one new segment and all probes sent for its recovery are lost. There is one loss and one
+/// retransmission; the window is halved, and no probe increases it.
 #[test]
 fn probes_of_a_recovery_never_count_as_loss() {
     for extensions in [true, false] {
@@ -122,8 +122,8 @@ fn probes_of_a_recovery_never_count_as_loss() {
     }
 }
 
-/// Karn: an answer to the copy gives no sample of the original's round trip. The first copy arrives a sixty-fourth of a round trip behind
-/// the lost original; of what is sampled nothing is longer than the path, and nothing shorter.
+/// Karn's algorithm: the answer to a copy gives no sample for the original. The first copy arrives 1/64 of a round
+/// trip after the lost original, but all samples equal the round-trip time of the path.
 #[test]
 fn a_copied_segment_gives_no_sample() {
     for extensions in [true, false] {
@@ -142,7 +142,7 @@ fn a_copied_segment_gives_no_sample() {
     }
 }
 
-/// What probes report as duplicates undoes no decrease and is no duplicate of ours; the loss of one segment stays one loss.
+/// Duplicates caused by probes neither undo a congestion response nor count as D-SACKs; one lost segment is one loss.
 #[test]
 fn duplicates_of_probes_undo_nothing() {
     for extensions in [true, false] {
@@ -165,14 +165,14 @@ fn duplicates_of_probes_undo_nothing() {
     }
 }
 
-/// A start's plan that a loss ends leaves the recovery a budget of its own.
+/// If a loss ends the start-up scheme, recovery gets its own probe budget.
 #[test]
 fn a_loss_in_the_start_begins_a_plan_of_its_own() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("tcp-swift", true));
     let (mut seen, mut copies, mut count) = (HashSet::new(), 0, 0);
     net.lose = Box::new(move |_, from, datagram| match again(&mut seen, datagram).filter(|_| from == 0) {
-        // Every third probe of the start is dropped, so that it waits for answers when the loss is found.
+        // Every third probe of the start-up is dropped, so that answers are outstanding when the loss is found.
         Some(true) => {
             copies += 1;
             copies < 64 && copies % 3 == 0
@@ -194,7 +194,7 @@ fn a_loss_in_the_start_begins_a_plan_of_its_own() {
     assert!(probes(&info).sent > phases[recovery].1, "{phases:?} {:?}", probes(&info));
 }
 
-/// Rewrites what the peer sends.
+/// Modifies the headers sent by the peer.
 fn lying(net: &mut Net, mut lie: impl FnMut(&mut Header) + 'static) {
     net.tamper = Box::new(move |from, ecn, datagram| {
         if from == 1 {
@@ -208,8 +208,8 @@ fn lying(net: &mut Net, mut lie: impl FnMut(&mut Header) + 'static) {
     });
 }
 
-/// A peer that acknowledges probes which were not sent gains nothing: timestamps to come, from before the connection, and of a moment at
-/// which nothing left are refused and counted.
+/// Acknowledging probes that were not sent has no effect: timestamps from the future, from before the connection, and
+/// of times at which nothing was sent are refused and counted.
 #[test]
 fn a_peer_that_acknowledges_probes_not_sent_gains_nothing() {
     let before = 0_u32.wrapping_sub(1 << 29);
@@ -228,7 +228,7 @@ fn a_peer_that_acknowledges_probes_not_sent_gains_nothing() {
     }
 }
 
-/// One who answers one probe again and again has answered one.
+/// Repeated answers to one probe count once.
 #[test]
 fn an_answer_counts_once() {
     let mut net = Net::new(DELAY);
@@ -244,7 +244,7 @@ fn an_answer_counts_once() {
     assert_eq!(probes(&info).refused, 62, "{info:?}");
 }
 
-/// The same of a peer without the option: a D-SACK of what was not copied answers nothing.
+/// The same for a peer without the option: a D-SACK of octets that no probe copied is refused.
 #[test]
 fn a_duplicate_of_what_was_not_copied_answers_nothing() {
     let mut net = Net::new(DELAY);
@@ -261,8 +261,8 @@ fn a_duplicate_of_what_was_not_copied_answers_nothing() {
     assert_eq!(probes(&info).refused, 63, "no octet lies before the first: {info:?}");
 }
 
-/// All probes are dropped and so is the ACK of the segment that they copy. It is retransmitted for nothing, and the duplicate that the
-/// peer reports might be a probe's: it answers none.
+/// All probes are lost, and so is the ACK of the segment that they copy. The segment is retransmitted needlessly. The
+/// duplicate that the peer reports might be due to a probe, therefore it answers none.
 #[test]
 fn the_duplicate_of_a_retransmission_answers_no_probe() {
     let mut net = Net::new(DELAY);
@@ -279,8 +279,9 @@ fn the_duplicate_of_a_retransmission_answers_no_probe() {
     assert_eq!((info.segments_retransmitted, twice), (1, MSS), "{info:?}");
 }
 
-/// The path is so long while probes leave that the segment which they copy is sent again. What the peer then reports may be theirs or
-/// the retransmission's; it is no duplicate ACK either, and three of them no loss, where three duplicate ACKs are one.
+/// The delay increases while probes are sent, so that the copied segment is retransmitted. The reported duplicates
+/// may be due to the probes or to the retransmission. They are not duplicate ACKs either, so three of them are no
+/// sign of loss.
 #[test]
 fn the_duplicate_of_nobody_is_no_duplicate_ack() {
     let mut net = Net::new(DELAY);
@@ -296,8 +297,8 @@ fn the_duplicate_of_nobody_is_no_duplicate_ack() {
     assert!(twice >= 63 * MSS, "all of them arrived: {twice}");
 }
 
-/// A window that shrinks while probes leave: copies of what it no longer admits stay back, nothing is lost, and the rest arrives once it
-/// opens again.
+/// The peer shrinks its window while probes are sent: copies beyond the window are held back, nothing is lost, and
+/// the transfer continues when the window opens again.
 #[test]
 fn a_window_that_shrinks_while_probing_is_survived() {
     for extensions in [true, false] {
@@ -321,7 +322,7 @@ fn a_window_that_shrinks_while_probing_is_survived() {
     }
 }
 
-/// A controller that asks for probes from the first moment on.
+/// Controller that requests probes from the start.
 #[derive(Clone, Copy, Debug)]
 struct Greedy {
     segments: u32,
@@ -364,7 +365,7 @@ impl Controller for Greedy {
     }
 }
 
-/// Whatever a plan prefers, no more leave than it has, and none before there is something to copy.
+/// Whatever kind of probe a plan prefers, no more are sent than it permits.
 #[test]
 fn probes_never_exceed_their_budget() {
     for extensions in [true, false] {
@@ -376,7 +377,7 @@ fn probes_never_exceed_their_budget() {
                 let ids = net.connect(config);
                 let most = u64::from(segments);
                 let info = run(&mut net, ids, 12, |info| assert!(probes(info).sent <= most, "{info:?}"));
-                // Backwards, each segment is copied once: there may be no more of them.
+                // With `Backwards`, each segment is copied once, so there may be fewer probes.
                 let all = if prefer == ProbeKind::Backwards { probes(&info).sent } else { most };
                 assert_eq!((probes(&info).sent, probes(&info).acked), (all, all), "{prefer:?} {extensions}");
                 assert!(all > 0 || segments == 0);
@@ -386,7 +387,7 @@ fn probes_never_exceed_their_budget() {
     }
 }
 
-/// The SYN-ACK is lost, and so no round trip known to who sent it twice: its probes wait for the first ACK of data.
+/// If the SYN-ACK is lost, the server has no round-trip time sample; its probes wait for the first ACK of data.
 #[test]
 fn no_probe_goes_to_a_peer_of_which_no_round_trip_is_known() {
     let mut net = Net::new(DELAY);
@@ -412,7 +413,7 @@ fn no_probe_goes_to_a_peer_of_which_no_round_trip_is_known() {
     assert_eq!(net.ends[1].connection(b).unwrap().info(net.now).probes.map(|probes| probes.sent), Some(50));
 }
 
-/// A host that sleeps makes up for a few probes at once and for no more; those that follow keep their times.
+/// After a suspend, a few probes are sent at once and no more; later ones are sent on schedule.
 #[test]
 fn a_late_host_sends_no_burst_of_probes() {
     let mut net = Net::new(DELAY);
@@ -422,7 +423,7 @@ fn a_late_host_sends_no_burst_of_probes() {
     let (a, _) = net.connect(config);
     net.ends[0].drive(net.now, a, |c| c.write(&[7; 14_000]));
     net.run_until(RTT, |net| probes(&info(net, a)).sent >= 10);
-    // The one whose time it is, and of those before it four and the first.
+    // At most 6 at once: the probe that is due, four missed ones, and the first of them.
     for (slept, left) in [(1, 1), (3, 3), (20, 6)] {
         let before = probes(&info(&net, a)).sent;
         net.now += gap * slept;

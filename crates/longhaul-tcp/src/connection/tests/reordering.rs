@@ -1,9 +1,9 @@
-//! What is taken for reordering (RFC 8985, section 6.2, step 3).
+//! Tests of reordering detection (RFC 8985, section 6.2, step 3).
 
 use super::*;
 
-/// How long after being written eight segments, of which the second and the fourth are lost, have been repaired as far as
-/// the sender is concerned.
+/// Sends 8 segments, of which the second and the fourth are lost; returns the time until both have been
+/// retransmitted.
 fn repair(first_ack_is_lost: bool) -> Span {
     let mut net = Net::new(Span::from_millis(50));
     let (a, _) = net.connect(Config { max_plpmtu: 1232, ..Config::default() });
@@ -19,9 +19,9 @@ fn repair(first_ack_is_lost: bool) -> Span {
     net.now - begun
 }
 
-/// An option's first block is the newest (RFC 2018, section 4). An ACK that is the first to tell of two of them, as after
-/// the loss of an ACK, says nothing of the order in which they came: what it shows to be lost is repeated at once, not a
-/// quarter of a round trip later.
+/// The first block of a SACK option is the newest (RFC 2018, section 4). If an ACK is the first to report two blocks,
+/// for example because an ACK was lost, their order of arrival is unknown. The losses are then repaired at once,
+/// without a reordering window of a quarter of a round trip.
 #[test]
 fn two_blocks_in_one_ack_are_no_reordering() {
     assert_eq!(repair(true), repair(false));

@@ -1,13 +1,13 @@
-//! One connection after the other between the same addresses (RFC 6191; RFC 1122, section 4.2.2.13).
+//! Consecutive connections between the same addresses (RFC 6191; RFC 1122, section 4.2.2.13).
 
 use super::*;
 
 const DELAY: Span = Span::from_millis(10);
 
-/// `bytes` each way; the server ends the connection first and is left with TIME-WAIT. `held`: its application still
-/// looks at it. How long the handshake took, and the first and last sequence number of the server's.
+/// Transfers `bytes` in each direction. The server closes first and enters TIME-WAIT; if `held`, its application
+/// keeps the handle. Returns the duration of the handshake, and the first and last sequence number of the server.
 fn one_connection(net: &mut Net, bytes: usize, rest: Span, held: bool, config: &Arc<Config>) -> (Span, [u32; 2]) {
-    // The client's socket is a new one of the same address.
+    // The client uses a new socket with the same address.
     net.ends[0] = Endpoint::new(EndpointConfig::new([1; 32]), net.now);
     let begun = net.now;
     let a = net.ends[0].connect(net.now, Net::tuple(1), Arc::clone(config)).unwrap();
@@ -66,11 +66,12 @@ fn a_thousand_connections_from_one_port_do_not_wait() {
         net.ends[1].listen(Arc::clone(&config));
         let mut last = None;
         for i in 0..1000 {
-            // Some are faster than the clock of sequence numbers, some rest until microseconds have gone round.
+            // Some connections advance faster than the clock of initial sequence numbers, some idle until microsecond
+            // timestamps wrap around.
             let bytes = if i % 50 == 0 { 500_000 } else { 10 };
             let rest = Span::from_secs(if i % 100 == 7 { 3_000 + i } else { 0 });
             let (handshake, [first, end]) = one_connection(&mut net, bytes, rest, held, &config);
-            // RFC 1122, section 4.2.2.13: no sequence number of the old connection is used again.
+            // RFC 1122, section 4.2.2.13: sequence numbers of the old connection are not reused.
             assert!(last.is_none_or(|last| crate::seq::later(first, last)), "{i}");
             last = Some(end);
             // SYN, SYN-ACK, ACK.

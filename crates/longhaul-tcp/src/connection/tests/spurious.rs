@@ -1,6 +1,7 @@
-//! Episodes that no loss caused, against a peer whose every ACK is written here: what the controller is told, and what not.
+//! Detection of spurious recovery episodes, with scripted ACKs; the tests check what the controller is notified of.
 //!
-//! Ten segments leave at 0 ms over a path of 100 ms, and the first is acknowledged at 100 ms. Segments are numbered from 0.
+//! Ten segments are sent at 0 ms over a path with a round-trip time of 100 ms, and the first is acknowledged at 100
+//! ms. Segments are numbered from 0.
 
 use std::sync::Mutex;
 
@@ -17,30 +18,30 @@ use crate::seq;
 
 mod timeouts;
 
-/// What the controller hears of episodes.
+/// Notifications to the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Enter,
     Again,
     Exit,
     Timeout,
-    /// The episode was spurious; a timeout's or not.
+    /// The episode was spurious; `true` if it was a timeout.
     Undone(bool),
 }
 
 use Told::{Again, Enter, Exit, Undone};
 
-/// What a test and the controller have in common.
+/// State shared by a test and its controller.
 #[derive(Debug, Default)]
 struct Shared {
     told: Vec<Told>,
-    /// Segments in flight, by the latest word that an episode was spurious.
+    /// Segments in flight at the last notification of a spurious episode.
     in_flight: u64,
-    /// Segments that the window holds, whatever the law says.
+    /// Window in segments that overrides the controller's.
     window: Option<u64>,
 }
 
-/// New Reno, overheard and perhaps overruled, without pacing.
+/// NewReno without pacing that records notifications and whose window can be overridden.
 #[derive(Clone, Debug)]
 struct Watched {
     shared: Arc<Mutex<Shared>>,
@@ -125,7 +126,7 @@ impl Controller for Watcher {
     }
 }
 
-/// What the two ends speak, and how much there is to send.
+/// Options of the connection and the amount of data.
 #[derive(Clone, Copy)]
 struct Setting {
     sack: bool,
@@ -138,7 +139,7 @@ const STAMPED: Setting = Setting { sack: true, timestamps: true, detection: None
 const PLAIN: Setting = Setting { timestamps: false, ..STAMPED };
 const WITHOUT_SACK: Setting = Setting { sack: false, ..PLAIN };
 
-/// A sender before a peer that says what a test wants.
+/// Sender whose peer is scripted by the test.
 struct Script {
     end: Endpoint,
     id: ConnId,
@@ -146,12 +147,12 @@ struct Script {
     now: Time,
     mss: u64,
     shared: Arc<Mutex<Shared>>,
-    /// When each segment left, in milliseconds, and its number.
+    /// Send time in milliseconds and number of each segment.
     sent: Vec<(u64, u64)>,
 }
 
 impl Script {
-    /// Up to the ACK of the first segment, with a window of ten.
+    /// Connects, sends a window of ten segments, and delivers the ACK of the first.
     fn new(setting: Setting) -> Self {
         let mut script = Self::connected(setting);
         script.window(10);
@@ -170,7 +171,7 @@ impl Script {
         let Net { now, ends: [end, _], .. } = net;
         let mss = u64::from(end.connection(id).unwrap().mss());
         let mut script = Self { end, id, begun: now, now, mss, shared, sent: Vec::new() };
-        // The window of the SYN-ACK is not scaled: it is as large as it will be from the next ACK on.
+        // The window in the SYN-ACK is not scaled; the next ACK sets the final size.
         assert_eq!(script.ack(0, 0, 0, &[]), []);
         script
     }
@@ -202,12 +203,12 @@ impl Script {
         }
     }
 
-    /// Since the first segments left.
+    /// Milliseconds since the first segments were sent.
     fn millis(&self) -> u64 {
         self.now.since(self.begun).as_millis()
     }
 
-    /// Lets the next timer fire that is due by `limit`. Whether there was one.
+    /// Fires the next timer that is due by `limit`; returns whether there was one.
     fn fire(&mut self, limit: Time) -> bool {
         let Some(next) = self.end.poll_timeout().filter(|next| *next <= limit) else { return false };
         self.now = self.now.max(next);
@@ -216,13 +217,13 @@ impl Script {
         true
     }
 
-    /// What the controller has heard since it was last asked.
+    /// Takes the notifications recorded since the last call.
     fn heard(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.shared.lock().unwrap().told)
     }
 
-    /// At so many milliseconds all below segment `una` is acknowledged, with the timestamp of what left at `echo`, and these
-    /// segments are reported. What the controller has heard until then and hears of it.
+    /// Delivers an ACK at `millis` milliseconds that acknowledges all segments below `una`, echoes the timestamp of
+    /// time `echo` and carries these SACK blocks. Returns all notifications since the last call.
     fn ack(&mut self, millis: u64, una: u64, echo: u64, blocks: &[(u64, u64)]) -> Vec<Told> {
         self.ack_bytes(millis, una * self.mss, echo, blocks)
     }
@@ -251,12 +252,12 @@ impl Script {
         self.heard()
     }
 
-    /// The ACK that reveals a loss.
+    /// Delivers an ACK that reveals a loss.
     fn lose(&mut self, blocks: &[(u64, u64)]) {
         assert_eq!(self.ack(101, 1, 0, blocks), [Enter]);
     }
 
-    /// With a window of one segment from now on, waits for the retransmission timer; when it fires.
+    /// Sets the window to one segment and waits for the retransmission timeout; returns its time.
     fn time_out(&mut self) -> u64 {
         self.window(1);
         while self.info().timeouts == 0 {
@@ -265,17 +266,17 @@ impl Script {
         assert_eq!(self.heard(), [Told::Timeout]);
         let at = self.millis();
         assert_eq!(self.sent_again(), [(at, 1)]);
-        // What an ACK says counts from its whole millisecond on.
+        // ACKs are timed in whole milliseconds.
         at + 1
     }
 
-    /// Retransmissions: when, and of which segment.
+    /// Returns time and number of all retransmissions.
     fn sent_again(&self) -> Vec<(u64, u64)> {
         let is_again = |n: usize| self.sent[..n].iter().any(|before| before.1 == self.sent[n].1);
         (0..self.sent.len()).filter(|n| is_again(*n)).map(|n| self.sent[n]).collect()
     }
 
-    /// For how many milliseconds one segment may overtake another before that is held lost.
+    /// Measures the reordering window in milliseconds: how long a segment may be overtaken before it is marked lost.
     fn patience(&mut self, millis: u64, una: u64) -> u64 {
         assert_eq!(self.ack(millis, una, 0, &[(una + 1, una + 2)]), []);
         let (from, before) = (self.now, self.info().recoveries);
@@ -293,16 +294,16 @@ fn an_original_that_comes_late_shows_in_its_timestamp() {
     script.lose(&[(2, 5)]);
     assert_eq!(script.sent_again(), [(101, 1)]);
     assert_eq!(script.ack(110, 5, 0, &[]), [Undone(false)]);
-    // 5 to 10, and 11 to 13 which left when the loss was found.
+    // In flight are segments 5 to 10, and 11 to 13, which were sent when the loss was detected.
     assert_eq!(script.shared.lock().unwrap().in_flight, 9);
-    // The duplicate that the peer then reports tells nothing new.
+    // The D-SACK that follows is no new information.
     assert_eq!(script.ack(202, 5, 0, &[(1, 2)]), []);
     let info = script.info();
     assert_eq!((info.recovery, info.recoveries, info.spurious_recoveries, info.dsacks), ("open", 1, 1, 1));
     assert_eq!(script.sent_again(), [(101, 1)]);
 }
 
-/// RFC 3522, section 3.2, step 4: not an equal one.
+/// RFC 3522, section 3.2, step 4: an equal timestamp is no proof.
 #[test]
 fn the_retransmissions_own_timestamp_proves_nothing() {
     let mut script = Script::new(STAMPED);
@@ -312,7 +313,8 @@ fn the_retransmissions_own_timestamp_proves_nothing() {
     assert_eq!(script.info().spurious_recoveries, 0);
 }
 
-/// RFC 3522, section 3.2, step 3, waits for the first ACK of new data: what others report until then neither ends that ...
+/// RFC 3522, section 3.2, step 3, waits for the first ACK of new data. SACK blocks received before do not end the
+/// wait.
 #[test]
 fn reports_do_not_end_the_wait_for_the_original() {
     let mut script = Script::new(STAMPED);
@@ -321,8 +323,9 @@ fn reports_do_not_end_the_wait_for_the_original() {
     assert_eq!(script.ack(110, 6, 0, &[]), [Undone(false)]);
 }
 
-/// ... nor is it proof: of two segments one was late, but the other was lost. The echo of all that is reported above it is older
-/// than any retransmission (RFC 7323, section 4.3). Nor can the peer have the episode undone by an echo of its own making.
+/// SACK blocks are no proof either: of two segments one was late, but the other was lost. ACKs of data above the hole
+/// echo a timestamp older than any retransmission (RFC 7323, section 4.3). A peer cannot have the response undone by
+/// forging the echo.
 #[test]
 fn one_late_segment_does_not_excuse_a_lost_one() {
     for echo in [101, 0] {
@@ -336,7 +339,7 @@ fn one_late_segment_does_not_excuse_a_lost_one() {
     }
 }
 
-/// RFC 3522, section 3.2, step 5: after the first ACK of new data echoes tell nothing; D-SACK does.
+/// RFC 3522, section 3.2, step 5: after the first ACK of new data, echoes are ignored; D-SACK still counts.
 #[test]
 fn only_the_first_ack_of_new_data_tells_by_its_timestamp() {
     let mut script = Script::new(STAMPED);
@@ -347,7 +350,7 @@ fn only_the_first_ack_of_new_data_tells_by_its_timestamp() {
     assert_eq!(script.ack(203, 7, 0, &[(3, 4)]), [Undone(false)]);
 }
 
-/// A peer that acknowledges half of a segment proves nothing, whatever it echoes.
+/// An ACK of half a segment proves nothing, whatever it echoes.
 #[test]
 fn half_a_segment_is_no_proof() {
     let mut script = Script::new(STAMPED);
@@ -358,8 +361,9 @@ fn half_a_segment_is_no_proof() {
     assert_eq!(script.info().spurious_recoveries, 0);
 }
 
-/// What is held lost but was not sent again is not: after a decrease that was spurious it is waited for (RFC 4015, section 3.2),
-/// and longer than before (RFC 8985, section 6.2, step 4), or the next ACK would hold it lost again.
+/// After a spurious response, segments that were marked lost but not retransmitted are in flight again (RFC 4015,
+/// section 3.2). The reordering window grows (RFC 8985, section 6.2, step 4), so that the next ACK does not mark them
+/// lost again.
 #[test]
 fn what_was_not_sent_again_is_waited_for() {
     let mut script = Script::new(STAMPED);
@@ -368,12 +372,12 @@ fn what_was_not_sent_again_is_waited_for() {
     script.window(10);
     assert_eq!(script.ack(110, 3, 0, &[(4, 6)]), [Undone(false)]);
     assert_eq!(script.shared.lock().unwrap().in_flight, 6, "3 and 6 to 10");
-    // Without more patience it would be lost at 0 + 101 + 25 ms.
+    // With the old reordering window, it would be lost at 0 + 101 + 25 ms.
     assert_eq!(script.ack(140, 6, 0, &[]), []);
     assert_eq!((script.sent_again(), script.info().recoveries), (vec![(101, 1)], 1));
 }
 
-/// RFC 2883: the duplicate is reported when the retransmission has come, a round trip later. The episode may be over by then.
+/// RFC 2883: the D-SACK arrives a round trip after the retransmission, when the episode may be over.
 #[test]
 fn a_reported_duplicate_of_all_that_was_sent_again_undoes() {
     let mut script = Script::new(PLAIN);
@@ -395,7 +399,7 @@ fn all_that_was_sent_again_must_be_reported() {
     assert_eq!(script.ack(203, 7, 0, &[(3, 4)]), [Undone(false)]);
 }
 
-/// A peer that reports one duplicate for two does not hide the loss of the other.
+/// A D-SACK repeated for one segment does not hide the loss of another.
 #[test]
 fn one_duplicate_reported_twice_is_one() {
     let mut script = Script::new(PLAIN);
@@ -408,7 +412,8 @@ fn one_duplicate_reported_twice_is_one() {
     assert_eq!((script.info().spurious_recoveries, script.info().dsacks), (0, 3));
 }
 
-/// An honest peer may have two of a segment that was lost: the network made the second. It came no sooner than it could.
+/// The network may duplicate a retransmission, so that an honest peer sends a D-SACK for a lost segment. The ACK did
+/// not arrive too early for the retransmission.
 #[test]
 fn a_duplicate_of_what_was_not_early_undoes_nothing() {
     let mut script = Script::new(PLAIN);
@@ -418,7 +423,7 @@ fn a_duplicate_of_what_was_not_early_undoes_nothing() {
     assert_eq!(script.info().spurious_recoveries, 0);
 }
 
-/// RFC 3708, section 3: what was never sent again was duplicated by the network.
+/// RFC 3708, section 3: a segment that was sent once was duplicated by the network.
 #[test]
 fn a_duplicate_of_what_was_sent_once_is_the_networks() {
     let mut script = Script::new(PLAIN);
@@ -429,7 +434,7 @@ fn a_duplicate_of_what_was_sent_once_is_the_networks() {
     assert_eq!(script.info().dsacks, 2);
 }
 
-/// A duplicate of what an earlier episode repaired says nothing of this one.
+/// A D-SACK for a retransmission of an earlier episode does not count in this one.
 #[test]
 fn duplicates_of_an_earlier_episode_do_not_count() {
     let mut script = Script::new(PLAIN);
@@ -443,7 +448,8 @@ fn duplicates_of_an_earlier_episode_do_not_count() {
     assert_eq!(script.sent_again(), [(101, 1), (303, 14)]);
 }
 
-/// Of a retransmission that is lost as well two decreases come, and a third copy that turns out to be needless takes neither back.
+/// A lost retransmission causes a second congestion response. If the third copy turns out to be needless, neither is
+/// undone.
 #[test]
 fn a_second_decrease_cannot_be_undone() {
     let mut script = Script::new(STAMPED);
@@ -455,7 +461,8 @@ fn a_second_decrease_cannot_be_undone() {
     assert_eq!(script.info().spurious_recoveries, 0);
 }
 
-/// RFC 8985, section 6.2, step 4: a quarter of the least round trip, and one more for each round trip with a D-SACK.
+/// RFC 8985, section 6.2, step 4: the reordering window is a quarter of the minimum round-trip time, and another
+/// quarter for each round trip with a D-SACK.
 #[test]
 fn patience_grows_once_a_round_trip() {
     for (second, patience) in [(204, 50), (304, 75)] {
@@ -474,7 +481,7 @@ fn patience_grows_once_a_round_trip() {
     }
 }
 
-/// A peer that repeats its report each round trip makes the sender no more patient than its one retransmission does.
+/// A peer that repeats a D-SACK in each round trip increases the reordering window only once per retransmission.
 #[test]
 fn no_more_duplicates_are_believed_than_were_sent() {
     let mut script = Script::new(PLAIN);
@@ -489,7 +496,7 @@ fn no_more_duplicates_are_believed_than_were_sent() {
     assert_eq!((script.patience(102, 1), script.info().dsacks), (25, 1), "nothing was sent again");
 }
 
-/// RFC 8985, section 6.2, step 4: sixteen recoveries after the last D-SACK patience is as it was.
+/// RFC 8985, section 6.2, step 4: 16 recoveries after the last D-SACK, the reordering window is reset.
 #[test]
 fn patience_is_lost_after_sixteen_recoveries() {
     for (recoveries, patience) in [(15, 50), (16, 25)] {
@@ -509,7 +516,7 @@ fn patience_is_lost_after_sixteen_recoveries() {
     }
 }
 
-/// RFC 4015, section 3.2: the window and the threshold are what they were.
+/// RFC 4015, section 3.2: window and threshold are restored.
 #[test]
 fn the_law_takes_its_decrease_back() {
     let mut script = Script::connected(STAMPED);

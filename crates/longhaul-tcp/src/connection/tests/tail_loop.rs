@@ -1,4 +1,5 @@
-//! New data from the tail of the send buffer: what the window's own loop is spared, and what it must not notice.
+//! RC3's low-priority loop, which sends new data from the tail of the send buffer: its benefit, and its effects on
+//! the primary loop.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,7 +14,7 @@ const DELAY: Span = Span::from_millis(50);
 const RTT: Span = Span::from_millis(100);
 const MSS: u64 = 1448;
 const AGES: Span = Span::from_secs(2000);
-/// As published: at the line's rate, without end.
+/// RC3 as published: at the rate of the line, without a limit.
 const LINE: &str = "rc3(pace=line)+slow-start+new-reno";
 
 fn config(congestion: &str) -> Config {
@@ -35,7 +36,7 @@ fn damage(info: &Info) -> [u64; 6] {
     [recoveries, spurious_recoveries, segments_retransmitted, bytes_lost, timeouts, dsacks]
 }
 
-/// What leaves from end 0, by stream offset and priority.
+/// Data segments sent by end 0, by stream offset and priority.
 #[derive(Default)]
 struct Wire {
     isn: u32,
@@ -44,7 +45,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// What a datagram of this priority carries, and whether it is from the tail.
+    /// Records a datagram; returns the stream offsets of its data, and whether the low-priority loop sent it.
     fn see(&mut self, dscp: u8, datagram: &[u8]) -> Option<(Range<u64>, bool)> {
         let (header, offset) = CheshireCodec::parse(datagram).unwrap();
         let start = u64::from(header.seq.wrapping_sub(self.isn));
@@ -57,7 +58,7 @@ impl Wire {
         Some((range, low))
     }
 
-    /// Whether nothing left twice from the tail, and nothing below what had left from the front by then.
+    /// Asserts that the low-priority loop sent no octet twice, and returns the range of its octets.
     fn tail(&self) -> Range<u64> {
         let mut sorted = self.low.clone();
         sorted.sort_by_key(|range| range.start);
@@ -68,7 +69,8 @@ impl Wire {
 
 type Seen = Rc<RefCell<Wire>>;
 
-/// Watches what end 0 sends, and drops what `lose` says: it is told the range and whether it is from the tail.
+/// Records what end 0 sends, and drops the segments for which `lose` returns true; its arguments are the range and
+/// whether the low-priority loop sent it.
 fn watch(net: &mut Net, a: ConnId, mut lose: impl FnMut(&Range<u64>, bool) -> bool + 'static) -> Seen {
     let isn = info(net, a).initial_sequence.0;
     let seen = Rc::new(RefCell::new(Wire { isn, ..Wire::default() }));
@@ -80,7 +82,7 @@ fn watch(net: &mut Net, a: ConnId, mut lose: impl FnMut(&Range<u64>, bool) -> bo
     seen
 }
 
-/// Rewrites what the peer sends after its SYN.
+/// Modifies the headers sent by the peer after its SYN.
 fn lying(net: &mut Net, mut lie: impl FnMut(&mut Header) + 'static) {
     net.tamper = Box::new(move |from, ecn, datagram| {
         if from == 1 {
@@ -94,12 +96,12 @@ fn lying(net: &mut Net, mut lie: impl FnMut(&mut Header) + 'static) {
     });
 }
 
-/// Writes `bytes`, and runs until the peer has read them all or `limit` has passed. How long it took.
+/// Writes `bytes`, and runs until the peer has read all of them or `limit` has passed; returns the time taken.
 fn write(net: &mut Net, ids: (ConnId, ConnId), bytes: usize, limit: Span) -> Option<Span> {
     write_and_look(net, ids, bytes, limit, |_| ())
 }
 
-/// The same, and looks at the sender after every step.
+/// The same as `write`, with a call of `look` after each step.
 fn write_and_look(
     net: &mut Net,
     (a, b): (ConnId, ConnId),
@@ -126,21 +128,23 @@ fn write_and_look(
     (read == bytes).then(|| net.now - begun)
 }
 
-/// Time passes.
+/// Advances the time by `span`.
 fn wait(net: &mut Net, span: Span) {
     let end = net.now + span;
     net.run_until(AGES, |net| net.now >= end);
 }
 
-/// A megabyte is there half a round trip after it was written, and all of it is acknowledged after a whole one: the window carried what it
-/// would have carried in that time, and has grown by no more. Nothing was lost, repaired, reported twice, or mistaken for a round trip.
+/// 1 MB arrives half a round trip after it was written and is acknowledged after a whole one. The primary loop sends,
+/// and the window grows by, no more than usual in that time. Nothing is lost, retransmitted, reported as duplicate,
+/// or taken for a round-trip time sample.
 #[test]
 fn what_waits_arrives_in_one_way() {
     for extensions in [true, false] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(Config { extensions, recv_buffer: 2 << 20, ..config(LINE) });
         let seen = watch(&mut net, ids.0, |_, _| false);
-        // Where the peer tells its whole window only after the first data, the loop waits for that.
+        // Without the extensions, the peer advertises its whole window only after the first data; the loop waits for
+        // that.
         let first = if extensions { 0 } else { 20_000 };
         if first > 0 {
             write(&mut net, ids, first, RTT * 3).unwrap();
@@ -148,7 +152,7 @@ fn what_waits_arrives_in_one_way() {
         }
         let (before, bytes) = (info(&net, ids.0), 1_000_000);
         let took = write(&mut net, ids, bytes, RTT * 10).unwrap();
-        // The line takes 8 ms for it, and the pacer as long as half a round trip for the first window.
+        // The data takes 8 ms at the rate of the line, and the pacer up to half a round trip for the first window.
         assert!(took < RTT + Span::from_millis(20), "{took}");
         wait(&mut net, RTT * 2);
         let after = info(&net, ids.0);
@@ -156,7 +160,7 @@ fn what_waits_arrives_in_one_way() {
         assert_eq!((after.in_flight.0, after.bytes_acked), (0, (first + bytes) as u64));
         assert_eq!((after.delivered, after.min_rtt, after.latest_rtt), (after.bytes_acked, Some(RTT), Some(RTT)));
         let ProbeInfo { sent, acked, lost, refused, carried, .. } = probes(&after);
-        // Where both loops meet, an ACK of the front may come before those of the tail.
+        // Where both loops meet, an ACK for the primary loop may arrive before those for the low-priority loop.
         assert!(acked + lost >= sent && lost <= 4 && refused == 0, "{:?}", probes(&after));
         assert!(carried > 800_000 && after.cwnd.0 <= before.cwnd.0 + (after.bytes_acked - carried), "{after:?}");
         assert!(after.bytes_sent < 200_000 && !after.rto.is_zero());
@@ -164,7 +168,8 @@ fn what_waits_arrives_in_one_way() {
     }
 }
 
-/// What fits into the window leaves by it, paced or not, and so does what is written next as long as the window has room for it.
+/// Data that fits into the congestion window is left to the primary loop, with and without pacing, including later
+/// writes that fit.
 #[test]
 fn what_the_window_admits_is_left_to_it() {
     for segments in [1, 5, 10] {
@@ -179,7 +184,7 @@ fn what_the_window_admits_is_left_to_it() {
     assert_eq!(probes(&info(&net, ids.0)).sent, 2);
 }
 
-/// Each batch that is written begins the loop again, from its own end, and down to what left before.
+/// Each write restarts the loop at the new end of the data, down to what was sent before.
 #[test]
 fn a_new_batch_begins_the_loop_again() {
     let mut net = Net::new(DELAY);
@@ -194,7 +199,7 @@ fn a_new_batch_begins_the_loop_again() {
         assert_eq!(seen.borrow().tail().end, batch * 200_000 + 1);
         wait(&mut net, RTT);
     }
-    // In pieces, one every millisecond: the loop turns to each new end, and comes back to what it left.
+    // With small writes every millisecond, the loop starts at each new end and later returns to the rest.
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("rc3(rate=20)+slow-start+new-reno"));
     let seen = watch(&mut net, ids.0, |_, _| false);
@@ -208,7 +213,7 @@ fn a_new_batch_begins_the_loop_again() {
     let _ = seen.borrow().tail();
 }
 
-/// All that leaves from the tail is dropped: to the window that is nothing. It has what it has without, at the same time.
+/// If all segments of the low-priority loop are lost, the primary loop does exactly the same as without it.
 #[test]
 fn a_tail_that_is_lost_costs_nothing() {
     for recovery in ["", "+rfc6675"] {
@@ -231,8 +236,8 @@ fn a_tail_that_is_lost_costs_nothing() {
     }
 }
 
-/// What arrives from the tail says nothing of what the front has lost: until the window's own segments tell, nothing is repaired, and then
-/// as always.
+/// SACKs of the low-priority loop are no sign of loss in the primary loop. Retransmissions begin only after SACKs of
+/// primary segments.
 #[test]
 fn the_tail_shows_no_loss() {
     for recovery in ["prr", "rfc6675"] {
@@ -254,7 +259,8 @@ fn the_tail_shows_no_loss() {
     }
 }
 
-/// Both ways lose at random, and every byte arrives, with either detection, few priorities or many, small pieces and large.
+/// With random losses in both directions, all data arrives with both loss detections, any number of priorities, and
+/// various sizes.
 #[test]
 fn bytes_arrive_intact_whatever_is_lost() {
     let starts = ["rc3(pace=line,levels=4)", "rc3", "rc3(rate=30,burst=20)", "rc3(budget=100)"];
@@ -264,7 +270,8 @@ fn bytes_arrive_intact_whatever_is_lost() {
                 let mut net = Net::new(Span::from_millis(10));
                 let mut random = 7919 * percent + k;
                 let mut config = config(&format!("{congestion}+cubic+{recovery}"));
-                // Sizes that are searched for while it runs, and a window that is not whole segments.
+                // The path MTU changes during the transfer in one case; in the other, the window is not a multiple of
+                // the segment size.
                 (config.base_plpmtu, config.recv_buffer) = if k == 1 { (1472, 4 << 20) } else { (1232, 300_001) };
                 let ids = net.connect(config);
                 net.lose = Box::new(move |_, _, _| {
@@ -278,7 +285,7 @@ fn bytes_arrive_intact_whatever_is_lost() {
     }
 }
 
-/// Nothing leaves from the tail to a peer that cannot tell what of it arrived, nor before a round trip is known.
+/// The low-priority loop requires SACK and timestamps, and waits for the first round-trip time sample.
 #[test]
 fn a_peer_without_selective_acknowledgements_gets_nothing_from_the_tail() {
     for (sack, timestamps) in [(false, true), (true, false)] {
@@ -307,11 +314,11 @@ fn a_peer_without_selective_acknowledgements_gets_nothing_from_the_tail() {
     assert_eq!(known, (true, true), "data left before a round trip was known, and from the tail afterwards");
 }
 
-/// A peer that acknowledges what did not leave, by ACK or SACK, gains nothing, is refused and counted; the rest goes on.
+/// Forged ACKs and SACKs of octets that were not sent have no effect, except that they are counted as refused.
 #[test]
 fn a_peer_that_acknowledges_what_did_not_leave_is_refused() {
     const BYTES: u64 = 500_000;
-    // What is claimed, with the octets that left from the tail (20 segments at the end of what was written).
+    // The loop sends 20 segments at the end of the data; these ranges are claimed instead.
     let tail = BYTES + 1 - 20 * MSS;
     let claims: [(&str, Range<u64>); 4] = [
         ("a SACK of what lies between", tail - 100 * MSS..tail),
@@ -346,21 +353,21 @@ fn a_peer_that_acknowledges_what_did_not_leave_is_refused() {
     }
 }
 
-/// Sends so much, all of which must arrive, and lets the last ACKs come.
+/// Sends the data, asserts that all of it arrives, and waits for the last ACKs.
 fn send_all(net: &mut Net, ids: (ConnId, ConnId), bytes: usize) -> Info {
     write(net, ids, bytes, Span::from_secs(60)).unwrap();
     wait(net, RTT * 4);
     info(net, ids.0)
 }
 
-/// The peer says that it has what it has not, or discards what it had: the window passes over it, and once nothing moves the timer has
-/// it sent.
+/// If the peer discards SACKed data or SACKs data that it does not have, the primary loop skips it at first, and the
+/// retransmission timer has it sent later.
 #[test]
 fn a_receiver_that_discards_what_it_had_is_sent_it() {
     for recovery in ["prr", "rfc6675"] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config(&format!("rc3(pace=line)+slow-start+new-reno+{recovery}")));
-        // Of the tail only the last segment arrives.
+        // Only the last segment of the low-priority loop arrives.
         let seen = watch(&mut net, ids.0, |range, low| low && range.end != 300_001);
         let wire = Rc::clone(&seen);
         lying(&mut net, move |header| {
@@ -381,8 +388,8 @@ fn a_receiver_that_discards_what_it_had_is_sent_it() {
     }
 }
 
-/// A window that closes or shrinks while the loop runs: nothing leaves above its edge, nothing is lost for it, and all arrives once it
-/// opens again.
+/// If the window closes or shrinks while the loop runs, nothing is sent beyond it, nothing is lost, and the transfer
+/// continues when it opens again.
 #[test]
 fn a_window_that_shrinks_is_kept_to() {
     for window in [0_u64, 3, 20, 100] {
@@ -411,7 +418,7 @@ fn a_window_that_shrinks_is_kept_to() {
     }
 }
 
-/// The peer's window is the end of what the loop sends.
+/// The loop sends nothing beyond the peer's window.
 #[test]
 fn nothing_leaves_above_the_peers_window() {
     for window in [20_000, 100_000, 300_000_u64] {
@@ -419,7 +426,7 @@ fn nothing_leaves_above_the_peers_window() {
         let ids = net.connect(Config { recv_buffer: window as usize, ..config(LINE) });
         let seen = watch(&mut net, ids.0, |_, _| false);
         net.ends[0].drive(net.now, ids.0, |c| assert_eq!(c.write(&[7; 1_000_000]), Ok(1_000_000)));
-        // Nobody reads: the window's edge stays where it is.
+        // The application does not read, so the right edge of the window does not move.
         wait(&mut net, RTT * 4);
         let edge = info(&net, ids.0).bytes_acked + 1 + info(&net, ids.0).peer_window.0;
         let seen = seen.borrow();
@@ -430,7 +437,7 @@ fn nothing_leaves_above_the_peers_window() {
     }
 }
 
-/// A path that falls silent is asked by the window's own timer, and nothing leaves from the tail until it answers.
+/// During an outage, only the retransmission timer probes the path. The low-priority loop waits for an answer.
 #[test]
 fn a_silent_path_gets_nothing_from_the_tail() {
     let mut net = Net::new(DELAY);
@@ -453,7 +460,7 @@ fn a_silent_path_gets_nothing_from_the_tail() {
     assert_eq!((info.bytes_acked, probes(&info).refused), (2_000_000, 0), "{info:?}");
 }
 
-/// The stream's end is the window's to send, and comes when all before it has: closed at once, or a while later.
+/// The primary loop sends the FIN, after all data before it.
 #[test]
 fn the_end_follows_what_was_passed_over() {
     for bytes in [30_000, 300_000, 1_000_000] {
@@ -464,7 +471,7 @@ fn the_end_follows_what_was_passed_over() {
     }
 }
 
-/// Nagle's rule holds at the end of what is queued, and a push in small pieces leaves from the front as ever.
+/// The Nagle algorithm applies to the end of the data, and small writes are sent by the primary loop.
 #[test]
 fn small_pieces_wait_for_nagle() {
     let mut net = Net::new(DELAY);
@@ -477,7 +484,8 @@ fn small_pieces_wait_for_nagle() {
     assert!(seen.borrow().low.is_empty() && seen.borrow().data.len() < 20);
 }
 
-/// A probe for a larger MTU is answered by nothing but itself: what had left from the tail in smaller segments confirms no size.
+/// A path MTU probe is confirmed only by its own acknowledgment: smaller segments of the low-priority loop confirm no
+/// size.
 #[test]
 fn the_tail_confirms_no_mtu() {
     for mtu in [1260, 1400_usize] {
@@ -491,16 +499,17 @@ fn the_tail_confirms_no_mtu() {
     }
 }
 
-/// Both the tail's segment and the window's arrive, and the duplicate that the peer reports is nobody's: nothing was retransmitted.
+/// If both loops deliver a segment, the D-SACK is not attributed to a retransmission.
 #[test]
 fn duplicates_of_the_tail_undo_nothing() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config(LINE));
     let mut lost = HashSet::new();
-    // Every fiftieth segment of the front is lost once, so that there are retransmissions to be mistaken for.
+    // Every 20th segment of the primary loop is lost once, so that there are retransmissions to which a D-SACK might
+    // be attributed.
     let seen =
         watch(&mut net, ids.0, move |range, low| !low && range.start / MSS % 20 == 3 && lost.insert(range.start));
-    // Nobody says what of the tail has arrived: the window has come there before it is known.
+    // SACKs of the low-priority loop are removed, so that the primary loop sends the same octets.
     let wire = Rc::clone(&seen);
     lying(&mut net, move |header| {
         let (wire, ack) = (wire.borrow(), header.ack);

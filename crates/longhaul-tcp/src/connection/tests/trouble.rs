@@ -1,4 +1,4 @@
-//! What the host says against the path (RFC 9293, sections 3.8.3 and 3.9.2.2; RFC 5927), and keep-alive probes.
+//! Host errors (RFC 9293, sections 3.8.3 and 3.9.2.2; RFC 5927) and keep-alive probes.
 
 use super::*;
 use crate::{ConnectionError, EndpointEvent, HostError, KeepAlive, MIN_KEEP_ALIVE};
@@ -11,7 +11,7 @@ fn say(net: &mut Net, error: HostError) {
     net.pump();
 }
 
-/// A connection in SYN-SENT whose SYNs nobody hears, and how many were sent.
+/// Opens a connection over a path that loses everything.
 fn opening(config: Config) -> (Net, ConnId) {
     let mut net = Net::new(Span::from_millis(10));
     net.lose = Box::new(SILENT);
@@ -20,7 +20,7 @@ fn opening(config: Config) -> (Net, ConnId) {
     (net, id)
 }
 
-/// Lets so much time pass.
+/// Advances the time by `span`.
 fn run_for(net: &mut Net, span: Span) {
     let until = net.now + span;
     let due = |net: &mut Net| {
@@ -43,7 +43,7 @@ fn a_refusal_is_believed_when_the_next_syn_is_refused_too() {
     let begun = net.now;
     net.now += Span::from_micros(50);
     say(&mut net, HostError::Refused);
-    // Repetitions within the pause are about the same SYN, or forged.
+    // Reports within the pause refer to the same SYN or are forged.
     for _ in 0..5 {
         net.now += Span::from_millis(15);
         say(&mut net, HostError::Refused);
@@ -51,7 +51,7 @@ fn a_refusal_is_believed_when_the_next_syn_is_refused_too() {
     assert_eq!((error(&net, id), net.sent), (None, 1));
     net.run_until(Span::from_millis(100), |net| net.sent == 2);
     assert!(net.now - begun >= Span::from_millis(100));
-    // The socket tells of an old report when the next SYN is about to leave.
+    // The socket returns an old report when the next SYN is about to be sent.
     say(&mut net, HostError::Refused);
     assert_eq!(error(&net, id), None);
     net.now += Span::from_micros(50);
@@ -67,13 +67,13 @@ fn a_forged_refusal_costs_a_syn_and_nothing_else() {
     net.ends[1].listen(Arc::new(Config::default()));
     net.lose = Box::new(|_, _, _| false);
     net.run_until(Span::from_millis(200), |net| net.ends[0].connection(id).unwrap().state() == State::Established);
-    // Nor do refusals end it any more (RFC 5927, section 5.2).
+    // Later reports do not close the connection either (RFC 5927, section 5.2).
     for _ in 0..5 {
         net.now += Span::from_millis(200);
         say(&mut net, HostError::Refused);
     }
     assert_eq!(error(&net, id), None);
-    // The rest of the back-off is as without.
+    // Apart from the additional SYN, the back-off is unchanged.
     let (mut net, id) = opening(Config { syn_retries: 2, ..Config::default() });
     say(&mut net, HostError::Refused);
     net.run_until(Span::from_secs(60), |net| error(net, id).is_some());
@@ -81,7 +81,7 @@ fn a_forged_refusal_costs_a_syn_and_nothing_else() {
     assert_eq!((error(&net, id), taken), (Some(ConnectionError::TimedOut), 71), "0.1 s, then RTOs of 1, 2 and 4 s");
 }
 
-/// RFC 1122, section 4.2.3.9: they are remembered, reported, and end nothing.
+/// RFC 1122, section 4.2.3.9: soft errors are recorded and reported, and close no connection.
 #[test]
 fn soft_errors_are_remembered_as_the_likely_cause() {
     let mut net = Net::new(Span::from_millis(10));
@@ -126,7 +126,7 @@ fn an_answer_clears_the_suspicion() {
     assert_eq!((connection.host_error(), connection.info(net.now).host_errors), (None, 1));
 }
 
-/// However often probes are asked for, a living peer is not given up, and a dead one is.
+/// Whatever interval is configured, a living peer is kept and a dead one is detected.
 #[test]
 fn keep_alive_probes_are_no_closer_than_they_are_answered() {
     for millis in [0, 1, 100, 499] {
@@ -137,7 +137,7 @@ fn keep_alive_probes_are_no_closer_than_they_are_answered() {
         let (begun, sent) = (net.now, net.sent);
         net.run_until(Span::from_secs(61), |net| net.now - begun >= Span::from_secs(60));
         assert_eq!(error(&net, a), None, "{millis}");
-        // Both ends probe, and answer.
+        // Both ends send probes and answers.
         let probes = (net.sent - sent) / 2;
         assert!((30..=130).contains(&probes), "{millis}: {probes}");
         net.lose = Box::new(SILENT);
@@ -148,7 +148,8 @@ fn keep_alive_probes_are_no_closer_than_they_are_answered() {
     }
 }
 
-/// What the host says of the route is confirmed by the next SYN, so that the next address of a name can be tried.
+/// An error report about the route is confirmed by the next SYN, so that the application can try the next address of
+/// a name.
 #[test]
 fn an_unreachable_peer_is_told_of_after_one_confirmation() {
     for what in
@@ -159,7 +160,7 @@ fn an_unreachable_peer_is_told_of_after_one_confirmation() {
         say(&mut net, what);
         assert_eq!(error(&net, id), None, "once is not enough");
         net.run_until(Span::from_millis(100), |net| net.sent == 2);
-        // Without a route the report comes at the moment of sending.
+        // Without a route, the report comes when the segment is sent.
         say(&mut net, what);
         assert_eq!(error(&net, id), Some(ConnectionError::Unreachable(what)));
         assert!(net.now - begun <= Span::from_millis(100));
@@ -172,7 +173,8 @@ fn an_unreachable_peer_is_told_of_after_one_confirmation() {
     assert_eq!((error(&net, id), net.sent), (None, 1));
 }
 
-/// A peer whose process was killed: its host refuses what arrives, and the connection asks until it is sure.
+/// The peer's process was killed: its host refuses each segment, and the connection probes until the error is
+/// confirmed.
 #[test]
 fn a_refusal_of_an_established_connection_is_confirmed() {
     for busy in [true, false] {
@@ -181,7 +183,7 @@ fn a_refusal_of_an_established_connection_is_confirmed() {
         if busy {
             net.ends[0].drive(net.now, a, |c| c.write(&[7; 100_000])).unwrap().unwrap();
         }
-        // Nothing arrives, and the host refuses each segment a round trip later.
+        // Nothing arrives, and the host refuses each segment one round trip later.
         let refused = Rc::new(std::cell::RefCell::new(VecDeque::new()));
         let log = Rc::clone(&refused);
         net.lose = Box::new(move |_, from, _| {
@@ -206,7 +208,7 @@ fn a_refusal_of_an_established_connection_is_confirmed() {
     }
 }
 
-/// One that lives answers the question, and reports that are forged, however many, end nothing.
+/// A living peer answers the probe, and no number of forged reports closes the connection.
 #[test]
 fn a_living_peer_ends_the_doubt() {
     let mut net = Net::new(Span::from_millis(10));
@@ -221,8 +223,8 @@ fn a_living_peer_ends_the_doubt() {
     assert!(probes <= (net.now - begun).as_nanos() / 100_000_000 + 1, "{probes} questions in {}", net.now - begun);
 }
 
-/// Settings that change while the handshake is under way leave the SYN's timer armed: with nothing else in flight it is all that
-/// keeps the connection going.
+/// If settings change during the handshake, the SYN timer stays armed: with nothing else in flight, no other event
+/// would occur.
 #[test]
 fn a_change_of_settings_does_not_stop_the_handshake() {
     let (mut net, id) = opening(Config { syn_retries: 2, ..Config::default() });

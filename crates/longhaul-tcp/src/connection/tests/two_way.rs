@@ -1,4 +1,5 @@
-//! Data both ways at once: what one end does to its sequence numbers must not cost the other its acknowledgments.
+//! Simultaneous data in both directions: the sequence numbers of one end must not make the other end's
+//! acknowledgments unacceptable.
 
 use super::*;
 
@@ -6,7 +7,8 @@ fn of_launch(text: &str) -> Config {
     Config { nagle: false, recv_buffer: 4 << 20, congestion: text.parse().unwrap(), ..Config::default() }
 }
 
-/// Sends so much each way; how long until both have it all, from before the handshake.
+/// Transfers data in both directions; returns the time from before the handshake until both ends have received all of
+/// it.
 pub(super) fn exchange(configs: [Config; 2], bytes: [usize; 2], delay: Span, lose: Box<Lose>) -> Span {
     let mut net = Net::new(delay);
     let [ours, theirs] = configs.map(Arc::new);
@@ -38,7 +40,7 @@ pub(super) fn exchange(configs: [Config; 2], bytes: [usize; 2], delay: Span, los
     net.now - begun
 }
 
-/// RC3's tail takes the peer's RCV.NXT beyond SND.NXT: ACKs at SND.NXT would not be acceptable there.
+/// RC3 advances the peer's RCV.NXT beyond SND.NXT, where ACKs sent with SND.NXT would not be acceptable.
 #[test]
 fn rc3_at_both_ends_with_data_both_ways_arrives() {
     let rc3 = ["rc3+slow-start+new-reno", "rc3(pace=line)+slow-start+new-reno", "rc3+cubic"];
@@ -62,7 +64,7 @@ fn rc3_at_both_ends_with_data_both_ways_arrives() {
     }
 }
 
-/// Both ends fill the other's window and lose the first segment: what acknowledges then comes from the window's right edge.
+/// Both ends fill the other's window and lose the first segment, so ACKs are sent from the right edge of the window.
 #[test]
 fn acks_from_the_right_edge_of_the_window_count() {
     let mut net = Net::new(Span::from_millis(50));
@@ -89,8 +91,8 @@ fn acks_from_the_right_edge_of_the_window_count() {
     assert!(net.now - begun < Span::from_millis(250), "{}", net.now - begun);
 }
 
-/// A duplicate ACK that brings nothing but SACK blocks leaves cwnd alone (RFC 5681, section 3.1); the first two let one
-/// segment each go (RFC 3042).
+/// A duplicate ACK with nothing but SACK blocks does not change cwnd (RFC 5681, section 3.1). The first two permit
+/// one new segment each (RFC 3042).
 #[test]
 fn sack_blocks_alone_do_not_open_the_window() {
     let mut net = Net::new(Span::from_millis(50));
@@ -114,7 +116,7 @@ fn sack_blocks_alone_do_not_open_the_window() {
     assert!(windows.len() > 2 && windows.iter().all(|cwnd| *cwnd == initial), "{initial:?}: {windows:?}");
 }
 
-/// A RST below the peer's RCV.NXT would be dropped in silence (RFC 5961, section 3.2).
+/// A RST below the peer's RCV.NXT would be dropped silently (RFC 5961, section 3.2).
 #[test]
 fn a_reset_reaches_a_peer_that_has_more_than_the_window_sent() {
     let mut net = Net::new(Span::from_millis(50));

@@ -1,4 +1,4 @@
-//! The user timeout option between two ends (RFC 5482).
+//! Tests of the user timeout option (RFC 5482).
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn seconds(span: Option<Span>) -> Option<u64> {
     span.map(|span| span.as_nanos() / 1_000_000_000)
 }
 
-/// Two ends, each with the user timeout and the settings given, after the handshake and what follows it.
+/// Returns two connected ends with these user timeouts, after the handshake and the segments that follow it.
 fn pair(wants: [Option<u64>; 2], change: impl Fn(&mut Config)) -> (Net, [ConnId; 2]) {
     let mut net = Net::new(Span::from_millis(10));
     let configs = wants.map(|timeout| {
@@ -25,7 +25,7 @@ fn pair(wants: [Option<u64>; 2], change: impl Fn(&mut Config)) -> (Net, [ConnId;
     (net, [a, b.unwrap()])
 }
 
-/// In force, and told by the peer, at each end.
+/// Returns the timeout in force and the one announced by the peer, for each end.
 fn state(net: &Net, ids: [ConnId; 2]) -> [(Option<u64>, Option<u64>); 2] {
     [0, 1].map(|end| {
         let info = net.ends[end].connection(ids[end]).unwrap().info(net.now);
@@ -37,7 +37,7 @@ fn state(net: &Net, ids: [ConnId; 2]) -> [(Option<u64>, Option<u64>); 2] {
 fn an_end_that_set_none_adopts_the_longer() {
     let (net, ids) = pair([Some(2_000), None], |_| {});
     assert_eq!(state(&net, ids), [(Some(2_000), Some(900)), (Some(2_000), Some(2_000))]);
-    // Shorter than the default of fifteen minutes, and longer than the limit of an hour.
+    // 120 s is shorter than the default of 15 minutes, and 1,000,000 s is longer than the limit of 1 hour.
     let (net, ids) = pair([Some(120), None], |_| {});
     assert_eq!(state(&net, ids)[1], (None, Some(120)));
     let (net, ids) = pair([Some(1_000_000), None], |_| {});
@@ -76,7 +76,7 @@ fn a_change_is_told_at_once_and_a_lost_syn_option_by_the_next_segment() {
     set(&mut net, None);
     assert_eq!(state(&net, ids), [(None, Some(900)), (None, Some(900))]);
 
-    // A cookie forgets the SYN's options.
+    // A SYN cookie does not preserve the option.
     let mut config = EndpointConfig::new([2; 32]);
     config.always_cookies = true;
     let mut net = Net::new(Span::from_millis(10));
@@ -87,7 +87,7 @@ fn a_change_is_told_at_once_and_a_lost_syn_option_by_the_next_segment() {
     assert_eq!(state(&net, [a, b]), [(Some(2_000), Some(2_000)); 2]);
 }
 
-/// The timeout adopted is the one that ends the connection.
+/// The adopted timeout closes the connection.
 #[test]
 fn what_was_adopted_is_in_force() {
     let (mut net, [a, b]) = pair([Some(2_000), None], |_| {});

@@ -1,18 +1,19 @@
-//! The window expanding period of a sender that stops before it (resolution 13 of TCP-Swift's figures).
+//! Window expanding period when the sender stops earlier (resolution 13 of TCP-Swift).
 
 use super::*;
 
-/// What stops the sender in recovery.
+/// Reason why the sender stops in recovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stop {
     Nothing,
-    /// The application writes no more.
+    /// The application stops writing.
     Application,
-    /// The peer takes eight segments at a time from now on.
+    /// The peer limits its window to eight segments.
     Peer,
 }
 
-/// How long the period lasts, and what is known at its begin and end. Thirteen segments wait beyond the window when recovery begins.
+/// Returns the duration of the period, and the statistics at its begin and end. When recovery begins, 13 segments
+/// beyond the window wait.
 fn period(congestion: &str, stop: Stop) -> (Span, Info, Info) {
     let mut net = Net::new(DELAY);
     let send_buffer = 80 * MSS as usize;
@@ -44,9 +45,10 @@ fn period(congestion: &str, stop: Stop) -> (Span, Info, Info) {
     (ended - begun, from, to)
 }
 
-/// Its end is reckoned from what the window has room for at the recovery ACK, which may never leave. Then it ends with the first ACK that
-/// finds the window no limit, at most a round trip and what the pacer is late by after its begin as ever, and not when some later window has
-/// brought as many bytes. A window that is of no use is not raised.
+/// The end of the period is computed from the room in the window at the recovery ACK, but that data may never be
+/// sent. The period then ends with the first ACK at which the window is not the limit: at most one round trip, plus
+/// the delay of the pacer, after its begin. If the peer's window is the limit, the congestion window is not
+/// increased.
 #[test]
 fn r13_a_sender_that_stops_ends_the_period() {
     for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift"] {

@@ -1,9 +1,10 @@
-//! Probes that outlive what they were sent for: a timeout, a start, an expanding period. What becomes of them is nobody's to know any more
-//! (resolutions 15 and 17 of TCP-Swift's figures).
+//! Probes whose purpose has ended with a timeout, a start-up or an expanding period; their answers are ignored
+//! (resolutions 15 and 17 of TCP-Swift).
 
 use super::*;
 
-/// While that says so, all data from end 0 is lost, until the first of it is sent again by the window.
+/// Drops all data of end 0 while the returned flag is set. It is cleared when the primary loop retransmits the first
+/// segment.
 fn blackout(net: &mut Net) -> Rc<Cell<bool>> {
     let dark = Rc::new(Cell::new(false));
     let (switch, dscp, mut first) = (Rc::clone(&dark), Rc::clone(&net.dscp), None);
@@ -22,7 +23,8 @@ fn blackout(net: &mut Net) -> Rc<Cell<bool>> {
     dark
 }
 
-/// What is known six times behind the one timeout, a round trip apart and a little later than answers come.
+/// Returns the statistics six times after the timeout, one round trip apart and slightly later than the answers
+/// arrive.
 fn after_timeout(net: &mut Net, ids: (ConnId, ConnId)) -> Vec<Info> {
     let known = run_until(net, ids, |_, info| info.timeouts > 0);
     let from = net.now;
@@ -30,7 +32,7 @@ fn after_timeout(net: &mut Net, ids: (ConnId, ConnId)) -> Vec<Info> {
     (1..=6).map(|nth| run_until(net, ids, |now, _| now >= from + RTT * nth + RTT / 20)).collect()
 }
 
-/// The fresh segments of end 0 with these numbers are lost.
+/// Drops the first transmissions of the segments with these numbers.
 fn lose_fresh(net: &mut Net, numbers: Vec<u64>) {
     let (mut seen, mut count) = (HashSet::new(), 0);
     net.lose = Box::new(move |_, from, datagram| {
@@ -40,9 +42,9 @@ fn lose_fresh(net: &mut Net, numbers: Vec<u64>) {
     });
 }
 
-/// A flight is lost, probes and all: the first one, or what a recovery sends. After the timeout the start begins anew, and its window is
-/// 64 segments two round trips later. A peer that doesn't name what it answers cannot tell copies of what was sent again from that: slow
-/// start opens the window up to the threshold.
+/// A whole flight with its probes is lost, in the first flight or in recovery. After the timeout, start-up begins
+/// again and reaches 64 segments two round trips later. If the peer does not identify the probes it answers, answers
+/// cannot be told from duplicates of retransmissions, and slow start opens the window up to the threshold.
 #[test]
 fn r17_a_start_after_a_timeout_hears_of_its_own_probes_only() {
     for (extensions, in_recovery) in [(true, false), (true, true), (false, false), (false, true)] {
@@ -66,15 +68,15 @@ fn r17_a_start_after_a_timeout_hears_of_its_own_probes_only() {
         assert!(probes(last).sent > before, "some had left before");
         let threshold = known[0].ssthresh.unwrap().0 / MSS;
         assert_eq!(threshold, if in_recovery { 16 } else { 2 });
-        // Doubled by round trips from one segment, and then one more each.
+        // The window doubles per round trip from one segment to the threshold, and then grows by one segment.
         let doubled = threshold.ilog2() as usize;
         assert!(windows[doubled] + 1 >= threshold && windows[5] >= threshold, "{windows:?} {threshold}");
     }
 }
 
-/// A loss in the expanding period begins a recovery of its own, while answers to the probes of the one before still come, for those wait
-/// behind data. They are not what the new one passes over, and none raises its window. Its own are dropped: the window stays where it fell
-/// to, but for the segment that congestion avoidance adds in a round trip.
+/// A loss in the expanding period starts another recovery while answers to the probes of the first one still arrive,
+/// delayed behind data. They do not count in the new recovery and do not open its window. Its own probes are lost, so
+/// the window only grows by the one segment per round trip of congestion avoidance.
 #[test]
 fn r15_a_recovery_hears_of_its_own_probes_only() {
     for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift"] {

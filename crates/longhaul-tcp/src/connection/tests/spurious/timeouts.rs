@@ -1,8 +1,8 @@
-//! Timeouts that no loss caused: Eifel (RFC 3522), F-RTO (RFC 5682), D-SACK (RFC 2883).
+//! Detection of spurious timeouts: Eifel (RFC 3522), F-RTO (RFC 5682) and D-SACK (RFC 2883).
 
 use super::*;
 
-/// A delay of half a second, and then the ACK of the original (RFC 3522): what the timer held lost is on its way.
+/// After a delay of half a second the ACK of the original arrives (RFC 3522): the segments marked lost are in flight.
 #[test]
 fn a_delay_is_no_timeout() {
     let mut script = Script::new(STAMPED);
@@ -27,13 +27,13 @@ fn a_timeout_for_a_loss_stays_one() {
         assert_eq!(script.ack(at + 101, 2, at - 1, &[]), []);
         let new = script.sent.last().unwrap().1;
         assert!(new > 12 && script.sent_again().len() == 11, "2 to 11 again, then new data");
-        // RFC 5682, section 3.1, step 3a: what left after the timeout tells nothing of it.
+        // RFC 5682, section 3.1, step 3a: SACKs of segments sent after the timeout prove nothing.
         assert_eq!(script.ack(at + 203, 2, at - 1, &[(new - 1, new)]), []);
         assert_eq!((script.info().spurious_recoveries, script.info().recovery), (0, "timeout"));
     }
 }
 
-/// RFC 5682, section 3.1, step 3b: what was sent before the timeout and not since has arrived.
+/// RFC 5682, section 3.1, step 3b: a segment that was sent before the timeout and not retransmitted has arrived.
 #[test]
 fn data_that_was_not_sent_again_shows_a_timeout_to_be_spurious() {
     let reports: [(u64, &[(u64, u64)]); 2] = [(1, &[(2, 3)]), (3, &[])];
@@ -45,7 +45,7 @@ fn data_that_was_not_sent_again_shows_a_timeout_to_be_spurious() {
     }
 }
 
-/// A lone segment that is late: only D-SACK can tell, once the second copy is there.
+/// If a single segment is late, only the D-SACK for the second copy reveals it.
 #[test]
 fn a_lone_segments_timeout_is_undone_by_its_duplicate() {
     let mut script = Script::new(Setting { detection: Some(Detection::Sack), segments: 2, ..PLAIN });
@@ -54,8 +54,8 @@ fn a_lone_segments_timeout_is_undone_by_its_duplicate() {
     assert_eq!(script.ack(at + 100, 2, 0, &[(1, 2)]), [Undone(true)]);
 }
 
-/// RFC 5682, section 2.1: without SACK an ACK that covers more than was sent again may owe that to what had waited at the
-/// receiver for the one segment that was lost.
+/// RFC 5682, section 2.1: without SACK, an ACK beyond the retransmission may be due to data that waited at the
+/// receiver for the one lost segment.
 #[test]
 fn without_sack_what_comes_with_the_retransmission_proves_nothing() {
     for una in [11, 6] {
@@ -66,7 +66,8 @@ fn without_sack_what_comes_with_the_retransmission_proves_nothing() {
     }
 }
 
-/// RFC 5682, section 2.1, steps 2b and 3b: after the first ACK new segments leave, not what is held lost, so that the second tells.
+/// RFC 5682, section 2.1, steps 2b and 3b: after the first ACK, new segments are sent instead of those marked lost,
+/// so that the second ACK decides.
 #[test]
 fn without_sack_the_second_ack_shows_a_timeout_to_be_spurious() {
     let mut script = Script::new(WITHOUT_SACK);
@@ -78,7 +79,7 @@ fn without_sack_the_second_ack_shows_a_timeout_to_be_spurious() {
     assert_eq!(script.sent_again().len(), 1);
 }
 
-/// RFC 5682, section 2.1, steps 2a and 3a: a duplicate ACK ends the suspicion.
+/// RFC 5682, section 2.1, steps 2a and 3a: a duplicate ACK ends the detection.
 #[test]
 fn without_sack_a_duplicate_ack_ends_the_suspicion() {
     for acks in [[1, 3, 4], [2, 2, 4]] {
@@ -90,7 +91,7 @@ fn without_sack_a_duplicate_ack_ends_the_suspicion() {
     }
 }
 
-/// RFC 5682, section 2.1, step 2b: with nothing new to send, what is held lost is repeated.
+/// RFC 5682, section 2.1, step 2b: without new data, segments marked lost are retransmitted.
 #[test]
 fn without_new_data_the_repair_goes_on() {
     let mut script = Script::new(Setting { segments: 11, ..WITHOUT_SACK });
