@@ -108,6 +108,6 @@ mod tests {
         let file = directory.path().join("paths");
         fs::write(&file, "something else\n").unwrap();
         let error = Memory::open(&file).unwrap_err().to_string();
-        assert!(error.starts_with("line 1: this is no memory of paths"), "{error}");
+        assert!(error.starts_with("line 1: not a path cache"), "{error}");
     }
 }

@@ -166,7 +166,7 @@ fn paths_are_remembered() {
     let damaged = send(&["127.0.0.1:9", &file, "--path-cache", memory.to_str().unwrap()]);
     assert_eq!(damaged.status.code(), Some(2));
     let damaged = String::from_utf8(damaged.stderr).unwrap();
-    assert!(damaged.contains("line 2: the first word is no IP address"), "{damaged}");
+    assert!(damaged.contains("line 2: the first word is not an IP address"), "{damaged}");
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn kill_one(victim_sends: bool) {
         receiver.process.child.kill().unwrap();
         let complaint = complaint(&sender.wait_with_output().unwrap());
         assert!(complaint.starts_with("send: sending file failed after "), "{complaint}");
-        assert!(complaint.ends_with("the peer's host says that its port is closed"), "{complaint}");
+        assert!(complaint.ends_with("the peer's host reports that the port is closed"), "{complaint}");
         assert!(!scene.out.join("file").exists());
         receiver.end();
         // What it left is removed by the next one.

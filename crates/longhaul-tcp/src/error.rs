@@ -8,13 +8,13 @@ pub enum ConnectionError {
     #[error("connection refused")]
     Refused,
     /// The SYN itself came back: the remote service echoes datagrams and does not speak TCP over UDP.
-    #[error("connection refused: the peer echoes our own datagrams and speaks no TCP over UDP")]
+    #[error("connection refused: the remote service echoes datagrams and does not speak TCP over UDP")]
     Echoed,
     /// The host or the network is unreachable, as reported for two SYNs.
     #[error("{0}")]
     Unreachable(HostError),
     /// The peer's port is closed, as its host reported for several segments while nothing else arrived.
-    #[error("connection reset: the peer's host says that its port is closed")]
+    #[error("connection reset: the peer's host reports that the port is closed")]
     Gone,
     /// The peer sent a RST.
     #[error("connection reset by peer")]
@@ -57,10 +57,10 @@ pub enum HostError {
     #[error("network down")]
     NetworkDown,
     /// A filter of the local host dropped the packet.
-    #[error("prohibited")]
+    #[error("sending prohibited by a local filter")]
     Prohibited,
     /// Another temporary error.
-    #[error("sending failed for a passing reason")]
+    #[error("temporary send error")]
     Other,
 }
 

@@ -184,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_that_grew_is_not_overtaken() {
+    fn the_timeout_covers_an_increased_round_trip_time() {
         let mut est = RttEstimator::new(Span::from_millis(200));
         for _ in 0..1000 {
             est.sample(Span::from_millis(100), MSS, MSS);
         }
-        assert_eq!(est.rto(), Span::from_millis(300), "the margin has a floor though nothing varies");
+        assert_eq!(est.rto(), Span::from_millis(300), "the margin has a minimum without any variation");
         // With a thousand samples per round trip, SRTT hardly moves.
         est.observe(Time::ZERO, Span::from_millis(400));
         est.sample(Span::from_millis(400), Bytes(2_000_000), MSS);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_measured_lengthens_the_first_timeout_and_nothing_else() {
+    fn cached_round_trip_times_lengthen_the_initial_timeout_and_nothing_else() {
         for (srtt, rttvar, rto) in [(1, 0, 1000), (300, 100, 1000), (600, 200, 1400), (2000, 700, 3000)] {
             let mut est = RttEstimator::new(Span::from_millis(200));
             est.expect(Span::from_millis(srtt), Span::from_millis(rttvar));
@@ -220,7 +220,7 @@ mod tests {
         let mut est = RttEstimator::new(Span::from_millis(200));
         est.start_cautiously();
         est.expect(Span::from_millis(1500), Span::ZERO);
-        assert_eq!(est.rto(), Span::from_secs(3), "doubt is not lifted by what others measured");
+        assert_eq!(est.rto(), Span::from_secs(3), "cached values do not shorten the cautious timeout");
     }
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_a_round_trip_forget_no_faster() {
+    fn many_samples_per_round_trip_keep_the_time_constant() {
         let step = |flight: u64, samples: u32| {
             let mut est = RttEstimator::new(Span::from_millis(1));
             est.sample(Span::from_millis(100), MSS, MSS);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_minimum_forgets_the_lifetime_minimum_does_not() {
+    fn the_recent_minimum_expires_and_the_lifetime_minimum_does_not() {
         let mut est = RttEstimator::new(Span::from_millis(200));
         est.observe(Time::ZERO, Span::from_millis(10));
         for s in 1..40 {

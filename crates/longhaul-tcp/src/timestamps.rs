@@ -68,7 +68,7 @@ mod tests {
     /// The result equals that of a clock that always counted milliseconds, however often the microseconds wrap
     /// around.
     #[test]
-    fn microseconds_are_told_in_milliseconds() {
+    fn microseconds_convert_to_milliseconds() {
         let start = Time::from_nanos(5_000_000_000);
         for offset in [0, 7, u32::MAX - 10] {
             for seconds in [0, 1, 1_000, 4_000, 5_000, 1_000_000] {

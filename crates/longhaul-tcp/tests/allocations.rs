@@ -115,7 +115,7 @@ fn a_flood_of_syns_keeps_no_memory() {
         assert_eq!(flood(&mut endpoint, &mut batch, opening, FLOOD), FLOOD);
         assert_eq!(endpoint.stats().cookies_sent, u64::from(FLOOD + opening) - connections as u64);
         assert_eq!(endpoint.len(), connections);
-        assert_eq!(live() - bytes, 0, "bytes that stay of {FLOOD} SYNs");
+        assert_eq!(live() - bytes, 0, "bytes retained after {FLOOD} SYNs");
         assert_eq!(calls() - allocations, 0, "allocations for {FLOOD} SYNs");
     }
 }

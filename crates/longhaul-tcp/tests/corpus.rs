@@ -44,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn noise_breaks_no_promise(script in prop::collection::vec(any::<u8>(), 0..3000)) {
+    fn random_scripts_violate_no_invariant(script in prop::collection::vec(any::<u8>(), 0..3000)) {
         hostile::listener(&script);
         hostile::established(&script);
         hostile::reassembly(&script);
@@ -53,13 +53,13 @@ proptest! {
     }
 
     #[test]
-    fn noise_stops_no_transfer(script in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn random_scripts_stop_no_transfer(script in prop::collection::vec(any::<u8>(), 0..400)) {
         network::network(&script);
         order::api(&script);
     }
 
     #[test]
-    fn a_cookie_that_is_changed_a_little_opens_nothing(head in any::<[u8; 6]>(), tail in prop::collection::vec(prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 8)) {
+    fn a_slightly_changed_cookie_opens_no_connection(head in any::<[u8; 6]>(), tail in prop::collection::vec(prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 8)) {
         let script: Vec<u8> = head.into_iter().chain(tail).collect();
         hostile::cookie(&script);
     }

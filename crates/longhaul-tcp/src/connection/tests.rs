@@ -117,7 +117,7 @@ impl Net {
         let end = self.now + limit;
         self.pump();
         while !done(self) {
-            assert!(self.step(), "nothing left to happen at {}", self.now);
+            assert!(self.step(), "no event left at {}", self.now);
             assert!(self.now <= end, "not done after {limit}");
         }
     }
@@ -205,7 +205,7 @@ fn survives_loss_in_every_mode() {
 }
 
 #[test]
-fn events_tell_the_application_what_it_may_do() {
+fn events_and_idle_state_over_the_life_of_a_connection() {
     let mut net = Net::new(Span::from_millis(1));
     let (a, b) = net.connect(Config::default());
     let mut seen = Vec::new();
@@ -224,7 +224,7 @@ fn events_tell_the_application_what_it_may_do() {
 }
 
 #[test]
-fn a_sender_that_is_not_polled_waits_for_the_processor() {
+fn a_sender_that_is_not_polled_is_limited_by_the_cpu() {
     let mut net = Net::new(Span::from_millis(1));
     let (a, _) = net.connect(Config::default());
     let seconds = |net: &Net| net.ends[0].connection(a).unwrap().info(net.now).limited[SendLimit::Cpu as usize];
@@ -258,7 +258,7 @@ fn a_long_recovery_is_not_taken_for_spurious() {
 
 /// In recovery, the pacing rate follows ssthresh, not the current window.
 #[test]
-fn recovery_is_paced_by_where_it_leads() {
+fn recovery_is_paced_by_ssthresh() {
     let mut net = Net::new(Span::from_millis(50));
     let (a, b) = net.connect(Config::default());
     let mut seen = std::collections::HashSet::new();
@@ -277,5 +277,5 @@ fn recovery_is_paced_by_where_it_leads() {
     let info = info(&net);
     let least = info.ssthresh.unwrap().as_f64() / info.srtt.unwrap().as_secs_f64();
     let rate = info.pacing_rate.unwrap().as_bytes_per_sec() as f64;
-    assert!(rate >= least, "{rate} of {least} bytes a second");
+    assert!(rate >= least, "{rate} of {least} bytes per second");
 }

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_answered_with_when_and_how_it_arrived() {
+    fn the_answer_reports_arrival_time_length_and_ttl() {
         let mut endpoint = endpoint(true);
         let mut first = meta(9);
         first.segment.rx_time = Some(Time::from_nanos(NOW.as_nanos() - 70_000));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_probes_are_noise() {
+    fn by_default_probes_are_not_answered() {
         assert!(!EndpointConfig::new([5; 32]).reflect);
         let mut endpoint = endpoint(false);
         endpoint.handle_datagram(NOW, &meta(9), &probe(1200), None);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_leaves_in_batches_of_one_prober() {
+    fn the_queue_is_bounded_and_a_batch_has_one_destination() {
         let mut endpoint = endpoint(true);
         for port in 0..10_000 {
             endpoint.handle_datagram(NOW, &meta(1 + port / 100), &probe(1200), None);
@@ -171,14 +171,14 @@ mod tests {
         assert!(sent.iter().all(|(_, answers)| answers.len() <= 64));
         assert!(
             sent.iter().zip(1..).all(|((tuple, _), n)| tuple.remote.port() == u16::div_ceil(n, 2)),
-            "100 are 64 and 36"
+            "100 answers are batches of 64 and 36"
         );
         assert_eq!(endpoint.stats().probes_answered, LIMIT as u64);
     }
 
     /// Each prober has its own, constant clock origin.
     #[test]
-    fn the_clock_tells_nothing_of_the_machine() {
+    fn each_prober_has_its_own_clock_origin() {
         let mut endpoint = endpoint(true);
         for port in [9, 10, 9] {
             endpoint.handle_datagram(NOW, &meta(port), &probe(1200), None);

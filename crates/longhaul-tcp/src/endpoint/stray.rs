@@ -40,12 +40,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_and_then_fifty_a_second() {
+    fn the_limit_is_a_burst_and_then_50_per_second() {
         let mut buckets = Buckets::new();
         let taken = |b: &mut Buckets, at: Time| (0..100).filter(|_| b.take(at, 3)).count();
         assert_eq!(taken(&mut buckets, Time::ZERO), 16);
         assert_eq!(taken(&mut buckets, Time::ZERO + Span::from_millis(19)), 0);
         assert_eq!(taken(&mut buckets, Time::ZERO + Span::from_millis(60)), 3);
-        assert!(buckets.take(Time::ZERO, 4), "other groups are not concerned");
+        assert!(buckets.take(Time::ZERO, 4), "other groups are not affected");
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_removed_or_replaced_is_not_remembered() {
+    fn the_cached_result_follows_removal_and_replacement() {
         let tuple =
             |port: u16| Tuple { remote: SocketAddr::from(([192, 0, 2, 1], port)), local: IpAddr::from([192, 0, 2, 2]) };
         let mut table = Table::new(Keys::new(&[1; 32]));

@@ -130,6 +130,6 @@ mod tests {
         for _ in 0..3 {
             tally.lower(ip("192.0.2.1"), 0);
         }
-        assert_eq!((tally.count(ip("192.0.2.1")), tally.0.len()), (0, 2), "nothing is left of it");
+        assert_eq!((tally.count(ip("192.0.2.1")), tally.0.len()), (0, 2), "its share is removed");
     }
 }

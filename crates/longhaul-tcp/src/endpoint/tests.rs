@@ -72,7 +72,7 @@ fn connect(endpoint: &mut Endpoint, tuple: Tuple, syn: &Header) -> (ConnId, Head
 
 /// RFC 9293, MUST-15: 536 bytes for IPv4 and 1220 for IPv6, minus 12 bytes of options.
 #[test]
-fn a_peer_that_names_no_mss_gets_its_ip_versions_default() {
+fn a_syn_without_mss_implies_the_default_of_the_ip_version() {
     let v6 = |last| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
     for (tuple, mss) in [(tuple(there(), here()), 524), (tuple(v6(1), v6(2)), 1208)] {
         let mut endpoint = listening(Config::default());
@@ -83,7 +83,7 @@ fn a_peer_that_names_no_mss_gets_its_ip_versions_default() {
 
 /// RFC 9293, MUST-41.
 #[test]
-fn listening_again_keeps_what_waits_to_be_accepted() {
+fn listening_again_keeps_connections_that_wait_for_accept() {
     let mut endpoint = listening(Config::default());
     let tuple = tuple(there(), here());
     deliver(&mut endpoint, NOW, tuple, &syn(), &[]);
@@ -98,7 +98,7 @@ fn listening_again_keeps_what_waits_to_be_accepted() {
 
 /// RFC 9293, MUST-46, MUST-57 and MUST-63.
 #[test]
-fn everybody_and_nobody_are_no_peers() {
+fn broadcast_and_multicast_addresses_are_no_peers() {
     let everybody = [IpAddr::from([255, 255, 255, 255]), IpAddr::from([224, 0, 0, 1]), "ff02::1".parse().unwrap()];
     for address in everybody {
         let mut endpoint = listening(Config::default());
@@ -111,7 +111,7 @@ fn everybody_and_nobody_are_no_peers() {
 
 /// RFC 9293, MUST-40.
 #[test]
-fn an_acknowledgement_waits_less_than_half_a_second_whatever_was_asked_for() {
+fn ack_delay_is_limited_to_half_a_second() {
     let mut endpoint = listening(Config { ack_delay: Span::from_secs(10), ..Config::default() });
     let tuple = tuple(there(), here());
     let (_, ack) = connect(&mut endpoint, tuple, &syn());
@@ -125,7 +125,7 @@ fn an_acknowledgement_waits_less_than_half_a_second_whatever_was_asked_for() {
 
 /// RFC 9293, MUST-37: a peer that sends ACKs is kept, even if its window has shrunk below the data in flight.
 #[test]
-fn a_window_that_closes_over_data_in_flight_is_waited_for() {
+fn a_window_that_shrinks_to_zero_below_snd_nxt_is_survived() {
     let mut endpoint = listening(Config::default());
     let tuple = tuple(there(), here());
     let (id, mut ack) = connect(&mut endpoint, tuple, &syn());
@@ -179,7 +179,7 @@ fn from(address: [u8; 4], port: u16) -> Tuple {
 
 /// If one address has reached its limit, other addresses can still connect. SYN cookies do not bypass the limit.
 #[test]
-fn one_address_has_no_more_connections_than_it_may() {
+fn connections_per_address_are_limited() {
     for always_cookies in [false, true] {
         let config = EndpointConfig { max_per_address: 3, always_cookies, ..EndpointConfig::new([5; 32]) };
         let mut endpoint = Endpoint::new(config, NOW);
@@ -204,7 +204,7 @@ fn one_address_has_no_more_connections_than_it_may() {
 
 /// With the defaults, 50,000 idle connections of one host do not impede the next client.
 #[test]
-fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
+fn fifty_thousand_idle_connections_do_not_impede_the_next_client() {
     let mut endpoint = listening(Config::default());
     for port in 1..=50_000 {
         connect(&mut endpoint, from([192, 0, 2, 1], port), &syn());
@@ -221,7 +221,7 @@ fn a_newcomer_finds_room_beside_fifty_thousand_idle_connections() {
 /// Out-of-order data, which the application cannot read, fills the memory limit of one address and no more. Data of
 /// another address is stored as before, and the memory of closed connections is released.
 #[test]
-fn one_address_takes_no_more_memory_than_it_may() {
+fn memory_per_address_is_limited() {
     const LIMIT: usize = 1 << 20;
     let config = EndpointConfig { max_memory_per_address: LIMIT, ..EndpointConfig::new([5; 32]) };
     let mut endpoint = Endpoint::new(config, NOW);

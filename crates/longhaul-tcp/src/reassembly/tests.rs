@@ -28,7 +28,7 @@ fn in_order_data_passes_through_uncopied() {
 }
 
 #[test]
-fn filling_a_hole_delivers_what_waited() {
+fn filling_a_hole_delivers_the_waiting_range() {
     let mut buffer = Reassembly::new(1);
     let waiting = buffer.insert(11, bytes(10, 2), FREE);
     assert_eq!(waiting, Inserted { new_bytes: 10, ..Inserted::default() });
@@ -97,7 +97,7 @@ fn sack_blocks_come_newest_first_as_in_rfc_2018() {
 }
 
 #[test]
-fn a_duplicate_names_its_range_the_newest_and_older_ranges_follow() {
+fn a_duplicate_moves_its_range_to_the_front_of_the_blocks() {
     let mut buffer = Reassembly::new(0);
     for range in 1..=6 {
         buffer.insert(range * 100, bytes(10, 0), FREE);
@@ -137,7 +137,7 @@ fn out_of_order_slices_do_not_pin_receive_buffers() {
 }
 
 #[test]
-fn single_bytes_in_order_cost_bytes() {
+fn single_bytes_in_order_do_not_pin_receive_buffers() {
     let receive_buffer = bytes(64 << 10, 3);
     let mut buffer = Reassembly::new(0);
     for offset in 0..10_000 {
@@ -152,7 +152,7 @@ fn single_bytes_in_order_cost_bytes() {
 }
 
 #[test]
-fn half_of_a_32_mib_window_missing_is_put_together() {
+fn a_32_mib_window_with_every_second_segment_missing_is_reassembled() {
     const MSS: usize = 1_448;
     let segments = (32 << 20) / MSS as u64;
     let mut buffer = Reassembly::new(0);

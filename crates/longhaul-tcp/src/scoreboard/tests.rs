@@ -56,7 +56,7 @@ fn resegmenting_keeps_bytes_flags_and_order() {
 
 /// A flipped pair is in sequence order in the ring, but in order of sending in the list and by transmission number.
 #[test]
-fn a_flipped_pair_left_second_first() {
+fn a_flipped_pair_is_in_order_of_sending_in_the_list() {
     let mut board = filled(1, 100);
     board.begin_burst(Burst::new(Time::ZERO + Span::from_secs(1)));
     let (first_sent, second_sent) = board.push_flipped(101, 100, 99);
@@ -74,7 +74,7 @@ fn a_flipped_pair_left_second_first() {
 /// A segment that the peer already had counts as SACKed when segments are selected for transmission or loss
 /// detection, and in no other counter. If the receiver discards it, it is sent like any other segment.
 #[test]
-fn what_was_passed_over_is_in_no_count() {
+fn skipped_data_is_in_no_counter() {
     let mut board = filled(2, 100);
     board.push_passed(201, 5000);
     board.push(5201, 100, false, false);
@@ -101,7 +101,7 @@ fn what_was_passed_over_is_in_no_count() {
 /// If a segment was sent twice, its delivery is attributed to the later transmission only if that was sent before
 /// the horizon.
 #[test]
-fn an_answer_tells_which_of_two_it_is_of_by_its_time() {
+fn the_send_time_tells_which_of_two_copies_was_delivered() {
     let at = |millis| Time::ZERO + Span::from_millis(millis);
     let mut board = Scoreboard::new();
     for (k, millis) in [10, 20, 30].into_iter().enumerate() {

@@ -39,7 +39,7 @@ fn segments(buffer: &SendBuffer, start: u64, payloads: &[u16], header_len: u8) -
 }
 
 #[test]
-fn a_batch_of_expected_segments_is_one_slice() {
+fn a_batch_of_segments_of_the_expected_length_is_one_slice() {
     let mut buffer = SendBuffer::new(1 << 20);
     // A part of the first segment is in the buffer before, therefore it is gathered. The others lie in cells.
     buffer.write(&pattern(1..101), LAYOUT, 1);
@@ -67,7 +67,7 @@ fn a_batch_of_expected_segments_is_one_slice() {
 }
 
 #[test]
-fn what_was_acknowledged_meanwhile_is_missed() {
+fn data_acknowledged_in_the_meantime_is_left_out() {
     let mut buffer = SendBuffer::new(1 << 20);
     write(&mut buffer, &pattern(1..50_001));
     let (headers, segments, datagrams) = segments(&buffer, 1, &[1448; 10], 24);
@@ -113,7 +113,7 @@ fn large_bytes_are_not_copied_and_small_ones_are() {
 }
 
 #[test]
-fn the_capacity_bounds_what_is_taken() {
+fn the_capacity_limits_the_data_accepted() {
     let mut buffer = SendBuffer::new(10_000);
     assert_eq!(write(&mut buffer, &[1; 6_000]), 6_000);
     assert_eq!(write_bytes(&mut buffer, Bytes::from(vec![2; 6_000])).len(), 2_000);

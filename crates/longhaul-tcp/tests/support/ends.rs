@@ -140,7 +140,7 @@ impl Ends {
 
     pub fn step(&mut self) {
         self.steps += 1;
-        assert!(self.steps < MAX_STEPS, "{MAX_STEPS} steps and no end, at {}: {:?}", self.now, self.describe());
+        assert!(self.steps < MAX_STEPS, "no end after {MAX_STEPS} steps, at {}: {:?}", self.now, self.describe());
     }
 
     pub fn describe(&self) -> Vec<String> {
@@ -199,7 +199,7 @@ impl App {
             }
             Some(Ok(bytes)) => {
                 assert!(bytes.len() <= len);
-                assert!(bytes[..] == part(1 - self.side, self.read, bytes.len()), "read what was not written");
+                assert!(bytes[..] == part(1 - self.side, self.read, bytes.len()), "read data that was not written");
                 self.read += bytes.len() as u64;
                 bytes.len()
             }

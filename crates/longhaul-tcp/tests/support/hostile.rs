@@ -40,10 +40,10 @@ fn drain(endpoint: &mut Endpoint, now: Time) -> Vec<(Tuple, Header, usize)> {
     let mut sent = Vec::new();
     while let Some(to) = endpoint.poll_transmit(now, &mut batch, 64) {
         for (segment, header) in batch.parts() {
-            let (header, _) = CheshireCodec::parse(header).expect("we send what we can read");
+            let (header, _) = CheshireCodec::parse(header).expect("our own headers parse");
             sent.push((to.tuple, header, usize::from(segment.header_len) + usize::from(segment.payload_len)));
         }
-        assert!(sent.len() < 100_000, "no end of sending");
+        assert!(sent.len() < 100_000, "endless transmission");
     }
     sent
 }
@@ -55,7 +55,7 @@ fn run_to(endpoint: &mut Endpoint, now: Time) {
         endpoint.handle_timeout(at);
         drain(endpoint, at);
         fired += 1;
-        assert!(fired < 10_000, "a timer that does not move on");
+        assert!(fired < 10_000, "a timer that does not advance");
     }
 }
 
@@ -143,7 +143,7 @@ impl Victim {
 
 fn emit(header: &Header, payload: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; 60];
-    let len = CheshireCodec::emit(header, &mut datagram).expect("sixty bytes hold any header");
+    let len = CheshireCodec::emit(header, &mut datagram).expect("60 bytes hold any header");
     datagram.truncate(len);
     datagram.extend_from_slice(payload);
     datagram
@@ -307,7 +307,7 @@ fn returning(script: &[u8], secret: u8) -> Option<(bool, bool)> {
     syn.options.timestamps = (options & 8 != 0).then_some(Timestamps { value: 5, echo: 0 });
     let came = emit(&syn, &[]);
     deliver(&mut endpoint, now, 1, &came);
-    assert_eq!((endpoint.len(), endpoint.memory()), (0, 0), "a SYN costs nothing");
+    assert_eq!((endpoint.len(), endpoint.memory()), (0, 0), "a SYN allocates no state");
     let (_, answer, len) = drain(&mut endpoint, now).pop()?;
     assert!(len <= came.len(), "{len} bytes for {}", came.len());
     // The ACK that returns the cookie, with bits flipped by the script.

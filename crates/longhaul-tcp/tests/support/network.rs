@@ -123,7 +123,7 @@ fn check(ends: &Ends, apps: &[Option<App>; 2]) {
         // The SYN and the FIN are acknowledged, too.
         let (acked, received) = (sender.bytes_acked, receiver.bytes_received);
         assert!(acked <= received + 2, "acknowledged {acked} of {received} that arrived");
-        assert!(sender.cwnd.0 >= u64::from(sender.mss), "no window at all");
+        assert!(sender.cwnd.0 >= u64::from(sender.mss), "cwnd is below one segment");
         assert!(sender.memory < 8 << 20, "{} bytes of memory", sender.memory);
     }
 }

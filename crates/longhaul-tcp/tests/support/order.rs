@@ -70,7 +70,10 @@ impl World {
                 let (side, now, len) = (app.side, ends.clock(app.side), usize::from(script.byte()));
                 let mut room = vec![0; len];
                 if let Some(Ok(seen)) = ends.sides[side].drive(now, app.id, |c| c.peek(&mut room)) {
-                    assert!(room[..seen] == ends::part(1 - side, app.read, seen), "saw what was not written");
+                    assert!(
+                        room[..seen] == ends::part(1 - side, app.read, seen),
+                        "peeked at data that was not written"
+                    );
                 }
             }),
             12 => self.connection(script, longhaul_tcp::Connection::shutdown),

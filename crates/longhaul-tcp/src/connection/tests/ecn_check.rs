@@ -65,11 +65,11 @@ fn asked(info: &Info) -> (u64, u64) {
 }
 
 #[test]
-fn an_honest_peer_is_asked_once_and_passes() {
+fn an_honest_peer_is_checked_once_and_passes() {
     let (info, seen) = transfer(0, SUSPECT, |echo| echo);
     assert_eq!((info.recoveries, info.timeouts, asked(&info)), (1, 0, (1, 0)));
     let at = seen.data.iter().position(|data| data.0 == Ecn::Ce).unwrap();
-    assert!(at > 400, "{at}: after the loss");
+    assert!(at > 400, "{at} is after the loss");
     assert!(seen.data.iter().enumerate().all(|(k, data)| data.0 == Ecn::Ect0 || k == at));
     // One segment with CWR ends the echo.
     let cwr: Vec<usize> = (0..seen.data.len()).filter(|k| seen.data[*k].1).collect();
@@ -81,14 +81,14 @@ fn an_honest_peer_is_asked_once_and_passes() {
 }
 
 #[test]
-fn a_short_transfer_without_loss_asks_nothing() {
+fn a_short_transfer_without_loss_makes_no_check() {
     let (info, _) = transfer(0, CLEAR, |_| false);
     assert_eq!((info.recoveries, asked(&info)), (0, (0, 0)));
 }
 
 /// If the receiver or the network conceals marks, ECN is switched off after two unanswered marks.
 #[test]
-fn two_missing_echoes_end_it() {
+fn two_missing_echoes_disable_ecn() {
     const BLEACHED: Path = |before, ecn| SUSPECT(before, if ecn == Ecn::Ce { Ecn::Ect0 } else { ecn });
     for (path, echo) in [(SUSPECT, (|_| false) as fn(bool) -> bool), (BLEACHED, |echo| echo)] {
         let (info, seen) = transfer(0, path, echo);
@@ -101,7 +101,7 @@ fn two_missing_echoes_end_it() {
 }
 
 #[test]
-fn a_question_that_is_lost_has_no_answer() {
+fn a_lost_mark_counts_as_no_answer() {
     const LOST: Path = |before, ecn| SUSPECT(before, ecn).filter(|ecn| *ecn != Ecn::Ce || before > 3000);
     let (info, seen) = transfer(0, LOST, |echo| echo);
     let marked = seen.data.iter().filter(|data| data.0 == Ecn::Ce).count() as u64;
@@ -111,7 +111,7 @@ fn a_question_that_is_lost_has_no_answer() {
 
 /// With a separate queue for marked packets (RFC 9331, section 5.1), overtaken segments are not marked lost.
 #[test]
-fn a_question_that_overtakes_loses_nothing() {
+fn a_marked_segment_that_overtakes_causes_no_loss() {
     let (info, _) = transfer(45, SUSPECT, |echo| echo);
     assert_eq!((info.recoveries, info.bytes_lost, asked(&info)), (1, 1448, (1, 0)));
 }
@@ -128,11 +128,11 @@ fn asking() -> EcnCheck {
 }
 
 #[test]
-fn an_echo_before_the_question_arrives_is_the_networks() {
+fn an_echo_before_the_mark_arrives_is_a_mark_of_the_network() {
     let mut check = asking();
     assert!(!check.on_ack(10, true), "congestion");
     assert!(!check.on_ack(20, false));
-    assert_eq!((check.counts(), check.is_due()), ((1, 0), true), "no verdict");
+    assert_eq!((check.counts(), check.is_due()), ((1, 0), true), "no result");
     // After the marked segment is SACKed, an echo is attributed to our mark.
     check.on_sent(30, 40);
     check.on_delivered(true);
@@ -142,7 +142,7 @@ fn an_echo_before_the_question_arrives_is_the_networks() {
 
 /// Without losses, the check becomes due after 50 round trips.
 #[test]
-fn quiet_is_a_ground_as_well() {
+fn fifty_round_trips_without_loss_make_a_check_due() {
     let mut check = EcnCheck::default();
     for _ in 0..50 {
         assert!(!check.is_due());
@@ -160,7 +160,7 @@ fn quiet_is_a_ground_as_well() {
 }
 
 #[test]
-fn what_was_sent_twice_answers_nothing() {
+fn a_retransmitted_mark_gives_no_answer() {
     let mut check = asking();
     check.on_delivered(false);
     assert!(!check.on_ack(20, false) && check.counts() == (1, 0));
@@ -170,7 +170,7 @@ fn what_was_sent_twice_answers_nothing() {
 /// Echoes do not offset missing ones: a peer that echoes sometimes is still checked after losses, and fails at the
 /// second missing echo.
 #[test]
-fn echoes_do_not_undo_what_is_missing() {
+fn echoes_do_not_offset_missing_ones() {
     let mut check = asking();
     assert!(!check.on_ack(20, false) && check.is_due() && !check.has_failed());
     check.on_sent(30, 40);
@@ -190,7 +190,7 @@ fn echoes_do_not_undo_what_is_missing() {
     }
     check.on_sent(70, 80);
     assert!(!check.on_ack(80, false) && check.has_failed());
-    assert!(!check.is_due(), "though there are grounds enough");
+    assert!(!check.is_due(), "although there are enough reasons");
 }
 
 /// Returns the ECN field of a new segment when the check is due, after `change` has been applied.
@@ -208,7 +208,7 @@ fn suspected(change: fn(&mut Connection), len: u16, mtu_probe: bool) -> Ecn {
 /// FINs, path MTU probes and retransmissions are not marked. There is no mark either while an echo is being answered
 /// (RFC 3168, section 6.1.2), without SACK, because echoes cannot be attributed then, or without ECN.
 #[test]
-fn only_plain_new_data_is_a_question() {
+fn only_new_data_is_marked() {
     assert_eq!(suspected(|_| (), 1448, false), Ecn::Ce);
     assert_eq!(suspected(|_| (), 1, false), Ecn::Ce);
     assert_eq!(suspected(|_| (), 0, false), Ecn::Ect0);

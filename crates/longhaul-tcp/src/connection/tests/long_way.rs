@@ -8,7 +8,7 @@ const LONGEST: u64 = 6;
 
 /// Transfers in one direction or both. Starting with ten segments and doubling would take 4 round trips.
 #[test]
-fn a_round_trip_longer_than_the_timers_is_learnt() {
+fn round_trip_times_above_the_initial_timeouts_are_learnt() {
     for seconds in 1..=LONGEST {
         for bytes in [[100_000, 0], [0, 100_000], [100_000, 100_000]] {
             for (timestamps, extensions, sack) in

@@ -67,7 +67,7 @@ fn after_a_minute_the_timer_doubles() {
 
 /// Any segment of the peer triggers a retransmission at once.
 #[test]
-fn whatever_the_peer_sends_ends_the_wait() {
+fn any_segment_of_the_peer_ends_the_back_off() {
     for seconds in [5, 40, 100, 240] {
         // If ACKs were lost as well, the peer's segment may acknowledge new data; otherwise it cannot.
         for ways in [[true, true], [true, false]] {
@@ -80,7 +80,7 @@ fn whatever_the_peer_sends_ends_the_wait() {
 /// If segments were lost before the outage, only the retransmission timer probes the path, because the silence may be
 /// congestion.
 #[test]
-fn a_path_that_was_losing_is_not_probed() {
+fn a_path_with_losses_before_the_outage_is_not_probed() {
     let mut net = Net::new(DELAY);
     let (a, b) = net.connect(Config { max_cwnd: 100_000, ..Config::default() });
     let mut data = 0;

@@ -30,7 +30,7 @@ fn order(config: Config, segments: usize) -> (Vec<u64>, Net, ConnId) {
 /// before it, so that receive offload cannot merge them, and shorter than the one sent after it. Nothing is
 /// retransmitted or marked lost.
 #[test]
-fn the_second_leaves_first_and_each_is_longer_than_the_one_before() {
+fn the_second_segment_is_sent_first_and_lengths_increase() {
     let (order, net, a) = order(config(true), 8);
     assert_eq!(order[..5], [0, 1205 + 1207, 1205, 1205 + 1207 + 1206, 1205 + 1207 + 1206 + 1208]);
     let info = net.ends[0].connection(a).unwrap().info(net.now);
@@ -40,7 +40,7 @@ fn the_second_leaves_first_and_each_is_longer_than_the_one_before() {
 }
 
 #[test]
-fn none_leave_unasked_or_towards_a_peer_without_sack() {
+fn no_pairs_without_a_request_or_without_sack() {
     for config in [config(false), Config { sack: false, ..config(true) }] {
         let (order, net, a) = order(config, 8);
         assert!(order.is_sorted());

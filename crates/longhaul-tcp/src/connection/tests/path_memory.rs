@@ -7,14 +7,14 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 use super::*;
 use crate::{PathCache, PathMetrics};
 
-const LAW: &str = "new-reno";
+const CONTROLLER: &str = "new-reno";
 
 fn remembering(cache: &PathCache) -> Config {
-    Config { congestion: LAW.parse().unwrap(), path_cache: Some(cache.clone()), ..Config::default() }
+    Config { congestion: CONTROLLER.parse().unwrap(), path_cache: Some(cache.clone()), ..Config::default() }
 }
 
 fn find(net: &Net, cache: &PathCache, end: usize) -> Option<PathMetrics> {
-    cache.find(net.now, Net::tuple(end).remote.ip(), LAW)
+    cache.find(net.now, Net::tuple(end).remote.ip(), CONTROLLER)
 }
 
 /// Transfers the given number of bytes over a net with a round-trip time of 20 ms that drops the data segments with
@@ -35,7 +35,7 @@ fn after(bytes: usize, lost: &'static [u64]) -> (Net, PathCache, Info) {
 }
 
 #[test]
-fn a_long_connection_leaves_its_threshold_and_the_next_begins_with_it() {
+fn a_long_connection_stores_its_threshold_and_the_next_starts_with_it() {
     let (mut net, cache, info) = after(3_000_000, &[200]);
     let left = find(&net, &cache, 1).expect("an entry");
     let ssthresh = info.ssthresh.expect("there was a loss");
@@ -48,12 +48,12 @@ fn a_long_connection_leaves_its_threshold_and_the_next_begins_with_it() {
     let next = net.ends[0].connection(a).unwrap().info(net.now);
     assert_eq!((next.ssthresh, next.phase), (left.ssthresh, "slow-start"));
     assert!(next.cwnd <= Bytes(14_600), "the initial window stays: {}", next.cwnd);
-    assert_eq!(next.srtt, Some(Span::from_millis(20)), "its own, not what was known");
+    assert_eq!(next.srtt, Some(Span::from_millis(20)), "its own sample, not the cached one");
 }
 
 /// A loss five segments before the end, when the window is no longer the limit, halves the remaining flight.
 #[test]
-fn a_loss_at_the_end_is_not_about_the_path() {
+fn a_loss_at_the_end_does_not_change_the_stored_threshold() {
     let (net, cache, info) = after(3_000_000, &[200]);
     let left = find(&net, &cache, 1).and_then(|metrics| metrics.ssthresh);
     let last = info.data_segments_out - 5;
@@ -64,7 +64,7 @@ fn a_loss_at_the_end_is_not_about_the_path() {
 
 /// RFC 9040, section 8: a short connection with an early loss has a threshold that says nothing about the path.
 #[test]
-fn a_short_connection_leaves_no_threshold() {
+fn a_short_connection_stores_no_threshold() {
     let (net, cache, info) = after(400_000, &[40]);
     assert!(info.ssthresh.is_some());
     let left = find(&net, &cache, 1).expect("samples of the round trip");
@@ -73,7 +73,7 @@ fn a_short_connection_leaves_no_threshold() {
 
 /// The same holds for a long connection that sends little and has a loss with two segments in flight.
 #[test]
-fn a_long_connection_that_sends_little_leaves_no_threshold() {
+fn a_long_connection_that_sends_little_stores_no_threshold() {
     let mut net = Net::new(Span::from_millis(10));
     let mut data = 0;
     net.lose = Box::new(move |_, from, datagram| {
@@ -98,14 +98,14 @@ fn a_long_connection_that_sends_little_leaves_no_threshold() {
 
 /// Without a loss, no threshold is stored.
 #[test]
-fn a_connection_without_a_threshold_leaves_none() {
+fn a_connection_without_a_threshold_stores_none() {
     let (net, cache, info) = after(3_000_000, &[]);
     assert_eq!(info.ssthresh, None);
     assert_eq!(find(&net, &cache, 1).expect("samples").ssthresh, None);
 }
 
 #[test]
-fn a_handshake_leaves_nothing_and_neither_does_its_failure() {
+fn a_handshake_stores_nothing_whether_it_succeeds_or_fails() {
     let cache = PathCache::default();
     let mut net = Net::new(Span::from_millis(10));
     let (a, _) = net.connect(remembering(&cache));
@@ -121,7 +121,7 @@ fn a_handshake_leaves_nothing_and_neither_does_its_failure() {
 
 /// The threshold and the timer of a connection over a dead path say nothing about the path.
 #[test]
-fn a_connection_that_timed_out_leaves_nothing() {
+fn a_connection_that_timed_out_stores_nothing() {
     let cache = PathCache::default();
     let mut net = Net::new(Span::from_millis(10));
     let mut data = 0;
@@ -142,11 +142,11 @@ fn a_connection_that_timed_out_leaves_nothing() {
 
 /// Passive opens use the cache as well, also those by SYN cookies.
 #[test]
-fn an_accepted_connection_begins_with_what_is_known_of_its_peer() {
+fn an_accepted_connection_starts_with_the_cached_metrics() {
     for always_cookies in [false, true] {
         let cache = PathCache::default();
         let known = PathMetrics { ssthresh: Some(Bytes(77_000)), ..PathMetrics::default() };
-        cache.learn(Time::ZERO, Net::tuple(0).remote.ip(), LAW, &known);
+        cache.learn(Time::ZERO, Net::tuple(0).remote.ip(), CONTROLLER, &known);
         let mut net = Net::new(Span::from_millis(10));
         let mut endpoint = EndpointConfig::new([2; 32]);
         endpoint.always_cookies = always_cookies;
@@ -160,7 +160,7 @@ fn an_accepted_connection_begins_with_what_is_known_of_its_peer() {
 
 /// Forged SYNs change neither values nor ages of the hosts they claim to come from.
 #[test]
-fn forged_syns_leave_nothing_and_take_nothing() {
+fn forged_syns_do_not_change_the_cache() {
     let cache = PathCache::default();
     let config = Config { congestion: "careful-resume+new-reno".parse().unwrap(), ..remembering(&cache) };
     let (client, law) = (IpAddr::from([192, 0, 2, 7]), config.congestion.name());
@@ -188,18 +188,18 @@ fn forged_syns_leave_nothing_and_take_nothing() {
     }
     assert_eq!((endpoint.len(), cache.len()), (0, 1));
     assert_eq!(cache.find(now, client, &law), before);
-    assert_eq!(cache.find(Time::ZERO + Span::from_secs(3601), client, &law), None, "and no younger");
+    assert_eq!(cache.find(Time::ZERO + Span::from_secs(3601), client, &law), None, "with its old age");
 }
 
 /// The initial RTO is 1 s (RFC 6298, section 2.1); on a path with a longer round-trip time every SYN would be sent
 /// twice.
 #[test]
-fn the_first_syn_waits_for_a_round_trip_that_is_known_to_be_long() {
+fn the_first_syn_timeout_covers_the_cached_round_trip_time() {
     for (srtt, rttvar, first) in [(20, 5, 1000), (1500, 200, 2300), (30_000, 0, 3000)] {
         let cache = PathCache::default();
         let mut known = PathMetrics { srtt: Some(Span::from_millis(srtt)), ..PathMetrics::default() };
         known.rttvar = Span::from_millis(rttvar);
-        cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), LAW, &known);
+        cache.learn(Time::ZERO, Net::tuple(1).remote.ip(), CONTROLLER, &known);
         let mut net = Net::new(Span::from_millis(10));
         net.lose = Box::new(|_, _, _| true);
         net.ends[0].connect(net.now, Net::tuple(1), Arc::new(remembering(&cache))).unwrap();
@@ -210,7 +210,7 @@ fn the_first_syn_waits_for_a_round_trip_that_is_known_to_be_long() {
 
 /// Controllers without a slow-start threshold neither use nor store one.
 #[test]
-fn whole_controllers_ignore_it() {
+fn monolithic_controllers_ignore_the_threshold() {
     for name in ["bbr", "bbr1", "copa"] {
         let cache = PathCache::default();
         let known = PathMetrics { ssthresh: Some(Bytes(20_000)), ..PathMetrics::default() };

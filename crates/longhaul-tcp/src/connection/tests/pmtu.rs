@@ -94,7 +94,7 @@ fn a_refused_size_gets_three_probes() {
 
 /// RFC 8899, section 4.3: after a decrease of the path MTU, long packets are lost without notice.
 #[test]
-fn a_later_black_hole_is_left_and_the_way_back_is_found() {
+fn a_black_hole_is_detected_and_a_larger_mtu_is_found_again() {
     let mut path = Narrow::new(1500, 1472);
     path.pour(Span::from_secs(2));
     assert_eq!(path.info().plpmtu, 1472);
@@ -111,7 +111,7 @@ fn a_later_black_hole_is_left_and_the_way_back_is_found() {
 
 /// An outage looks like a black hole; the packet size recovers soon afterwards.
 #[test]
-fn an_outage_does_not_cost_the_size_for_long() {
+fn the_packet_size_recovers_soon_after_an_outage() {
     let mut path = Narrow::new(1500, 1472);
     path.pour(Span::from_secs(2));
     path.mtu.set(0);
@@ -124,7 +124,7 @@ fn an_outage_does_not_cost_the_size_for_long() {
 /// MIN_PLPMTU of RFC 8899: data flows even if the path MTU falls below the base size, and the larger size is found
 /// again.
 #[test]
-fn a_path_narrower_than_the_base_is_gone_down_to_and_left_again() {
+fn a_path_mtu_below_the_base_is_used_and_a_larger_one_found_again() {
     let mut path = Narrow::new(1500, 1472);
     path.pour(Span::from_secs(5));
     assert_eq!(path.info().plpmtu, 1472);

@@ -66,7 +66,7 @@ fn damage(info: &Info) -> [u64; 6] {
 
 /// Resolution 22 of TCP-Swift: probes are not in flight, and the ACKs they cause do not decrease the bytes in flight.
 #[test]
-fn r22_probes_are_not_in_flight_and_their_acks_take_nothing_from_it() {
+fn r22_probes_are_not_in_flight_and_their_acks_do_not_decrease_it() {
     for extensions in [true, false] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config("speedy-start+new-reno", extensions));
@@ -91,7 +91,7 @@ fn probes_never_count_as_loss() {
             let info = run(&mut net, ids, 30, |_| ());
             let ProbeInfo { sent, acked, lost, .. } = probes(&info);
             assert_eq!((sent, acked, lost, damage(&info)), (63, 0, 63, [0; 6]), "{congestion} {extensions}");
-            assert!((20 * MSS..40 * MSS).contains(&info.cwnd.0), "a segment a round trip: {info:?}");
+            assert!((20 * MSS..40 * MSS).contains(&info.cwnd.0), "one segment per round trip: {info:?}");
         }
     }
 }
@@ -117,7 +117,7 @@ fn probes_of_a_recovery_never_count_as_loss() {
             assert!(sent > 63 + 60, "{congestion} {extensions}: {sent}");
             assert_eq!(damage(&info), [1, 0, 1, MSS, 0, 0], "{congestion} {extensions}: {info:?}");
             let grown = info.cwnd.0 - before.cwnd.0;
-            assert!((4 * MSS..10 * MSS).contains(&grown), "a segment a round trip: {grown} {info:?}");
+            assert!((4 * MSS..10 * MSS).contains(&grown), "one segment per round trip: {grown} {info:?}");
         }
     }
 }
@@ -138,7 +138,7 @@ fn a_copied_segment_gives_no_sample() {
         let mut longest = Span::ZERO;
         let info = run(&mut net, ids, 3, |info| longest = longest.max(info.latest_rtt.unwrap_or_default()));
         assert_eq!((info.min_rtt, longest), (Some(RTT), RTT), "{extensions}");
-        assert!(info.segments_retransmitted == 0 && probes(&info).acked > 0, "the copy was the repair: {info:?}");
+        assert!(info.segments_retransmitted == 0 && probes(&info).acked > 0, "the probe repaired the loss: {info:?}");
     }
 }
 
@@ -160,14 +160,14 @@ fn duplicates_of_probes_undo_nothing() {
             let [_, _, retransmitted, lost, _, dsacks] = damage(&info);
             assert!(retransmitted <= 1 && lost <= MSS && dsacks == 0, "{congestion} {extensions}: {info:?}");
             assert!(probes(&info).sent > 63 + 30, "{congestion} probed: {:?}", probes(&info));
-            assert!(info.cwnd.0 >= 58 * MSS, "{congestion} {extensions}: chance is seen: {info:?}");
+            assert!(info.cwnd.0 >= 58 * MSS, "{congestion} {extensions}: taken for a random loss: {info:?}");
         }
     }
 }
 
 /// If a loss ends the start-up scheme, recovery gets its own probe budget.
 #[test]
-fn a_loss_in_the_start_begins_a_plan_of_its_own() {
+fn a_loss_during_startup_begins_a_new_probe_plan() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("tcp-swift", true));
     let (mut seen, mut copies, mut count) = (HashSet::new(), 0, 0);
@@ -230,7 +230,7 @@ fn a_peer_that_acknowledges_probes_not_sent_gains_nothing() {
 
 /// Repeated answers to one probe count once.
 #[test]
-fn an_answer_counts_once() {
+fn an_answer_to_a_probe_counts_once() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("speedy-start+new-reno", true));
     let mut first = None;
@@ -246,7 +246,7 @@ fn an_answer_counts_once() {
 
 /// The same for a peer without the option: a D-SACK of octets that no probe copied is refused.
 #[test]
-fn a_duplicate_of_what_was_not_copied_answers_nothing() {
+fn a_dsack_of_octets_that_were_not_copied_answers_nothing() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("speedy-start+new-reno", false));
     lying(&mut net, |header| {
@@ -258,13 +258,13 @@ fn a_duplicate_of_what_was_not_copied_answers_nothing() {
     });
     let info = run(&mut net, ids, 2, |_| ());
     assert_eq!((probes(&info).acked, info.cwnd.0 <= 2 * MSS), (0, true), "{info:?}");
-    assert_eq!(probes(&info).refused, 63, "no octet lies before the first: {info:?}");
+    assert_eq!(probes(&info).refused, 63, "no octet precedes the first: {info:?}");
 }
 
 /// All probes are lost, and so is the ACK of the segment that they copy. The segment is retransmitted needlessly. The
 /// duplicate that the peer reports might be due to a probe, therefore it answers none.
 #[test]
-fn the_duplicate_of_a_retransmission_answers_no_probe() {
+fn the_dsack_of_a_retransmission_answers_no_probe() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("speedy-start(timeout=slow-start)+new-reno", false));
     let (mut seen, mut copies, mut acks) = (HashSet::new(), 0, 0);
@@ -283,7 +283,7 @@ fn the_duplicate_of_a_retransmission_answers_no_probe() {
 /// may be due to the probes or to the retransmission. They are not duplicate ACKs either, so three of them are no
 /// sign of loss.
 #[test]
-fn the_duplicate_of_nobody_is_no_duplicate_ack() {
+fn an_ambiguous_dsack_is_no_duplicate_ack() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("launch=speedy-start,steady=new-reno,recovery=new-reno", false));
     net.delay = RTT * 3;
@@ -389,7 +389,7 @@ fn probes_never_exceed_their_budget() {
 
 /// If the SYN-ACK is lost, the server has no round-trip time sample; its probes wait for the first ACK of data.
 #[test]
-fn no_probe_goes_to_a_peer_of_which_no_round_trip_is_known() {
+fn no_probe_is_sent_before_the_first_round_trip_time_sample() {
     let mut net = Net::new(DELAY);
     let mut config = config("cubic", true);
     config.congestion = Congestion::new(Greedy { segments: 50, prefer: ProbeKind::Outstanding, gap: Span::ZERO });
@@ -409,7 +409,7 @@ fn no_probe_goes_to_a_peer_of_which_no_round_trip_is_known() {
         known |= info.srtt.is_none() && info.bytes_sent > 0;
         net.now >= end
     });
-    assert!(known, "data left before a round trip was known");
+    assert!(known, "data was sent before the first sample");
     assert_eq!(net.ends[1].connection(b).unwrap().info(net.now).probes.map(|probes| probes.sent), Some(50));
 }
 

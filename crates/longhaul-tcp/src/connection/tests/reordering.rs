@@ -23,6 +23,6 @@ fn repair(first_ack_is_lost: bool) -> Span {
 /// for example because an ACK was lost, their order of arrival is unknown. The losses are then repaired at once,
 /// without a reordering window of a quarter of a round trip.
 #[test]
-fn two_blocks_in_one_ack_are_no_reordering() {
+fn two_new_blocks_in_one_ack_are_no_reordering() {
     assert_eq!(repair(true), repair(false));
 }

@@ -289,7 +289,7 @@ impl Script {
 
 /// RFC 3522, section 3.2: the ACK echoes a timestamp older than the retransmission's.
 #[test]
-fn an_original_that_comes_late_shows_in_its_timestamp() {
+fn a_late_original_is_detected_by_its_timestamp() {
     let mut script = Script::new(STAMPED);
     script.lose(&[(2, 5)]);
     assert_eq!(script.sent_again(), [(101, 1)]);
@@ -316,7 +316,7 @@ fn the_retransmissions_own_timestamp_proves_nothing() {
 /// RFC 3522, section 3.2, step 3, waits for the first ACK of new data. SACK blocks received before do not end the
 /// wait.
 #[test]
-fn reports_do_not_end_the_wait_for_the_original() {
+fn sack_blocks_do_not_end_the_wait_for_the_original() {
     let mut script = Script::new(STAMPED);
     script.lose(&[(2, 5)]);
     assert_eq!(script.ack(105, 1, 0, &[(2, 6)]), []);
@@ -327,13 +327,13 @@ fn reports_do_not_end_the_wait_for_the_original() {
 /// echo a timestamp older than any retransmission (RFC 7323, section 4.3). A peer cannot have the response undone by
 /// forging the echo.
 #[test]
-fn one_late_segment_does_not_excuse_a_lost_one() {
+fn one_late_segment_does_not_hide_a_lost_one() {
     for echo in [101, 0] {
         let mut script = Script::new(STAMPED);
         script.lose(&[(2, 3), (4, 7)]);
         assert_eq!(script.sent_again(), [(101, 1), (101, 3)]);
-        assert_eq!(script.ack(110, 1, 0, &[(2, 7)]), [], "3 is there");
-        assert_eq!(script.ack(205, 11, echo, &[]), [Exit], "and 1 for the first time");
+        assert_eq!(script.ack(110, 1, 0, &[(2, 7)]), [], "3 has arrived");
+        assert_eq!(script.ack(205, 11, echo, &[]), [Exit], "and 1 has arrived for the first time");
         assert_eq!(script.ack(206, 11, 101, &[(3, 4)]), []);
         assert_eq!(script.info().spurious_recoveries, 0);
     }
@@ -341,7 +341,7 @@ fn one_late_segment_does_not_excuse_a_lost_one() {
 
 /// RFC 3522, section 3.2, step 5: after the first ACK of new data, echoes are ignored; D-SACK still counts.
 #[test]
-fn only_the_first_ack_of_new_data_tells_by_its_timestamp() {
+fn only_the_timestamp_of_the_first_ack_of_new_data_counts() {
     let mut script = Script::new(STAMPED);
     script.lose(&[(2, 3), (4, 7)]);
     assert_eq!(script.ack(110, 3, 105, &[(4, 7)]), []);
@@ -365,7 +365,7 @@ fn half_a_segment_is_no_proof() {
 /// section 3.2). The reordering window grows (RFC 8985, section 6.2, step 4), so that the next ACK does not mark them
 /// lost again.
 #[test]
-fn what_was_not_sent_again_is_waited_for() {
+fn segments_marked_lost_by_mistake_are_in_flight_again() {
     let mut script = Script::new(STAMPED);
     script.window(1);
     script.lose(&[(2, 3), (4, 6)]);
@@ -379,19 +379,19 @@ fn what_was_not_sent_again_is_waited_for() {
 
 /// RFC 2883: the D-SACK arrives a round trip after the retransmission, when the episode may be over.
 #[test]
-fn a_reported_duplicate_of_all_that_was_sent_again_undoes() {
+fn a_dsack_for_each_retransmission_undoes_the_response() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 5)]);
-    assert_eq!(script.ack(110, 5, 0, &[]), [], "without timestamps nothing tells yet");
+    assert_eq!(script.ack(110, 5, 0, &[]), [], "no proof without timestamps yet");
     assert_eq!(script.ack(200, 11, 0, &[]), [Exit]);
     assert_eq!(script.ack(202, 11, 0, &[(1, 2)]), [Undone(false)]);
     let info = script.info();
     assert_eq!((info.recovery, info.spurious_recoveries, info.dsacks), ("open", 1, 1));
-    assert_eq!(script.patience(203, 11), 50, "widened once, though there are two reasons");
+    assert_eq!(script.patience(203, 11), 50, "widened once, although there are two reasons");
 }
 
 #[test]
-fn all_that_was_sent_again_must_be_reported() {
+fn every_retransmission_needs_a_dsack() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 3), (4, 7)]);
     assert_eq!(script.ack(110, 7, 0, &[]), []);
@@ -401,7 +401,7 @@ fn all_that_was_sent_again_must_be_reported() {
 
 /// A D-SACK repeated for one segment does not hide the loss of another.
 #[test]
-fn one_duplicate_reported_twice_is_one() {
+fn a_repeated_dsack_counts_once() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 3), (4, 7)]);
     assert_eq!(script.ack(110, 3, 0, &[(4, 7)]), []);
@@ -415,28 +415,28 @@ fn one_duplicate_reported_twice_is_one() {
 /// The network may duplicate a retransmission, so that an honest peer sends a D-SACK for a lost segment. The ACK did
 /// not arrive too early for the retransmission.
 #[test]
-fn a_duplicate_of_what_was_not_early_undoes_nothing() {
+fn a_dsack_after_an_ack_that_was_not_early_undoes_nothing() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 5)]);
-    assert_eq!(script.ack(201, 11, 0, &[]), [Exit], "just a round trip later");
+    assert_eq!(script.ack(201, 11, 0, &[]), [Exit], "one round trip later");
     assert_eq!(script.ack(202, 11, 0, &[(1, 2)]), []);
     assert_eq!(script.info().spurious_recoveries, 0);
 }
 
 /// RFC 3708, section 3: a segment that was sent once was duplicated by the network.
 #[test]
-fn a_duplicate_of_what_was_sent_once_is_the_networks() {
+fn a_dsack_of_a_segment_sent_once_is_ignored() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 5)]);
     assert_eq!(script.ack(110, 6, 0, &[]), []);
     assert_eq!(script.ack(111, 6, 0, &[(5, 6)]), []);
-    assert_eq!(script.ack(202, 6, 0, &[(1, 2)]), [Undone(false)], "it does not count as this one's");
+    assert_eq!(script.ack(202, 6, 0, &[(1, 2)]), [Undone(false)], "it does not count for this episode");
     assert_eq!(script.info().dsacks, 2);
 }
 
 /// A D-SACK for a retransmission of an earlier episode does not count in this one.
 #[test]
-fn duplicates_of_an_earlier_episode_do_not_count() {
+fn dsacks_of_an_earlier_episode_do_not_count() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 5)]);
     assert_eq!(script.ack(202, 11, 0, &[]), [Exit]);
@@ -451,7 +451,7 @@ fn duplicates_of_an_earlier_episode_do_not_count() {
 /// A lost retransmission causes a second congestion response. If the third copy turns out to be needless, neither is
 /// undone.
 #[test]
-fn a_second_decrease_cannot_be_undone() {
+fn a_second_congestion_response_cannot_be_undone() {
     let mut script = Script::new(STAMPED);
     script.lose(&[(2, 5)]);
     assert_eq!(script.ack(203, 1, 0, &[(2, 14)]), [Again]);
@@ -464,7 +464,7 @@ fn a_second_decrease_cannot_be_undone() {
 /// RFC 8985, section 6.2, step 4: the reordering window is a quarter of the minimum round-trip time, and another
 /// quarter for each round trip with a D-SACK.
 #[test]
-fn patience_grows_once_a_round_trip() {
+fn the_reordering_window_grows_once_per_round_trip() {
     for (second, patience) in [(204, 50), (304, 75)] {
         let mut script = Script::new(PLAIN);
         script.lose(&[(2, 3), (4, 7)]);
@@ -473,7 +473,7 @@ fn patience_grows_once_a_round_trip() {
         if second < 303 {
             assert_eq!(script.ack(second, 11, 0, &[(3, 4)]), []);
         }
-        assert_eq!(script.ack(303, 21, 0, &[]), [], "all that had left by the first report");
+        assert_eq!(script.ack(303, 21, 0, &[]), [], "everything sent before the first D-SACK");
         if second > 303 {
             assert_eq!(script.ack(second, 21, 0, &[(3, 4)]), []);
         }
@@ -483,7 +483,7 @@ fn patience_grows_once_a_round_trip() {
 
 /// A peer that repeats a D-SACK in each round trip increases the reordering window only once per retransmission.
 #[test]
-fn no_more_duplicates_are_believed_than_were_sent() {
+fn no_more_dsacks_count_than_segments_were_retransmitted() {
     let mut script = Script::new(PLAIN);
     script.lose(&[(2, 5)]);
     assert_eq!(script.ack(202, 11, 0, &[]), [Exit]);
@@ -493,12 +493,12 @@ fn no_more_duplicates_are_believed_than_were_sent() {
     assert_eq!((script.patience(404, 21), script.info().dsacks), (50, 2));
     let mut script = Script::new(PLAIN);
     assert_eq!(script.ack(101, 1, 0, &[(0, 1)]), []);
-    assert_eq!((script.patience(102, 1), script.info().dsacks), (25, 1), "nothing was sent again");
+    assert_eq!((script.patience(102, 1), script.info().dsacks), (25, 1), "nothing was retransmitted");
 }
 
 /// RFC 8985, section 6.2, step 4: 16 recoveries after the last D-SACK, the reordering window is reset.
 #[test]
-fn patience_is_lost_after_sixteen_recoveries() {
+fn the_reordering_window_is_reset_after_16_recoveries() {
     for (recoveries, patience) in [(15, 50), (16, 25)] {
         let mut script = Script::new(PLAIN);
         script.lose(&[(2, 5)]);
@@ -518,7 +518,7 @@ fn patience_is_lost_after_sixteen_recoveries() {
 
 /// RFC 4015, section 3.2: window and threshold are restored.
 #[test]
-fn the_law_takes_its_decrease_back() {
+fn the_controller_restores_window_and_threshold() {
     let mut script = Script::connected(STAMPED);
     script.write(100);
     assert_eq!(script.ack(100, 1, 0, &[]), []);

@@ -62,7 +62,10 @@ impl Wire {
     fn tail(&self) -> Range<u64> {
         let mut sorted = self.low.clone();
         sorted.sort_by_key(|range| range.start);
-        assert!(sorted.windows(2).all(|pair| pair[0].end <= pair[1].start), "twice from the tail: {sorted:?}");
+        assert!(
+            sorted.windows(2).all(|pair| pair[0].end <= pair[1].start),
+            "sent twice by the low-priority loop: {sorted:?}"
+        );
         sorted.first().map_or(0, |first| first.start)..sorted.last().map_or(0, |last| last.end)
     }
 }
@@ -138,7 +141,7 @@ fn wait(net: &mut Net, span: Span) {
 /// and the window grows by, no more than usual in that time. Nothing is lost, retransmitted, reported as duplicate,
 /// or taken for a round-trip time sample.
 #[test]
-fn what_waits_arrives_in_one_way() {
+fn queued_data_arrives_after_one_one_way_delay() {
     for extensions in [true, false] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(Config { extensions, recv_buffer: 2 << 20, ..config(LINE) });
@@ -164,14 +167,14 @@ fn what_waits_arrives_in_one_way() {
         assert!(acked + lost >= sent && lost <= 4 && refused == 0, "{:?}", probes(&after));
         assert!(carried > 800_000 && after.cwnd.0 <= before.cwnd.0 + (after.bytes_acked - carried), "{after:?}");
         assert!(after.bytes_sent < 200_000 && !after.rto.is_zero());
-        assert_eq!(seen.borrow().tail().end, after.bytes_acked + 1, "from the very end");
+        assert_eq!(seen.borrow().tail().end, after.bytes_acked + 1, "from the end of the data");
     }
 }
 
 /// Data that fits into the congestion window is left to the primary loop, with and without pacing, including later
 /// writes that fit.
 #[test]
-fn what_the_window_admits_is_left_to_it() {
+fn data_within_the_window_is_left_to_the_primary_loop() {
     for segments in [1, 5, 10] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config(LINE));
@@ -186,7 +189,7 @@ fn what_the_window_admits_is_left_to_it() {
 
 /// Each write restarts the loop at the new end of the data, down to what was sent before.
 #[test]
-fn a_new_batch_begins_the_loop_again() {
+fn a_new_write_restarts_the_loop() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config(LINE));
     let seen = watch(&mut net, ids.0, |_, _| false);
@@ -215,7 +218,7 @@ fn a_new_batch_begins_the_loop_again() {
 
 /// If all segments of the low-priority loop are lost, the primary loop does exactly the same as without it.
 #[test]
-fn a_tail_that_is_lost_costs_nothing() {
+fn loss_of_all_low_priority_segments_has_no_effect() {
     for recovery in ["", "+rfc6675"] {
         let mut results = Vec::new();
         for start in ["rc3(pace=line)+", ""] {
@@ -239,7 +242,7 @@ fn a_tail_that_is_lost_costs_nothing() {
 /// SACKs of the low-priority loop are no sign of loss in the primary loop. Retransmissions begin only after SACKs of
 /// primary segments.
 #[test]
-fn the_tail_shows_no_loss() {
+fn low_priority_sacks_are_no_sign_of_loss() {
     for recovery in ["prr", "rfc6675"] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config(&format!("rc3(pace=line)+slow-start(iw=2)+new-reno+{recovery}")));
@@ -287,7 +290,7 @@ fn bytes_arrive_intact_whatever_is_lost() {
 
 /// The low-priority loop requires SACK and timestamps, and waits for the first round-trip time sample.
 #[test]
-fn a_peer_without_selective_acknowledgements_gets_nothing_from_the_tail() {
+fn the_loop_requires_sack_timestamps_and_a_round_trip_time_sample() {
     for (sack, timestamps) in [(false, true), (true, false)] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(Config { sack, timestamps, ..config(LINE) });
@@ -311,17 +314,17 @@ fn a_peer_without_selective_acknowledgements_gets_nothing_from_the_tail() {
         known = (known.0 | (info.srtt.is_none() && info.bytes_sent > 0), sent > 0);
         net.now >= end
     });
-    assert_eq!(known, (true, true), "data left before a round trip was known, and from the tail afterwards");
+    assert_eq!(known, (true, true), "data was sent before the first sample, and by the low-priority loop afterwards");
 }
 
 /// Forged ACKs and SACKs of octets that were not sent have no effect, except that they are counted as refused.
 #[test]
-fn a_peer_that_acknowledges_what_did_not_leave_is_refused() {
+fn acknowledgments_of_data_not_sent_are_refused() {
     const BYTES: u64 = 500_000;
     // The loop sends 20 segments at the end of the data; these ranges are claimed instead.
     let tail = BYTES + 1 - 20 * MSS;
     let claims: [(&str, Range<u64>); 4] = [
-        ("a SACK of what lies between", tail - 100 * MSS..tail),
+        ("a SACK of octets not sent in between", tail - 100 * MSS..tail),
         ("a SACK that begins one octet below the tail", tail - 1..BYTES + 1),
         ("a SACK beyond the end", BYTES + 1 - MSS..BYTES + 2),
         ("an ACK of everything", 0..BYTES + 1),
@@ -363,7 +366,7 @@ fn send_all(net: &mut Net, ids: (ConnId, ConnId), bytes: usize) -> Info {
 /// If the peer discards SACKed data or SACKs data that it does not have, the primary loop skips it at first, and the
 /// retransmission timer has it sent later.
 #[test]
-fn a_receiver_that_discards_what_it_had_is_sent_it() {
+fn data_discarded_by_the_receiver_is_sent_again() {
     for recovery in ["prr", "rfc6675"] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config(&format!("rc3(pace=line)+slow-start+new-reno+{recovery}")));
@@ -391,7 +394,7 @@ fn a_receiver_that_discards_what_it_had_is_sent_it() {
 /// If the window closes or shrinks while the loop runs, nothing is sent beyond it, nothing is lost, and the transfer
 /// continues when it opens again.
 #[test]
-fn a_window_that_shrinks_is_kept_to() {
+fn a_window_that_shrinks_is_obeyed() {
     for window in [0_u64, 3, 20, 100] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config("rc3(rate=50)+slow-start+new-reno"));
@@ -420,7 +423,7 @@ fn a_window_that_shrinks_is_kept_to() {
 
 /// The loop sends nothing beyond the peer's window.
 #[test]
-fn nothing_leaves_above_the_peers_window() {
+fn nothing_is_sent_beyond_the_peers_window() {
     for window in [20_000, 100_000, 300_000_u64] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(Config { recv_buffer: window as usize, ..config(LINE) });
@@ -439,7 +442,7 @@ fn nothing_leaves_above_the_peers_window() {
 
 /// During an outage, only the retransmission timer probes the path. The low-priority loop waits for an answer.
 #[test]
-fn a_silent_path_gets_nothing_from_the_tail() {
+fn the_loop_waits_during_an_outage() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config("rc3(rate=5)+slow-start+new-reno"));
     let down = Rc::new(Cell::new(false));
@@ -462,7 +465,7 @@ fn a_silent_path_gets_nothing_from_the_tail() {
 
 /// The primary loop sends the FIN, after all data before it.
 #[test]
-fn the_end_follows_what_was_passed_over() {
+fn the_fin_follows_skipped_data() {
     for bytes in [30_000, 300_000, 1_000_000] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config(LINE));
@@ -473,7 +476,7 @@ fn the_end_follows_what_was_passed_over() {
 
 /// The Nagle algorithm applies to the end of the data, and small writes are sent by the primary loop.
 #[test]
-fn small_pieces_wait_for_nagle() {
+fn small_writes_wait_for_nagle() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(Config { nagle: true, ..config("rc3(pace=line)+slow-start(iw=1)+new-reno") });
     let seen = watch(&mut net, ids.0, |_, _| false);
@@ -487,7 +490,7 @@ fn small_pieces_wait_for_nagle() {
 /// A path MTU probe is confirmed only by its own acknowledgment: smaller segments of the low-priority loop confirm no
 /// size.
 #[test]
-fn the_tail_confirms_no_mtu() {
+fn low_priority_segments_confirm_no_mtu() {
     for mtu in [1260, 1400_usize] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(Config { base_plpmtu: 1232, ..config("rc3(rate=20)+slow-start+new-reno") });
@@ -501,7 +504,7 @@ fn the_tail_confirms_no_mtu() {
 
 /// If both loops deliver a segment, the D-SACK is not attributed to a retransmission.
 #[test]
-fn duplicates_of_the_tail_undo_nothing() {
+fn dsacks_of_the_low_priority_loop_undo_nothing() {
     let mut net = Net::new(DELAY);
     let ids = net.connect(config(LINE));
     let mut lost = HashSet::new();

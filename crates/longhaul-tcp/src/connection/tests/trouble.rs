@@ -83,7 +83,7 @@ fn a_forged_refusal_costs_a_syn_and_nothing_else() {
 
 /// RFC 1122, section 4.2.3.9: soft errors are recorded and reported, and close no connection.
 #[test]
-fn soft_errors_are_remembered_as_the_likely_cause() {
+fn soft_errors_are_recorded_as_the_probable_cause() {
     let mut net = Net::new(Span::from_millis(10));
     let (a, _) = net.connect(Config::default());
     while net.ends[0].poll_event().is_some() {}
@@ -115,7 +115,7 @@ fn soft_errors_are_remembered_as_the_likely_cause() {
 }
 
 #[test]
-fn an_answer_clears_the_suspicion() {
+fn a_segment_of_the_peer_clears_the_error() {
     let mut net = Net::new(Span::from_millis(10));
     let (a, b) = net.connect(Config::default());
     say(&mut net, HostError::HostUnreachable);
@@ -128,7 +128,7 @@ fn an_answer_clears_the_suspicion() {
 
 /// Whatever interval is configured, a living peer is kept and a dead one is detected.
 #[test]
-fn keep_alive_probes_are_no_closer_than_they_are_answered() {
+fn keep_alive_probes_are_not_faster_than_their_answers() {
     for millis in [0, 1, 100, 499] {
         let span = Span::from_millis(millis);
         let mut net = Net::new(Span::from_millis(10));
@@ -151,14 +151,14 @@ fn keep_alive_probes_are_no_closer_than_they_are_answered() {
 /// An error report about the route is confirmed by the next SYN, so that the application can try the next address of
 /// a name.
 #[test]
-fn an_unreachable_peer_is_told_of_after_one_confirmation() {
+fn an_unreachable_peer_is_reported_after_one_confirmation() {
     for what in
         [HostError::HostUnreachable, HostError::NetworkUnreachable, HostError::NetworkDown, HostError::Prohibited]
     {
         let (mut net, id) = opening(Config::default());
         let begun = net.now;
         say(&mut net, what);
-        assert_eq!(error(&net, id), None, "once is not enough");
+        assert_eq!(error(&net, id), None, "a single report is not enough");
         net.run_until(Span::from_millis(100), |net| net.sent == 2);
         // Without a route, the report comes when the segment is sent.
         say(&mut net, what);
@@ -210,7 +210,7 @@ fn a_refusal_of_an_established_connection_is_confirmed() {
 
 /// A living peer answers the probe, and no number of forged reports closes the connection.
 #[test]
-fn a_living_peer_ends_the_doubt() {
+fn an_answer_disproves_a_reported_refusal() {
     let mut net = Net::new(Span::from_millis(10));
     let (a, _) = net.connect(Config::default());
     let begun = net.now;
@@ -220,7 +220,7 @@ fn a_living_peer_ends_the_doubt() {
     }
     assert_eq!(error(&net, a), None);
     let probes = net.sent / 2;
-    assert!(probes <= (net.now - begun).as_nanos() / 100_000_000 + 1, "{probes} questions in {}", net.now - begun);
+    assert!(probes <= (net.now - begun).as_nanos() / 100_000_000 + 1, "{probes} probes in {}", net.now - begun);
 }
 
 /// If settings change during the handshake, the SYN timer stays armed: with nothing else in flight, no other event

@@ -66,7 +66,7 @@ fn rc3_at_both_ends_with_data_both_ways_arrives() {
 
 /// Both ends fill the other's window and lose the first segment, so ACKs are sent from the right edge of the window.
 #[test]
-fn acks_from_the_right_edge_of_the_window_count() {
+fn acks_sent_at_the_right_edge_of_the_window_are_accepted() {
     let mut net = Net::new(Span::from_millis(50));
     let config = Config { recv_buffer: 8 << 10, recv_buffer_max: 8 << 10, nagle: false, ..Config::default() };
     let (a, b) = net.connect(config);
@@ -118,7 +118,7 @@ fn sack_blocks_alone_do_not_open_the_window() {
 
 /// A RST below the peer's RCV.NXT would be dropped silently (RFC 5961, section 3.2).
 #[test]
-fn a_reset_reaches_a_peer_that_has_more_than_the_window_sent() {
+fn a_reset_is_sent_with_the_peers_rcv_nxt() {
     let mut net = Net::new(Span::from_millis(50));
     let mut config = Config { nagle: false, recv_buffer: 4 << 20, ..Config::default() };
     config.congestion = "rc3(pace=line)+slow-start+new-reno".parse().unwrap();

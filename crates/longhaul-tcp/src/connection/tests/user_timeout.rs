@@ -34,7 +34,7 @@ fn state(net: &Net, ids: [ConnId; 2]) -> [(Option<u64>, Option<u64>); 2] {
 }
 
 #[test]
-fn an_end_that_set_none_adopts_the_longer() {
+fn an_end_without_a_timeout_adopts_the_longer_one() {
     let (net, ids) = pair([Some(2_000), None], |_| {});
     assert_eq!(state(&net, ids), [(Some(2_000), Some(900)), (Some(2_000), Some(2_000))]);
     // 120 s is shorter than the default of 15 minutes, and 1,000,000 s is longer than the limit of 1 hour.
@@ -45,7 +45,7 @@ fn an_end_that_set_none_adopts_the_longer() {
 }
 
 #[test]
-fn what_the_application_set_stays_unless_it_says_otherwise() {
+fn a_configured_timeout_is_kept_unless_changeable() {
     let (net, ids) = pair([Some(2_000), Some(30)], |_| {});
     assert_eq!(state(&net, ids), [(Some(2_000), Some(30)), (Some(30), Some(2_000))]);
     let (net, ids) = pair([Some(50), Some(30)], |config| config.user_timeout_changeable = true);
@@ -53,7 +53,7 @@ fn what_the_application_set_stays_unless_it_says_otherwise() {
 }
 
 #[test]
-fn without_the_option_nothing_is_told_or_heeded() {
+fn without_the_option_nothing_is_sent_or_adopted() {
     let (net, ids) = pair([Some(2_000), None], |config| config.user_timeout_option = config.user_timeout.is_some());
     assert_eq!(state(&net, ids), [(Some(2_000), None), (None, None)]);
     let (net, ids) = pair([Some(2_000), None], |config| config.user_timeout_option = config.user_timeout.is_none());
@@ -61,7 +61,7 @@ fn without_the_option_nothing_is_told_or_heeded() {
 }
 
 #[test]
-fn a_change_is_told_at_once_and_a_lost_syn_option_by_the_next_segment() {
+fn a_change_is_sent_at_once_and_a_lost_syn_option_with_the_next_segment() {
     let (mut net, ids) = pair([None, None], |_| {});
     let set = |net: &mut Net, timeout: Option<u64>| {
         let now = net.now;
@@ -89,7 +89,7 @@ fn a_change_is_told_at_once_and_a_lost_syn_option_by_the_next_segment() {
 
 /// The adopted timeout closes the connection.
 #[test]
-fn what_was_adopted_is_in_force() {
+fn the_adopted_timeout_is_in_force() {
     let (mut net, [a, b]) = pair([Some(2_000), None], |_| {});
     net.lose = Box::new(|_, _, _| true);
     let begun = net.now;

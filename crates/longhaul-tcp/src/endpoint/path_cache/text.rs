@@ -35,21 +35,21 @@ pub struct LoadError {
 #[non_exhaustive]
 pub enum LoadReason {
     /// The first line has a different file type or version.
-    #[error("this is no memory of paths: it begins with `{HEAD}`")]
+    #[error("not a path cache: the first line must be `{HEAD}`")]
     Head,
     /// The first word is not an IP address.
-    #[error("the first word is no IP address")]
+    #[error("the first word is not an IP address")]
     Address,
     /// The second word is not a congestion controller.
-    #[error("the second word names no congestion control")]
+    #[error("the second word is not a congestion controller")]
     Congestion,
     /// Numbers are missing, invalid or too many.
     #[error(
-        "three words follow, each `-` or an age in ms and what was learnt: ssthresh; srtt,rttvar in us; window,rate,rtt"
+        "each of the last three words must be `-` or an age in ms and values: ssthresh; srtt,rttvar in us; window,rate,rtt"
     )]
     Numbers,
     /// The values of the saved path are impossible ([`SavedPath::is_possible`]).
-    #[error("a saved path has a window of 1 to {} bytes, a rate above 0 and a round trip of 1 us at least", SavedPath::MAX_WINDOW.0)]
+    #[error("a saved path needs a window of 1 to {} bytes, a rate above 0 and a round-trip time of at least 1 us", SavedPath::MAX_WINDOW.0)]
     Impossible,
 }
 

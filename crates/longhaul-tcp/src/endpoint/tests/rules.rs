@@ -23,7 +23,7 @@ fn established(config: Config) -> (Endpoint, Tuple, ConnId, Header) {
 
 /// RFC 5681, section 4.2: no more than one ACK is sent per segment.
 #[test]
-fn data_with_fin_draws_one_ack_that_covers_both() {
+fn data_with_fin_causes_one_ack_that_covers_both() {
     for len in [1, 600, 1400] {
         for ack_every in [1, 2] {
             let (mut endpoint, tuple, _, ack) = established(Config { ack_every, ..Config::default() });
@@ -38,7 +38,7 @@ fn data_with_fin_draws_one_ack_that_covers_both() {
 
 /// RFC 9293, section 3.10.7.2.
 #[test]
-fn a_listener_drops_what_neither_opens_nor_acknowledges() {
+fn a_listener_drops_segments_with_neither_syn_nor_ack() {
     let (mut endpoint, tuple) = (listening(Config::default()), tuple(there(), here()));
     for flags in [Flags::NONE, Flags::FIN, Flags::PSH, Flags::SYN | Flags::FIN] {
         deliver(&mut endpoint, NOW, tuple, &Header { flags, seq: 99, ..Header::default() }, b"text of a stranger");
@@ -85,7 +85,7 @@ fn a_reset_in_the_window_of_syn_received_is_challenged_by_an_ack() {
 
 /// If data and the end of the stream fill the window, the FIN is sent without waiting for another round trip.
 #[test]
-fn a_fin_leaves_though_the_window_is_full() {
+fn a_fin_is_sent_although_the_window_is_full() {
     let (mut endpoint, tuple, id, ack) = established(Config::default());
     let open = Header { window: 60_000, ..ack };
     deliver(&mut endpoint, NOW, tuple, &open, &[]);
@@ -106,7 +106,7 @@ fn a_fin_leaves_though_the_window_is_full() {
 
 /// RFC 9293, section 3.9.1.2: PSH marks the end of the queued data, but neither every retransmission nor a lone FIN.
 #[test]
-fn push_ends_what_was_queued_and_nothing_else() {
+fn psh_marks_only_the_end_of_the_queued_data() {
     let (mut endpoint, tuple, id, ack) = established(Config { nagle: false, ..Config::default() });
     let open = Header { window: 60_000, ..ack };
     deliver(&mut endpoint, NOW, tuple, &open, &[]);
@@ -163,22 +163,22 @@ fn forged_old_data_is_answered_twice_per_second() {
                 header.flags |= fin;
                 header.ack = header.ack.wrapping_add(spread(i));
             });
-            assert!((1..=2).contains(&guesses), "{guesses} answers to wild acknowledgments");
+            assert!((1..=2).contains(&guesses), "{guesses} answers to unacceptable acknowledgments");
         }
         if timestamps {
             let guesses = flood(&mut endpoint, &|header, i| {
                 let stamp = header.options.timestamps.as_mut().unwrap();
                 stamp.echo = stamp.echo.wrapping_add(spread(i) & !(1 << 31));
             });
-            assert!((1..=2).contains(&guesses), "{guesses} answers to echoes of what was not sent");
+            assert!((1..=2).contains(&guesses), "{guesses} answers to echoes of timestamps that were not sent");
         }
-        assert_eq!(flood(&mut endpoint, &|_, _| ()), 1000, "repetitions of the peer's, timestamps {timestamps}");
+        assert_eq!(flood(&mut endpoint, &|_, _| ()), 1000, "segments repeated by the peer, timestamps {timestamps}");
     }
 }
 
 /// An echoed SYN is not taken for a simultaneous open.
 #[test]
-fn an_echo_of_our_syn_is_no_connection() {
+fn an_echo_of_our_syn_opens_no_connection() {
     let mut endpoint = Endpoint::new(EndpointConfig::new([5; 32]), NOW);
     let tuple = tuple(there(), here());
     let id = endpoint.connect(NOW, tuple, Arc::new(Config::default())).unwrap();
@@ -240,7 +240,7 @@ fn no_syn_ack_is_longer_than_its_syn() {
 
 /// A SYN cookie without timestamps has 28 bits of MAC, as documented.
 #[test]
-fn a_plain_cookie_leaves_four_bits_to_guess_from() {
+fn a_cookie_without_timestamps_has_28_bits_of_mac() {
     let mut settings = EndpointConfig::new([5; 32]);
     settings.always_cookies = true;
     let mut endpoint = Endpoint::new(settings, NOW);
@@ -266,12 +266,12 @@ fn a_plain_cookie_leaves_four_bits_to_guess_from() {
         }
         let _ = sent(&mut endpoint, NOW);
     }
-    assert_eq!(accepted, 1, "of 2^14 guesses in 16 classes of MSS and slot, at most one each in 2^28 is right");
+    assert_eq!(accepted, 1, "of 2^14 guesses with 16 combinations of MSS class and slot, only the original is valid");
 }
 
 /// If the FIN has not been sent when the endpoint is abandoned, the peer would wait forever without a RST.
 #[test]
-fn an_abandoned_endpoint_resets_streams_whose_fin_has_not_left() {
+fn an_abandoned_endpoint_resets_connections_whose_fin_was_not_sent() {
     for (bytes, resets) in [(0, 0), (1_000_000, 1)] {
         let (mut endpoint, tuple, id, ack) = established(Config::default());
         deliver(&mut endpoint, NOW, tuple, &Header { window: 60_000, ..ack }, &[]);

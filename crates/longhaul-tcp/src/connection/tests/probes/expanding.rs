@@ -50,7 +50,7 @@ fn period(congestion: &str, stop: Stop) -> (Span, Info, Info) {
 /// the delay of the pacer, after its begin. If the peer's window is the limit, the congestion window is not
 /// increased.
 #[test]
-fn r13_a_sender_that_stops_ends_the_period() {
+fn r13_the_expanding_period_ends_when_the_sender_stops() {
     for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift"] {
         for stop in [Stop::Nothing, Stop::Application, Stop::Peer] {
             let (lasted, from, to) = period(congestion, stop);

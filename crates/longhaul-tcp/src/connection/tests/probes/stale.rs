@@ -46,7 +46,7 @@ fn lose_fresh(net: &mut Net, numbers: Vec<u64>) {
 /// again and reaches 64 segments two round trips later. If the peer does not identify the probes it answers, answers
 /// cannot be told from duplicates of retransmissions, and slow start opens the window up to the threshold.
 #[test]
-fn r17_a_start_after_a_timeout_hears_of_its_own_probes_only() {
+fn r17_startup_after_a_timeout_counts_only_its_own_probes() {
     for (extensions, in_recovery) in [(true, false), (true, true), (false, false), (false, true)] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config("tcp-swift", extensions));
@@ -64,8 +64,8 @@ fn r17_a_start_after_a_timeout_hears_of_its_own_probes_only() {
             assert_eq!((windows[1], windows[5]), (64, 67), "{windows:?}");
             continue;
         }
-        assert_eq!(probes(last).sent, probes(&known[0]).sent, "none leaves after the timeout: {last:?}");
-        assert!(probes(last).sent > before, "some had left before");
+        assert_eq!(probes(last).sent, probes(&known[0]).sent, "no probe is sent after the timeout: {last:?}");
+        assert!(probes(last).sent > before, "some were sent before");
         let threshold = known[0].ssthresh.unwrap().0 / MSS;
         assert_eq!(threshold, if in_recovery { 16 } else { 2 });
         // The window doubles per round trip from one segment to the threshold, and then grows by one segment.
@@ -78,7 +78,7 @@ fn r17_a_start_after_a_timeout_hears_of_its_own_probes_only() {
 /// delayed behind data. They do not count in the new recovery and do not open its window. Its own probes are lost, so
 /// the window only grows by the one segment per round trip of congestion avoidance.
 #[test]
-fn r15_a_recovery_hears_of_its_own_probes_only() {
+fn r15_a_recovery_counts_only_its_own_probes() {
     for congestion in ["tcp-peach", "tcp-peach-plus", "tcp-swift"] {
         let mut net = Net::new(DELAY);
         let ids = net.connect(config(congestion, true));

@@ -4,7 +4,7 @@ use super::*;
 
 /// After a delay of half a second the ACK of the original arrives (RFC 3522): the segments marked lost are in flight.
 #[test]
-fn a_delay_is_no_timeout() {
+fn a_timeout_due_to_delay_is_undone() {
     let mut script = Script::new(STAMPED);
     let at = script.time_out();
     assert_eq!(script.info().backoff, 1);
@@ -15,18 +15,18 @@ fn a_delay_is_no_timeout() {
     let info = script.info();
     assert_eq!((info.recovery, info.timeouts, info.spurious_recoveries, info.backoff), ("open", 1, 1, 0));
     assert_eq!(script.sent.len(), sent, "the window is full");
-    assert_eq!(script.patience(at + 11, 2), 25, "late, but not overtaken");
+    assert_eq!(script.patience(at + 11, 2), 25, "delayed, but not reordered");
 }
 
 #[test]
-fn a_timeout_for_a_loss_stays_one() {
+fn a_timeout_due_to_loss_is_not_undone() {
     for setting in [STAMPED, PLAIN] {
         let mut script = Script::new(setting);
         let at = script.time_out();
         script.window(20);
         assert_eq!(script.ack(at + 101, 2, at - 1, &[]), []);
         let new = script.sent.last().unwrap().1;
-        assert!(new > 12 && script.sent_again().len() == 11, "2 to 11 again, then new data");
+        assert!(new > 12 && script.sent_again().len() == 11, "2 to 11 are retransmitted, then new data");
         // RFC 5682, section 3.1, step 3a: SACKs of segments sent after the timeout prove nothing.
         assert_eq!(script.ack(at + 203, 2, at - 1, &[(new - 1, new)]), []);
         assert_eq!((script.info().spurious_recoveries, script.info().recovery), (0, "timeout"));
@@ -35,7 +35,7 @@ fn a_timeout_for_a_loss_stays_one() {
 
 /// RFC 5682, section 3.1, step 3b: a segment that was sent before the timeout and not retransmitted has arrived.
 #[test]
-fn data_that_was_not_sent_again_shows_a_timeout_to_be_spurious() {
+fn delivery_of_original_data_shows_a_timeout_to_be_spurious() {
     let reports: [(u64, &[(u64, u64)]); 2] = [(1, &[(2, 3)]), (3, &[])];
     for (una, blocks) in reports {
         let mut script = Script::new(PLAIN);
@@ -47,7 +47,7 @@ fn data_that_was_not_sent_again_shows_a_timeout_to_be_spurious() {
 
 /// If a single segment is late, only the D-SACK for the second copy reveals it.
 #[test]
-fn a_lone_segments_timeout_is_undone_by_its_duplicate() {
+fn the_timeout_of_a_single_segment_is_undone_by_its_dsack() {
     let mut script = Script::new(Setting { detection: Some(Detection::Sack), segments: 2, ..PLAIN });
     let at = script.time_out();
     assert_eq!(script.ack(at + 10, 2, 0, &[]), []);
@@ -57,7 +57,7 @@ fn a_lone_segments_timeout_is_undone_by_its_duplicate() {
 /// RFC 5682, section 2.1: without SACK, an ACK beyond the retransmission may be due to data that waited at the
 /// receiver for the one lost segment.
 #[test]
-fn without_sack_what_comes_with_the_retransmission_proves_nothing() {
+fn without_sack_an_ack_beyond_the_retransmission_proves_nothing() {
     for una in [11, 6] {
         let mut script = Script::new(WITHOUT_SACK);
         let at = script.time_out();
@@ -81,7 +81,7 @@ fn without_sack_the_second_ack_shows_a_timeout_to_be_spurious() {
 
 /// RFC 5682, section 2.1, steps 2a and 3a: a duplicate ACK ends the detection.
 #[test]
-fn without_sack_a_duplicate_ack_ends_the_suspicion() {
+fn without_sack_a_duplicate_ack_ends_the_detection() {
     for acks in [[1, 3, 4], [2, 2, 4]] {
         let mut script = Script::new(WITHOUT_SACK);
         let at = script.time_out();
@@ -93,7 +93,7 @@ fn without_sack_a_duplicate_ack_ends_the_suspicion() {
 
 /// RFC 5682, section 2.1, step 2b: without new data, segments marked lost are retransmitted.
 #[test]
-fn without_new_data_the_repair_goes_on() {
+fn without_new_data_lost_segments_are_retransmitted() {
     let mut script = Script::new(Setting { segments: 11, ..WITHOUT_SACK });
     let at = script.time_out();
     assert_eq!(script.ack(at + 101, 2, 0, &[]), []);
