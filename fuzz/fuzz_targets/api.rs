@@ -1,4 +1,4 @@
-//! `order::api` of the checks in crates/longhaul-tcp/tests/support/order.rs.
+//! Runs the check `order::api` of crates/longhaul-tcp/tests/support/order.rs.
 #![no_main]
 
 #[path = "../../crates/longhaul-tcp/tests/support/order.rs"]

@@ -1,4 +1,4 @@
-//! `controllers::controllers` of the checks in tests/tests/corpora/controllers.rs.
+//! Runs the check `controllers::controllers` of tests/tests/corpora/controllers.rs.
 #![no_main]
 
 #[path = "../../tests/tests/corpora/controllers.rs"]

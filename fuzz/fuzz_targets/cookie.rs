@@ -1,4 +1,4 @@
-//! `cookie` of the checks in crates/longhaul-tcp/tests/support/hostile.rs.
+//! Runs the check `cookie` of crates/longhaul-tcp/tests/support/hostile.rs.
 #![no_main]
 
 #[expect(dead_code, reason = "the other checks have targets of their own")]

@@ -1,4 +1,4 @@
-//! `emitters::emitters` of the checks in tests/tests/corpora/emitters.rs.
+//! Runs the check `emitters::emitters` of tests/tests/corpora/emitters.rs.
 #![no_main]
 
 #[path = "../../tests/tests/corpora/emitters.rs"]

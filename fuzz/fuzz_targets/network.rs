@@ -1,4 +1,4 @@
-//! `network::network` of the checks in crates/longhaul-tcp/tests/support/network.rs.
+//! Runs the check `network::network` of crates/longhaul-tcp/tests/support/network.rs.
 #![no_main]
 
 #[path = "../../crates/longhaul-tcp/tests/support/network.rs"]

@@ -1,4 +1,5 @@
-//! Any bytes as a datagram: reading, writing what was read, a router's edit, the way to TCP and back.
+//! Arbitrary bytes as a datagram: parsing, emitting the result again, modification by a router, and conversion to TCP
+//! and back.
 #![no_main]
 
 #[path = "../../crates/longhaul-wire/tests/support/any_datagram.rs"]

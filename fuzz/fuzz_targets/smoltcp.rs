@@ -1,5 +1,5 @@
-//! Another implementation as the peer: smoltcp, through the shim between our datagrams and IP packets, over a network that does with each
-//! packet what the script says. Both streams arrive whole and both ends close.
+//! Interoperation with smoltcp through the shim between our datagrams and IP packets, over a network whose faults a
+//! script selects for each packet. Both streams must arrive completely, and both ends must close.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -20,17 +20,17 @@ mod ends;
 use ends::script::Script;
 use ends::{App, DELAY, Datagram, Ends, config, is_demanding, part, pattern, tuple};
 
-/// The time to finish after the script has ended, over a network without faults. smoltcp repeats its FIN once a minute for
-/// ever, so that a script of losses alone may last for hours.
+/// Time to finish after the end of the script, over a network without faults. smoltcp retransmits its FIN once per
+/// minute without limit, so that a script with many losses may take hours.
 const BOUND: Span = Span::from_secs(3600);
-/// Packets lost by which a handshake may fail: our server repeats its SYN-ACK twice.
+/// Number of lost packets after which a handshake may fail: our server retransmits its SYN-ACK twice.
 const FATAL: u32 = 3;
 const OURS: usize = 0;
 const THEIRS: usize = 1;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| differential(script));
 
-/// A network card made of two queues of IP packets.
+/// Network interface with two queues of IP packets.
 #[derive(Default)]
 struct Card {
     came: VecDeque<Vec<u8>>,
@@ -75,7 +75,7 @@ impl Device for Card {
     }
 }
 
-/// smoltcp with one socket.
+/// smoltcp stack with one socket.
 struct Peer {
     card: Card,
     interface: Interface,
@@ -125,11 +125,11 @@ impl Peer {
 
     fn next(&mut self, now: Time) -> Option<Time> {
         let at = self.interface.poll_at(instant(now), &self.sockets)?;
-        // Its clock counts whole microseconds.
+        // The clock of smoltcp counts whole microseconds.
         Some(Time::from_nanos((at.total_micros().max(0) as u64 + 1) * 1000).max(now))
     }
 
-    /// Reads what there is, writes what may be written, and closes.
+    /// Reads and writes as much as possible, and closes.
     fn act(&mut self, size: u64) {
         let (written, read) = (self.written, self.read);
         let socket = self.socket();
@@ -157,7 +157,7 @@ impl Peer {
     }
 }
 
-/// What a script does with packets.
+/// Network faults selected by a script.
 struct Weather<'a> {
     script: Script<'a>,
     lost: u32,
@@ -183,13 +183,14 @@ impl Weather<'_> {
 }
 
 fn differential(script: &[u8]) {
+    // The script selects the configuration, the sizes, and the side that connects.
     let mut script = Script(script);
     let config = config(&mut script);
     let demanding = is_demanding(&config.congestion);
     let sizes = [script.word(), script.word()].map(u64::from);
     let first = script.byte();
     let buffers = [script.byte(), script.byte()].map(|byte| 2000 + usize::from(byte) * 256);
-    // smoltcp's SACK blocks overflow its arithmetic above 2^31, which an optimised build does not notice and this one does.
+    // smoltcp's arithmetic on SACK blocks overflows above 2^31; this build, unlike an optimised one, would panic.
     let mut ends = Ends::new([Some(u32::from(script.byte()) * 64), None]);
     let mut peer = Peer::new(ends.now, buffers, script.byte());
     let mut weather = Weather { script, lost: 0 };
@@ -211,6 +212,7 @@ fn differential(script: &[u8]) {
     }
     let mut end = ends.now + BOUND;
     let mut released = false;
+    // Run both ends and the network until both are closed.
     loop {
         if !weather.script.0.is_empty() {
             end = ends.now + BOUND;
@@ -225,7 +227,7 @@ fn differential(script: &[u8]) {
         peer.act(sizes[THEIRS]);
         for packet in std::mem::take(&mut peer.card.sent) {
             let mut bytes = vec![0; packet.len()];
-            // What is no TCP (an ICMP answer) has no datagram.
+            // Packets other than TCP (ICMP) have no datagram.
             let Ok(from) = udp_from_tcp(&packet, &mut bytes) else { continue };
             bytes.truncate(from.len);
             weather.meet(&mut ends, Datagram { to: OURS, flow: 0, ecn: Ecn::NotEct, bytes });
@@ -241,9 +243,9 @@ fn differential(script: &[u8]) {
         match next {
             Some(next) if next <= end => step(&mut ends, &mut peer, next),
             _ if lost_handshake => break,
-            // We have given up, and our RST was lost: who only receives never learns of it.
+            // Our side has given up and its RST was lost: a peer that only receives never learns of it.
             None if weather.lost >= FATAL && ends.sides[OURS].is_idle() => return,
-            // Our server has refused for want of something, which its application never hears of.
+            // Our server has refused the connection because the peer lacks a feature; its application never gets it.
             None if demanding && app.is_none() && closed => return,
             next => {
                 let state = peer.socket().state();
@@ -268,7 +270,7 @@ fn differential(script: &[u8]) {
     assert!(peer.read == sizes[OURS] && peer.ended, "smoltcp read {} of {sizes:?}, {} lost", peer.read, weather.lost);
 }
 
-/// Lets time pass until `now`: packets arrive, ours as datagrams and smoltcp's as IP packets.
+/// Advances the time to `now` and delivers packets: to us as datagrams, and to smoltcp as IP packets.
 fn step(ends: &mut Ends, peer: &mut Peer, now: Time) {
     ends.step();
     ends.now = ends.now.max(now);
@@ -288,7 +290,8 @@ fn step(ends: &mut Ends, peer: &mut Peer, now: Time) {
     ends.sides[OURS].handle_timeout(clock);
 }
 
-/// Our application writes, closes, reads to the end, and lets go; whether it has.
+/// Lets our application write, shut down, read to the end, and release the connection; returns whether it has done
+/// so.
 fn act(ends: &mut Ends, app: &mut App, size: u64) -> bool {
     while app.read(ends, 5_000) > 0 {}
     while app.written < size && app.write(ends, 4_000.min((size - app.written) as usize)) {}

@@ -1,4 +1,4 @@
-//! `timers::timers` of the checks in tests/tests/corpora/timers.rs.
+//! Runs the check `timers::timers` of tests/tests/corpora/timers.rs.
 #![no_main]
 
 #[path = "../../tests/tests/corpora/timers.rs"]

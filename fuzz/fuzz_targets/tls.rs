@@ -1,4 +1,4 @@
-//! `tls::tls` of the checks in tests/tests/corpora/tls.rs.
+//! Runs the check `tls::tls` of tests/tests/corpora/tls.rs.
 #![no_main]
 
 #[path = "../../tests/tests/corpora/tls.rs"]

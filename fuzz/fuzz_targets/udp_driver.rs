@@ -1,5 +1,6 @@
-//! What the kernel may write about received datagrams: crates/longhaul-sys/src/linux/script.rs. The endpoint treats datagrams that receive
-//! offload merged as it treats them one by one: `merged` of the checks in crates/longhaul-tcp/tests/support/hostile.rs.
+//! Checks the parser for the kernel's control messages of received datagrams
+//! (crates/longhaul-sys/src/linux/script.rs), and that the endpoint treats merged datagrams like single ones
+//! (`merged` of crates/longhaul-tcp/tests/support/hostile.rs).
 #![no_main]
 
 #[expect(dead_code, reason = "the other checks have targets of their own")]
