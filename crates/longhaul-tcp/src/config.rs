@@ -52,7 +52,7 @@ pub struct Config {
     /// round trip. This requires a peer that supports SACK; arrival times make it more accurate.
     pub probe_pairs: bool,
     /// Whether the routers of the path answer network feedback requests. Unless it is set, Quick-Start, RCP and XCP
-    /// send no requests. Routers of the internet do not answer (`docs/wire.md`, "Network feedback").
+    /// send no requests. Routers on the internet do not answer (`docs/wire.md`, "Network feedback").
     pub routers_answer: bool,
     /// TTL or hop limit of outgoing segments, as set on the socket. Receivers use it to count the routers that did
     /// not process a request.
@@ -213,7 +213,7 @@ impl EndpointConfig {
     /// Returns the defaults for the socket at `local`, with a per-socket secret derived from the secret of the
     /// process.
     ///
-    /// Consecutive sockets at one address then take their sequence numbers and timestamps from one clock, so that a
+    /// Successive sockets at one address then take their sequence numbers and timestamps from one clock, so that a
     /// peer that still has the earlier connection in TIME-WAIT can tell that a SYN is new (RFC 6191, section 2; RFC
     /// 6528, section 3). The secret reveals nothing about sockets at other addresses.
     #[must_use]

@@ -149,8 +149,7 @@ pub struct Info {
     /// Segments sent with CE to verify that the peer echoes marks, because losses or a long silence made this doubtful
     /// (RFC 3168, section 20.2).
     pub echoes_asked: u64,
-    /// Delivered segments of those whose mark the peer did not echo. From two on, segments are sent as not
-    /// ECN-capable.
+    /// Number of these marks that arrived and were not echoed. From two on, segments are sent as not ECN-capable.
     pub echoes_missing: u64,
     /// Newest error reported by the host.
     pub host_error: Option<HostError>,

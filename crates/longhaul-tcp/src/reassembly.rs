@@ -125,7 +125,7 @@ impl Reassembly {
         self.out_of_order
     }
 
-    /// Returns the memory of the buffer in bytes: data, free space in blocks, and bookkeeping. An uncopied slice
+    /// Returns the memory used by the buffer in bytes: data, free space in blocks, and bookkeeping. An uncopied slice
     /// counts with its length if in order, and with at least 64 KiB if out of order, which is the most that it can
     /// pin.
     #[must_use]

@@ -116,7 +116,7 @@ impl SendBuffer {
         self.capacity.saturating_sub(self.len())
     }
 
-    /// Returns the memory of the buffer in bytes, including unused parts of blocks and spare blocks. Data kept by
+    /// Returns the memory used by the buffer in bytes, including unused parts of blocks and spare blocks. Data kept by
     /// reference counts with its length, because only the application knows whether it pins a larger allocation.
     #[must_use]
     pub(crate) fn memory(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Tests of an endpoint with single segments.
+//! Tests of an endpoint with individual segments.
 
 use std::net::Ipv6Addr;
 

@@ -102,7 +102,7 @@ impl Piece {
         self.start + self.len as u64
     }
 
-    /// Returns the memory in bytes.
+    /// Returns the memory used, in bytes.
     pub(super) fn cost(&self) -> usize {
         match &self.data {
             Data::Copied(block) => block.capacity(),

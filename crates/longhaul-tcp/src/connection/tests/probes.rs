@@ -413,7 +413,7 @@ fn no_probe_is_sent_before_the_first_round_trip_time_sample() {
     assert_eq!(net.ends[1].connection(b).unwrap().info(net.now).probes.map(|probes| probes.sent), Some(50));
 }
 
-/// After a suspend, a few probes are sent at once and no more; later ones are sent on schedule.
+/// After the host was suspended, a few probes are sent at once and no more; later ones are sent on schedule.
 #[test]
 fn a_late_host_sends_no_burst_of_probes() {
     let mut net = Net::new(DELAY);

@@ -137,9 +137,9 @@ fn wait(net: &mut Net, span: Span) {
     net.run_until(AGES, |net| net.now >= end);
 }
 
-/// 1 MB arrives half a round trip after it was written and is acknowledged after a whole one. The primary loop sends,
-/// and the window grows by, no more than usual in that time. Nothing is lost, retransmitted, reported as duplicate,
-/// or taken for a round-trip time sample.
+/// 1 MB arrives half a round trip after it was written and is acknowledged after a whole one. In that time, the primary
+/// loop sends no more than usual, and the window grows no more than usual. Nothing is lost, retransmitted, reported as
+/// duplicate, or taken for a round-trip time sample.
 #[test]
 fn queued_data_arrives_after_one_one_way_delay() {
     for extensions in [true, false] {

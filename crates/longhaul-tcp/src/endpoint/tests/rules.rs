@@ -1,4 +1,4 @@
-//! Tests of single rules of RFC 9293, RFC 5961 and RFC 7323 with single segments.
+//! Tests of individual rules of RFC 9293, RFC 5961 and RFC 7323 with individual segments.
 
 use longhaul_wire::Options;
 
