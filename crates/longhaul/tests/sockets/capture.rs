@@ -1,5 +1,4 @@
 //! Captures, checked with tshark and tcptrace.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

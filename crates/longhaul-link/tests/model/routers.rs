@@ -1,5 +1,4 @@
 //! Convergence of RCP and XCP routers at the output of a link, with sources that obey them immediately.
-#![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,12 +1,9 @@
 //! Futures that are dropped before they complete, after each number of polls.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use common::{pair, pattern, poll_times, soon};
+use crate::common::{pair, pattern, poll_times, soon};
 use longhaul::{TcpListener, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -1,15 +1,12 @@
 //! Peers that routers report as unreachable, in network namespaces with a router that has no route to them. The tests
 //! need root and are otherwise skipped with a message.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::process::Command;
 
-use common::soon;
+use crate::common::soon;
 use longhaul::{TcpConnector, TcpListener, TcpStream};
 use longhaul_sys::linux::{NetNs, VethPair, veth};
 
@@ -71,7 +68,7 @@ const NO_NETWORK: &str = "10.97.0.1:7000";
 /// instead of waiting for two minutes.
 #[test]
 fn an_attempt_ends_when_routers_report_an_error_twice() {
-    if !common::needs_system_sockets() {
+    if !crate::common::needs_system_sockets() {
         return;
     }
     on_the_host(|| async {
@@ -86,7 +83,7 @@ fn an_attempt_ends_when_routers_report_an_error_twice() {
 
 #[test]
 fn the_next_address_of_a_name_is_tried_in_parallel() {
-    if !common::needs_system_sockets() {
+    if !crate::common::needs_system_sockets() {
         return;
     }
     on_the_host(|| async {

@@ -1,11 +1,8 @@
 //! qlog files of connections.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Relay, connect, pair_with, pattern, soon};
+use crate::common::{Relay, connect, pair_with, pattern, soon};
 use longhaul::TcpSocket;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,12 +1,9 @@
 //! Runs the same steps with tokio's TCP and with longhaul, and checks where they agree and where they differ
 //! intentionally (see the table in `docs/guide.md`).
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 
-use common::soon;
+use crate::common::soon;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Creates both ends of a connection and its listener.
@@ -102,14 +99,14 @@ async fn after_a_reset_longhaul_reports_it_each_time() {
 macro_rules! empty_reads {
     ($net:ident) => {{
         let (mut client, mut server, _listener) = connection!($net);
-        let before = common::poll_times(server.read(&mut []), 20).await;
+        let before = crate::common::poll_times(server.read(&mut []), 20).await;
         client.write_all(b"x").await.unwrap();
         server.readable().await.unwrap();
-        let with_data = common::poll_times(server.read(&mut []), 200).await;
+        let with_data = crate::common::poll_times(server.read(&mut []), 200).await;
         let data = soon(server.read(&mut [0, 0])).await;
         client.shutdown().await.unwrap();
         server.readable().await.unwrap();
-        let at_end = common::poll_times(server.read(&mut []), 200).await;
+        let at_end = crate::common::poll_times(server.read(&mut []), 200).await;
         [before.map(kind), with_data.map(kind), Some(kind(data)), at_end.map(kind)]
     }};
 }

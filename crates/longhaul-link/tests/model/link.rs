@@ -1,5 +1,4 @@
 //! Tests of a link from offer to arrival: every impairment, packet order, and drivers that are punctual or late.
-#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy knows only the tests themselves")]
 
 use longhaul_link::{
     Cause, Classes, CoDelConfig, Corruption, Discipline, DualPi2Config, Ecn, GilbertElliott, Hook, Limit, Link,

@@ -1,5 +1,4 @@
 //! Event logs of a simulation, compared with the counters of its connections.
-#![expect(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,12 +1,9 @@
 //! TLS over a stream, which needs only the traits of `tokio::io`.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use common::{pair, pattern, soon};
+use crate::common::{pair, pattern, soon};
 use longhaul::TcpStream;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};

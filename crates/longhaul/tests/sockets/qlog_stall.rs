@@ -1,14 +1,11 @@
 //! A qlog on a disk that does not respond. The test has a process of its own because all logs of a process share the
 //! writing thread.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use common::{pair_with, pattern, soon};
+use crate::common::{pair_with, pattern, soon};
 use longhaul::TcpSocket;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

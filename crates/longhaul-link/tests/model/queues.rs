@@ -1,5 +1,4 @@
 //! Tests of the queue disciplines on a link against closed-form results.
-#![expect(clippy::unwrap_used, reason = "helpers of tests; clippy knows only the tests themselves")]
 
 use longhaul_link::source::Source;
 use longhaul_link::{

@@ -1,12 +1,9 @@
 //! Addresses, sockets, and many connections.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use common::{connect, pattern, soon};
+use crate::common::{connect, pattern, soon};
 use longhaul::{TcpListener, TcpSocket, TcpStream};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -200,7 +197,7 @@ async fn a_dropped_listener_leaves_no_handshake_behind() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn packets_carry_the_type_of_service() {
-    if !common::needs_system_sockets() {
+    if !crate::common::needs_system_sockets() {
         return;
     }
     use longhaul_sys::linux::RecvBatch;

@@ -1,14 +1,11 @@
 //! Methods of streams and halves.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{connect, pair, pair_with, pattern, soon};
 use bytes::{Bytes, BytesMut};
-use common::{connect, pair, pair_with, pattern, soon};
 use longhaul::cc::registry::Spec;
 use longhaul::cc::{BuildParams, Congestion, Controller, ControllerFactory};
 use longhaul::{TcpListener, TcpSocket, TcpStream};

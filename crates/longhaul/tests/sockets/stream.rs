@@ -1,9 +1,6 @@
 //! Streams over loopback sockets.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
 
-mod common;
-
-use common::{pair, pattern, soon};
+use crate::common::{pair, pattern, soon};
 use longhaul::{TcpSocket, TcpStream, UdpBackend};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -61,7 +58,7 @@ async fn both_udp_backends_interoperate() {
             socket
         });
         let [client, server] = sockets;
-        let (mut client, mut server) = common::pair_with(client, server).await;
+        let (mut client, mut server) = crate::common::pair_with(client, server).await;
         let data = pattern(300_000);
         let (sent, received) = tokio::join!(
             async {

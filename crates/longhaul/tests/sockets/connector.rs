@@ -1,12 +1,9 @@
 //! Connectors: many connections from one UDP socket.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use common::{Relay, pattern, soon};
+use crate::common::{Relay, pattern, soon};
 use longhaul::{TcpConnector, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -68,7 +65,7 @@ async fn a_second_connection_to_the_same_port_is_refused_until_the_first_is_over
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_refusal_does_not_affect_other_connections() {
-    if !common::needs_system_sockets() {
+    if !crate::common::needs_system_sockets() {
         return;
     }
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
@@ -121,7 +118,7 @@ async fn a_killed_peer_is_detected_at_the_next_write() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let connector = TcpConnector::bind("0.0.0.0:0").await.unwrap();
     // On other systems, a socket with several peers is told of no errors.
-    let kinds: &[bool] = if common::system_sockets() { &[false, true] } else { &[false] };
+    let kinds: &[bool] = if crate::common::system_sockets() { &[false, true] } else { &[false] };
     for &shared in kinds {
         let relay = Relay::new(listener.local_addr().unwrap()).await;
         let to = relay.address;

@@ -1,12 +1,9 @@
 //! Closing, resetting and losing connections.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its helpers")]
-
-mod common;
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use common::{Relay, connect, pair, pattern, soon};
+use crate::common::{Relay, connect, pair, pattern, soon};
 use longhaul::units::Span;
 use longhaul::{KeepAlive, TcpListener, TcpSocket, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,0 +1,10 @@
+//! Simulations of endpoints on networks, and what they record.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod endpoints;
+mod feedback;
+mod networks;
+mod path_cache;
+mod pcap;
+mod qlog;
+mod series;
