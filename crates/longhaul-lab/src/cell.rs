@@ -1,19 +1,19 @@
-//! A combination of choices, and what variables are in it.
+//! Cells: combinations of choices, with their variables.
 
 use std::collections::BTreeMap;
 
 use crate::definition::{Axis, Definition};
 
-/// A choice on each axis.
+/// One choice on each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The choices' places, by axis.
+    /// Indices of the choices, by axis.
     pub places: Vec<usize>,
     variables: BTreeMap<String, String>,
 }
 
 impl Cell {
-    /// All of an experiment's, the last axis turning fastest.
+    /// Returns all cells of an experiment. The choice on the last axis varies fastest.
     #[must_use]
     pub fn all(definition: &Definition) -> Vec<Self> {
         let mut places = vec![Vec::new()];
@@ -37,10 +37,10 @@ impl Cell {
         Self { places, variables }
     }
 
-    /// A text with each `{variable}` replaced.
+    /// Replaces each `{variable}` in a text by its value.
     ///
     /// # Errors
-    /// If there is no such variable, or a brace has no partner.
+    /// Returns an error if there is no such variable, or if a brace is not closed.
     pub fn fill(&self, text: &str) -> Result<String, String> {
         let mut filled = String::new();
         let mut rest = text;

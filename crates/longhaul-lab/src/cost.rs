@@ -1,4 +1,4 @@
-//! What runs cost the computer, as far as it can be told before they ran.
+//! Expected computation time of runs.
 
 use longhaul_link::topology::Duplex;
 use longhaul_units::Time;
@@ -6,15 +6,15 @@ use longhaul_units::Time;
 use crate::experiment::{CellSetup, Experiment};
 use crate::runner::Job;
 
-/// Of a link without a rate, bits per second: as fast as experiments are.
+/// Assumed rate of a link without a rate, in bits per second.
 const UNLIMITED: f64 = 1e10;
-/// Bits of a packet.
+/// Assumed packet size in bits.
 const PACKET: f64 = 12_000.0;
-/// Packets' worth of work in a second of a flow that sends nothing: timers and samples.
+/// Cost of an idle flow in packets per second, for timers and samples.
 const IDLE: f64 = 10.0;
 
-/// The packets that can cross the shared links in a run, and something for each second of a flow. Runs of a cell cost the same, and costs are
-/// to each other roughly as times are.
+/// Returns the expected cost of a run: the packets that can cross the shared links, plus a constant per flow and
+/// second. All runs of a cell have the same cost. Costs are roughly proportional to computation times.
 #[must_use]
 pub fn expected(setup: &CellSetup) -> u64 {
     let seconds = setup.duration.as_secs_f64();
@@ -23,41 +23,42 @@ pub fn expected(setup: &CellSetup) -> u64 {
         |link: &Duplex| link.there.rate_at(Time::ZERO).map_or(UNLIMITED, |rate| rate.as_bytes_per_sec() as f64 * 8.0);
     let rate: f64 = setup.links.iter().map(rate).sum();
     let asked: f64 = setup.flows.iter().map(|flow| f64::from(flow.count) * flow.bytes as f64 * 8.0).sum();
-    // What comes and goes, and what heeds nobody, may fill the link.
+    // Workloads and cross traffic may fill the link.
     let is_limited = setup.workloads.is_empty() && setup.traffic.is_empty();
     let asked = if is_limited { asked } else { f64::INFINITY };
     ((rate * seconds).min(asked) / PACKET + flows * seconds * IDLE) as u64
 }
 
-/// Puts what is expected to take longest first, so that no long run is left when all others have ended.
+/// Sorts jobs by decreasing expected cost, so that no long run remains when all others have ended.
 pub fn longest_first(jobs: &mut [Job], experiments: &[Experiment]) {
     jobs.sort_by_cached_key(|job| std::cmp::Reverse(of(*job, experiments)));
 }
 
-/// What a run is expected to cost.
+/// Returns the expected cost of a run.
 #[must_use]
 pub fn of(job: Job, experiments: &[Experiment]) -> u64 {
     expected(&experiments[job.experiment].setups[job.cell])
 }
 
-/// How long what is left will take, from what ended: by the mean over a cell's runs where one has ended, by the expected cost elsewhere.
+/// Forecast of the remaining time. A run takes the mean time of the ended runs of its cell. If there are none, its
+/// time is extrapolated from its expected cost.
 #[derive(Clone, Debug, Default)]
 pub struct Forecast {
-    /// By experiment and cell: runs, and seconds of all of them.
+    /// Number of ended runs and their total seconds, by experiment and cell.
     known: std::collections::BTreeMap<(usize, usize), (f64, f64)>,
-    /// Expected cost of what ended, and the seconds it took.
+    /// Total expected cost of the ended runs, and the seconds they took.
     ended: (f64, f64),
 }
 
 impl Forecast {
-    /// A run ended that was expected to cost so much, after so many seconds.
+    /// Records that a run with this expected cost ended after `took` seconds.
     pub fn ended(&mut self, job: Job, cost: u64, took: f64) {
         let (runs, seconds) = self.known.entry((job.experiment, job.cell)).or_default();
         (*runs, *seconds) = (*runs + 1.0, *seconds + took);
         self.ended = (self.ended.0 + cost as f64, self.ended.1 + took);
     }
 
-    /// Seconds that these will take one after the other; none before the first has ended.
+    /// Returns the seconds that these runs take one after the other, or `None` before the first run has ended.
     #[must_use]
     pub fn seconds(&self, left: impl Iterator<Item = (Job, u64)>) -> Option<f64> {
         let (cost, took) = self.ended;
@@ -79,7 +80,7 @@ mod tests {
     fn a_cell_costs_by_its_rate_and_no_more_than_it_has_to_send() {
         let (file, text) = library::FILES.iter().find(|(file, _)| *file == "westwood-table-5.toml").unwrap();
         let endless = Experiment::read(file, text).unwrap();
-        // 155 Mb/s for 60 s in packets of 1500 bytes, and one flow's seconds.
+        // 155 Mb/s for 60 s in packets of 1500 bytes, plus 60 s of one flow.
         assert_eq!(expected(&endless.setups[0]), 155 * 60 * 1_000_000 / 12_000 + 600);
         let some = text.replace("congestion = \"{congestion}\"", "congestion = \"{congestion}\"\nbytes = \"1500kB\"");
         assert_ne!(some, *text);
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(forecast.seconds(left.into_iter()), None);
         forecast.ended(job(0, 1), 100, 2.0);
         forecast.ended(job(0, 2), 100, 4.0);
-        // 3 s as the mean of its cell, and ten times the cost of what took 3 s.
+        // 3 s, the mean of its cell, and ten times the cost of runs that took 3 s on average.
         assert_eq!(forecast.seconds(left.into_iter()), Some(33.0));
     }
 }

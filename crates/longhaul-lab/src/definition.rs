@@ -1,4 +1,4 @@
-//! An experiment as its file has it: TOML, read with [`read`]. What the words mean is in `docs/lab.md`.
+//! Contents of an experiment file (TOML), parsed by [`read`]. `docs/lab.md` describes the fields.
 
 mod axis;
 mod fault;
@@ -26,221 +26,223 @@ pub use setting::Setting;
 pub use traffic::Traffic;
 pub use workload::Workload;
 
-/// A text that may name variables of the axes: `"--rate {rate}"`. It remembers where it stands.
+/// A string that may contain variables of the axes, such as `"--rate {rate}"`, with its position in the file.
 pub type Text = Spanned<String>;
 
-/// A file.
+/// An experiment file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Definition {
-    /// By what it is called: lower-case letters, digits and dashes.
+    /// Identifier: lower-case letters, digits and dashes.
     pub id: Text,
-    /// A line about it.
+    /// One-line description.
     pub title: String,
-    /// The paper, and where in it.
+    /// The paper, with section, figure or table.
     pub source: String,
-    /// Runs of each cell, which differ in their seed.
+    /// Runs per cell. They differ in their seeds.
     pub runs: u32,
-    /// Runs of each cell if it has to be quick.
+    /// Runs per cell with `--quick`.
     pub quick_runs: u32,
-    /// How long a run is at most.
+    /// Maximum duration of a run.
     pub duration: Text,
-    /// Further choices on axes, by the axis' name: how somebody's own controller is put into an experiment.
+    /// Additional choices by axis name, for example a controller that the file does not list.
     #[serde(default)]
     pub add: BTreeMap<String, Vec<Text>>,
-    /// What is varied. Each combination is a cell.
+    /// The parameters to vary. Each combination of choices is a cell.
     #[serde(default)]
     pub axes: Vec<Axis>,
-    /// The link that all flows share, or several in a row.
+    /// The link that all flows share, or several links in a row.
     pub bottleneck: Links,
-    /// Who sends what.
+    /// The flows.
     #[serde(default)]
     pub flows: Vec<Flow>,
-    /// What else crosses the bottleneck.
+    /// Cross traffic without congestion control.
     #[serde(default)]
     pub traffic: Vec<Traffic>,
-    /// Connections that come and go.
+    /// Workloads of short-lived connections.
     #[serde(default)]
     pub workloads: Vec<Workload>,
-    /// What measures the bottleneck with packets of its own.
+    /// Tools that measure the bottleneck with their own packets.
     #[serde(default)]
     pub probes: Vec<Probe>,
-    /// What is measured of a run: an expression by each name.
+    /// The metrics of a run, by name.
     pub metrics: BTreeMap<String, Metric>,
-    /// What is recorded over time, by name.
+    /// The values recorded over time, by name.
     #[serde(default)]
     pub series: BTreeMap<String, Series>,
-    /// What is drawn.
+    /// The pictures.
     #[serde(default)]
     pub plots: Vec<Plot>,
-    /// What the paper says.
+    /// The results of the paper.
     pub rows: Vec<Row>,
 }
 
-/// Some connections of one kind.
+/// A group of equal connections.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Flow {
-    /// By which metrics know them.
+    /// Name that metrics refer to.
     pub name: Text,
-    /// How many.
+    /// Number of connections.
     pub count: Option<Setting>,
-    /// Their congestion control, as the registry reads it.
+    /// Congestion controller, in the syntax of the registry.
     pub congestion: Text,
-    /// Bytes that each of them sends; without, it never ends.
+    /// Bytes that each connection sends. Without it, the connections never end.
     pub bytes: Option<Text>,
-    /// The flows after whose end they begin; `start` then counts from there.
+    /// The flows that must end before these begin. `start` counts from that time.
     pub after: Option<Text>,
-    /// The flows whose hosts they use, with the same congestion control: what those hosts have learnt is theirs. Without, they have their
-    /// own.
+    /// The flows whose hosts these use, which requires the same congestion controller: what those hosts have cached
+    /// about the path is available to these flows. Without it, they have their own hosts.
     pub hosts: Option<Text>,
-    /// Which of several links they cross: `2`, or `1-3`; all without it.
+    /// The links that they cross if there are several: `2`, or `1-3`. Without it, all.
     pub hops: Option<Setting>,
-    /// When the first begins.
+    /// Start time of the first connection.
     pub start: Option<Text>,
-    /// How long after one the next begins.
+    /// Time between the starts of two successive connections.
     pub apart: Option<Text>,
-    /// Each begins later by a random time of at most so much, which the seed decides.
+    /// Upper bound of a random delay of each start, drawn from the seed.
     pub start_spread: Option<Text>,
-    /// How long the receivers' applications wait before they read; their first read tells of the whole window at once, by an ACK more.
+    /// Time that the receiving applications wait before they read. Their first read opens the whole window at once
+    /// and sends one more ACK.
     pub reads_after: Option<Text>,
-    /// The sender's link to the bottleneck.
+    /// The sender's access link.
     pub left: Option<Text>,
-    /// The receiver's link to the bottleneck: up leads away from the receiver.
+    /// The receiver's access link. Its upstream direction leads away from the receiver.
     pub right: Option<Text>,
-    /// What else is set at both ends.
+    /// Other settings of both ends.
     #[serde(default)]
     pub tcp: Tcp,
 }
 
-/// Settings of a connection's ends. What isn't given is as [`longhaul_sim::full_segments`] has it.
+/// Connection settings. Fields without a value keep the defaults of [`longhaul_sim::full_segments`].
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
-    /// Payload of a segment with timestamps, bytes.
+    /// Payload in bytes of a segment with timestamps.
     pub segment: Option<Setting>,
-    /// The most that the receiver's window may be, bytes.
+    /// Maximum receive window in bytes.
     pub window: Option<Setting>,
-    /// The send buffer, bytes.
+    /// Send buffer in bytes.
     pub send_buffer: Option<Setting>,
-    /// Segments that an ACK covers.
+    /// Segments per ACK.
     pub ack_every: Option<Setting>,
-    /// How long an ACK may wait.
+    /// Maximum delay of an ACK.
     pub ack_delay: Option<Setting>,
-    /// Whether ECN is asked for.
+    /// Whether ECN is requested.
     pub ecn: Option<Setting>,
     /// Whether SACK is offered.
     pub sack: Option<Setting>,
     /// Whether timestamps are offered (RFC 7323).
     pub timestamps: Option<Setting>,
-    /// Whether the sender paces; hosts of the papers' time don't.
+    /// Whether the sender paces. Hosts at the time of the papers do not.
     pub paced: Option<Setting>,
-    /// Whether its window grows by bytes (RFC 3465), and not by the ACK; hosts of the papers' time counted ACKs.
+    /// Whether the window grows by acknowledged bytes (RFC 3465). Hosts at the time of the papers count ACKs.
     pub byte_counting: Option<Setting>,
-    /// Where the first slow start ends at the latest, bytes: what an earlier connection left; or `infinite`.
+    /// Initial slow-start threshold in bytes, as if left by an earlier connection, or `infinite`.
     pub threshold: Option<Setting>,
-    /// The least that the retransmission timeout is above the round trip.
+    /// Minimum by which the retransmission timeout exceeds the RTT.
     pub min_rto: Option<Setting>,
-    /// Whether pairs of segments leave in flipped order, to measure the narrow link (TCPProbe).
+    /// Whether pairs of segments are sent in flipped order to measure the capacity of the narrow link (TCPProbe).
     pub pairs: Option<Setting>,
-    /// Whether hosts remember what connections learnt of a path: slow-start threshold and round trip (RFC 9040).
+    /// Whether hosts cache path metrics of earlier connections: slow-start threshold and RTT (RFC 9040).
     pub cache: Option<Setting>,
 }
 
-/// Something to be measured.
+/// A metric.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Metric {
     /// The expression.
     pub value: Text,
-    /// Its unit, as it is printed.
+    /// Its unit, as printed.
     pub unit: String,
-    /// The choices that make of each cell the one that it is related to: the value is then what `form` makes of a run's and the median of
-    /// that cell's.
+    /// The choices that turn a cell into the base cell to which it is related. The value of a run is then `form` of
+    /// the measured value and the median over the runs of the base cell.
     #[serde(default)]
     pub relative_to: BTreeMap<String, Text>,
-    /// What is made of both; their ratio if it isn't given.
+    /// How the two values are combined. The default is their ratio.
     pub form: Option<Form>,
 }
 
-/// What is made of a value x and the one that it is related to, y.
+/// Combination of a value x and the base value y.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// x / y: G and L of draft-irtf-iccrg-tcpeval-01, section 6.1.
     #[default]
     Ratio,
-    /// (y - x) / y: harm, where more is better (Ware et al., HotNets 2019).
+    /// (y - x) / y: the harm if more is better (Ware et al., HotNets 2019).
     Harm,
-    /// (x - y) / x: harm, where less is better.
+    /// (x - y) / x: the harm if less is better.
     HarmOfLess,
 }
 
-/// What the paper says, and how it is to be judged.
+/// A result of the paper and the rule that judges it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Row {
-    /// By which it is cited.
+    /// Identifier used in citations.
     pub id: Text,
     /// The metric.
     pub metric: Option<Text>,
-    /// The choice on each axis, but for the one that `over` names.
+    /// The choice on each axis except the one in `over`.
     #[serde(default)]
     pub at: BTreeMap<String, Text>,
-    /// An axis for each choice of which there is such a row; the choice is added to its id.
+    /// An axis. There is one such row per choice on it, and the choice is appended to the identifier.
     pub each: Option<Text>,
     /// The axis along which values are compared.
     pub over: Option<Text>,
-    /// The choices on it, in the paper's order.
+    /// The choices on that axis, in the order of the paper.
     #[serde(default)]
     pub order: Vec<Text>,
-    /// The paper's value or values, where it has any.
+    /// The value or values of the paper, if it gives any.
     pub paper: Option<Values>,
-    /// The standard deviation that the paper gives with each value, or with all of them.
+    /// The standard deviation that the paper gives for each value, or one for all.
     pub deviation: Option<Values>,
-    /// What is taken of the runs; the median if it isn't given.
+    /// Statistic over the runs. The default is the median.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Whether runs without a value are left out, as long as one has a value; a single one leaves the row without otherwise.
+    /// Whether runs without a value are skipped if at least one run has a value. Otherwise, a single such run leaves
+    /// the row without a value.
     #[serde(default)]
     pub skip_missing: bool,
-    /// The rule, as [`crate::rule::Rule`] reads it.
+    /// The rule, parsed by [`crate::rule::Rule`].
     pub rule: Option<Text>,
-    /// Why it isn't reproducible: what is missing.
+    /// The reason why the row is not reproducible: what is missing.
     pub not_reproducible: Option<String>,
-    /// What is to be known about it.
+    /// A note printed with the row.
     pub remark: Option<String>,
 }
 
-/// What stands for the runs of a cell.
+/// Statistic over the runs of a cell.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// The middle one, or the mean of the two in the middle.
+    /// The median: the middle value, or the mean of the two middle values.
     #[default]
     Median,
-    /// Their mean: of a comparison, the share of runs in which it holds.
+    /// The mean. For a comparison, this is the share of runs in which it holds.
     Mean,
-    /// Their standard deviation, of a population.
+    /// The population standard deviation.
     Deviation,
-    /// The least of them.
+    /// The minimum.
     Least,
-    /// The most of them.
+    /// The maximum.
     Most,
 }
 
-/// A number or some.
+/// One number or a list.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum Values {
-    /// One.
+    /// A single number.
     One(f64),
-    /// In the order of the row.
+    /// Several numbers, in the order of the row.
     Many(Vec<f64>),
 }
 
 impl Values {
-    /// All of them.
+    /// Returns all numbers.
     #[must_use]
     pub fn list(&self) -> &[f64] {
         match self {
@@ -250,10 +252,10 @@ impl Values {
     }
 }
 
-/// Reads a file's text; `file` is its name.
+/// Parses the text of a file; `file` is its name.
 ///
 /// # Errors
-/// The text is no TOML, or has fields that are none, or lacks some: with file, line and field.
+/// Returns an error with file, line and field if the text is not TOML, or has unknown or missing fields.
 pub fn read(file: &str, text: &str) -> Result<Definition, Fault> {
     toml::from_str(text).map_err(|error| Fault::of_toml(file, text, &error))
 }

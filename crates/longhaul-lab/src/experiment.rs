@@ -1,4 +1,4 @@
-//! A definition that was found sound, and what each of its cells is to do.
+//! A checked definition and the setups of its cells.
 
 mod calls;
 mod check;
@@ -29,101 +29,102 @@ pub use rows::Row;
 pub use traffic::{TrafficKind, TrafficSetup};
 pub use workload::{WorkloadKind, WorkloadSetup};
 
-/// An experiment that can be run.
+/// A valid experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// What its file says.
+    /// The contents of its file.
     pub definition: Definition,
-    /// Each combination of choices.
+    /// The cells, one per combination of choices.
     pub cells: Vec<Cell>,
-    /// What is done in each of them.
+    /// The setup of each cell.
     pub setups: Vec<CellSetup>,
-    /// How metrics relate cells to each other, in their order.
+    /// For each metric, in order, how it relates cells to each other.
     pub relatives: Vec<Option<Relative>>,
-    /// What is judged.
+    /// The rows to judge.
     pub rows: Vec<Row>,
-    /// What is drawn.
+    /// The pictures to draw.
     pub plots: Vec<Plot>,
 }
 
-/// What is done in a cell.
+/// The setup of a cell.
 #[derive(Clone, Debug)]
 pub struct CellSetup {
-    /// The shared links in a row, one at least; `there` is from the senders to the receivers.
+    /// The shared links in a row, at least one. `there` leads from the senders to the receivers.
     pub links: Vec<Duplex>,
-    /// Who sends.
+    /// The flows.
     pub flows: Vec<FlowSetup>,
-    /// What else crosses the bottleneck.
+    /// The cross traffic.
     pub traffic: Vec<TrafficSetup>,
-    /// Connections that come and go.
+    /// The workloads.
     pub workloads: Vec<WorkloadSetup>,
-    /// What measures the bottleneck.
+    /// The probes.
     pub probes: Vec<ProbeSetup>,
-    /// How long at most.
+    /// Maximum duration of a run.
     pub duration: Span,
-    /// What is measured, by the metrics' order.
+    /// The expressions of the metrics, in the order of the metrics.
     pub metrics: Vec<Expression>,
-    /// What is recorded.
+    /// The series to record.
     pub series: Vec<SeriesSetup>,
 }
 
 impl CellSetup {
-    /// The first of the shared links: the only one in most cells.
+    /// Returns the first shared link, which is the only one in most cells.
     #[must_use]
     pub fn bottleneck(&self) -> &Duplex {
         &self.links[0]
     }
 
-    /// All measures that its metrics name.
+    /// Returns all measures that the metrics refer to.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &Call> {
         self.metrics.iter().flat_map(Expression::calls)
     }
 }
 
-/// Connections of one kind.
+/// A group of equal connections.
 #[derive(Clone, Debug)]
 pub struct FlowSetup {
-    /// By which metrics know them.
+    /// Name that metrics refer to.
     pub name: String,
-    /// How many.
+    /// Number of connections.
     pub count: u32,
-    /// The settings of both ends.
+    /// The configuration of both ends.
     pub config: Arc<Config>,
-    /// Bytes that each sends.
+    /// Bytes that each connection sends.
     pub bytes: u64,
-    /// The place of the flows after whose end they begin.
+    /// Index of the flows that must end before these begin.
     pub after: Option<usize>,
-    /// The place of the flows whose hosts they use, if they have none of their own.
+    /// Index of the flows whose hosts these use, if they have no hosts of their own.
     pub hosts: Option<usize>,
-    /// The links that they cross, by their places.
+    /// Indices of the links that they cross.
     pub hops: Range<usize>,
-    /// When the first begins, and how long after one the next does.
+    /// Start time of the first connection.
     pub start: Span,
-    /// See `start`.
+    /// Time between the starts of two successive connections.
     pub apart: Span,
-    /// Each begins later by a random time of at most so much.
+    /// Upper bound of the random delay of each start.
     pub spread: Span,
-    /// How long its receiver waits before it reads.
+    /// Time that the receiver waits before it reads.
     pub reads_after: Span,
-    /// The senders' access links; `there` leads away from the host.
+    /// The senders' access link; `there` leads away from the host.
     pub left: Duplex,
-    /// The receivers'.
+    /// The receivers' access link; `there` leads away from the host.
     pub right: Duplex,
 }
 
 impl Experiment {
-    /// Reads and checks a file's text.
+    /// Reads and checks the text of a file.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Returns the first fault of the text and its position.
     pub fn read(file: &str, text: &str) -> Result<Self, Fault> {
         Self::with_choices(file, text, &[])
     }
 
-    /// The same with further choices on axes, each of them an axis and a choice, after those that the text has in `add`.
+    /// Reads and checks the text of a file with additional choices, given as pairs of axis and choice, after those of
+    /// `add` in the text.
     ///
     /// # Errors
-    /// What is wrong with the text or with these choices, and where in the text.
+    /// Returns the first fault of the text or of the choices, with a position in the text.
     pub fn with_choices(file: &str, text: &str, choices: &[(String, String)]) -> Result<Self, Fault> {
         let mut definition = definition::read(file, text)?;
         let source = Source { file, text };
@@ -140,7 +141,7 @@ impl Experiment {
     }
 }
 
-/// Where faults are.
+/// The file in which faults are located.
 #[derive(Clone, Copy, Debug)]
 struct Source<'a> {
     file: &'a str,
@@ -152,7 +153,7 @@ impl Source<'_> {
         Fault::at(self.file, self.text, at.span(), field, what)
     }
 
-    /// Where that field stands beside a text in the same table: of fields that are no texts.
+    /// Creates a fault at a field that is not a string, in the same table as the text `near`.
     fn beside(self, near: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
         Fault::beside(self.file, self.text, near.span(), field, what)
     }

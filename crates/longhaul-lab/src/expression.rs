@@ -1,13 +1,13 @@
-//! What is measured, as text: `goodput(far) / goodput(near)`, `sent(x, 2s)`.
+//! Expressions over measures: `goodput(far) / goodput(near)`, `sent(x, 2s)`.
 
 use std::fmt;
 
 use longhaul_link::spec::value;
 use longhaul_units::Span;
 
-/// Deeper than this no expression is.
+/// Maximum nesting depth of parentheses.
 const DEEPEST: usize = 32;
-/// More operators than this no expression has: each of them is an expression in another one.
+/// Maximum number of operators. Each adds one level to the expression tree.
 const MOST_OPERATORS: usize = 1000;
 
 /// An expression over measures of a run.
@@ -15,15 +15,15 @@ const MOST_OPERATORS: usize = 1000;
 pub enum Expression {
     /// A number.
     Number(f64),
-    /// A measure of some flows, or of the bottleneck.
+    /// A measure of flows, the bottleneck, a workload or a probe.
     Measure(Call),
-    /// Two expressions and what joins them.
+    /// A binary operation.
     Both(Box<(Self, Operator, Self)>),
-    /// 1 if the expression has a value, 0 if it has none: how often there was an estimate at all.
+    /// 1 if the expression has a value, 0 if not. Its mean over the runs is the share of runs with a value.
     Known(Box<Self>),
 }
 
-/// What joins two expressions.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `+`
@@ -34,9 +34,9 @@ pub enum Operator {
     Times,
     /// `/`
     Over,
-    /// `<`: 1 if it is so, 0 if not.
+    /// `<`: 1 if the left side is less, 0 if not.
     Less,
-    /// `>`: the same.
+    /// `>`: 1 if the left side is greater, 0 if not.
     More,
 }
 
@@ -53,27 +53,27 @@ impl Operator {
     }
 }
 
-/// A measure by its name, with what it is of.
+/// A measure with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// The measure.
+    /// The name of the measure.
     pub name: String,
-    /// What stands in parentheses.
+    /// The arguments in parentheses.
     pub arguments: Vec<Argument>,
 }
 
-/// What stands in parentheses.
+/// An argument of a measure.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Argument {
-    /// A name: of flows, of something estimated, of a cause, a quantile.
+    /// A name of flows, an estimate, a drop cause or a quantile.
     Name(String),
-    /// A time since the run began.
+    /// Time since the start of the run.
     Time(Span),
-    /// So many bytes.
+    /// A number of bytes.
     Size(u64),
 }
 
-/// Why a text is no expression.
+/// Error for a text that is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError(String);
 
@@ -86,10 +86,10 @@ impl fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
-    /// If it is none.
+    /// Returns an error if the text is not an expression.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let mut reader = Reader { rest: text, depth: 0, operators: 0 };
         let expression = reader.comparison()?;
@@ -97,7 +97,7 @@ impl Expression {
         if reader.rest.is_empty() { Ok(expression) } else { Err(reader.unexpected("an operator or the end")) }
     }
 
-    /// Its measures, from left to right.
+    /// Returns the measures from left to right.
     pub fn calls(&self) -> Vec<&Call> {
         match self {
             Self::Number(_) => Vec::new(),
@@ -107,7 +107,7 @@ impl Expression {
         }
     }
 
-    /// Its value, if each measure has one that is a number and nothing is divided by zero.
+    /// Returns the value if each measure has a value that is a number and the result is finite.
     pub fn value(&self, measure: &impl Fn(&Call) -> Option<f64>) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         SyntaxError(format!("{wanted} should stand where {found} is"))
     }
 
-    /// The longest piece of such characters.
+    /// Takes the longest prefix of characters that match.
     fn piece(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
         self.skip();
         let end = self.rest.find(|c| !belongs(c)).unwrap_or(self.rest.len());
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         piece
     }
 
-    /// Both, if there are not too many of them.
+    /// Joins two expressions, unless there are too many operators.
     fn both(&mut self, left: Expression, operator: Operator, right: Expression) -> Result<Expression, SyntaxError> {
         self.operators += 1;
         if self.operators > MOST_OPERATORS {
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         Ok(Expression::Both(Box::new((left, operator, right))))
     }
 
-    /// At most one: `a < b < c` is no question that has an answer.
+    /// Parses at most one comparison, because `a < b < c` has no useful meaning.
     fn comparison(&mut self) -> Result<Expression, SyntaxError> {
         let left = self.sum()?;
         let operator = if self.takes('<') {
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         self.both(left, operator, right)
     }
 
-    /// What stands in parentheses, of which the first was read.
+    /// Parses the rest of a parenthesised expression, after the opening parenthesis.
     fn inner(&mut self) -> Result<Expression, SyntaxError> {
         self.depth += 1;
         if self.depth > DEEPEST {

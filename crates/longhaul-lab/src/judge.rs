@@ -1,4 +1,4 @@
-//! What came of each row.
+//! Judgement of the rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,42 +8,42 @@ use crate::record::Record;
 use crate::rule::Verdict;
 use crate::stats;
 
-/// A row, as it is printed and written.
+/// A judged row, as it is printed and stored.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Judged {
-    /// The experiment.
+    /// The identifier of the experiment.
     pub experiment: String,
-    /// The row.
+    /// The identifier of the row.
     pub row: String,
-    /// What was measured, and its unit.
+    /// The name of the metric.
     pub metric: String,
-    /// See `metric`.
+    /// The unit of the metric.
     pub unit: String,
-    /// The paper's value; a list if the rule compares.
+    /// The paper's value, or a list if the rule compares values.
     pub paper: Numbers,
-    /// Ours: medians over the runs, or what else the row takes of them.
+    /// Our values: medians over the runs, or the statistic that the row specifies.
     pub ours: Numbers,
-    /// Where their 95 % intervals begin: see [`stats::interval`].
+    /// Lower bounds of their 95 % intervals: see [`stats::interval`].
     pub low: Numbers,
-    /// Where they end.
+    /// Upper bounds of these intervals.
     pub high: Numbers,
-    /// The rule.
+    /// The text of the rule.
     pub rule: String,
-    /// What came of it.
+    /// The result.
     pub verdict: Verdict,
-    /// Why, where that is known; and how many runs were left out for want of a value.
+    /// The reason or note of the row, and the number of runs skipped because they have no value.
     pub reason: String,
-    /// Runs that each value is of: the least of any.
+    /// Number of runs per value; the minimum over the cells.
     pub seeds: u32,
 }
 
-/// A number, or some in the paper's order. What could not be measured is missing.
+/// A number, or a list in the order of the paper. Unmeasured values are `None`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Numbers {
-    /// One.
+    /// A single number.
     One(Option<f64>),
-    /// Some.
+    /// A list of numbers.
     Many(Vec<Option<f64>>),
 }
 
@@ -53,7 +53,7 @@ impl Numbers {
     }
 }
 
-/// Judges all rows.
+/// Judges all rows of an experiment.
 #[must_use]
 pub fn judge(experiment: &Experiment, records: &[Record], seeds: u32) -> Vec<Judged> {
     let records = experiment.related(records);
@@ -104,7 +104,8 @@ fn judge_row(experiment: &Experiment, row: &Row, records: &[Record], seeds: u32)
     }
 }
 
-/// The runs of which a row's value is that has the fewest: all of them, unless such as have no value may be left out.
+/// Returns the number of runs with a value in the cell that has the fewest. It is less than `seeds` only if runs may
+/// be skipped.
 fn used(records: &[Record], row: &rows::Judged, seeds: u32) -> u32 {
     let of = |cell: &usize| values(records, *cell, row).map_or(seeds, |values| values.len() as u32);
     row.cells.iter().map(of).min().map_or(seeds, |least| least.min(seeds))
@@ -118,27 +119,28 @@ fn with_left_out(reason: &str, left_out: u32, seeds: u32) -> String {
     if reason.is_empty() { told } else { format!("{reason}; {told}") }
 }
 
-/// What stands for a row's metric over a cell's runs, between the ends of its interval; none if a run has none.
+/// Returns a row's statistic over the runs of a cell, between the bounds of its interval, or `None` if a run has no
+/// value.
 pub(crate) fn estimate(records: &[Record], cell: usize, row: &rows::Judged) -> Option<[f64; 3]> {
     let values = values(records, cell, row)?;
     let [low, high] = stats::interval(&values, |sorted| row.statistic.of(sorted))?;
     Some([low, row.statistic.of(&stats::sorted(&values))?, high])
 }
 
-/// A row's metric in each of a cell's runs; none if a run has none and may not be left out.
+/// Returns a row's metric in each run of a cell, or `None` if a run has no value and may not be skipped.
 pub(crate) fn values(records: &[Record], cell: usize, row: &rows::Judged) -> Option<Vec<f64>> {
     let values = measured(records, cell, row.metric);
     if row.skip_missing { Some(values.flatten().collect()) } else { values.collect() }
 }
 
-/// A metric in each of a cell's runs.
+/// Returns a metric in each run of a cell.
 pub(crate) fn measured(records: &[Record], cell: usize, metric: usize) -> impl Iterator<Item = Option<f64>> {
     let of_cell = records.iter().filter(move |record| record.cell == cell);
     of_cell.map(move |record| record.values.get(metric).copied().flatten())
 }
 
 impl Statistic {
-    /// Of values in order; none of nothing.
+    /// Computes the statistic of sorted values. Returns `None` without values.
     pub(crate) fn of(self, sorted: &[f64]) -> Option<f64> {
         let last = sorted.len().checked_sub(1)?;
         let middle = |at: usize| sorted.get(at).copied();

@@ -1,8 +1,10 @@
-//! Experiments on transport protocols as data.
+//! Experiments on transport protocols, defined as data.
 //!
-//! A file says who sends what over which network, what is varied, what is measured, and what a paper says of it, row by row, with a rule
-//! for each. [`experiment::Experiment::read`] checks it, [`runner::run`] runs it in virtual time and [`real::run`] over real sockets,
-//! [`judge::judge`] says which rows are reproduced, [`results`] keeps it in a folder. [`library`] holds the experiments of the papers. `docs/lab.md` has the format.
+//! An experiment file defines the senders, the network, the parameters to vary, the metrics, and the results of a
+//! paper, row by row, each with a rule. [`experiment::Experiment::read`] checks the file, [`runner::run`] runs it in
+//! virtual time and [`real::run`] over real sockets, [`judge::judge`] decides which rows are reproduced, and
+//! [`results`] stores everything in a folder. [`library`] contains the experiments of the papers. `docs/lab.md`
+//! describes the format.
 
 pub mod args;
 pub mod cell;

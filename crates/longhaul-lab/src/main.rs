@@ -1,4 +1,4 @@
-//! `longhaul-lab`: see [`longhaul_lab::args`].
+//! The `longhaul-lab` program: see [`longhaul_lab::args`].
 
 use std::process::ExitCode;
 

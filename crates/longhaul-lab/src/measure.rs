@@ -1,5 +1,6 @@
-//! What can be measured of a run. Each measure is of connections of one name or two, of the bottleneck, or of a tool that
-//! measures it; most can be restricted to a part of the run. One that cannot be told, because a transfer did not end, has no value.
+//! Measures of a run. A measure refers to flows of one or two names, to the bottleneck, to a workload or to a probe.
+//! Most can be restricted to a part of the run. A measure that is undefined, for example because a transfer did not
+//! end, has no value.
 
 mod arguments;
 mod bottleneck;
@@ -23,83 +24,83 @@ use crate::world::Outcome;
 /// A measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What stands in its parentheses.
+    /// The parameters in parentheses.
     pub parameters: &'static [Parameter],
-    /// How it is written.
+    /// The syntax.
     pub usage: &'static str,
-    /// What it is, its unit, how it is computed, and by whom it was proposed.
+    /// Description: quantity, unit, computation, and source.
     pub about: &'static str,
-    /// Whether more of it is better, all else being equal.
+    /// Whether more is better, all else being equal.
     pub better: Better,
-    /// What has to be watched for it while a run goes on.
+    /// The observations that it needs during the run.
     pub watch: Watch,
     value: fn(&Part<'_>) -> Option<f64>,
 }
 
-/// Whether more of something is better.
+/// Whether more of a quantity is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// It is.
+    /// More is better.
     More,
-    /// Less is.
+    /// Less is better.
     Less,
-    /// It depends on something else.
+    /// It depends on the experiment.
     Unknown,
 }
 
-/// What has to be watched while a run goes on, beside what is counted each second.
+/// An observation during a run, in addition to the counters that are sampled every second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// The state of the flows' senders, each second and at the times that are named.
+    /// The state of the senders, every second and at the times that metrics name.
     State,
-    /// Each round-trip time that they measure.
+    /// Each RTT sample of the senders.
     Rtt,
-    /// When so many bytes have been read.
+    /// The time at which a number of bytes has been read.
     Bytes,
-    /// When the windows are so many bytes.
+    /// The time at which the congestion windows reach a number of bytes.
     Window,
-    /// Drops at the bottleneck.
+    /// Drops at the shared links.
     Drops,
-    /// The senders when the bottleneck first drops.
+    /// The state of the senders at the first drop.
     FirstDrop,
-    /// When a sender begins to recover from its first loss.
+    /// The start of each sender's first recovery.
     Reduction,
-    /// The phases of senders' congestion control, at each event.
+    /// The phases of the senders' congestion controllers, at each event.
     Phases,
-    /// What senders see at each ACK.
+    /// The senders, at each ACK.
     Acks,
-    /// Nothing in the world of the flows: tools have worlds of their own.
+    /// Nothing in the simulation of the flows: probes have separate simulations.
     Probe,
 }
 
 impl Measure {
-    /// The same, of which less is better.
+    /// Marks a measure as better if it is less.
     const fn less(self) -> Self {
         Self { better: Better::Less, ..self }
     }
 }
 
 const ANY: Parameter = Parameter::Times(&[0, 1, 2]);
-/// At the end, or at a time.
+/// At most one time, or the whole run.
 const ONE: Parameter = Parameter::Times(&[0, 1]);
 
-/// All there are.
+/// Returns all measures.
 pub fn all() -> impl Iterator<Item = &'static Measure> {
     let of_crowds = several::MEASURES.iter().chain(phases::MEASURES).chain(epochs::MEASURES);
     flows::MEASURES.iter().chain(of_crowds).chain(bottleneck::MEASURES).chain(senders::ALL).chain(probes::ALL)
 }
 
-/// The measure of a name.
+/// Returns the measure with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Measure> {
     all().find(|measure| measure.name == name)
 }
 
-/// The times that a call names.
+/// Returns the times among the arguments of a call.
 pub fn times(call: &Call) -> impl Iterator<Item = Span> {
     times_of(&call.arguments)
 }
@@ -111,7 +112,7 @@ fn times_of(arguments: &[Argument]) -> impl Iterator<Item = Span> {
     })
 }
 
-/// A call's value in a run.
+/// Returns the value of a call in a run.
 #[must_use]
 pub fn value(call: &Call, outcome: &Outcome) -> Option<f64> {
     let asked = Asked::read(call).ok()?;

@@ -1,7 +1,8 @@
-//! Runs of a cell in real time: longhaul's own sockets on both sides of the emulated link, in this process.
+//! Runs of a cell in real time: longhaul's own sockets at both ends of the emulated link, in this process.
 //!
-//! The clock is the computer's, and so is the work: two runs of a seed are not alike. What of an experiment fits that is said by [`check`],
-//! what of it real sockets do not tell by [`untold`].
+//! Two runs with the same seed differ, because they depend on the real clock and on the load of the computer.
+//! [`check`] returns whether a cell can be run in real time, and [`untold`] which metrics cannot be measured with
+//! real sockets.
 
 mod fit;
 #[cfg(target_os = "linux")]
@@ -21,45 +22,46 @@ pub use fit::{MOST_FLOWS, MOST_RATE, Misfit, check, untold};
 use crate::experiment::CellSetup;
 use crate::record::Record;
 
-/// What a run in real time left.
+/// Result of a run in real time.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its numbers, as a run in virtual time leaves them, without series.
+    /// The record, as of a run in virtual time, but without series.
     pub record: Record,
-    /// What it took of the machine.
+    /// Resources that the run used.
     pub effort: Effort,
 }
 
-/// What a run took of the machine: both ends, the relay between them and cross traffic are one process. Field names are those of the JSON.
+/// Resources that a run used. Both ends, the relay between them and cross traffic are one process. Field names are
+/// those of the JSON.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Effort {
-    /// Seconds of the clock.
+    /// Wall-clock seconds.
     pub seconds: f64,
-    /// Seconds of processors, of all threads.
+    /// Processor seconds of all threads.
     pub processor_seconds: f64,
-    /// Those of both ends of all flows, which have a thread of their own.
+    /// Processor seconds of both ends of all flows, which share a thread.
     pub ends_processor_seconds: f64,
-    /// Bytes that the receivers' applications read, of all flows together.
+    /// Bytes that the receiving applications read, of all flows together.
     pub read_bytes: u64,
-    /// The most memory that the process had, bytes; none where the system does not tell.
+    /// Peak memory of the process in bytes, or `None` if the system does not report it.
     pub memory_bytes: Option<u64>,
-    /// What the relay, or cross traffic where that is worse, was late by, at the 99th percentile, seconds.
+    /// 99th percentile of the lateness, in seconds, of the relay or of cross traffic, whichever is larger.
     pub lateness_seconds: f64,
-    /// Datagrams that sockets lost beside the link.
+    /// Datagrams that sockets dropped outside the emulated link.
     pub lost_datagrams: u64,
-    /// Seconds for which a sender had more to send and no processor for it: the most of any.
+    /// Seconds for which a sender had data to send but no processor; the maximum over the senders.
     pub starved_seconds: f64,
-    /// What connections failed of.
+    /// Errors of connections.
     pub failures: Vec<String>,
 }
 
 impl Effort {
-    /// Later than that at the 99th percentile, the relay was too slow, seconds.
+    /// Maximum lateness of the relay at the 99th percentile, in seconds.
     const TOO_LATE: f64 = 0.001;
-    /// What of the run a sender may be without a processor.
+    /// Maximum fraction of the run for which a sender may lack a processor.
     const STARVED: f64 = 0.01;
 
-    /// Whether the machine was fast enough for the run to mean something.
+    /// Returns whether the machine was fast enough for the results to be valid.
     #[must_use]
     pub fn kept_up(&self) -> bool {
         self.lost_datagrams == 0
@@ -67,27 +69,27 @@ impl Effort {
             && self.starved_seconds <= Self::STARVED * self.seconds
     }
 
-    /// Seconds of processors that both ends took for a gigabyte (10^9 bytes) read; none if nothing was.
+    /// Returns the processor seconds of both ends per gigabyte (10^9 bytes) read, or `None` if nothing was read.
     #[must_use]
     pub fn ends_per_gigabyte(&self) -> Option<f64> {
         (self.read_bytes > 0).then(|| self.ends_processor_seconds / (self.read_bytes as f64 * 1e-9))
     }
 }
 
-/// Runs the cell of that place, if it fits.
+/// Runs the cell with this index, if it can be run in real time.
 ///
 /// # Errors
-/// Why it does not fit, or the system's.
+/// Returns why the cell cannot be run in real time, or an error of the system.
 #[cfg(target_os = "linux")]
 pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     check(setup)?;
     transfer::run(setup, cell, seed)
 }
 
-/// Runs nothing: the relay needs Linux.
+/// Fails, because the relay needs Linux.
 ///
 /// # Errors
-/// Always that.
+/// Always returns an error.
 #[cfg(not(target_os = "linux"))]
 pub fn run(setup: &CellSetup, _: usize, _: u64) -> Result<Run> {
     check(setup)?;

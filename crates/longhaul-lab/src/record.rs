@@ -1,30 +1,30 @@
-//! What a run left: a line of a results file.
+//! Records of runs, one per line of a results file.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A run's numbers.
+/// The results of a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Record {
-    /// The cell, by its place among the experiment's.
+    /// Index of the cell in the experiment.
     pub cell: usize,
-    /// The seed, from 1 on.
+    /// The seed, at least 1.
     pub seed: u64,
-    /// The values of the metrics, in the order of their names; what cannot be told has none.
+    /// The values of the metrics, in the order of their names. `None` if a metric is undefined in this run.
     pub values: Vec<Option<f64>>,
-    /// By the name of each series that was recorded: seconds since the run began, and the value.
+    /// The points of each recorded series, by name: seconds since the start of the run, and the value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// Seconds that were simulated, summed over its flows.
+    /// Simulated seconds, summed over all flows.
     pub flow_seconds: f64,
-    /// Seconds that it took. Not of the measurement: two runs with one seed differ in nothing else.
+    /// Wall-clock seconds that the run took. Two runs with the same seed differ in nothing else.
     pub took: f64,
 }
 
 impl Record {
-    /// The same as it comes back from a file: JSON has no number that is not finite, so that such a value cannot be told, and such a point of
-    /// a series is none.
+    /// Returns the record as it would be read back from a file. JSON has no non-finite numbers, so that such values
+    /// become `None` and such points of a series are dropped.
     #[must_use]
     pub fn finite(mut self) -> Self {
         for value in &mut self.values {
@@ -36,7 +36,7 @@ impl Record {
         self
     }
 
-    /// Whether it is the same run with the same outcome.
+    /// Returns whether both records are the same run with the same outcome.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
         let timeless = |record: &Self| Self { took: 0.0, ..record.clone() };

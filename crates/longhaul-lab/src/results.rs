@@ -1,4 +1,4 @@
-//! Folders of results. `docs/lab.md` says what is in one; decision 26 says why.
+//! Folders of results. `docs/lab.md` describes their contents, and decision 26 the reasons.
 
 mod compare;
 mod error;
@@ -34,11 +34,11 @@ pub use tables::{Times, write_tables};
 
 use crate::shard::Shard;
 
-/// The format of folders that this program writes, and the only one that it reads.
+/// The folder format of this program, and the only one that it reads.
 pub const FORMAT: u32 = 2;
-/// What a folder is about.
+/// File with the description of the folder.
 pub(crate) const LAB: &str = "lab.json";
-/// Held by who writes to it.
+/// File locked by the program that writes to the folder.
 const LOCK: &str = "lab.lock";
 const DEFINITION: &str = "experiment.toml";
 const RUNS: &str = "runs.jsonl";
@@ -46,33 +46,33 @@ const ROWS: &str = "rows.json";
 const ROWS_CSV: &str = "rows.csv";
 const VALUES_CSV: &str = "values.csv";
 const TIMES: &str = "times.json";
-/// The folder of an experiment's pictures.
+/// Folder of an experiment's pictures.
 const PICTURES: &str = "plots";
 /// The page of all experiments.
 const PAGE: &str = "index.html";
 
-/// This program, as folders name it.
+/// Returns the name and version of this program, as stored in folders.
 #[must_use]
 pub fn program() -> String {
     concat!("longhaul-lab ", env!("CARGO_PKG_VERSION")).into()
 }
 
-/// What a folder is about: its `lab.json`. Without a date, so that the same work leaves the same file.
+/// Contents of `lab.json`, which describes a folder. It has no date, so that the same runs produce the same file.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Lab {
-    /// See [`FORMAT`].
+    /// The format: see [`FORMAT`].
     pub format: u32,
-    /// The part that it has, if it is one of several.
+    /// The part of a sweep, if it is a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// By their identifiers.
+    /// The experiments by identifier.
     pub experiments: BTreeMap<String, Kept>,
 }
 
 impl Lab {
-    /// A folder's; none if it has none.
+    /// Reads the description of a folder, or returns `None` if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, ResultsError> {
-        /// What every format has.
+        /// The field that every format has.
         #[derive(Deserialize)]
         struct Any {
             format: u32,

@@ -1,53 +1,54 @@
-//! When a row is reproduced.
+//! Rules that decide whether a row is reproduced.
 
 use serde::{Deserialize, Serialize};
 
-/// How a measured value is judged.
+/// A rule that compares measured values with the paper's or with each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// `exact`: it is the paper's.
+    /// `exact`: the value equals the paper's.
     Exact,
-    /// `within X%`: it differs from the paper's by at most so much of it.
+    /// `within X%`: the value differs from the paper's by at most this fraction of the paper's.
     Within(f64),
-    /// `within X`: it differs from the paper's by at most so much.
+    /// `within X`: the value differs from the paper's by at most this.
     Near(f64),
-    /// `within X deviations`: it differs from the paper's by at most so many of the row's `deviation`.
+    /// `within X deviations`: the value differs from the paper's by at most this multiple of the row's `deviation`.
     WithinDeviations(f64),
-    /// `not below by X deviations`: it is not less than the paper's by more than so many of the row's `deviation`.
+    /// `not below by X deviations`: the value is below the paper's by at most this multiple of the row's `deviation`.
     NotBelow(f64),
-    /// `at least X`: whatever the paper's is.
+    /// `at least X`: the value is at least this. The paper's value is ignored.
     AtLeast(f64),
-    /// `at most X`
+    /// `at most X`: the value is at most this. The paper's value is ignored.
     AtMost(f64),
-    /// `decreasing` or `decreasing by X%`: each value is more than the next, by more than so much of that one's size, in the row's order.
+    /// `decreasing` or `decreasing by X%`: in the row's order, each value exceeds the next one by more than this
+    /// fraction of the next one.
     Decreasing(f64),
-    /// `not-increasing`: no value is less than the next.
+    /// `not-increasing`: no value is less than the next one.
     NotIncreasing,
-    /// `equal`: all values are one.
+    /// `equal`: all values are equal.
     Equal,
-    /// `above by X to Y`: each value is more than the next by at least X and at most Y.
+    /// `above by X to Y`: each value exceeds the next one by at least X and at most Y.
     Above(f64, f64),
-    /// `alike within X%`: no value differs from the mean of all by more than so much of it.
+    /// `alike within X%`: no value differs from the mean of all by more than this fraction of the mean.
     Alike(f64),
 }
 
-/// What came of a row.
+/// Result of a row.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is as the paper says.
+    /// The rule holds.
     Reproduced,
-    /// It is not.
+    /// The rule does not hold, or a value is missing.
     NotReproduced,
-    /// It cannot be measured.
+    /// The row cannot be measured.
     NotReproducible,
 }
 
 impl Rule {
-    /// Reads a rule.
+    /// Parses a rule.
     ///
     /// # Errors
-    /// What there is to be written, if it is none.
+    /// Returns the list of valid rules if the text is none of them.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -78,26 +79,26 @@ impl Rule {
         })
     }
 
-    /// Whether it compares values along an axis.
+    /// Returns whether the rule compares values along an axis.
     #[must_use]
     pub const fn compares(self) -> bool {
         matches!(self, Self::Decreasing(_) | Self::Above(..) | Self::NotIncreasing | Self::Equal | Self::Alike(_))
     }
 
-    /// Whether it needs the paper's value.
+    /// Returns whether the rule needs the paper's value.
     #[must_use]
     pub const fn needs_paper(self) -> bool {
         matches!(self, Self::Exact | Self::Within(_) | Self::Near(_)) || self.needs_deviation()
     }
 
-    /// Whether it needs the deviation that the paper gives with each value.
+    /// Returns whether the rule needs the paper's standard deviation.
     #[must_use]
     pub const fn needs_deviation(self) -> bool {
         matches!(self, Self::WithinDeviations(_) | Self::NotBelow(_))
     }
 
-    /// Whether these values, of which each has been measured, keep it. `deviations` are those that the paper gives with each value, or one
-    /// for all.
+    /// Returns whether the rule holds for these values, all of which have been measured. `deviations` are the paper's
+    /// standard deviations of the values, or one for all.
     #[must_use]
     pub fn holds(self, ours: &[f64], paper: &[f64], deviations: &[f64]) -> bool {
         let pairs = || ours.iter().zip(paper);

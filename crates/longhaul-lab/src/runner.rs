@@ -1,4 +1,5 @@
-//! Runs of all experiments that are asked for, on some processors: one queue, so that none is idle while another experiment could begin.
+//! Runs of all requested experiments on several processors. They form one queue, so that no processor is idle while
+//! there is work.
 
 mod interrupt;
 
@@ -18,72 +19,72 @@ use crate::record::Record;
 use crate::stopwatch::Stopwatch;
 use crate::world;
 
-/// How often one hears something while no run ends.
+/// Maximum time between two calls of the observer while no run ends.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How much is to be done of an experiment.
+/// Number of runs and of concurrent runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Runs of each cell, with seeds from 1 on.
+    /// Runs per cell, with seeds from 1 on.
     pub runs: u32,
-    /// Runs at a time.
+    /// Number of concurrent runs.
     pub jobs: usize,
 }
 
 /// A run: a cell of an experiment, and a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job {
-    /// The experiment's place among those that are run.
+    /// Index of the experiment among those to run.
     pub experiment: usize,
-    /// The cell's place among the experiment's.
+    /// Index of the cell in the experiment.
     pub cell: usize,
-    /// From 1 on.
+    /// The seed, at least 1.
     pub seed: u64,
 }
 
-/// What one hears while they run.
+/// Progress of the runs.
 #[derive(Clone, Debug)]
 pub enum News {
     /// A run ended.
     Ended(Job, Record),
-    /// None did for a while.
+    /// No run has ended for a while.
     Waiting,
 }
 
-/// Why not all ran. Those that one has heard of are good.
+/// Reason why not all runs were made. Records reported before are valid.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// There can be no such network.
+    /// The network cannot be set up.
     #[error("{experiment}, cell {cell}, seed {seed}: {error}")]
     Setup {
         /// The experiment.
         experiment: String,
-        /// The cell's place.
+        /// The index of the cell.
         cell: usize,
         /// The seed.
         seed: u64,
-        /// What is wrong.
+        /// The cause.
         error: SetupError,
     },
-    /// A fault of the program, which it told before.
+    /// The program panicked in a run and has printed the reason.
     #[error("{experiment}, cell {cell}, seed {seed}: the program panicked in this run")]
     Panicked {
         /// The experiment.
         experiment: String,
-        /// The cell's place.
+        /// The index of the cell.
         cell: usize,
         /// The seed.
         seed: u64,
     },
-    /// Somebody pressed Ctrl-C, or told the program to end.
+    /// The program got SIGINT (Ctrl-C) or SIGTERM.
     #[error("interrupted")]
     Interrupted,
-    /// Who heard of a run could not go on.
+    /// The observer returned an error.
     #[error(transparent)]
     Told(anyhow::Error),
 }
 
-/// All runs of some experiments, with seeds from 1 to each one's number of `runs`.
+/// Returns all runs of the experiments, with seeds from 1 to the number in `runs` for each.
 #[must_use]
 pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
     let of = |(experiment, (definition, runs)): (usize, (&Experiment, &u32))| {
@@ -93,10 +94,11 @@ pub fn jobs(experiments: &[Experiment], runs: &[u32]) -> Vec<Job> {
     experiments.iter().zip(runs).enumerate().flat_map(of).collect()
 }
 
-/// Runs an experiment and returns all records by cell and seed. `tell` hears of each run that ended how many have and how many there are.
+/// Runs an experiment and returns all records, sorted by cell and seed. `tell` gets the numbers of ended and of all
+/// runs whenever a run ends.
 ///
 /// # Errors
-/// If there can be no such network, or the program has a fault.
+/// Returns an error if the network cannot be set up or the program panics.
 pub fn run(
     experiment: &Experiment,
     effort: Effort,
@@ -115,11 +117,12 @@ pub fn run(
     Ok(done.into_values().collect())
 }
 
-/// Does the jobs, so many at a time, what is expected to take longest first. `hear` gets each record as soon as it is there; an error of its
-/// stops everything, and so does an interruption: from then on the program hears of them only here.
+/// Runs the jobs, `at_a_time` of them concurrently, in the order of decreasing expected cost. `hear` gets each record
+/// as soon as its run ends. An error of `hear` or an interruption stops everything. After this call, SIGINT and
+/// SIGTERM are handled here only.
 ///
 /// # Errors
-/// What stopped it. Runs that have begun are left behind, and end unheard of.
+/// Returns what stopped the runs. Runs in progress are abandoned, and their records are discarded.
 pub fn run_all(
     experiments: &Arc<[Experiment]>,
     jobs: Vec<Job>,
@@ -154,14 +157,14 @@ fn drive(
             }
             Ok(Event::Failed(error)) => return Err(error),
             Err(RecvTimeoutError::Timeout) => hear(News::Waiting).map_err(RunError::Told)?,
-            // This end has a sender of its own.
+            // Not reached: this function keeps a sender itself.
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     Ok(())
 }
 
-/// What a thread tells.
+/// Message of a worker thread.
 enum Event {
     Ended(Job, Box<Record>),
     Failed(RunError),

@@ -1,4 +1,4 @@
-//! What can be recorded over time.
+//! Kinds of series that can be recorded over time.
 
 use longhaul_units::Span;
 
@@ -10,20 +10,20 @@ use crate::measure::link;
 pub struct Kind {
     /// Its name.
     pub name: &'static str,
-    /// What it records.
+    /// The recorded quantity.
     pub what: What,
-    /// How it is written.
+    /// Its syntax.
     pub usage: &'static str,
-    /// What its values are, and what is done with several flows.
+    /// Description of its values, and how several flows are combined.
     pub about: &'static str,
 }
 
-/// What a series records.
+/// The quantity that a series records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Data read since the last sample.
+    /// Data read by applications since the last sample.
     Goodput,
-    /// Data read so far.
+    /// Data read by applications so far.
     Read,
     /// The congestion window.
     Window,
@@ -33,27 +33,27 @@ pub enum What {
     InFlight,
     /// The smoothed RTT.
     Srtt,
-    /// The rate at which the receiver gets data, as the sender measures it.
+    /// The delivery rate as measured by the sender.
     Rate,
-    /// Bytes that wait at the bottleneck.
+    /// Bytes in the queue of the bottleneck.
     Queue,
-    /// Something that the sender has estimated.
+    /// An estimate of the sender.
     Estimate,
     /// Segments sent for the first time.
     Segments,
-    /// Segments sent again.
+    /// Retransmitted segments.
     Resent,
     /// Acknowledgements.
     Acks,
-    /// Round-trip times.
+    /// RTT samples.
     Rtt,
-    /// The round-trip time before each loss.
+    /// The latest RTT sample before each loss.
     RttBeforeLoss,
     /// Drops at the bottleneck.
     Drops,
 }
 
-/// All there are.
+/// All kinds of series.
 pub const ALL: &[Kind] = &[
     Kind {
         name: "goodput",
@@ -143,50 +143,50 @@ pub const ALL: &[Kind] = &[
     },
 ];
 
-/// A series that is to be recorded.
+/// A series to record.
 #[derive(Clone, Debug)]
 pub struct SeriesSetup {
     /// Its name.
     pub name: String,
     /// What it records.
     pub what: What,
-    /// The name of the flows; empty for the bottleneck.
+    /// The name of the flows, or empty for the bottleneck.
     pub flows: String,
-    /// The place of the shared link.
+    /// Index of the shared link.
     pub link: usize,
-    /// The name of what is estimated.
+    /// The name of the estimate.
     pub estimate: String,
-    /// Between samples; of what is recorded by event the least between two, and all if it is zero.
+    /// Sampling interval; for a series by event, the minimum time between two points, and 0 for no minimum.
     pub every: Span,
-    /// In the runs up to this seed.
+    /// The last seed whose run is recorded.
     pub runs: u64,
 }
 
 impl What {
-    /// Whether it is recorded when something happens, and not at fixed times.
+    /// Returns whether the series has a point per event instead of samples at fixed intervals.
     #[must_use]
     pub const fn is_by_event(self) -> bool {
         matches!(self, Self::Segments | Self::Resent | Self::Acks | Self::Rtt | Self::RttBeforeLoss | Self::Drops)
     }
 
-    /// Whether it is taken from the packets at the sender's host.
+    /// Returns whether it is recorded from the packets at the sender's host.
     #[must_use]
     pub(crate) const fn is_of_packets(self) -> bool {
         matches!(self, Self::Segments | Self::Resent | Self::Acks)
     }
 
-    /// Whether it is taken from the sender after each event.
+    /// Returns whether it is recorded from the sender after each event.
     #[must_use]
     pub(crate) const fn is_of_sender_events(self) -> bool {
         matches!(self, Self::Rtt | Self::RttBeforeLoss)
     }
 }
 
-/// Understands a call: the kind, the name of flows and that of what is estimated, which are empty where there is none, and the place of the
-/// shared link.
+/// Parses a call: the kind, the name of the flows, the name of the estimate, and the index of the shared link. Names
+/// that the call does not have are empty.
 ///
 /// # Errors
-/// There is no such series, or it is written otherwise.
+/// Returns an error if there is no such series, or if its arguments are wrong.
 pub fn read(call: &Call) -> Result<(What, String, String, usize), String> {
     let Some(kind) = ALL.iter().find(|kind| kind.name == call.name) else {
         let known: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();

@@ -1,4 +1,4 @@
-//! The part of a sweep that one machine has.
+//! Parts of a sweep for several machines.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::cost;
 use crate::experiment::Experiment;
 use crate::runner::Job;
 
-/// One of several parts, written `2/5`.
+/// One part of a sweep, written `2/5`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
@@ -18,8 +18,9 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Of the runs of a sweep those that this part has: each run is in one part. All parts cost about the same: from the most expensive run
-    /// on each goes to the part that has least so far (Graham 1969), which depends on the definitions alone.
+    /// Returns the runs of a sweep that belong to this part. Each run belongs to exactly one part, and all parts have
+    /// about the same expected cost: in order of decreasing cost, each run is assigned to the part with the least
+    /// cost so far (Graham 1969). The assignment depends only on the definitions.
     #[must_use]
     pub fn of(self, mut jobs: Vec<Job>, experiments: &[Experiment]) -> Vec<Job> {
         cost::longest_first(&mut jobs, experiments);
@@ -72,7 +73,7 @@ mod tests {
     use crate::library;
     use crate::runner;
 
-    /// Every run is in one part, and no part is longer than another by more than the longest run.
+    /// Every run is in exactly one part, and two parts differ by at most the cost of the longest run.
     #[test]
     fn parts_make_the_whole_and_are_of_one_length() {
         let experiments: Vec<Experiment> =

@@ -1,4 +1,4 @@
-//! How fast the computer simulates, by flows, rates and processors.
+//! Simulation speed by number of flows, link rate and number of processors.
 
 use std::thread;
 
@@ -10,36 +10,39 @@ use crate::experiment::{CellSetup, Experiment};
 use crate::stopwatch::{ProcessorTime, Stopwatch};
 use crate::world;
 
-/// How many flows share the link.
+/// Numbers of flows that share the link.
 pub const FLOWS: [u32; 3] = [1, 10, 100];
-/// The link's rates, Mb/s.
+/// Link rates in Mb/s.
 pub const RATES: [u32; 4] = [1, 10, 100, 1000];
-/// No longer than this is simulated: a slow link may take a computer no time at all.
+/// Maximum simulated seconds. Without it, a slow link, which costs almost nothing to simulate, would be simulated for
+/// too long.
 const LONGEST: f64 = 100_000.0;
 
-/// A measurement.
+/// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Flows that share a link.
+    /// Number of flows that share the link.
     pub flows: u32,
-    /// Its rate, Mb/s.
+    /// Link rate in Mb/s.
     pub mbps: u32,
-    /// Runs at a time, each on a processor if there are so many.
+    /// Number of concurrent runs, each on its own processor if there are enough.
     pub at_a_time: usize,
-    /// Seconds that a run simulates.
+    /// Simulated seconds per run.
     pub simulated: f64,
-    /// Seconds of the clock that all of them took.
+    /// Wall-clock seconds that all of them took.
     pub took: f64,
-    /// Seconds that each had a processor, the mean over them.
+    /// Mean processor seconds per run.
     pub processor: f64,
-    /// Seconds of flows that all of them simulate in a second while each has a processor: what else the computer does is not counted.
+    /// Simulated flow seconds of all of them per processor second of one. Other load on the computer does not affect
+    /// it.
     pub speed: f64,
 }
 
-/// Measures all [`FLOWS`] at all [`RATES`], with one run at a time up to `most`, of which each takes about so many `seconds` of a processor.
+/// Measures all [`FLOWS`] at all [`RATES`] with 1 to `most` concurrent runs, each of which takes about `seconds` of
+/// processor time.
 ///
 /// # Errors
-/// If there can be no such network.
+/// Returns an error if a network cannot be set up or a run panics.
 pub fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
     let mut points = Vec::new();
     for (flows, mbps) in FLOWS.into_iter().flat_map(|flows| RATES.map(|mbps| (flows, mbps))) {
@@ -53,7 +56,7 @@ pub fn measure(seconds: f64, most: usize) -> Result<Vec<Point>> {
     Ok(points)
 }
 
-/// How much a run has to simulate to take so long.
+/// Returns the simulated time for which a run takes about `seconds`.
 fn long_enough(flows: u32, mbps: u32, seconds: f64) -> Result<f64> {
     let mut simulated = 0.1_f64;
     loop {
@@ -62,12 +65,13 @@ fn long_enough(flows: u32, mbps: u32, seconds: f64) -> Result<f64> {
         if factor <= 2.0 || simulated >= LONGEST {
             return Ok(simulated);
         }
-        // What was measured is mostly the beginning, which is not like the rest.
+        // Short runs mostly measure the beginning of the connection, so the extrapolation is limited to a factor of
+        // 10.
         simulated = (simulated * factor.min(10.0)).min(LONGEST).ceil();
     }
 }
 
-/// Seconds that so many runs take together, of the clock and, on average, of a processor.
+/// Returns the wall-clock seconds that all runs take together, and their mean processor seconds.
 fn time(setup: &CellSetup, at_a_time: usize) -> Result<(f64, f64)> {
     let clock = Stopwatch::start();
     let run = |seed| {
@@ -86,7 +90,8 @@ fn time(setup: &CellSetup, at_a_time: usize) -> Result<(f64, f64)> {
     Ok((took, processor / at_a_time as f64))
 }
 
-/// CUBIC without an end over a link of 20 ms with a queue of a bandwidth-delay product, but of ten packets at least.
+/// Unlimited CUBIC flows over a link with an RTT of 20 ms and a queue of one bandwidth-delay product, but at least
+/// ten packets.
 fn setup(flows: u32, mbps: u32, simulated: f64) -> Result<CellSetup> {
     let queue = (f64::from(mbps) * 0.02 * 1e6 / 12_000.0).max(10.0).ceil();
     let text = format!(
@@ -120,7 +125,7 @@ rule = "at least 0"
 mod tests {
     use super::*;
 
-    /// What is measured is a link that is in use: each flow count at the slowest rates reads most of what the link can carry.
+    /// The measured link is in use: at 10 Mb/s, any number of flows reads most of what the link can carry.
     #[test]
     fn what_is_measured_fills_its_link() {
         for flows in FLOWS {

@@ -1,29 +1,29 @@
-//! Confidence intervals, and how far values are apart.
+//! Confidence intervals and measures of spread.
 
 use longhaul_link::Random;
 
-/// Resamples of a bootstrap.
+/// Number of bootstrap resamples.
 pub const RESAMPLES: usize = 2000;
-/// The share of resamples that an interval leaves out, both ends together.
+/// Fraction of resamples outside an interval, both ends together.
 const OUTSIDE: f64 = 0.05;
-/// Of the resamples. They are the same each time, so that the same values have the same interval.
+/// Seed of the resampling. It is constant, so that the same values always have the same interval.
 const SEED: u64 = 1979;
 
-/// How far values are apart.
+/// Spread of a set of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
-    /// The standard deviation of a sample, by n - 1; of one value there is none.
+    /// The sample standard deviation (n - 1), or `None` for a single value.
     pub deviation: Option<f64>,
-    /// Between the quartiles: see [`quantile`].
+    /// The interquartile range: see [`quantile`].
     pub iqr: f64,
 }
 
 impl Spread {
-    /// Of these; none of no values.
+    /// Computes the spread. Returns `None` without values.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values);
@@ -36,7 +36,7 @@ impl Spread {
     }
 }
 
-/// The value below which this share of sorted ones is, with straight lines between neighbours (type 7 of Hyndman and Fan 1996).
+/// Returns the quantile of sorted values, linearly interpolated between neighbours (type 7 of Hyndman and Fan 1996).
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share.clamp(0.0, 1.0) * sorted.len().checked_sub(1)? as f64;
@@ -51,16 +51,17 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / others as f64).sqrt())
 }
 
-/// The 95 % interval of what is told `of` values, by the percentiles of a bootstrap (Efron and Tibshirani 1993, chapter 13): values are drawn
-/// from these with repetition, as many as there are, [`RESAMPLES`] times, and of what they come to the outer 2.5 % on each side are left
-/// out. `of` gets them in order. Of one value both ends are that value; the order of the values does not matter.
+/// Returns the 95 % bootstrap percentile interval of the statistic `of` (Efron and Tibshirani 1993, chapter 13).
+/// [`RESAMPLES`] times, as many values as given are drawn with replacement. The interval excludes the outer 2.5 % of
+/// the resulting statistics on each side. `of` gets the values sorted. For a single value, both ends are that value.
+/// The order of the values does not matter.
 #[must_use]
 pub fn interval(values: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
     let (values, mut random) = (sorted(values), Random::new(SEED, 0));
     percentiles(|| of(&resampled(&values, &mut random)))
 }
 
-/// The same of a difference, `a`'s less `b`'s; both are resampled, each on its own.
+/// Returns the interval of a difference, statistic of `a` minus statistic of `b`. Both are resampled independently.
 #[must_use]
 pub fn interval_of_difference(a: &[f64], b: &[f64], of: impl Fn(&[f64]) -> Option<f64>) -> Option<[f64; 2]> {
     let (a, mut of_a) = (sorted(a), Random::new(SEED, 1));
@@ -68,7 +69,7 @@ pub fn interval_of_difference(a: &[f64], b: &[f64], of: impl Fn(&[f64]) -> Optio
     percentiles(|| Some(of(&resampled(&a, &mut of_a))? - of(&resampled(&b, &mut of_b))?))
 }
 
-/// In order.
+/// Returns the values in ascending order.
 #[must_use]
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();

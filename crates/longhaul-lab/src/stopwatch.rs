@@ -1,8 +1,8 @@
-//! The computer's time, which is no part of an experiment.
+//! Wall-clock and processor time of the program, which are not part of an experiment.
 
 use std::time::Instant;
 
-/// Runs from its start.
+/// Measures wall-clock time from its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch(Instant);
 
@@ -20,7 +20,7 @@ impl Stopwatch {
     }
 }
 
-/// Runs while this thread has a processor; where that isn't told, always.
+/// Measures the processor time of the current thread. On other systems than Linux, it measures wall-clock time.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessorTime(f64);
@@ -41,7 +41,7 @@ impl ProcessorTime {
     }
 }
 
-/// Seconds that all threads of the process have had a processor.
+/// Returns the processor seconds of all threads of the process.
 #[cfg(target_os = "linux")]
 pub(crate) fn processor_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -1,7 +1,8 @@
-//! What a sender sees at each ACK: round trips, losses and how it answers them, pairs, estimates.
+//! Observation of a sender at each ACK: RTT samples, losses and the reactions to them, packet pairs, estimates.
 //!
-//! Samples of every second are too coarse for that: a loss is over within a round trip. So a look-out stands between the transport and the
-//! congestion control ([`longhaul_cc::watched`]), and only where a metric asks for what it sees.
+//! Samples per second are too coarse, because a loss recovery takes about one round trip. An observer is therefore
+//! inserted between the transport and the congestion controller ([`longhaul_cc::watched`]), but only for metrics that
+//! need it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,58 +14,58 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 
 use crate::number::{mbps, number};
 
-/// Between samples of the controller's estimates.
+/// Sampling interval of the controller's estimates.
 const EVERY: Span = Span::from_millis(100);
-/// A round trip's class: so many of them are a millisecond.
+/// Histogram bins of RTT samples per millisecond.
 const CLASSES: u64 = 10;
-/// Bins of the buffer's delay.
+/// Bin width of the buffer-delay estimator.
 const BIN: Span = Span::from_millis(1);
-/// What RTTcong keeps at a loss, where chance is told from congestion: as TCPW-BBE has it.
+/// Factor that RTTcong keeps at a loss when congestive and random losses are distinguished; the value of TCPW-BBE.
 const KEEP: f64 = 0.85;
-/// By how much an estimate may still change and count as standing.
+/// Relative change up to which an estimate counts as stable.
 const STANDS: f64 = 0.05;
 
-/// What was seen of one sender.
+/// Observations of one sender.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// Round trips, in tenths of a millisecond, and how many samples had it.
+    /// Number of RTT samples, by RTT in tenths of a millisecond.
     pub rtts: BTreeMap<u64, u64>,
     /// The first loss of each recovery episode.
     pub losses: Vec<Loss>,
-    /// TCPProbe over the connection's own pairs.
+    /// TCPProbe on the connection's own pairs.
     pub probe: TcpProbe,
-    /// When and where its estimate came to stand.
+    /// Time since which its estimate has been stable, and the estimate.
     stood: Option<(Time, Rate)>,
-    /// The buffer's delay from the two distributions of the round trip.
+    /// Buffer delay, estimated from the RTT distributions of all samples and of those before losses.
     pub buffer: BufferDelay,
-    /// What was lost, and what of it by chance.
+    /// Loss rates, in total and of losses attributed to chance.
     pub rate: LossRate,
-    /// What the controller has estimated over time, by name: rates in Mb/s, times in ms. TCPProbe's capacity is `pairs`.
+    /// The controller's estimates over time, by name: rates in Mb/s, times in ms. `pairs` is TCPProbe's capacity.
     pub estimates: BTreeMap<&'static str, Vec<(Time, f64)>>,
     next_estimates: Time,
-    /// The window after the last ACK.
+    /// Congestion window after the last ACK.
     cwnd: Bytes,
-    /// Whether the last loss is not repaired yet.
+    /// Whether the recovery from the last loss is in progress.
     repairs: bool,
 }
 
 /// The first loss of a recovery episode.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loss {
-    /// When it was found.
+    /// Time of detection.
     pub at: Time,
-    /// The last round trip by then.
+    /// The latest RTT sample at that time.
     pub rtt: Span,
-    /// The congestion level that the controller saw, if it tells.
+    /// The congestion level that the controller reports, if it reports one.
     pub level: Option<f64>,
-    /// The window before.
+    /// Congestion window before the loss.
     pub before: Bytes,
-    /// The window once all was repaired; none if a timeout or another loss came between.
+    /// Congestion window at the end of recovery, or `None` if a timeout or another loss occurred before.
     pub after: Option<Bytes>,
 }
 
 impl Loss {
-    /// What it took of the window, in percent.
+    /// Returns the reduction of the window in percent.
     #[must_use]
     pub fn cut(&self) -> Option<f64> {
         self.after.map(|after| 100.0 * (1.0 - after.as_f64() / self.before.as_f64().max(1.0)))
@@ -89,7 +90,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// When TCPProbe's estimate had converged to where it then stayed, within 5 %.
+    /// Returns the time since which TCPProbe's estimate has been converged and within 5 % of its value then.
     #[must_use]
     pub fn stood_at(&self) -> Option<Time> {
         self.stood.map(|(at, _)| at)
@@ -138,7 +139,7 @@ impl Log {
         }
     }
 
-    /// The repair of the last loss is over.
+    /// Ends the recovery from the last loss.
     fn settle(&mut self, after: Option<Bytes>) {
         if let Some(loss) = self.losses.last_mut().filter(|_| self.repairs) {
             loss.after = after;
@@ -163,12 +164,12 @@ impl Log {
     }
 }
 
-/// Who looks at a sender.
+/// Observer of a sender.
 #[derive(Clone, Debug, Default)]
 pub struct Watcher(Arc<Mutex<Log>>);
 
 impl Watcher {
-    /// The settings of a sender that is looked at. `pairs` asks for flipped pairs.
+    /// Returns the configuration of an observed sender. `config.probe_pairs` requests flipped pairs.
     #[must_use]
     pub fn watch(&self, config: &Config) -> Config {
         let log = Arc::clone(&self.0);
@@ -181,7 +182,7 @@ impl Watcher {
         watched
     }
 
-    /// What was seen.
+    /// Returns the observations so far.
     #[must_use]
     pub fn log(&self) -> Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

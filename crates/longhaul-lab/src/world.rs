@@ -27,10 +27,10 @@ use packets::Drops;
 pub use phases::{Phases, Stay};
 use record::Recorder;
 
-/// Runs the cell of that place.
+/// Runs the cell with this index.
 ///
 /// # Errors
-/// If there can be no such network, or a host is to have more connections than it has ports.
+/// Returns an error if the network cannot be set up, or if a host would need more connections than it has ports.
 pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupError> {
     let mut world = World::new(setup, seed)?;
     let counted = times(setup);
@@ -50,12 +50,13 @@ pub fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Record, SetupErr
     Ok(Record { cell, seed, values, series, flow_seconds, took: 0.0 })
 }
 
-/// What the metrics of a cell ask for.
+/// Returns the calls in the metrics of a cell.
 pub(crate) fn asked(setup: &CellSetup) -> impl Iterator<Item = Asked<'_>> {
     setup.calls().filter_map(|call| Asked::read(call).ok())
 }
 
-/// When to count: each second, and when a metric asks for it. When it begins alone, if all metrics are of tools and nothing is recorded.
+/// Returns the sampling times of the counters: every second, and the times in metrics. If all metrics are about
+/// probes and no series are recorded, they are sampled only at the start.
 pub(crate) fn times(setup: &CellSetup) -> BTreeSet<Span> {
     if setup.series.is_empty() && asked(setup).all(|asked| asked.measure.watch == Watch::Probe) {
         return BTreeSet::from([Span::ZERO]);
@@ -67,43 +68,43 @@ pub(crate) fn times(setup: &CellSetup) -> BTreeSet<Span> {
 
 struct World {
     sim: Sim,
-    /// The numbers of the shared links, on the way of the data.
+    /// Ids of the shared links, in the direction of the data.
     links: Vec<u32>,
     flows: Vec<Watched>,
     ranges: BTreeMap<String, Range<usize>>,
     crowds: BTreeMap<String, CrowdId>,
-    /// By flow, if a metric asks for what senders see at each ACK.
+    /// One per flow, if a metric needs observations at each ACK.
     watchers: Vec<Watcher>,
-    /// Whether the senders' state is of interest at each sample.
+    /// Whether the state of the senders is sampled.
     has_states: bool,
-    /// The flows at each node that something has to be looked at after each of its events.
+    /// The flows that use each node.
     at_node: Vec<Vec<usize>>,
     goals: Vec<Goal>,
     window_goals: Vec<WindowGoal>,
     starts: Vec<Starts>,
-    /// By shared link, if drops are watched.
+    /// One per shared link, if drops are observed.
     drops: Vec<Rc<RefCell<Drops>>>,
-    /// Whether the windows at the first drop are still wanted.
+    /// Whether the first drop is still awaited, at which windows are recorded.
     awaits_drop: bool,
     windows_at_drop: Vec<Option<f64>>,
     recorders: Vec<Recorder>,
 }
 
-/// A flow, and what was last known of its sender while that was there.
+/// A flow, with the last known state of its sender.
 struct Watched {
     /// The nodes of the sender and the receiver.
     pair: [usize; 2],
-    /// The sessions there, once they are planned.
+    /// The sessions of sender and receiver, once they are planned.
     sessions: Option<(SessionId, SessionId)>,
     opened: Option<Time>,
     known: FlowSample,
     state: Option<FlowState>,
-    /// What is looked at after each event at the sender's host, if anything.
+    /// Observations after each event at the sender's host, if needed.
     followed: Option<Followed>,
 }
 
 impl World {
-    /// Lets everything happen until a time.
+    /// Advances the simulation to a time.
     fn advance(&mut self, to: Time) {
         while self.has_to_look() {
             let Some(step) = self.sim.step_until(to) else { break };
@@ -133,7 +134,7 @@ impl World {
 }
 
 impl Watched {
-    /// Its sender's connection and what there is to be known of it; none before it is opened and after it is gone.
+    /// Returns the sender's connection and its state, or `None` before it is opened and after it is gone.
     fn connection<'a>(&self, sim: &'a Sim) -> Option<(&'a Connection, Info)> {
         let (sender, _) = self.sessions?;
         let host = sim.host(self.pair[0]);
@@ -145,7 +146,7 @@ impl Watched {
         self.connection(sim).map(|(connection, info)| FlowState::new(connection, &info))
     }
 
-    /// What the receiver's application has read, and whether that was all.
+    /// Returns the bytes that the receiving application has read, and whether it has read the end of the stream.
     fn read(&self, sim: &Sim) -> (u64, bool) {
         let receiver = self.sessions.and_then(|(_, receiver)| sim.find(receiver));
         receiver.map_or((0, false), |receiver| (receiver.read, receiver.ended))

@@ -1,4 +1,5 @@
-//! Files for xplot, in the words that tcptrace uses: `a2b_tsg.xpl` has its time-sequence graphs, ours end in `_tsg.xpl` and `_cwnd.xpl`.
+//! Files for xplot in the format of tcptrace. Time-sequence graphs, `a2b_tsg.xpl` in tcptrace, end in `_tsg.xpl`
+//! here, and windows in `_cwnd.xpl`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,29 +8,29 @@ use crate::experiment::Experiment;
 use crate::plot::{Kind, Plot};
 use crate::record::Record;
 
-/// A graph: seconds along x, bytes along y.
+/// A graph with seconds along x and bytes along y.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    /// Above it.
+    /// Title above the graph.
     pub title: String,
-    /// Beside y.
+    /// Label of the y axis.
     pub y_label: String,
-    /// What is drawn, in this order.
+    /// Drawing commands, in drawing order.
     pub commands: Vec<Command>,
 }
 
-/// A thing that is drawn. Places are seconds and bytes.
+/// A drawing command. Coordinates are seconds and bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// What follows has this colour.
+    /// Sets the colour of the following commands.
     Colour(&'static str),
-    /// An arrow to below.
+    /// A downward arrow.
     DownArrow(f64, f64),
-    /// An arrow to above.
+    /// An upward arrow.
     UpArrow(f64, f64),
-    /// A line from a place to another.
+    /// A line between two points.
     Line((f64, f64), (f64, f64)),
-    /// A letter above a place.
+    /// A letter above a point.
     Above(f64, f64, &'static str),
 }
 
@@ -57,7 +58,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// The files of a picture: one of a time sequence, one of congestion windows over time if the picture has any, none of others.
+/// Returns the files of a picture: one for a time sequence, one for a picture with congestion windows over time, none
+/// for others.
 pub(crate) fn files(experiment: &Experiment, plot: &Plot, records: &[Record]) -> Vec<(String, String)> {
     let graph = match plot.kind {
         Kind::TimeSequence => Some(("tsg", time_sequence(experiment, plot, records))),
@@ -69,7 +71,7 @@ pub(crate) fn files(experiment: &Experiment, plot: &Plot, records: &[Record]) ->
     graph.map(|(kind, graph)| (format!("{}_{kind}.xpl", plot.id), graph.to_string())).into_iter().collect()
 }
 
-/// The series of a picture by what was recorded, in the run that is drawn; the first run if none is chosen.
+/// Returns the series of a picture of the kind `call`, in the chosen run or else in the first run.
 fn recorded<'a>(plot: &Plot, cell: usize, records: &'a [Record], call: &str) -> Vec<&'a [(f64, f64)]> {
     let seed = plot.seed.unwrap_or(1);
     let record = records.iter().find(|record| record.cell == cell && record.seed == seed);
@@ -106,7 +108,8 @@ fn time_sequence(experiment: &Experiment, plot: &Plot, records: &[Record]) -> Gr
     Graph { title: title(experiment, plot), y_label: "sequence number".into(), commands }
 }
 
-/// Where the segment that begins at a sequence number ends: data has no gaps, so where the next begins. The last is as long as the one before.
+/// Returns the end of each segment by its first sequence number. New data has no gaps, so a segment ends where the
+/// next one begins. The last segment is assumed to be as long as the one before.
 fn ends(new: &[(f64, f64)]) -> BTreeMap<u64, u64> {
     let mut begins: Vec<u64> = new.iter().map(|(_, sequence)| *sequence as u64).collect();
     begins.sort_unstable();
@@ -118,7 +121,7 @@ fn ends(new: &[(f64, f64)]) -> BTreeMap<u64, u64> {
     ends
 }
 
-/// A colour for each choice and series, in the order in which tcptrace uses them.
+/// One colour per choice and series, in the order in which tcptrace uses them.
 fn windows(experiment: &Experiment, plot: &Plot, records: &[Record]) -> Graph {
     const COLOURS: [&str; 7] = ["white", "green", "red", "yellow", "orange", "blue", "purple"];
     let mut commands = Vec::new();
@@ -134,7 +137,7 @@ fn windows(experiment: &Experiment, plot: &Plot, records: &[Record]) -> Graph {
     Graph { title: title(experiment, plot), y_label: "window (bytes)".into(), commands }
 }
 
-/// A line that stays at a value until the next.
+/// Returns a step line that keeps each value until the next point.
 fn steps(points: &[(f64, f64)]) -> impl Iterator<Item = Command> {
     let finite = |point: &&(f64, f64)| point.0.is_finite() && point.1.is_finite();
     let points: Vec<(f64, f64)> = points.iter().filter(finite).copied().collect();

@@ -1,4 +1,4 @@
-//! What is varied.
+//! The axes of an experiment.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,23 @@ use toml::Spanned;
 use super::Text;
 use super::setting::plain;
 
-/// Something that is varied.
+/// A parameter to vary.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
     /// Its name.
     pub name: Text,
-    /// What it may be.
+    /// Its possible values.
     pub choices: Vec<Choice>,
 }
 
-/// A choice on an axis: a plain value is a variable with the axis' name; a table has a `name` and variables.
+/// A choice on an axis. A plain value sets the variable with the name of the axis; a table has a `name` and
+/// variables.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// By which rows know it.
+    /// Name that rows refer to.
     pub name: Text,
-    /// The values of the variables that it sets.
+    /// The variables that it sets, with their values.
     pub variables: BTreeMap<String, String>,
 }
 

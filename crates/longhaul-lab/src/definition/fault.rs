@@ -1,30 +1,31 @@
-//! What is wrong with a file.
+//! Faults of an experiment file.
 
 use std::fmt;
 use std::ops::Range;
 
 use super::place;
 
-/// What is wrong, and where.
+/// A fault and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file.
     pub file: String,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The field, such as `rows.paper`; empty if the text does not get that far.
+    /// The field, such as `rows.paper`, or empty if the fault cannot be attributed to one.
     pub field: String,
-    /// What is wrong with it.
+    /// Description of the fault.
     pub what: String,
 }
 
 impl Fault {
-    /// At a place of a text.
+    /// Creates a fault at a position of the text.
     pub(crate) fn at(file: &str, text: &str, span: Range<usize>, field: &str, what: impl fmt::Display) -> Self {
         Self { file: file.into(), line: line(text, span.start), field: field.into(), what: what.to_string() }
     }
 
-    /// At the field of that name which stands beside a text in the same table; at the text if there is none.
+    /// Creates a fault at the field of this name in the same table as the text at `near`, or at that text if there is
+    /// no such field.
     pub(crate) fn beside(file: &str, text: &str, near: Range<usize>, field: &str, what: impl fmt::Display) -> Self {
         let name = field.rsplit('.').next().unwrap_or(field);
         let span = place::beside(text, &near, name).unwrap_or(near);

@@ -1,4 +1,4 @@
-//! The links that are shared.
+//! The shared links.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,12 +9,12 @@ use toml::Spanned;
 
 use super::Text;
 
-/// A link, or several in a row, from the senders to the receivers.
+/// A link, or several in a row from the senders to the receivers.
 #[derive(Clone, Debug)]
 pub struct Links {
-    /// Where they stand.
+    /// Their position in the file.
     pub span: Range<usize>,
-    /// Each.
+    /// The links.
     pub each: Vec<Text>,
 }
 

@@ -1,14 +1,15 @@
-//! Where fields stand in a file's text.
+//! Positions of fields in the text of a file.
 
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Deeper than this no field of an experiment stands.
+/// Maximum nesting depth of the fields of an experiment.
 const DEEPEST: usize = 8;
 
-/// What is wrong with a text that is TOML but no definition: the field, as `flows.tcp.segment`; empty if it cannot be told.
+/// Returns the field that causes an error in a valid TOML text, such as `flows.tcp.segment`, or an empty string if it
+/// is unknown.
 pub(super) fn field(text: &str, error: &toml::de::Error) -> String {
     let (Ok(all), Some(span)) = (DeTable::parse(text), error.span()) else { return String::new() };
     let found = path(all.get_ref(), &span, DEEPEST);
@@ -19,21 +20,22 @@ pub(super) fn field(text: &str, error: &toml::de::Error) -> String {
     names.join(".")
 }
 
-/// The line that has an error without a place: the text up to its end is the shortest with that error.
+/// Returns the line of an error without a position: the shortest prefix of lines that has the same error ends with
+/// it.
 pub(super) fn line_of(text: &str, error: &toml::de::Error) -> usize {
     let has_it = |end: &usize| DeTable::parse(&text[..*end]).is_err_and(|other| other.message() == error.message());
     let ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end + 1).collect();
     ends.partition_point(|end| !has_it(end)) + 1
 }
 
-/// Where the field of a name begins that is in the same table as the value that stands at `at`.
+/// Returns the position of the field `name` in the table that contains the value at `at`.
 pub(super) fn beside(text: &str, at: &Range<usize>, name: &str) -> Option<Range<usize>> {
     let all = DeTable::parse(text).ok()?;
     let (_, table) = path(all.get_ref(), at, DEEPEST)?;
     table.keys().find(|key| key.get_ref() == name).map(Spanned::span)
 }
 
-/// The names of the fields that lead to what stands there, and the table that the last one is in.
+/// Returns the names of the fields that lead to the value at `at`, and the table that contains the last field.
 fn path<'t>(table: &'t DeTable<'t>, at: &Range<usize>, deep: usize) -> Option<(Vec<&'t str>, &'t DeTable<'t>)> {
     let deep = deep.checked_sub(1)?;
     for (key, value) in table {

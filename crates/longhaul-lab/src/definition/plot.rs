@@ -1,4 +1,4 @@
-//! What is drawn.
+//! The pictures of an experiment.
 
 use std::collections::BTreeMap;
 
@@ -6,54 +6,55 @@ use serde::Deserialize;
 
 use super::{Statistic, Text};
 
-/// A picture. Which fields it needs depends on its kind; `docs/lab.md` has them.
+/// A picture. The required fields depend on its kind; `docs/lab.md` lists them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plot {
-    /// Its file's name without ending: lower-case letters, digits and dashes.
+    /// File name without extension: lower-case letters, digits and dashes.
     pub id: Text,
-    /// What stands above it.
+    /// Title above the picture.
     pub title: String,
-    /// How it is drawn: `bars`, `lines`, `over-time`, ...
+    /// Kind of picture: `bars`, `lines`, `over-time`, ...
     pub kind: Text,
     /// The metric.
     pub metric: Option<Text>,
-    /// Metrics of one unit that stand side by side along x, in place of the choices on an axis.
+    /// Metrics of the same unit to draw side by side along x, instead of the choices on an axis.
     #[serde(default)]
     pub metrics: Vec<Text>,
-    /// The metric along x of a scatter.
+    /// The metric along x of a scatter plot.
     pub x: Option<Text>,
-    /// The metric along y of a scatter.
+    /// The metric along y of a scatter plot.
     pub y: Option<Text>,
-    /// What stands for the runs of a cell; the median if it isn't given. The paper's value is that of the first row with the same one.
+    /// Statistic over the runs of a cell. The default is the median. The paper's value is taken from the first row
+    /// with the same statistic.
     #[serde(default)]
     pub statistic: Statistic,
-    /// Whether runs without a value are left out; a single one leaves the cell without otherwise.
+    /// Whether runs without a value are skipped. Otherwise, a single such run leaves the cell without a value.
     #[serde(default)]
     pub skip_missing: bool,
-    /// The recorded series.
+    /// The recorded series to draw.
     #[serde(default)]
     pub series: Vec<Text>,
-    /// The choice on each axis, but for those that `by` and `over` name.
+    /// The choice on each axis except those in `by` and `over`.
     #[serde(default)]
     pub at: BTreeMap<String, Text>,
-    /// The axis that is drawn along x.
+    /// The axis along x.
     pub by: Option<Text>,
-    /// The axis of which each choice is a line, or a bar beside others.
+    /// The axis with one line, or one bar of a group, per choice.
     pub over: Option<Text>,
-    /// The choices on `over`, in the order in which they are drawn; all if it isn't given.
+    /// The choices on `over`, in drawing order. The default is all choices.
     #[serde(default)]
     pub order: Vec<Text>,
-    /// Whether the mean has a band of one standard deviation.
+    /// Whether to draw a band of one standard deviation around the mean.
     #[serde(default)]
     pub band: bool,
-    /// The one run that is drawn; all together if it isn't given.
+    /// The run to draw. The default is all runs together.
     pub seed: Option<u64>,
-    /// When the picture begins; at the run's beginning if it isn't given.
+    /// Start of the drawn time range. The default is the start of the run.
     pub from: Option<Text>,
-    /// When the picture ends; at the run's end if it isn't given.
+    /// End of the drawn time range. The default is the end of the run.
     pub to: Option<Text>,
-    /// The width of a histogram's bins, in the series' unit.
+    /// Width of the bins of a histogram, in the unit of the series.
     pub bin: Option<f64>,
     /// Whether x is logarithmic.
     #[serde(default)]
@@ -61,21 +62,21 @@ pub struct Plot {
     /// Whether y is logarithmic.
     #[serde(default)]
     pub log_y: bool,
-    /// What is written along the axis of values: y, but of a histogram and a cdf x. The metric's or the series' name if it isn't given.
+    /// Label of the value axis: y, or x for a histogram and a CDF. The default is the name of the metric or series.
     pub label: Option<String>,
-    /// What is written along x below the choices on an axis. The axis' name if it isn't given.
+    /// Label below the choices along x. The default is the name of the axis.
     pub by_label: Option<String>,
-    /// What is known beforehand: dashed lines across the picture.
+    /// Values known in advance, drawn as dashed lines.
     #[serde(default)]
     pub expected: Vec<Expected>,
 }
 
-/// A value that is known beforehand.
+/// A value known in advance.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     /// The value, in the unit of y.
     pub value: f64,
-    /// What it is.
+    /// Its label.
     pub label: String,
 }

@@ -1,4 +1,4 @@
-//! Active measurements of the path, by probe packets.
+//! Measurement of the path with dedicated probe packets.
 
 use serde::Deserialize;
 
@@ -8,13 +8,13 @@ use super::Text;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
-    /// Name by which metrics refer to it.
+    /// Name that metrics refer to.
     pub name: Text,
     /// Method by name, one of `longhaul_probe::MethodKind`.
     pub method: Text,
-    /// Start time; the start of the run by default. Cross traffic may start earlier.
+    /// Start time. The default is the start of the run. Cross traffic may start earlier.
     pub start: Option<Text>,
-    /// Link from the prober to the bottleneck. Without it, all packets of a train reach the bottleneck at once, and no cross traffic arrives
-    /// between them.
+    /// The prober's access link. Without it, all packets of a train arrive at the bottleneck at once, with no cross
+    /// traffic between them.
     pub left: Option<Text>,
 }

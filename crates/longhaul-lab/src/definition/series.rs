@@ -1,19 +1,19 @@
-//! What is recorded over time.
+//! Values recorded over time.
 
 use serde::Deserialize;
 
 use super::Text;
 
-/// Something that is recorded during a run, for pictures.
+/// A value recorded during a run, for pictures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Series {
     /// One call, such as `cwnd(x)`.
     pub value: Text,
-    /// Its unit, as it is drawn.
+    /// Its unit, as drawn.
     pub unit: String,
-    /// Between samples; a second if it isn't given. What is recorded by event has none.
+    /// Sampling interval. The default is 1 s. For a series by event, this is the minimum time between two points.
     pub every: Option<Text>,
-    /// In how many of the runs, from the first seed on; in all if it isn't given.
+    /// Number of runs to record, from the first seed on. The default is all runs.
     pub runs: Option<u32>,
 }

@@ -1,11 +1,11 @@
-//! A value of any plain kind, or a text that names variables.
+//! A plain value of any type, or a string with variables.
 
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 use super::Text;
 
-/// A text, a number or a truth value, as the text that it would be: `1448`, `false`, `"{window}"`.
+/// A string, number or boolean, stored as a string: `1448`, `false`, `"{window}"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting(pub Text);
 
@@ -19,7 +19,7 @@ impl<'de> Deserialize<'de> for Setting {
     }
 }
 
-/// A plain value as text.
+/// Returns a plain value as a string.
 pub(super) fn plain(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),

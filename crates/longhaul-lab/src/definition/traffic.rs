@@ -1,45 +1,45 @@
-//! Cross traffic that is no TCP.
+//! Cross traffic other than TCP.
 
 use serde::Deserialize;
 
 use super::{Setting, Text};
 
-/// Packets beside the flows, which answer to nothing.
+/// Cross traffic that does not react to congestion.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Traffic {
-    /// By what it is called.
+    /// Its name.
     pub name: Text,
     /// `cbr`, `poisson` or `on-off`.
     pub kind: Text,
-    /// Bits of IP packets a second: of `on-off` while it is on. At 0 there is none.
+    /// Rate of IP packets in bits per second; for `on-off`, during a burst. With a rate of 0, there is no traffic.
     pub rate: Text,
-    /// Size of an IP packet.
+    /// Size of an IP packet in bytes.
     pub packet: Text,
-    /// Whether it goes `there`, as the flows' data does, `back`, or `both` ways; `there` if it isn't given.
+    /// Direction: `there`, as the data of the flows, `back`, or `both`. The default is `there`.
     pub way: Option<Text>,
-    /// How many sources; one if it isn't given.
+    /// Number of sources. The default is one.
     pub count: Option<Setting>,
-    /// Which of several links it crosses, as [`Flow::hops`](super::Flow::hops) has it.
+    /// The links that it crosses, as in [`Flow::hops`](super::Flow::hops).
     pub hops: Option<Setting>,
-    /// When it begins.
+    /// Start time.
     pub start: Option<Text>,
-    /// How long after one source the next begins: the rate grows in steps.
+    /// Time between the starts of two successive sources, so that the rate increases in steps.
     pub apart: Option<Text>,
-    /// When it ends; with the run if it isn't given.
+    /// End time. The default is the end of the run.
     pub stop: Option<Text>,
-    /// How long a burst of `on-off` lasts in the mean.
+    /// Mean duration of a burst, for `on-off`.
     pub on: Option<Text>,
-    /// How long a pause of `on-off` lasts in the mean.
+    /// Mean duration of a pause, for `on-off`.
     pub off: Option<Text>,
-    /// The shape of the Pareto distribution of bursts and pauses; exponential if it isn't given.
+    /// Shape of the Pareto distribution of bursts and pauses. Without it, they are exponentially distributed.
     pub shape: Option<Setting>,
-    /// The link to the bottleneck of the host on the side of the flows' senders.
+    /// Access link of the host on the senders' side.
     pub left: Option<Text>,
-    /// The same on the side of the receivers.
+    /// Access link of the host on the receivers' side.
     pub right: Option<Text>,
     /// The DiffServ codepoint, 0 to 63.
     pub dscp: Option<Setting>,
-    /// Whether its packets say that they are ECN-capable.
+    /// Whether its packets are marked as ECN-capable.
     pub ecn: Option<Setting>,
 }

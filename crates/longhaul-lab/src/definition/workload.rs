@@ -1,38 +1,42 @@
-//! Many connections that come and go.
+//! Workloads of many short-lived connections.
 
 use serde::Deserialize;
 
 use super::{Setting, Tcp, Text};
 
-/// Connections that come by chance, ask and are answered, and go. Who asks is on the receivers' side, so that responses go `there`.
+/// Connections that arrive at random, exchange requests and responses, and close. Clients are on the receivers' side,
+/// so that responses travel `there`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Workload {
-    /// By which metrics know it.
+    /// Name that metrics refer to.
     pub name: Text,
-    /// `http`: a request and a response each. `vectors`: some of them, with pauses between.
+    /// `http`: one request and response per connection. `vectors`: several, with pauses in between.
     pub kind: Text,
-    /// What the responses are of the bottleneck's rate on average, headers not counted: 35%. At 0% there is none.
+    /// Mean rate of the responses relative to the bottleneck rate, without headers, such as 35%. With 0%, there is no
+    /// workload.
     pub load: Text,
-    /// Which of several links they cross, as [`Flow::hops`](super::Flow::hops) has it; `load` is of the first one's rate.
+    /// The links that they cross, as in [`Flow::hops`](super::Flow::hops). `load` refers to the rate of the first
+    /// one.
     pub hops: Option<Setting>,
-    /// Their congestion control, at both ends.
+    /// Congestion controller of both ends.
     pub congestion: Text,
-    /// The length of every response; by Pareto's law if it isn't given.
+    /// Size of every response. Without it, sizes are Pareto-distributed.
     pub response: Option<Text>,
-    /// When connections begin to come.
+    /// Time of the first arrivals.
     pub start: Option<Text>,
-    /// When they cease; with the run if it isn't given.
+    /// Time of the last arrivals. The default is the end of the run.
     pub stop: Option<Text>,
-    /// Pairs of hosts for each combination of `left` and `right`, which the connections are shared out over by chance.
+    /// Number of host pairs for each combination of `left` and `right`. Connections are distributed over them at
+    /// random.
     pub pairs: Option<Setting>,
-    /// The links to the bottleneck that hosts on the senders' side may have.
+    /// The access links of the hosts on the senders' side.
     #[serde(default)]
     pub left: Vec<Text>,
-    /// The same on the receivers' side.
+    /// The access links of the hosts on the receivers' side.
     #[serde(default)]
     pub right: Vec<Text>,
-    /// What else is set at both ends.
+    /// Other settings of both ends.
     #[serde(default)]
     pub tcp: Tcp,
 }

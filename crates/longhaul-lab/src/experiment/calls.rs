@@ -1,4 +1,4 @@
-//! What metrics and series are of.
+//! Checks of the calls in metrics and series.
 
 use longhaul_link::LinkRate;
 use longhaul_link::topology::Duplex;
@@ -10,10 +10,10 @@ use crate::expression::{Call, Expression};
 use crate::measure::Asked;
 use crate::series::{self, SeriesSetup};
 
-/// More samples than that no series has.
+/// Maximum number of samples of a series in a run.
 const MOST_SAMPLES: u64 = 1_000_000;
 
-/// What there is to be measured.
+/// The objects of a cell that measures can refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) flows: &'a [&'a str],

@@ -1,4 +1,4 @@
-//! What can be told of a whole file, and what all of its cells come to together.
+//! Checks of a whole file, and limits on all of its cells together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,15 @@ use super::{CellSetup, Source, prepare};
 use crate::cell::Cell;
 use crate::definition::{Definition, Fault, Text};
 
-/// More than this no file may ask for: a typing mistake is no reason to run for days.
+/// Limits that catch typing mistakes, which would otherwise cause runs of several days.
 const MOST_CELLS: usize = 10_000;
 const MOST_RUNS: u32 = 10_000;
-/// Of all cells together.
+/// Maximum number of runs over all cells.
 const MOST_RUNS_OF_ALL: u64 = 10_000_000;
-/// Sources of cross traffic and pairs of hosts for workloads, of all cells together: each has two links.
+/// Maximum number of cross-traffic sources and workload host pairs over all cells. Each has two access links.
 const MOST_HOSTS: usize = 200_000;
 
-/// What can be told without choosing.
+/// Checks everything that does not depend on the cell.
 pub(super) fn definition(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
     let id = definition.id.get_ref();
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
@@ -34,7 +34,7 @@ pub(super) fn definition(definition: &Definition, source: Source<'_>) -> Result<
     unique(source, "probes.name", definition.probes.iter().map(|probe| &probe.name))
 }
 
-/// Whether each cell can have so many runs; what is wrong with that otherwise.
+/// Checks that each cell can have this many runs, and describes the fault otherwise.
 pub(crate) fn can_run(definition: &Definition, runs: u32) -> Result<(), String> {
     if runs == 0 || runs > MOST_RUNS {
         return Err(format!("{runs} is not within 1 to {MOST_RUNS}"));
@@ -66,7 +66,7 @@ fn axes(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
     variables(definition, source)
 }
 
-/// No variable is set on two axes. A choice may set the one that has its own axis' name.
+/// Checks that no variable is set on two axes. A choice may set the variable with the name of its own axis.
 fn variables(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, axis) in definition.axes.iter().enumerate() {
@@ -97,7 +97,7 @@ pub(super) fn unique<'a>(source: Source<'_>, field: &str, names: impl Iterator<I
     Ok(())
 }
 
-/// What is done in each cell, as long as memory holds it.
+/// Creates the setup of each cell, and stops if they would take too much memory.
 pub(super) fn setups(definition: &Definition, cells: &[Cell], source: Source<'_>) -> Result<Vec<CellSetup>, Fault> {
     let (mut setups, mut hosts) = (Vec::new(), 0);
     for cell in cells {
@@ -122,7 +122,8 @@ fn too_many(definition: &Definition, are_pairs: bool, source: Source<'_>) -> Fau
     }
 }
 
-/// Flows may begin after the end of some cells' runs: so a cell is without them. Not of all.
+/// Rejects flows that begin after the end of the run in all cells. In some cells they may, so that these cells run
+/// without them.
 fn never_begin(definition: &Definition, setups: &[CellSetup], source: Source<'_>) -> Result<(), Fault> {
     for (place, flow) in definition.flows.iter().enumerate() {
         let Some(start) = &flow.start else { continue };

@@ -1,4 +1,4 @@
-//! Shared links, and who crosses which.
+//! The shared links, and the links that each flow crosses.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use longhaul_link::topology::Duplex;
 use super::prepare::Filling;
 use crate::definition::{Fault, Links, Setting};
 
-/// More links in a row than that no path has.
+/// Maximum number of links in a row.
 const MOST_LINKS: usize = 16;
 
 impl Filling<'_> {
@@ -20,7 +20,7 @@ impl Filling<'_> {
         links.each.iter().map(|link| self.link(link, "bottleneck")).collect()
     }
 
-    /// The places of the links that are meant, counted from 1 in the text; all of them without one.
+    /// Returns the indices of the links that the text gives, counted from 1 in the text, or all links without a text.
     pub(super) fn hops(self, hops: &Option<Setting>, field: &str, links: usize) -> Result<Range<usize>, Fault> {
         hops.as_ref().map_or(Ok(0..links), |Setting(text)| self.read(text, field, |text| places(text, links)))
     }

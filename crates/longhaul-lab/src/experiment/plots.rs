@@ -1,4 +1,4 @@
-//! From what a file says of pictures to what can be drawn.
+//! Converts plot definitions to drawable plots.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::cell::Cell;
 use crate::definition::{self, Axis, Definition, Fault, Statistic, Text};
 use crate::plot::{self, Grid, Kind, Plot, Recorded, Side};
 
-/// Kinds that show something of all runs of a cell.
+/// Kinds that show a statistic over the runs of a cell.
 const SUMMARIES: &[Kind] = &[Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Heat];
 
-/// Fields that not every kind has, and the kinds that have them.
+/// Fields that only some kinds have, with these kinds.
 const FIELDS: &[(&str, &[Kind])] = &[
     ("metric", &[Kind::Cdf, Kind::Bars, Kind::Lines, Kind::Runs, Kind::Heat]),
     ("metrics", &[Kind::Bars]),
@@ -37,7 +37,7 @@ const FIELDS: &[(&str, &[Kind])] = &[
     ("expected", &[Kind::OverTime, Kind::Scatter, Kind::Bars, Kind::Lines, Kind::Runs]),
 ];
 
-/// What a time-sequence picture is of.
+/// The series that a time-sequence picture can show.
 const OF_SEGMENTS: [&str; 3] = ["segments", "resent", "acks"];
 
 pub(super) fn read(definition: &Definition, cells: &[Cell], source: Source<'_>) -> Result<Vec<Plot>, Fault> {
@@ -110,7 +110,7 @@ impl Reading<'_> {
         })
     }
 
-    /// No field is given that the kind does not have.
+    /// Checks that the plot has all fields that its kind needs and no others.
     fn fields(self, kind: Kind) -> Result<(), Fault> {
         let plot = self.plot;
         let given = |field: &str| match field {
@@ -163,7 +163,7 @@ impl Reading<'_> {
         }
     }
 
-    /// At the field, or at the picture's kind, as what is missing has no place.
+    /// Creates a fault at the field, or at the plot's kind if the field is missing.
     fn wrong(self, field: &str, what: String) -> Fault {
         self.source.beside(&self.plot.kind, &format!("plots.{field}"), what)
     }
@@ -200,7 +200,7 @@ impl Reading<'_> {
         Ok(Recorded { name: name.get_ref().clone(), call: call.into(), unit: series.unit.clone() })
     }
 
-    /// What fields have to be together.
+    /// Checks the fields against each other.
     fn whole(self, plot: &Plot) -> Result<(), Fault> {
         if let Some((first, other)) =
             plot.series.first().zip(plot.series.iter().find(|s| s.unit != plot.series[0].unit))
@@ -241,7 +241,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Metrics along x share their axis of values.
+    /// Checks that metrics along x have one unit, because they share the value axis.
     fn one_unit(self, plot: &Plot) -> Result<(), Fault> {
         if self.plot.metrics.is_empty() {
             return Ok(());
@@ -259,7 +259,8 @@ impl Reading<'_> {
         }
     }
 
-    /// The cells that are drawn, by `over` and `by`. Of a scatter, what is not chosen is drawn, too.
+    /// Returns the cells to draw, by `over` and `by`. A scatter plot also shows all choices on axes without a choice
+    /// in `at`.
     fn grid(self, kind: Kind) -> Result<Grid, Fault> {
         let (plot, axes) = (self.plot, &self.definition.axes);
         for (name, choice) in &plot.at {
@@ -313,7 +314,7 @@ impl Reading<'_> {
         Ok(Grid { over, by, cells: grid })
     }
 
-    /// The choices on `over` in their order; one that is none without it.
+    /// Returns the choices on `over` in drawing order, or a single entry without a choice if there is no `over`.
     fn lines(self, over: Option<usize>) -> Result<Vec<Option<usize>>, Fault> {
         let order = &self.plot.order;
         let Some(axis) = over.map(|over| &self.definition.axes[over]) else {
@@ -328,7 +329,7 @@ impl Reading<'_> {
         order.iter().map(|choice| self.place(axis, choice, "plots.order").map(Some)).collect()
     }
 
-    /// The axis of a name, on which `at` must not choose.
+    /// Returns the index of the named axis, on which `at` must not choose.
     fn axis(self, name: Option<&Text>, field: &str) -> Result<Option<usize>, Fault> {
         let Some(name) = name else { return Ok(None) };
         let found = self.definition.axes.iter().position(|axis| axis.name.get_ref() == name.get_ref());

@@ -1,4 +1,4 @@
-//! From texts to settings.
+//! Converts the strings of a definition to settings.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -17,17 +17,18 @@ use super::{CellSetup, FlowSetup, Source};
 use crate::cell::Cell;
 use crate::definition::{Choice, Definition, Fault, Flow, Setting, Tcp, Text};
 
-/// More connections of a name than that there are not.
+/// Maximum number of connections per name.
 const MOST_FLOWS: u32 = 1000;
-/// Longer than this no run is, in seconds: a day.
+/// Maximum duration of a run in seconds: one day.
 const LONGEST: u64 = 86_400;
-/// What is counted each second of a run, as many flows' worth: a gigabyte of it. A link takes as much as some flows do.
+/// Maximum number of flow-seconds per run, because counters are kept per second: about 1 GB. A link counts as
+/// [`FLOWS_OF_LINK`] flows.
 const MOST_COUNTED: u64 = 10_000_000;
 const FLOWS_OF_LINK: u64 = 50;
-/// Bytes of a segment's timestamps and of UDP's and TCP's headers, less than what IPv4's takes: see the wire format.
+/// Bytes of a segment's header with timestamps (`docs/wire.md`), which the PLPMTU includes.
 const HEADERS: u16 = 24;
 
-/// Adds the choices that `add` has to the axes, and then those that somebody adds beside the text.
+/// Adds the choices in `add` to the axes, and then the given ones, which are not in the text.
 pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], source: Source<'_>) -> Result<(), Fault> {
     for (name, choices) in std::mem::take(&mut definition.add) {
         let axis = axis(definition, &name).map_err(|what| source.beside(&definition.id, "add", what))?;
@@ -37,14 +38,14 @@ pub(super) fn add(definition: &mut Definition, choices: &[(String, String)], sou
     for (name, choice) in choices {
         let axis = axis(definition, name).map_err(|what| source.fault(&definition.id, "add", what))?;
         let axis = &mut definition.axes[axis];
-        // A choice that has no place in the text is told of where its axis is.
+        // A choice that is not in the text has no position, so its faults are reported at its axis.
         let name = Text::new(axis.name.span(), choice.clone());
         axis.choices.push(Choice { name, variables: BTreeMap::new() });
     }
     Ok(())
 }
 
-/// The place of an axis that choices can be added to by their names.
+/// Returns the index of an axis to which choices can be added by name.
 fn axis(definition: &Definition, name: &str) -> Result<usize, String> {
     let place = definition.axes.iter().position(|axis| axis.name.get_ref() == name);
     let place = place.ok_or_else(|| format!("there is no axis {name:?}"))?;
@@ -126,7 +127,7 @@ impl Filling<'_> {
         })
     }
 
-    /// What a text says, or what it is without one.
+    /// Reads an optional text, or returns the default without one.
     pub(super) fn optional<T: Default>(
         self,
         text: &Option<Text>,
@@ -135,22 +136,22 @@ impl Filling<'_> {
         text.as_ref().map_or_else(|| Ok(T::default()), read)
     }
 
-    /// What is wrong with a field.
+    /// Creates a fault at a text.
     pub(super) fn fault(self, at: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
         self.source.fault(at, field, what)
     }
 
-    /// The same of a field beside a text that is given.
+    /// Creates a fault at a field in the same table as the text `near`.
     pub(super) fn beside(self, near: &Text, field: &str, what: impl std::fmt::Display) -> Fault {
         self.source.beside(near, field, what)
     }
 
-    /// The same of what is no single text.
+    /// Creates a fault at a position that is not a single text.
     pub(super) fn fault_at(self, span: Range<usize>, field: &str, what: impl std::fmt::Display) -> Fault {
         Fault::at(self.source.file, self.source.text, span, field, what)
     }
 
-    /// All flows, and which of them follow or share hosts with others that stand before them.
+    /// Reads all flows. A flow can follow, or share hosts with, flows defined before it.
     fn flows(self, flows: &[Flow], links: usize) -> Result<Vec<FlowSetup>, Fault> {
         let mut setups: Vec<FlowSetup> = Vec::new();
         for flow in flows {
@@ -253,7 +254,7 @@ impl Filling<'_> {
         Ok(config)
     }
 
-    /// `congestion` as a host with these settings runs it.
+    /// Wraps `congestion` with the host's settings for thresholds, byte counting and pacing.
     fn host(self, tcp: &Tcp, congestion: Congestion) -> Result<Congestion, Fault> {
         let size = |text: &str| match text {
             "infinite" => Ok(None),
@@ -279,7 +280,7 @@ impl Filling<'_> {
         self.setting(setting, field, &format!("a whole number of at most {} bits", 8 * size_of::<T>()))
     }
 
-    /// A number that is not too small and not too large.
+    /// Reads a number within the bounds.
     fn within<T: FromStr + Copy + TryInto<u64>>(
         self,
         setting: &Option<Setting>,
@@ -306,7 +307,7 @@ impl Filling<'_> {
     }
 }
 
-/// Whether it asks routers on the path, for which the file vouches then.
+/// Whether the controller requests assistance from routers. The routers in the experiment file are trusted.
 fn asks_routers(congestion: &Congestion) -> bool {
     let needs = congestion.build(&BuildParams::default()).needs();
     needs.required.network_header.or(needs.preferred.network_header).is_some()

@@ -1,4 +1,4 @@
-//! Active measurements of the path: from the definition's texts to settings.
+//! Probe setups.
 
 use longhaul_probe::MethodKind;
 use longhaul_units::Span;

@@ -1,4 +1,4 @@
-//! Metrics that relate a cell's runs to another cell's.
+//! Metrics that relate the runs of a cell to another cell.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use crate::judge;
 use crate::record::Record;
 use crate::stats;
 
-/// To which cell a metric relates each, and how.
+/// Base cells of a metric, and the form of the relation.
 #[derive(Clone, Debug)]
 pub struct Relative {
-    /// By cell: the place of the other one.
+    /// The index of the base cell, for each cell.
     pub bases: Vec<usize>,
-    /// What is made of both.
+    /// How the two values are combined.
     pub form: Form,
 }
 
 impl Relative {
-    /// What a metric says of it; nothing if it relates to none.
+    /// Reads the relation of a metric, or returns `None` if it has none.
     pub(super) fn read(
         definition: &Definition,
         cells: &[Cell],
@@ -44,7 +44,7 @@ impl Relative {
     }
 }
 
-/// The choice on each axis that is named, both by their places.
+/// Returns the indices of the named axes and of the choices on them.
 fn chosen(
     axes: &[Axis],
     relative_to: &BTreeMap<String, Text>,
@@ -62,7 +62,7 @@ fn chosen(
 }
 
 impl Form {
-    /// Of a run's value and the median of those that it is related to; none if that is zero.
+    /// Combines the value of a run and the median of the base cell. Returns `None` if the result is not finite.
     fn of(self, value: f64, base: f64) -> Option<f64> {
         let related = match self {
             Self::Ratio => value / base,
@@ -74,7 +74,7 @@ impl Form {
 }
 
 impl Experiment {
-    /// The records with what relative metrics make of the values that were measured.
+    /// Returns the records with the values of relative metrics in place of the measured values.
     pub(crate) fn related<'a>(&self, records: &'a [Record]) -> Cow<'a, [Record]> {
         let mut related = Cow::Borrowed(records);
         for (metric, relative) in self.relatives.iter().enumerate() {
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn forms_by_hand() {
-        // Ware, Mukerjee, Seshan and Sherry, HotNets 2019: 10 Mb/s alone and 4 beside another are a harm of 0.6; so are 4 s
-        // and 10.
+        // Ware, Mukerjee, Seshan and Sherry, HotNets 2019: a drop from 10 Mb/s alone to 4 Mb/s with a competitor is a
+        // harm of 0.6. So is an increase from 4 s to 10 s.
         assert_eq!(Form::Harm.of(4.0, 10.0), Some(0.6));
         assert_eq!(Form::HarmOfLess.of(10.0, 4.0), Some(0.6));
         assert_eq!(Form::Ratio.of(4.0, 10.0), Some(0.4));

@@ -1,4 +1,4 @@
-//! What a paper's row is about, in our cells.
+//! The cells and rule of each row.
 
 use super::Source;
 use super::check::unique;
@@ -6,39 +6,39 @@ use crate::cell::Cell;
 use crate::definition::{self, Axis, Definition, Fault, Statistic, Text, Values};
 use crate::rule::Rule;
 
-/// A row that can be judged, or is known not to be.
+/// A row that can be judged, or is marked as not reproducible.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// By which it is cited.
+    /// Identifier used in citations.
     pub id: String,
-    /// What it needs, if it is reproducible.
+    /// How it is judged, if it is reproducible.
     pub judged: Option<Judged>,
-    /// What the paper has.
+    /// The values of the paper.
     pub paper: Vec<f64>,
-    /// The standard deviations that it has with them, or the one of all.
+    /// The paper's standard deviations of these values, or one for all.
     pub deviations: Vec<f64>,
-    /// Why it isn't reproducible, or what is to be known about it.
+    /// Why it is not reproducible, or the note on it.
     pub reason: String,
 }
 
-/// What is measured for a row, and how it is judged.
+/// What is measured for a row, and the rule that judges it.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// The metric's place.
+    /// Index of the metric.
     pub metric: usize,
-    /// The cells' places, in the paper's order.
+    /// Indices of the cells, in the order of the paper.
     pub cells: Vec<usize>,
-    /// What is taken of each cell's runs.
+    /// Statistic over the runs of each cell.
     pub statistic: Statistic,
-    /// Whether runs without a value are left out.
+    /// Whether runs without a value are skipped.
     pub skip_missing: bool,
     /// The rule.
     pub rule: Rule,
-    /// As it was written.
+    /// The text of the rule.
     pub rule_text: String,
 }
 
-/// The rows, and in place of one for each choice on an axis as many.
+/// Returns the rows, with each row that has `each` replaced by one per choice on that axis.
 pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Vec<definition::Row>, Fault> {
     let mut rows = Vec::new();
     for row in &definition.rows {
@@ -142,7 +142,7 @@ impl Reading<'_> {
         })
     }
 
-    /// What the paper has are numbers, and no deviation is below zero.
+    /// Checks that the paper's values are finite and that no deviation is negative.
     fn numbers(self, paper: &[f64], deviations: &[f64]) -> Result<(), Fault> {
         let of_paper = paper.iter().find(|value| !value.is_finite()).map(|value| ("rows.paper", value));
         let of_deviations = deviations.iter().find(|value| !(value.is_finite() && **value >= 0.0));
@@ -153,7 +153,7 @@ impl Reading<'_> {
         Err(self.source.beside(&self.row.id, field, format!("{value} {what}")))
     }
 
-    /// Whatever the row names is there, whether it is judged or not.
+    /// Checks that the metric, axes and choices of the row exist, whether it is judged or not.
     fn names(self) -> Result<(), Fault> {
         let row = self.row;
         row.metric.as_ref().map(|metric| self.metric(metric)).transpose()?;
@@ -179,7 +179,7 @@ impl Reading<'_> {
         row.order.iter().try_for_each(|choice| self.place(&self.definition.axes[axis], choice, "rows.order").map(drop))
     }
 
-    /// The place of an axis.
+    /// Returns the index of an axis.
     fn axis(self, name: &str) -> Result<usize, String> {
         let axes = &self.definition.axes;
         axes.iter().position(|axis| axis.name.get_ref() == name).ok_or_else(|| {
@@ -188,7 +188,7 @@ impl Reading<'_> {
         })
     }
 
-    /// The cells that the row is about, in its order.
+    /// Returns the cells of the row, in its order.
     fn cells(self) -> Result<Vec<usize>, Fault> {
         let (row, axes) = (self.row, &self.definition.axes);
         let over = row.over.as_ref().and_then(|over| self.axis(over.get_ref()).ok());
@@ -221,7 +221,7 @@ impl Reading<'_> {
     }
 }
 
-/// The place of a choice on an axis, or what is wrong with it.
+/// Returns the index of a choice on an axis, or a description of the fault.
 pub(super) fn place(axis: &Axis, choice: &Text) -> Result<usize, String> {
     axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
         let known: Vec<&str> = axis.choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();

@@ -1,4 +1,4 @@
-//! Cross traffic, from texts to settings and to packets.
+//! Cross traffic: settings and packet sources.
 
 use std::ops::Range;
 
@@ -11,54 +11,54 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::prepare::Filling;
 use crate::definition::{Fault, Setting, Text, Traffic};
 
-/// An IP packet has at least its header and UDP's.
+/// Minimum size of an IP packet in bytes: the IPv4 and UDP headers.
 const LEAST: u64 = 28;
 const MOST: u64 = 65_535;
-/// More sources of a name than that there are not.
+/// Maximum number of sources per name.
 const MOST_SOURCES: u32 = 1000;
 
-/// Packets of a size that cross the bottleneck and answer to nothing.
+/// Packets of one size that cross the bottleneck and do not react to congestion.
 #[derive(Clone, Debug)]
 pub struct TrafficSetup {
-    /// What the file calls it.
+    /// The name in the file.
     pub name: String,
-    /// How they follow each other.
+    /// The distribution of the packet intervals.
     pub kind: TrafficKind,
-    /// How fast, in bytes of IP packets.
+    /// Rate of IP packets.
     pub rate: Rate,
-    /// Bytes of an IP packet.
+    /// Size of an IP packet in bytes.
     pub packet: u32,
-    /// Whether they go as the flows' data does, and whether the other way.
+    /// Whether they travel in the direction of the flows' data, and whether in the opposite one.
     pub ways: [bool; 2],
-    /// The links that they cross, by their places.
+    /// Indices of the links that they cross.
     pub hops: Range<usize>,
-    /// From when on.
+    /// Start time.
     pub start: Span,
-    /// Until when.
+    /// End time.
     pub stop: Span,
-    /// The access link of the host on the senders' side, which `there` leads away from.
+    /// Access link of the host on the senders' side; `there` leads away from the host.
     pub left: Duplex,
-    /// The same on the receivers' side.
+    /// Access link of the host on the receivers' side; `there` leads away from the host.
     pub right: Duplex,
-    /// The marks in their IP headers.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// See `ecn`.
+    /// DiffServ codepoint of the IP header.
     pub dscp: u8,
 }
 
-/// How packets follow each other.
+/// Distribution of the packet intervals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrafficKind {
-    /// At one distance, from a random time within the first on.
+    /// Constant intervals, starting at a random time within the first interval.
     Cbr,
-    /// At distances that are distributed exponentially.
+    /// Exponentially distributed intervals.
     Poisson,
-    /// At one distance in bursts, with pauses between: what they last in the mean, and how that varies.
+    /// Constant intervals in bursts, separated by pauses: mean burst, mean pause, and their distribution.
     OnOff(Span, Span, Durations),
 }
 
 impl TrafficSetup {
-    /// When packets leave; the random numbers decide what is not said.
+    /// Returns the source of the packets. `random` draws everything that the setup leaves open.
     #[must_use]
     pub fn source(&self, mut random: Random) -> Source {
         let start = Time::ZERO + self.start;
@@ -76,7 +76,7 @@ impl TrafficSetup {
 }
 
 impl Filling<'_> {
-    /// Each source of a name.
+    /// Reads all sources of a name.
     pub(super) fn traffic(self, traffic: &Traffic, links: usize) -> Result<Vec<TrafficSetup>, Fault> {
         let count = self.number::<u32>(&traffic.count, "traffic.count")?.unwrap_or(1);
         if count == 0 || count > MOST_SOURCES {

@@ -1,4 +1,4 @@
-//! Workloads, from texts to settings and to connections.
+//! Workloads: settings and connections.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,44 +14,44 @@ use longhaul_units::{Bytes, Rate, Span, Time};
 use super::prepare::Filling;
 use crate::definition::{Fault, Setting, Text, Workload};
 
-/// More pairs of hosts than that no workload has.
+/// Maximum number of host pairs of a workload.
 const MOST_PAIRS: usize = 10_000;
 
-/// Many connections that come and go.
+/// A workload of many short-lived connections.
 #[derive(Clone, Debug)]
 pub struct WorkloadSetup {
-    /// By which metrics know it.
+    /// Name that metrics refer to.
     pub name: String,
-    /// What is exchanged.
+    /// Kind of exchange.
     pub kind: WorkloadKind,
-    /// Bytes of responses a second.
+    /// Mean rate of the responses.
     pub rate: Rate,
-    /// The lengths of responses.
+    /// The distribution of response sizes.
     pub responses: BoundedPareto,
-    /// The settings of both ends.
+    /// The configuration of both ends.
     pub config: Arc<Config>,
-    /// The links that they cross, by their places.
+    /// Indices of the links that they cross.
     pub hops: Range<usize>,
-    /// From when on.
+    /// Time of the first arrivals.
     pub start: Span,
-    /// Until when.
+    /// Time of the last arrivals.
     pub stop: Span,
-    /// The access links of each pair of hosts, on the senders' side and on the receivers'.
+    /// The access links of each host pair, on the senders' and on the receivers' side.
     pub pairs: Vec<(Duplex, Duplex)>,
 }
 
-/// What is exchanged.
+/// Kind of exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadKind {
-    /// A request of 350 bytes and its response.
+    /// One request of 350 bytes and its response.
     Http,
-    /// A geometric number of requests and responses, with time to think between.
+    /// A geometrically distributed number of requests and responses, separated by think time.
     Vectors,
 }
 
 impl WorkloadSetup {
-    /// The connections; `pairs` has the nodes of each pair of hosts, those of the senders' side first. What comes when, and between
-    /// whom, does not depend on what becomes of it.
+    /// Returns the connections. `pairs` contains the nodes of each host pair, the senders' side first. Arrival times
+    /// and hosts do not depend on the outcome of earlier connections.
     pub(crate) fn visits(&self, pairs: Vec<[usize; 2]>, random: [Random; 2]) -> Box<dyn Iterator<Item = Visit>> {
         let [arrivals, mut places] = random;
         let start = Time::ZERO + self.start;

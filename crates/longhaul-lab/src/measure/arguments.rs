@@ -1,4 +1,4 @@
-//! What stands in a measure's parentheses.
+//! Parameters and arguments of measures.
 
 use longhaul_link::{Cause, Histogram};
 use longhaul_units::Span;
@@ -6,83 +6,84 @@ use longhaul_units::Span;
 use super::{Measure, find};
 use crate::expression::{Argument, Call};
 
-/// What a measure wants to be told. They stand in the order of [`Measure::parameters`].
+/// A parameter of a measure. Arguments are in the order of [`Measure::parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter {
-    /// One of the shared links, `link-2`; the first without it.
+    /// One of the shared links, such as `link-2`. The default is the first.
     Link,
-    /// Connections of a name.
+    /// The name of flows.
     Flows,
-    /// The name of a tool that measures the path.
+    /// The name of a probe.
     Probe,
     /// The name of a workload.
     Workload,
-    /// The name of something that is estimated.
+    /// The name of an estimate.
     Estimate,
-    /// The name of a phase of congestion control.
+    /// The name of a phase of the congestion controller.
     Phase,
-    /// Which value of many.
+    /// A quantile.
     Quantile,
-    /// An amount of data.
+    /// A number of bytes.
     Bytes,
-    /// From which length on and below which one, or neither.
+    /// A lower bound, included, and an upper bound, excluded, of sizes in bytes; optional.
     Sizes,
-    /// Any number of causes of loss.
+    /// Any number of drop causes.
     Causes,
-    /// Any number of causes of loss and classes of packets.
+    /// Any number of drop causes and packet classes.
     CausesAndClasses,
-    /// One of these numbers of times: none for the whole run, one for what had happened by then, two for what happened between.
+    /// The allowed numbers of times: none for the whole run, one for the part before it, two for the part between
+    /// them.
     Times(&'static [usize]),
 }
 
-/// Which value of many is meant.
+/// A statistic of many values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantile {
     /// The arithmetic mean.
     Mean,
-    /// The one that this share of all does not exceed, 0 to 1.
+    /// The quantile at this fraction, from 0 to 1.
     Share(f64),
 }
 
-/// Which packets' losses, for which causes.
+/// A selection of losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// For whatever cause if there is none.
+    /// The causes. If empty, all causes.
     pub causes: Vec<Cause>,
-    /// Whether of low priority or of normal; of both if it isn't given.
+    /// Whether losses of low or of normal priority are selected. Without it, both.
     pub low: Option<bool>,
 }
 
-/// A call that was understood.
+/// A parsed call.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
-    /// What is measured.
+    /// The measure.
     pub measure: &'static Measure,
-    /// The place of the shared link.
+    /// Index of the shared link.
     pub link: usize,
-    /// Names of flows, in their order.
+    /// The names of flows, in order.
     pub flows: Vec<&'a str>,
-    /// The name of a tool.
+    /// The name of a probe.
     pub probe: &'a str,
     /// The name of a workload.
     pub workload: &'a str,
-    /// The name of what is estimated.
+    /// The name of an estimate.
     pub estimate: &'a str,
     /// The name of a phase.
     pub phase: &'a str,
-    /// Which value; the largest if it isn't given.
+    /// The quantile. The default is the maximum.
     pub quantile: Quantile,
-    /// An amount of data.
+    /// A number of bytes.
     pub bytes: u64,
-    /// From which length on and below which one.
+    /// Bounds of sizes in bytes: the lower is included, the upper is not.
     pub sizes: Option<[u64; 2]>,
-    /// Which losses.
+    /// The selected losses.
     pub losses: Losses,
-    /// Times, each after the one before.
+    /// Times in ascending order.
     pub times: Vec<Span>,
 }
 
-/// The names of causes in files.
+/// Names of drop causes in experiment files.
 const CAUSES: [(&str, Cause); Cause::ALL.len()] = [
     ("queue-full", Cause::QueueFull),
     ("pushed-out", Cause::PushedOut),
@@ -97,10 +98,10 @@ const CAUSES: [(&str, Cause); Cause::ALL.len()] = [
 ];
 
 impl<'a> Asked<'a> {
-    /// Understands a call.
+    /// Parses a call.
     ///
     /// # Errors
-    /// There is no such measure, or it wants other things in its parentheses.
+    /// Returns an error if there is no such measure, or if its arguments are wrong.
     pub fn read(call: &'a Call) -> Result<Self, String> {
         let Some(measure) = find(&call.name) else {
             let known: Vec<&str> = super::all().map(|measure| measure.name).collect();
@@ -139,7 +140,7 @@ impl<'a> Asked<'a> {
         format!("{} is written {}", self.measure.name, self.measure.usage)
     }
 
-    /// Takes what a parameter wants; what is left.
+    /// Takes the arguments of a parameter and returns the remaining arguments.
     fn take(&mut self, parameter: Parameter, from: &'a [Argument]) -> Result<&'a [Argument], String> {
         let one = || from.split_first().ok_or_else(|| self.usage());
         let name = || match one()? {
@@ -216,8 +217,8 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The place of the link that the first argument names, counted from 0, and the other arguments; the first link and all of them where it
-/// names none.
+/// Returns the index of the link named by the first argument, from 0, and the other arguments. Without such an
+/// argument, it returns the first link and all arguments.
 pub(crate) fn link(from: &[Argument]) -> Result<(usize, &[Argument]), String> {
     let [Argument::Name(name), rest @ ..] = from else { return Ok((0, from)) };
     let Some(number) = name.strip_prefix("link-") else { return Ok((0, from)) };
@@ -226,7 +227,7 @@ pub(crate) fn link(from: &[Argument]) -> Result<(usize, &[Argument]), String> {
 }
 
 impl Quantile {
-    /// `p95`, `p99.9`, `median`, `min`, `max`, `mean`.
+    /// Parses `p95`, `p99.9`, `median`, `min`, `max` or `mean`.
     fn parse(name: &str) -> Result<Self, String> {
         let share = match name {
             "mean" => return Ok(Self::Mean),
@@ -243,7 +244,7 @@ impl Quantile {
         Ok(Self::Share(share))
     }
 
-    /// Of what was counted, in seconds; none if nothing was.
+    /// Returns the quantile of a histogram in seconds, or `None` if it is empty.
     #[must_use]
     pub fn seconds(self, of: &Histogram) -> Option<f64> {
         if of.is_empty() {
@@ -279,13 +280,13 @@ impl Losses {
         Ok(())
     }
 
-    /// Whether a packet that was dropped for this cause counts.
+    /// Returns whether a packet dropped for this cause is selected.
     #[must_use]
     pub fn counts(&self, cause: Cause) -> bool {
         self.causes.is_empty() || self.causes.contains(&cause)
     }
 
-    /// The classes of a link that count.
+    /// Returns the selected traffic classes of a link.
     #[must_use]
     pub fn classes(&self) -> std::ops::Range<u8> {
         let end = longhaul_link::MAX_CLASSES as u8;

@@ -1,4 +1,4 @@
-//! What is measured of the shared link, on the way of the data.
+//! Measures of the shared links, in the direction of the data.
 
 use longhaul_link::{Cause, LinkConfig, LinkStats};
 use longhaul_units::{Bytes, Span, Time};
@@ -118,7 +118,7 @@ pub(super) const MEASURES: &[Measure] = &[
     },
 ];
 
-/// What the link that is meant had counted before and by the end.
+/// Returns the counters of the selected link at the start and the end of the part.
 fn ends<'a>(part: &Part<'a>) -> (&'a LinkSample, &'a LinkSample) {
     let (from, to) = part.ends();
     (&from.links[part.asked.link], &to.links[part.asked.link])
@@ -129,13 +129,13 @@ fn carried(part: &Part<'_>) -> f64 {
     to.carried - from.carried
 }
 
-/// Packets lost and offered, before and by the end.
+/// Returns the packets lost and offered, at the start and at the end of the part.
 fn losses(part: &Part<'_>) -> ((f64, f64), (f64, f64)) {
     let (from, to) = ends(part);
     (lost(&from.stats, &part.asked.losses), lost(&to.stats, &part.asked.losses))
 }
 
-/// Packets lost and offered.
+/// Returns the packets lost and offered.
 fn lost(link: &LinkStats, losses: &Losses) -> (f64, f64) {
     let mut sum = (0, 0);
     for class in losses.classes() {
@@ -147,7 +147,7 @@ fn lost(link: &LinkStats, losses: &Losses) -> (f64, f64) {
     (sum.0 as f64, sum.1 as f64)
 }
 
-/// Bytes that a link's rate allows in a time; none if it has no rate.
+/// Returns the bytes that a link can carry in an interval at its rate, or `None` if it has no rate.
 fn capacity(config: &LinkConfig, from: Span, to: Span) -> Option<f64> {
     let (from, to) = (Time::ZERO + from, Time::ZERO + to);
     let steps = config.steps.iter().map(|step| step.at).filter(|at| (from..to).contains(at));

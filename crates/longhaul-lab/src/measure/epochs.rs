@@ -1,4 +1,4 @@
-//! Of connections that come and go: response times.
+//! Measures of workloads: response times.
 
 use longhaul_sim::Epoch;
 use longhaul_units::Time;
@@ -63,7 +63,7 @@ impl Part<'_> {
 }
 
 impl Quantile {
-    /// Of some seconds, by the nearest rank; none of nothing.
+    /// Returns the quantile of times in seconds by nearest rank, or `None` without values.
     fn seconds_of(self, mut seconds: Vec<f64>) -> Option<f64> {
         let Self::Share(share) = self else { return mean(&seconds) };
         seconds.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What is measured of the connections of one name.
+//! Measures of the flows of one name.
 
 use super::part::{Part, deviation, mean, percent, ratio};
 use super::{ANY, Better, Measure, ONE, Parameter, Watch};

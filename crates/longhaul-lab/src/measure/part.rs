@@ -1,4 +1,4 @@
-//! The part of a run that a measure is of, and what is made of its numbers.
+//! The part of a run that a measure covers, and arithmetic on its samples.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use longhaul_units::Span;
 use super::Asked;
 use crate::world::{FlowSample, FlowState, Outcome, Sample};
 
-/// The part of a run that a measure is of.
+/// The part of a run that a measure covers.
 pub(super) struct Part<'a> {
     pub(super) asked: &'a Asked<'a>,
     pub(super) outcome: &'a Outcome,
@@ -25,17 +25,17 @@ impl<'a> Part<'a> {
         Self { asked, outcome, from, to }
     }
 
-    /// The only time, or the whole run's end: when, not until when.
+    /// The instant at which a measure is taken: its only time, or the end of the run.
     pub(super) fn when(&self) -> Span {
         self.to
     }
 
-    /// The only time, or the run's beginning: from when on.
+    /// The start of the part: the first time, or the start of the run.
     pub(super) fn since(&self) -> Span {
         self.asked.times.first().copied().unwrap_or_default()
     }
 
-    /// The flows of the first name.
+    /// Returns the indices of the flows of the first name.
     pub(super) fn flows(&self) -> Range<usize> {
         self.flows_of(0)
     }
@@ -66,13 +66,13 @@ impl<'a> Part<'a> {
         self.each(what).iter().sum()
     }
 
-    /// The mean over those flows of which it is known.
+    /// Returns the mean over the flows for which the value is known.
     pub(super) fn mean_state(&self, what: impl Fn(&FlowState) -> Option<f64>) -> Option<f64> {
         let states = &self.outcome.at(self.when()).states;
         mean(&states.get(self.flows())?.iter().flatten().filter_map(what).collect::<Vec<_>>())
     }
 
-    /// Mb/s of each whole second from a time on, of all flows together.
+    /// Returns the total goodput in Mb/s in each full second from a time on.
     pub(super) fn each_second(&self, from: Span) -> Vec<f64> {
         self.each_second_of(0, from)
     }
@@ -100,7 +100,7 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
     ratio(values.iter().sum(), values.len() as f64)
 }
 
-/// Of a population.
+/// Population standard deviation.
 pub(super) fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

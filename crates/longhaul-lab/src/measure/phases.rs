@@ -1,4 +1,4 @@
-//! Of the phases that senders' congestion control goes through.
+//! Measures of the phases of the senders' congestion controllers.
 
 use super::part::{Part, mean};
 use super::{Better, Measure, Parameter, Watch};

@@ -1,4 +1,4 @@
-//! Of tools that measure the path.
+//! Measures of probes.
 
 use longhaul_probe::RateRange;
 use longhaul_probe::sim::Probing;

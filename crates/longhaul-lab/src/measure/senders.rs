@@ -1,4 +1,4 @@
-//! Of what senders see at each ACK.
+//! Measures of the observations of senders at each ACK.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::definition::Statistic;
 use crate::stats;
 use crate::watching::{Log, Loss};
 
-/// At a level up to this the buffer counts as empty, and from that on as full.
+/// Congestion levels up to which the buffer counts as empty, and from which it counts as full.
 const IDLE: f64 = 0.1;
 const CONGESTED: f64 = 0.95;
-/// Classes of round trips in a bin of the overlap, which is a millisecond.
+/// Histogram bins of RTT samples per bin of the overlap, which is 1 ms wide.
 const BIN: u64 = 10;
 
 const fn measure(
@@ -178,7 +178,7 @@ impl<'a> Part<'a> {
         (self.from..self.to).contains(&(at - Time::ZERO))
     }
 
-    /// How many samples of the round trip are in each class, or in each `bin` of them.
+    /// Returns the number of RTT samples per histogram bin, or per `bin` of them.
     fn rtts(&self, bin: u64) -> BTreeMap<u64, f64> {
         let mut all = BTreeMap::new();
         for (class, count) in self.logs().flat_map(|log| &log.rtts) {
@@ -193,7 +193,7 @@ impl<'a> Part<'a> {
         Statistic::Median.of(&stats::sorted(&cuts.collect::<Vec<_>>()))
     }
 
-    /// The samples of each flow.
+    /// Returns the samples of the estimate for each flow.
     fn estimates_each(&self) -> Vec<Vec<f64>> {
         let of = |log: &'a Log| log.estimates.get(self.asked.estimate).map(Vec::as_slice).unwrap_or_default();
         let within = |samples: &'a [(Time, f64)]| samples.iter().filter(|(at, _)| self.has(*at));
@@ -205,7 +205,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The part of the whole that each bin has.
+/// Returns the fraction of the total in each bin.
 fn shares(counts: impl IntoIterator<Item = (u64, f64)>) -> BTreeMap<u64, f64> {
     let mut bins = BTreeMap::new();
     for (bin, count) in counts {
@@ -216,7 +216,7 @@ fn shares(counts: impl IntoIterator<Item = (u64, f64)>) -> BTreeMap<u64, f64> {
     bins
 }
 
-/// Percent that two distributions have in common; none if one is empty.
+/// Returns the overlap of two distributions in percent, or `None` if one is empty.
 fn overlap(one: &BTreeMap<u64, f64>, other: &BTreeMap<u64, f64>) -> Option<f64> {
     let common = one.iter().filter_map(|(bin, share)| other.get(bin).map(|other| share.min(*other)));
     (!one.is_empty() && !other.is_empty()).then(|| 100.0 * common.sum::<f64>())

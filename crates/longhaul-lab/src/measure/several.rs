@@ -1,4 +1,4 @@
-//! What is measured between connections.
+//! Measures that compare flows.
 
 use longhaul_units::Span;
 
@@ -6,9 +6,9 @@ use super::part::{Part, mean, ratio};
 use super::{ANY, Better, Measure, Parameter, Watch};
 use Parameter::Flows;
 
-/// So long shares have to stay near each other.
+/// Number of seconds for which the shares must stay nearly equal.
 const STEADY: usize = 5;
-/// So far from equal each share may be: 20 % of a half.
+/// Maximum difference of each share from one half: 20 % of a half.
 const NEAR: f64 = 0.1;
 
 pub(super) const MEASURES: &[Measure] = &[
@@ -60,7 +60,7 @@ fn converged(part: &Part<'_>) -> Option<f64> {
     steady_from(&shares).map(|second| second as f64 + (whole - later).as_secs_f64())
 }
 
-/// The first second from which on shares are near equal for long enough.
+/// Returns the first second of a long enough period with nearly equal shares.
 fn steady_from(shares: &[Option<f64>]) -> Option<usize> {
     let is_near = |share: &Option<f64>| share.is_some_and(|share| (share - 0.5).abs() <= NEAR + 1e-12);
     shares.windows(STEADY).position(|window| window.iter().all(is_near))
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn jains_index_has_the_square() {
-        // Jain, Chiu and Hawe, 1984: k of n users that share equally and nothing for the others is k/n.
+        // Jain, Chiu and Hawe, 1984: the index is k/n if k of n users have equal shares and the others have nothing.
         assert_eq!(jain(&[5.0, 5.0, 0.0, 0.0]), Some(0.5));
         assert_eq!(jain(&[3.0; 7]), Some(1.0));
         assert_eq!(jain(&[0.0; 7]), None);

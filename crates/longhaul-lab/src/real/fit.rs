@@ -1,4 +1,4 @@
-//! What can be run in real time, and what can be told of it then.
+//! Which cells can be run in real time, and which metrics can be measured then.
 
 use longhaul_link::topology::Duplex;
 use longhaul_link::{LinkConfig, LinkRate};
@@ -9,56 +9,56 @@ use crate::expression::{Call, Expression};
 use crate::measure::{Asked, Watch};
 use crate::number::mbps;
 
-/// The fastest link for which one process is both ends and the relay, Mb/s.
+/// Maximum rate in Mb/s at which one process can reliably serve as both ends and the relay.
 pub const MOST_RATE: f64 = 200.0;
-/// The most flows: each has four sockets.
+/// Maximum number of flows. Each has four sockets.
 pub const MOST_FLOWS: u32 = 100;
-/// What connections tell by these names without their controllers.
+/// Estimates that connections report independently of their controllers.
 const ESTIMATES: [&str; 6] = ["delivery-rate", "pacing-rate", "capacity", "srtt", "latest-rtt", "min-rtt"];
 
-/// Why a cell cannot be run in real time.
+/// Reason why a cell cannot be run in real time.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misfit {
-    /// There is no relay.
+    /// The relay is not available on this system.
     #[error("the relay in real time needs Linux")]
     System,
-    /// Nobody sends.
+    /// There are no flows.
     #[error("it has no flows")]
     Idle,
-    /// Too many send.
+    /// There are too many flows.
     #[error("it has {0} flows; {MOST_FLOWS} at most can be run over real sockets")]
     Crowd(u32),
-    /// There is one relay.
+    /// There are several links in a row, but only one relay.
     #[error("its bottleneck has {0} links in a row; the relay is one")]
     Row(usize),
-    /// The data may come as fast as it likes.
+    /// The bottleneck has no rate in the direction of the data.
     #[error("its bottleneck has no rate; one of at most {MOST_RATE} Mb/s is needed")]
     Unlimited,
-    /// Faster than the machine is sure to be.
+    /// The rate exceeds what the relay can reliably emulate.
     #[error("its bottleneck has {0} Mb/s; the relay is sure to keep up to {MOST_RATE} Mb/s")]
     Fast(f64),
-    /// There is one link only.
+    /// Flows have access links, but the relay emulates only the shared link.
     #[error("flows {0:?} have access links of their own; the relay has the shared link only")]
     Access(String),
-    /// So has cross traffic.
+    /// Cross traffic has access links, but the relay emulates only the shared link.
     #[error("its cross traffic {0:?} has access links of its own; the relay has the shared link only")]
     TrafficAccess(String),
-    /// Cross traffic comes faster than the machine is sure to be.
+    /// The rate of cross traffic exceeds what the relay can reliably emulate.
     #[error("its cross traffic {0:?} has {1} Mb/s; the relay is sure to keep up to {MOST_RATE} Mb/s")]
     TrafficFast(String, f64),
-    /// Connections come and go.
+    /// Workloads exist only in virtual time.
     #[error("its workload {0:?} is made in virtual time only")]
     Workload(String),
-    /// Tools have worlds of their own.
+    /// Probes exist only in virtual time.
     #[error("its probe {0:?} works in virtual time only")]
     Probe(String),
 }
 
-/// Whether a cell can be run in real time.
+/// Checks whether a cell can be run in real time.
 ///
 /// # Errors
-/// Why it cannot.
+/// Returns why it cannot.
 pub fn check(setup: &CellSetup) -> Result<(), Misfit> {
     if !cfg!(target_os = "linux") {
         return Err(Misfit::System);
@@ -96,7 +96,7 @@ fn check_traffic(traffic: &TrafficSetup) -> Result<(), Misfit> {
     if rate > MOST_RATE { Err(Misfit::TrafficFast(traffic.name.clone(), rate)) } else { Ok(()) }
 }
 
-/// ACKs may come back as fast as they like: the data has a rate.
+/// The reverse path may have no rate, because the data that its ACKs belong to has one.
 fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), Misfit> {
     let first = match &link.rate {
         LinkRate::Unlimited if is_needed => return Err(Misfit::Unlimited),
@@ -109,7 +109,8 @@ fn check_rate(link: &LinkConfig, is_needed: bool) -> Result<(), Misfit> {
     if fastest > MOST_RATE { Err(Misfit::Fast(fastest)) } else { Ok(()) }
 }
 
-/// What in a metric real sockets do not tell; nothing if they tell all. A metric of which they do not tell a part has no value.
+/// Returns what in a metric real sockets cannot measure, or `None`. A metric of which they cannot measure a part has
+/// no value.
 #[must_use]
 pub fn untold(setup: &CellSetup, metric: &Expression) -> Option<String> {
     metric.calls().into_iter().find_map(|call| untold_call(call, setup.duration))

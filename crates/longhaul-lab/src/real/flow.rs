@@ -1,4 +1,4 @@
-//! A connection over the relay: who sends, who reads, and what is known of both.
+//! Connections over the relay: sender, receiver, and their state.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -17,16 +17,16 @@ use tokio::time::sleep;
 use crate::stopwatch::Stopwatch;
 use crate::world::{FlowSample, FlowState};
 
-/// How often one looks whether all was acknowledged.
+/// Polling interval of a sender that waits for the last ACK.
 const OFTEN: Duration = Duration::from_millis(10);
-/// How often one looks what the receiver's socket has lost, seconds.
+/// Interval in seconds between queries for drops at the receiver's socket.
 const SELDOM: f64 = 0.1;
-/// States in which our end was acknowledged.
+/// States in which the peer has acknowledged our FIN, or has closed its side, too.
 const ENDED: [&str; 5] = ["FIN-WAIT-2", "TIME-WAIT", "CLOSING", "LAST-ACK", "CLOSED"];
-/// Zeros to write at a time.
+/// Payload of a single write.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// The two hosts of a flow: what is set at the sender and at the receiver. What each learns of the path is its own.
+/// The two hosts of a flow, with the configurations of sender and receiver. Each has its own path cache.
 #[derive(Clone)]
 pub(super) struct Hosts {
     sender: Arc<Config>,
@@ -34,7 +34,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Hosts that know nothing yet.
+    /// Creates hosts with empty path caches.
     pub(super) fn new(config: &Arc<Config>) -> Self {
         let host = || {
             let mut own = Arc::clone(config);
@@ -47,33 +47,34 @@ impl Hosts {
     }
 }
 
-/// What a flow does, and when.
+/// The task of a flow.
 pub(super) struct Plan {
     pub(super) hosts: Hosts,
     pub(super) bytes: u64,
-    /// Since the run began, or since the flows of `after` have ended.
+    /// Start time since the start of the run, or since the end of the flows in `after`.
     pub(super) start: Span,
     pub(super) reads_after: Span,
     pub(super) after: Option<Range<usize>>,
 }
 
-/// A connection, and what was last known of its sender while that was there.
+/// A connection, with the last known state of its sender.
 pub(super) struct Flow {
     pub(super) plan: Plan,
-    /// When it was opened, in seconds.
+    /// Time of the connect, in seconds.
     pub(super) opened: Cell<Option<f64>>,
-    /// What the receiver's application has read, when it last did, and whether that was all.
+    /// Bytes that the receiving application has read, the time of the last read, and whether the end of the stream
+    /// was reached.
     pub(super) read: Cell<u64>,
     read_at: Cell<f64>,
     pub(super) has_ended: Cell<bool>,
-    /// Whether the sender is done, or has failed.
+    /// Whether the sender has finished.
     is_done: Cell<bool>,
     stream: RefCell<Option<TcpStream>>,
     known: Cell<FlowSample>,
     state: RefCell<Option<FlowState>>,
-    /// Datagrams that the sockets of the sender and of the receiver lost.
+    /// Datagrams dropped at the sender's and the receiver's socket.
     lost: [Cell<u64>; 2],
-    /// Seconds for which the sender had more to send and no processor for it.
+    /// Seconds for which the sender had data to send but no processor.
     pub(super) starved: Cell<f64>,
     pub(super) failure: RefCell<Option<String>>,
 }
@@ -96,14 +97,14 @@ impl Flow {
         }
     }
 
-    /// A listener for it alone.
+    /// Creates a listener for this flow only.
     pub(super) fn listen(&self) -> io::Result<TcpListener> {
         let socket = socket(&self.plan.hosts.receiver)?;
         socket.bind(([127, 0, 0, 1], 0).into())?;
         socket.listen(1)
     }
 
-    /// Whether nothing more will come of it.
+    /// Returns whether the flow has ended or failed.
     pub(super) fn is_over(&self) -> bool {
         self.failure.borrow().is_some() || (self.is_done.get() && self.has_ended.get())
     }
@@ -116,7 +117,7 @@ impl Flow {
         self.failure.borrow_mut().get_or_insert_with(|| error.to_string());
     }
 
-    /// Sends everything at its time, which counts from `from` on, and waits until it is acknowledged.
+    /// Sends all data from the start time on, relative to `from`, and waits until it is acknowledged.
     pub(super) async fn send(&self, clock: Stopwatch, from: f64, to: SocketAddr) -> io::Result<()> {
         sleep_until(clock, from + self.plan.start.as_secs_f64()).await;
         let socket = socket(&self.plan.hosts.sender)?;
@@ -137,7 +138,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What is polled borrows the stream no longer than that takes: samples are taken between.
+    /// Polls the stream, which is borrowed only during each poll, because samples are taken in between.
     async fn with_stream<T>(
         &self,
         poll: impl Fn(Pin<&mut TcpStream>, &mut std::task::Context<'_>) -> std::task::Poll<io::Result<T>>,
@@ -149,7 +150,7 @@ impl Flow {
         .await
     }
 
-    /// Takes note of what the sender tells. Whether there is nothing more to come of it.
+    /// Updates the known state of the sender. Returns whether no further change is expected.
     fn look(&self) -> bool {
         let info = self.stream.borrow().as_ref().map(TcpStream::info);
         let Some(info) = info else { return false };
@@ -164,7 +165,7 @@ impl Flow {
         has_ended
     }
 
-    /// Reads everything, from its time on. `hear` is told after each read.
+    /// Reads all data from the time on at which the application begins to read. `hear` is called after each read.
     pub(super) async fn receive(&self, clock: Stopwatch, listener: TcpListener, hear: impl Fn()) -> io::Result<()> {
         let (mut stream, _) = listener.accept().await?;
         let from = self.opened.get().unwrap_or_default() + self.plan.reads_after.as_secs_f64();
@@ -190,7 +191,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What is known of it now.
+    /// Returns the current sample.
     pub(super) fn sample(&self) -> (FlowSample, Option<FlowState>) {
         self.look();
         let ended = self.has_ended.get().then(|| self.read_at.get());
@@ -200,7 +201,7 @@ impl Flow {
     }
 }
 
-/// Nobody else is on this link: what is not safe on shared ones may run.
+/// Creates a socket. The path is not shared with others, so unsafe congestion controllers are allowed.
 fn socket(config: &Config) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_config(config.clone());
@@ -208,7 +209,7 @@ fn socket(config: &Config) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Sleeps until a time since the run began, in seconds.
+/// Sleeps until `at` seconds after the start of the run.
 pub(super) async fn sleep_until(clock: Stopwatch, at: f64) {
     let left = at - clock.seconds();
     if left > 0.0 {
@@ -237,7 +238,7 @@ fn state(info: &TcpInfo) -> FlowState {
     ];
     let rates = rates.into_iter().filter_map(|(name, rate)| Some((name, rate? as f64 * 8e-6)));
     let spans = [("srtt", info.rtt), ("latest-rtt", info.latest_rtt), ("min-rtt", info.min_rtt)];
-    // Zero is what there is before the first sample.
+    // Values are zero before the first sample.
     let spans = spans.into_iter().filter(|(_, micros)| *micros > 0);
     FlowState {
         cwnd: info.snd_cwnd_bytes as f64,

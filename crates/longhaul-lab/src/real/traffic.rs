@@ -1,4 +1,4 @@
-//! Cross traffic: a UDP socket on either side of the link, which sends at its times and heeds nothing.
+//! Cross traffic: a UDP socket on either side of the link, which sends on schedule and ignores congestion.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -16,26 +16,26 @@ use crate::experiment::{CellSetup, TrafficSetup};
 use crate::stopwatch::Stopwatch;
 use crate::world::build::TRAFFIC_STREAMS;
 
-/// What IP's header and UDP's have of a packet.
+/// Bytes of the IPv4 and UDP headers.
 const HEADERS: usize = 28;
-/// What a datagram may have.
+/// Maximum UDP payload in bytes.
 const MOST: usize = 65_507;
-/// How often the relay is shown the way back, until that is known.
+/// Interval of the datagrams that open the reverse path through the relay.
 const OPENINGS: Duration = Duration::from_secs(1);
-/// The longest sleep.
+/// Maximum duration of one sleep, in seconds.
 const LONG: f64 = 3600.0;
 static ZEROS: [u8; MOST] = [0; MOST];
 
-/// Cross traffic of a name that there is.
+/// Cross traffic of one name with a rate above 0.
 pub(super) struct CrossTraffic {
     setup: TrafficSetup,
-    /// The first of its two random sequences.
+    /// The first of its two random streams.
     stream: u64,
     left: UdpSocket,
     right: UdpSocket,
 }
 
-/// All of it, with sockets.
+/// Creates all cross traffic, with its sockets.
 pub(super) fn all(setup: &CellSetup) -> io::Result<Vec<CrossTraffic>> {
     let there_is = (0u64..).zip(&setup.traffic).filter(|(_, traffic)| traffic.rate != Rate::ZERO);
     there_is.map(|(number, setup)| CrossTraffic::new(setup, TRAFFIC_STREAMS + 2 * number)).collect()
@@ -47,7 +47,7 @@ impl CrossTraffic {
         Ok(Self { setup: setup.clone(), stream, left: socket()?, right: socket()? })
     }
 
-    /// Where its packets go.
+    /// Returns the address that its packets are sent to.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.right.local_addr()
     }
@@ -56,21 +56,21 @@ impl CrossTraffic {
         self.setup.dscp << 2 | self.setup.ecn.bits()
     }
 
-    /// What is sent there and back, each if it is, with the random numbers of virtual time.
+    /// Returns the sources in both directions, each if it exists, with the random streams of virtual time.
     fn sources(&self, seed: u64) -> [Option<Source>; 2] {
         let source = |way: usize| self.setup.source(Random::new(seed, self.stream + way as u64));
         [0, 1].map(|way| self.setup.ways[way].then(|| source(way)))
     }
 }
 
-/// What a source came to: what it was late by, and packets that the system did not take.
+/// Result of a source: lateness, and packets that the system rejected.
 #[derive(Default)]
 struct Sent {
     lateness: Histogram,
     unsent: u64,
 }
 
-/// Cross traffic on its way, each direction on a thread of its own.
+/// Running cross traffic, with one thread per direction.
 #[derive(Default)]
 pub(super) struct Running {
     stops: Vec<Sender<()>>,
@@ -78,7 +78,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts all; the relay listens for each at an address.
+    /// Starts all cross traffic. `relay` contains the relay's address for each.
     pub(super) fn start(all: Vec<CrossTraffic>, relay: &[SocketAddr], clock: Stopwatch, seed: u64) -> Result<Self> {
         let mut running = Self::default();
         for (traffic, relay) in all.into_iter().zip(relay.iter().copied()) {
@@ -90,7 +90,7 @@ impl Running {
                 let due = Due { source, until: stop, clock };
                 running.spawn(move |stopped| {
                     let sent = due.send(&linux::UdpSocket::new(left)?, relay, tos, &stopped);
-                    // Who read nothing is there to the end.
+                    // Keep the receiving socket open to the end.
                     drop(right);
                     Ok(sent)
                 })?;
@@ -118,7 +118,8 @@ impl Running {
         Ok(())
     }
 
-    /// Ends all; seconds of lateness at the 99th percentile of the worst, and packets that the system did not take.
+    /// Stops all cross traffic. Returns the largest 99th percentile of lateness in seconds, and the number of packets
+    /// that the system rejected.
     pub(super) fn stop(self) -> Result<(f64, u64)> {
         drop(self.stops);
         let (mut lateness, mut unsent) = (0.0_f64, 0);
@@ -131,7 +132,8 @@ impl Running {
     }
 }
 
-/// Has the relay know who is on the left, by empty datagrams until one has crossed; whom it shows to the right then. Nothing if stopped before.
+/// Sends empty datagrams until one has crossed the relay, so that the relay knows the left address. Returns the
+/// relay's address as seen on the right, or `None` if stopped before.
 fn show_way(
     left: &UdpSocket,
     right: &UdpSocket,
@@ -154,7 +156,7 @@ fn is_stopped(stopped: &Receiver<()>) -> bool {
     stopped.try_recv() == Err(mpsc::TryRecvError::Disconnected)
 }
 
-/// Packets at their times since the run began.
+/// Packets to send at their times since the start of the run.
 struct Due {
     source: Source,
     until: Time,
@@ -162,7 +164,7 @@ struct Due {
 }
 
 impl Due {
-    /// Without those whose time is past.
+    /// Skips packets whose time has passed.
     fn without_past(mut self) -> Self {
         let now = self.now();
         let mut rest = self.source.clone();
@@ -191,7 +193,7 @@ impl Due {
         sent
     }
 
-    /// Whether it was not stopped before.
+    /// Sleeps until `at`. Returns false if stopped before.
     fn sleep_until(&self, at: Time, stopped: &Receiver<()>) -> bool {
         loop {
             let left = at.since(self.now()).as_secs_f64().min(LONG);

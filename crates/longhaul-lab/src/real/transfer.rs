@@ -1,4 +1,4 @@
-//! A run: the relay, its flows, and what is counted while they go on.
+//! A run in real time: the relay, its flows, and the sampling of counters.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -28,10 +28,11 @@ use crate::record::Record;
 use crate::stopwatch::Stopwatch;
 use crate::world::{self, LinkSample, Outcome, Sample, build};
 
-/// Runs a cell that fits. All sockets are on a thread of their own, which goes before all others if it may, as the relay's does.
+/// Runs a cell on a new thread that owns all sockets. Like the relay's thread, it has a real-time priority if
+/// permitted.
 pub(super) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let work = || {
-        // Whoever may not shares the processors with everybody else.
+        // Without permission, the thread competes with all others.
         let _ = run_first();
         run_here(setup, cell, seed)
     };
@@ -41,7 +42,7 @@ pub(super) fn run(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
 fn run_here(setup: &CellSetup, cell: usize, seed: u64) -> Result<Run> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let run = LocalSet::new().block_on(&runtime, transfer(setup, cell, seed));
-    // What is still under way has nobody to arrive at.
+    // Data in flight has no receiver left.
     runtime.shutdown_background();
     run
 }
@@ -92,7 +93,7 @@ fn values(setup: &CellSetup, outcome: &Outcome) -> Vec<Option<f64>> {
     told.map(|metric| metric?.value(&|call| measure::value(call, outcome))).collect()
 }
 
-/// The flows, and which bear a name.
+/// Creates the flows, and returns them with the indices of each name.
 fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usize>>) {
     let (mut flows, mut ranges) = (Vec::<Flow>::new(), BTreeMap::<_, Range<usize>>::new());
     for flow in &setup.flows {
@@ -111,13 +112,14 @@ fn flows(setup: &CellSetup, seed: u64) -> (Vec<Flow>, BTreeMap<String, Range<usi
     (flows, ranges)
 }
 
-/// Where the data of flows goes, and then cross traffic.
+/// Returns the destination addresses of the flows, and then of cross traffic.
 fn servers(listeners: &[longhaul::TcpListener], traffic: &[CrossTraffic]) -> std::io::Result<Vec<SocketAddr>> {
     let flows = listeners.iter().map(longhaul::TcpListener::local_addr);
     flows.chain(traffic.iter().map(CrossTraffic::address)).collect()
 }
 
-/// The shared link, with a pair for each server: behind a relay nobody could tell flows apart by their addresses.
+/// Starts the relay with one pair of addresses per server, because flows behind the same relay address could not be
+/// distinguished.
 fn relay(setup: &CellSetup, seed: u64, servers: &[SocketAddr]) -> Result<Running> {
     let mut options: Option<Options> = None;
     for to in servers {
@@ -128,11 +130,11 @@ fn relay(setup: &CellSetup, seed: u64, servers: &[SocketAddr]) -> Result<Running
     Running::start(&options, &Path { link: setup.bottleneck().clone(), seed }, Logs::default())
 }
 
-/// An amount of data that flows of a name are to have read.
+/// A number of bytes that flows of a name must read in total.
 struct Goal {
     flows: Range<usize>,
     bytes: u64,
-    /// Seconds from the first beginning until then.
+    /// Seconds from the first start of these flows until it is reached.
     reached: RefCell<Option<f64>>,
 }
 
@@ -145,16 +147,16 @@ fn goals(setup: &CellSetup, ranges: &BTreeMap<String, Range<usize>>) -> Vec<Goal
     asked.filter_map(goal).collect()
 }
 
-/// All flows while they go on.
+/// All flows during the run.
 struct All {
     clock: Stopwatch,
     flows: Vec<Flow>,
     goals: Vec<Goal>,
-    /// Whether the link has something to carry when all flows have ended.
+    /// Whether cross traffic continues after all flows have ended.
     goes_on: bool,
-    /// Told when a flow may have been the last to end.
+    /// Notified when a flow ends, which may be the last one.
     over: Notify,
-    /// Tells those that wait for other flows of each that has been read to its end.
+    /// Notified when a flow has been read to its end, for flows that wait for it.
     ended: Notify,
 }
 
@@ -181,7 +183,7 @@ impl All {
         });
     }
 
-    /// When a flow's turn has come, in seconds: at once, or when those have ended that it waits for.
+    /// Waits until a flow may start, and returns that time in seconds: 0, or the end of the flows that it follows.
     async fn turn(&self, number: usize) -> f64 {
         let Some(after) = self.flows[number].plan.after.clone() else { return 0.0 };
         loop {
@@ -207,7 +209,8 @@ impl All {
         !self.goes_on && self.flows.iter().all(Flow::is_over)
     }
 
-    /// Samples at the times that there are, until all flows have ended, if nothing changes from then on. The last one, too.
+    /// Takes samples at all sampling times. If all flows have ended and nothing can change, the rest are taken at
+    /// once. Returns them with a final sample.
     async fn samples(&self, setup: &CellSetup) -> (BTreeMap<Span, Sample>, Sample) {
         let times = world::times(setup);
         let mut samples = BTreeMap::new();
@@ -257,7 +260,7 @@ impl All {
         }
     }
 
-    /// Datagrams that were lost beside the link.
+    /// Returns the number of datagrams dropped outside the emulated link.
     fn lost(&self, counts: Counts) -> u64 {
         let Counts { refused, missed, unsent, .. } = counts;
         refused + missed + unsent + self.flows.iter().map(Flow::lost).sum::<u64>()

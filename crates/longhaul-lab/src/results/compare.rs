@@ -1,4 +1,4 @@
-//! What got better or worse from one folder to another.
+//! Comparison of the results in two folders.
 
 mod direction;
 
@@ -14,102 +14,103 @@ use crate::judge::{self, Judged, Numbers};
 use crate::rule::Verdict;
 use crate::stats;
 
-/// What came of a change.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// Towards what the rule asks for; of a metric, towards what is better of its measure.
+    /// A change towards the rule, or of a metric, in the direction that is better for its measure.
     Better,
-    /// Away from it.
+    /// A change in the opposite direction.
     Worse,
-    /// What differs may be chance: see [`stats::interval_of_difference`].
+    /// A difference that may be due to chance: see [`stats::interval_of_difference`].
     Same,
-    /// It differs, and nothing says which is better; or it could be told in only one of them.
+    /// A difference without a better direction, or a value that only one of them has.
     Changed,
 }
 
-/// What differs between two folders.
+/// Differences between two folders.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Rows whose verdict is another, or that are in only one.
+    /// Rows with different verdicts, or in only one of the folders.
     pub verdicts: Vec<RowChange>,
     /// All other rows.
     pub rows: Vec<RowChange>,
-    /// Each metric of each cell.
+    /// Each metric in each cell.
     pub metrics: Vec<MetricChange>,
-    /// What could not be compared.
+    /// Experiments that could not be compared.
     pub unlike: Unlike,
 }
 
-/// What became of a row.
+/// Comparison of a row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowChange {
-    /// The experiment.
+    /// The identifier of the experiment.
     pub experiment: String,
-    /// The row.
+    /// The identifier of the row.
     pub row: String,
-    /// What is measured, and its unit.
+    /// The name of the metric.
     pub metric: String,
-    /// See `metric`.
+    /// The unit of the metric.
     pub unit: String,
-    /// The verdict before; none if there was no such row.
+    /// The first verdict, or `None` if there is no such row.
     pub before: Option<Verdict>,
-    /// The verdict now.
+    /// The second verdict, or `None` if there is no such row.
     pub after: Option<Verdict>,
-    /// Medians before and now.
+    /// Our values in the first and in the second folder.
     pub ours: [Option<Numbers>; 2],
-    /// What came of it.
+    /// The result.
     pub change: Change,
 }
 
-/// What became of a metric in a cell.
+/// Comparison of a metric in a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricChange {
-    /// The experiment.
+    /// The identifier of the experiment.
     pub experiment: String,
     /// The choice on each axis.
     pub cell: String,
-    /// The metric, and its unit.
+    /// The name of the metric.
     pub metric: String,
-    /// See `metric`.
+    /// The unit of the metric.
     pub unit: String,
-    /// Medians before and now.
+    /// Medians in the first and in the second folder.
     pub medians: [Option<f64>; 2],
-    /// Where the 95 % interval of the difference begins, now less before, and where it ends.
+    /// Lower bound of the 95 % interval of the difference, second minus first.
     pub low: Option<f64>,
-    /// See `low`.
+    /// Upper bound of this interval.
     pub high: Option<f64>,
-    /// What came of it.
+    /// The result.
     pub change: Change,
 }
 
-/// Experiments that could not be compared, or not as they are.
+/// Experiments that could not be compared, or only in part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Unlike {
-    /// Only in the first folder.
+    /// Experiments in the first folder only.
     pub only_before: Vec<String>,
-    /// Only in the second.
+    /// Experiments in the second folder only.
     pub only_after: Vec<String>,
-    /// Without all their runs in one of them; their values are not compared.
+    /// Experiments with missing runs in one of the folders. Their values are not compared.
     pub incomplete: Vec<String>,
-    /// Of different texts: compared where rows and cells have the same names.
+    /// Experiments with different texts. Rows and cells with the same names are compared.
     pub other_text: Vec<String>,
 }
 
 impl Comparison {
-    /// Whether no experiment is in both folders.
+    /// Returns whether the folders have no experiment in common.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.verdicts.is_empty() && self.metrics.is_empty() && self.unlike.incomplete.is_empty()
     }
 
-    /// Rows that were reproduced and are no longer, or of which it is no longer known: the second folder has their experiment without all its runs.
+    /// Returns rows that were reproduced in the first folder, but are not in the second, or are unknown there because
+    /// runs are missing.
     pub fn lost(&self) -> impl Iterator<Item = &RowChange> {
         self.verdicts.iter().filter(|row| row.before == Some(Verdict::Reproduced))
     }
 }
 
-/// Compares two folders, the one before with the one after.
+/// Compares the first folder with the second.
 #[must_use]
 pub fn compare(before: &Results, after: &Results) -> Comparison {
     let only = |one: &Results, other: &Results| {
@@ -156,7 +157,7 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Rows with what came of them. A row that is there again under its name is another one.
+    /// Returns the rows with their results. Rows with the same identifier and metric are numbered.
     fn named(&self) -> impl Iterator<Item = (Name<'_>, &Row, &Judged)> {
         let rows = self.held.experiment.rows.iter().zip(&self.rows).enumerate();
         rows.map(|(place, (row, judged))| {
@@ -170,7 +171,7 @@ impl Side<'_> {
         self.named().find(|(other, _, _)| *other == name).map(|(_, row, judged)| (row, judged))
     }
 
-    /// The values of the runs of each of a row's cells; none if one cannot be told.
+    /// Returns the values of the runs for each cell of a row, or `None` if one cannot be measured.
     fn values(&self, row: &Row) -> Option<Vec<Vec<f64>>> {
         let judged = row.judged.as_ref()?;
         let records = self.held.experiment.related(&self.held.records);
@@ -178,7 +179,7 @@ impl Side<'_> {
     }
 }
 
-/// A row's identifier, its metric, and which it is of several with both.
+/// A row's identifier, its metric, and its number among the rows that have both in common.
 type Name<'a> = (&'a str, &'a str, usize);
 
 fn row_changes(before: &Side<'_>, after: &Side<'_>) -> Vec<RowChange> {
@@ -204,7 +205,7 @@ fn row_change(before: Option<&Judged>, after: Option<&Judged>, change: Change) -
     Some(RowChange { experiment, row, metric, unit, before: verdict(before), after: verdict(after), ours, change })
 }
 
-/// What another verdict says; nothing if it is none.
+/// Compares verdicts. Returns `None` if they are equal.
 fn verdicts(before: Verdict, after: Verdict) -> Option<Change> {
     match (before, after) {
         (same, now) if same == now => None,
@@ -214,7 +215,7 @@ fn verdicts(before: Verdict, after: Verdict) -> Option<Change> {
     }
 }
 
-/// What became of a row with the same verdict.
+/// Compares the values of a row whose verdict is unchanged.
 fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>) -> Change {
     let (before, after) = match (before, after) {
         (None, None) => return Change::Same,
@@ -225,7 +226,7 @@ fn values(row: &Row, before: Option<Vec<Vec<f64>>>, after: Option<Vec<Vec<f64>>>
     let of = |sorted: &[f64]| judged.statistic.of(sorted);
     let is_same = |(before, after): (&Vec<f64>, &Vec<f64>)| match stats::interval_of_difference(after, before, of) {
         Some([low, high]) => low <= 0.0 && high >= 0.0,
-        // Of values that may be left out all are.
+        // If runs may be skipped, all runs may be without a value.
         None => before.is_empty() && after.is_empty(),
     };
     if before.iter().zip(&after).all(is_same) {

@@ -1,4 +1,4 @@
-//! What can be wrong with a folder of results, and what to do about it.
+//! Errors of folders of results, and how to resolve them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,52 +6,52 @@ use std::path::{Path, PathBuf};
 use super::FORMAT;
 use crate::definition::Fault;
 
-/// Why a folder of results cannot be read or written.
+/// Error when reading or writing a folder of results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultsError {
-    /// The system says so.
+    /// A system error.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         error: io::Error,
     },
-    /// It is no folder.
+    /// The path is not a folder.
     #[error("{} is a file; name a folder for results", .0.display())]
     IsFile(PathBuf),
-    /// It has other things in it.
+    /// The folder contains other files.
     #[error("{} holds {file}, which is no result, and nothing is written there; name an empty folder, or a new one", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
-        /// One of the things.
+        /// One of these files.
         file: String,
     },
-    /// It is not there, or has no results.
+    /// The folder does not exist, or has no results.
     #[error("{} has no lab.json: it is no folder of results", .0.display())]
     NoResults(PathBuf),
-    /// Another program writes there.
+    /// Another program writes to the folder.
     #[error("another longhaul-lab writes there: it holds {}; wait until it ends, or name another folder", .0.display())]
     Locked(PathBuf),
-    /// A file is not as this program writes it.
+    /// A file is not in the format that this program writes.
     #[error("{}: {what}; it was damaged: repeat the experiment with --overwrite, or name another folder", path.display())]
     Damaged {
         /// The file, with a line where that is known.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// The same of what the folder is about, without which nothing in it can be told.
+    /// `lab.json` is damaged, without which no other file can be interpreted.
     #[error("{}: {what}; it is none of this program's, or was damaged: name another folder", path.display())]
     NoLab {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
-    /// Another format.
+    /// The folder has another format.
     #[error("{} has format {format}, and this program has format {FORMAT}; use the program that wrote it, or name another folder", path.display())]
     Format {
         /// The file.
@@ -59,52 +59,52 @@ pub enum ResultsError {
         /// Its format.
         format: u32,
     },
-    /// What is there of an experiment is not what is asked for.
+    /// The results of an experiment do not match the request.
     #[error("{}: {what}; name another folder, or give --overwrite to remove what is there of {experiment}", path.display())]
     Differs {
-        /// Its folder.
+        /// The folder of the experiment.
         path: PathBuf,
         /// The experiment.
         experiment: String,
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// There are more runs than are asked for.
+    /// There are more runs than requested.
     #[error("{} has {there} runs of each cell, and {asked} are asked for; ask for at least {there} with --seeds, or name another folder", path.display())]
     Fewer {
         /// The experiment's folder.
         path: PathBuf,
-        /// Runs that were asked for before.
+        /// Runs per cell requested before.
         there: u32,
-        /// Now.
+        /// Runs per cell requested this time.
         asked: u32,
     },
-    /// It is another part of a sweep than is asked for.
+    /// The folder contains another part of a sweep than requested.
     #[error("{} holds {there}, and this is to be {asked}; name another folder for each part", path.display())]
     Shard {
         /// The folder.
         path: PathBuf,
-        /// What it holds.
+        /// The part in the folder.
         there: String,
-        /// What is asked for.
+        /// The requested part.
         asked: String,
     },
-    /// Folders that are to be joined are not parts of one sweep.
+    /// The folders to merge are not parts of one sweep.
     #[error("{} and {}: {what}; only parts of one sweep can be joined", a.display(), b.display())]
     Unlike {
-        /// A folder.
+        /// One folder.
         a: PathBuf,
-        /// Another.
+        /// The other folder.
         b: PathBuf,
-        /// How they differ.
+        /// The difference.
         what: String,
     },
-    /// What is kept of a definition cannot be read.
+    /// The stored definition of an experiment cannot be read.
     #[error("{}: {fault}", path.display())]
     Definition {
         /// The experiment's folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         fault: Fault,
     },
 }

@@ -1,4 +1,4 @@
-//! Tables of rows in a document, between the words of whoever judges them.
+//! Tables of rows in a document, next to text written by hand.
 
 use std::fmt::Write;
 
@@ -6,10 +6,11 @@ use super::report::{Report, Reported, paper};
 use crate::judge::{Judged, Numbers};
 use crate::rule::Verdict;
 
-/// What begins and ends the part of a document that is made of results.
+/// Marks around the generated part of a document.
 const MARKS: [&str; 2] = ["<!-- results -->", "<!-- end of results -->"];
 
-/// `document` with its part between the marks made of `report`; none if it hasn't both marks, once each and in order.
+/// Returns `document` with the part between the marks replaced by tables of `report`, or `None` unless it has both
+/// marks, once each and in order.
 #[must_use]
 pub fn written(document: &str, report: &Report) -> Option<String> {
     let (before, rest) = document.split_once(MARKS[0])?;
@@ -66,7 +67,7 @@ const fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Our value, its unit, and of a single one the interval.
+/// Returns our value with its unit and, if it is a single value, its interval.
 fn ours(row: &Judged) -> String {
     let text = match (&row.ours, &row.low, &row.high) {
         (Numbers::One(Some(_)), low, high) if low != high => {
@@ -85,7 +86,7 @@ fn numbers(numbers: &Numbers) -> String {
     }
 }
 
-/// With four digits that count.
+/// Formats a number with four significant digits.
 fn short(number: f64) -> String {
     let magnitude = if number == 0.0 { 0.0 } else { number.abs().log10().floor() };
     let decimals = (3.0 - magnitude).clamp(0.0, 6.0) as usize;

@@ -1,4 +1,4 @@
-//! A folder that is written to.
+//! A folder of results, opened for writing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{DEFINITION, FORMAT, Kept, LAB, LOCK, Lab, ROWS, ROWS_CSV, RUNS, Resu
 use crate::experiment::Experiment;
 use crate::shard::Shard;
 
-/// A folder of results that nobody else writes to as long as this is there.
+/// A folder of results, locked against other writers as long as this exists.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -17,14 +17,14 @@ pub struct Folder {
     _lock: Lock,
 }
 
-/// An experiment that a folder is to have.
+/// A request to store an experiment in a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// It.
+    /// The experiment.
     pub experiment: &'a Experiment,
     /// Its text.
     pub text: &'a str,
-    /// With which program and how many runs of each cell.
+    /// The program and the number of runs per cell.
     pub kept: &'a Kept,
 }
 
@@ -35,10 +35,11 @@ impl Asked<'_> {
 }
 
 impl Folder {
-    /// The folder of that path, which is made if it isn't there, for a whole sweep or a part of it.
+    /// Opens a folder for a whole sweep or a part of it, and creates it if it does not exist.
     ///
     /// # Errors
-    /// It is no folder, or holds what is no result, or another part; or another program writes there.
+    /// Returns an error if the path is not a folder, if it contains other files or another part, or if another
+    /// program writes to it.
     pub fn open(path: &Path, shard: Option<Shard>) -> Result<Self, ResultsError> {
         if path.is_file() {
             return Err(ResultsError::IsFile(path.to_owned()));
@@ -57,16 +58,16 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lab, _lock: lock })
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether an experiment can go on here, or begin. Changes nothing.
+    /// Checks whether an experiment can be started or continued here, without changing anything.
     ///
     /// # Errors
-    /// What is there is of another text or program, or more than is asked for.
+    /// Returns an error if the existing results are of another text or program, or have more runs than requested.
     pub fn check(&self, asked: Asked<'_>) -> Result<(), ResultsError> {
         let path = self.of(asked.id());
         let Some(there) = self.lab.experiments.get(asked.id()) else {
@@ -94,10 +95,10 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes what is there of an experiment, and nothing else.
+    /// Removes the results of an experiment, and nothing else.
     ///
     /// # Errors
-    /// If the system cannot, or it is nothing that this program wrote.
+    /// Returns an error of the system, or an error if this program did not write these files.
     pub fn remove(&self, id: &str) -> Result<(), ResultsError> {
         let path = self.of(id);
         match (self.lab.experiments.contains_key(id), path.exists()) {
@@ -107,10 +108,10 @@ impl Folder {
         }
     }
 
-    /// Notes what is to be there, and opens the runs. What was made of fewer runs, or by other rows, is removed.
+    /// Stores the request and opens the file of runs. Tables made from fewer runs or for other rows are removed.
     ///
     /// # Errors
-    /// If the system cannot, or there are runs that cannot be read.
+    /// Returns an error of the system, or an error if existing runs cannot be read.
     pub fn begin(&mut self, asked: Asked<'_>) -> Result<(ByRun, RunFile), ResultsError> {
         let path = self.of(asked.id());
         let definition = path.join(DEFINITION);
@@ -131,19 +132,19 @@ impl Folder {
         RunFile::open(&path.join(RUNS), asked.experiment)
     }
 
-    /// An experiment's folder.
+    /// Returns the folder of an experiment.
     #[must_use]
     pub fn of(&self, id: &str) -> PathBuf {
         self.path.join(id)
     }
 
-    /// Where an experiment's times are.
+    /// Returns the path of an experiment's times.
     pub(super) fn times(&self, id: &str) -> PathBuf {
         self.of(id).join(TIMES)
     }
 }
 
-/// Whether there is nothing but what a program leaves that was killed as soon as it began.
+/// Checks that the folder is empty except for files left by a program that was killed at its start.
 fn is_empty(path: &Path) -> Result<(), ResultsError> {
     for entry in fs::read_dir(path).map_err(|error| ResultsError::io(path, error))? {
         let file = entry.map_err(|error| ResultsError::io(path, error))?.file_name().to_string_lossy().into_owned();

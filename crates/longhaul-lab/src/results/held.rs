@@ -1,4 +1,4 @@
-//! A folder that is read.
+//! A folder of results, opened for reading.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,44 +11,44 @@ use crate::judge::{self, Judged};
 use crate::record::Record;
 use crate::shard::Shard;
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// Where it is.
+    /// The path of the folder.
     pub path: PathBuf,
-    /// The part that it has, if it is one of several.
+    /// The part of a sweep, if it is a part.
     pub shard: Option<Shard>,
-    /// In the order of their identifiers.
+    /// The experiments in the order of their identifiers.
     pub experiments: Vec<Held>,
 }
 
-/// What is there of an experiment.
+/// The results of an experiment.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// As its text has it, whose rows and pictures may be newer than its runs.
+    /// The experiment as in its text. Its rows and pictures may be newer than its runs.
     pub experiment: Experiment,
     /// Its text.
     pub text: String,
-    /// What was asked for.
+    /// The program and the requested number of runs.
     pub kept: Kept,
-    /// The runs that are there, by cell and seed.
+    /// The existing runs, by cell and seed.
     pub records: Vec<Record>,
-    /// How long it took, where that was written.
+    /// The times, if they were stored.
     pub times: Option<Times>,
 }
 
 impl Results {
-    /// Reads a folder, also while somebody writes to it.
+    /// Reads a folder. Another program may be writing to it.
     ///
     /// # Errors
-    /// It is no folder of results, or one of another format, or was damaged.
+    /// Returns an error if it is not a folder of results, has another format, or is damaged.
     pub fn read(path: &Path) -> Result<Self, ResultsError> {
         let lab = Lab::read(path)?.ok_or_else(|| ResultsError::NoResults(path.to_owned()))?;
         let held = lab.experiments.into_iter().map(|(id, kept)| Held::read(&path.join(id), kept));
         Ok(Self { path: path.to_owned(), shard: lab.shard, experiments: held.collect::<Result<_, _>>()? })
     }
 
-    /// What it has of an experiment.
+    /// Returns the results of an experiment.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Held> {
         self.experiments.iter().find(|held| held.id() == id)
@@ -70,32 +70,32 @@ impl Held {
         Ok(Self { experiment, text, kept, records, times: Times::read(&path.join(TIMES)) })
     }
 
-    /// By what it is called.
+    /// Returns the identifier of the experiment.
     #[must_use]
     pub fn id(&self) -> &str {
         self.experiment.definition.id.get_ref()
     }
 
-    /// How many runs there are to be.
+    /// Returns the requested number of runs in all cells.
     #[must_use]
     pub fn all(&self) -> usize {
         self.experiment.cells.len() * self.kept.runs as usize
     }
 
-    /// Whether all are there.
+    /// Returns whether all runs exist.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.records.len() == self.all()
     }
 
-    /// What came of its rows; none before all runs are there.
+    /// Returns the judged rows, or `None` unless all runs exist.
     #[must_use]
     pub fn rows(&self) -> Option<Vec<Judged>> {
         self.is_complete().then(|| judge::judge(&self.experiment, &self.records, self.kept.runs))
     }
 }
 
-/// Those that are asked for, in order.
+/// Returns the requested runs, in order.
 pub(super) fn asked_for(found: ByRun, runs: u32) -> Vec<Record> {
     found.into_values().filter(|record| record.seed <= u64::from(runs)).collect()
 }

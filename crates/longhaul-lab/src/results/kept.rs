@@ -1,38 +1,40 @@
-//! What runs are of.
+//! Identity of the runs in a folder.
 
 use serde::{Deserialize, Serialize};
 
 use super::program;
 
-/// Parts of an experiment's text that its runs do not depend on: how many there are, how they are judged and drawn, and what is said of them.
+/// Fields of an experiment that its runs do not depend on: the number of runs, how they are judged and drawn, and
+/// descriptions.
 const AFTERWARDS: [&str; 6] = ["title", "source", "runs", "quick-runs", "rows", "plots"];
 
-/// What a folder has, or is to have, of an experiment.
+/// The identity of an experiment's runs, stored or requested.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Kept {
     /// The program that ran it.
     pub program: String,
-    /// BLAKE3, hexadecimal, of what its runs depend on: its text without comments, rows and plots.
+    /// BLAKE3 hash, in hexadecimal, of everything that the runs depend on: the text without comments and
+    /// [`AFTERWARDS`].
     pub blake3: String,
-    /// Runs of each cell that were asked for.
+    /// Requested runs per cell.
     pub runs: u32,
 }
 
 impl Kept {
-    /// This program, that text.
+    /// Creates the identity of runs of this text with this program.
     #[must_use]
     pub fn new(text: &str, runs: u32) -> Self {
         Self { program: program(), blake3: hash(text), runs }
     }
 
-    /// Whether an experiment of that text has the same runs.
+    /// Returns whether an experiment with this text has the same runs.
     #[must_use]
     pub fn is_of(&self, text: &str) -> bool {
         self.blake3 == hash(text)
     }
 }
 
-/// Of what runs depend on; of the whole text if it is no TOML.
+/// Hashes what the runs depend on, or the whole text if it is not TOML.
 fn hash(text: &str) -> String {
     let essence = text.parse::<toml::Table>().ok().and_then(|mut table| {
         table.retain(|field, _| !AFTERWARDS.contains(&field));

@@ -1,11 +1,11 @@
-//! One program at a time writes to a folder.
+//! Lock that allows only one program at a time to write to a folder.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::{LOCK, ResultsError};
 
-/// Held until it is dropped, or the program ends, however it does.
+/// The lock, held until it is dropped or the program ends in any way.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -36,7 +36,7 @@ fn is_free(file: &File) -> std::io::Result<bool> {
     }
 }
 
-/// Nothing is held elsewhere.
+/// Other systems have no lock.
 #[cfg(not(unix))]
 fn is_free(_: &File) -> std::io::Result<bool> {
     Ok(true)

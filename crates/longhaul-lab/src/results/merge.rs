@@ -1,4 +1,4 @@
-//! Joins the parts of a sweep.
+//! Merging of the parts of a sweep.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,30 +11,31 @@ use super::{Kept, ResultsError};
 use crate::judge::Judged;
 use crate::record::Record;
 
-/// What became of an experiment.
+/// Result of merging an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Joined {
     /// Its identifier.
     pub experiment: String,
-    /// Runs that are there.
+    /// Number of existing runs.
     pub ended: usize,
-    /// Runs that there are to be.
+    /// Number of requested runs.
     pub all: usize,
-    /// What came of its rows, if all are there.
+    /// The judged rows, if all runs exist.
     pub rows: Option<Vec<Judged>>,
 }
 
-/// Adds the runs of these folders to one for the whole sweep, and judges what is complete.
+/// Adds the runs of the folders to one folder for the whole sweep, and judges the complete experiments.
 ///
 /// # Errors
-/// They are not of the same experiments, texts, programs and numbers of runs, or have one run with different numbers.
+/// Returns an error if they differ in experiments, texts, programs or numbers of runs, or if a run has two different
+/// outcomes.
 pub fn merge(out: &Path, parts: &[PathBuf]) -> Result<Vec<Joined>, ResultsError> {
     let parts: Vec<Results> = parts.iter().map(|path| Results::read(path)).collect::<Result<_, _>>()?;
     let Some((first, others)) = parts.split_first() else { return Ok(Vec::new()) };
     for other in others {
         alike(first, other)?;
     }
-    // Nothing is written before all are known to fit.
+    // Nothing is written unless all parts fit together.
     let unions = first.experiments.iter().map(|held| union(held.id(), &parts)).collect::<Result<Vec<_>, _>>()?;
     let mut folder = Folder::open(out, None)?;
     for held in &first.experiments {
@@ -47,7 +48,7 @@ fn asked(held: &Held) -> Asked<'_> {
     Asked { experiment: &held.experiment, text: &held.text, kept: &held.kept }
 }
 
-/// Whether two folders are of one sweep.
+/// Checks whether two folders are parts of one sweep.
 fn alike(a: &Results, b: &Results) -> Result<(), ResultsError> {
     let unlike = |what| ResultsError::Unlike { a: a.path.clone(), b: b.path.clone(), what };
     let missing = |of: &Results, other: &Results| {
@@ -72,7 +73,7 @@ fn alike(a: &Results, b: &Results) -> Result<(), ResultsError> {
     Ok(())
 }
 
-/// The runs of an experiment that are in any part.
+/// Returns the runs of an experiment that exist in any part.
 fn union(id: &str, parts: &[Results]) -> Result<ByRun, ResultsError> {
     let mut all: BTreeMap<(usize, u64), (&Path, &Record)> = BTreeMap::new();
     for part in parts {
@@ -107,7 +108,7 @@ fn join(folder: &mut Folder, held: &Held, union: ByRun, parts: &[Results]) -> Re
         }
     }
     let records = asked_for(found, runs);
-    // Of parts that ran at the same time the longest is as long as the whole.
+    // If the parts ran at the same time, the longest one determines the total time.
     let walls = parts.iter().filter_map(|part| part.find(id)?.times).map(|times| times.wall_seconds);
     folder.set_times(id, &records, walls.fold(0.0, f64::max))?;
     let (ended, all) = (records.len(), held.all());

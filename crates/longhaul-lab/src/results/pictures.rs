@@ -1,4 +1,4 @@
-//! What a folder looks like: pictures of each experiment, and a page of all.
+//! Drawing of a folder: pictures of each experiment, and a page of all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,14 @@ use super::{PAGE, PICTURES, ResultsError, write};
 use crate::page::{self, Section};
 use crate::plot;
 
-/// How names of pictures end.
+/// File extensions of pictures.
 const KINDS: [&str; 2] = [".svg", ".xpl"];
 
-/// Draws the pictures of all experiments in a folder and writes its page, anew. Returns the page's path.
+/// Draws the pictures of all experiments in a folder and writes its page, replacing older ones. Returns the path of
+/// the page.
 ///
 /// # Errors
-/// If the system cannot.
+/// Returns an error of the system.
 pub fn illustrate(results: &Results) -> Result<PathBuf, ResultsError> {
     let mut all = Vec::new();
     for held in &results.experiments {
@@ -39,7 +40,7 @@ pub fn illustrate(results: &Results) -> Result<PathBuf, ResultsError> {
     Ok(path)
 }
 
-/// Draws an experiment's pictures into its folder.
+/// Draws the pictures of an experiment into its folder.
 fn pictures(results: &Results, held: &Held) -> Result<Vec<(String, String)>, ResultsError> {
     let pictures = plot::draw(&held.experiment, &held.records);
     let path = results.path.join(held.id()).join(PICTURES);
@@ -53,7 +54,7 @@ fn pictures(results: &Results, held: &Held) -> Result<Vec<(String, String)>, Res
     Ok(pictures)
 }
 
-/// Removes pictures that the experiment has no longer, as far as the system lets it.
+/// Removes pictures that the experiment does not define. Errors are ignored.
 fn remove_others(path: &Path, pictures: &[(String, String)]) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

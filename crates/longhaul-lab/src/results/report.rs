@@ -1,4 +1,4 @@
-//! What a folder comes to, without running anything.
+//! Summary of a folder, made without running anything.
 
 use std::collections::BTreeMap;
 
@@ -9,55 +9,55 @@ use super::tables::Times;
 use crate::judge::Judged;
 use crate::rule::Verdict;
 
-/// What a folder comes to.
+/// Summary of a folder.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// In the order of their identifiers.
+    /// The experiments in the order of their identifiers.
     pub experiments: Vec<Reported>,
-    /// How many rows of each paper came to what; in the order of their names.
+    /// The numbers of rows by verdict for each paper, in the order of the papers' names.
     pub papers: Vec<Paper>,
 }
 
-/// What an experiment comes to.
+/// Summary of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Reported {
-    /// By what it is called.
+    /// The identifier.
     pub experiment: String,
-    /// A line about it.
+    /// The one-line description.
     pub title: String,
-    /// The paper, and where in it.
+    /// The paper, with section, figure or table.
     pub source: String,
     /// The program that ran it.
     pub program: String,
-    /// Runs that are there.
+    /// Number of existing runs.
     pub ended: usize,
-    /// Runs that there are to be.
+    /// Number of requested runs.
     pub all: usize,
-    /// What came of its rows; none before all runs have ended.
+    /// The judged rows, empty unless all runs exist.
     pub rows: Vec<Judged>,
-    /// How long those took that are there.
+    /// Times of the existing runs.
     pub times: Times,
-    /// Flow-seconds that were simulated in a second of a run.
+    /// Simulated flow-seconds per second of computation.
     pub flow_seconds_per_second: f64,
 }
 
-/// How many rows of a paper came to what.
+/// Numbers of rows of a paper by verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Paper {
-    /// The experiments' source, without the place in it.
+    /// The source of the experiments, without section, figure or table.
     pub paper: String,
-    /// Rows that are as it says.
+    /// Reproduced rows.
     pub reproduced: usize,
-    /// Rows that are not.
+    /// Rows that are not reproduced.
     pub not_reproduced: usize,
-    /// Rows that cannot be measured.
+    /// Rows that are not reproducible.
     pub not_reproducible: usize,
-    /// Rows of experiments that have not all their runs.
+    /// Rows of experiments with missing runs.
     pub incomplete: usize,
 }
 
 impl Report {
-    /// Of a folder.
+    /// Summarizes a folder.
     #[must_use]
     pub fn of(results: &Results) -> Self {
         let experiments: Vec<Reported> = results.experiments.iter().map(Reported::of).collect();
@@ -105,7 +105,7 @@ impl Paper {
     }
 }
 
-/// A source up to where it names a table, a figure or a section.
+/// Returns the part of a source before its table, figure or section.
 pub(crate) fn paper(source: &str) -> String {
     const PLACES: [&str; 6] = ["table", "figure", "section", "fig.", "tab.", "page"];
     let is_place = |part: &str| PLACES.iter().any(|place| part.trim_start().to_lowercase().starts_with(place));

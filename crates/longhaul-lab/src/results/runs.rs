@@ -1,4 +1,4 @@
-//! `runs.jsonl`: a line for each run, in the order in which they ended.
+//! `runs.jsonl`: one line per run, in the order in which the runs ended.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,10 +9,10 @@ use super::ResultsError;
 use crate::experiment::Experiment;
 use crate::record::Record;
 
-/// Runs by cell and seed, whatever their order in the file.
+/// Runs by cell and seed, regardless of their order in the file.
 pub(super) type ByRun = BTreeMap<(usize, u64), Record>;
 
-/// The runs of an experiment, to be added to.
+/// The file of an experiment's runs, open for appending.
 #[derive(Debug)]
 pub struct RunFile {
     path: PathBuf,
@@ -20,7 +20,8 @@ pub struct RunFile {
 }
 
 impl RunFile {
-    /// What is there, and a file to go on with. A last line without an end, which a program that was killed leaves, is cut off.
+    /// Returns the existing runs and the file opened for appending. An incomplete last line, as left by a killed
+    /// program, is cut off.
     pub(super) fn open(path: &Path, experiment: &Experiment) -> Result<(ByRun, Self), ResultsError> {
         let wrong = |error| ResultsError::io(path, error);
         let (runs, whole) = read(path, experiment)?;
@@ -29,10 +30,10 @@ impl RunFile {
         Ok((runs, Self { path: path.to_owned(), file }))
     }
 
-    /// Adds a run, with a single write.
+    /// Appends a run with a single write.
     ///
     /// # Errors
-    /// If the system cannot, for instance because the disk is full.
+    /// Returns an error of the system, for example if the disk is full.
     pub fn add(&mut self, record: &Record) -> Result<(), ResultsError> {
         let line = serde_json::to_string(record).map_err(io::Error::from);
         let written = line.and_then(|line| self.file.write_all((line + "\n").as_bytes()));
@@ -40,7 +41,7 @@ impl RunFile {
     }
 }
 
-/// The runs of a file, none if there is no file, and how many bytes of it are whole lines.
+/// Returns the runs in a file, and the number of bytes in complete lines. Without a file, there are none.
 pub(super) fn read(path: &Path, experiment: &Experiment) -> Result<(ByRun, u64), ResultsError> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

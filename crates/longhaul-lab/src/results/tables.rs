@@ -1,4 +1,4 @@
-//! What is made of all runs of an experiment: judged rows, values, times.
+//! Tables of an experiment whose runs are complete: judged rows, values, times.
 
 use std::fs;
 use std::path::Path;
@@ -12,22 +12,23 @@ use crate::record::Record;
 use crate::rule::Verdict;
 use crate::stats::Spread;
 
-/// How long an experiment took. The only file of a complete experiment, but for the runs, that differs from time to time.
+/// Times of an experiment. Except for the runs, this is the only file of a complete experiment that varies between
+/// executions.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Times {
-    /// Runs.
+    /// Number of runs.
     pub runs: usize,
-    /// Seconds that they took, summed over processors.
+    /// Seconds of computation, summed over all processors.
     pub computed_seconds: f64,
-    /// Seconds from the first run's beginning to the last one's end, summed over the times that the program ran; a time that was killed isn't
-    /// counted.
+    /// Seconds from the start of the first run to the end of the last one, summed over executions of the program.
+    /// Executions that were killed do not count.
     pub wall_seconds: f64,
-    /// Seconds that were simulated, summed over flows.
+    /// Simulated seconds, summed over flows.
     pub flow_seconds: f64,
 }
 
 impl Times {
-    /// Of these runs.
+    /// Computes the times of these runs.
     #[must_use]
     pub fn of(records: &[Record], wall_seconds: f64) -> Self {
         let sum = |of: fn(&Record) -> f64| records.iter().map(of).sum();
@@ -35,7 +36,7 @@ impl Times {
         Self { runs: records.len(), computed_seconds, wall_seconds, flow_seconds }
     }
 
-    /// Flow-seconds that were simulated in a second of a run.
+    /// Returns the simulated flow-seconds per second of computation.
     #[must_use]
     pub fn speed(&self) -> f64 {
         if self.computed_seconds > 0.0 { self.flow_seconds / self.computed_seconds } else { 0.0 }
@@ -47,25 +48,25 @@ impl Times {
 }
 
 impl Folder {
-    /// Notes how long the runs of an experiment took that are there; `wall_seconds` are added to what was noted before.
+    /// Stores the times of the existing runs of an experiment; `wall_seconds` is added to the stored value.
     ///
     /// # Errors
-    /// If the system cannot.
+    /// Returns an error of the system.
     pub fn note_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<(), ResultsError> {
         let before = Times::read(&self.times(id)).map_or(0.0, |times| times.wall_seconds);
         self.set_times(id, records, before + wall_seconds)
     }
 
-    /// The same without what was noted before.
+    /// Stores the times, replacing the stored values.
     pub(super) fn set_times(&self, id: &str, records: &[Record], wall_seconds: f64) -> Result<(), ResultsError> {
         write::json(&self.times(id), &Times::of(records, wall_seconds))
     }
 }
 
-/// Writes the rows and values of an experiment of which all runs are there, and returns the rows.
+/// Writes the rows and values of an experiment whose runs are complete, and returns the rows.
 ///
 /// # Errors
-/// If the system cannot.
+/// Returns an error of the system.
 pub fn write_tables(
     folder: &Folder,
     experiment: &Experiment,
@@ -81,7 +82,7 @@ pub fn write_tables(
     Ok(rows)
 }
 
-/// A line a run: the choice on each axis, the seed, each metric as it was measured.
+/// Returns one line per run: the choice on each axis, the seed, and each metric as measured.
 fn values(experiment: &Experiment, records: &[Record]) -> Vec<Vec<String>> {
     let definition = &experiment.definition;
     let axes = definition.axes.iter().map(|axis| axis.name.get_ref().clone());
@@ -93,7 +94,7 @@ fn values(experiment: &Experiment, records: &[Record]) -> Vec<Vec<String>> {
     [names].into_iter().chain(records.iter().map(line)).collect()
 }
 
-/// A line a value of a row, with what says how far the runs are apart.
+/// Returns one line per value of a row, with measures of its spread over the runs.
 fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec<Vec<String>> {
     let names = "row,metric,unit,verdict,rule,cell,paper,ours,low,high,min,max,deviation,iqr,seeds,reason";
     let mut lines: Vec<Vec<String>> = vec![names.split(',').map(str::to_owned).collect()];
@@ -124,14 +125,14 @@ fn spread(experiment: &Experiment, records: &[Record], judged: &[Judged]) -> Vec
 struct Value {
     cell: Option<usize>,
     paper: Option<f64>,
-    /// Between the ends of its interval.
+    /// The value, between the bounds of its interval.
     ours: Option<[f64; 3]>,
     spread: Option<Spread>,
-    /// The runs that it is of, if it has a value.
+    /// Number of runs with a value, if the value exists.
     runs: Option<usize>,
 }
 
-/// The cells of a row with the paper's values, and what the runs came to; a row that cannot be reproduced has only the former.
+/// Returns the values of a row, one per cell, with the paper's. A row that is not reproducible has only the latter.
 fn each(row: &Row, records: &[Record]) -> Vec<Value> {
     let paper = |place: usize| row.paper.get(place).copied();
     let value = |place, cell: Option<usize>| {
@@ -151,7 +152,7 @@ fn each(row: &Row, records: &[Record]) -> Vec<Value> {
     }
 }
 
-/// The axes' names, and a cell's choices on them.
+/// Returns the names of the axes with the choices of a cell.
 pub(super) fn choices(experiment: &Experiment, cell: usize) -> impl Iterator<Item = (&str, &str)> {
     let places = experiment.cells.get(cell).map_or(&[][..], |cell| &cell.places);
     let axes = experiment.definition.axes.iter();

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Atomic writing of files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::ResultsError;
 
-/// Writes it under another name, and renames that.
+/// Writes a file under a temporary name and renames it.
 pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
@@ -22,20 +22,20 @@ pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
     write().map_err(|error| ResultsError::io(path, error))
 }
 
-/// An object, indented.
+/// Writes an indented JSON object.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     let text = serde_json::to_string_pretty(value).map_err(|error| ResultsError::io(path, error.into()))?;
     whole(path, (text + "\n").as_bytes())
 }
 
-/// A list with an element a line.
+/// Writes a JSON list with one element per line.
 pub(super) fn json_lines(path: &Path, values: &[impl Serialize]) -> Result<(), ResultsError> {
     let lines: Result<Vec<String>, _> = values.iter().map(serde_json::to_string).collect();
     let lines = lines.map_err(|error| ResultsError::io(path, error.into()))?;
     whole(path, format!("[\n{}\n]\n", lines.join(",\n")).as_bytes())
 }
 
-/// Rows of values, the first of which are the names: RFC 4180 with line feeds.
+/// Writes rows of values in CSV format (RFC 4180), with line feeds as line ends. The first row contains the names.
 pub(super) fn csv(path: &Path, rows: &[Vec<String>]) -> Result<(), ResultsError> {
     let quoted = |value: &String| {
         if value.contains([',', '"', '\n', '\r']) {

@@ -1,4 +1,4 @@
-//! Ctrl-C, and being told to end as job schedulers do.
+//! Handling of SIGINT (Ctrl-C) and of SIGTERM, which job schedulers send.
 
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -7,7 +7,7 @@ use tokio::runtime::Builder;
 
 use super::{Event, RunError};
 
-/// Tells of the first interruption. Where none can be heard of, it ends the program as it always does.
+/// Reports the first interruption. If no signal handler can be installed, the signals terminate the program as usual.
 pub(super) fn watch(sender: Sender<Event>) {
     thread::spawn(move || {
         let Ok(runtime) = Builder::new_current_thread().enable_io().build() else { return };

@@ -5,17 +5,18 @@ fn median(sorted: &[f64]) -> Option<f64> {
     Statistic::Median.of(sorted)
 }
 
-/// The probability that of `n` trials that succeed with `p` at least `k` do.
+/// The probability that at least `k` of `n` trials succeed, each with probability `p`.
 fn at_least(k: usize, n: usize, p: f64) -> f64 {
     let choose = |n: usize, k: usize| (0..k).fold(1.0, |all, i| all * (n - i) as f64 / (i + 1) as f64);
     (k..=n).map(|i| choose(n, i) * p.powi(i as i32) * (1.0 - p).powi((n - i) as i32)).sum()
 }
 
-/// The bootstrap's median of an odd number of values is at most the k-th with the probability that more than half of n draws are among the
-/// first k (Efron 1979, section 3): the ends of the interval are where that passes 2.5 and 97.5 %, to within what 2,000 resamples can tell.
+/// For an odd number of values, the bootstrap median is at most the k-th value with the probability that more than
+/// half of n draws are among the first k (Efron 1979, section 3). The interval ends where this probability passes 2.5
+/// % and 97.5 %, within the sampling error of 2,000 resamples.
 #[test]
 fn the_interval_ends_where_the_exact_bootstrap_distribution_has_its_percentiles() {
-    // Four standard errors of a share of 2.5 %.
+    // Four standard errors of a proportion of 2.5 %.
     let error = 4.0 * (0.025 * 0.975 / RESAMPLES as f64).sqrt();
     for n in (3..=41).step_by(2) {
         let values: Vec<f64> = (1..=n).map(|value| f64::from(value as u32)).collect();
@@ -26,8 +27,8 @@ fn the_interval_ends_where_the_exact_bootstrap_distribution_has_its_percentiles(
     }
 }
 
-/// Between the a-th and the b-th of n values the median of what they are drawn from lies with the probability that of n tosses of a coin at
-/// least a and fewer than b are heads, whatever the distribution.
+/// For any continuous distribution, its median lies between the a-th and b-th of n sorted samples with the
+/// probability that n coin tosses have at least a and fewer than b heads.
 #[test]
 fn the_interval_covers_the_median_as_often_as_order_statistics_do() {
     const SAMPLES: usize = 600;
@@ -38,7 +39,7 @@ fn the_interval_covers_the_median_as_often_as_order_statistics_do() {
         let mut random = Random::new(7, n as u64);
         let covered = (0..SAMPLES)
             .filter(|_| {
-                // Of the exponential distribution, which is skewed and has its median at ln 2.
+                // The exponential distribution is skewed; its median is ln 2.
                 let sample: Vec<f64> = (0..n).map(|_| random.exponential()).collect();
                 let [low, high] = interval(&sample, median).unwrap();
                 (low..=high).contains(&std::f64::consts::LN_2)
@@ -62,7 +63,7 @@ fn one_value_is_its_own_interval_and_order_does_not_matter() {
     assert_eq!(interval_of_difference(&[1.0], &[], median), None);
 }
 
-/// By hand; the quartiles are those of `numpy.percentile`.
+/// Values computed by hand; the quartiles are those of `numpy.percentile`.
 #[test]
 fn spread_by_hand() {
     let spread = Spread::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
@@ -71,7 +72,8 @@ fn spread_by_hand() {
     assert_eq!(spread.iqr, 5.5 - 4.0);
 }
 
-/// Of two samples of one thing the difference may be nothing; of two that are apart it is not.
+/// The interval of the difference contains 0 for two similar samples, and does not for two samples that are far
+/// apart.
 #[test]
 fn differences_are_told_from_chance() {
     let a: Vec<f64> = (0..15).map(f64::from).collect();

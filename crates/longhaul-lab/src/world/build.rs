@@ -1,4 +1,4 @@
-//! Hosts, links and what begins when.
+//! Construction of hosts, links, and the schedule.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ use crate::probing::{self, Probed};
 use crate::series::What;
 use crate::watching::Watcher;
 
-/// Random sequences from here on are the experiment's own; those of links are below.
+/// Random streams from here on belong to the experiment; lower ones belong to links.
 const STREAMS: u64 = 1 << 63;
-/// And those of cross traffic from here on: a sequence for each way.
+/// Random streams of cross traffic: one per source and direction, from here on.
 pub(crate) const TRAFFIC_STREAMS: u64 = STREAMS + (1 << 32);
 
 impl World {
@@ -81,7 +81,7 @@ impl World {
         self.ranges.get(name).cloned().unwrap_or(0..0)
     }
 
-    /// Prepares for what the metrics ask for.
+    /// Prepares the observations that the metrics need.
     fn watch(&mut self, setup: &CellSetup) {
         for Asked { measure, flows, bytes, times, .. } in asked(setup) {
             let range = flows.first().map_or(0..0, |name| self.range(name));
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Lets a flow begin at a time that is not past.
+    /// Schedules the start of a flow at a time that is not in the past.
     pub(super) fn plan(&mut self, number: usize, at: Time, bytes: u64, reads_after: Span) {
         let Some(flow) = self.flows.get_mut(number) else { return };
         let [from, to] = flow.pair;
@@ -180,11 +180,11 @@ impl World {
 
 struct Network {
     sim: Sim,
-    /// The nodes of each pair of hosts: of flows, of cross traffic, of workloads.
+    /// The nodes of each host pair: of flows, then of cross traffic, then of workloads.
     pairs: Vec<[usize; 2]>,
-    /// The shared links, on the way of the data.
+    /// Ids of the shared links, in the direction of the data.
     links: Vec<u32>,
-    /// By flow, if a metric asks for what senders see at each ACK.
+    /// One per flow, if a metric needs observations at each ACK.
     watchers: Vec<Watcher>,
 }
 
@@ -219,13 +219,13 @@ fn network(setup: &CellSetup, seed: u64) -> Result<Network, SetupError> {
     })
 }
 
-/// What the cell's tools find, beside the same cross traffic.
+/// Runs the probes of the cell, with the same cross traffic, and returns their results.
 pub(super) fn probes(setup: &CellSetup, seed: u64) -> Result<BTreeMap<String, Probed>, SetupError> {
     let at_bottleneck = |error| NetworkError::Link { number: 0, from: 0, to: 1, error };
     Ok(probing::run(setup, seed, TRAFFIC_STREAMS).map_err(at_bottleneck)?)
 }
 
-/// The place of the first pair of hosts of each name's flows.
+/// Returns the index of the first host pair of the flows of each name.
 fn first_pairs(setup: &CellSetup) -> Vec<usize> {
     let (mut first, mut next) = (Vec::new(), 0);
     for flow in &setup.flows {
@@ -240,12 +240,13 @@ fn first_pairs(setup: &CellSetup) -> Vec<usize> {
     first
 }
 
-/// When a flow begins, or how long after those that it waits for: the one of this place among its kind and this one among all.
+/// Returns the start time of a flow, relative to the run or to the end of the flows that it follows. `nth` is its
+/// index in its group, `number` its index among all flows.
 pub(crate) fn start(flow: &FlowSetup, nth: u32, number: usize, seed: u64) -> Span {
     flow.start + flow.apart * u64::from(nth) + spread(flow, Random::new(seed, STREAMS + number as u64))
 }
 
-/// How much later than it is told to a flow begins.
+/// Returns the random delay of a flow's start.
 fn spread(flow: &FlowSetup, mut random: Random) -> Span {
     if flow.spread.is_zero() { Span::ZERO } else { random.span(flow.spread) }
 }

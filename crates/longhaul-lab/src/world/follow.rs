@@ -1,4 +1,4 @@
-//! What is looked at after each event, while anything has to be.
+//! Observations after each event.
 
 use std::ops::Range;
 
@@ -12,44 +12,44 @@ use super::phases::Phases;
 use super::record::Recorder;
 use crate::series::What;
 
-/// An amount of data that flows of a name are to have read.
+/// A number of bytes that flows of a name must read in total.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub(super) flows: Range<usize>,
     pub(super) bytes: u64,
-    /// Seconds from the first beginning until then.
+    /// Seconds from the first start of these flows until it is reached.
     pub(super) reached: Option<f64>,
 }
 
-/// A size that the windows of flows of a name are to have.
+/// A total that the congestion windows of the flows of a name must reach, in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct WindowGoal {
     pub(super) flows: Range<usize>,
     pub(super) bytes: u64,
     pub(super) since: Span,
-    /// Seconds from that time until then.
+    /// Seconds from `since` until it is reached.
     pub(super) reached: Option<f64>,
 }
 
-/// Flows that begin when others have ended.
+/// A flow that begins when others have ended.
 #[derive(Clone, Debug)]
 pub(super) struct Starts {
     pub(super) after: Range<usize>,
     pub(super) flow: usize,
-    /// How long after that.
+    /// Delay after their end.
     pub(super) later: Span,
     pub(super) bytes: u64,
     pub(super) reads_after: Span,
 }
 
-/// What a sender has told so far.
+/// Observations of a sender so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Followed {
-    /// Its round-trip times.
+    /// Its RTT samples.
     pub(super) rtts: Histogram,
-    /// When it began its first recovery, in seconds, and how many packets had been dropped by then.
+    /// Start of its first recovery in seconds, and the number of packets dropped before.
     pub(super) reduction: Option<(f64, f64)>,
-    /// The phases that it went through, if they are wanted.
+    /// The phases that it has been in, if they are observed.
     pub(super) phases: Option<Phases>,
     samples: u64,
     latest: Option<Span>,
@@ -57,7 +57,8 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Takes note of what is new; the round-trip time that was measured, and the last one before a recovery began.
+    /// Records the changes since the last event. Returns the new RTT sample, and the latest sample before a recovery
+    /// that has just begun.
     fn note(&mut self, at: f64, info: &Info, dropped: u64) -> [Option<Span>; 2] {
         let before = self.latest.filter(|_| info.recoveries > self.recoveries);
         let rtt = info.latest_rtt.filter(|_| info.rtt_samples > self.samples);
@@ -72,7 +73,7 @@ impl Followed {
 }
 
 impl World {
-    /// Whether anything is left to be looked at after each event.
+    /// Returns whether any observation after each event is still needed.
     pub(super) fn has_to_look(&self) -> bool {
         self.awaits_drop
             || !self.starts.is_empty()
@@ -93,7 +94,7 @@ impl World {
         }
     }
 
-    /// Packets that the shared links have dropped, if they are watched.
+    /// Returns the number of packets dropped at the shared links, if drops are observed.
     fn dropped(&self) -> u64 {
         self.drops.iter().map(|drops| drops.borrow().count).sum()
     }

@@ -1,4 +1,4 @@
-//! What a run left.
+//! The outcome of a run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -13,115 +13,117 @@ use crate::number::{mbps, millis, number};
 use crate::probing::Probed;
 use crate::watching::Log;
 
-/// What a run left.
+/// The outcome of a run, from which measures are computed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How long it was.
+    /// Duration of the run.
     pub duration: Span,
-    /// The shared links, on the way of the data.
+    /// The shared links, in the direction of the data.
     pub links: Vec<LinkConfig>,
-    /// Which flows bear a name.
+    /// The indices of the flows of each name.
     pub flows: BTreeMap<String, Range<usize>>,
-    /// When each flow began, since the run did; none if it never did.
+    /// Start time of each flow, or `None` if it never started.
     pub begun: Vec<Option<Span>>,
-    /// Round-trip times of each flow, if they were watched.
+    /// RTT samples of each flow, if they are observed.
     pub rtts: Vec<Histogram>,
-    /// By the first flow of a name and an amount of data: seconds from the flows' first beginning until it had been read.
+    /// Seconds from the first start of flows of a name until they had read a number of bytes, by first flow and
+    /// number of bytes.
     pub reached: BTreeMap<(usize, u64), f64>,
-    /// By the first flow of a name, an amount of data and a time: seconds from then until the windows were as many bytes.
+    /// Seconds from a time until the windows of flows of a name reached a number of bytes, by first flow, number of
+    /// bytes and time.
     pub windows_reached: BTreeMap<(usize, u64, Span), f64>,
-    /// By shared link, when it first dropped something for a cause, seconds.
+    /// Seconds until the first drop for each cause, by shared link.
     pub first_drops: Vec<HashMap<Cause, f64>>,
-    /// Bytes of each flow's window at the first drop.
+    /// Congestion window of each flow at the first drop, in bytes.
     pub windows_at_drop: Vec<Option<f64>>,
-    /// When each flow began its first recovery, in seconds, and how many packets had been dropped by then.
+    /// Start of each flow's first recovery in seconds, and the number of packets dropped before.
     pub reductions: Vec<Option<(f64, f64)>>,
-    /// The phases that each flow's sender went through, if they were watched.
+    /// The phases of each flow's sender, if they are observed.
     pub phases: Vec<Phases>,
-    /// What senders saw at each ACK, by flow; empty if no metric asks for it.
+    /// Observations of the senders at each ACK, by flow. Empty if no metric needs them.
     pub logs: Vec<Log>,
-    /// Requests and responses of each workload, in no order.
+    /// Requests and responses of each workload, in no particular order.
     pub epochs: BTreeMap<String, Vec<Epoch>>,
-    /// What tools found of the path.
+    /// Results of the probes.
     pub probes: BTreeMap<String, Probed>,
-    /// What was counted by some times; at least by those that the metrics name.
+    /// The samples of the counters, which include all times named in metrics.
     pub(crate) samples: BTreeMap<Span, Sample>,
 }
 
-/// What was counted by a time.
+/// The counters at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// By flow.
+    /// Counters of each flow.
     pub flows: Vec<FlowSample>,
-    /// What each flow's sender was like, if that was of interest.
+    /// State of each flow's sender, if it is observed.
     pub states: Vec<Option<FlowState>>,
-    /// What was counted of each shared link, on the way of the data.
+    /// Counters of each shared link, in the direction of the data.
     pub links: Vec<LinkSample>,
 }
 
-/// What was counted of a link.
+/// Counters of a link.
 #[derive(Clone, Debug, Default)]
 pub struct LinkSample {
-    /// Packets that came to it.
+    /// Packets offered to the link.
     pub offered: f64,
-    /// Those of them that it dropped.
+    /// Packets dropped.
     pub dropped: f64,
-    /// Bytes of IP packets that it carried.
+    /// Bytes of IP packets carried.
     pub carried: f64,
-    /// Bytes that waited for it, summed over time: byte seconds.
+    /// Integral of the queue length over time, in byte seconds.
     pub waited: f64,
-    /// All that it counted.
+    /// All counters of the link.
     pub stats: LinkStats,
 }
 
-/// What was counted of a flow.
+/// Counters of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowSample {
-    /// Bytes that the receiver's application read.
+    /// Bytes read by the receiving application.
     pub read: f64,
     /// Bytes of new data sent.
     pub sent: f64,
-    /// Bytes sent again.
+    /// Bytes retransmitted.
     pub sent_again: f64,
-    /// Bytes of probes at low priority.
+    /// Bytes of low-priority probes.
     pub probes: f64,
-    /// Segments of data sent, the first time and again.
+    /// Data segments sent, including retransmissions.
     pub segments: f64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub resent: f64,
-    /// Duplicates that the receiver reported.
+    /// Duplicates reported by the receiver (D-SACK).
     pub dsacks: f64,
-    /// Whether it can report them.
+    /// Whether the receiver can report them.
     pub has_sack: bool,
-    /// Recoveries, timeouts among them.
+    /// Recovery episodes, including timeouts.
     pub recoveries: f64,
-    /// Those of them that were needless.
+    /// Spurious recovery episodes.
     pub undone: f64,
     /// Retransmission timeouts.
     pub timeouts: f64,
-    /// Seconds from connect to the last byte, once it is there.
+    /// Seconds from connect to the last byte, once it has arrived.
     pub completion: Option<f64>,
 }
 
-/// What a sender was like at a time.
+/// State of a sender at one time.
 #[derive(Clone, Debug)]
 pub struct FlowState {
-    /// Bytes of the congestion window.
+    /// Congestion window in bytes.
     pub cwnd: f64,
-    /// Bytes of the slow-start threshold.
+    /// Slow-start threshold in bytes.
     pub ssthresh: Option<f64>,
     /// Bytes in flight.
     pub in_flight: f64,
-    /// Seconds of the smoothed round trip.
+    /// Smoothed RTT in seconds.
     pub srtt: Option<f64>,
     pub(crate) estimates: Vec<(&'static str, f64)>,
 }
 
 impl Outcome {
-    /// What was counted by a time: at the latest sample until then.
+    /// Returns the latest sample up to a time.
     ///
     /// # Panics
-    /// If nothing was counted by then; runs count when they begin.
+    /// Panics if there is no sample up to this time. Runs are sampled at their start.
     pub(crate) fn at(&self, time: Span) -> &Sample {
         let latest = self.samples.range(..=time).next_back();
         latest.map(|(_, sample)| sample).expect("a run counts when it begins")
@@ -177,7 +179,8 @@ impl FlowState {
         }
     }
 
-    /// What has been estimated under a name: Mb/s, bytes, milliseconds or a number. What the controller names so comes first.
+    /// Returns the estimate with this name: Mb/s, bytes, milliseconds or a number. Estimates of the controller take
+    /// precedence.
     #[must_use]
     pub fn estimate(&self, name: &str) -> Option<f64> {
         self.estimates.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)

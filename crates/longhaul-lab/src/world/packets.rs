@@ -1,4 +1,4 @@
-//! Who looks at packets: at the sender's host, and at the bottleneck.
+//! Observation of packets at the sender's host and at the bottleneck.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use longhaul_sim::{Packet, Parcel, Sighting, Tap};
 use longhaul_units::Time;
 use longhaul_wire::{CheshireCodec, Flags, Segment};
 
-/// When a shared link dropped packets.
+/// Drops at a shared link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drops {
-    /// So far.
+    /// Number of drops so far.
     pub(super) count: u64,
-    /// The first for each cause, seconds.
+    /// Time of the first drop for each cause, in seconds.
     pub(super) first: HashMap<Cause, f64>,
-    /// Each, if they are recorded.
+    /// All drops, if they are recorded.
     pub(super) all: Option<Vec<(f64, f64)>>,
 }
 
@@ -28,7 +28,7 @@ impl Drops {
     }
 }
 
-/// Puts drops where they can be seen while a run goes on.
+/// Hook that records drops during a run.
 pub(super) struct DropHook(pub(super) std::rc::Rc<std::cell::RefCell<Drops>>);
 
 impl Hook<Parcel> for DropHook {
@@ -37,22 +37,22 @@ impl Hook<Parcel> for DropHook {
     }
 }
 
-/// The segments and acknowledgements of one connection, seen at its sender's host: seconds and bytes from 0.
+/// Segments and acknowledgments of one connection at its sender's host: seconds, and bytes from 0.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     node: usize,
-    /// The first connection from this time on is meant.
+    /// The connection is the first one from this time on.
     since: Time,
-    /// The connection's port, its SYN's sequence number and the highest offsets that were sent and acknowledged.
+    /// Port of the connection, sequence number of its SYN, and the highest offsets sent and acknowledged.
     port: Option<u16>,
     syn: u32,
     sent: u64,
     acked: u64,
-    /// Segments that left for the first time.
+    /// Segments sent for the first time.
     pub(super) segments: Vec<(f64, f64)>,
-    /// Segments that left again.
+    /// Segments retransmitted.
     pub(super) resent: Vec<(f64, f64)>,
-    /// Acknowledgements that came.
+    /// Acknowledgments received.
     pub(super) acks: Vec<(f64, f64)>,
 }
 
@@ -61,7 +61,7 @@ impl Sequences {
         Self { node, since, ..Self::default() }
     }
 
-    /// The offset of a sequence number, not far from another one.
+    /// Converts a sequence number to the nearest stream offset around `near`.
     fn offset(&self, number: u32, near: u64) -> u64 {
         let relative = number.wrapping_sub(self.syn).wrapping_sub(1);
         let ahead = relative.wrapping_sub(near as u32).cast_signed();

@@ -1,40 +1,41 @@
-//! How long senders stay in the phases of their congestion control, and what leaves meanwhile.
+//! Time that senders spend in each phase of their congestion controllers, and the segments sent meanwhile.
 
 use std::collections::BTreeMap;
 
 use longhaul_tcp::Info;
 
-/// A sender's first stay in a phase.
+/// The first period of a sender in a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stay {
-    /// When it began, in seconds.
+    /// Start in seconds.
     pub from: f64,
-    /// When it ended, in seconds, if it has.
+    /// End in seconds, if it has ended.
     pub to: Option<f64>,
-    /// Segments of data that left, the first time and again.
+    /// Data segments sent, including retransmissions.
     pub segments: u64,
-    /// Probes that left.
+    /// Probes sent.
     pub probes: u64,
-    /// Bytes of the congestion window, as it last was.
+    /// Latest congestion window in bytes.
     pub window: u64,
 }
 
-/// The phases of one sender, looked at after each event at its host. What an event sends belongs to the phase that it ends in if that is what
-/// the event begins, as a loss begins the recovery with the segment that leaves again, and is no longer of the phase that it leaves.
+/// The phases of one sender, sampled after each event at its host. Segments sent by an event that starts a phase
+/// belong to the new phase: the retransmission on which a recovery starts belongs to the recovery.
 #[derive(Clone, Debug, Default)]
 pub struct Phases {
-    /// The first stay in each phase, by its name.
+    /// The first period in each phase, by name.
     pub stays: BTreeMap<&'static str, Stay>,
-    /// Answers to probes from the first recovery on until the window then first grew by a segment at once, that answer included.
+    /// Probes answered between the start of the first recovery and the first growth of the window by at least a
+    /// segment after that recovery. The answer that causes the growth is included.
     pub answers_to_growth: Option<u64>,
-    /// The phase, and whether it is there for the first time.
+    /// The current phase, and whether this is its first period.
     current: Option<(&'static str, bool)>,
     last: Counts,
-    /// Probes that had been answered when the first recovery began.
+    /// Number of probes answered when the first recovery began.
     answered: Option<u64>,
 }
 
-/// What was counted by the last event.
+/// Counters after the last event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     segments: u64,
@@ -51,7 +52,7 @@ impl Counts {
 }
 
 impl Phases {
-    /// Takes note of what an event changed, at `at` seconds.
+    /// Records the changes of an event at `at` seconds.
     pub(super) fn note(&mut self, at: f64, info: &Info) {
         let now = Counts::new(info);
         self.stay(at, info.phase, now);

@@ -1,4 +1,4 @@
-//! Series that grow while a run goes on.
+//! Recording of series during a run.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,21 +14,21 @@ use crate::probing::Probed;
 use crate::series::{SeriesSetup, What};
 use crate::watching::Watcher;
 
-/// Seconds since the run began, and values.
+/// Seconds since the start of the run, and values.
 type Points = Vec<(f64, f64)>;
 
-/// A series that grows.
+/// A series that is being recorded.
 pub(super) struct Recorder {
     pub(super) setup: SeriesSetup,
     pub(super) flows: Range<usize>,
     points: Points,
-    /// What had been read at the last sample, and when that was.
+    /// Total bytes read at the last sample, and its time.
     last: (f64, Span),
-    /// Where its packets are seen.
+    /// Observer of its packets.
     pub(super) packets: Option<Rc<RefCell<Sequences>>>,
 }
 
-/// When series are sampled.
+/// Returns the sampling times of all series.
 pub(super) fn times(recorders: &[Recorder], duration: Span) -> BTreeSet<Span> {
     let mut times = BTreeSet::new();
     for every in recorders.iter().filter(|recorder| !recorder.setup.what.is_by_event()).map(Recorder::every) {
@@ -54,7 +54,7 @@ impl Recorder {
         !self.setup.what.is_by_event() && time.as_nanos().is_multiple_of(self.every().as_nanos())
     }
 
-    /// Adds an event, unless it is too soon after the last one.
+    /// Adds a point, unless it is too soon after the last one.
     pub(super) fn add(&mut self, at: f64, value: f64) {
         let least = self.setup.every.as_secs_f64();
         if self.points.last().is_none_or(|(last, _)| at - last >= least) {
@@ -62,7 +62,7 @@ impl Recorder {
         }
     }
 
-    /// All that is known at the end.
+    /// Completes the series with the observed packets or drops.
     fn end(mut self, drops: &[(f64, f64)]) -> (String, Points) {
         let seen = match (self.setup.what, &self.packets) {
             (What::Drops, _) => drops.to_vec(),
@@ -111,7 +111,7 @@ impl World {
         }
     }
 
-    /// Everything that the run left.
+    /// Returns the outcome of the run and the recorded series.
     pub(super) fn end(
         self,
         setup: &CellSetup,

@@ -1,4 +1,4 @@
-//! Connections that come and go.
+//! Workloads of short-lived connections.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,15 +11,15 @@ use longhaul_units::{Rate, Time};
 
 use crate::experiment::CellSetup;
 
-/// Random sequences of workloads: when connections come, and between whom.
+/// Random streams of workloads: one for arrival times and one for hosts each.
 const WORKLOAD_STREAMS: u64 = (1 << 63) + (1 << 33);
 
-/// All pairs of hosts that workloads have: the shared links that they talk over, and their access links.
+/// Returns the host pairs of all workloads: the shared links that they use, and their access links.
 pub(super) fn pairs(setup: &CellSetup) -> impl Iterator<Item = (&Range<usize>, &(Duplex, Duplex))> + Clone {
     setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|pair| (&workload.hops, pair)))
 }
 
-/// Gives the hosts of workloads, the last of these nodes, their settings.
+/// Configures the hosts of workloads, which are the last of these nodes.
 pub(super) fn configure(setup: &CellSetup, hosts: &mut Setup, nodes: &[u32]) {
     let configs = setup.workloads.iter().flat_map(|workload| workload.pairs.iter().map(|_| &workload.config));
     let of_workloads = nodes.iter().skip(nodes.len() - pairs(setup).count());
@@ -28,7 +28,7 @@ pub(super) fn configure(setup: &CellSetup, hosts: &mut Setup, nodes: &[u32]) {
     }
 }
 
-/// Lets the connections come, between the last of these pairs of hosts.
+/// Schedules the connections of the workloads between the last of these host pairs.
 pub(super) fn add(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: u64) -> BTreeMap<String, CrowdId> {
     let mut rest = pairs;
     let streams = (WORKLOAD_STREAMS..).step_by(2);
@@ -46,7 +46,7 @@ pub(super) fn add(sim: &mut Sim, setup: &CellSetup, pairs: &[[usize; 2]], seed: 
     crowds
 }
 
-/// What became of them.
+/// Returns the requests and responses of each workload.
 pub(super) fn epochs(sim: &Sim, crowds: &BTreeMap<String, CrowdId>) -> BTreeMap<String, Vec<Epoch>> {
     crowds.iter().map(|(name, crowd)| (name.clone(), sim.epochs(*crowd))).collect()
 }

@@ -1,11 +1,11 @@
-//! Which way is better.
+//! Direction in which a metric is better.
 
 use super::Change;
 use crate::definition::{Form, Metric};
 use crate::measure::{self, Better};
 use crate::rule::Rule;
 
-/// Of a metric that is a measure, or its ratio to that of another cell, and nothing else.
+/// Returns the direction of a metric that is a single measure or its ratio to another cell. Other metrics have none.
 pub(super) fn of(metric: &Metric) -> Better {
     match metric.form {
         None | Some(Form::Ratio) => of_expression(metric.value.get_ref()),
@@ -19,7 +19,7 @@ fn of_expression(expression: &str) -> Better {
     measure::find(name.trim()).filter(|_| is_alone).map_or(Better::Unknown, |measure| measure.better)
 }
 
-/// What a difference comes to that is within these ends.
+/// Classifies a difference by its interval.
 pub(super) fn change(better: Better, [low, high]: [f64; 2]) -> Change {
     match better {
         _ if low <= 0.0 && high >= 0.0 => Change::Same,
@@ -30,7 +30,7 @@ pub(super) fn change(better: Better, [low, high]: [f64; 2]) -> Change {
     }
 }
 
-/// How far values are from what a rule asks for: less is better. Of a rule that only asks for differences nothing can be said.
+/// Returns the distance of values from meeting a rule; less is better. Returns `None` for rules without a distance.
 pub(super) fn miss(rule: Rule, ours: &[f64], paper: &[f64]) -> Option<f64> {
     let most = |values: &mut dyn Iterator<Item = f64>| values.max_by(f64::total_cmp);
     match rule {
