@@ -19,7 +19,8 @@ use crate::experiment::Experiment;
 use crate::library;
 use crate::runner::RunError;
 
-/// Runs experiments on transport protocols in virtual time, and judges them row by row by what a paper says.
+/// Runs experiments on transport protocols in virtual time and judges the results, row by row, by the rules for each
+/// claim of a paper.
 #[derive(Debug, Parser)]
 #[command(name = "longhaul-lab", version)]
 struct Cli {
@@ -29,26 +30,29 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The experiments there are.
+    /// Lists the included experiments.
     List,
-    /// An experiment's file.
+    /// Prints the file of an experiment.
     Show {
-        /// Its name, or a file.
+        /// Name of an experiment, or a file.
         id: String,
     },
-    /// Runs experiments. Exit code 1 if a row is not reproduced.
+    /// Runs experiments. The exit code is 1 if a row is not reproduced.
     Run(run::Run),
-    /// Joins folders of the parts of a sweep, and judges it. Exit code 1 if a row is not reproduced, or runs are missing.
+    /// Merges the folders of the parts of a sweep and judges it. The exit code is 1 if a row is not reproduced or
+    /// runs are missing.
     Merge(merge::Merge),
-    /// What a folder of results comes to. Exit code 1 if a row is not reproduced.
+    /// Summarizes a folder of results. The exit code is 1 if a row is not reproduced.
     Report(report::Report),
-    /// What got better or worse from one folder to another. Exit code 1 if a row that was reproduced no longer is.
+    /// Compares two folders of results. The exit code is 1 if a row is reproduced in the first folder, but not in the
+    /// second.
     Compare(compare::Compare),
-    /// How fast this machine simulates: CUBIC over a dumbbell, by flows, rates and processors.
+    /// Measures the simulation speed of this machine: CUBIC over a dumbbell, by number of flows, rate and number of
+    /// processors.
     Speed(speed::Speed),
 }
 
-/// Does what the command line says.
+/// Executes the command line.
 #[must_use]
 pub fn main() -> ExitCode {
     match Cli::parse().command.execute() {
@@ -56,7 +60,7 @@ pub fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("longhaul-lab: {error:#}");
-            // Of programs that a signal interrupts a shell says 128 and the signal.
+            // The exit code of a program interrupted by SIGINT, in shells: 128 + 2.
             let is_interrupted = matches!(error.downcast_ref(), Some(RunError::Interrupted));
             ExitCode::from(if is_interrupted { 130 } else { 2 })
         }
@@ -64,7 +68,7 @@ pub fn main() -> ExitCode {
 }
 
 impl Command {
-    /// Whether all went as the papers say.
+    /// Executes the command. Returns false if a row is not reproduced or cannot be judged.
     fn execute(self) -> Result<bool> {
         match self {
             Self::List => list().map(|()| true),
@@ -92,7 +96,7 @@ fn list() -> Result<()> {
     Ok(())
 }
 
-/// The file of an experiment that comes with the program, or of the user's.
+/// Returns the file name and text of an included experiment or of the user's file.
 fn open(id: &str) -> Result<(String, String)> {
     let own = library::FILES.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(id));
     if let Some((file, text)) = own {

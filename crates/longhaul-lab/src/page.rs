@@ -1,4 +1,4 @@
-//! One page of all experiments: a file without anything outside it, which reads without its script, too.
+//! The page of all experiments: a single self-contained HTML file that is readable without its script.
 
 mod algorithms;
 mod rows;
@@ -18,23 +18,23 @@ const SCRIPT: &str = include_str!("page/page.js");
 /// An experiment on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
-    /// What was run.
+    /// The experiment.
     pub experiment: &'a Experiment,
-    /// Its file's text.
+    /// The text of its file.
     pub text: &'a str,
-    /// What came of its rows.
+    /// Its judged rows.
     pub rows: &'a [Judged],
-    /// Its pictures, as [`plot::draw`] returns them; what is no SVG is left out.
+    /// Its pictures, as returned by [`plot::draw`]. Files other than SVG are ignored.
     pub pictures: &'a [(String, String)],
-    /// Runs that have ended, of those that there are to be. Before all have, no row is judged.
+    /// Number of existing runs. If it is less than `runs`, rows are not judged.
     pub ended: usize,
-    /// See `ended`.
+    /// Number of requested runs.
     pub runs: usize,
-    /// Seconds of processors that they took.
+    /// Processor seconds of the runs.
     pub took: f64,
 }
 
-/// The page.
+/// Returns the page.
 #[must_use]
 pub fn html(sections: &[Section<'_>]) -> String {
     let body =
@@ -54,7 +54,7 @@ const DIALOG: &str = "<dialog id=\"large\" aria-label=\"Picture\"><div id=\"larg
     <button type=\"button\" id=\"next\" aria-label=\"Next picture\">\u{2192}</button>\
     <button type=\"button\" id=\"close\" autofocus>Close</button></p></dialog>\n";
 
-/// The word of a verdict, and a mark that tells it without colour.
+/// Returns the CSS class and the name of a verdict, and a mark that distinguishes it without colour.
 const fn verdict(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
         Verdict::Reproduced => ("reproduced", "\u{2713}", "reproduced"),
@@ -77,7 +77,7 @@ fn header(sections: &[Section<'_>]) -> String {
     )
 }
 
-/// Seconds in words.
+/// Formats a duration.
 fn duration(seconds: f64) -> String {
     match seconds {
         seconds if !seconds.is_finite() || seconds < 0.0 => "no time".into(),
@@ -88,7 +88,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// As a part of an address' fragment.
+/// Encodes a text for the fragment of a URL.
 fn encoded(text: &str) -> String {
     let of = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
@@ -168,7 +168,7 @@ fn section(section: &Section<'_>) -> String {
         + "\n"
 }
 
-/// A picture that opens large: by the script in a dialog, without it in its place.
+/// Returns a picture that can be enlarged: by the script in a dialog, without the script in place.
 fn picture(id: &str, file: &str, svg: &str) -> Option<String> {
     let name = format!("plot={id}.{}", file.strip_suffix(".svg")?);
     let figure = Tag::new("figure").set("id", &name).raw(

@@ -1,4 +1,4 @@
-//! Pictures of an experiment: SVG files that stand alone and in a page, and files for xplot.
+//! Pictures of an experiment: SVG files, which work stand-alone and in a page, and files for xplot.
 
 mod bars;
 mod canvas;
@@ -28,61 +28,61 @@ use picture::Picture;
 pub(crate) use style::CSS;
 pub(crate) use ticks::number;
 
-/// A picture whose definition was found sound.
+/// A checked plot definition.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Its file's name, without ending.
+    /// File name without extension.
     pub id: String,
-    /// What stands above it.
+    /// Title above the picture.
     pub title: String,
-    /// How it is drawn.
+    /// Kind of picture.
     pub kind: Kind,
-    /// The cells that are drawn.
+    /// The cells to draw.
     pub grid: Grid,
-    /// The metrics' places; a scatter has that along x first, and bars may have several along x.
+    /// Indices of the metrics. In a scatter plot, the first is the one along x; a bar chart may have several along x.
     pub metrics: Vec<usize>,
-    /// What stands for the runs of a cell.
+    /// Statistic over the runs of a cell.
     pub statistic: Statistic,
-    /// Whether runs without a value are left out.
+    /// Whether runs without a value are skipped.
     pub skip_missing: bool,
-    /// What was recorded.
+    /// The recorded series to draw.
     pub series: Vec<Recorded>,
-    /// The one run that is drawn.
+    /// The run to draw, if not all.
     pub seed: Option<u64>,
-    /// Seconds from and to which it is drawn.
+    /// Start of the drawn time range in seconds.
     pub from: f64,
-    /// See `from`; none for the longest run's end.
+    /// End of the drawn time range in seconds. Without it, the end of the longest run.
     pub to: Option<f64>,
-    /// The width of a histogram's bins.
+    /// Width of the bins of a histogram.
     pub bin: f64,
-    /// Whether a band of a standard deviation is drawn.
+    /// Whether to draw a band of one standard deviation.
     pub band: bool,
     /// Whether x is logarithmic.
     pub log: bool,
     /// Whether y is logarithmic.
     pub log_y: bool,
-    /// What is written along the axis of values.
+    /// Label of the value axis.
     pub label: Option<String>,
-    /// What is written below the choices along x.
+    /// Label below the choices along x.
     pub by_label: Option<String>,
-    /// What is known beforehand.
+    /// Values known in advance.
     pub expected: Vec<Expected>,
 }
 
-/// How something is drawn.
+/// Kind of picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Series against seconds: one run, or the mean of all.
+    /// Series against time in seconds: one run, or the mean of all.
     OverTime,
-    /// Segments, retransmissions and acknowledgements of one run, as tcptrace draws them.
+    /// Segments, retransmissions and acknowledgments of one run, as tcptrace draws them.
     TimeSequence,
-    /// How often a series has values within bins, as shares.
+    /// Frequency of the values of a series, in percent per bin.
     Histogram,
-    /// Which share of a series' values, or of the runs, has at most a value.
+    /// Cumulative distribution of the values of a series, or of a metric over the runs.
     Cdf,
-    /// A metric against another, a mark for each cell and a dot for each run.
+    /// One metric against another, with a mark per cell and a dot per run.
     Scatter,
-    /// A bar for each cell, beside it the paper's.
+    /// A bar per cell, with the paper's value next to it.
     Bars,
     /// A metric against the choices on an axis.
     Lines,
@@ -93,7 +93,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All, by the words that files have for them.
+    /// All kinds, with their names in files.
     pub const ALL: [(&'static str, Self); 9] = [
         ("over-time", Self::OverTime),
         ("time-sequence", Self::TimeSequence),
@@ -107,14 +107,14 @@ impl Kind {
     ];
 }
 
-/// Cells by two axes.
+/// The cells to draw, arranged by two axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grid {
-    /// What is a line each; one without a name if there is no such axis.
+    /// The axis with one line per choice, or a single choice without a name.
     pub over: Side,
-    /// What stands along x; one without a name if there is no such axis.
+    /// The axis along x, or a single choice without a name.
     pub by: Side,
-    /// The cells' places, by `over`, then by `by`.
+    /// Indices of the cells, by `over`, then by `by`.
     pub cells: Vec<Vec<usize>>,
 }
 
@@ -127,18 +127,19 @@ pub struct Side {
     pub names: Vec<String>,
 }
 
-/// A series that was recorded.
+/// A series to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// Its name.
     pub name: String,
-    /// What was recorded, such as `cwnd`.
+    /// The recorded quantity, such as `cwnd`.
     pub call: String,
     /// Its unit.
     pub unit: String,
 }
 
-/// Draws all pictures of an experiment: file names with what is in them. A picture of what no run has recorded is empty and says so.
+/// Draws all pictures of an experiment and returns file names and contents. A picture without recorded data is empty
+/// and says so.
 #[must_use]
 pub fn draw(experiment: &Experiment, records: &[Record]) -> Vec<(String, String)> {
     let records = &*experiment.related(records);
@@ -151,12 +152,12 @@ pub fn draw(experiment: &Experiment, records: &[Record]) -> Vec<(String, String)
     files
 }
 
-/// A name of a file as it is written in a picture.
+/// Returns a name in a file as it is written in a picture.
 pub(crate) fn spoken(name: &str) -> String {
     name.replace('-', " ")
 }
 
-/// Whether choices can stand on a logarithmic axis.
+/// Returns whether choices can be placed on a logarithmic axis.
 pub(crate) fn is_positive(choices: &[String]) -> bool {
     choices::numbers(choices).is_some_and(|(values, _)| values.iter().all(|value| *value > 0.0))
 }
@@ -175,7 +176,7 @@ fn svg(picture: &Picture<'_>) -> String {
     }
 }
 
-/// A picture without its own style, for a page that has [`CSS`].
+/// Returns a picture without its own style, for a page that contains [`CSS`].
 pub(crate) fn without_style(svg: &str) -> String {
     svg.replacen(&canvas::style_element(), "", 1)
 }

@@ -1,4 +1,4 @@
-//! `compare`.
+//! The `compare` command.
 
 use std::path::PathBuf;
 
@@ -12,11 +12,11 @@ use crate::rule::Verdict;
 
 #[derive(Debug, Args)]
 pub(super) struct Compare {
-    /// The folder before.
+    /// First folder.
     before: PathBuf,
-    /// The folder after.
+    /// Second folder.
     after: PathBuf,
-    /// One object on standard output.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

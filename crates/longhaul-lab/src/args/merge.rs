@@ -1,4 +1,4 @@
-//! `merge`.
+//! The `merge` command.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::results::{self, Results};
 
 #[derive(Debug, Args)]
 pub(super) struct Merge {
-    /// A folder for the whole; new, or what was joined before.
+    /// Folder for the whole sweep: a new one, or the result of an earlier merge.
     out: PathBuf,
-    /// Folders of parts.
+    /// Folders of the parts.
     #[arg(required = true, value_name = "DIR")]
     parts: Vec<PathBuf>,
-    /// One object a row on standard output.
+    /// Print one JSON object per row.
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! Results as lines.
+//! Output of results as lines.
 
 use std::io::{self, Write};
 
@@ -7,17 +7,17 @@ use anyhow::Result;
 use crate::judge::{Judged, Numbers};
 use crate::rule::Verdict;
 
-/// A line on standard output.
+/// Prints a line on standard output.
 pub(super) fn out(line: &str) -> Result<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// A text on standard output, as it is.
+/// Prints a text on standard output, without a line end.
 pub(super) fn text(text: &str) -> Result<()> {
     Ok(write!(io::stdout(), "{text}")?)
 }
 
-/// Rows, as lines or as JSON, and whether none of them failed.
+/// Prints rows, as text or JSON. Returns whether all judged rows are reproduced.
 pub(super) fn rows(rows: &[Judged], is_json: bool) -> Result<bool> {
     for row in rows {
         out(&if is_json { serde_json::to_string(row)? } else { line(row) })?;
@@ -59,7 +59,7 @@ pub(super) fn number(number: Option<f64>) -> String {
     }
 }
 
-/// `41 s`, `3 min`, `2 h 5 min`.
+/// Formats a duration: `41 s`, `3 min 5 s`, `2 h 5 min`.
 pub(super) fn duration(seconds: f64) -> String {
     let seconds = seconds.max(0.0).round() as u64;
     match (seconds / 3600, seconds / 60 % 60) {

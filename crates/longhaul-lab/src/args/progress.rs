@@ -1,11 +1,11 @@
-//! How far it is, on standard error.
+//! Progress on standard error.
 
 use std::io::{self, IsTerminal, Write};
 
 use super::print::duration;
 use crate::stopwatch::Stopwatch;
 
-/// A line that is written over on a terminal, and now and then a new one elsewhere.
+/// Progress line, which is overwritten on a terminal, and repeated at long intervals otherwise.
 #[derive(Debug)]
 pub(super) struct Progress {
     clock: Stopwatch,
@@ -14,16 +14,16 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Seconds between lines elsewhere.
+    /// Seconds between lines if not on a terminal.
     const SELDOM: f64 = 30.0;
-    /// Seconds between changes on a terminal.
+    /// Seconds between updates on a terminal.
     const OFTEN: f64 = 0.2;
 
     pub(super) fn new() -> Self {
         Self { clock: Stopwatch::start(), told: 0.0, is_terminal: io::stderr().is_terminal() }
     }
 
-    /// Tells that so many of all runs have ended, and what `left` says of the seconds that are left, if it is time to.
+    /// Shows the numbers of ended and of all runs and the remaining seconds from `left`, if an update is due.
     pub(super) fn tell(&mut self, ended: usize, all: usize, left: impl FnOnce() -> Option<f64>) {
         let now = self.clock.seconds();
         if now - self.told < if self.is_terminal { Self::OFTEN } else { Self::SELDOM } {
@@ -35,7 +35,7 @@ impl Progress {
         let _ = write!(io::stderr(), "{begin}{ended} of {all} runs{left}{end}");
     }
 
-    /// Makes room for what is printed.
+    /// Clears the line before other output.
     pub(super) fn clear(&self) {
         if self.is_terminal {
             let _ = write!(io::stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! `report`.
+//! The `report` command.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,12 +12,13 @@ use crate::rule::Verdict;
 
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// A folder of results. Its pictures and its page, index.html, are drawn anew.
+    /// Folder of results. Its pictures and its page, index.html, are drawn again.
     dir: PathBuf,
-    /// A document whose part between `<!-- results -->` and `<!-- end of results -->` is replaced by tables of all rows.
+    /// Document in which the part between `<!-- results -->` and `<!-- end of results -->` is replaced by tables of
+    /// all rows.
     #[arg(long, value_name = "FILE")]
     findings: Option<PathBuf>,
-    /// One object on standard output.
+    /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }

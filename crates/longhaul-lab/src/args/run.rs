@@ -1,4 +1,4 @@
-//! `run`.
+//! The `run` command.
 
 mod chosen;
 mod real;
@@ -22,48 +22,48 @@ use session::Session;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Their names, or files.
+    /// Names of experiments, or files.
     #[arg(required_unless_present = "all")]
     ids: Vec<String>,
-    /// All there are.
+    /// Run all included experiments.
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// A further choice on an axis of plain choices, `controller=vegas`; may be given several times.
+    /// Add a choice to an axis of plain choices, such as `controller=vegas`; can be repeated.
     #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition)]
     add: Vec<(String, String)>,
-    /// Runs of each cell, instead of the experiment's own number.
+    /// Runs per cell, instead of the number in the experiment.
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
-    /// Runs at a time; all processors by default.
+    /// Number of concurrent runs; the default is the number of processors.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// Fewer runs.
+    /// Make fewer runs: `quick-runs` of the experiment.
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,
-    /// One object a row on standard output.
+    /// Print one JSON object per row.
     #[arg(long)]
     json: bool,
-    /// A folder for results. Runs that are there are not repeated.
+    /// Folder for results. Existing runs are not repeated.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Removes what the folder has of these experiments first.
+    /// Remove existing results of these experiments from the folder first.
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Only this part of all runs, for `merge` to join: 2/5 is the second of five.
+    /// Make only this part of all runs, for `merge`: 2/5 is the second of five.
     #[arg(long, value_name = "I/N", requires = "out")]
     shard: Option<Shard>,
-    /// Over real sockets through the emulated link, one run at a time (Linux), and how far that is from virtual time. One run of each cell,
-    /// if --seeds does not say more.
+    /// Run over real sockets through the emulated link, one run at a time (Linux), and print the differences from
+    /// virtual time. The default is one run per cell.
     #[arg(long, conflicts_with_all = ["all", "quick", "jobs", "shard"])]
     real: bool,
-    /// Only cells with this choice; may be given several times. Rows that need others are left out.
+    /// Run only cells with this choice; can be repeated. Rows that need other cells are skipped.
     #[arg(long, value_name = "AXIS=CHOICE", value_parser = addition, conflicts_with_all = ["all", "shard"])]
     at: Vec<(String, String)>,
 }
 
 impl Run {
     pub(super) fn execute(&self) -> Result<bool> {
-        // All are read before the first runs.
+        // All files are read before the first run.
         let (experiments, texts) = self.read()?;
         self.check_seeds(&experiments)?;
         if self.real {
@@ -83,7 +83,7 @@ impl Run {
         let mut session = Session::new(Arc::clone(&experiments), cells, &kept, self.json);
         if let Some(path) = &self.out {
             let mut folder = Folder::open(path, self.shard)?;
-            // Nothing is changed before all are known to fit.
+            // Nothing is changed unless all requests are valid.
             for asked in asked.iter().filter(|_| !self.overwrite) {
                 folder.check(*asked)?;
             }
@@ -98,7 +98,7 @@ impl Run {
         session.run(self.shard, at_a_time)
     }
 
-    /// The experiments and their texts, each once.
+    /// Returns the experiments and their texts, without duplicates.
     fn read(&self) -> Result<(Arc<[Experiment]>, Vec<String>)> {
         let ids: Vec<String> = if self.all {
             library::FILES.iter().map(|(file, _)| file.trim_end_matches(".toml").to_owned()).collect()
@@ -129,7 +129,7 @@ impl Run {
         Kept::new(text, self.seeds.unwrap_or(usual))
     }
 
-    /// Whether all can have as many runs as `--seeds` says.
+    /// Checks that all experiments can have the number of runs given by `--seeds`.
     fn check_seeds(&self, experiments: &[Experiment]) -> Result<()> {
         let Some(seeds) = self.seeds else { return Ok(()) };
         if seeds == 0 {
@@ -148,8 +148,8 @@ fn addition(text: &str) -> Result<(String, String), String> {
     Ok((axis.into(), choice.into()))
 }
 
-/// An experiment's text with further choices: they belong to what it is, and are kept with its results. A text that has some of its own in
-/// `add` loses its comments.
+/// Adds choices to the text of an experiment, because they are part of the experiment and are stored with its
+/// results. A text that already has `add` loses its comments.
 fn with_additions(additions: &[(String, String)], text: String) -> Result<String> {
     let mut axes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (axis, choice) in additions {

@@ -1,4 +1,4 @@
-//! `speed`.
+//! The `speed` command.
 
 use std::thread;
 
@@ -10,13 +10,13 @@ use crate::speed::{self, Point};
 
 #[derive(Debug, Args)]
 pub(super) struct Speed {
-    /// Seconds of a processor that each run takes, about.
+    /// Approximate processor seconds per run.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Processors at most; all by default.
+    /// Maximum number of processors; the default is all.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// An object a measurement instead of a table.
+    /// Print one JSON object per measurement instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +43,7 @@ impl Speed {
     }
 }
 
-/// Three digits.
+/// Formats a number with three significant digits.
 fn short(speed: f64) -> String {
     match speed {
         speed if speed >= 100.0 => {

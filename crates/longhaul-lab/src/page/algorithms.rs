@@ -1,4 +1,4 @@
-//! Which algorithms a row is about.
+//! Algorithms that a row refers to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,11 @@ use longhaul_units::Rate;
 use super::Section;
 use crate::experiment::{Experiment, Row};
 
-/// What a part is called when there is none.
+/// Names that stand for the absence of a component.
 const NOTHING: [&str; 2] = ["none", "off"];
 
-/// The algorithms of some cells' flows and workloads, with the role of each. What these do not name themselves is the registry's default.
+/// Returns the algorithms of the flows and workloads in some cells, with their slots. Slots that are not named have
+/// the registry's default.
 fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'static str)> {
     let mut found = BTreeSet::new();
     for nth in cells {
@@ -30,14 +31,14 @@ fn of_cells(experiment: &Experiment, cells: &[usize]) -> BTreeSet<(Slot, &'stati
     found
 }
 
-/// Those of a row: of the cells that it is about, or of all if it is not measured.
+/// Returns the algorithms of a row: those in its cells, or in all cells if it is not measured.
 pub(super) fn of_row(experiment: &Experiment, row: &Row) -> BTreeSet<&'static str> {
     let all: Vec<usize> = (0..experiment.cells.len()).collect();
     let cells = row.judged.as_ref().map_or(&all, |judged| &judged.cells);
     of_cells(experiment, cells).into_iter().map(|(_, name)| name).collect()
 }
 
-/// All algorithms, by what they do.
+/// Returns all algorithms, by slot.
 pub(super) fn by_slot(sections: &[Section<'_>]) -> Vec<(&'static str, BTreeSet<&'static str>)> {
     let mut all: BTreeMap<Slot, BTreeSet<&'static str>> = BTreeMap::new();
     for section in sections {

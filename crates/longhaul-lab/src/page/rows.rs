@@ -15,7 +15,7 @@ pub(super) fn table(section: &Section<'_>) -> String {
     )
 }
 
-/// What came of the nth of the experiment's rows.
+/// Returns the line of the experiment's nth row.
 fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
     let row = section.experiment.rows.get(nth);
     let names = row.and_then(|row| row.judged.as_ref()).map(|row| names(section.experiment, &row.cells));
@@ -40,7 +40,7 @@ fn line(section: &Section<'_>, nth: usize, judged: &Judged) -> String {
         + "\n"
 }
 
-/// What tells cells from each other: their choices on the axes on which they differ.
+/// Returns names that distinguish the cells: their choices on the axes on which they differ.
 fn names(experiment: &Experiment, cells: &[usize]) -> Vec<String> {
     let places: Vec<&[usize]> = cells.iter().filter_map(|cell| Some(&*experiment.cells.get(*cell)?.places)).collect();
     let axes = experiment.definition.axes.iter().enumerate();
@@ -52,7 +52,7 @@ fn names(experiment: &Experiment, cells: &[usize]) -> Vec<String> {
     places.iter().map(name).collect()
 }
 
-/// A value or a list of them with the names of their cells; with the range of ours.
+/// Formats a value, or a list of values with the names of their cells. Our values have their intervals.
 fn values(numbers: &Numbers, ours: Option<&Judged>, names: &[String]) -> String {
     let range = |nth: usize| {
         let judged = ours.filter(|judged| judged.seeds > 1)?;

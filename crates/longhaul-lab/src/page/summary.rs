@@ -1,4 +1,4 @@
-//! What the first screen says: how many claims of each paper hold.
+//! Summary at the top of the page: how many claims of each paper hold.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::plot::tag::escape;
 use crate::results::paper;
 use crate::rule::Verdict;
 
-/// The rows of a paper, or of all papers, by their verdict.
+/// The rows of a paper, or of all papers, by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Rows with each of [`VERDICTS`].
+    /// Number of rows with each verdict in [`VERDICTS`].
     judged: [usize; VERDICTS.len()],
-    /// Rows of experiments whose runs have not all ended. They have no verdict.
+    /// Rows of experiments with missing runs, which have no verdict.
     pub(super) not_run: usize,
 }
 
@@ -36,17 +36,17 @@ impl Counts {
         VERDICTS.iter().zip(self.judged).filter(|(of, _)| **of == verdict).map(|(_, count)| count).sum()
     }
 
-    /// Rows with a verdict.
+    /// Returns the number of rows with a verdict.
     fn rows(&self) -> usize {
         self.judged.iter().sum()
     }
 
-    /// Rows that were measured: those that hold and those that do not.
+    /// Returns the number of measured rows, reproduced or not.
     fn measured(&self) -> usize {
         self.with(Verdict::Reproduced) + self.with(Verdict::NotReproduced)
     }
 
-    /// How many of the measured rows hold, in words.
+    /// Returns how many of the measured rows hold, as text.
     fn held(&self) -> String {
         match self.measured() {
             0 => "\u{2013}".to_owned(),
@@ -55,7 +55,7 @@ impl Counts {
     }
 }
 
-/// The counts of each paper.
+/// Returns the counts of each paper.
 fn by_paper(sections: &[Section<'_>]) -> BTreeMap<String, Counts> {
     let mut papers: BTreeMap<String, Counts> = BTreeMap::new();
     for section in sections {
@@ -70,7 +70,7 @@ fn total(papers: &BTreeMap<String, Counts>) -> Counts {
     all
 }
 
-/// One sentence about all papers.
+/// Returns a sentence about all papers.
 pub(super) fn sentence(sections: &[Section<'_>]) -> String {
     let papers = by_paper(sections);
     let all = total(&papers);
@@ -93,7 +93,7 @@ pub(super) fn sentence(sections: &[Section<'_>]) -> String {
     text + "."
 }
 
-/// A table with a line for each paper, and one for all.
+/// Returns a table with a line per paper and one for all.
 pub(super) fn table(sections: &[Section<'_>]) -> String {
     let papers = by_paper(sections);
     let lines: String = papers.iter().map(|(name, counts)| line("td", name, counts, Some(name))).collect();
@@ -112,7 +112,7 @@ pub(super) fn table(sections: &[Section<'_>]) -> String {
     )
 }
 
-/// A line of the table, whose numbers lead to the rows.
+/// Returns a line of the table. Its numbers are links to the rows.
 fn line(cell: &str, name: &str, counts: &Counts, of: Option<&str>) -> String {
     let paper = of.map(|of| format!("paper={}", encoded(of)));
     let none = "<span class=\"none\">0</span>";

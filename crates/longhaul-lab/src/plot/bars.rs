@@ -1,14 +1,15 @@
-//! A bar for each cell, the paper's hollow beside it.
+//! Bar charts: a bar per cell, with a hollow bar for the paper's value next to it.
 
 use super::canvas::{Axis, Canvas, Key, Look, upright, words};
 use super::picture::{Drawn, Picture};
 use super::tag::{Tag, coordinate};
 use super::{style, text, ticks};
 
-/// Of a group's width what is between groups, and of a pair's what is the paper's.
+/// Fraction of a group's width that separates groups, and fraction of a pair's width for the paper's bar.
 const GAP: f64 = 0.2;
 const PAPER: f64 = 0.44;
-/// The size of values, how far they are from each other and from their bar, and the narrowest bar with an upright one.
+/// Font size of values, their distance from each other and from their bar, and the minimum width of a bar with an
+/// upright value.
 const VALUE: f64 = 11.0;
 const APART: f64 = 3.0;
 const ABOVE: f64 = 4.0;
@@ -43,13 +44,13 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     canvas.finish()
 }
 
-/// How values stand above bars.
+/// Orientation of the values above bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Side by side, where all have room.
+    /// Horizontal, if there is enough room for all.
     Level,
     Upright,
-    /// Above bars that are narrower than a line of text.
+    /// None, because the bars are narrower than a line of text.
     Not,
 }
 
@@ -63,7 +64,7 @@ impl Stand {
         }
     }
 
-    /// How far above its bar a value ends.
+    /// Returns the height that a value needs above its bar.
     fn height(self, value: f64) -> f64 {
         match self {
             Self::Level => ABOVE + VALUE,
@@ -82,15 +83,15 @@ impl Stand {
     }
 }
 
-/// What all bars of a picture share.
+/// Properties that all bars of a picture share.
 struct Bars<'a> {
     id: &'a str,
-    /// Bars of a group.
+    /// Number of bars per group.
     over: usize,
-    /// The width of ours and of the paper's.
+    /// Width of our bars and of the paper's.
     own: f64,
     paper: f64,
-    /// How their values stand.
+    /// Orientation of their values.
     ours: Stand,
     papers: Stand,
 }
@@ -108,7 +109,7 @@ impl<'a> Bars<'a> {
         Self { id, over, own, paper, ours: alike(ours), papers: alike(papers) }
     }
 
-    /// The room that values need above the area, so that none stands on what is there.
+    /// Returns the additional room that values need above the plot area, so that they do not overlap other elements.
     fn room(&self, canvas: &Canvas, drawn: &[Drawn]) -> f64 {
         let need = |stand: Stand, value: Option<f64>, above: f64| {
             let (value, y) = (value?, canvas.y(above)?);
@@ -156,13 +157,13 @@ impl<'a> Bars<'a> {
     }
 }
 
-/// Where a bar begins, from above, and how high it is.
+/// Returns the top of a bar and its height.
 fn extent(canvas: &Canvas, value: f64) -> Option<(f64, f64)> {
     let (value, ground) = (canvas.y(value)?, canvas.ground());
     Some((value.min(ground), (value - ground).abs()))
 }
 
-/// An interval, with a light edge so that it is seen on what is dark.
+/// Draws an interval, with a light edge to make it visible on dark bars.
 pub(super) fn whisker(group: &mut Tag, x: f64, (low, high): (f64, f64), half: f64) {
     let (left, right) = (coordinate(x - half), coordinate(x + half));
     let (x, low, high) = (coordinate(x), coordinate(low), coordinate(high));

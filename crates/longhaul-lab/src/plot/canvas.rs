@@ -1,4 +1,4 @@
-//! A picture's frame: title, legend, axes and caption around an area for what is drawn.
+//! Frame of a picture: title, legend, axes and caption around the plot area.
 
 use super::scale::{self, Scale};
 use super::tag::{Tag, coordinate};
@@ -7,56 +7,56 @@ use super::{style, ticks};
 
 const WIDTH: f64 = 680.0;
 const AREA: f64 = 290.0;
-/// The least height of one of the names along y.
+/// Minimum height of a name along y.
 const ROW: f64 = 20.0;
-/// Names along x that do not fit side by side are turned by so much at least, in degrees.
+/// Minimum angle in degrees by which names along x are turned if they do not fit side by side.
 const TURN: f64 = 40.0;
 const MARGIN: f64 = 16.0;
-/// Of 16, and bold.
+/// For a bold font of size 16.
 const TITLE: f64 = 17.5;
 const TEXT: f64 = 12.0;
 const TICK: f64 = 11.5;
 const LINE: f64 = 14.0;
 
-/// What stands around.
+/// Texts around the plot area.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Around {
-    /// For names within the page.
+    /// Prefix of ids in the page.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// For who does not see the picture.
+    /// Description for readers who cannot see the picture.
     pub(crate) about: String,
-    /// Below it.
+    /// Text below the picture.
     pub(crate) caption: String,
     pub(crate) legend: Vec<Key>,
 }
 
-/// A line of the legend.
+/// An entry of the legend.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) look: Look,
     pub(crate) name: String,
 }
 
-/// What stands before a name in the legend.
+/// Symbol of a legend entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Look {
     Line(usize),
-    /// In a colour and a dash.
+    /// A line with a colour and a dash pattern.
     Dashed(usize, usize),
     LineAndMark(usize),
     Mark(usize),
     Box(usize),
-    /// The paper's, as a mark and as a box.
+    /// Symbols of the paper's values.
     HollowMark,
     DashedAndHollow,
     HollowBox,
     Dots,
-    /// The nth of what is known beforehand.
+    /// The line of the nth value known in advance.
     Expected(usize),
 }
 
-/// Numbers along an axis, or names.
+/// An axis with numbers or names.
 #[derive(Clone, Debug)]
 pub(crate) enum Axis {
     Numbers {
@@ -66,7 +66,7 @@ pub(crate) enum Axis {
         ticks: Vec<(f64, String)>,
         label: String,
     },
-    /// Each has so much room at least.
+    /// Each name has at least `least` width.
     Names {
         names: Vec<String>,
         label: String,
@@ -75,12 +75,12 @@ pub(crate) enum Axis {
 }
 
 impl Axis {
-    /// Of names, with as much room as there is.
+    /// Creates an axis with names that share the available width.
     pub(crate) fn names(names: &[String], label: &str) -> Self {
         Self::Names { names: names.to_vec(), label: label.into(), least: 0.0 }
     }
 
-    /// Of values of a unit, ending at ticks.
+    /// Creates an axis for values, which ends at ticks.
     pub(crate) fn of(values: impl Iterator<Item = f64>, wish: Wish<'_>) -> Self {
         let extent = scale::extent(values, wish.is_log);
         let label = labelled(wish.name, wish.unit);
@@ -96,7 +96,7 @@ impl Axis {
         Self::Numbers { low, high, is_log: false, ticks, label: labelled(wish.name, &unit) }
     }
 
-    /// From and to just these places; ticks are at least so far apart.
+    /// Creates an axis with exactly these ends. Ticks are at least `finest` apart.
     pub(crate) fn between((low, high): (f64, f64), name: &str, unit: &str, finest: f64) -> Self {
         let (low, high) = if low < high { (low, high) } else { (low, low + 1.0) };
         let step = ticks::step(high - low, 8).max(finest);
@@ -111,14 +111,14 @@ impl Axis {
     }
 }
 
-/// How an axis is wanted.
+/// Requested properties of an axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish<'a> {
     pub(crate) name: &'a str,
     pub(crate) unit: &'a str,
     pub(crate) is_log: bool,
     pub(crate) zero: bool,
-    /// Ticks, about.
+    /// Approximate number of ticks.
     pub(crate) about: usize,
 }
 
@@ -130,7 +130,7 @@ fn labelled(name: &str, unit: &str) -> String {
     }
 }
 
-/// By what large values of a unit are divided, and the unit then.
+/// Returns the factor by which large values are divided, and the unit with its prefix.
 pub(crate) fn prefixed(most: f64, unit: &str) -> (f64, String) {
     let prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     let Some((factor, prefix)) = prefixes.into_iter().find(|(factor, _)| most >= 2.0 * factor) else {
@@ -151,7 +151,7 @@ pub(crate) fn prefixed(most: f64, unit: &str) -> (f64, String) {
     }
 }
 
-/// A picture that is being drawn.
+/// A picture being drawn.
 #[derive(Debug)]
 pub(crate) struct Canvas {
     around: Around,
@@ -161,22 +161,22 @@ pub(crate) struct Canvas {
     pub(crate) right: f64,
     pub(crate) top: f64,
     pub(crate) bottom: f64,
-    /// The picture's width: more than usual if what stands along x needs it.
+    /// Width of the picture, larger than usual if the names along x need it.
     wide: f64,
     head: Head,
     /// The lines of each name along x.
     names: Vec<Vec<String>>,
-    /// By how many degrees they are turned, if they are.
+    /// Angle in degrees by which they are turned, if they are.
     turn: Option<f64>,
     y_label: Vec<String>,
-    /// What is drawn.
+    /// Elements in the plot area.
     pub(crate) marks: Tag,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Head {
     title: Vec<String>,
-    /// By row: keys, and where each begins.
+    /// By row: the entries, and where each begins.
     legend: Vec<Vec<(f64, Key)>>,
 }
 
@@ -209,18 +209,18 @@ impl Canvas {
         Self { around, x, y, left, right, top, bottom, wide, head, names, turn, y_label, marks }
     }
 
-    /// With so much more room above the area. What is drawn already stays where it is.
+    /// Adds room above the plot area. Existing elements do not move.
     pub(crate) fn lower(&mut self, room: f64) {
         self.top += room;
         self.bottom += room;
     }
 
-    /// The place of a value along x.
+    /// Returns the x coordinate of a value.
     pub(crate) fn x(&self, value: f64) -> Option<f64> {
         scale_of(&self.x, self.left, self.right)?.place(value)
     }
 
-    /// The place of a value along y.
+    /// Returns the y coordinate of a value.
     pub(crate) fn y(&self, value: f64) -> Option<f64> {
         scale_of(&self.y, self.bottom, self.top)?.place(value)
     }
@@ -229,7 +229,7 @@ impl Canvas {
         Some((self.x(x)?, self.y(y)?))
     }
 
-    /// Where the nth of the names along x begins, and how wide it is.
+    /// Returns the start and the width of the nth name along x.
     pub(crate) fn slot(&self, nth: usize) -> (f64, f64) {
         let count = match &self.x {
             Axis::Names { names, .. } => names.len(),
@@ -239,7 +239,7 @@ impl Canvas {
         (self.left + nth as f64 * wide, wide)
     }
 
-    /// The same along y, from above.
+    /// Returns the start and the height of the nth name along y, from the top.
     pub(crate) fn row(&self, nth: usize) -> (f64, f64) {
         let count = match &self.y {
             Axis::Names { names, .. } => names.len(),
@@ -249,25 +249,25 @@ impl Canvas {
         (self.top + nth as f64 * high, high)
     }
 
-    /// Where bars stand.
+    /// Returns the y coordinate at which bars start.
     pub(crate) fn ground(&self) -> f64 {
         self.y(0.0).map_or(self.bottom, |y| y.clamp(self.top, self.bottom))
     }
 
-    /// A dashed line across at the nth value that is known beforehand.
+    /// Draws a dashed line at the nth value known in advance.
     pub(crate) fn expected(&mut self, nth: usize, value: f64) {
         let Some(y) = self.y(value) else { return };
         let across = format!("M{} {}H{}", coordinate(self.left), coordinate(y), coordinate(self.right));
         self.marks.push(&style::expected(nth, &across));
     }
 
-    /// Says that there is nothing to be seen.
+    /// Draws a message that there is nothing to show.
     pub(crate) fn nothing(&mut self) {
         let (x, y) = (f64::midpoint(self.left, self.right), f64::midpoint(self.top, self.bottom));
         self.marks.push(&words(x, y, "middle", "label nothing", "nothing was recorded"));
     }
 
-    /// The file.
+    /// Returns the contents of the file.
     pub(crate) fn finish(self) -> String {
         let caption = wrap(&self.around.caption, 10.5, self.wide - 2.0 * MARGIN);
         let label = self.bottom + 12.0 + self.below();
@@ -302,7 +302,7 @@ impl Canvas {
         format!("{svg}\n")
     }
 
-    /// How much the names or numbers along x need.
+    /// Returns the height that the names or numbers along x need.
     fn below(&self) -> f64 {
         let lines = match &self.x {
             Axis::Names { .. } => self.names.iter().map(Vec::len).max().unwrap_or(0),
@@ -404,8 +404,8 @@ impl Canvas {
     }
 }
 
-/// The lines of names along x, in slots of that width from `left` on, and by how many degrees they are turned: where a word is wider than its slot,
-/// each is one line, so steep that none begins left of the picture.
+/// Returns the lines of names along x, in slots of this width from `left` on, and the angle by which they are turned.
+/// If a word is wider than its slot, each name is one line, turned so steeply that none starts left of the picture.
 fn along(names: &[String], left: f64, slot: f64) -> (Vec<Vec<String>>, Option<f64>) {
     let wrapped: Vec<Vec<String>> = names.iter().map(|name| wrap(name, TICK, slot - 6.0)).collect();
     if wrapped.iter().flatten().all(|line| width(line, TICK) <= slot) {
@@ -426,18 +426,18 @@ fn scale_of(axis: &Axis, from: f64, to: f64) -> Option<Scale> {
     }
 }
 
-/// The style inside a file of its own.
+/// Returns the style element of a stand-alone file.
 pub(crate) fn style_element() -> String {
     Tag::new("style").raw(style::CSS).to_string()
 }
 
-/// A text at a place.
+/// Returns a text element.
 pub(crate) fn words(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> Tag {
     let tag = Tag::new("text").at("x", x).at("y", y).set("class", class);
     if anchor == "start" { tag.text(text) } else { tag.set("text-anchor", anchor).text(text) }
 }
 
-/// A text that is read from below.
+/// Returns a text element that reads upwards.
 pub(crate) fn upright((x, y): (f64, f64), anchor: &str, class: &str, text: &str) -> Tag {
     let turned = format!("rotate(-90 {} {})", coordinate(x), coordinate(y));
     words(x, y, anchor, class, text).set("transform", &turned)
@@ -460,7 +460,7 @@ fn rows(legend: &[Key], left: f64, right: f64) -> Vec<Vec<(f64, Key)>> {
     rows
 }
 
-/// What stands before a name: 28 wide.
+/// Returns the symbol of a legend entry, which is 28 wide.
 fn look(id: &str, look: Look, x: f64, y: f64) -> Tag {
     let across = format!("M{} {}h28", coordinate(x), coordinate(y));
     let middle = (x + 14.0, y);

@@ -1,4 +1,4 @@
-//! Which share has at most a value.
+//! Cumulative distributions.
 
 use super::canvas::{Axis, Key, Look, Wish};
 use super::path::through;
@@ -6,7 +6,7 @@ use super::picture::Picture;
 use super::tag::Tag;
 use super::{histogram, style};
 
-/// Steps of a line at most.
+/// Maximum number of steps in a line.
 const STEPS: usize = 500;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
@@ -47,7 +47,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     canvas.finish()
 }
 
-/// The corners of the steps.
+/// Returns the corners of the steps.
 fn steps(values: &[f64]) -> Vec<(f64, f64)> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

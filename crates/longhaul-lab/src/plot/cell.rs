@@ -1,17 +1,17 @@
-//! What is known of a cell's runs.
+//! The values of a cell's runs.
 
 use super::Plot;
 use crate::record::Record;
 use crate::stats;
 
-/// The runs of a cell in one metric.
+/// The values of a cell's runs in one metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Runs {
-    /// By seed. What could not be told has no value.
+    /// Values by seed. `None` if the metric is undefined in a run.
     pub(crate) each: Vec<(u64, Option<f64>)>,
-    /// What stands for all; none if a run has none, as in the verdict.
+    /// Statistic over all runs, or `None` if a run has no value, as in the verdict.
     pub(crate) value: Option<f64>,
-    /// The 95 % interval of that, as in [`stats::interval`]; none of a single run.
+    /// The 95 % interval of the statistic, as in [`stats::interval`], or `None` for a single run.
     pub(crate) interval: Option<[f64; 2]>,
 }
 
@@ -35,7 +35,7 @@ impl Runs {
         self.each.iter().filter_map(|(_, value)| *value)
     }
 
-    /// All that is drawn of it.
+    /// Returns all values that are drawn.
     pub(crate) fn drawn(&self) -> impl Iterator<Item = f64> {
         self.value.into_iter().chain(self.interval.into_iter().flatten())
     }
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!((runs.value, runs.interval), (None, None));
         plot.skip_missing = true;
         assert_eq!(Runs::of(&records, 1, 0, &plot).value, Some(3.0));
-        // A single run says nothing of how sure it is.
+        // A single run does not have an interval.
         assert_eq!(Runs::of(&records[..1], 1, 0, &plot).interval, None);
     }
 }

@@ -2,12 +2,12 @@
 
 use longhaul_link::spec::value;
 
-/// The values of texts, and their unit: if all are plain numbers, or of one unit, or all rates, times or sizes.
+/// Returns the values of texts and their unit, if all are numbers of one unit, or if all are rates, times or sizes.
 pub(super) fn numbers(texts: &[String]) -> Option<(Vec<f64>, String)> {
     alike(texts).or_else(|| measured(texts)).filter(|(values, _)| !values.is_empty())
 }
 
-/// A number each, and the same after it.
+/// Parses numbers that are followed by the same unit.
 fn alike(texts: &[String]) -> Option<(Vec<f64>, String)> {
     let mut unit = None;
     let mut values = Vec::new();

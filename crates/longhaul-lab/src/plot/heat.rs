@@ -1,4 +1,4 @@
-//! A metric over two axes: shades, with the number in each.
+//! Heat maps: a metric over two axes, as shades with numbers.
 
 use super::canvas::{Axis, words};
 use super::picture::Picture;
@@ -7,9 +7,9 @@ use super::tag::Tag;
 use super::text::width;
 use super::{style, ticks};
 
-/// How dark the most is: text stays legible on it.
+/// Opacity of the largest value, on which text is still legible.
 const DARKEST: f64 = 0.5;
-/// The size of numbers, and how far those of two fields are from each other.
+/// Font size of numbers, and the minimum distance between those of adjacent fields.
 const NUMBER: f64 = 12.0;
 const APART: f64 = 4.0;
 

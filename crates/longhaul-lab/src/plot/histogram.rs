@@ -1,4 +1,4 @@
-//! How often a series has which values.
+//! Histograms of a series.
 
 use super::canvas::{Axis, Key, Look, Wish};
 use super::path::through;
@@ -6,7 +6,7 @@ use super::picture::Picture;
 use super::style;
 use super::tag::Tag;
 
-/// More bins than pixels are not seen.
+/// Maximum number of bins; more could not be resolved in pixels.
 const MOST_BINS: f64 = 400.0;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
@@ -57,7 +57,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     canvas.finish()
 }
 
-/// The values of each series and choice, with the name of both as far as it is needed.
+/// Returns the values of each series and choice, with the names that distinguish them.
 pub(super) fn values(picture: &Picture<'_>) -> Vec<(String, Vec<f64>)> {
     let plot = picture.plot;
     let mut all = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn values(picture: &Picture<'_>) -> Vec<(String, Vec<f64>)> {
     all
 }
 
-/// The width of bins: the one that is wished for, or that times a whole number if there would be too many.
+/// Returns the width of bins: the requested width, or a multiple of it if there would be too many bins.
 fn width(wished: f64, range: f64) -> f64 {
     if !range.is_finite() {
         return wished;
@@ -81,11 +81,11 @@ fn width(wished: f64, range: f64) -> f64 {
     wished * (range / wished / MOST_BINS).ceil().max(1.0)
 }
 
-/// The percentage of the values in each bin, the first of which is that many bins above zero.
+/// Returns the percentage of values in each bin. The first bin starts at `first` times the width.
 fn shares(values: &[f64], first: f64, bin: f64) -> Vec<f64> {
     let mut counts: Vec<f64> = Vec::new();
     for value in values {
-        // What is at a border, but for a rounding error, is above it.
+        // Values on a boundary belong to the upper bin, despite rounding errors.
         let place = ((value / bin + 1e-9).floor() - first).clamp(0.0, 2.0 * MOST_BINS) as usize;
         if counts.len() <= place {
             counts.resize(place + 1, 0.0);

@@ -1,4 +1,4 @@
-//! A metric against the choices on an axis.
+//! Line charts: a metric against the choices on an axis.
 
 use super::canvas::{Axis, Key, Look};
 use super::picture::Picture;
@@ -58,7 +58,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     canvas.finish()
 }
 
-/// Choices that are numbers are where their values are.
+/// Returns the x axis. Choices that are numbers are placed at their values.
 fn x_axis(picture: &Picture<'_>, along: Option<&(Vec<f64>, String)>) -> Axis {
     let by = &picture.plot.grid.by;
     let Some((values, unit)) = along else {
@@ -87,7 +87,7 @@ fn x_axis(picture: &Picture<'_>, along: Option<&(Vec<f64>, String)>) -> Axis {
     Axis::Numbers { low, high, is_log, ticks, label }
 }
 
-/// An interval in a line's colour.
+/// Draws an interval in the colour of a line.
 fn interval(nth: usize, x: f64, (low, high): (f64, f64)) -> Tag {
     let (left, right, x) = (coordinate(x - 4.0), coordinate(x + 4.0), coordinate(x));
     let (low, high) = (coordinate(low), coordinate(high));

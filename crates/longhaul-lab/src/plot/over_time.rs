@@ -1,4 +1,4 @@
-//! Series against seconds.
+//! Series against time in seconds.
 
 use super::canvas::{Axis, Canvas, Key, Look};
 use super::path::{thinned, through};
@@ -6,10 +6,10 @@ use super::picture::Picture;
 use super::tag::Tag;
 use super::{Recorded, style};
 
-/// Times at which runs that were sampled at different times are compared.
+/// Number of intervals of the common time grid for runs that were sampled at different times.
 const GRID: usize = 300;
 
-/// A line and how far the runs are about it.
+/// A line, with the deviation of the runs from it.
 struct Line {
     colour: usize,
     dash: usize,
@@ -35,7 +35,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         [first, ..] => (several(&plot.series), first.unit.as_str()),
         [] => (String::new(), ""),
     };
-    // A deviation may lead below zero where no value can be.
+    // The lower edge of the band may be below zero, where no value can be.
     let y = picture.y_of(&name, unit, values.into_iter().map(|value| if band { value.max(0.0) } else { value }), true);
     let x = Axis::between((plot.from, plot.to.unwrap_or(end)), "time", "s", 0.0);
     let mut legend: Vec<Key> = lines
@@ -88,7 +88,7 @@ fn lines(picture: &Picture<'_>) -> Vec<Line> {
     lines
 }
 
-/// The names of several series, if they are not too many.
+/// Returns the names of several series, or an empty string if there are more than three.
 fn several(series: &[Recorded]) -> String {
     let names: Vec<String> = series.iter().map(|series| series.name.replace('-', " ")).collect();
     if names.len() > 3 { String::new() } else { names.join(", ") }
@@ -99,7 +99,8 @@ fn within(run: &[(f64, f64)], from: f64, to: Option<f64>) -> Vec<(f64, f64)> {
     run.iter().copied().filter(|(time, value)| is_in(*time) && time.is_finite() && value.is_finite()).collect()
 }
 
-/// Mean and deviation over runs: at their times if these are the same, else at those of a grid, where a value stays until the next.
+/// Returns mean and standard deviation over the runs: at their sampling times if these are equal, otherwise at the
+/// points of a grid, between which values are held.
 fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
     let times = |run: &[(f64, f64)]| run.iter().map(|(time, _)| *time).collect::<Vec<f64>>();
     let first = times(&runs[0]);
@@ -126,7 +127,7 @@ fn together(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<f64>) {
     (mean, deviation)
 }
 
-/// The last value until a time, of a run that has begun and has not ended.
+/// Returns the last value up to a time, if the run has begun and has not ended.
 fn held(run: &[(f64, f64)], time: f64) -> Option<f64> {
     let until = run.partition_point(|(at, _)| *at <= time);
     let is_over = run.last().is_none_or(|(last, _)| *last < time);
@@ -143,7 +144,7 @@ fn draw_line(canvas: &mut Canvas, line: &Line, count: usize, band: bool) {
         };
         let (above, mut below) = (edge(1.0), edge(-1.0));
         below.reverse();
-        // Below the picture is its edge.
+        // Parts below the plot area are clipped to its edge.
         let place =
             |(x, y): &(f64, f64)| Some((canvas.x(*x)?, canvas.y(*y).unwrap_or(canvas.bottom).min(canvas.bottom)));
         let path = through(above.iter().chain(&below).map(place));

@@ -1,11 +1,11 @@
-//! Paths through points, with no more of them than can be seen.
+//! Paths through points, reduced to a resolution that can be seen.
 
-/// Columns of pixels that all lines of a picture have together: with four points each it stays below 300 kB.
+/// Total number of pixel columns of all lines in a picture. With four points per column, the file stays below 300 kB.
 const COLUMNS: usize = 4500;
-/// Those that are seen across a picture.
+/// Maximum number of columns of a line.
 const ACROSS: usize = 600;
 
-/// A path through places, up to where one has none.
+/// Returns a path through points, interrupted where a point is missing.
 pub(super) fn through(places: impl Iterator<Item = Option<(f64, f64)>>) -> String {
     let mut path = String::new();
     let mut is_down = false;
@@ -32,7 +32,8 @@ fn tenths(value: f64) -> String {
     }
 }
 
-/// Of points in the order of x, the first, the least, the most and the last of each column, for a picture of so many lines.
+/// Reduces points, sorted by x, to the first, minimum, maximum and last point of each column, for a picture with this
+/// many lines.
 pub(super) fn thinned(points: &[(f64, f64)], lines: usize) -> Vec<(f64, f64)> {
     let columns = (COLUMNS / lines.max(1)).clamp(50, ACROSS);
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! What all kinds of pictures ask for.
+//! Functions shared by all kinds of pictures.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::definition::Statistic;
 use crate::experiment::Experiment;
 use crate::record::Record;
 
-/// What is to be drawn.
+/// A picture to draw.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Picture<'a> {
     pub(super) experiment: &'a Experiment,
@@ -17,7 +17,7 @@ pub(super) struct Picture<'a> {
     pub(super) records: &'a [Record],
 }
 
-/// A cell of the grid with its place there.
+/// A cell with its position in the grid.
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
     pub(super) over: usize,
@@ -27,18 +27,18 @@ pub(super) struct Drawn {
 }
 
 impl Picture<'_> {
-    /// The name and the unit of a metric.
+    /// Returns the name and the unit of a metric.
     pub(super) fn metric(&self, place: usize) -> (String, &str) {
         let metric = self.experiment.definition.metrics.iter().nth(place);
         metric.map_or((String::new(), ""), |(name, metric)| (super::spoken(name), metric.unit.as_str()))
     }
 
-    /// The only metric.
+    /// Returns the index of the only metric.
     pub(super) fn one(&self) -> usize {
         self.plot.metrics.first().copied().unwrap_or(usize::MAX)
     }
 
-    /// All cells in a metric.
+    /// Returns the values of all cells in one metric.
     pub(super) fn drawn(&self, metric: usize) -> Vec<Drawn> {
         let papers = self.papers(metric);
         let lines = self.plot.grid.cells.iter().enumerate();
@@ -53,7 +53,7 @@ impl Picture<'_> {
             .collect()
     }
 
-    /// All cells in all metrics: in several, these stand along x.
+    /// Returns the values of all cells in all metrics. Several metrics are placed along x.
     pub(super) fn drawn_in_all(&self) -> Vec<Drawn> {
         let metrics = &self.plot.metrics;
         let of = |(nth, metric): (usize, &usize)| {
@@ -66,7 +66,8 @@ impl Picture<'_> {
         metrics.iter().enumerate().flat_map(of).collect()
     }
 
-    /// What the paper has of a metric, by cell. Of several rows about a cell the first counts: those of its formulas stand behind what it measured.
+    /// Returns the paper's values of a metric, by cell. If there are several rows on a cell, the first one counts,
+    /// because files list measured values before those computed from the paper's formulas.
     fn papers(&self, metric: usize) -> BTreeMap<usize, f64> {
         let mut papers = BTreeMap::new();
         let judged = self.experiment.rows.iter().filter_map(|row| Some((row, row.judged.as_ref()?)));
@@ -80,7 +81,7 @@ impl Picture<'_> {
         papers
     }
 
-    /// The axis along y of a metric.
+    /// Returns the y axis of a metric.
     pub(super) fn y_axis(&self, metric: usize, values: impl Iterator<Item = f64>, zero: bool) -> Axis {
         let (name, unit) = self.metric(metric);
         self.y_of(&name, unit, values, zero)
@@ -93,7 +94,7 @@ impl Picture<'_> {
         Axis::of(values.chain(expected), wish)
     }
 
-    /// The name of a choice that is a line; the only one needs none.
+    /// Returns the name of a choice on the axis of lines, which is empty for a single line.
     pub(super) fn over(&self, nth: usize) -> &str {
         self.plot.grid.over.names.get(nth).map_or("", String::as_str)
     }
@@ -102,38 +103,38 @@ impl Picture<'_> {
         self.plot.grid.by.names.get(nth).map_or("", String::as_str)
     }
 
-    /// What is written below the choices along x.
+    /// Returns the label below the choices along x.
     pub(super) fn by_label(&self) -> &str {
         self.plot.by_label.as_ref().unwrap_or(&self.plot.grid.by.axis)
     }
 
-    /// The legend of the choices that are lines; none if there is but one, without a name.
+    /// Returns the legend entries of the lines, which are empty for a single line without a name.
     pub(super) fn keys(&self, look: impl Fn(usize) -> Look) -> Vec<Key> {
         let names = self.plot.grid.over.names.iter().enumerate();
         names.filter(|(_, name)| !name.is_empty()).map(|(n, name)| Key { look: look(n), name: name.clone() }).collect()
     }
 
-    /// What is known beforehand, in the legend.
+    /// Returns the legend entries of the values known in advance.
     pub(super) fn expected_keys(&self) -> impl Iterator<Item = Key> {
         let expected = self.plot.expected.iter().enumerate();
         expected.map(|(nth, expected)| Key { look: Look::Expected(nth), name: expected.label.clone() })
     }
 
-    /// With lines at what is known beforehand.
+    /// Creates a canvas with lines at the values known in advance.
     pub(super) fn canvas(&self, around: Around, x: Axis, y: Axis) -> Canvas {
         let mut canvas = Canvas::new(around, x, y);
         self.expected(&mut canvas);
         canvas
     }
 
-    /// Draws what is known beforehand.
+    /// Draws the values known in advance.
     pub(super) fn expected(&self, canvas: &mut Canvas) {
         for (nth, expected) in self.plot.expected.iter().enumerate() {
             canvas.expected(nth, expected.value);
         }
     }
 
-    /// Title, source and what the picture shows, with a word on how.
+    /// Returns title, description and caption of the picture.
     pub(super) fn around(&self, legend: Vec<Key>, about: &str, how: &str) -> Around {
         let definition = &self.experiment.definition;
         let dot = if how.is_empty() { "" } else { " " };
@@ -146,7 +147,7 @@ impl Picture<'_> {
         }
     }
 
-    /// "Medians of 10 runs" and how sure they are.
+    /// Returns a text such as "Medians of 10 runs", with a description of the intervals.
     pub(super) fn how(&self, drawn: &[Drawn], marks: &str) -> String {
         let most = drawn.iter().map(|drawn| drawn.runs.each.len()).max().unwrap_or(0);
         match most {
@@ -156,7 +157,7 @@ impl Picture<'_> {
         }
     }
 
-    /// What stands for the runs of a cell.
+    /// Returns the name of the statistic over the runs.
     pub(super) const fn statistic(&self) -> &'static str {
         match self.plot.statistic {
             Statistic::Median => "Medians",
@@ -167,7 +168,7 @@ impl Picture<'_> {
         }
     }
 
-    /// The runs of a cell that are drawn, with a series of each.
+    /// Returns a series of each drawn run of a cell.
     pub(super) fn recorded(&self, cell: usize, name: &str) -> impl Iterator<Item = &[(f64, f64)]> {
         let chosen =
             move |record: &&Record| record.cell == cell && self.plot.seed.is_none_or(|seed| seed == record.seed);
@@ -175,7 +176,7 @@ impl Picture<'_> {
         self.records.iter().filter(chosen).filter_map(move |record| record.series.get(&name).map(Vec::as_slice))
     }
 
-    /// Which run, or that it is all of them.
+    /// Returns a text about the drawn runs.
     pub(super) fn which(&self) -> String {
         match self.plot.seed {
             Some(seed) => format!("Run {seed}."),
@@ -191,7 +192,7 @@ impl Picture<'_> {
         }
     }
 
-    /// A value in words, for who points at it.
+    /// Returns a description of a value, shown when the pointer is over it.
     pub(super) fn tell(&self, drawn: &Drawn, unit: &str) -> String {
         let names: Vec<&str> =
             [self.over(drawn.over), self.by(drawn.by)].into_iter().filter(|name| !name.is_empty()).collect();

@@ -1,8 +1,8 @@
-//! From values to places.
+//! Mapping of values to coordinates.
 
 use super::ticks;
 
-/// A straight or logarithmic map of a range of values to a range of places.
+/// A linear or logarithmic mapping of a range of values to a range of coordinates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) low: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The place of a value; none if it has none, as no number, and nothing on a logarithmic scale.
+    /// Returns the coordinate of a value, or `None` if it is not finite, or not positive on a logarithmic scale.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         let share = if self.is_log {
             (value > 0.0).then(|| (value / self.low).ln() / (self.high / self.low).ln())?
@@ -25,7 +25,8 @@ impl Scale {
     }
 }
 
-/// The least and the most of those values that are numbers, and more than nothing if the scale is logarithmic.
+/// Returns the minimum and the maximum of the finite values. A logarithmic scale ignores values that are not
+/// positive.
 pub(crate) fn extent(values: impl Iterator<Item = f64>, is_log: bool) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite() && (!is_log || *value > 0.0)).fold(None, |extent, value| match extent {
         None => Some((value, value)),
@@ -33,7 +34,8 @@ pub(crate) fn extent(values: impl Iterator<Item = f64>, is_log: bool) -> Option<
     })
 }
 
-/// A range that holds these values and ends at ticks: from zero on, if all are on its one side and `zero` says so. With the step.
+/// Returns a range that contains the values and ends at ticks, and the step between ticks. With `zero`, the range
+/// contains 0.
 pub(crate) fn round(extent: Option<(f64, f64)>, zero: bool, about: usize) -> (f64, f64, f64) {
     let (mut low, mut high) = extent.unwrap_or((0.0, 1.0));
     if zero {
@@ -48,7 +50,8 @@ pub(crate) fn round(extent: Option<(f64, f64)>, zero: bool, about: usize) -> (f6
     if first.is_finite() && last.is_finite() && first < last { (first, last, step) } else { (0.0, 1.0, 0.2) }
 }
 
-/// A logarithmic range that holds these values: whole decades if there are two or more, else a little more than them.
+/// Returns a logarithmic range that contains the values: full decades if their ratio is at least 30, otherwise steps
+/// of 1, 2 and 5.
 pub(crate) fn round_log(extent: Option<(f64, f64)>) -> (f64, f64) {
     let (low, high) = extent.unwrap_or((1.0, 10.0));
     if high / low >= 30.0 {

@@ -1,4 +1,4 @@
-//! A metric against another.
+//! Scatter plots: one metric against another.
 
 use super::canvas::{Axis, Key, Look, Wish};
 use super::picture::Picture;

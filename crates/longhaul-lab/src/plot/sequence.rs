@@ -1,4 +1,4 @@
-//! Sequence numbers against seconds, as tcptrace draws them.
+//! Sequence numbers against time in seconds, as tcptrace draws them.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::picture::Picture;
 use super::style;
 use super::tag::{Tag, coordinate};
 
-/// The colours of data, of what was sent again, and of acknowledgements.
+/// Colours of data, retransmissions and acknowledgments.
 const SENT: usize = 6;
 const AGAIN: usize = 7;
 const ACKED: usize = 2;
-/// Segments that are seen one by one.
+/// Maximum number of segments that are drawn large.
 const FEW: usize = 100;
 
 pub(super) fn draw(picture: &Picture<'_>) -> String {
@@ -59,7 +59,8 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     canvas.finish()
 }
 
-/// Upright strokes, two pixels at least and six if they are few; what touches in a column is one.
+/// Returns vertical strokes of at least two pixels, or six if there are few. Strokes that touch in a column are
+/// joined.
 fn upright(places: &[(f64, f64)]) -> String {
     let half = if places.len() <= FEW { 3.0 } else { 1.0 };
     let mut columns: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
@@ -82,7 +83,7 @@ fn upright(places: &[(f64, f64)]) -> String {
     path
 }
 
-/// Of marks that lie upon each other, one.
+/// Removes marks that nearly coincide with others.
 fn seen(places: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut all: BTreeMap<(i64, i64), (f64, f64)> = BTreeMap::new();
     for (x, y) in places {

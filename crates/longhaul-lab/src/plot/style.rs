@@ -1,16 +1,16 @@
-//! How things look. What differs by colour differs by a dash, a mark's shape or a hatch, too.
+//! Appearance of elements. Elements that differ in colour also differ in dash pattern, shape or hatching.
 
 use std::collections::BTreeSet;
 
 use super::tag::{Tag, coordinate};
 
-/// The style of all pictures. A file of its own has it inside; a page of many has it once.
+/// The style of all pictures, contained in each stand-alone file, or once in a page.
 pub(crate) const CSS: &str = include_str!("style.css");
 
-/// Colours before they repeat.
+/// Number of colours before they repeat.
 pub(crate) const COLOURS: usize = 8;
 
-/// Twice as many as there are colours, so that lines differ where these repeat.
+/// Dash patterns, twice as many as colours, so that lines with the same colour differ.
 const DASHES: [&str; 2 * COLOURS] = [
     "",
     "7 3",
@@ -30,20 +30,20 @@ const DASHES: [&str; 2 * COLOURS] = [
     "10 8",
 ];
 
-/// Of what is known beforehand.
+/// Dash patterns of values known in advance.
 const EXPECTED: [&str; 4] = ["8 4", "2 3", "12 3 2 3", "5 2"];
 
-/// The class of the nth colour.
+/// Returns the class of the nth colour.
 pub(crate) fn class(nth: usize, kind: &str) -> String {
     format!("{kind} s{}", nth % COLOURS)
 }
 
-/// A line along a path, in the nth colour and dash.
+/// Returns a line along a path, in the nth colour and dash pattern.
 pub(crate) fn line(nth: usize, path: &str) -> Tag {
     dashed((nth, nth), path)
 }
 
-/// A line along a path, in that colour and that dash.
+/// Returns a line along a path, in the given colour and dash pattern.
 pub(crate) fn dashed((colour, dash): (usize, usize), path: &str) -> Tag {
     let line = Tag::new("path").set("class", &class(colour, "line")).set("d", path);
     match DASHES[dash % DASHES.len()] {
@@ -52,13 +52,14 @@ pub(crate) fn dashed((colour, dash): (usize, usize), path: &str) -> Tag {
     }
 }
 
-/// A line along a path at the nth value that is known beforehand.
+/// Returns a line along a path for the nth value known in advance.
 pub(crate) fn expected(nth: usize, path: &str) -> Tag {
     let line = Tag::new("path").set("class", "expected").set("d", path);
     line.set("stroke-dasharray", EXPECTED[nth % EXPECTED.len()])
 }
 
-/// A mark of the nth shape and colour, of that radius. Where colours repeat it has a hole, and a hollow one a kernel.
+/// Returns a mark with the nth shape and colour. When colours repeat, the mark has a hole, or a filled centre if it
+/// is hollow.
 pub(crate) fn mark(nth: usize, kind: &str, place: (f64, f64), radius: f64) -> Tag {
     let mark = shaped(nth, place, radius).set("class", &class(nth, kind));
     if (nth / COLOURS).is_multiple_of(2) {
@@ -69,7 +70,7 @@ pub(crate) fn mark(nth: usize, kind: &str, place: (f64, f64), radius: f64) -> Ta
     Tag::new("g").child(&mark).child(&hole.set("class", &inside))
 }
 
-/// A mark of the nth shape.
+/// Returns a mark with the nth shape.
 pub(crate) fn shaped(nth: usize, (x, y): (f64, f64), radius: f64) -> Tag {
     let shape = |points: &[(f64, f64)]| {
         let to = |(dx, dy): &(f64, f64)| format!("{} {}", coordinate(x + radius * dx), coordinate(y + radius * dy));
@@ -88,7 +89,7 @@ pub(crate) fn shaped(nth: usize, (x, y): (f64, f64), radius: f64) -> Tag {
     }
 }
 
-/// Light dots at places, each pixel once.
+/// Returns light dots, at most one per pixel.
 pub(crate) fn dots(nth: usize, places: impl Iterator<Item = (f64, f64)>) -> Tag {
     let whole: BTreeSet<(i64, i64)> = places.map(|(x, y)| (x.round() as i64, y.round() as i64)).collect();
     let path: String = whole.into_iter().map(|(x, y)| format!("M{x} {y}h0")).collect();
@@ -114,7 +115,8 @@ fn plus() -> [(f64, f64); 12] {
     ]
 }
 
-/// The hatches of the first so many colours, for a picture of that name: names are a page's, so that each picture has its own.
+/// Returns the hatch patterns of the first `count` colours for the picture `of`. Ids are unique in a page, so that
+/// each picture has its own.
 pub(crate) fn hatches(of: &str, count: usize) -> Tag {
     let mut defs = Tag::new("defs");
     for nth in 0..count.min(COLOURS) {
@@ -141,7 +143,7 @@ pub(crate) fn hatches(of: &str, count: usize) -> Tag {
     defs
 }
 
-/// A box of the nth colour and hatch.
+/// Returns a box with the nth colour and hatching.
 pub(crate) fn hatched(of: &str, nth: usize, (x, y): (f64, f64), (width, height): (f64, f64)) -> Tag {
     let area = Tag::new("rect").at("x", x).at("y", y).at("width", width).at("height", height);
     if nth.is_multiple_of(COLOURS) {

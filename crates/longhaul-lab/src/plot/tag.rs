@@ -1,4 +1,4 @@
-//! XML that is well-formed by construction.
+//! XML elements that are well-formed by construction.
 
 use std::fmt::Write;
 
@@ -15,14 +15,14 @@ impl Tag {
         Self { name, attributes: String::new(), content: String::new() }
     }
 
-    /// With an attribute.
+    /// Adds an attribute.
     #[must_use]
     pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
         let _ = write!(self.attributes, " {name}=\"{}\"", escape(value));
         self
     }
 
-    /// With an attribute that is a coordinate or a length.
+    /// Adds an attribute that is a coordinate or a length.
     #[must_use]
     pub(crate) fn at(self, name: &str, value: f64) -> Self {
         self.set(name, &coordinate(value))
@@ -44,7 +44,7 @@ impl Tag {
         let _ = write!(self.content, "{child}");
     }
 
-    /// What is XML already.
+    /// Adds content that is already XML.
     #[must_use]
     pub(crate) fn raw(mut self, xml: &str) -> Self {
         self.content += xml;
@@ -63,7 +63,7 @@ impl std::fmt::Display for Tag {
     }
 }
 
-/// A text that stands for itself in XML and in HTML, between tags and between quotation marks. What no XML may hold is left out.
+/// Escapes a text for XML and HTML, in content and in attributes. Characters that XML does not allow are removed.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -82,7 +82,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// A number of user units, to a hundredth; 0 for what is none.
+/// Formats a coordinate with two decimals, or 0 if it is not finite.
 pub(crate) fn coordinate(value: f64) -> String {
     if !value.is_finite() {
         return "0".into();

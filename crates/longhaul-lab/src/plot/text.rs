@@ -1,6 +1,6 @@
-//! How wide text is, about: who draws does not know the font.
+//! Approximate width of text, because the font is unknown.
 
-/// Its width in a usual sans-serif font of that size, rather too much than too little.
+/// Returns the width in a common sans-serif font of this size, overestimated rather than underestimated.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let of = |c: char| match c {
         'i' | 'j' | 'l' | '\'' | '|' | '.' | ',' | ':' | ';' | '!' => 0.28,
@@ -14,7 +14,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(of).sum::<f64>() * size * 1.02
 }
 
-/// Its words in lines of at most that width. A word that is wider has a line of its own.
+/// Wraps a text into lines of at most this width. A word that is wider has its own line.
 pub(crate) fn wrap(text: &str, size: f64, most: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,6 +1,6 @@
-//! Where an axis has its ticks, and what stands beside them.
+//! Positions and labels of ticks on an axis.
 
-/// A step of 1, 2 or 5 times a power of ten, so that a range has about so many.
+/// Returns a step of 1, 2 or 5 times a power of ten, so that a range has about `about` steps.
 pub(crate) fn step(range: f64, about: usize) -> f64 {
     let rough = range / about.max(1) as f64;
     if !rough.is_finite() || rough <= 0.0 {
@@ -8,7 +8,7 @@ pub(crate) fn step(range: f64, about: usize) -> f64 {
     }
     let power = 10f64.powf(rough.log10().floor());
     let whole = rough / power;
-    // The geometric means of the neighbours part them.
+    // The boundaries between steps are geometric means.
     let nice = match whole {
         w if w < 2f64.sqrt() => 1.0,
         w if w < 10f64.sqrt() => 2.0,
@@ -18,19 +18,20 @@ pub(crate) fn step(range: f64, about: usize) -> f64 {
     nice * power
 }
 
-/// The multiples of a step within a range.
+/// Returns the multiples of a step within a range.
 pub(crate) fn linear(low: f64, high: f64, step: f64) -> Vec<f64> {
     let tiny = step * 1e-9;
     let (first, last) = (((low - tiny) / step).ceil(), ((high + tiny) / step).floor());
     if !first.is_finite() || !last.is_finite() || last < first {
         return Vec::new();
     }
-    // Adding up would add up the errors, too. No axis has this many.
+    // Multiplication avoids the accumulated error of a sum. The limit exceeds the ticks of any axis.
     let count = ((last - first) as usize).min(1000);
     (0..=count).map(|n| (first + n as f64) * step).collect()
 }
 
-/// The powers of ten within a range; if there are fewer than three, also twice and five times them; if there are many, each second, third, ...
+/// Returns the powers of ten within a range. If there are fewer than three, it also returns 2 and 5 times these
+/// powers; if there are many, it returns only every second, third, ... power.
 pub(crate) fn logarithmic(low: f64, high: f64) -> Vec<f64> {
     if !(low > 0.0 && high >= low && high.is_finite()) {
         return Vec::new();
@@ -44,7 +45,7 @@ pub(crate) fn logarithmic(low: f64, high: f64) -> Vec<f64> {
     (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|times| times * 10f64.powi(power))).filter(within).collect()
 }
 
-/// A tick's number: with the decimals of its step, thousands apart.
+/// Formats the number at a tick with the decimals of its step, and with thousands separated.
 pub(crate) fn label(value: f64, step: f64) -> String {
     let decimals = (-step.abs().log10() - 1e-9).ceil().clamp(0.0, 12.0);
     if decimals > 5.0 {
@@ -53,12 +54,12 @@ pub(crate) fn label(value: f64, step: f64) -> String {
     grouped(value, decimals as usize)
 }
 
-/// A number as people read it: to four digits.
+/// Formats a number with four significant digits.
 pub(crate) fn number(value: f64) -> String {
     digits(value, 4.0)
 }
 
-/// A number where there is little room: to three digits, in thousands or millions if it is large.
+/// Formats a number where room is scarce: three significant digits, in thousands or millions if it is large.
 pub(super) fn short(value: f64) -> String {
     match value.abs() {
         size if (1e6..1e9).contains(&size) => format!("{}M", digits(value / 1e6, 3.0)),
@@ -81,7 +82,7 @@ fn digits(value: f64, digits: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// A logarithmic axis' ticks with their labels: all as powers if one is far from 1.
+/// Returns the ticks of a logarithmic axis with labels. All are powers if one is far from 1.
 pub(crate) fn decades(ticks: Vec<f64>) -> Vec<(f64, String)> {
     let is_far = ticks.iter().any(|tick| !(1e-3..2e4).contains(tick));
     ticks.into_iter().map(|tick| (tick, if is_far { power(tick) } else { number(tick) })).collect()
@@ -93,7 +94,7 @@ fn grouped(value: f64, decimals: usize) -> String {
     let is_zero = text.bytes().all(|b| b == b'0' || b == b'.');
     let mut out = String::from(if value < 0.0 && !is_zero { "\u{2212}" } else { "" });
     for (n, digit) in whole.chars().enumerate() {
-        // Four digits are read at once; more are not.
+        // Four digits are readable without a separator.
         if n > 0 && whole.len() > 4 && (whole.len() - n) % 3 == 0 {
             out.push('\u{2009}');
         }
@@ -106,7 +107,7 @@ fn grouped(value: f64, decimals: usize) -> String {
     out
 }
 
-/// As a power of ten: 2×10⁻⁶.
+/// Formats a number as a power of ten: 2×10⁻⁶.
 fn power(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".into();

@@ -1,4 +1,4 @@
-//! `--at`: of all cells those with the choices that are asked for, and the rows that need no others.
+//! The `--at` option: selection of cells, and of the rows that need only these cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::experiment::{Experiment, Row};
 
-/// The places of an experiment's cells that have one of these choices on each axis that is named; of all others any will do.
+/// Returns the cells that have one of the given choices on each named axis. On other axes, any choice matches.
 pub(super) fn cells(experiment: &Experiment, at: &[(String, String)]) -> Result<BTreeSet<usize>> {
     let definition = &experiment.definition;
     let id = definition.id.get_ref();
@@ -29,7 +29,7 @@ pub(super) fn cells(experiment: &Experiment, at: &[(String, String)]) -> Result<
     Ok((0..experiment.cells.len()).filter(is_wanted).collect())
 }
 
-/// Whether a row needs none but these cells.
+/// Returns whether a row needs only these cells.
 pub(super) fn suffice(cells: &BTreeSet<usize>, row: &Row, experiment: &Experiment) -> bool {
     let Some(judged) = &row.judged else { return true };
     let bases = experiment.relatives.get(judged.metric).and_then(Option::as_ref).map(|relative| &relative.bases);
@@ -37,7 +37,7 @@ pub(super) fn suffice(cells: &BTreeSet<usize>, row: &Row, experiment: &Experimen
     judged.cells.iter().all(has)
 }
 
-/// Says how many rows were left out.
+/// Prints how many rows were skipped.
 pub(super) fn tell_left_out(experiment: &Experiment, rows: usize) {
     if rows > 0 {
         eprintln!("{}: rows left out for want of other cells: {rows}", experiment.definition.id.get_ref());

@@ -1,4 +1,4 @@
-//! `run --real`: each run in virtual time, then over real sockets, and how far both differ.
+//! The `run --real` command: each run in virtual time, then over real sockets, and the differences.
 
 mod kept;
 mod took;
@@ -22,20 +22,20 @@ use crate::world;
 use kept::Kept;
 use took::Took;
 
-/// What is to be run of some experiments.
+/// The requested runs.
 pub(super) struct Real<'a> {
     pub(super) experiments: &'a [Experiment],
-    /// Runs of each cell.
+    /// Runs per cell.
     pub(super) seeds: u32,
-    /// Choices on axes; on an axis without any, all.
+    /// Choices on axes. On an axis without any, all choices are run.
     pub(super) at: &'a [(String, String)],
     pub(super) is_json: bool,
-    /// Where rows and runs are kept, and whether what is there is replaced.
+    /// Folder for rows and runs, and whether existing files are replaced.
     pub(super) out: Option<&'a Path>,
     pub(super) overwrite: bool,
 }
 
-/// A row with its values in virtual time, and what its runs in real time took.
+/// A row with its values in virtual time, and the resource usage of its runs in real time.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -45,11 +45,11 @@ struct Line {
     runs: Vec<Took>,
 }
 
-/// By metric, statistic and cell, what rows have of an experiment: in real and in virtual time.
+/// Values of the rows of an experiment in real and in virtual time, by metric, statistic and cell.
 type Values = BTreeMap<(usize, String, usize), [f64; 2]>;
 
 impl Real<'_> {
-    /// Whether all rows that can be judged are as the papers say.
+    /// Executes the command. Returns whether all rows that can be judged are reproduced.
     pub(super) fn execute(&self) -> Result<bool> {
         let chosen: Vec<BTreeSet<usize>> =
             self.experiments.iter().map(|experiment| self.chosen(experiment)).collect::<Result<_>>()?;
@@ -77,7 +77,7 @@ impl Real<'_> {
         Ok(all_well)
     }
 
-    /// The cells that are asked for, if all of them fit.
+    /// Returns the requested cells, if all of them can be run in real time.
     fn chosen(&self, experiment: &Experiment) -> Result<BTreeSet<usize>> {
         let cells = chosen::cells(experiment, self.at)?;
         for cell in &cells {
@@ -88,7 +88,7 @@ impl Real<'_> {
         Ok(cells)
     }
 
-    /// Makes all runs of an experiment and prints its rows. Whether those are as the paper says, and what they have.
+    /// Makes all runs of an experiment and prints its rows. Returns whether these are reproduced, and their values.
     fn run(&self, experiment: &Experiment, cells: &BTreeSet<usize>) -> Result<(bool, Values)> {
         let runs = || cells.iter().flat_map(|cell| (1..=u64::from(self.seeds)).map(move |seed| (*cell, seed)));
         let in_virtual_time = |(cell, seed)| -> Result<Record> {
@@ -132,7 +132,7 @@ impl Real<'_> {
     }
 }
 
-/// An experiment's id and the choices of a cell.
+/// Returns the identifier of an experiment with the choices of a cell.
 fn name(experiment: &Experiment, cell: usize) -> String {
     let mut name = experiment.definition.id.get_ref().clone();
     for (axis, place) in experiment.definition.axes.iter().zip(&experiment.cells[cell].places) {
@@ -141,7 +141,7 @@ fn name(experiment: &Experiment, cell: usize) -> String {
     name
 }
 
-/// The row without a verdict, if real sockets do not tell what it is about.
+/// Removes the verdict of a row that real sockets cannot measure.
 fn told(experiment: &Experiment, row: &Row, real: Judged) -> Judged {
     let untold = row.judged.as_ref().and_then(|judged| {
         let setup = experiment.setups.get(*judged.cells.first()?)?;
@@ -154,7 +154,7 @@ fn told(experiment: &Experiment, row: &Row, real: Judged) -> Judged {
 }
 
 impl Line {
-    /// Each value beside its twin, as far as both are there.
+    /// Pairs each value with that in virtual time, if both exist.
     fn pairs(&self) -> Vec<Option<[f64; 2]>> {
         let list = |numbers: &Numbers| match numbers {
             Numbers::One(one) => vec![*one],
@@ -193,7 +193,7 @@ impl Line {
     }
 }
 
-/// Of a value in real time from the one in virtual time, percent of that.
+/// Returns the difference between real and virtual time, in percent of the latter.
 fn difference(real: f64, simulated: f64) -> Option<f64> {
     (simulated != 0.0).then(|| 100.0 * (real - simulated) / simulated.abs())
 }

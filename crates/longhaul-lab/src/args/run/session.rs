@@ -1,4 +1,4 @@
-//! What is known while runs are made.
+//! State of a command while its runs are made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,43 +17,43 @@ use crate::runner::{self, Job, News, RunError};
 use crate::shard::Shard;
 use crate::stopwatch::Stopwatch;
 
-/// The work on some experiments, with or without a folder.
+/// The work on the requested experiments, with or without a folder.
 pub(super) struct Session {
     experiments: Arc<[Experiment]>,
     works: Vec<Work>,
     folder: Option<Folder>,
     is_json: bool,
     clock: Stopwatch,
-    /// Experiments whose rows were printed: those before this one.
+    /// Number of experiments whose rows have been printed.
     printed: usize,
     all_well: bool,
 }
 
-/// What has become of an experiment.
+/// State of an experiment.
 struct Work {
-    /// The cells that are asked for, by their places.
+    /// Indices of the requested cells.
     cells: BTreeSet<usize>,
-    /// Runs of each cell.
+    /// Runs per cell.
     runs: u32,
-    /// Runs of all cells, whether they are asked for or not.
+    /// Runs in all cells, requested or not.
     all: usize,
-    /// Runs that are asked for and are not there.
+    /// Number of requested runs that do not exist yet.
     lacking: usize,
-    /// Runs that are there, without their series.
+    /// Existing runs, without their series.
     records: BTreeMap<(usize, u64), Record>,
     file: Option<RunFile>,
     rows: Option<Vec<Judged>>,
-    /// When the first run of this session began, and when the last one ended.
+    /// Start of the first run and end of the last run in this session.
     span: Option<(f64, f64)>,
 }
 
 impl Work {
-    /// Whether there is nothing left to do.
+    /// Returns whether all requested runs exist.
     fn is_done(&self) -> bool {
         self.lacking == 0
     }
 
-    /// Whether all cells have all runs.
+    /// Returns whether all runs in all cells exist.
     fn is_complete(&self) -> bool {
         self.records.len() == self.all
     }
@@ -66,7 +66,7 @@ impl Work {
         }
     }
 
-    /// Of all rows those that the cells that are asked for suffice for, and how many others there are.
+    /// Returns the rows that need only the requested cells, and the number of other rows.
     fn sufficed(&self, experiment: &Experiment, mut rows: Vec<Judged>) -> (Vec<Judged>, usize) {
         let all = rows.len();
         let mut suffices = experiment.rows.iter().map(|row| chosen::suffice(&self.cells, row, experiment));
@@ -81,7 +81,7 @@ impl Work {
 }
 
 impl Session {
-    /// On these cells of each.
+    /// Creates a session for these cells of each experiment.
     pub(super) fn new(
         experiments: Arc<[Experiment]>,
         cells: Vec<BTreeSet<usize>>,
@@ -103,7 +103,7 @@ impl Session {
         Self { experiments, works, folder: None, is_json, clock, printed: 0, all_well: true }
     }
 
-    /// Takes up what a folder has of an experiment.
+    /// Loads the existing runs of an experiment from a folder.
     pub(super) fn begin(&mut self, folder: &mut Folder, asked: Asked<'_>) -> Result<(), ResultsError> {
         let (found, file) = folder.begin(asked)?;
         let place = self.experiments.iter().position(|other| std::ptr::eq(other, asked.experiment));
@@ -118,7 +118,7 @@ impl Session {
         self.folder = Some(folder);
     }
 
-    /// Makes the runs that are missing, and prints all rows of what is complete. Whether they are as the papers say.
+    /// Makes the missing runs and prints the rows of complete experiments. Returns whether they are reproduced.
     pub(super) fn run(mut self, shard: Option<Shard>, at_a_time: usize) -> Result<bool> {
         let runs: Vec<u32> = self.works.iter().map(|work| work.runs).collect();
         let mut jobs = runner::jobs(&self.experiments, &runs);
@@ -196,7 +196,7 @@ impl Session {
         Ok(())
     }
 
-    /// Judges an experiment if all runs that are asked for are there. A folder has tables of whole experiments alone.
+    /// Judges an experiment if all requested runs exist. Tables are written only for complete experiments.
     fn conclude(&mut self, place: usize) -> Result<()> {
         let (work, experiment) = (&mut self.works[place], &self.experiments[place]);
         if !work.is_done() || work.rows.is_some() {
@@ -213,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// Prints what is complete, in the order that was asked for.
+    /// Prints the rows of complete experiments in the requested order.
     fn print(&mut self) -> Result<()> {
         while let Some(rows) = self.works.get(self.printed).and_then(|work| work.rows.as_ref()) {
             self.all_well &= print::rows(rows, self.is_json)?;

@@ -1,4 +1,4 @@
-//! Where runs in real time are kept: a file for each experiment, `ID.real.json`.
+//! Storage of runs in real time: one file per experiment, `ID.real.json`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use super::took::Took;
 use crate::experiment::Experiment;
 use crate::results::{LAB, write};
 
-/// What is kept of an experiment.
+/// Stored results of an experiment.
 #[derive(Serialize)]
 pub(super) struct Kept<'a> {
     pub(super) experiment: &'a str,
     pub(super) version: &'a str,
-    /// As `--json` prints them.
+    /// The rows as printed by `--json`.
     pub(super) rows: &'a [Line],
-    /// All runs, also those of cells without a row.
+    /// All runs, including those in cells without a row.
     pub(super) runs: &'a [Took],
 }
 
-/// Whether the experiments can be kept in a folder. Changes nothing but that it makes the folder.
+/// Checks whether the experiments can be stored in a folder. It creates the folder, but changes nothing else.
 pub(super) fn check(folder: &Path, experiments: &[Experiment], overwrite: bool) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     if folder.join(LAB).exists() {
@@ -42,7 +42,7 @@ fn file(folder: &Path, id: &str) -> PathBuf {
 }
 
 impl Kept<'_> {
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         Ok(write::json(&file(folder, self.experiment), self)?)
     }

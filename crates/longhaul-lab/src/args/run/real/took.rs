@@ -1,4 +1,4 @@
-//! What a run in real time took of the machine, as it is told.
+//! Resource usage of a run in real time, as it is printed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::name;
 use crate::experiment::Experiment;
 use crate::real::Effort;
 
-/// A run, and what it took.
+/// A run and its resource usage.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Took {
     /// The choice on each axis.
@@ -18,7 +18,7 @@ pub(super) struct Took {
     effort: Effort,
     ends_processor_seconds_per_gb: Option<f64>,
     kept_up: bool,
-    /// Its place among the experiment's cells.
+    /// Index of the cell in the experiment.
     #[serde(skip)]
     pub(super) place: usize,
     #[serde(skip)]
@@ -40,7 +40,7 @@ impl Took {
         }
     }
 
-    /// Says it, and whether the run can be trusted.
+    /// Prints the resource usage, and whether the machine was fast enough for the run to be valid.
     pub(super) fn tell(&self) {
         let Self { name, effort, .. } = self;
         let Effort { seconds, processor_seconds, ends_processor_seconds, lateness_seconds, failures, .. } = effort;
