@@ -1,4 +1,4 @@
-//! The program as its users run it.
+//! The program as users run it.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -9,7 +9,7 @@ use common::{Place, SMALL, lab, text};
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::library;
 
-/// Runs an experiment's text from a file in a place of this name; the exit code and the rows.
+/// Runs the text of an experiment from a file, and returns the exit code and the rows.
 fn run_file(name: &str, definition: &str) -> (Option<i32>, Vec<serde_json::Value>) {
     let path = Place::new(&format!("cli-{name}")).file("a.toml", definition);
     let output = lab(&["run", &path, "--quick", "--json"]);
@@ -38,7 +38,7 @@ fn all_experiments_are_sound_and_named_as_their_files() {
     assert_eq!(text(&lab(&["show", "swift-start-table-4"]).stdout), table_4());
 }
 
-/// NASA's table 4: all 24 values, and who is ahead.
+/// NASA's table 4: all 24 values and the order of the algorithms.
 #[test]
 fn table_4_is_reproduced() {
     let (code, rows) = run_file("sound", table_4());
@@ -53,8 +53,8 @@ fn table_4_is_reproduced() {
     assert_eq!(rows[2]["ours"].as_array().unwrap().len(), 2, "an order has a list");
 }
 
-/// A Swift Start that divides by 8 where the paper's divides by 4, and a slow start of ten segments where it has four: the rows of both
-/// say so, and those of the others don't.
+/// With Swift Start dividing by 8 instead of the paper's 4, or slow start with ten segments instead of four, the rows
+/// on that algorithm are not reproduced, and all others are.
 #[test]
 fn a_wrong_algorithm_is_not_reproduced() {
     let judge = |definition: String| {
@@ -71,7 +71,7 @@ fn a_wrong_algorithm_is_not_reproduced() {
     assert!(["a", "b", "d"].iter().all(|row| failed.contains(&format!("\"SS-T4-{row} TCP\""))), "{failed:?}");
 }
 
-/// What is wrong with a file is told with its name, the line and the field, before anything runs.
+/// Faults of a file are reported with its name, line and field before anything runs.
 #[test]
 fn faults_are_named() {
     const SOUND: &str = r#"id = "sound"
@@ -214,7 +214,7 @@ stop = "1s"
             "",
             ":22: rows.rule: row 1 has either `rule`, or `not-reproducible` with what is missing",
         ),
-        // What is accepted otherwise and makes a verdict meaningless.
+        // Texts that would otherwise be accepted and make a verdict meaningless.
         ("[\"1mbit\", \"2mbit\"]\nrule", "[\"1mbit\", \"1mbit\"]\nrule", ":25: rows.order: \"1mbit\" is there twice"),
         ("\"decreasing\"", "\"within 5%\"\npaper = [inf, 1]", ":27: rows.paper: inf is no number"),
         ("\"decreasing\"", "\"decreasing\"\npaper = [nan, 1]", ":27: rows.paper: NaN is no number"),
@@ -268,7 +268,7 @@ stop = "1s"
             "goodput(x, 0s) < 3",
             ":19: metrics.value: goodput up to a time that is not after its beginning",
         ),
-        // What runs cannot do, or not at all as it says.
+        // Requests that cannot be executed, at least not as written.
         ("bytes = \"100kB\"", "tcp = { segment = 0 }", ":16: flows.tcp.segment: not within 1 to 65511"),
         ("bytes = \"100kB\"", "tcp = { segment = 65512 }", ":16: flows.tcp.segment: not within 1 to 65511"),
         ("bytes = \"100kB\"", "tcp = { window = 0 }", ":16: flows.tcp.window: less than 1"),
@@ -281,7 +281,7 @@ stop = "1s"
             ":30: plots.seed: run 2 is drawn, but each cell has only 1",
         ),
         ("[[rows]]", &format!("[x]\na{} = 1\n[[rows]]", ".a".repeat(100_000)), ":22: recursion limit"),
-        // What memory cannot hold.
+        // Requests that would not fit in memory.
         ("\"2s\"", "\"86401s\"", ":6: duration: more than 86400 s, a day"),
         ("[[axes]]", &axes_64, ":9: axes: more than 10000 combinations of choices"),
         ("runs = 1\n", "runs = 10001\n", ":4: runs: 10001 is not within 1 to 10000"),
@@ -327,7 +327,7 @@ fn what_there_is_not_is_said() {
     }
 }
 
-/// The same seeds give the same numbers, whatever the number of jobs; more seeds give others.
+/// The same seeds give the same results for any number of jobs; more seeds give others.
 #[test]
 fn runs_repeat_themselves() {
     let path = Place::new("cli-seeds").file("small.toml", SMALL);
@@ -340,7 +340,7 @@ fn runs_repeat_themselves() {
     assert_ne!(ours(&run("1", "1")), ours(&run("1", "2")));
 }
 
-/// A row for each choice on an axis, and choices that are not in the file.
+/// One row per choice on an axis, including choices added on the command line.
 #[test]
 fn choices_are_added_and_each_has_its_row() {
     let order = "over = \"loss\"\norder = [\"0.5%\", \"3%\"]\npaper = [4.5, 2]\nrule = \"decreasing\"\n";

@@ -1,4 +1,4 @@
-//! Reading folders of results: `report` and `compare`.
+//! The `report` and `compare` commands.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -21,8 +21,8 @@ fn json(arguments: &[&str]) -> (Option<i32>, Value) {
     )
 }
 
-/// The same algorithm over the same losses is the same; one whose window never grows beyond two segments, as it has no memory for more,
-/// loses the row and is worse in each cell.
+/// The same algorithm with the same losses gives equal results. With a window limited to two segments by the receive
+/// buffer, the row is not reproduced, and each cell is worse.
 #[test]
 fn what_got_worse_is_found() {
     let place = Place::new("worse");
@@ -66,12 +66,12 @@ fn what_got_worse_is_found() {
     assert!(printed.contains("rows: 0 better, ") && printed.contains("metrics: 0 better, 4 worse, "), "{printed}");
 }
 
-/// Other losses of the same kind are not told from chance, though no value is as it was.
+/// Other random losses at the same rate are not distinguishable from chance, although all values differ.
 #[test]
 fn chance_is_no_change() {
     let place = Place::new("chance");
     assert_eq!(run(&place, SMALL, "before", &[]), Some(0));
-    // The runs of the other folder are those of seeds 7 to 12 under the names of 1 to 6.
+    // The second folder has the runs with seeds 7 to 12, renamed to 1 to 6.
     assert_eq!(run(&place, SMALL, "after", &["--seeds", "12"]), Some(0));
     let renamed: String = text(&place.bytes("after/small/runs.jsonl"))
         .lines()
@@ -117,7 +117,7 @@ fn what_is_in_one_folder_is_listed() {
     }
 }
 
-/// Of an experiment that came to no end it is not known whether what was reproduced still is.
+/// If an experiment is incomplete in the second folder, it is unknown whether its reproduced rows still are.
 #[test]
 fn an_experiment_without_an_end_has_lost_its_rows() {
     let place = Place::new("without-end");
@@ -137,7 +137,7 @@ fn a_report_says_what_a_folder_comes_to() {
     assert_eq!(run(&place, &SMALL.replace("at least 0.5", "at least 50"), "folder", &[]), Some(1));
     let other = SMALL.replace("\"small\"", "\"second\"").replace("table 1", "figure 2");
     assert_eq!(run(&place, &other, "folder", &["--quick"]), Some(0));
-    // One run is missing.
+    // Remove one run.
     let runs = text(&place.bytes("folder/second/runs.jsonl"));
     let all_but_one: String = runs.split_inclusive('\n').skip(1).collect();
     fs::write(place.path("folder/second/runs.jsonl"), all_but_one).unwrap();
@@ -162,7 +162,7 @@ fn a_report_says_what_a_folder_comes_to() {
         "{printed}"
     );
     assert!(printed.contains("\nincomplete\n  second ") && printed.contains(" 7 of 8 runs\n"), "{printed}");
-    // What is kept is what ran.
+    // The stored text must be that of the runs.
     fs::write(place.path("folder/second/experiment.toml"), SMALL).unwrap();
     let told = refusal(&["report", &folder]);
     assert!(told.contains("second/experiment.toml: it is not what ran"), "{told}");

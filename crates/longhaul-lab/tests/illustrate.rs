@@ -1,4 +1,4 @@
-//! Folders of results, as they look.
+//! Contents of folders of results: pictures and the page.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -27,7 +27,7 @@ series = ["data", "acked"]
 at = { rate = "2mbit", loss = "3%" }
 "#;
 
-/// Pictures and the page are there after a run, with what was recorded, and are made anew by a report.
+/// Pictures and the page exist after a run, contain the recorded data, and are drawn again by `report`.
 #[test]
 fn a_folder_has_pictures_and_a_page() {
     let place = Place::new("illustrate");

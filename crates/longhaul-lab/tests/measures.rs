@@ -1,4 +1,4 @@
-//! What is measured, against what follows from rates, sizes and delays.
+//! Measures, compared with values computed from rates, sizes and delays.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod written;
@@ -14,8 +14,8 @@ fn near(ours: Option<f64>, expected: f64, most: f64) {
     assert!(ours.is_some_and(|ours| (ours - expected).abs() <= most), "{ours:?} and not {expected} within {most}");
 }
 
-/// 4 Mb/s of 1250-byte packets, at a constant rate to the packet, and at random within four standard deviations: of 4000 Poisson
-/// arrivals, and of a hundred pairs of an exponential burst and pause.
+/// 4 Mb/s of 1250-byte packets: exact to a packet at a constant rate, otherwise within four standard deviations of
+/// 4000 Poisson arrivals, or of a hundred exponentially distributed bursts and pauses.
 #[test]
 fn cross_traffic_has_its_rate_and_its_way() {
     const BOTTLENECK: &str = "bottleneck = '--rate 20mbit --rtt 10ms'";
@@ -29,7 +29,7 @@ fn cross_traffic_has_its_rate_and_its_way() {
             near(measure("11s", &lines, &["carried(1s, 11s)"])[0], carried, if carried > 0.0 { most } else { 0.0 });
         }
     }
-    // From 2 s to 3 s alone, and on its access link no faster than that.
+    // Traffic from 2 s to 3 s only, and limited by the rate of its access link.
     let line = "name = 'c', kind = 'cbr', rate = '4mbit', packet = '1250B', start = '2s', stop = '3s'";
     let narrow = format!("{BOTTLENECK}\ntraffic = [{{ {line}, left = '--rate 1mbit --queue 1p' }}]");
     let values = measure("5s", &format!("{BOTTLENECK}\ntraffic = [{{ {line} }}]"), &["carried(2s)", "carried(2s, 3s)"]);
@@ -38,7 +38,7 @@ fn cross_traffic_has_its_rate_and_its_way() {
     near(measure("5s", &narrow, &["carried(2.1s, 2.9s)"])[0], 1.0, 0.013);
 }
 
-/// What has no fixed beginning has another one with each seed, and the same with the same one.
+/// Start times that are not fixed differ between seeds, and are equal for the same seed.
 #[test]
 fn phases_differ_by_seed() {
     const SPREAD: &str = "flows = [{ name = 'x', congestion = 'cubic', bytes = '100kB', start-spread = '50ms' }]";
@@ -57,7 +57,7 @@ fn phases_differ_by_seed() {
     }
 }
 
-/// Of transfers that begin 2 s apart each ends 2 s after the one before.
+/// If transfers begin 2 s apart, they end 2 s apart.
 #[test]
 fn flows_begin_apart() {
     let lines = "bottleneck = '--rate 10mbit --rtt 40ms'\n\
@@ -67,8 +67,9 @@ fn flows_begin_apart() {
     near(Some(times[2] - times[0]), 4.0, 1e-6);
 }
 
-/// Slow start of two segments, each of 1448 bytes and acknowledged, over 100 ms: round n brings 2 * 2^n of them, the first 150 ms after the
-/// SYN left, as a handshake goes before. A segment of 1500 bytes takes 12 us of 1 Gb/s, a SYN and its answer less than that.
+/// Slow start with an initial window of two segments of 1448 bytes, an ACK per segment and an RTT of 100 ms: round n
+/// delivers 2 * 2^n segments. The first round arrives 150 ms after the SYN, because of the handshake. At 1 Gb/s, a
+/// 1500-byte packet takes 12 us, a SYN and a SYN-ACK less.
 #[test]
 fn time_to_a_byte_is_that_of_slow_start() {
     const FLOW: &str = "bottleneck = '--rate 1gbit --rtt 100ms'\n\
@@ -81,8 +82,8 @@ fn time_to_a_byte_is_that_of_slow_start() {
         near(value.map(|value| value - 100e-6), expected, 100e-6);
     }
     assert_eq!(measure("5s", FLOW, &["time-to(x, 2MB)"]), [None]);
-    // ACKs of round n come 200 + n * 100 ms after the SYN left and each adds a segment to its 2 * 2^n: to eight at 1.3 s with the last of four,
-    // and to more at 1.4 s with the first of eight.
+    // The ACKs of round n arrive 200 + n * 100 ms after the SYN, and each adds a segment to the window of 2 * 2^n:
+    // the last of four ACKs makes it eight at 1.3 s, and the first of eight makes it nine at 1.4 s.
     let windows =
         ["time-to-window(x, 11584B, 1s)", "time-to-window(x, 11585B, 1.1s)", "time-to-window(x, 2896B, 1.3s)"];
     let values = measure("5s", FLOW, &windows);
@@ -90,7 +91,7 @@ fn time_to_a_byte_is_that_of_slow_start() {
     near(values[1], 0.3 + 100e-6, 100e-6);
     near(values[2], 100e-6, 100e-6);
     assert_eq!(measure("5s", FLOW, &["time-to-window(x, 1GB, 1s)"]), [None]);
-    // Windows double each round, and so the fourth round's is 16 segments.
+    // Windows double per round, so that the window in the fourth round is 16 segments.
     let values =
         measure("5s", FLOW, &["cwnd(x, 1.45s)", "estimate(x, min-rtt)", "estimate(x, nothing)", "rtt(x, max)"]);
     assert_eq!(values[0], Some(16.0 * 1448.0));
@@ -99,7 +100,8 @@ fn time_to_a_byte_is_that_of_slow_start() {
     near(values[3], 100.0, 100.0 / 32.0 + 1.0);
 }
 
-/// A transfer that begins and ends between two samples is counted as well: 100 kB, and of the 70 segments those that the link loses.
+/// A transfer that begins and ends between two samples is counted: 100 kB in 70 segments, some of which the link
+/// drops.
 #[test]
 fn a_short_transfer_is_counted() {
     const FLOW: &str = "bottleneck = '--rate 20mbit --rtt 20ms --loss-list-up 10,30'\n\
@@ -110,9 +112,11 @@ fn a_short_transfer_is_counted() {
     assert!(values[2].is_some_and(|percent| (2.0..5.0).contains(&percent)) && values[3] >= Some(1.0), "{values:?}");
 }
 
-/// Slow start from two segments over 100 ms, each acknowledged, with a threshold of 16, is over with the third round's last ACK: 3 round trips after the
-/// handshake, at 15 segments, 2 + 4 + 8 of which had left by rounds and 14 by that round's other seven ACKs. The 30th segment, the last of the fourth
-/// round, is lost. That round's ACKs and one of the next make 17 of the window; then recovery lasts a round trip.
+/// Slow start with an initial window of two segments, an ACK per segment, an RTT of 100 ms and a threshold of 16
+/// segments ends on the last ACK of the third round, three round trips after the handshake, with a window of 15
+/// before this ACK. 28 segments have been sent by then: 2 + 4 + 8 in the first rounds, and 14 on the other seven ACKs
+/// of this round. The 30th segment, the last of the fourth round, is lost. The ACKs of that round and one of the next
+/// increase the window to 17. Recovery then takes one round trip.
 #[test]
 fn phases_are_as_long_as_rounds() {
     const FLOW: &str = "bottleneck = '--delay 50ms --loss-list-up 32'\n\
@@ -132,8 +136,9 @@ fn phases_are_as_long_as_rounds() {
     assert_eq!(measure("5s", FLOW, &["phase-time(x, no-such-phase)"]), [None]);
 }
 
-/// TCP-Peach's recovery of one segment sends a probe for each segment of the window and passes over half of the answers (Akyildiz et al., 2001): of a
-/// window of 65, growth begins with the 34th. All of them bring the window back.
+/// For a single lost segment, TCP-Peach sends a probe for each segment of the window and ignores half of the answers
+/// (Akyildiz et al., 2001): with a window of 65 segments, growth begins on the 34th answer. All answers together
+/// restore the window.
 #[test]
 fn answers_to_probes_are_counted() {
     const FLOW: &str = "bottleneck = '--rate-up 10mbit --delay 275ms --queue-up 50p --aqm-up priority --loss-list-up 130'\n\
@@ -149,7 +154,8 @@ fn answers_to_probes_are_counted() {
     }
 }
 
-/// Without timestamps a segment has the twelve bytes of the option more (RFC 7323, appendix A), of which ten are the first window.
+/// Without timestamps, a segment carries the twelve bytes of the option as payload (RFC 7323, appendix A). The
+/// initial window is ten segments.
 #[test]
 fn timestamps_can_be_left_out() {
     for (timestamps, segment) in [(true, 1448.0), (false, 1460.0)] {
@@ -161,8 +167,9 @@ fn timestamps_can_be_left_out() {
     }
 }
 
-/// Packets of 1250 bytes come each 5 ms, for a second, to a link that takes 10 ms for each: the nth of 200 waits n times 5 ms, 2 s pass
-/// until all are sent, and 1250 bytes wait for the sum of all that time.
+/// For 1 s, a packet of 1250 bytes arrives every 5 ms at a link that takes 10 ms per packet. Of 200 packets, the nth
+/// waits n times 5 ms. All are sent after 2 s, and the queue's integral is 1250 bytes times the sum of these waiting
+/// times.
 #[test]
 fn a_queue_of_known_content() {
     const CBR: &str = "traffic = [{ name = 'c', kind = 'cbr', rate = '2mbit', packet = '1250B', stop = '1s' }]";
@@ -188,22 +195,24 @@ fn a_queue_of_known_content() {
     near(values[4], 1250.0 * 0.005 * (200.0 * 199.0 / 2.0) / 4.0, 1e-3);
     near(values[5], 100.0, 1e-9);
     near(values[6], 50.0, 1e-9);
-    // At 995 ms and some microseconds the 200th comes and 100 have begun to be sent.
+    // The 200th packet arrives at 995 ms and some microseconds, when the transmission of 100 packets has begun.
     near(values[7], 1250.0 * 100.0, 1.0);
     about(values[8], 5.0 * 110.0);
     assert_eq!(values[9], Some(0.0));
-    // A queue of ten holds the rest up to twenty, and no more: half of what comes then is dropped.
+    // A queue of ten packets is sufficient until about the twentieth. From then on, half of the arriving packets are
+    // dropped.
     let lines = format!("bottleneck = '--rate 1mbit --queue 10p'\n{CBR}");
     let metrics = ["first-drop()", "first-drop(random)", "lost(queue-full)", "lost(random)", "lost(low)", "dropped()"];
     let values = measure("3s", &lines, &metrics);
-    // Before packet n, floor(n / 2) + 1 have begun: n - that is 10 first where n is 21, though at 22 the queue moves on first.
+    // Before packet n arrives, the transmission of floor(n / 2) + 1 packets has begun. The difference is 10 first for
+    // n = 21, but at n = 22 the queue advances first.
     near(values[0], 21.0 * 0.005 + 0.0025, 0.0026);
     assert_eq!((values[1], values[3], values[4]), (None, Some(0.0), None));
     near(values[2], 100.0 * 90.0 / 200.0, 0.51);
     assert_eq!(values[2], values[5]);
 }
 
-/// A loss of one in twenty at random, and a queue that keeps all: 5 % of 10,000 packets, within four standard deviations.
+/// 5 % random loss and an unlimited queue: 5 % of 10,000 packets, within four standard deviations.
 #[test]
 fn losses_are_told_apart() {
     let lines = "bottleneck = '--rate 20mbit --loss-up 5%'\n\
@@ -215,13 +224,14 @@ fn losses_are_told_apart() {
     assert_eq!((values[4], values[5]), (None, Some(0.0)));
 }
 
-/// What two flows get of a link that one of them had for itself.
+/// Shares of two flows on a link that one of them had to itself before.
 #[test]
 fn shares_and_convergence() {
     let flow = |name: &str, start: &str| {
         format!("{{ name = '{name}', congestion = 'cubic', start = '{start}', tcp = {{ window = 60000 }} }}")
     };
-    // Windows that are less than the link holds: both get the same at once, the second from its third round on.
+    // The windows together are less than the BDP, so both flows get the same rate at once, the second one from its
+    // third round on.
     let lines =
         format!("bottleneck = '--rate 100mbit --rtt 100ms'\nflows = [{}, {}]", flow("a", "0s"), flow("b", "2.5s"));
     let metrics = ["share(a, b, 5s, 15s)", "share(a, b, 0s, 2s)", "convergence(a, b)", "oscillation(a, 5s)", "jain(a)"];
@@ -230,7 +240,7 @@ fn shares_and_convergence() {
     assert_eq!((values[1], values[4]), (Some(1.0), Some(1.0)));
     near(values[2], 0.5, 1e-9);
     near(values[3], 0.0, 0.02);
-    // 60 kB each 100 ms, but for two segments that do not fit: 4.57 to 4.8 Mb/s; and none of it was needless.
+    // 60 kB per 100 ms, except for two segments that do not fit, are 4.57 to 4.8 Mb/s. Nothing was retransmitted.
     let values = measure(
         "15s",
         &lines,
@@ -240,7 +250,7 @@ fn shares_and_convergence() {
     assert_eq!(values[1..], [Some(0.0), Some(0.0), None, None]);
 }
 
-/// A slow start over a short queue: what is measured of its first drops agrees with itself.
+/// Slow start over a short queue: the measures of the first drops are consistent with each other.
 #[test]
 fn the_first_drop_and_the_overshoot() {
     let lines = "bottleneck = '--rate 10mbit --rtt 100ms --queue 20p'\n\
@@ -257,20 +267,20 @@ fn the_first_drop_and_the_overshoot() {
     assert_eq!(series("drops")[0], (first, 1.0));
     let then = series("window").iter().rfind(|(at, _)| *at <= first).unwrap().1;
     assert!((then..=then + 2.0 * 1448.0).contains(&window), "{then} {window}");
-    // Twice what path and queue hold cannot fit: BDP 83 segments, queue 20.
+    // Slow start sends up to twice the capacity of path and queue: the BDP is 83 segments, and the queue 20.
     let (at, before) = series("before")[0];
     let dropped_by_then = series("drops").iter().take_while(|(when, _)| *when < at).count();
     assert_eq!(overshoot, dropped_by_then as f64);
     assert!(overshoot > 1.0 && (29_000.0..=30_000.0).contains(&most), "{overshoot} {most}");
-    // Before a loss the queue was full: 20 packets of 1.2 ms above 100 ms, and the packet itself.
+    // Before a loss, the queue is full: 20 packets of 1.2 ms in addition to 100 ms, and the packet itself.
     near(Some(before), 0.1 + 21.0 * 0.0012, 0.003);
     assert!(series("resent").len() as f64 >= overshoot);
-    // One for each episode, of which the first has many losses.
+    // One per episode, the first of which has many losses.
     let episodes = [4, 5].map(|metric: usize| record.values[metric].unwrap()).iter().sum::<f64>();
     assert_eq!(series("before").len() as f64, episodes);
 }
 
-/// Each kind of series, against what the same run's metrics say.
+/// Each kind of series, compared with metrics of the same run.
 #[test]
 fn series_agree_with_metrics() {
     let lines = "bottleneck = '--rate 10mbit --rtt 100ms --queue 1bdp'\n\
@@ -295,7 +305,7 @@ fn series_agree_with_metrics() {
     assert_eq!(series("read").last(), Some(&(10.0, 5e6)));
     assert_eq!((series("read").len(), series("read")[0]), (21, (0.0, 0.0)));
     assert_eq!(series("goodput").iter().find(|(at, _)| *at == 3.0).unwrap().1, record.values[4].unwrap());
-    // 5 MB in segments of 1448 bytes, the last of which is the rest; all are acknowledged, the FIN as one more.
+    // 5 MB in segments of 1448 bytes, the last of which is shorter. All are acknowledged, with one more for the FIN.
     let offsets: Vec<f64> = values("segments").collect();
     assert_eq!(offsets, (0..3454).map(|n| 1448.0 * f64::from(n)).collect::<Vec<_>>());
     near(Some(series("segments")[0].0), 0.25 + 0.1, 0.001);
@@ -312,7 +322,7 @@ fn series_agree_with_metrics() {
     near(Some(rate), 10.0 * 1448.0 / 1500.0, 0.3);
 }
 
-/// Whoever writes an experiment reads of each in the documentation what its `about` says.
+/// The documentation contains the description of each measure and series, as in `about`.
 #[test]
 fn all_that_can_be_measured_is_documented() {
     let text = include_str!("../../../docs/lab.md");
@@ -324,8 +334,8 @@ fn all_that_can_be_measured_is_documented() {
     }
 }
 
-/// A second flow that waits for the first one's end, on hosts that remember: NewReno's second slow start ends below what overflowed the queue,
-/// and without that memory it overflows it again.
+/// A second flow waits for the end of the first one. On hosts with a path cache, NewReno's second slow start ends
+/// below the window that overflowed the queue. Without the cache, it overflows the queue again.
 #[test]
 fn flows_follow_each_other_and_remember() {
     let lines = |cache: bool| {
@@ -348,14 +358,14 @@ fn flows_follow_each_other_and_remember() {
         fresh.values
     );
     assert!(value(&cached, 2) > 4e6 * 8.0 / 20e6);
-    // Half a second after the last byte of the first, and a handshake.
+    // The second flow begins half a second after the last byte of the first one, plus the handshake.
     let (began, offset) = cached.series["segments"][0];
     near(Some(began), value(&cached, 0) + 0.5 + 0.1, 0.001);
     assert_eq!((offset, cached.series["segments"].last().unwrap().1 < 4e6), (0.0, true));
     assert!(cached.series["first"].last().unwrap().0 < began);
 }
 
-/// Beside 4 Mb/s of CBR a flow over 10 Mb/s has what is left: six tenths of what it has alone, and a harm of four tenths.
+/// With 4 Mb/s of CBR traffic on a 10 Mb/s link, a flow gets six tenths of its goodput alone, which is a harm of 0.4.
 #[test]
 fn metrics_relate_cells() {
     let text = |relative: &str| {

@@ -1,4 +1,4 @@
-//! The page, in a real browser. Without chromium these tests say so and end.
+//! The page in a real browser. Without chromium, these tests print a message and pass.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::fs;
@@ -12,7 +12,7 @@ use longhaul_lab::record::Record;
 
 const ALL: &str = include_str!("data/all-plots.toml");
 
-/// Another paper's, of which nothing is drawn, and whose words would end the page if they were not escaped.
+/// An experiment of another paper, without pictures. Its texts would break the page if they were not escaped.
 const OTHER: &str = r#"id = "other"
 title = "</script><script>console.error(1)</script>"
 source = "Nobody + Sons, 2001, figure 3"
@@ -34,17 +34,18 @@ metric = "goodput"
 rule = "at least 3"
 "#;
 
-/// Three rows: reproduced by the formula; two more of another paper: not reproduced, not reproducible.
+/// Two rows of one paper, reproduced by construction of the values, and two of another: not reproducible and not
+/// reproduced.
 fn html() -> String {
     html_of(&[ALL, OTHER])
 }
 
-/// The page of these experiments, with two runs of each cell by formula.
+/// Returns the page of these experiments, with two runs per cell and computed values.
 fn html_of(texts: &[&str]) -> String {
     page_of(texts, |runs| runs)
 }
 
-/// The same where so many of an experiment's runs have ended.
+/// Returns the same page if only some runs of each experiment have ended.
 fn page_of(texts: &[&str], ended: fn(usize) -> usize) -> String {
     let experiments: Vec<Experiment> = texts.iter().map(|text| Experiment::read("a.toml", text).unwrap()).collect();
     let runs = |experiment: &Experiment| -> Vec<Record> {
@@ -70,7 +71,7 @@ fn page_of(texts: &[&str], ended: fn(usize) -> usize) -> String {
     page::html(&(0..texts.len()).map(section).collect::<Vec<_>>())
 }
 
-/// What stands between the beginnings and the ends of something on a page.
+/// Returns the texts between each pair of markers on a page.
 fn between<'a>(page: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
     page.split(begin).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
@@ -82,7 +83,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The identifiers of the rows that are visible.
+    /// Returns the identifiers of the visible rows.
     fn rows(&self) -> Vec<&str> {
         let rows = self.dom.split("<tr data-verdict=").skip(1);
         let visible = rows.filter(|row| !row.split('>').next().unwrap().contains("hidden"));
@@ -93,14 +94,14 @@ impl Seen {
         self.dom.split_once("<dialog ").unwrap().1.split('>').next().unwrap().contains(" open")
     }
 
-    /// What the test's script left.
+    /// Returns the values that the test's script stored in the page.
     fn told(&self) -> Vec<&str> {
         self.dom.split_once("data-told=\"").unwrap().1.split('"').next().unwrap().split('|').collect()
     }
 }
 
-/// Chromium's document of the page at that fragment, with a script of the test's at its end; none if there is no chromium. Its clock is virtual:
-/// timers of scripts wait for nothing but each other.
+/// Loads the page with this fragment and an additional script in chromium, and returns its output, or `None` without
+/// chromium. The browser's clock is virtual, so that timers of scripts wait only for each other.
 fn chromium(name: &str, fragment: &str, script: &str) -> Option<Output> {
     let directory = format!("{}/page-{name}", env!("CARGO_TARGET_TMPDIR"));
     let _ = fs::remove_dir_all(&directory);
@@ -143,7 +144,7 @@ fn filters_are_in_the_address() {
     assert!(seen.dom.contains("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"));
 }
 
-/// The address is changed by hand.
+/// The script changes the fragment, as a user would do in the address bar.
 #[test]
 fn each_filter_does_its_own() {
     const SCRIPT: &str = r##"
@@ -189,7 +190,8 @@ fn a_picture_opens_large() {
     assert!(seen.console.is_empty(), "{:?}", seen.console);
 }
 
-/// What a person does: presses a key, types, looks at one picture after the other, closes it, leads the summary's link.
+/// Actions of a user: pressing a key, typing, browsing through the pictures, closing one, and following a link of the
+/// summary.
 #[test]
 fn it_works_by_keyboard_and_by_links() {
     const SCRIPT: &str = r##"
@@ -238,7 +240,7 @@ fn it_works_by_keyboard_and_by_links() {
     assert!(seen.console.is_empty(), "{:?}", seen.console);
 }
 
-/// Luminance of a colour as browsers compute it, `rgb(27, 27, 31)` (WCAG 2.2, relative luminance).
+/// Relative luminance (WCAG 2.2) of a colour as browsers compute it, such as `rgb(27, 27, 31)`.
 fn luminance(colour: &str) -> f64 {
     let numbers = colour.split(|letter: char| !letter.is_ascii_digit()).filter(|part| !part.is_empty());
     let linear = numbers.take(3).map(|part| {
@@ -248,7 +250,8 @@ fn luminance(colour: &str) -> f64 {
     linear.zip([0.2126, 0.7152, 0.0722]).map(|(part, weight)| part * weight).sum()
 }
 
-/// The page and its pictures have dark text on a bright ground or the reverse, with the contrast that WCAG 2.2 asks for (1.4.3: 4.5 to 1).
+/// The page and its pictures have dark text on a light background, or the reverse, with a contrast of at least 4.5 to
+/// 1 (WCAG 2.2, 1.4.3).
 #[test]
 fn light_and_dark_differ() {
     const SCRIPT: &str = r##"
@@ -270,7 +273,8 @@ fn light_and_dark_differ() {
     }
 }
 
-/// A phone of 390 pixels: nothing is wider than it, but pictures scroll within their frames at a size that can be read.
+/// On a phone with a width of 390 pixels, nothing is wider than the screen, and pictures scroll in their frames at a
+/// legible size.
 #[test]
 fn a_narrow_screen_shows_all_of_it() {
     const SCRIPT: &str = r##"
@@ -294,12 +298,12 @@ fn a_narrow_screen_shows_all_of_it() {
     let told = seen.told();
     let [page, summary, row, picture, drawing] = [0, 1, 2, 3, 4].map(|nth| told[nth].parse::<f64>().unwrap());
     assert!(page <= 390.0 && summary <= 390.0 && row <= 390.0 && picture <= 390.0, "{told:?}");
-    // Of 680 units with letters of 12: at least 9 pixels.
+    // The picture is 680 units wide with text of 12 units, which must have at least 9 pixels.
     assert!(drawing >= 9.0 / 12.0 * 680.0, "{told:?}");
     assert_eq!(told[5], "static", "the filters do not cover the screen");
 }
 
-/// The letters of thumbnails, of 12 units, have at least 8 pixels on a wide screen.
+/// Text of 12 units in thumbnails has at least 8 pixels on a wide screen.
 #[test]
 fn thumbnails_can_be_read() {
     const SCRIPT: &str = r##"
@@ -312,7 +316,7 @@ fn thumbnails_can_be_read() {
     assert!(scales.len() == 11 && readable == scales.len(), "{scales:?}");
 }
 
-/// The first screen says how many claims of each paper hold; what was not run is counted apart.
+/// The top of the page states how many claims of each paper hold. Rows that were not run are counted separately.
 #[test]
 fn the_first_screen_says_how_many_claims_hold() {
     let page = html();
@@ -331,7 +335,7 @@ fn the_first_screen_says_how_many_claims_hold() {
     assert_eq!(between(&missing, "<td class=\"number held\">", "</td>"), ["\u{2013}"; 2]);
 }
 
-/// Nothing is fetched, and a reader without scripts has all rows and pictures.
+/// Nothing is loaded from elsewhere, and all rows and pictures are visible without scripts.
 #[test]
 fn the_page_is_one_file() {
     let page = html();
@@ -349,7 +353,7 @@ fn the_page_is_one_file() {
     assert_eq!(page.matches(".plot .halo {").count(), 1, "one style for all pictures");
 }
 
-/// A row for each choice on an axis stands before others in the file, so that these have another place in it than on the page.
+/// Rows with `each` expand to several rows, so that later rows have different indices in the file and on the page.
 #[test]
 fn values_of_a_list_have_the_names_of_their_own_cells() {
     let first = ALL.split("[[rows]]").next().unwrap();
@@ -377,7 +381,7 @@ fn values_of_a_list_have_the_names_of_their_own_cells() {
     assert_eq!(names, wanted);
 }
 
-/// Connections that come and go have algorithms as flows have them, but where none come.
+/// Rows of workloads list their algorithms like those of flows, unless the load is 0.
 #[test]
 fn rows_of_workloads_have_their_algorithms() {
     const WORKLOADS: &str = r#"id = "load"

@@ -1,4 +1,4 @@
-//! What tools and senders find of a path, against the path that was made.
+//! Estimates of probes and senders, compared with the emulated path.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod written;
@@ -10,7 +10,8 @@ fn within(ours: Option<f64>, least: f64, most: f64) {
     assert!(ours.is_some_and(|ours| (least..=most).contains(&ours)), "{ours:?} and not within {least} to {most}");
 }
 
-/// A link of 20 Mb/s of which others take 8: CapProbe finds the first, Pathload what is left, and both say how long they took.
+/// On a 20 Mb/s link with 8 Mb/s of cross traffic, CapProbe finds the capacity and Pathload the available bandwidth.
+/// Both report their duration.
 #[test]
 fn tools_find_the_rate_and_what_is_left_of_it() {
     let lines = "bottleneck = '--rate 20mbit --rtt 40ms --queue 100kB'\n\
@@ -19,7 +20,7 @@ fn tools_find_the_rate_and_what_is_left_of_it() {
     let metrics = ["capacity(one)", "converged(one)", "available-low(two)", "available-high(two)", "probed(two)"];
     let values = measure("60s", lines, &metrics);
     within(values[0], 19.0, 21.0);
-    // Two sizes, 40 pairs of each, and a round trip at least between them.
+    // Two sizes with 40 pairs each, sent at least one round trip apart.
     within(values[1], 1.0, 20.0);
     within(values[2], 7.0, 12.0);
     within(values[3], 12.0, 16.0);
@@ -28,7 +29,8 @@ fn tools_find_the_rate_and_what_is_left_of_it() {
     within(alone[2], 18.0, 20.5);
 }
 
-/// A BBE flow alone over 20 Mb/s, 50 ms and 25 kB, which are 10 ms: each loss finds the queue full, and halves the window.
+/// A single BBE flow over 20 Mb/s, 50 ms and a queue of 25 kB, which is 10 ms: at each loss the queue is full, and
+/// the window is halved.
 #[test]
 fn losses_by_overflow_come_at_the_round_trip_of_a_full_queue() {
     let lines = "bottleneck = '--rate 20mbit --rtt 50ms --queue 25kB'\n\
@@ -56,25 +58,26 @@ fn losses_by_overflow_come_at_the_round_trip_of_a_full_queue() {
     within(values[0], 5.0, 60.0);
     within(values[1], 90.0, 100.0);
     within(values[2], 45.0, 55.0);
-    // From the peak of all, which is near the empty queue's.
+    // Measured from the peak of all RTT samples, which is near that of an empty queue.
     within(values[3], 5.0, 10.0);
     within(values[4], 0.0, 50.0);
-    // The first loss comes before it is known how long the queue can be: one segment of more than 80,000.
+    // At the first loss, the maximum queueing delay is still unknown, so it counts as random: one segment out of more
+    // than 80,000.
     within(values[5], 0.0, 100.0 / 80_000.0);
     within(values[6], 50.0, 51.0);
     within(values[7], 59.0, 62.0);
     within(values[8], 19.5, 20.5);
-    // 40 pairs, one a round trip.
+    // 40 pairs, one per round trip.
     within(values[9], 40.0 * 0.05, 10.0);
     within(values[10], 8.0, 10.5);
-    // What is estimated of payload is what arrives of it.
+    // The estimated rate of payload equals the goodput.
     let goodput = values[13].unwrap();
     within(values[11], 0.9 * goodput, 1.1 * goodput);
     within(values[12], 99.0, 100.0);
 }
 
-/// One packet in a thousand is lost on a link that nobody fills: no queue, so that losses come at the least round trip, count as chance
-/// and take next to nothing.
+/// 0.1 % random loss on a link that is never full. There is no queue, so losses occur at the minimum RTT, count as
+/// random, and reduce the window by almost nothing.
 #[test]
 fn losses_by_chance_come_at_any_round_trip() {
     let lines = "bottleneck = '--rate 100mbit --rtt 50ms --queue 1bdp --loss-up 0.1%'\n\
@@ -84,7 +87,7 @@ fn losses_by_chance_come_at_any_round_trip() {
     let values = measure("60s", lines, &metrics);
     within(values[0], 95.0, 100.0);
     within(values[1], 0.0, 10.0);
-    // 160,000 packets, 160 losses: three standard deviations are a quarter.
+    // 160 of 160,000 packets are lost; three standard deviations are a quarter of this.
     within(values[2], 0.075, 0.125);
     within(values[3], 80.0, 100.0);
     assert_eq!(values[4], Some(0.0));

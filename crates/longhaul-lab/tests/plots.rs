@@ -1,4 +1,4 @@
-//! Pictures, read back.
+//! Pictures, parsed and compared with their data.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod legible;
@@ -11,14 +11,14 @@ use longhaul_lab::record::Record;
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
-/// One of each kind.
+/// One plot of each kind.
 const ALL: &str = include_str!("data/all-plots.toml");
 
 fn experiment() -> Experiment {
     Experiment::read("all-plots.toml", ALL).unwrap()
 }
 
-/// Ten runs of each cell, by formula: the sawtooth of a window, its rate, round-trip times, and what was sent.
+/// Ten runs per cell with computed values: a sawtooth window, its rate, RTT samples, and segments.
 fn records(experiment: &Experiment) -> Vec<Record> {
     let mut records = Vec::new();
     for (cell, choices) in experiment.cells.iter().enumerate() {
@@ -66,7 +66,7 @@ fn of<'a>(document: &'a Document<'_>, what: &'a str) -> impl Iterator<Item = Nod
     document.descendants().filter(move |node| node.attribute("data-of") == Some(what))
 }
 
-/// The value at a place, told from two ticks of an axis.
+/// Returns the value at a coordinate, interpolated between two ticks of an axis.
 fn value_at(document: &Document<'_>, class: &str, coordinate: &str, place: f64) -> f64 {
     let ticks: Vec<(f64, f64)> = document
         .descendants()
@@ -107,7 +107,7 @@ fn each_kind_is_a_sound_file_of_its_own() {
     assert!(experiment.plots.iter().map(|plot| plot.kind as usize).max() == Some(8), "a kind is missing");
 }
 
-/// The height of each bar, read back against the axis, is the value; and so is the paper's.
+/// The height of each bar, converted by means of the axis, equals our value or the paper's.
 #[test]
 fn bars_are_as_high_as_their_values() {
     let experiment = experiment();
@@ -136,7 +136,8 @@ fn bars_are_as_high_as_their_values() {
     }
 }
 
-/// Metrics of one unit stand side by side, each with a bar of each law: the median of the one, then of the other.
+/// Metrics with the same unit are placed side by side, each with one bar per algorithm: the medians of the first
+/// metric, then of the second.
 #[test]
 fn bars_of_several_metrics_stand_along_x() {
     let text = ALL
@@ -166,7 +167,7 @@ fn bars_of_several_metrics_stand_along_x() {
         values.sort_by(f64::total_cmp);
         (values[4] + values[5]) / 2.0
     };
-    // The cells of 0.1 % are every second one; values are in the order of the metrics' names.
+    // Cells with 0.1 % loss have odd indices; values are in the order of the metrics' names.
     let wanted: Vec<f64> = [0, 1].into_iter().flat_map(|metric| [1, 3, 5].map(|cell| median(cell, metric))).collect();
     assert_eq!(bars.len(), wanted.len());
     let scale = bars[0].1 / wanted[0];
@@ -174,8 +175,7 @@ fn bars_of_several_metrics_stand_along_x() {
     assert!(bars[..3].iter().all(|first| bars[3..].iter().all(|second| first.0 < second.0)), "{bars:?}");
 }
 
-/// Names along x that are wider than what they stand below are turned, and do not leave the picture; rows of a heat map are as high as their
-/// numbers, however many there are.
+/// Names along x that are wider than their slots are turned, and stay within the picture.
 #[test]
 fn names_that_do_not_fit_are_turned() {
     let turned = |text: &str| {
@@ -186,19 +186,19 @@ fn names_that_do_not_fit_are_turned() {
         names.map(|node| node.attribute("transform").map(str::to_owned)).collect::<Vec<_>>()
     };
     assert_eq!(turned(ALL).iter().flatten().count(), 0);
-    // A share of so many digits is one all the same.
+    // A percentage may have any number of digits.
     let long = ALL.replace("\"0.001%\"", &format!("\"0.{}1%\"", "0".repeat(77)));
     let names = turned(&long);
     assert!(names.len() == 2 && names.iter().all(Option::is_some), "{names:?}");
     let text = names[0].clone().unwrap();
     let parts: Vec<f64> =
         text.trim_start_matches("rotate(").trim_end_matches(')').split(' ').map(|part| part.parse().unwrap()).collect();
-    // 79 digits of 0.56 of 11.5 pixels, a point and a sign end at the place that they are turned about.
+    // 79 digits of 0.56 em, a point and a percent sign, at 11.5 pixels per em, end at the centre of rotation.
     let begins = parts[1] - (79.0 * 0.56 + 1.2) * 11.5 * parts[0].to_radians().cos();
     assert!(parts[0] <= -40.0 && begins > -16.0, "{text}: from {begins} on");
 }
 
-/// A hundred thousand samples a run are thinned, and a file stays small.
+/// With 60,000 samples per run, series are thinned and files stay small.
 #[test]
 fn long_series_are_thinned() {
     let experiment = experiment();
@@ -216,7 +216,7 @@ fn long_series_are_thinned() {
     }
 }
 
-/// The paper's value is drawn beside ours where a row is about the same metric and cell, and the same statistic.
+/// The paper's value is drawn next to ours if a row has the same metric, cell and statistic.
 #[test]
 fn only_what_the_paper_has_is_beside_ours() {
     let papers = |text: &str| {
@@ -235,7 +235,8 @@ fn only_what_the_paper_has_is_beside_ours() {
     assert_eq!(papers(&of_delay), [3, 3, 2]);
 }
 
-/// What the paper measured, as its tables have it, and not what its formulas or other conditions have of the same cells.
+/// The drawn values are those measured in the paper's tables, not those of its formulas or of other conditions in the
+/// same cells.
 #[test]
 fn the_papers_own_values_are_drawn() {
     let papers = |id: &str| {
@@ -254,7 +255,7 @@ fn the_papers_own_values_are_drawn() {
     }
 }
 
-/// What is wrong with a picture is told with file, line and field.
+/// Faults of a plot definition are reported with file, line and field.
 #[test]
 fn faults_of_pictures_are_named() {
     for (from, to, told) in [
@@ -338,14 +339,14 @@ fn faults_of_pictures_are_named() {
         assert!(ALL.contains(from), "{from}");
         let fault = Experiment::read("wrong.toml", &wrong).unwrap_err();
         assert!(fault.to_string().contains(told), "{fault} for {told}");
-        // The line is that of the field, or of the picture's kind if there is none.
+        // The line is that of the field, or of the plot's kind if the field is missing.
         let field = told.split(':').next().unwrap().trim_start_matches("plots.");
         let line = wrong.lines().nth(fault.line - 1).unwrap();
         assert!(line.starts_with(field) || line.starts_with("kind = ") || line.contains("bands"), "{fault}: {line}");
     }
 }
 
-/// Any number there is, and none.
+/// Any number, and non-finite values.
 fn any_value() -> impl Strategy<Value = f64> {
     prop_oneof![
         4 => -1e9..1e9f64,
@@ -378,7 +379,7 @@ fn any_records() -> impl Strategy<Value = Vec<Record>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Whatever there is to draw, each file is sound and holds no word for what is no number.
+    /// For any data, each file is well-formed XML and contains no non-finite number.
     #[test]
     fn nothing_that_is_no_number_is_printed(records in any_records()) {
         let files = plot::draw(&experiment(), &records);

@@ -1,4 +1,4 @@
-//! Experiments over real sockets. What they come to depends on the machine; what is tested is what does not.
+//! Experiments over real sockets. Their results depend on the machine; the tests check only what does not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -102,8 +102,8 @@ fn rows(stdout: &[u8]) -> Vec<Value> {
     text(stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// 200 kB of two flows and their headers need 0.8 s at 2 Mb/s, however fast the machine is; all are read, sent and carried. What sockets do
-/// not tell has no verdict, and rows of cells that were not run are left out.
+/// 200 kB of two flows with their headers take at least 0.8 s at 2 Mb/s on any machine, and all bytes are read, sent
+/// and carried. Metrics that real sockets cannot measure have no verdict, and rows that need other cells are skipped.
 #[test]
 fn rows_have_values_of_both_clocks() {
     let file = Place::new("real-rows").file("real.toml", SMALL);
@@ -134,7 +134,7 @@ fn rows_have_values_of_both_clocks() {
         assert!(number(key) >= 0.0);
     }
     assert_eq!(rows[8]["runs"], json!([]));
-    // The virtual link is the same.
+    // In virtual time, the link is the same.
     let time = rows[0]["virtual"].as_f64().unwrap();
     assert!((0.8..1.2).contains(&time), "{time}");
     assert_eq!(rows[0]["seeds"], 1);
@@ -144,7 +144,7 @@ fn rows_have_values_of_both_clocks() {
     }
 }
 
-/// What a row demands of real time decides the exit code.
+/// The values in real time determine the exit code.
 #[test]
 fn a_row_that_fails_in_real_time_fails() {
     let text = SMALL.replace("at least 0.8", "at most 0.8");
@@ -156,7 +156,7 @@ fn a_row_that_fails_in_real_time_fails() {
     assert!(matches!(failed[..], [line] if line.starts_with("all ") && line.contains("(in virtual time ")), "{lines}");
 }
 
-/// What does not fit is said with the cell, before anything runs.
+/// A cell that cannot be run in real time is reported before anything runs.
 #[test]
 fn what_does_not_fit_is_refused() {
     let place = Place::new("real-refused");
@@ -245,8 +245,9 @@ each = "udp"
 rule = "at least 0"
 "#;
 
-/// 800 kb/s for 1.5 s are 300 packets of 500 bytes, which the link there carries beside the flow's, and after these. The one back has 100 kb/s: when
-/// the flow begins 3.5 s of them wait there, and what it is answered comes when the run is over.
+/// Forward cross traffic of 800 kb/s for 1.5 s consists of 300 packets of 500 bytes, which the link carries in
+/// addition to the flow's. The reverse link has only 100 kb/s: when the flow starts, its queue holds 3.5 s of cross
+/// traffic, so that ACKs arrive after the end of the run.
 #[test]
 fn cross_traffic_crosses_the_link() {
     let place = Place::new("real-beside");
@@ -256,7 +257,8 @@ fn cross_traffic_crosses_the_link() {
     let ours = |row: &Value| row["ours"].as_f64().unwrap_or_else(|| panic!("{row} {errors}")).round();
     let ours: Vec<f64> = rows.iter().map(ours).collect();
     let [alone, there, back, both, read @ ..] = &ours[..] else { panic!("{rows:?} {errors}") };
-    // What the flow sends: 50 kB, their headers, and of handshake and retransmissions what differs from run to run.
+    // Bytes sent by the flow: 50 kB with headers, and a number of handshake and retransmitted packets that varies
+    // between runs.
     let own = 50_000.0..60_000.0;
     let beside = |carried: &f64, least: f64| (150_000.0 + least..150_000.0 + own.end).contains(carried);
     assert!(own.contains(alone) && *back < own.end, "{ours:?} {errors}");
@@ -307,11 +309,12 @@ at = { memory = "false" }
 rule = "at most 1"
 "#;
 
-/// 400 kB take 0.33 s at 10 Mb/s and five round trips of slow start: less than a second only if the 3 MB are through. Who begins after
-/// another on its hosts knows the path, if they keep what they learnt: Careful Resume then needs fewer round trips. Both worlds say the same.
+/// 400 kB take 0.33 s at 10 Mb/s plus five round trips of slow start, which is less than 1 s only if the 3 MB have
+/// ended before. With a path cache, the second flow knows the path from the first one on the same hosts, and Careful
+/// Resume needs fewer round trips. Real and virtual time must agree.
 ///
-/// A pause of the machine only adds time. One try of several in which both worlds agree is proof; a machine that is too busy to keep the
-/// link's time in most of them proves nothing, and that is said.
+/// A pause of the machine can only add time, so one agreement in several tries is sufficient. If the machine is too
+/// busy to emulate the link in time in most tries, the test proves nothing and says so.
 #[test]
 fn flows_begin_after_others_and_know_what_those_learnt() {
     const TRIES: usize = 5;
@@ -327,7 +330,7 @@ fn flows_begin_after_others_and_know_what_those_learnt() {
         assert_eq!((&kept["rows"], &kept["experiment"]), (&Value::from(rows.clone()), &"after".into()));
         let runs = kept["runs"].as_array().unwrap();
         assert_eq!(runs.len(), 2);
-        // Both have all of it, whatever time that took.
+        // Both flows transfer all bytes, however long it takes.
         assert!(runs.iter().all(|run| run["read_bytes"] == 3_400_000 && run["failures"] == json!([])), "{errors}");
         let number = |values: &Value, place: usize| values[place].as_f64().unwrap();
         let differs = |place| number(&rows[0]["ours"], place) / number(&rows[0]["virtual"], place) - 1.0;
@@ -345,7 +348,7 @@ fn flows_begin_after_others_and_know_what_those_learnt() {
         assert!(fair.len() <= TRIES / 2, "both worlds disagree: {fair:#?}");
         eprintln!("this machine is too busy to keep time");
     }
-    // What is there is replaced only if that is asked for, and not mixed with virtual time.
+    // Existing files are replaced only on request, and are not mixed with results in virtual time.
     let again = refusal(&["run", "--real", &file, "--out", &out]);
     assert!(again.contains("after.real.json is there; --overwrite replaces it"), "{again}");
     let mixed = refusal(&["run", &file, "--out", &out]);

@@ -1,4 +1,4 @@
-//! What the program refuses, though each part of it is sound, and what it is not to choke on.
+//! Requests that the program refuses although each part of them is valid, and conditions that must not make it panic.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{Place, lab, refusal, text};
 
-/// A transfer over a link that loses packets at random.
+/// A transfer over a link with random losses.
 const LOSSY: &str = r#"id = "lossy"
 title = "A transfer"
 source = "nobody"
@@ -35,7 +35,8 @@ order = ["1%", "2%"]
 rule = "decreasing"
 "#;
 
-/// The file may have choices of its own in `add`, and begin with a byte-order mark; its faults are told with its own lines.
+/// A file can have additional choices in `add` and a byte-order mark. Faults are reported with the line numbers of
+/// the file.
 #[test]
 fn choices_are_added_to_what_the_file_has() {
     let place = Place::new("refusals-added");
@@ -67,7 +68,7 @@ fn choices_are_added_to_what_the_file_has() {
     }
 }
 
-/// More connections at a time than a host has ports are no fault of the program.
+/// If a host runs out of ports, the run fails with an error, without a panic.
 #[test]
 fn without_ports_a_run_ends_and_says_so() {
     let workload = "[[workloads]]\nname = 'w'\nkind = 'http'\ncongestion = 'cubic'\nload = '100%'\nresponse = '1B'\n";
@@ -77,7 +78,7 @@ fn without_ports_a_run_ends_and_says_so() {
     assert!(!error.contains("panicked"), "{error}");
 }
 
-/// What all cells together would take is refused before it is taken.
+/// A setup that needs too much memory for all cells together is refused before the memory is allocated.
 #[test]
 fn more_than_memory_holds_is_refused() {
     let axes: String =
@@ -102,7 +103,7 @@ fn more_than_memory_holds_is_refused() {
     assert!(refusal(&["run", &place.file("long.toml", &long)]).contains(":6: duration: too long for 100 flows"));
 }
 
-/// Who reads only the first lines of a list is no reason to panic.
+/// A closed pipe on standard output does not cause a panic.
 #[test]
 fn nobody_has_to_read_to_the_end() {
     for arguments in [&["list"][..], &["show", "swift-start-table-4"]] {

@@ -1,4 +1,5 @@
-//! A law of another crate in an experiment: registered once, it has a name here as those of the registry have.
+//! A congestion-avoidance algorithm of another crate in an experiment. Once registered, its name is valid like those
+//! of the registry.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use longhaul_cc::compose::{Cause, Handoff, Stage, Steady, SteadyStep, Target, Window};
@@ -12,7 +13,7 @@ use longhaul_lab::rule::Verdict;
 use longhaul_lab::runner::{self, Effort};
 use longhaul_units::Bytes;
 
-/// Keeps a part of the window at a loss, and rises by a segment per round trip.
+/// Keeps a fraction of the window at a loss, and grows by one segment per round trip.
 #[derive(Clone, Debug)]
 struct Keeper {
     keep: f64,
@@ -52,7 +53,8 @@ static KEEPER: Entry = Entry {
     make: Make::Steady(|values| Box::new(Keeper { keep: values.float("keep") })),
 };
 
-/// With half of the window kept it is about what NewReno (RFC 5681, section 3.1) is, and with nine tenths it loses less by each loss.
+/// If it keeps half of the window, it behaves like NewReno (RFC 5681, section 3.1); if it keeps nine tenths, a loss
+/// costs less.
 const EXPERIMENT: &str = r#"id = "foreign"
 title = "A law of another crate"
 source = "RFC 5681"

@@ -1,4 +1,4 @@
-//! Folders of results: going on after any interruption, and refusing what does not belong together.
+//! Folders of results: continuation after any interruption, and refusal of mismatched contents.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -9,15 +9,15 @@ use std::process::Command;
 
 use common::{Place, SMALL, begin, lab, refusal, text};
 
-/// All files of a complete experiment that are the same each time.
+/// The files of a complete experiment that are identical after every execution.
 const SAME: [&str; 4] = ["small/rows.json", "small/rows.csv", "small/values.csv", "small/experiment.toml"];
 
-/// Runs the small experiment without disturbance to `whole`; its file.
+/// Runs the small experiment without interruption into `whole`, and returns its file.
 fn whole(place: &Place) -> String {
     whole_of(place, SMALL)
 }
 
-/// The same with more runs, for what is to be stopped in the middle.
+/// Does the same with more runs, for tests that interrupt it.
 fn long_whole(place: &Place) -> String {
     whole_of(place, &SMALL.replace("\nruns = 6\n", "\nruns = 20\n"))
 }
@@ -64,7 +64,8 @@ fn a_folder_has_what_the_rows_and_the_values_are() {
     assert!(times["computed_seconds"].as_f64().unwrap() > 0.0 && times["wall_seconds"].as_f64().unwrap() > 0.0);
 }
 
-/// Chosen cells have their runs and their rows, and the rest of the same folder's come with all.
+/// Selected cells have the same runs and rows as in a full sweep, and the remaining runs can be added to the same
+/// folder.
 #[test]
 fn cells_that_are_chosen_are_a_part_of_the_whole() {
     let place = Place::new("chosen");
@@ -98,7 +99,7 @@ fn cells_that_are_chosen_are_a_part_of_the_whole() {
     }
 }
 
-/// The program is killed after the first, some, and most runs, and goes on to the same end.
+/// A program killed after the first, several and most runs can be continued to the same result.
 #[test]
 fn what_was_killed_goes_on() {
     let place = Place::new("killed");
@@ -107,7 +108,7 @@ fn what_was_killed_goes_on() {
     for lines in [1, 10, 30] {
         let mut child = begin(&run);
         place.wait_for("killed/small/runs.jsonl", lines);
-        // SIGKILL.
+        // This sends SIGKILL.
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -121,7 +122,8 @@ fn what_was_killed_goes_on() {
     assert_eq!(after.iter().filter(|byte| **byte == b'\n').count(), 80, "and nothing ran twice");
 }
 
-/// A file of runs that ends anywhere is cut to whole lines and completed; so is a folder without the files that are made of all runs.
+/// A file of runs truncated anywhere is cut to complete lines and completed. A folder without the files derived from
+/// all runs is completed, too.
 #[test]
 fn what_was_cut_off_goes_on() {
     let place = Place::new("cut");
@@ -147,7 +149,7 @@ fn what_was_cut_off_goes_on() {
     }
 }
 
-/// Ctrl-C ends it with what is done, and says how to go on.
+/// SIGINT (Ctrl-C) and SIGTERM end the program with the completed runs stored, and it prints how to continue.
 #[cfg(unix)]
 #[test]
 fn what_was_interrupted_goes_on() {
@@ -192,7 +194,8 @@ fn more_seeds_add_runs_and_fewer_are_refused() {
     assert_as_whole(&place, "more");
 }
 
-/// An experiment of another text or program is left alone until it is to be overwritten, and then no other is touched.
+/// Results of another text or program are kept until overwriting is requested, which does not affect other
+/// experiments.
 #[test]
 fn what_differs_is_not_overwritten_unasked() {
     let place = Place::new("differs");
@@ -238,7 +241,7 @@ fn what_differs_is_not_overwritten_unasked() {
     assert_eq!(place.bytes("whole/mine.txt"), b"mine");
 }
 
-/// Rows and pictures are made of the runs: with others the runs stay.
+/// Rows and pictures are derived from runs. If their definitions change, the runs are kept.
 #[test]
 fn rows_may_change_and_runs_stay() {
     let place = Place::new("rows");
@@ -308,7 +311,7 @@ fn what_cannot_be_kept_is_said() {
     assert_eq!(lab(&["run", &file, "--out", &place.path("whole"), "--overwrite"]).status.code(), Some(0));
 }
 
-/// Two programs do not write to one folder; the lock of one that was killed is nobody's.
+/// Two programs cannot write to the same folder. The lock of a killed program is released.
 #[cfg(unix)]
 #[test]
 fn one_program_writes_at_a_time() {
@@ -327,7 +330,7 @@ fn one_program_writes_at_a_time() {
     assert!(told.contains("has 1000 runs of each cell"), "{told}");
 }
 
-/// All experiments share one queue, and print in the order in which they are asked for.
+/// All experiments share one queue, and their rows are printed in the requested order.
 #[test]
 fn several_experiments_print_in_order() {
     let place = Place::new("several");
@@ -345,7 +348,8 @@ fn several_experiments_print_in_order() {
     assert!(told.contains("another experiment that is asked for has the id \"long\", too"), "{told}");
 }
 
-/// Of a metric that relates cells to each other rows have what is judged, and values what was measured.
+/// For a metric that relates cells to each other, tables of rows contain related values, and tables of values contain
+/// measured ones.
 #[test]
 fn tables_have_what_is_judged_and_what_was_measured() {
     let place = Place::new("relative");

@@ -1,4 +1,4 @@
-//! Bottlenecks of several links, against what follows from rates, sizes and delays.
+//! Bottlenecks of several links, compared with values computed from rates, sizes and delays.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod written;
@@ -8,8 +8,9 @@ use written::{known, measure, near, read, run};
 const THREE: &str =
     "bottleneck = ['--rate 20mbit --delay 10ms', '--rate 5mbit --delay 20ms', '--rate 10mbit --delay 5ms']";
 
-/// A flow alone has the rate of the slowest link that it crosses, of packets of 1500 bytes with 1448 of data; its least round trip is the sum
-/// of the delays and of what a packet takes at each rate, 0.6, 2.4 and 1.2 ms, and ACKs of some 70 bytes take 0.2 ms at most.
+/// A single flow gets the rate of the slowest link on its way, for packets of 1500 bytes with 1448 bytes of data. Its
+/// minimum RTT is the sum of the delays and of the transmission times of a packet, which are 0.6, 2.4 and 1.2 ms;
+/// ACKs of about 70 bytes take at most 0.2 ms.
 #[test]
 fn a_flow_has_the_slowest_rate_and_the_sum_of_delays() {
     for (hops, rate, rtt) in [
@@ -27,7 +28,7 @@ fn a_flow_has_the_slowest_rate_and_the_sum_of_delays() {
     }
 }
 
-/// 4 Mb/s over the first two links and 3 Mb/s over the last two, which meet on the second; and back over the same.
+/// 4 Mb/s over the first two links and 3 Mb/s over the last two share the second link.
 #[test]
 fn each_link_carries_what_crosses_it() {
     let lines = format!(
@@ -44,7 +45,7 @@ fn each_link_carries_what_crosses_it() {
     near(utilisation, 100.0 * 7.0 / 8.0, 0.03);
 }
 
-/// A long flow and one more on each link fill it, and what both read is what it carried.
+/// A long flow and one more on each link fill the link; together, they read what it carries.
 #[test]
 fn flows_of_a_parking_lot_fill_each_link() {
     let link = "'--rate 10mbit --delay 10ms --queue 50p'";
@@ -66,13 +67,14 @@ fn flows_of_a_parking_lot_fill_each_link() {
     for (short, carried) in values[1..4].iter().zip(&values[4..]) {
         near(*carried, 10.0, 0.2);
         near((values[0] + short) * 1500.0 / 1448.0, *carried, 0.1);
-        // The long flow loses packets on three links.
+        // The long flow sees losses on three links.
         assert!(*short > values[0], "{values:?}");
     }
 }
 
-/// Where losses are by chance, a rate is by the inverse of the round trip and of the square root of losses: of three links' losses and r times the
-/// round trip a long flow has 1 / (1 + sqrt(3) r) of each link. CoDel keeps queues short, so that r is little more than 1.
+/// If losses are random, the rate of a flow is inversely proportional to its RTT and to the square root of the loss
+/// rate. With three times the loss rate and r times the RTT, a long flow gets 1 / (1 + sqrt(3) r) of each link. CoDel
+/// keeps queues short, so that r is little more than 1.
 #[test]
 fn a_long_flow_has_what_the_root_law_leaves_it() {
     let link = "'--rate 10mbit --delay 10ms --queue 200p --aqm codel'";
@@ -89,8 +91,8 @@ fn a_long_flow_has_what_the_root_law_leaves_it() {
     near(long / (long + short), expected, 0.15 * expected);
 }
 
-/// 2 Mb/s come to a link of 1 Mb/s with a queue of ten packets behind one of 10 Mb/s: half of them are dropped there, and the others wait
-/// for ten of 10 ms at most; on the first nothing waits.
+/// 2 Mb/s arrive over a link of 10 Mb/s at one of 1 Mb/s with a queue of ten packets: half of the packets are dropped
+/// there, and the others wait for at most ten packets of 10 ms each. On the first link, none waits.
 #[test]
 fn measures_of_a_link_are_of_that_link() {
     let lines = "bottleneck = ['--rate 10mbit --delay 5ms', '--rate 1mbit --delay 5ms --queue 10p']\n\
@@ -111,15 +113,15 @@ fn measures_of_a_link_are_of_that_link() {
     ];
     let record = run(&read("9s", lines, &metrics).unwrap(), 1).remove(0);
     let values: Vec<f64> = record.values.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-    // A packet that passes through an empty queue was in it.
+    // A packet that passes through an empty queue counts as queued.
     assert_eq!((values[0], values[5], values[7]), (0.0, 0.0, 1250.0));
-    // Of 1800 packets 900 left, and ten wait.
+    // Of 1800 packets, 900 have been sent and ten are queued.
     near(values[1], 100.0 * 890.0 / 1800.0, 0.2);
     near(values[2], 50.0, 0.1);
     near(values[3], 8.0 * 100.0, 1.0);
     near(values[4], 97.5, 2.6);
     assert_eq!(values[6], 12_500.0);
-    // The 22nd packet finds ten that wait, as where the queue is the only one; 6 ms pass before.
+    // The 22nd packet is dropped, as with a single queue, but 6 ms later.
     near(values[8], 21.0 * 0.005 + 0.0085, 0.0026);
     near(values[9], 12_500.0, 1250.0);
     assert!(record.series["first"].iter().all(|(_, bytes)| *bytes == 0.0));
@@ -128,7 +130,8 @@ fn measures_of_a_link_are_of_that_link() {
     assert!(measure("1s", lines, &["first-drop()"])[0].is_none());
 }
 
-/// 30 % of the second link's 10 Mb/s in responses of 20 kB are 18.75 a second, within four standard deviations of a Poisson process.
+/// 30 % of the second link's 10 Mb/s in responses of 20 kB are 18.75 per second, within four standard deviations of a
+/// Poisson process.
 #[test]
 fn a_load_is_of_the_first_link_that_is_crossed() {
     let lines = "bottleneck = ['--rate 100mbit --delay 1ms', '--rate 10mbit --delay 1ms']\n\
@@ -142,7 +145,7 @@ fn a_load_is_of_the_first_link_that_is_crossed() {
     near(second, count * 20_000.0 * 8e-6 / 61.0 * 1500.0 / 1448.0, 0.15);
 }
 
-/// A tool measures the narrow one of all links.
+/// A probe measures the narrowest of all links.
 #[test]
 fn tools_measure_the_whole_row() {
     let lines = format!("{THREE}\nprobes = [{{ name = 't', method = 'capprobe' }}]");
@@ -158,14 +161,14 @@ fn one_link_is_one_written_as_a_row() {
     assert_eq!(one, measure("20s", &format!("bottleneck = [{link}]\n{flow}"), &metrics));
 }
 
-/// Thirty sources of 0.25 Mb/s that begin 0.2 s apart are a rate that grows by as much each time.
+/// Thirty sources of 0.25 Mb/s that start 0.2 s apart increase the rate in steps of 0.25 Mb/s.
 #[test]
 fn sources_that_begin_apart_are_steps() {
     let lines = "bottleneck = '--rate 20mbit --rtt 10ms'\n\
         [[traffic]]\nname = 'c'\nkind = 'cbr'\nrate = '250kbit'\npacket = '125B'\ncount = 30\napart = '200ms'\nstart = '1s'";
     let metrics = ["carried(1s)", "carried(1.01s, 1.2s)", "carried(3.01s, 3.2s)", "carried(7s, 9s)", "drops()"];
     let values = known("9s", lines, &metrics);
-    // A packet of each is 4 ms long.
+    // Each source sends a packet every 4 ms.
     near(values[0], 0.0, 0.0);
     near(values[1], 0.25, 0.25 * 4.0 / 190.0);
     near(values[2], 11.0 * 0.25, 11.0 * 0.25 * 4.0 / 190.0);

@@ -1,4 +1,4 @@
-//! Parts of a sweep, and joining them.
+//! Parts of a sweep, and merging them.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Place, SMALL, lab, refusal, text};
 
-/// Runs the small experiment whole and in three parts; its file.
+/// Runs the small experiment as a whole and in three parts, and returns its file.
 fn parts(place: &Place) -> String {
     let file = place.file("small.toml", SMALL);
     assert_eq!(lab(&["run", &file, "--out", &place.path("whole")]).status.code(), Some(0));
@@ -36,7 +36,7 @@ fn parts_are_joined_to_the_whole() {
     assert!(text(&place.bytes("out/index.html")).contains("16 of 24 runs: not judged yet"));
     assert!(!place.exists("out/small/rows.json"));
 
-    // Again with what was missing, and with what was there.
+    // Merge again with the missing part and with an existing one.
     let joined = lab(&["merge", &out, &two, &one, "--json"]);
     assert_eq!(joined.status.code(), Some(0), "{}", text(&joined.stderr));
     for name in ["lab.json", "small/rows.json", "small/rows.csv", "small/values.csv", "small/experiment.toml"] {
@@ -72,7 +72,7 @@ fn folders_that_do_not_belong_together_are_not_joined() {
     let error = refusal(&["merge", &one, &two, &three]);
     assert!(error.contains("1 holds part 1/3 of a sweep, and this is to be a whole sweep"), "{error}");
 
-    // One run with two outcomes.
+    // One run with two different outcomes.
     let line = text(&place.bytes("1/small/runs.jsonl")).lines().next().unwrap().to_owned();
     let mut run: serde_json::Value = serde_json::from_str(&line).unwrap();
     run["took"] = 99.0.into();

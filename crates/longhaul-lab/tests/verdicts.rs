@@ -1,4 +1,5 @@
-//! A verdict is worth what it says of a wrong algorithm: experiments of which rows are reproduced, with another one in its place.
+//! A verdict is meaningful only if a wrong algorithm changes it: reproduced rows with another algorithm in place of
+//! the right one.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod common;
@@ -6,12 +7,12 @@ mod common;
 use common::{Place, lab, text};
 use longhaul_lab::library;
 
-/// The rows of an experiment that are no longer reproduced once one text in it is another.
+/// Returns the rows of an experiment that are not reproduced after a text in its file has been replaced.
 fn lost(id: &str, from: &str, to: &str) -> Vec<String> {
     lost_at(&[], id, from, to)
 }
 
-/// The same of some of its cells.
+/// Returns the same for some cells.
 fn lost_at(at: &[&str], id: &str, from: &str, to: &str) -> Vec<String> {
     let file = format!("{id}.toml");
     let (_, original) = library::FILES.iter().find(|(name, _)| *name == file).unwrap();
@@ -29,13 +30,13 @@ fn lost_at(at: &[&str], id: &str, from: &str, to: &str) -> Vec<String> {
     both.filter(|(right, wrong)| right.1 && !wrong.1).map(|(right, _)| right.0).collect()
 }
 
-/// By a wrong part of the estimate only the rows of that part change.
+/// If a parameter of an estimate is wrong, only the rows on this estimate change.
 #[test]
 fn a_wrong_divisor_is_seen() {
     let of = |gamma: &str| ["a", "b", "d", "e"].map(|place| format!("SS-T4-{place} gamma {gamma}"));
     let launch = "launch=swift-start(gamma=4,tick=1),";
     let mut expected = of("4").to_vec();
-    // Over 0.5 Mb/s and 500 ms a whole window of the path is ahead of slow start; a quarter of it is behind.
+    // Over 0.5 Mb/s and 500 ms, the full estimated window is ahead of slow start, and a quarter of it is behind.
     expected.push("SS-T4-c gamma 4, sign".into());
     expected.sort();
     assert_eq!(lost("swift-start-table-4", launch, "launch=swift-start(gamma=1,tick=1),"), expected);
@@ -47,12 +48,12 @@ fn a_wrong_divisor_is_seen() {
 
 #[test]
 fn another_start_is_seen() {
-    // BBN's and NASA's in each other's place.
+    // BBN's and NASA's variants exchanged.
     let rows = lost("swift-start-figures-1-3", "swift-start-bbn(", "swift-start(");
     assert_eq!(rows, ["SS-FIG1", "SS-FIG2 at the first ACK", "SS-FIG2 gap", "SS-FIG2 the third"]);
     let rows = lost("swift-start-figures-1-3", "\"swift-start(", "\"swift-start-bbn(");
     assert_eq!(rows, ["SS-FIG1 in theory", "SS-FIG3 slow start resumes"]);
-    // None.
+    // No start-up scheme.
     let rows = lost("swift-start-figure-6", "launch=swift-start(gamma=1,tick=1),", "");
     assert_eq!(rows, ["SS-F6-1 20 Mb/s, 500 ms, gamma 1", "SS-F6-1 5 Mb/s, 500 ms, gamma 1", "SS-F6-2 gamma 1"]);
     let rows = lost("tcp-swift-speedy-start", "congestion = \"tcp-swift\"", "congestion = \"new-reno\"");
@@ -64,7 +65,7 @@ fn another_initial_window_is_seen() {
     assert!(lost("tcp-swift-speedy-start", "iw=1", "iw=2").contains(&"SW-3 slow start".into()));
 }
 
-/// The order of table V, and what the square-root law says of HSTCP, at a loss of 0.5 %.
+/// The order of algorithms in table V, and the prediction of the square-root law for HSTCP, at 0.5 % loss.
 #[test]
 fn another_law_is_seen() {
     let lost = |from, to| lost_at(&["--at", "loss=0.5%", "--at", "queue=1bdp"], "westwood-table-5", from, to);
@@ -73,6 +74,6 @@ fn another_law_is_seen() {
     assert_eq!(lost("steady=fast", "steady=new-reno"), ["S1-UA-4c FAST"], "FAST that only halves");
     let rows = lost("steady=hstcp", "steady=westwood-bbe");
     assert!(rows.contains(&order) && rows.contains(&"S1-UA-4c HSTCP by formula".into()), "{rows:?}");
-    // At so small a window RFC 3649 is Reno.
+    // With such small windows, HSTCP (RFC 3649) equals Reno.
     assert_eq!(lost("steady=hstcp", "steady=new-reno"), [""; 0]);
 }

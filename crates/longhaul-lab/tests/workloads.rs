@@ -1,12 +1,13 @@
-//! Connections that come and go, against what follows from rates, sizes and delays.
+//! Workloads of short-lived connections, compared with values computed from rates, sizes and delays.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod written;
 
 use written::{known, near, read};
 
-/// Initial windows of ten segments are 10, 20 and 40 segments in three round trips: 70 segments are there after three round trips of the
-/// request, and 71 after four. Approved by all routers, they leave in one, at the rate that was asked for.
+/// With an initial window of ten segments, three round trips of slow start carry 10, 20 and 40 segments. A response
+/// of 70 segments thus takes three round trips from the request, and one of 71 takes four. With the approval of all
+/// routers, all segments are sent at the requested rate in one round trip.
 #[test]
 fn responses_take_the_round_trips_of_slow_start() {
     let respond = |segments: u64, congestion: &str, router: &str| {
@@ -18,7 +19,7 @@ fn responses_take_the_round_trips_of_slow_start() {
         );
         known("20s", &lines, &["epoch(w, min)", "epoch(w, max)", "epochs(w)"])
     };
-    // Forty packets of 1500 bytes at 1 Gb/s are half a millisecond.
+    // Forty packets of 1500 bytes take half a millisecond at 1 Gb/s.
     for (segments, round_trips) in [(10, 1.0), (11, 2.0), (30, 2.0), (70, 3.0), (71, 4.0)] {
         let [least, most, count] = respond(segments, "slow-start(iw=10)+new-reno", "")[..] else { unreachable!() };
         near(least, round_trips * 0.1, 0.002);
@@ -31,8 +32,8 @@ fn responses_take_the_round_trips_of_slow_start() {
     near(denied[1], 0.3, 0.002);
 }
 
-/// 30 % of 10 Mb/s in responses of 20 kB are 18.75 a second: within four standard deviations of a Poisson process. Connections of some
-/// exchanges have as many bytes; their gaps' and epochs' variance is more.
+/// 30 % of 10 Mb/s in responses of 20 kB are 18.75 responses per second, within four standard deviations of a Poisson
+/// process. Connections with several exchanges have the same load, but a larger variance in their number and spacing.
 #[test]
 fn the_bottleneck_has_its_load() {
     for (kind, most) in [("http", 4.0), ("vectors", 10.0)] {
@@ -54,8 +55,9 @@ fn the_bottleneck_has_its_load() {
     }
 }
 
-/// Sizes are of the response, from the first on and below the second; by Pareto's law between 2239 bytes and 10 MB a half is below 4203.
-/// What comes is the same whatever becomes of it, and two workloads have each their own.
+/// Size bounds apply to responses, the first included and the second excluded. Half of the sizes of a Pareto
+/// distribution between 2239 bytes and 10 MB are below 4203 bytes. Arrivals do not depend on the outcome of earlier
+/// connections, and each workload has its own arrivals.
 #[test]
 fn epochs_are_told_apart_by_size_and_name() {
     let lines = |law: &str| {
@@ -72,7 +74,7 @@ fn epochs_are_told_apart_by_size_and_name() {
         "epochs(w, 0B, 10kB) + epochs(w, 10kB, 11MB)",
     ];
     let counts = known("40s", &lines("cubic"), &metrics);
-    // 89 a second, 3571 in all.
+    // 89 per second, 3571 in total.
     near(counts[0], 3571.0, 4.0 * f64::sqrt(3571.0));
     assert_eq!((counts[1], counts[4]), (0.0, counts[0]));
     near(counts[2], 0.5, 4.0 * 0.5 / f64::sqrt(3571.0));

@@ -1,4 +1,4 @@
-//! Files for xplot, read back, and beside those of tcptrace.
+//! Files for xplot, parsed and compared with those of tcptrace.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ use longhaul_units::{Rate, Span};
 
 const ALL: &str = include_str!("data/all-plots.toml");
 
-/// A line that is drawn: its word, its numbers, its colour, and the text below it.
+/// A drawn element: command, numbers, colour, and the text on the next line.
 #[derive(Clone, Debug, PartialEq)]
 struct Drawn {
     word: String,
@@ -25,7 +25,7 @@ struct Drawn {
     text: String,
 }
 
-/// What a reader of xplot's files makes of one: the axes, title and labels, and what is drawn.
+/// Parses an xplot file: axes, title and labels, and the drawn elements.
 fn read(text: &str) -> ([String; 4], Vec<Drawn>) {
     const COLOURS: [&str; 8] = ["white", "green", "red", "blue", "yellow", "purple", "orange", "magenta"];
     const WITH_TEXT: [&str; 5] = ["atext", "btext", "ltext", "rtext", "ctext"];
@@ -50,7 +50,7 @@ fn read(text: &str) -> ([String; 4], Vec<Drawn>) {
             colour = word.into();
             continue;
         }
-        // A colour may stand after the place, for that alone.
+        // A colour after the coordinates applies to this element only.
         let rest: Vec<&str> = words.collect();
         let numbers =
             rest.iter().filter(|word| !COLOURS.contains(word)).map(|number| number.parse().unwrap()).collect();
@@ -60,7 +60,8 @@ fn read(text: &str) -> ([String; 4], Vec<Drawn>) {
     }
 }
 
-/// 40 segments of 1000 bytes, each 10 ms, of which the fifth and the ninth are sent again; each is acknowledged after 100 ms.
+/// 40 segments of 1000 bytes, one per 10 ms, of which the fifth and the ninth are retransmitted. Each is acknowledged
+/// after 100 ms.
 fn record() -> Record {
     let mut record = Record { cell: 3, seed: 1, ..Record::default() };
     let sent = |n: u32| (f64::from(n) * 0.01, f64::from(n) * 1000.0);
@@ -95,7 +96,7 @@ fn a_time_sequence_graph_reads_back() {
     near(places("darrow", "red"), &record.series["again"]);
     near(places("atext", "red"), &ends(&record.series["again"]));
     assert!(drawn.iter().filter(|drawn| drawn.word == "atext").all(|drawn| drawn.text == "R"));
-    // The line of acknowledgements: its corners, in the order of time.
+    // The corners of the line of acknowledgments, in order of time.
     let steps: Vec<&Drawn> = drawn.iter().filter(|drawn| drawn.colour == "green").collect();
     assert!(steps.windows(2).all(|two| two[0].numbers[2..] == two[1].numbers[..2]), "the line has gaps");
     let mut corners: Vec<(f64, f64)> = steps.iter().map(|step| (step.numbers[2], step.numbers[3])).collect();
@@ -133,7 +134,8 @@ fn windows_read_back() {
     );
 }
 
-/// Each word of ours, with how many numbers follow it, and each colour with its letters is one that tcptrace writes of a capture with losses.
+/// Each of our commands with its number of arguments, and each colour with its letters, also occurs in tcptrace's
+/// output for a capture with losses.
 #[test]
 fn our_words_are_those_of_tcptrace() {
     let directory = format!("{}/tcptrace", env!("CARGO_TARGET_TMPDIR"));

@@ -1,4 +1,4 @@
-//! What tests of the program share.
+//! Helpers shared by the tests of the program.
 #![allow(dead_code, reason = "no test file needs all of it")]
 
 use std::fs;
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Four cells of which each run takes some hundredths of a second, and values that have no short decimal form.
+/// Four cells whose runs take a few hundredths of a second each, with values that have no short decimal
+/// representation.
 pub(crate) const SMALL: &str = include_str!("small.toml");
 
 pub(crate) fn lab(arguments: &[&str]) -> Output {
@@ -22,14 +23,14 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What the program says that it cannot do.
+/// Runs the program, which must fail, and returns its error message.
 pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = lab(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?} {}", text(&output.stderr));
     text(&output.stderr)
 }
 
-/// An empty place for a test.
+/// An empty directory for a test.
 pub(crate) struct Place(PathBuf);
 
 impl Place {
@@ -44,7 +45,7 @@ impl Place {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// A file with an experiment; its path.
+    /// Writes an experiment file and returns its path.
     pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         fs::write(&path, text).unwrap();
@@ -59,9 +60,9 @@ impl Place {
         self.0.join(name).exists()
     }
 
-    /// Waits until a file has so many lines.
+    /// Waits until a file has this many lines.
     pub(crate) fn wait_for(&self, name: &str, lines: usize) {
-        // Nothing depends on how long it takes; a minute is for a machine that does nothing at all.
+        // The test does not depend on the duration. One minute is enough for any machine.
         for _ in 0..6000 {
             let bytes = fs::read(self.path(name)).unwrap_or_default();
             if bytes.iter().filter(|byte| **byte == b'\n').count() >= lines {

@@ -1,4 +1,4 @@
-//! Whether pictures of the experiments can be read: what is written has room, and what differs looks different, without colours, too.
+//! Legibility of the experiments' pictures: texts fit, and elements that differ can be distinguished without colour.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use roxmltree::{Document, Node};
 
 use super::{file, number, of};
 
-/// Widths in DejaVu Sans, the widest of the usual fonts, in ems.
+/// Widths in em in DejaVu Sans, the widest of the common fonts.
 const DIGIT: f64 = 0.636;
 const POINT: f64 = 0.32;
 
-/// A picture of an experiment that comes with the program, of two runs of each cell that measure these values in turn.
+/// Returns a picture of an included experiment with two runs per cell, which measure these values in turn.
 pub(super) fn drawn(id: &str, picture: &str, values: &[f64]) -> String {
     let (_, text) = library::FILES.iter().find(|(file, _)| *file == format!("{id}.toml")).unwrap();
     let experiment = Experiment::read(id, text).unwrap();
@@ -35,7 +35,7 @@ fn with_class<'a>(document: &'a Document<'_>, class: &'a str) -> impl Iterator<I
     document.descendants().filter(move |node| node.attribute("class") == Some(class))
 }
 
-/// Left, top, right and bottom of a number above a bar, of 11 pixels, that stands level or upright.
+/// Returns left, top, right and bottom of a horizontal or upright number of 11 pixels above a bar.
 fn bounds(label: Node<'_, '_>) -> [f64; 4] {
     let (x, y) = (number(label, "x"), number(label, "y"));
     let wide = width(label.text().unwrap(), 11.0);
@@ -89,7 +89,7 @@ fn numbers_above_bars_touch_neither_each_other_nor_the_legend() {
     }
 }
 
-/// Shapes go with colours, so that a class tells a shape.
+/// Each colour has its own shape, so that the class determines the shape.
 #[test]
 fn ten_marks_are_ten() {
     let svg = drawn("scharf-speedup", "loss", &[1.0, 2.0, 3.0]);
@@ -115,7 +115,7 @@ fn lines_that_are_known_beforehand_differ_as_in_the_legend() {
     assert_eq!(dashes.iter().collect::<BTreeSet<_>>().len(), 3);
 }
 
-/// What stands along an axis of numbers without a unit says which it is.
+/// If the choices along an axis are numbers without a unit, the label below gives the unit.
 #[test]
 fn choices_without_a_unit_have_one_below_them() {
     for (id, picture, unit) in [

@@ -1,11 +1,11 @@
-//! Experiments that tests write, of one cell, and what is measured of them.
+//! Experiments with a single cell, written by tests, and their metrics.
 #![allow(dead_code, reason = "no test file needs all of it")]
 
 use longhaul_lab::experiment::Experiment;
 use longhaul_lab::record::Record;
 use longhaul_lab::runner::{self, Effort};
 
-/// An experiment with these lines, and a metric by each of these expressions, in their order.
+/// Creates an experiment with these lines, and with a metric for each of these expressions, in order.
 pub(crate) fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Experiment, String> {
     let mut text = format!(
         "id = 'a'\ntitle = ''\nsource = ''\nruns = 1\nquick-runs = 1\nduration = '{duration}'\nrows = []\n{lines}\n[metrics]\n"
@@ -16,17 +16,17 @@ pub(crate) fn read(duration: &str, lines: &str, metrics: &[&str]) -> Result<Expe
     Experiment::read("a.toml", &text).map_err(|fault| fault.to_string())
 }
 
-/// So many runs of it, from seed 1 on.
+/// Makes this many runs, from seed 1 on.
 pub(crate) fn run(experiment: &Experiment, runs: u32) -> Vec<Record> {
     runner::run(experiment, Effort { runs, jobs: 1 }, |_, _| ()).unwrap()
 }
 
-/// The values of these metrics in the run of seed 1.
+/// Returns the values of these metrics in the run with seed 1.
 pub(crate) fn measure(duration: &str, lines: &str, metrics: &[&str]) -> Vec<Option<f64>> {
     run(&read(duration, lines, metrics).unwrap(), 1).remove(0).values
 }
 
-/// The same, of which a value that cannot be told is no number.
+/// Returns the same values, with NaN for undefined ones.
 pub(crate) fn known(duration: &str, lines: &str, metrics: &[&str]) -> Vec<f64> {
     measure(duration, lines, metrics).into_iter().map(|value| value.unwrap_or(f64::NAN)).collect()
 }
