@@ -103,13 +103,13 @@ fn open(id: &str) -> Result<(String, String)> {
         return Ok(((*file).into(), (*text).into()));
     }
     if !id.contains(['/', '.']) {
-        bail!("there is no experiment {id:?}; `longhaul-lab list` names them, and a file is named by a path");
+        bail!("there is no experiment {id:?}; `longhaul-lab list` shows them, and a file needs a path");
     }
     let bytes = fs::read(PathBuf::from(id)).with_context(|| id.to_owned())?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let sound = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..sound].iter().filter(|byte| **byte == b'\n').count() + 1;
-        anyhow!("{id}:{line}: the text is no UTF-8")
+        anyhow!("{id}:{line}: the text is not UTF-8")
     })?;
     Ok((id.into(), text))
 }

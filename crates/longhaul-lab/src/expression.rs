@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
 
     fn unexpected(&self, wanted: &str) -> SyntaxError {
         let found = if self.rest.is_empty() { "the end".into() } else { format!("{:?}", self.rest) };
-        SyntaxError(format!("{wanted} should stand where {found} is"))
+        SyntaxError(format!("expected {wanted}, found {found}"))
     }
 
     /// Takes the longest prefix of characters that match.
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
     fn inner(&mut self) -> Result<Expression, SyntaxError> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(SyntaxError(format!("more than {DEEPEST} parentheses inside each other")));
+            return Err(SyntaxError(format!("more than {DEEPEST} nested parentheses")));
         }
         let inner = self.comparison()?;
         self.depth -= 1;
@@ -225,7 +225,10 @@ impl<'a> Reader<'a> {
         }
         if self.rest.starts_with(|c: char| c.is_ascii_digit()) {
             let number = self.piece(|c| c.is_ascii_digit() || c == '.');
-            return number.parse().map(Expression::Number).map_err(|_| SyntaxError(format!("{number:?} is no number")));
+            return number
+                .parse()
+                .map(Expression::Number)
+                .map_err(|_| SyntaxError(format!("{number:?} is not a number")));
         }
         let name = self.piece(is_of_name);
         if name.is_empty() {
@@ -310,15 +313,15 @@ mod tests {
     #[test]
     fn what_is_no_expression_is_told() {
         for (text, told) in [
-            ("", "a number or a measure should stand where the end is"),
-            ("1 +", "a number or a measure should stand where the end is"),
-            ("goodput", "\"(\" should stand where the end is"),
-            ("goodput(x", "\",\" or \")\" should stand where the end is"),
+            ("", "expected a number or a measure, found the end"),
+            ("1 +", "expected a number or a measure, found the end"),
+            ("goodput", "expected \"(\", found the end"),
+            ("goodput(x", "expected \",\" or \")\", found the end"),
             ("goodput(x, 2)", "\"2\" has no unit; write it as 250us, 65ms, 1.5s or 2min"),
-            ("1 2", "an operator or the end should stand where \"2\" is"),
-            ("1 < 2 < 3", "an operator or the end should stand where \"< 3\" is"),
-            ("known(1", "\")\" should stand where the end is"),
-            ("(1", "\")\" should stand where the end is"),
+            ("1 2", "expected an operator or the end, found \"2\""),
+            ("1 < 2 < 3", "expected an operator or the end, found \"< 3\""),
+            ("known(1", "expected \")\", found the end"),
+            ("(1", "expected \")\", found the end"),
         ] {
             assert_eq!(Expression::parse(text).unwrap_err().to_string(), told, "{text}");
         }

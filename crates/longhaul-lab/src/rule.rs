@@ -74,7 +74,7 @@ impl Rule {
             _ => None,
         };
         rule.ok_or_else(|| {
-            format!("{text:?} is no rule; write exact, within 10%, within 0.5, within 2 deviations, not below by 2 deviations, at least 3, \
+            format!("{text:?} is not a rule; write exact, within 10%, within 0.5, within 2 deviations, not below by 2 deviations, at least 3, \
                  at most 3, decreasing, decreasing by 5%, above by 0 to 1, not-increasing, equal or alike within 5%")
         })
     }
@@ -186,7 +186,7 @@ mod tests {
             "alike within 5",
             "above by 1 to 0",
         ] {
-            assert!(Rule::parse(text).unwrap_err().contains("is no rule; write exact, "), "{text}");
+            assert!(Rule::parse(text).unwrap_err().contains("is not a rule; write exact, "), "{text}");
         }
     }
 }

@@ -38,7 +38,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no part of a whole; write 1/3, 2/3 or 3/3 for three parts");
+        let wrong = || format!("{text:?} is not a part of a sweep; write 1/3, 2/3 or 3/3 for three parts");
         let (number, of) = text.split_once('/').ok_or_else(wrong)?;
         let (number, of) = (number.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
         if (1..=of).contains(&number) { Ok(Self { number, of }) } else { Err(wrong()) }
@@ -97,7 +97,7 @@ mod tests {
     fn what_is_no_part_is_told() {
         assert_eq!("2/3".parse::<Shard>().unwrap().to_string(), "2/3");
         for text in ["", "3", "0/3", "4/3", "1/0", "a/b", "1/3/5", "-1/3"] {
-            assert!(text.parse::<Shard>().unwrap_err().contains("is no part of a whole"), "{text}");
+            assert!(text.parse::<Shard>().unwrap_err().contains("is not a part of a sweep"), "{text}");
         }
     }
 }

@@ -113,7 +113,7 @@ fn what_is_in_one_folder_is_listed() {
         let folders = [place.path(path), place.path("a")];
         let arguments = if command == "compare" { &folders[..] } else { &folders[..1] };
         let told = refusal(&[&[command], &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
-        assert!(told.contains(&format!("{path} has no lab.json: it is no folder of results")), "{told}");
+        assert!(told.contains(&format!("{path} has no lab.json: it is not a folder of results")), "{told}");
     }
 }
 
@@ -165,7 +165,7 @@ fn a_report_says_what_a_folder_comes_to() {
     // The stored text must be that of the runs.
     fs::write(place.path("folder/second/experiment.toml"), SMALL).unwrap();
     let told = refusal(&["report", &folder]);
-    assert!(told.contains("second/experiment.toml: it is not what ran"), "{told}");
+    assert!(told.contains("second/experiment.toml: it is not the text of the runs"), "{told}");
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn the_first_screen_says_how_many_claims_hold() {
     let missing = page_of(&[ALL, OTHER], |runs| runs - 1);
     assert_eq!(
         between(&missing, "<p id=\"outcome\">", "</p>")[0],
-        "No claim of 2 papers was measured; 4 more belong to experiments that were not run to their end."
+        "No claim of 2 papers was measured; 4 more belong to experiments with missing runs."
     );
     assert_eq!(between(&missing, "<td class=\"number not-run\">", "</td>"), ["2", "2"]);
     assert_eq!(between(&missing, "<td class=\"number held\">", "</td>"), ["\u{2013}"; 2]);

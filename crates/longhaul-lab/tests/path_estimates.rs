@@ -100,10 +100,13 @@ fn faults_of_probes_are_told() {
     };
     let line = |more: &str| format!("probes = [{{ name = 'p', {more} }}]");
     let unknown = told(&line("method = 'ping'"), "capacity(p)");
-    assert!(unknown.contains("\"ping\" is no method; there are: capprobe, pathrate, pathload, pathchirp"), "{unknown}");
+    assert!(
+        unknown.contains("\"ping\" is not a method; there are: capprobe, pathrate, pathload, pathchirp"),
+        "{unknown}"
+    );
     let nobody = told(&line("method = 'capprobe'"), "capacity(q)");
     assert!(nobody.contains("there is no probe \"q\"; there are: p"), "{nobody}");
     let ends = "traffic = [{ name = 'c', kind = 'cbr', rate = '1mbit', packet = '500B', stop = '5s' }]\n";
     let stops = told(&format!("{ends}{}", line("method = 'capprobe'")), "capacity(p)");
-    assert!(stops.contains("cross traffic that ends; leave out its `stop`"), "{stops}");
+    assert!(stops.contains("cross traffic must not end while a probe measures; leave out its `stop`"), "{stops}");
 }

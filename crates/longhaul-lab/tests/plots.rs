@@ -277,12 +277,12 @@ fn faults_of_pictures_are_named() {
         (
             "kind = \"bars\"",
             "kind = \"bars\"\nmetrics = [\"delay\"]",
-            "plots.metrics: they stand along x: there is no `metric` and no `by` beside them",
+            "plots.metrics: they are drawn along x, so that `metric` and `by` cannot be given",
         ),
         (
             "metric = \"goodput\"\nby = \"loss\"\nover = \"law\"\nexpected",
             "metrics = [\"goodput\", \"delay\"]\nat = { loss = \"0.1%\" }\nover = \"law\"\nexpected",
-            "plots.metrics: metrics of one picture have one unit: \"goodput\" is in \"Mb/s\", \"delay\" in \"ms\"",
+            "plots.metrics: the metrics of a picture must have the same unit: \"goodput\" is in \"Mb/s\", \"delay\" in \"ms\"",
         ),
         (
             "kind = \"runs\"",
@@ -303,35 +303,39 @@ fn faults_of_pictures_are_named() {
         (
             "order = [\"new-reno\", \"westwood\"]",
             "order = [\"reno\"]",
-            "plots.order: \"reno\" is no choice on the axis \"law\"; there are: westwood, ",
+            "plots.order: \"reno\" is not a choice on the axis \"law\"; there are: westwood, ",
         ),
         (
             "at = { loss = \"0.1%\" }\nover = \"law\"\norder = [\"new-reno\"",
             "over = \"law\"\norder = [\"new-reno\"",
-            "plots.at: picture runs chooses nothing on the axis \"loss\"",
+            "plots.at: picture runs needs a choice on the axis \"loss\"",
         ),
         (
             "series = [\"rate\"]",
             "series = [\"speed\"]",
             "plots.series: there is no series \"speed\"; there are: acked, again, ",
         ),
-        ("series = [\"rate\"]", "series = [\"rate\", \"rtts\"]", "plots.series: series of one picture have one unit: "),
+        (
+            "series = [\"rate\"]",
+            "series = [\"rate\", \"rtts\"]",
+            "plots.series: the series of a picture must have the same unit: ",
+        ),
         (
             "series = [\"data\", \"again\"",
             "series = [\"window\", \"again\"",
-            "plots.series: \"window\" is none of segments, resent, acks",
+            "plots.series: \"window\" is not one of segments, resent, acks",
         ),
         ("to = \"1.4s\"", "to = \"1.4\"", "plots.to: \"1.4\" has no unit"),
         ("to = \"1.4s\"", "from = \"2s\"\nto = \"1.4s\"", "plots.to: the picture ends before it begins"),
-        ("bin = 1.0", "bin = 0.0", "plots.bin: 0 is no width"),
+        ("bin = 1.0", "bin = 0.0", "plots.bin: 0 is not a width"),
         ("log = true", "log = true\nseed = 1", "plots.seed: a picture of kind \"lines\" has no `seed`"),
         (
             "\"0.001%\", \"0.1%\"]",
             "\"0%\", \"0.1%\"]",
             "plots.log: the choices on \"loss\" are not all numbers above zero",
         ),
-        ("id = \"lines\"", "id = \"bars\"", "plots.id: \"bars\" is there twice"),
-        ("id = \"lines\"", "id = \"../x\"", "plots.id: \"../x\" is not made of a to z, 0 to 9 and dashes"),
+        ("id = \"lines\"", "id = \"bars\"", "plots.id: \"bars\" occurs twice"),
+        ("id = \"lines\"", "id = \"../x\"", "plots.id: \"../x\" must consist of a to z, 0 to 9 and dashes"),
         ("band = true", "bands = true", "plots.bands: unknown field `bands`"),
     ] {
         let wrong =

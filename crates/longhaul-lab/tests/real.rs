@@ -120,8 +120,8 @@ fn rows_have_values_of_both_clocks() {
         let verdict = if untold { "not-reproducible" } else { "reproduced" };
         assert_eq!((&row["verdict"], row["ours"].is_null()), (&verdict.into(), untold), "{row} {errors}");
     }
-    assert_eq!(rows[2]["reason"], "the relay tells `carried` of whole runs only");
-    assert_eq!(rows[3]["reason"], "real sockets do not tell `first-drop`");
+    assert_eq!(rows[2]["reason"], "the relay provides `carried` only for whole runs");
+    assert_eq!(rows[3]["reason"], "real sockets do not provide `first-drop`");
     let run = &rows[0]["runs"][0];
     let number = |key: &str| run[key].as_f64().unwrap_or_else(|| panic!("{key} in {run}"));
     assert_eq!((&run["cell"], &run["seed"], &run["failures"]), (&json!({ "rate": "2mbit" }), &1.into(), &json!([])));
@@ -139,7 +139,7 @@ fn rows_have_values_of_both_clocks() {
     assert!((0.8..1.2).contains(&time), "{time}");
     assert_eq!(rows[0]["seeds"], 1);
     assert_eq!(output.status.code(), Some(0));
-    for told in ["real, rate \"2mbit\", seed 1: ", " s of processors", "values", "want of other cells: 1"] {
+    for told in ["real, rate \"2mbit\", seed 1: ", "processor time ", "values", "need other cells: 1"] {
         assert!(errors.contains(told), "{told} in {errors}");
     }
 }
@@ -170,12 +170,12 @@ fn what_does_not_fit_is_refused() {
         with("[metrics]", &traffic)
     };
     for (definition, told) in [
-        (with("count = 2", "count = 101"), "it has 101 flows; 100 at most can be run over real sockets"),
-        (with("count = 2", "left = '--delay 1ms'"), "flows \"x\" have access links of their own"),
-        (with("count = 2", "right = '--rate 1mbit'"), "flows \"x\" have access links of their own"),
-        (traffic("rate = '1mbit'\nright = '--delay 1ms'"), "its cross traffic \"udp\" has access links of its own"),
+        (with("count = 2", "count = 101"), "it has 101 flows; at most 100 can be run over real sockets"),
+        (with("count = 2", "left = '--delay 1ms'"), "flows \"x\" have access links;"),
+        (with("count = 2", "right = '--rate 1mbit'"), "flows \"x\" have access links;"),
+        (traffic("rate = '1mbit'\nright = '--delay 1ms'"), "its cross traffic \"udp\" has access links;"),
         (traffic("rate = '201mbit'"), "its cross traffic \"udp\" has 201 Mb/s"),
-        (with("--queue 1bdp", "--queue 1bdp --step 1s,1gbit,-"), "its bottleneck has 1000 Mb/s; the relay is sure to "),
+        (with("--queue 1bdp", "--queue 1bdp --step 1s,1gbit,-"), "its bottleneck has 1000 Mb/s; the relay supports "),
     ] {
         let file = place.file("real.toml", &definition);
         let error = refusal(&["run", "--real", &file, "--at", "rate=2mbit"]);
@@ -350,7 +350,7 @@ fn flows_begin_after_others_and_know_what_those_learnt() {
     }
     // Existing files are replaced only on request, and are not mixed with results in virtual time.
     let again = refusal(&["run", "--real", &file, "--out", &out]);
-    assert!(again.contains("after.real.json is there; --overwrite replaces it"), "{again}");
+    assert!(again.contains("after.real.json exists; --overwrite replaces it"), "{again}");
     let mixed = refusal(&["run", &file, "--out", &out]);
     assert!(mixed.contains("after.real.json"), "{mixed}");
 }

@@ -59,7 +59,7 @@ fn choices_are_added_to_what_the_file_has() {
     for (definition, choice, expected) in [
         (LOSSY.replace("cubic", "cubik"), "loss=20%", "own.toml:15: flows.congestion: "),
         (LOSSY.to_owned(), "loss=much", "own.toml:7: bottleneck: "),
-        (LOSSY.to_owned(), "loss=1%", "own.toml:10: axes.choices: \"1%\" is there twice"),
+        (LOSSY.to_owned(), "loss=1%", "own.toml:10: axes.choices: \"1%\" occurs twice"),
         (LOSSY.to_owned(), "delay=1s", "own.toml:1: add: there is no axis \"delay\""),
     ] {
         let (code, _, told) = ours(&definition, &["--add", choice]);
@@ -92,7 +92,7 @@ fn more_than_memory_holds_is_refused() {
     for (added, told) in [
         (others, ":31: traffic.count: more than 200000 sources"),
         (crowd, ":31: workloads.pairs: more than 200000 sources"),
-        ("", ":4: runs: 1001 of 10000 cells each are more than 10000000"),
+        ("", ":4: runs: 1001 runs in each of 10000 cells are more than 10000000"),
     ] {
         let text = if added.is_empty() { text.replace("runs = 1\nq", "runs = 1001\nq") } else { text.clone() };
         let text = text.replace("[[flows]]", &format!("{added}[[flows]]"));

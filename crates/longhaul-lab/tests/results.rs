@@ -76,7 +76,7 @@ fn cells_that_are_chosen_are_a_part_of_the_whole() {
     let output = lab(&some);
     let chosen = rows(&output.stdout);
     assert!(!chosen.is_empty() && chosen.len() < all.len() && chosen.iter().all(|row| all.contains(row)), "{chosen:?}");
-    let left_out = format!("small: rows left out for want of other cells: {}", all.len() - chosen.len());
+    let left_out = format!("small: rows skipped because they need other cells: {}", all.len() - chosen.len());
     assert!(text(&output.stderr).contains(&left_out), "{}", text(&output.stderr));
     assert_eq!(text(&place.bytes("part/small/runs.jsonl")).lines().count(), 2 * 6, "two losses, six runs of each");
     assert!(!Path::new(&place.path("part/small/rows.json")).exists());
@@ -165,7 +165,7 @@ fn what_was_interrupted_goes_on() {
         let told = text(&output.stderr);
         assert_eq!(output.status.code(), Some(130), "{told}");
         assert!(
-            told.contains("; the same command goes on from there") && told.contains(" runs are kept in "),
+            told.contains("; the same command continues from there") && told.contains(" runs are kept in "),
             "{told}"
         );
         let runs = place.bytes("interrupted/small/runs.jsonl");
@@ -187,10 +187,7 @@ fn more_seeds_add_runs_and_fewer_are_refused() {
     assert_as_whole(&place, "more");
     assert!(place.bytes("more/small/runs.jsonl").starts_with(&quick));
     let told = refusal(&["run", &file, "--quick", "--out", &folder]);
-    assert!(
-        told.contains("small has 6 runs of each cell, and 2 are asked for; ask for at least 6 with --seeds"),
-        "{told}"
-    );
+    assert!(told.contains("small has 6 runs per cell, but 2 are requested; request at least 6 with --seeds"), "{told}");
     assert_as_whole(&place, "more");
 }
 
@@ -211,8 +208,9 @@ fn what_differs_is_not_overwritten_unasked() {
     {
         let told = refusal(arguments);
         assert!(
-            told.contains("what is there is of another text, and more than rows, plots and comments differ: it is in ")
-                && told.contains("--overwrite"),
+            told.contains(
+                "the results are of another text, which differs in more than rows, plots and comments; it is in "
+            ) && told.contains("--overwrite"),
             "{told}"
         );
         assert_eq!(place.bytes("whole/small/runs.jsonl"), runs);
@@ -226,7 +224,7 @@ fn what_differs_is_not_overwritten_unasked() {
     .unwrap();
     let told = refusal(&["run", &file, "--out", &folder]);
     assert!(
-        told.contains("what is there is by longhaul-lab 99.") && told.contains(", and this is longhaul-lab "),
+        told.contains("the results are by longhaul-lab 99.") && told.contains(", and this is longhaul-lab "),
         "{told}"
     );
     assert_eq!(place.bytes("whole/small/rows.json"), rows);
@@ -273,7 +271,7 @@ fn what_cannot_be_kept_is_said() {
     fs::create_dir(place.path("mine")).unwrap();
     fs::write(place.path("mine/letter.txt"), "dear").unwrap();
     let told = out(&place.path("mine"));
-    assert!(told.contains("mine holds letter.txt, which is no result, and nothing is written there"), "{told}");
+    assert!(told.contains("mine contains letter.txt, which is not a result, so nothing is written there"), "{told}");
     assert_eq!(fs::read_dir(place.path("mine")).unwrap().count(), 1);
 
     for (from, to, wanted) in [
@@ -294,7 +292,7 @@ fn what_cannot_be_kept_is_said() {
     let runs = text(&place.bytes("whole/small/runs.jsonl"));
     let lines: Vec<&str> = runs.lines().collect();
     for (line, wanted) in [
-        ("{\"cell\":", "line 3: no run ("),
+        ("{\"cell\":", "line 3: not a run ("),
         (&lines[2].replacen(":", ":9", 1), "line 3: cell 9"),
         (&lines[1].replace("\"values\":[", "\"values\":[1"), "line 3: cell "),
     ] {
@@ -302,7 +300,7 @@ fn what_cannot_be_kept_is_said() {
         fs::write(place.path("whole/small/runs.jsonl"), damaged).unwrap();
         let told = out(&place.path("whole"));
         assert!(
-            told.contains(wanted) && told.contains("it was damaged: repeat the experiment with --overwrite"),
+            told.contains(wanted) && told.contains("it is damaged: repeat the experiment with --overwrite"),
             "{told}"
         );
     }
@@ -321,13 +319,13 @@ fn one_program_writes_at_a_time() {
     let mut first = begin(&["run", &file, "--seeds", "1000", "--out", &folder]);
     place.wait_for("folder/small/runs.jsonl", 1);
     let told = refusal(&["run", &file, "--seeds", "1000", "--out", &folder]);
-    assert!(told.contains("another longhaul-lab writes there: it holds ") && told.contains("lab.lock;"), "{told}");
+    assert!(told.contains("another longhaul-lab writes there and has locked ") && told.contains("lab.lock;"), "{told}");
     let report = lab(&["report", &folder]);
     assert!(text(&report.stdout).contains(" of 4000 runs"), "reading goes on: {}", text(&report.stderr));
     first.kill().unwrap();
     first.wait().unwrap();
     let told = refusal(&["run", &file, "--seeds", "1", "--out", &folder]);
-    assert!(told.contains("has 1000 runs of each cell"), "{told}");
+    assert!(told.contains("has 1000 runs per cell"), "{told}");
 }
 
 /// All experiments share one queue, and their rows are printed in the requested order.
@@ -345,7 +343,7 @@ fn several_experiments_print_in_order() {
     }
     let twin = place.file("twin.toml", &SMALL.replace("\"small\"", "\"long\""));
     let told = refusal(&["run", &long, &twin]);
-    assert!(told.contains("another experiment that is asked for has the id \"long\", too"), "{told}");
+    assert!(told.contains("another requested experiment also has the id \"long\""), "{told}");
 }
 
 /// For a metric that relates cells to each other, tables of rows contain related values, and tables of values contain

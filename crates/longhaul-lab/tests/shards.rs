@@ -32,7 +32,7 @@ fn parts_are_joined_to_the_whole() {
     let incomplete = lab(&["merge", &out, &three, &one]);
     assert_eq!(incomplete.status.code(), Some(1));
     assert!(incomplete.stdout.is_empty());
-    assert!(text(&incomplete.stderr).starts_with("small: 16 of 24 runs are there, and no row is judged\n"));
+    assert!(text(&incomplete.stderr).starts_with("small: 16 of 24 runs exist, so that no row is judged\n"));
     assert!(text(&place.bytes("out/index.html")).contains("16 of 24 runs: not judged yet"));
     assert!(!place.exists("out/small/rows.json"));
 
@@ -60,17 +60,17 @@ fn folders_that_do_not_belong_together_are_not_joined() {
     run(&place.file("second.toml", &SMALL.replace("\"small\"", "\"second\"")), "second", &["--shard", "2/3"]);
     run(&file, "quick", &["--quick"]);
     for (other, told) in [
-        ("text", "the texts of small differ; only parts of one sweep can be joined"),
-        ("second", "1 has small; only parts of one sweep can be joined"),
-        ("quick", "small has 6 and 2 runs of each cell; only parts of one sweep can be joined"),
-        ("nothing", "nothing has no lab.json: it is no folder of results"),
+        ("text", "the texts of small differ; only parts of one sweep can be merged"),
+        ("second", "1 has small; only parts of one sweep can be merged"),
+        ("quick", "small has 6 and 2 runs per cell; only parts of one sweep can be merged"),
+        ("nothing", "nothing has no lab.json: it is not a folder of results"),
     ] {
         let error = refusal(&["merge", &out, &one, &place.path(other)]);
         assert!(error.contains(told), "{error} for {told}");
         assert!(!place.exists("out"), "nothing is written");
     }
     let error = refusal(&["merge", &one, &two, &three]);
-    assert!(error.contains("1 holds part 1/3 of a sweep, and this is to be a whole sweep"), "{error}");
+    assert!(error.contains("1 contains part 1/3 of a sweep, but a whole sweep is requested"), "{error}");
 
     // One run with two different outcomes.
     let line = text(&place.bytes("1/small/runs.jsonl")).lines().next().unwrap().to_owned();
@@ -87,7 +87,7 @@ fn folders_that_do_not_belong_together_are_not_joined() {
     runs += &format!("{run}\n");
     fs::write(place.path("2/small/runs.jsonl"), runs).unwrap();
     let error = refusal(&["merge", &out, &one, &two]);
-    let told = format!("small, cell {}, seed {} has different numbers; only parts", run["cell"], run["seed"]);
+    let told = format!("small, cell {}, seed {} has different results; only parts", run["cell"], run["seed"]);
     assert!(error.contains(&told), "{error} for {told}");
     assert!(!place.exists("out"));
 }
@@ -98,17 +98,20 @@ fn what_is_no_part_is_refused() {
     let file = parts(&place);
     let (one, whole) = (place.path("1"), place.path("whole"));
     for (arguments, told) in [
-        (&["run", &file, "--shard", "3/2", "--out", &one][..], "\"3/2\" is no part of a whole; write 1/3, 2/3 or 3/3"),
-        (&["run", &file, "--shard", "2", "--out", &one], "\"2\" is no part of a whole"),
+        (
+            &["run", &file, "--shard", "3/2", "--out", &one][..],
+            "\"3/2\" is not a part of a sweep; write 1/3, 2/3 or 3/3",
+        ),
+        (&["run", &file, "--shard", "2", "--out", &one], "\"2\" is not a part of a sweep"),
         (&["run", &file, "--shard", "1/3"], "--out <DIR>"),
         (
             &["run", &file, "--shard", "2/3", "--out", &one],
-            "1 holds part 1/3 of a sweep, and this is to be part 2/3 of a sweep",
+            "1 contains part 1/3 of a sweep, but part 2/3 of a sweep is requested",
         ),
-        (&["run", &file, "--out", &one], "1 holds part 1/3 of a sweep, and this is to be a whole sweep"),
+        (&["run", &file, "--out", &one], "1 contains part 1/3 of a sweep, but a whole sweep is requested"),
         (
             &["run", &file, "--shard", "2/3", "--out", &whole],
-            "whole holds a whole sweep, and this is to be part 2/3 of a sweep",
+            "whole contains a whole sweep, but part 2/3 of a sweep is requested",
         ),
         (&["merge", &whole], "<DIR>..."),
     ] {

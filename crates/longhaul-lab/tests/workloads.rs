@@ -94,12 +94,12 @@ fn faults_are_named() {
         ("", "", "epoch(x, mean)", "metrics.value: there is no workload \"x\"; there are: w"),
         ("", "", "epoch(w)", "epoch is written epoch(WORKLOAD, QUANTILE[, FROM_BYTES, TO_BYTES][, FROM][, TO])"),
         ("", "", "epochs(w, 1kB)", "epochs is written epochs(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])"),
-        ("'http'", "'ftp'", "epochs(w)", "a.toml:11: workloads.kind: \"ftp\" is no kind; there are: http, vectors"),
+        ("'http'", "'ftp'", "epochs(w)", "a.toml:11: workloads.kind: \"ftp\" is not a kind; there are: http, vectors"),
         ("--rate 10mbit", "--rtt 1ms", "epochs(w)", "workloads.load: the bottleneck has no constant --rate"),
         ("'30%'", "'much'", "epochs(w)", "workloads.load: "),
         ("'cubic'", "'qubic'", "epochs(w)", "workloads.congestion: "),
         ("'cubic'", "'cubic'\npairs = 0", "epochs(w)", "workloads.pairs: 0 pairs of hosts are not within 1 to 10000"),
-        ("'cubic'", "'cubic'\nstop = '0s'", "epochs(w)", "workloads.stop: it would end before it begins"),
+        ("'cubic'", "'cubic'\nstop = '0s'", "epochs(w)", "workloads.stop: it ends before it begins"),
         ("'cubic'", "'cubic'\ntcp = { segment = 'x' }", "epochs(w)", "workloads.tcp.segment: "),
     ] {
         let fault = fault(from, to, metric);

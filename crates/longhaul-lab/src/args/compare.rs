@@ -43,11 +43,8 @@ impl Compare {
         let [before, after] = [&self.before, &self.after].map(|path| path.display());
         section(&format!("only in {before}"), unlike.only_before.iter().cloned())?;
         section(&format!("only in {after}"), unlike.only_after.iter().cloned())?;
-        section(
-            "incomplete: values are not compared, and what was reproduced is not known",
-            unlike.incomplete.iter().cloned(),
-        )?;
-        section("of different texts; compared where names are the same", unlike.other_text.iter().cloned())?;
+        section("incomplete: values are not compared, and verdicts are unknown", unlike.incomplete.iter().cloned())?;
+        section("different texts: compared where names are equal", unlike.other_text.iter().cloned())?;
         print::out(&counts("rows", verdicts.iter().chain(rows).map(|row| row.change)))?;
         print::out(&counts("metrics", metrics.iter().map(|metric| metric.change)))
     }

@@ -29,12 +29,12 @@ impl Merge {
                 Some(rows) => all_well &= print::rows(rows, self.json)?,
                 None => {
                     all_well = false;
-                    eprintln!("{}: {} of {} runs are there, and no row is judged", one.experiment, one.ended, one.all);
+                    eprintln!("{}: {} of {} runs exist, so that no row is judged", one.experiment, one.ended, one.all);
                 }
             }
         }
         let page = results::illustrate(&Results::read(&self.out)?)?;
-        eprintln!("pictures and rows of all that is there: {}", page.display());
+        eprintln!("pictures and rows: {}", page.display());
         Ok(all_well)
     }
 }

@@ -31,9 +31,8 @@ impl Report {
         if let Some(file) = &self.findings {
             let told = || file.display().to_string();
             let document = fs::read_to_string(file).with_context(told)?;
-            let document = results::written(&document, &report).with_context(|| {
-                format!("{}: the marks of the part to be replaced are not there, once each", told())
-            })?;
+            let document = results::written(&document, &report)
+                .with_context(|| format!("{}: the marks of the part to be replaced must occur once each", told()))?;
             fs::write(file, document).with_context(told)?;
         }
         if self.json {
@@ -58,9 +57,7 @@ fn print(results: &Results, report: &results::Report) -> Result<()> {
         let counts = format!("{reproduced} / {not_reproduced} / {not_reproducible} / {incomplete}");
         print::out(&format!("  {:<60} {counts}", paper.paper))?;
     }
-    print::out(
-        "\nseconds of all runs, one after the other / of the clock / simulated seconds of flows in a second of a run",
-    )?;
+    print::out("\nseconds of computation / wall-clock seconds / simulated flow-seconds per second of computation")?;
     for one in &report.experiments {
         print::out(&format!("  {:<30} {}", one.experiment, times(one)))?;
     }

@@ -117,7 +117,7 @@ impl Run {
                     texts.push(text);
                 }
                 Some(other) if other == text => {}
-                Some(_) => bail!("{file}: another experiment that is asked for has the id {id:?}, too"),
+                Some(_) => bail!("{file}: another requested experiment also has the id {id:?}"),
             }
         }
         Ok((experiments.into(), texts))

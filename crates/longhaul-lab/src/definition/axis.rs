@@ -38,16 +38,16 @@ impl<'de> Deserialize<'de> for Choice {
             return Ok(Self { name: Spanned::new(span, plain), variables: BTreeMap::new() });
         }
         let toml::Value::Table(table) = value.into_inner() else {
-            return Err(D::Error::custom("a choice is a text, a number, or a table with a name and variables"));
+            return Err(D::Error::custom("a choice must be a string, a number, or a table with a name and variables"));
         };
         let mut variables = BTreeMap::new();
         for (name, value) in &table {
-            let value =
-                plain(value).ok_or_else(|| D::Error::custom(format!("variable {name:?} is no text and no number")))?;
+            let value = plain(value)
+                .ok_or_else(|| D::Error::custom(format!("variable {name:?} is neither a string nor a number")))?;
             variables.insert(name.clone(), value);
         }
         let name =
-            variables.remove("name").ok_or_else(|| D::Error::custom("a choice with variables has a `name`, too"))?;
+            variables.remove("name").ok_or_else(|| D::Error::custom("a choice with variables needs a `name`"))?;
         Ok(Self { name: Spanned::new(span, name), variables })
     }
 }

@@ -14,7 +14,8 @@ impl<'de> Deserialize<'de> for Setting {
         use serde::de::Error;
 
         let value = Spanned::<toml::Value>::deserialize(deserializer)?;
-        let text = plain(value.get_ref()).ok_or_else(|| D::Error::custom("a text, a number, true or false"))?;
+        let text =
+            plain(value.get_ref()).ok_or_else(|| D::Error::custom("expected a string, a number, true or false"))?;
         Ok(Self(Spanned::new(value.span(), text)))
     }
 }

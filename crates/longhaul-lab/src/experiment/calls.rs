@@ -71,7 +71,7 @@ impl Filling<'_> {
     pub(super) fn series(self, name: &str, series: &Series, around: Around<'_>) -> Result<SeriesSetup, Fault> {
         let wrong = |what: String| self.fault(&series.value, "series.value", what);
         let expression = self.read(&series.value, "series.value", Expression::parse)?;
-        let Expression::Measure(call) = &expression else { return Err(wrong("a series is of one call".into())) };
+        let Expression::Measure(call) = &expression else { return Err(wrong("a series must be a single call".into())) };
         let (what, flows, estimate, link) = series::read(call).map_err(wrong)?;
         around.link(link).map_err(wrong)?;
         if !flows.is_empty() {

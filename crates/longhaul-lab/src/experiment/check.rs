@@ -18,7 +18,7 @@ const MOST_HOSTS: usize = 200_000;
 pub(super) fn definition(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
     let id = definition.id.get_ref();
     if id.is_empty() || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-        return Err(source.fault(&definition.id, "id", format!("{id:?} is not made of a to z, 0 to 9 and dashes")));
+        return Err(source.fault(&definition.id, "id", format!("{id:?} must consist of a to z, 0 to 9 and dashes")));
     }
     axes(definition, source)?;
     for (field, runs) in [("runs", definition.runs), ("quick-runs", definition.quick_runs)] {
@@ -41,7 +41,7 @@ pub(crate) fn can_run(definition: &Definition, runs: u32) -> Result<(), String> 
     }
     let cells = cells(definition);
     if cells as u64 * u64::from(runs) > MOST_RUNS_OF_ALL {
-        return Err(format!("{runs} of {cells} cells each are more than {MOST_RUNS_OF_ALL}"));
+        return Err(format!("{runs} runs in each of {cells} cells are more than {MOST_RUNS_OF_ALL}"));
     }
     Ok(())
 }
@@ -53,7 +53,7 @@ fn cells(definition: &Definition) -> usize {
 fn axes(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
     for axis in &definition.axes {
         if axis.choices.is_empty() {
-            return Err(source.beside(&axis.name, "axes.choices", "there is nothing to choose"));
+            return Err(source.beside(&axis.name, "axes.choices", "the axis has no choices"));
         }
         unique(source, "axes.choices", axis.choices.iter().map(|choice| &choice.name))?;
     }
@@ -78,7 +78,7 @@ fn variables(definition: &Definition, source: Source<'_>) -> Result<(), Fault> {
                 let first = *known.entry(name).or_insert(place);
                 if first != place {
                     let other = definition.axes[first].name.get_ref();
-                    let what = format!("the variable {name:?} is set on the axis {other:?}, too");
+                    let what = format!("the variable {name:?} is also set on the axis {other:?}");
                     return Err(source.fault(&choice.name, "axes.choices", what));
                 }
             }
@@ -91,7 +91,7 @@ pub(super) fn unique<'a>(source: Source<'_>, field: &str, names: impl Iterator<I
     let mut seen = BTreeSet::new();
     for name in names {
         if !seen.insert(name.get_ref()) {
-            return Err(source.fault(name, field, format!("{:?} is there twice", name.get_ref())));
+            return Err(source.fault(name, field, format!("{:?} occurs twice", name.get_ref())));
         }
     }
     Ok(())
@@ -130,7 +130,7 @@ fn never_begin(definition: &Definition, setups: &[CellSetup], source: Source<'_>
         let is_late =
             |setup: &CellSetup| setup.flows[place].after.is_none() && setup.flows[place].start >= setup.duration;
         if setups.iter().all(is_late) {
-            return Err(source.fault(start, "flows.start", "all runs have ended before"));
+            return Err(source.fault(start, "flows.start", "all runs end before this time"));
         }
     }
     Ok(())

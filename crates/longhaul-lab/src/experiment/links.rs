@@ -29,10 +29,10 @@ impl Filling<'_> {
 fn places(text: &str, links: usize) -> Result<Range<usize>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) else {
-        return Err(format!("{text:?} names no links; write it as 2 or 1-3"));
+        return Err(format!("{text:?} is not a link or range of links; write it as 2 or 1-3"));
     };
     if first == 0 || first > last || last > links {
-        return Err(format!("{text:?} is not within the {links} links of the bottleneck, which count from 1"));
+        return Err(format!("{text:?} is not within the {links} links of the bottleneck, which are numbered from 1"));
     }
     Ok(first - 1..last)
 }

@@ -47,11 +47,11 @@ pub(super) fn read(definition: &Definition, cells: &[Cell], source: Source<'_>) 
         let id = plot.id.get_ref();
         let is_name = !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         if !is_name {
-            let what = format!("{id:?} is not made of a to z, 0 to 9 and dashes");
+            let what = format!("{id:?} must consist of a to z, 0 to 9 and dashes");
             return Err(source.fault(&plot.id, "plots.id", what));
         }
         if !ids.insert(id) {
-            return Err(source.fault(&plot.id, "plots.id", format!("{id:?} is there twice")));
+            return Err(source.fault(&plot.id, "plots.id", format!("{id:?} occurs twice")));
         }
         plots.push(Reading { definition, cells, plot, source }.plot()?);
     }
@@ -145,7 +145,7 @@ impl Reading<'_> {
             Kind::Scatter => &["x", "y"],
             Kind::Bars if given("metrics") && (given("metric") || given("by")) => {
                 return Err(
-                    self.wrong("metrics", "they stand along x: there is no `metric` and no `by` beside them".into())
+                    self.wrong("metrics", "they are drawn along x, so that `metric` and `by` cannot be given".into())
                 );
             }
             Kind::Bars if given("metrics") => &[],
@@ -153,7 +153,7 @@ impl Reading<'_> {
             Kind::Lines => &["metric", "by"],
             Kind::Heat => &["metric", "by", "over"],
             Kind::Cdf if given("metric") == given("series") => {
-                return Err(self.wrong("metric", "a cdf is of a `metric`, or of `series`".into()));
+                return Err(self.wrong("metric", "a cdf needs either `metric` or `series`".into()));
             }
             Kind::Cdf => &[],
         };
@@ -206,29 +206,29 @@ impl Reading<'_> {
             plot.series.first().zip(plot.series.iter().find(|s| s.unit != plot.series[0].unit))
         {
             let what = format!("{:?} is in {:?}, {:?} in {:?}", first.name, first.unit, other.name, other.unit);
-            return Err(self.wrong("series", format!("series of one picture have one unit: {what}")));
+            return Err(self.wrong("series", format!("the series of a picture must have the same unit: {what}")));
         }
         self.one_unit(plot)?;
         if plot.kind == Kind::TimeSequence {
             if let Some(other) = plot.series.iter().find(|series| !OF_SEGMENTS.contains(&series.call.as_str())) {
-                let what = format!("{:?} is none of {}", other.name, OF_SEGMENTS.join(", "));
+                let what = format!("{:?} is not one of {}", other.name, OF_SEGMENTS.join(", "));
                 return Err(self.wrong("series", what));
             }
             if plot.grid.cells.iter().flatten().count() != 1 {
-                return Err(self.wrong("at", "a time-sequence picture is of one cell".into()));
+                return Err(self.wrong("at", "a time-sequence picture shows a single cell".into()));
             }
         }
         if self.plot.bin.is_some_and(|bin| !(bin > 0.0 && bin.is_finite())) {
-            return Err(self.wrong("bin", format!("{} is no width", plot.bin)));
+            return Err(self.wrong("bin", format!("{} is not a width", plot.bin)));
         }
         if plot.to.is_some_and(|to| to <= plot.from) {
             return Err(self.wrong("to", "the picture ends before it begins".into()));
         }
         if plot.expected.iter().any(|expected| !expected.value.is_finite()) {
-            return Err(self.wrong("expected", "a value is no number".into()));
+            return Err(self.wrong("expected", "a value is not a finite number".into()));
         }
         if self.plot.seed == Some(0) {
-            return Err(self.wrong("seed", "the first run is 1".into()));
+            return Err(self.wrong("seed", "runs are numbered from 1".into()));
         }
         let runs = self.definition.runs;
         if let Some(seed) = self.plot.seed.filter(|seed| *seed > u64::from(runs)) {
@@ -254,7 +254,7 @@ impl Reading<'_> {
             None => Ok(()),
             Some((other, metric)) => {
                 let what = format!("{first:?} is in {unit:?}, {other:?} in {:?}", metric.unit);
-                Err(self.wrong("metrics", format!("metrics of one picture have one unit: {what}")))
+                Err(self.wrong("metrics", format!("the metrics of a picture must have the same unit: {what}")))
             }
         }
     }
@@ -285,7 +285,7 @@ impl Reading<'_> {
                 None if by == Some(nth) || kind == Kind::Scatter => free.push(nth),
                 None if axis.choices.len() == 1 => fixed.push((nth, 0)),
                 None => {
-                    let what = format!("picture {} chooses nothing on the axis {name:?}", plot.id.get_ref());
+                    let what = format!("picture {} needs a choice on the axis {name:?}", plot.id.get_ref());
                     return Err(self.wrong("at", what));
                 }
             }
@@ -336,7 +336,7 @@ impl Reading<'_> {
         match found {
             None => Err(self.source.fault(name, field, self.no_axis(name.get_ref()))),
             Some(_) if self.plot.at.contains_key(name.get_ref()) => {
-                Err(self.source.fault(name, field, format!("`at` chooses on the axis {:?}", name.get_ref())))
+                Err(self.source.fault(name, field, format!("`at` also has a choice on the axis {:?}", name.get_ref())))
             }
             found => Ok(found),
         }

@@ -59,7 +59,7 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     let filling = Filling { cell, source };
     let duration = filling.span(&definition.duration, "duration")?;
     if duration.is_zero() {
-        return Err(source.fault(&definition.duration, "duration", "no time at all"));
+        return Err(source.fault(&definition.duration, "duration", "must be longer than 0 s"));
     }
     if duration > Span::from_secs(LONGEST) {
         return Err(source.fault(&definition.duration, "duration", format!("more than {LONGEST} s, a day")));
@@ -69,10 +69,8 @@ pub(super) fn cell(definition: &Definition, cell: &Cell, source: Source<'_>) -> 
     let connections = flows.iter().map(|flow| u64::from(flow.count)).sum::<u64>();
     let seconds = duration.as_nanos() / 1_000_000_000;
     if seconds * (connections + FLOWS_OF_LINK * links.len() as u64) > MOST_COUNTED {
-        let what = format!(
-            "too long for {connections} flows over links in number {}: all is counted each second",
-            links.len()
-        );
+        let what =
+            format!("too long for {connections} flows and {} links, which are sampled every second", links.len());
         return Err(source.fault(&definition.duration, "duration", what));
     }
     let traffic = definition.traffic.iter().map(|traffic| filling.traffic(traffic, links.len()));
@@ -119,7 +117,7 @@ impl Filling<'_> {
             let read = options.read(&words).map_err(|error| error.to_string())?;
             if let Some(rest) = words.get(read) {
                 return Err(format!(
-                    "{rest:?} is no option of a link; write it as --rate 10mbit --rtt 500ms --queue 1bdp"
+                    "{rest:?} is not an option of a link; write it as --rate 10mbit --rtt 500ms --queue 1bdp"
                 ));
             }
             let no_files = |_: &str| Err("experiments hold no files".to_owned());
@@ -158,7 +156,7 @@ impl Filling<'_> {
             let before = |text: &Option<Text>, field| {
                 let place = |text: &Text| {
                     let found = setups.iter().position(|setup| setup.name == *text.get_ref());
-                    let told = || format!("no flows {:?} stand before these", text.get_ref());
+                    let told = || format!("no flows {:?} are defined before these", text.get_ref());
                     found.ok_or_else(|| self.fault(text, field, told()))
                 };
                 text.as_ref().map(place).transpose()
@@ -181,11 +179,11 @@ impl Filling<'_> {
         let (Some(text), Some(other)) = (&flow.hosts, other(setup.hosts)) else { return Ok(()) };
         let has_own = flow.left.is_some() || flow.right.is_some() || flow.hops.is_some() || flow.tcp != Tcp::default();
         let what = if has_own {
-            "flows on the hosts of others have no `left`, `right`, `hops` and `tcp`: they are the others'"
+            "flows with `hosts` cannot have `left`, `right`, `hops` or `tcp`, which are those of the other flows"
         } else if other.count != setup.count {
-            "flows on the hosts of others are as many as those"
+            "flows with `hosts` must have the same `count` as the other flows"
         } else if other.hosts.is_some() || other.config.congestion.name() != setup.config.congestion.name() {
-            "a host has one congestion control; name flows with hosts of their own, and the same"
+            "a host has one congestion controller; `hosts` must name flows with their own hosts and the same controller"
         } else {
             return Ok(());
         };

@@ -11,11 +11,12 @@ use crate::probing::ProbeSetup;
 impl Filling<'_> {
     pub(super) fn probe(self, probe: &Probe, traffic: &[TrafficSetup]) -> Result<ProbeSetup, Fault> {
         if traffic.iter().any(|traffic| traffic.stop != Span::MAX) {
-            let what = "what a probe is to measure has no cross traffic that ends; leave out its `stop`";
+            let what = "cross traffic must not end while a probe measures; leave out its `stop`";
             return Err(self.fault(&probe.name, "probes.name", what));
         }
         let method = self.read(&probe.method, "probes.method", |text| {
-            text.parse::<MethodKind>().map_err(|error| error.to_string())
+            let known = METHODS.contains(&text).then(|| text.to_owned());
+            known.ok_or_else(|| format!("{text:?} is not a method; there are: {}", METHODS.join(", ")))
         })?;
         let start = self.optional(&probe.start, |text| self.span(text, "probes.start"))?;
         let left = probe.left.as_ref().map(|text| self.link(text, "probes.left")).transpose()?;

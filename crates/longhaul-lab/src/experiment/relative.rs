@@ -30,7 +30,7 @@ impl Relative {
         if metric.relative_to.is_empty() {
             return match metric.form {
                 None => Ok(None),
-                Some(_) => Err(source.fault(&metric.value, "metrics.form", "`form` is of what `relative-to` names")),
+                Some(_) => Err(source.fault(&metric.value, "metrics.form", "`form` needs `relative-to`")),
             };
         }
         let chosen = chosen(&definition.axes, &metric.relative_to, source)?;
@@ -55,7 +55,8 @@ fn chosen(
         let axis = axes.iter().position(|axis| axis.name.get_ref() == name);
         let axis = axis.ok_or_else(|| wrong(format!("there is no axis {name:?}")))?;
         let found = axes[axis].choices.iter().position(|known| known.name.get_ref() == choice.get_ref());
-        let found = found.ok_or_else(|| wrong(format!("{:?} is no choice on the axis {name:?}", choice.get_ref())))?;
+        let found =
+            found.ok_or_else(|| wrong(format!("{:?} is not a choice on the axis {name:?}", choice.get_ref())))?;
         Ok((axis, found))
     };
     relative_to.iter().map(place).collect()

@@ -51,7 +51,7 @@ pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Ve
         };
         if row.at.contains_key(each.get_ref()) || row.over.as_ref().is_some_and(|over| over.get_ref() == each.get_ref())
         {
-            let what = format!("`at` or `over` is of the axis {:?}, too", each.get_ref());
+            let what = format!("`at` or `over` also refers to the axis {:?}", each.get_ref());
             return Err(source.fault(each, "rows.each", what));
         }
         for choice in &axis.choices {
@@ -62,7 +62,7 @@ pub(super) fn expanded(definition: &Definition, source: Source<'_>) -> Result<Ve
         }
     }
     if let Some(row) = definition.rows.iter().find(|row| row.id.get_ref().is_empty()) {
-        return Err(source.fault(&row.id, "rows.id", "a row is cited by its id"));
+        return Err(source.fault(&row.id, "rows.id", "an id must not be empty"));
     }
     unique(source, "rows.id", rows.iter().map(|row| &row.id))?;
     Ok(rows)
@@ -87,7 +87,7 @@ impl Row {
             (None, Some(rule)) => (Some(reading.judged(rule, paper.len())?), row.remark.clone().unwrap_or_default()),
             _ => {
                 let id = row.id.get_ref();
-                let what = format!("row {id} has either `rule`, or `not-reproducible` with what is missing");
+                let what = format!("row {id} needs either `rule`, or `not-reproducible` with the reason");
                 return Err(source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.rule", what));
             }
         };
@@ -113,16 +113,14 @@ impl Reading<'_> {
         self.names()?;
         let cells = self.cells()?;
         if rule.compares() && cells.len() < 2 {
-            return Err(wrong(
-                "only one value, and nothing to compare it with; `over` names an axis, `order` its choices".into(),
-            ));
+            return Err(wrong("a single value cannot be compared; `over` names an axis, `order` its choices".into()));
         }
         if (rule.needs_paper() || papers > 0) && papers != cells.len() {
-            return Err(wrong(format!("{} values, but {papers} of the paper's in `paper`", cells.len())));
+            return Err(wrong(format!("{} values, but `paper` has {papers}", cells.len())));
         }
         let deviations = self.row.deviation.as_ref().map_or(0, |values| values.list().len());
         if rule.needs_deviation() && ![1, cells.len()].contains(&deviations) {
-            return Err(wrong(format!("{} values, but {deviations} of the paper's in `deviation`", cells.len())));
+            return Err(wrong(format!("{} values, but `deviation` has {deviations}", cells.len())));
         }
         Ok(Judged {
             metric: place,
@@ -149,7 +147,7 @@ impl Reading<'_> {
         let Some((field, value)) = of_paper.or(of_deviations.map(|value| ("rows.deviation", value))) else {
             return Ok(());
         };
-        let what = if field == "rows.paper" { "is no number" } else { "is no deviation" };
+        let what = if field == "rows.paper" { "is not a finite number" } else { "is not a standard deviation" };
         Err(self.source.beside(&self.row.id, field, format!("{value} {what}")))
     }
 
@@ -170,7 +168,7 @@ impl Reading<'_> {
         let wrong = |what: String| self.source.fault(over, "rows.over", what);
         let axis = self.axis(over.get_ref()).map_err(wrong)?;
         if row.at.contains_key(over.get_ref()) {
-            return Err(wrong(format!("`at` chooses on the axis {:?}", over.get_ref())));
+            return Err(wrong(format!("`at` also has a choice on the axis {:?}", over.get_ref())));
         }
         if row.order.is_empty() {
             return Err(wrong("`over` needs `order`, the choices on it in the paper's order".into()));
@@ -199,7 +197,7 @@ impl Reading<'_> {
                 Some(choice) => self.place(axis, choice, "rows.at")?,
                 None if over == Some(nth) || axis.choices.len() == 1 => 0,
                 None => {
-                    let what = format!("row {} chooses nothing on the axis {name:?}", row.id.get_ref());
+                    let what = format!("row {} needs a choice on the axis {name:?}", row.id.get_ref());
                     return Err(self.source.fault(row.rule.as_ref().unwrap_or(&row.id), "rows.at", what));
                 }
             });
@@ -226,7 +224,7 @@ pub(super) fn place(axis: &Axis, choice: &Text) -> Result<usize, String> {
     axis.choices.iter().position(|known| known.name.get_ref() == choice.get_ref()).ok_or_else(|| {
         let known: Vec<&str> = axis.choices.iter().map(|choice| choice.name.get_ref().as_str()).collect();
         format!(
-            "{:?} is no choice on the axis {:?}; there are: {}",
+            "{:?} is not a choice on the axis {:?}; there are: {}",
             choice.get_ref(),
             axis.name.get_ref(),
             known.join(", ")

@@ -102,7 +102,7 @@ impl Filling<'_> {
         if let (Some(stop), Some(text)) = (stop, &traffic.stop)
             && stop <= start
         {
-            return Err(self.fault(text, "traffic.stop", "it would end before it begins"));
+            return Err(self.fault(text, "traffic.stop", "it ends before it begins"));
         }
         Ok(TrafficSetup {
             name: traffic.name.get_ref().clone(),
@@ -115,7 +115,7 @@ impl Filling<'_> {
                     "there" => Ok([true, false]),
                     "back" => Ok([false, true]),
                     "both" => Ok([true, true]),
-                    _ => Err(format!("{text:?} is no way; there are: there, back, both")),
+                    _ => Err(format!("{text:?} is not a direction; there are: there, back, both")),
                 })?,
             },
             hops: self.hops(&traffic.hops, "traffic.hops", links)?,
@@ -143,7 +143,7 @@ impl Filling<'_> {
             return self.bursts(traffic);
         }
         if let Some(text) = bursts.into_iter().flatten().next() {
-            return Err(self.fault(text, "traffic.on", format!("{kind} has no bursts and no pauses")));
+            return Err(self.fault(text, "traffic.on", format!("{kind} has no bursts and pauses")));
         }
         match kind.as_str() {
             "cbr" => Ok(TrafficKind::Cbr),
@@ -151,7 +151,7 @@ impl Filling<'_> {
             _ => Err(self.fault(
                 &traffic.kind,
                 "traffic.kind",
-                format!("{kind:?} is no kind; there are: cbr, poisson, on-off"),
+                format!("{kind:?} is not a kind; there are: cbr, poisson, on-off"),
             )),
         }
     }
@@ -162,7 +162,7 @@ impl Filling<'_> {
         };
         let length = |text| {
             let span = self.span(text, "traffic.on")?;
-            if span.is_zero() { Err(self.fault(text, "traffic.on", "no time at all")) } else { Ok(span) }
+            if span.is_zero() { Err(self.fault(text, "traffic.on", "must be longer than 0 s")) } else { Ok(span) }
         };
         let (on, off) = (length(on)?, length(off)?);
         let durations = traffic.shape.as_ref().map_or(Ok(Durations::Exponential), |Setting(text)| {

@@ -83,7 +83,7 @@ impl Filling<'_> {
         if let (Some(stop), Some(text)) = (stop, &workload.stop)
             && stop <= start
         {
-            return Err(self.fault(text, "workloads.stop", "it would end before it begins"));
+            return Err(self.fault(text, "workloads.stop", "it ends before it begins"));
         }
         let hops = self.hops(&workload.hops, "workloads.hops", links.len())?;
         let LinkRate::Constant(rate) = links[hops.start].there.rate else {
@@ -95,7 +95,7 @@ impl Filling<'_> {
             kind: self.read(&workload.kind, "workloads.kind", |text| match text {
                 "http" => Ok(WorkloadKind::Http),
                 "vectors" => Ok(WorkloadKind::Vectors),
-                _ => Err(format!("{text:?} is no kind; there are: http, vectors")),
+                _ => Err(format!("{text:?} is not a kind; there are: http, vectors")),
             })?,
             rate: rate.mul_f64(self.read(&workload.load, "workloads.load", value::share)?),
             responses: match &workload.response {
@@ -103,7 +103,7 @@ impl Filling<'_> {
                 Some(text) => {
                     let bytes = self.read(text, "workloads.response", value::size)?;
                     if bytes == 0 {
-                        return Err(self.fault(text, "workloads.response", "nothing at all"));
+                        return Err(self.fault(text, "workloads.response", "must be larger than 0 bytes"));
                     }
                     BoundedPareto::new(bytes as f64, bytes as f64, 1.1)
                 }

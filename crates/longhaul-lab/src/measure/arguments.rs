@@ -131,7 +131,7 @@ impl<'a> Asked<'a> {
         }
         let is_none = measure.parameters.contains(&super::ANY) && asked.times == [Span::ZERO];
         if is_none || asked.times.windows(2).any(|two| two[0] >= two[1]) {
-            return Err(format!("{} up to a time that is not after its beginning", call.name));
+            return Err(format!("{} needs an end after its start", call.name));
         }
         Ok(asked)
     }
@@ -223,7 +223,7 @@ pub(crate) fn link(from: &[Argument]) -> Result<(usize, &[Argument]), String> {
     let [Argument::Name(name), rest @ ..] = from else { return Ok((0, from)) };
     let Some(number) = name.strip_prefix("link-") else { return Ok((0, from)) };
     let place = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    Ok((place.ok_or_else(|| format!("{name:?} is no link; they count from link-1"))?, rest))
+    Ok((place.ok_or_else(|| format!("{name:?} is not a link; links are numbered from link-1"))?, rest))
 }
 
 impl Quantile {
@@ -236,8 +236,9 @@ impl Quantile {
             "max" => 1.0,
             _ => {
                 let percent = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
-                let told =
-                    || format!("{name:?} is no quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean");
+                let told = || {
+                    format!("{name:?} is not a quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean")
+                };
                 percent.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(told)? / 100.0
             }
         };
@@ -274,7 +275,7 @@ impl Losses {
         let Some((_, cause)) = cause else {
             let known: Vec<&str> = CAUSES.iter().map(|(name, _)| *name).collect();
             let and = if classes { "; and the classes normal, low" } else { "" };
-            return Err(format!("{name:?} is no cause of loss; there are: {}{and}", known.join(", ")));
+            return Err(format!("{name:?} is not a cause of loss; there are: {}{and}", known.join(", ")));
         };
         self.causes.push(*cause);
         Ok(())
@@ -310,19 +311,21 @@ mod tests {
 
     #[test]
     fn what_is_wrong_in_parentheses_is_told() {
-        let quantile = "is no quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean";
+        let quantile = "is not a quantile; write p50, p95, p99.9 (0 to 100), min, median, max or mean";
         assert_eq!(fault("rtt(x, p101)"), format!("\"p101\" {quantile}"));
         assert_eq!(fault("delay(half)"), format!("\"half\" {quantile}"));
         assert_eq!(fault("delay(pNaN)"), format!("\"pNaN\" {quantile}"));
-        assert!(fault("lost(full)").starts_with("\"full\" is no cause of loss; there are: queue-full, pushed-out, "));
+        assert!(
+            fault("lost(full)").starts_with("\"full\" is not a cause of loss; there are: queue-full, pushed-out, ")
+        );
         assert!(fault("lost(full)").ends_with("; and the classes normal, low"));
-        assert!(fault("first-drop(low)").starts_with("\"low\" is no cause of loss; "));
+        assert!(fault("first-drop(low)").starts_with("\"low\" is not a cause of loss; "));
         assert_eq!(fault("time-to(x)"), "time-to is written time-to(FLOWS, BYTES)");
         assert_eq!(fault("time-to(x, 5s)"), "time-to is written time-to(FLOWS, BYTES)");
         assert_eq!(fault("share(x)"), "share is written share(FLOWS, FLOWS[, FROM][, TO])");
         assert_eq!(fault("goodput(x, y)"), "goodput is written goodput(FLOWS[, FROM][, TO])");
-        assert_eq!(fault("goodput(x, 2s, 1s)"), "goodput up to a time that is not after its beginning");
-        assert_eq!(fault("goodput(x, 0s)"), "goodput up to a time that is not after its beginning");
+        assert_eq!(fault("goodput(x, 2s, 1s)"), "goodput needs an end after its start");
+        assert_eq!(fault("goodput(x, 0s)"), "goodput needs an end after its start");
         let expression = Expression::parse("oscillation(x, 0s) + goodput(x, 0s, 1s)").unwrap();
         assert!(expression.calls().into_iter().all(|call| Asked::read(call).is_ok()));
     }

@@ -15,7 +15,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "carried",
         parameters: PART,
         usage: "carried([link-N, ][FROM, ][TO])",
-        about: "Mb/s of IP packets that the shared link carried, with those that it then lost at random",
+        about: "rate of the IP packets that the shared link carried, Mb/s, including those that it then lost at \
+               random",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(carried(part) * 8e-6 / part.seconds()),
@@ -24,8 +25,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "utilisation",
         parameters: PART,
         usage: "utilisation([link-N, ][FROM, ][TO])",
-        about: "IP packets that the shared link carried, with those that it then lost at random, percent of what its rate \
-                allows (RFC 5166, section 2.1.1); what the link adds to packets is not counted; none for a link without a rate",
+        about: "IP packets that the shared link carried, including those that it then lost at random, percent of its \
+               rate (RFC 5166, section 2.1.1); overhead that the link adds to packets is not counted; undefined for \
+               a link without a rate",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| percent(carried(part), capacity(&part.outcome.links[part.asked.link], part.from, part.to)?),
@@ -34,7 +36,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "dropped",
         parameters: PART,
         usage: "dropped([link-N, ][FROM, ][TO])",
-        about: "packets that the shared link dropped, whatever for, percent of those offered",
+        about: "packets that the shared link dropped for any cause, percent of the packets offered",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -46,8 +48,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "lost",
         parameters: LOSSES,
         usage: "lost([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        about: "packets that the shared link dropped for these causes, percent of those offered; of packets of normal or of low priority alone \
-                where that is said. Causes: queue-full, pushed-out, low-priority, aqm, policed, random, corrupted, outage, too-long, ttl-expired",
+        about: "packets that the shared link dropped for these causes, percent of the packets offered; with a \
+               priority, only packets of normal or of low priority. Causes: queue-full, pushed-out, low-priority, \
+               aqm, policed, random, corrupted, outage, too-long, ttl-expired",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -59,7 +62,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "drops",
         parameters: LOSSES,
         usage: "drops([link-N, ][normal, | low, ][CAUSE, ...][FROM, ][TO])",
-        about: "the same, as a number of packets",
+        about: "number of packets that the shared link dropped, with the arguments of `lost`",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -71,8 +74,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "first-drop",
         parameters: &[Parameter::Link, Parameter::Causes],
         usage: "first-drop([link-N, ][CAUSE, ...])",
-        about: "seconds from the run's beginning until the shared link first drops a packet for one of these causes, or for any; none if it \
-                never does",
+        about: "seconds from the start of the run until the shared link first drops a packet for one of these \
+               causes, or for any cause if none is given; undefined if it never does",
         better: Better::Unknown,
         watch: Watch::Drops,
         value: |part| {
@@ -85,7 +88,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "delay",
         parameters: &[Parameter::Link, Parameter::Quantile, ANY],
         usage: "delay([link-N, ]QUANTILE[, FROM][, TO])",
-        about: "milliseconds that packets waited before the shared link began to transmit them; quantiles to within 1/32",
+        about: "milliseconds that packets waited until the shared link began to transmit them; quantiles are \
+               accurate to 1/32",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -99,7 +103,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "queue-mean",
         parameters: PART,
         usage: "queue-mean([link-N, ][FROM, ][TO])",
-        about: "bytes that waited at the shared link, the mean over time",
+        about: "bytes queued at the shared link, mean over time",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -111,7 +115,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "queue-max",
         parameters: &[Parameter::Link, Parameter::Times(&[0, 1])],
         usage: "queue-max([link-N, ][TO])",
-        about: "the most bytes that waited at the shared link until then, with the packet that passes a queue of nothing",
+        about: "maximum number of bytes queued at the shared link until then; a packet that passes through an empty \
+               queue counts",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(ends(part).1.stats.max_bytes as f64),

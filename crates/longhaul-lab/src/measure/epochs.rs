@@ -12,9 +12,10 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "epoch",
         parameters: &[Workload, Parameter::Quantile, Sizes, ANY],
         usage: "epoch(WORKLOAD, QUANTILE[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        about: "seconds from the first byte of a request that is written to an established connection until the last of its response has been \
-                read, of responses from FROM_BYTES on and shorter than TO_BYTES whose request was of that part of the run and that have \
-                ended: the response time of an a-b-t epoch (Weigle et al., Tmix, CCR 2006)",
+        about: "seconds from the first byte of a request on an established connection until the last byte of its \
+               response has been read, for completed responses of at least FROM_BYTES and less than TO_BYTES whose \
+               requests were in this part of the run: the response time of an a-b-t epoch (Weigle et al., Tmix, CCR \
+               2006)",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| part.asked.quantile.seconds_of(part.epochs().filter_map(seconds).collect()),
@@ -23,7 +24,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "epochs",
         parameters: &[Workload, Sizes, ANY],
         usage: "epochs(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        about: "how many epochs, as `epoch` has them, have ended",
+        about: "number of completed epochs, as defined for `epoch`",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(part.epochs().filter_map(seconds).count() as f64),
@@ -32,7 +33,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "unfinished",
         parameters: &[Workload, Sizes, ANY],
         usage: "unfinished(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        about: "how many have begun and not ended when the run did",
+        about: "number of epochs that have begun, but have not completed at the end of the run",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(part.epochs().filter(|epoch| epoch.ended.is_none()).count() as f64),
@@ -41,8 +42,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "offered",
         parameters: &[Workload, Sizes, ANY],
         usage: "offered(WORKLOAD[, FROM_BYTES, TO_BYTES][, FROM][, TO])",
-        about: "Mb/s of the responses whose requests were of that part, whether they have ended or not: what there would be to carry if \
-                nothing were late",
+        about: "rate of the responses whose requests were in this part of the run, Mb/s, completed or not: the load \
+               if nothing were delayed",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| Some(part.epochs().map(|epoch| epoch.response as f64).sum::<f64>() * 8e-6 / part.seconds()),

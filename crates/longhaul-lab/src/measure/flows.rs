@@ -12,7 +12,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "goodput",
         parameters: PART,
         usage: "goodput(FLOWS[, FROM][, TO])",
-        about: "Mb/s that applications read, of all flows together (RFC 5166, section 2.1.1)",
+        about: "goodput: data that applications read, Mb/s, total of all flows (RFC 5166, section 2.1.1)",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.read) * 8e-6 / part.seconds()),
@@ -21,7 +21,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "sent",
         parameters: PART,
         usage: "sent(FLOWS[, FROM][, TO])",
-        about: "bytes of new data sent, of all flows together",
+        about: "bytes of new data sent, total of all flows",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.sent)),
@@ -30,7 +30,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "completion",
         parameters: WHOLE,
         usage: "completion(FLOWS)",
-        about: "seconds from connect to the last byte at the receiver, the mean over flows; none if one did not end",
+        about: "seconds from connect to the last byte at the receiver, mean over the flows; undefined if one did not \
+               end",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -42,8 +43,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "time-to",
         parameters: &[Flows, Bytes],
         usage: "time-to(FLOWS, BYTES)",
-        about: "seconds from the first connect until applications had read so many bytes, of all flows together: the ramp-up time of \
-                draft-irtf-iccrg-tcpeval-01, section 5.2, which is of the (1500 x 10^n)-th byte",
+        about: "seconds from the first connect until applications have read this many bytes, total of all flows: the \
+               ramp-up time of draft-irtf-iccrg-tcpeval-01, section 5.2, for the (1500 x 10^n)-th byte",
         better: Better::Less,
         watch: Watch::Bytes,
         value: |part| part.outcome.reached.get(&(part.flows().start, part.asked.bytes)).copied(),
@@ -52,7 +53,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "resent",
         parameters: PART,
         usage: "resent(FLOWS[, FROM][, TO])",
-        about: "segments sent again, percent of the segments of data",
+        about: "retransmitted segments, percent of all data segments",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.resent), part.sum(|flow| flow.segments)),
@@ -61,8 +62,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "spurious",
         parameters: PART,
         usage: "spurious(FLOWS[, FROM][, TO])",
-        about: "duplicates that receivers reported by D-SACK (RFC 2883), percent of the segments sent again; more than all if the network \
-                duplicates; none without SACK",
+        about: "duplicates that receivers reported by D-SACK (RFC 2883), percent of the retransmitted segments; more \
+               than 100 % if the network duplicates packets; undefined without SACK",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -75,7 +76,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "undone",
         parameters: PART,
         usage: "undone(FLOWS[, FROM][, TO])",
-        about: "recoveries that turned out to be needless and were undone (RFC 3522, RFC 5682, D-SACK), percent of all",
+        about: "spurious recoveries that were detected and undone (RFC 3522, RFC 5682, D-SACK), percent of all \
+               recoveries",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.undone), part.sum(|flow| flow.recoveries)),
@@ -84,7 +86,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "timeouts",
         parameters: PART,
         usage: "timeouts(FLOWS[, FROM][, TO])",
-        about: "retransmission timeouts, of all flows together",
+        about: "retransmission timeouts, total of all flows",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| Some(part.sum(|flow| flow.timeouts)),
@@ -93,7 +95,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "probe-overhead",
         parameters: PART,
         usage: "probe-overhead(FLOWS[, FROM][, TO])",
-        about: "payload of probes at low priority, percent of the payload of all other data sent, the first time and again",
+        about: "payload of low-priority probes, percent of the payload of all other data sent, including \
+               retransmissions",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| percent(part.sum(|flow| flow.probes), part.sum(|flow| flow.sent + flow.sent_again)),
@@ -102,7 +105,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "deviation",
         parameters: WHOLE,
         usage: "deviation(FLOWS)",
-        about: "standard deviation of the goodput of each second, Mb/s, of all flows together",
+        about: "standard deviation of the goodput per second, Mb/s, total of all flows",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| deviation(&part.each_second(part.from)),
@@ -111,8 +114,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "oscillation",
         parameters: &[Flows, ONE],
         usage: "oscillation(FLOWS[, FROM])",
-        about: "coefficient of variation of the goodput of each whole second, of all flows together: its standard deviation over its mean \
-                (RFC 5166, section 2.2.2)",
+        about: "coefficient of variation of the goodput per full second, total of all flows: its standard deviation \
+               divided by its mean (RFC 5166, section 2.2.2)",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -124,7 +127,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "settled",
         parameters: WHOLE,
         usage: "settled(FLOWS)",
-        about: "the first second whose goodput is 90 % of the mean of the run's last ten",
+        about: "first second in which the goodput reaches 90 % of its mean over the last ten seconds of the run",
         better: Better::Less,
         watch: Watch::Nothing,
         value: |part| {
@@ -137,7 +140,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "rtt",
         parameters: &[Flows, Parameter::Quantile],
         usage: "rtt(FLOWS, QUANTILE)",
-        about: "round-trip times that the senders measured, milliseconds, of all flows together; quantiles to within 1/32",
+        about: "RTT samples of the senders, milliseconds, all flows together; quantiles are accurate to 1/32",
         better: Better::Less,
         watch: Watch::Rtt,
         value: |part| {
@@ -150,7 +153,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "cwnd",
         parameters: &[Flows, ONE],
         usage: "cwnd(FLOWS[, TIME])",
-        about: "bytes of the congestion window at a time, the mean over flows; as it was last while there was a connection",
+        about: "congestion window in bytes at a time, mean over the flows; after the end of a connection, its last \
+               value",
         better: Better::Unknown,
         watch: Watch::State,
         value: |part| part.mean_state(|state| Some(state.cwnd)),
@@ -159,8 +163,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "time-to-window",
         parameters: &[Flows, Bytes, Parameter::Times(&[1])],
         usage: "time-to-window(FLOWS, BYTES, FROM)",
-        about: "seconds from a time until the congestion windows of all flows together first are so many bytes or more: how fast what others \
-                left is taken (draft-irtf-iccrg-tcpeval-01, section 5.3); none if they never are",
+        about: "seconds from a time until the congestion windows of all flows together first reach this many bytes: \
+               how fast bandwidth released by others is used (draft-irtf-iccrg-tcpeval-01, section 5.3); undefined \
+               if they never do",
         better: Better::Less,
         watch: Watch::Window,
         value: |part| {
@@ -172,8 +177,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "estimate",
         parameters: &[Flows, Estimate, ONE],
         usage: "estimate(FLOWS, NAME[, TIME])",
-        about: "what the senders have estimated of the path at a time, the mean over those that have: Mb/s, bytes, milliseconds or a number. \
-                NAME is what the controller calls it, or delivery-rate, pacing-rate, srtt, latest-rtt, min-rtt, or capacity by flipped pairs",
+        about: "estimate of the senders at a time, mean over the flows that have it: Mb/s, bytes, milliseconds or a \
+               number. NAME is the controller's name of the estimate, or delivery-rate, pacing-rate, srtt, \
+               latest-rtt, min-rtt, or capacity (by flipped pairs)",
         better: Better::Unknown,
         watch: Watch::State,
         value: |part| part.mean_state(|state| state.estimate(part.asked.estimate)),
@@ -182,7 +188,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "cwnd-at-first-drop",
         parameters: WHOLE,
         usage: "cwnd-at-first-drop(FLOWS)",
-        about: "bytes of the congestion window when one of the shared links first drops a packet, whoever's, the mean over flows; none if it drops none",
+        about: "congestion window in bytes when a shared link first drops a packet of any source, mean over the \
+               flows; undefined without drops",
         better: Better::Unknown,
         watch: Watch::FirstDrop,
         value: |part| {
@@ -193,8 +200,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "overshoot",
         parameters: WHOLE,
         usage: "overshoot(FLOWS)",
-        about: "packets that the shared links dropped, whoever's, until one of the flows first began to recover from a loss; none if none \
-                of them did",
+        about: "packets of any source that the shared links dropped until one of the flows first entered recovery; \
+               undefined if none did",
         better: Better::Less,
         watch: Watch::Reduction,
         value: first_reduction,

@@ -11,8 +11,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-time",
         parameters: NAMED,
         usage: "phase-time(FLOWS, PHASE)",
-        about: "seconds that a sender's first stay in a phase lasts, the mean over flows; none if one was not there or is there at the end. \
-                PHASE is what congestion control calls it: slow-start, congestion-avoidance, recovery, window-expanding and so on",
+        about: "duration in seconds of a sender's first period in a phase, mean over the flows; undefined if a flow \
+               never enters it or is in it at the end. PHASE is the controller's name of the phase: slow-start, \
+               congestion-avoidance, recovery, window-expanding and so on",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.to? - stay.from)),
@@ -21,8 +22,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-segments",
         parameters: NAMED,
         usage: "phase-segments(FLOWS, PHASE)",
-        about: "segments of data, the first time and again, that leave during the same, with what the event sends that begins it and without \
-                what the one sends that ends it, the mean over flows",
+        about: "data segments sent in this period, including retransmissions, mean over the flows; segments sent on \
+               the event that starts the period count, those sent on the event that ends it do not",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.segments as f64)),
@@ -31,7 +32,7 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-probes",
         parameters: NAMED,
         usage: "phase-probes(FLOWS, PHASE)",
-        about: "probes at low priority that leave during the same, the mean over flows",
+        about: "low-priority probes sent in this period, mean over the flows",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.probes as f64)),
@@ -40,7 +41,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "phase-window",
         parameters: NAMED,
         usage: "phase-window(FLOWS, PHASE)",
-        about: "bytes of the congestion window at the end of the same, before the event that ends it, the mean over flows",
+        about: "congestion window in bytes at the end of this period, before the event that ends it, mean over the \
+               flows",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| part.mean_stay(|stay| Some(stay.window as f64)),
@@ -49,8 +51,9 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "answers-to-growth",
         parameters: &[Parameter::Flows],
         usage: "answers-to-growth(FLOWS)",
-        about: "answers to probes from the first recovery's beginning until the window, that recovery being over, first grows by a segment or \
-                more at once, with the answer that lets it, the mean over flows; none if one never grows so",
+        about: "answers to probes from the start of the first recovery until the window, after this recovery, first \
+               grows by at least one segment at once, including the answer that causes the growth, mean over the \
+               flows; undefined if a window never grows like this",
         better: Better::Unknown,
         watch: Watch::Phases,
         value: |part| {

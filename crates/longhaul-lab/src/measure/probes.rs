@@ -19,27 +19,36 @@ const fn measure(
 }
 
 pub(super) const ALL: &[Measure] = &[
-    measure("capacity", "capacity(PROBE)", "Mb/s of IP packets that a tool found the link to have", |part| {
+    measure("capacity", "capacity(PROBE)", "capacity of the link as estimated by a tool, Mb/s of IP packets", |part| {
         Some(mbps(part.capacity()?.value))
     }),
-    measure("capacity-low", "capacity-low(PROBE)", "the lower end of the range that the tool gives for it", |part| {
-        Some(mbps(part.capacity()?.low))
+    measure(
+        "capacity-low",
+        "capacity-low(PROBE)",
+        "lower end of the range that the tool reports for the capacity",
+        |part| Some(mbps(part.capacity()?.low)),
+    ),
+    measure("capacity-high", "capacity-high(PROBE)", "upper end of this range", |part| {
+        Some(mbps(part.capacity()?.high))
     }),
-    measure("capacity-high", "capacity-high(PROBE)", "the upper end of it", |part| Some(mbps(part.capacity()?.high))),
-    measure("available-low", "available-low(PROBE)", "the least that a tool found to be left, Mb/s", |part| {
-        Some(mbps(part.available()?.low))
-    }),
-    measure("available-high", "available-high(PROBE)", "the most that a tool found to be left, Mb/s", |part| {
+    measure(
+        "available-low",
+        "available-low(PROBE)",
+        "lower end of the range that a tool reports for the available \
+    bandwidth, Mb/s",
+        |part| Some(mbps(part.available()?.low)),
+    ),
+    measure("available-high", "available-high(PROBE)", "upper end of this range, Mb/s", |part| {
         Some(mbps(part.available()?.high))
     }),
     measure(
         "converged",
         "converged(PROBE)",
-        "seconds until a tool's estimate had converged by its own criterion; none if it never did",
+        "seconds until a tool's estimate had converged by its own criterion; undefined if it never did",
         |part| part.probed()?.converged.map(Span::as_secs_f64),
     )
     .less(),
-    measure("probed", "probed(PROBE)", "seconds until a tool was done; none if the run ended before", |part| {
+    measure("probed", "probed(PROBE)", "seconds until a tool was done; undefined if the run ended before", |part| {
         let probing = part.probe()?;
         probing.done.then(|| probing.took.as_secs_f64())
     })

@@ -32,14 +32,15 @@ const RANGE: &[Parameter] = &[Parameter::Flows, Parameter::Times(&[2])];
 const NAMED: &[Parameter] = &[Parameter::Flows, Parameter::Estimate, super::ANY];
 
 pub(super) const ALL: &[Measure] = &[
-    measure("losses", ANY, "losses(FLOWS[, FROM][, TO])", "recovery episodes that begin", |part| {
+    measure("losses", ANY, "losses(FLOWS[, FROM][, TO])", "number of recovery episodes that begin", |part| {
         Some(part.losses().filter(|(_, loss)| part.has(loss.at)).count() as f64)
-    }).less(),
+    })
+    .less(),
     measure(
         "lost-within",
         RANGE,
         "lost-within(FLOWS, LEAST, MOST)",
-        "recovery episodes before which the last round trip was from LEAST to MOST, percent of all",
+        "recovery episodes before which the latest RTT sample was between LEAST and MOST, percent of all",
         |part| {
             let rtts: Vec<_> = part.losses().map(|(_, loss)| loss.rtt).collect();
             let within = rtts.iter().filter(|rtt| (part.from..=part.to).contains(*rtt)).count();
@@ -50,7 +51,7 @@ pub(super) const ALL: &[Measure] = &[
         "rtt-within",
         RANGE,
         "rtt-within(FLOWS, LEAST, MOST)",
-        "samples of the round trip from LEAST to MOST, percent of all; to a tenth of a millisecond",
+        "RTT samples between LEAST and MOST, percent of all; the resolution is 0.1 ms",
         |part| {
             let [from, to] = [part.from, part.to].map(|span| span.as_micros() / 100);
             let rtts = part.rtts(1);
@@ -58,17 +59,18 @@ pub(super) const ALL: &[Measure] = &[
             ratio(100.0 * within, rtts.values().sum())
         },
     ),
-    measure("rtt-least", WHOLE, "rtt-least(FLOWS)", "the least round trip, ms, down to a tenth", |part| {
+    measure("rtt-least", WHOLE, "rtt-least(FLOWS)", "minimum RTT, ms, rounded down to 0.1 ms", |part| {
         part.rtts(1).keys().next().map(|class| *class as f64 * 0.1)
     }),
-    measure("rtt-most", WHOLE, "rtt-most(FLOWS)", "the longest round trip, ms, down to a tenth", |part| {
+    measure("rtt-most", WHOLE, "rtt-most(FLOWS)", "maximum RTT, ms, rounded down to 0.1 ms", |part| {
         part.rtts(1).keys().next_back().map(|class| *class as f64 * 0.1)
     }),
     measure(
         "rtt-overlap",
         WHOLE,
         "rtt-overlap(FLOWS)",
-        "how alike round trips before losses are to all, percent: the sum over bins of a millisecond of the lesser share of the two",
+        "overlap of the distribution of the RTT samples before losses with that of all RTT samples, percent: the sum \
+        of the smaller share of the two over bins of 1 ms",
         |part| {
             let before = part.losses().map(|(_, loss)| (loss.rtt.as_micros() / 1000, 1.0));
             overlap(&shares(before), &shares(part.rtts(BIN)))
@@ -78,7 +80,8 @@ pub(super) const ALL: &[Measure] = &[
         "buffer-delay",
         WHOLE,
         "buffer-delay(FLOWS)",
-        "ms from the peak of all round trips to that of those before losses, the mean over flows that have such a peak",
+        "ms from the peak of the distribution of all RTT samples to the peak of those before losses, mean over the \
+        flows that have such a peak",
         |part| {
             let delays = part.logs().filter_map(|log| log.buffer.delay());
             mean(&delays.map(|delay| delay.as_secs_f64() * 1e3).collect::<Vec<_>>())
@@ -88,28 +91,28 @@ pub(super) const ALL: &[Measure] = &[
         "random-loss",
         WHOLE,
         "random-loss(FLOWS)",
-        "bytes lost at a congestion level under a half, percent of those delivered or lost, the mean over flows",
+        "bytes lost at a congestion level below 0.5, percent of the bytes delivered or lost, mean over the flows",
         |part| mean(&part.logs().map(|log| 100.0 * log.rate.random()).collect::<Vec<_>>()),
     ),
     measure(
         "cut-idle",
         ANY,
         "cut-idle(FLOWS[, FROM][, TO])",
-        "percent of the window that losses at a congestion level of at most 0.1 take, their median",
+        "reduction of the window by losses at a congestion level of at most 0.1, percent, median over the losses",
         |part| part.cut(|level| level <= IDLE),
     ),
     measure(
         "cut-congested",
         ANY,
         "cut-congested(FLOWS[, FROM][, TO])",
-        "percent of the window that losses at a congestion level of at least 0.95 take, their median",
+        "reduction of the window by losses at a congestion level of at least 0.95, percent, median over the losses",
         |part| part.cut(|level| level >= CONGESTED),
     ),
     measure(
         "pair-capacity",
         WHOLE,
         "pair-capacity(FLOWS)",
-        "Mb/s of IP packets that TCPProbe found at last, the mean over flows; they need `pairs`",
+        "last capacity estimate of TCPProbe, Mb/s of IP packets, mean over the flows; it requires `pairs`",
         |part| {
             let rates = part.logs().filter_map(|log| log.probe.capacity());
             mean(&rates.map(|rate| rate.as_bits_per_sec() as f64 * 1e-6).collect::<Vec<_>>())
@@ -119,7 +122,8 @@ pub(super) const ALL: &[Measure] = &[
         "pair-converged",
         WHOLE,
         "pair-converged(FLOWS)",
-        "seconds until TCPProbe had converged to where it then stayed within 5 %, the mean over flows; none if one did not",
+        "seconds until the estimate of TCPProbe had converged and then stayed within 5 %, mean over the flows; \
+        undefined if one did not",
         |part| {
             let range = part.flows();
             let logs = part.outcome.logs.get(range.clone())?.iter().zip(&part.outcome.begun[range]);
@@ -128,26 +132,30 @@ pub(super) const ALL: &[Measure] = &[
             let each: Option<Vec<f64>> = logs.map(stood).collect();
             mean(&each?)
         },
-    ).less(),
+    )
+    .less(),
     estimates(
         "estimate-mean",
         "estimate-mean(FLOWS, NAME[, FROM][, TO])",
-        "the mean of what controllers have estimated, sampled each 0.1 s: rates in Mb/s, times in ms; NAME is the estimate's, `pairs` TCPProbe's",
+        "mean of the controllers' estimates, sampled every 0.1 s: rates in Mb/s, times in ms; NAME is the name of \
+        the estimate, or `pairs` for TCPProbe",
         |part| mean(&part.estimates()),
     ),
     estimates(
         "estimate-deviation",
         "estimate-deviation(FLOWS, NAME[, FROM][, TO])",
-        "the standard deviation of the same, percent of its mean",
+        "standard deviation of these estimates, percent of their mean",
         |part| {
             let values = part.estimates();
             ratio(100.0 * deviation(&values)?, mean(&values)?)
         },
-    ).less(),
+    )
+    .less(),
     estimates(
         "estimate-steps",
         "estimate-steps(FLOWS, NAME[, FROM][, TO])",
-        "by how much the same changes in 0.1 s, either way, the mean, percent of its mean: how noisy an estimate is, whatever it follows",
+        "mean absolute change of these estimates per 0.1 s, percent of their mean: the noise of an estimate, \
+        regardless of what it tracks",
         |part| {
             let each = part.estimates_each();
             let steps = each.iter().flat_map(|values| values.windows(2).map(|two| (two[1] - two[0]).abs()));

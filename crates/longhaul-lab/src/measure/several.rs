@@ -16,7 +16,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "jain",
         parameters: &[Flows, ANY],
         usage: "jain(FLOWS[, FROM][, TO])",
-        about: "Jain's index of the flows' goodput (RFC 5166, section 2.3.1): the square of the sum over n times the sum of squares",
+        about: "Jain's fairness index of the flows' goodput (RFC 5166, section 2.3.1): the square of the sum, \
+               divided by n times the sum of squares",
         better: Better::More,
         watch: Watch::Nothing,
         value: |part| jain(&part.each(|flow| flow.read)),
@@ -25,7 +26,8 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "share",
         parameters: &[Flows, Flows, ANY],
         usage: "share(FLOWS, FLOWS[, FROM][, TO])",
-        about: "the first flows' part of what both read together, the mean over the flows of each name: 0 to 1, and 0.5 is equal",
+        about: "share of the first flows in the goodput of both, with the mean over the flows of each name: from 0 \
+               to 1, where 0.5 is equal",
         better: Better::Unknown,
         watch: Watch::Nothing,
         value: |part| {
@@ -38,9 +40,10 @@ pub(super) const MEASURES: &[Measure] = &[
         name: "convergence",
         parameters: &[Flows, Flows],
         usage: "convergence(FLOWS, FLOWS)",
-        about: "seconds from when the last of both names has begun until their shares of each second's goodput, the mean over the flows of \
-                each name, are from 0.4 to 0.6 and stay so for five seconds: the delta-fair convergence time of RFC 5166, section 2.3.3, with \
-                delta 0.2; none if they never do",
+        about: "seconds from the start of the last flow of both names until their shares in the goodput per second, \
+               with the mean over the flows of each name, are between 0.4 and 0.6 and stay there for five seconds: \
+               the delta-fair convergence time of RFC 5166, section 2.3.3, with delta 0.2; undefined if they never \
+               do",
         better: Better::Less,
         watch: Watch::Nothing,
         value: converged,

@@ -52,11 +52,11 @@ pub(super) fn by_slot(sections: &[Section<'_>]) -> Vec<(&'static str, BTreeSet<&
 
 const fn role(slot: Slot) -> &'static str {
     match slot {
-        Slot::Launch => "start",
-        Slot::Growth => "growth",
-        Slot::Steady => "law of the window",
-        Slot::Loss => "class of losses",
+        Slot::Launch => "start-up scheme",
+        Slot::Growth => "slow-start variant",
+        Slot::Steady => "congestion avoidance",
+        Slot::Loss => "loss classification",
         Slot::Recovery => "recovery",
-        Slot::Whole => "whole controllers",
+        Slot::Whole => "monolithic controller",
     }
 }

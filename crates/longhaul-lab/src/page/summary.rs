@@ -85,7 +85,7 @@ pub(super) fn sentence(sections: &[Section<'_>]) -> String {
     };
     let others = [
         (all.with(Verdict::NotReproducible), "cannot be reproduced here"),
-        (all.not_run, "belong to experiments that were not run to their end"),
+        (all.not_run, "belong to experiments with missing runs"),
     ];
     for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!("; {count} more {what}");

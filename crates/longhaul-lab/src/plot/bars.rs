@@ -30,8 +30,8 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         legend.push(Key { look: Look::HollowBox, name: "paper".into() });
     }
     legend.extend(picture.expected_keys());
-    let along = if grid.by.axis.is_empty() { "what stands along x" } else { &grid.by.axis };
-    let about = format!("Bars of {name} by {along}, a bar for each {}.", grid.over.axis);
+    let along = if grid.by.axis.is_empty() { "the metric" } else { &grid.by.axis };
+    let about = format!("Bars of {name} by {along}, one per {}.", grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "whiskers"));
     let id = around.id.clone();
     let mut canvas = Canvas::new(around, x, y);

@@ -34,7 +34,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let y = Axis::of([0.0, 1.0].into_iter(), Wish { name: "share", unit: "", is_log: false, zero: true, about: 5 });
     let named = all.iter().enumerate().filter(|(_, (name, _))| !name.is_empty());
     let legend = named.map(|(nth, (name, _))| Key { look: Look::Line(nth), name: name.clone() }).collect();
-    let around = picture.around(legend, &format!("Which share of {name} is at most so much."), &picture.which());
+    let around = picture.around(legend, &format!("Cumulative distribution of {name}."), &picture.which());
     let mut canvas = picture.canvas(around, x, y);
     if all.iter().all(|(_, values)| values.is_empty()) {
         canvas.nothing();

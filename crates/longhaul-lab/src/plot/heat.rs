@@ -26,12 +26,12 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let x = Axis::Names { names: grid.by.names.clone(), label: picture.by_label().into(), least };
     let y = Axis::names(&grid.over.names, &grid.over.axis);
     let measured = if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") };
-    let about = format!("{measured} by {} and {}; the darker, the more.", grid.over.axis, grid.by.axis);
+    let about = format!("{measured} by {} and {}; darker is more.", grid.over.axis, grid.by.axis);
     let has_paper = drawn.iter().any(|drawn| drawn.paper.is_some());
-    let small = if has_paper { " Below it, small: the paper's." } else { "" };
+    let small = if has_paper { " Small: the paper's value." } else { "" };
     let runs = drawn.iter().map(|drawn| drawn.runs.each.len()).max().unwrap_or(0);
     let of = if runs > 1 { format!("{} of {runs} runs", picture.statistic()) } else { "One run each".into() };
-    let how = format!("{measured}. {of}; the darker, the more.{small}");
+    let how = format!("{measured}. {of}; darker is more.{small}");
     let mut canvas = picture.canvas(picture.around(Vec::new(), &about, &how), x, y);
     for one in &drawn {
         let ((left, wide), (top, high)) = (canvas.slot(one.by), canvas.row(one.over));

@@ -35,8 +35,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         .map(|(nth, (name, _))| Key { look: Look::Line(nth), name: name.clone() })
         .collect();
     let how = format!("{} Bins of {} {unit}; each adds up to 100 %.", picture.which(), super::number(bin));
-    let mut canvas =
-        picture.canvas(picture.around(legend, "A histogram: how many of the samples have which values.", &how), x, y);
+    let mut canvas = picture.canvas(picture.around(legend, "Histogram of the samples.", &how), x, y);
     if shares.iter().all(|(_, shares)| shares.is_empty()) {
         canvas.nothing();
     }

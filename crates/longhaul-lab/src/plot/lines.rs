@@ -17,7 +17,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     }
     legend.extend(picture.expected_keys());
     let by = &plot.grid.by;
-    let about = format!("Lines of {name} against {}, a line for each {}.", by.axis, plot.grid.over.axis);
+    let about = format!("Lines of {name} against {}, one per {}.", by.axis, plot.grid.over.axis);
     let around = picture.around(legend, &about, &picture.how(&drawn, "bars"));
     let along = choices::numbers(&by.names);
     let mut canvas = picture.canvas(around, x_axis(picture, along.as_ref()), y);

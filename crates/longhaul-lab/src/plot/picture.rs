@@ -163,8 +163,8 @@ impl Picture<'_> {
             Statistic::Median => "Medians",
             Statistic::Mean => "Means",
             Statistic::Deviation => "Standard deviations",
-            Statistic::Least => "The least",
-            Statistic::Most => "The most",
+            Statistic::Least => "Minima",
+            Statistic::Most => "Maxima",
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         legend.push(Key { look: Look::DashedAndHollow, name: "paper".into() });
     }
     legend.extend(picture.expected_keys());
-    let about = format!("Marks of {name}, one for each run and {}.", picture.plot.grid.over.axis);
+    let about = format!("Marks of {name}, one per run and {}.", picture.plot.grid.over.axis);
     let around = picture.around(legend, &about, "");
     let mut canvas = picture.canvas(around, x, y);
     for one in &drawn {

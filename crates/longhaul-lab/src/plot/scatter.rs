@@ -24,7 +24,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
         legend.push(Key { look: Look::Dots, name: "single runs".into() });
     }
     legend.extend(picture.expected_keys());
-    let about = format!("{y_name} against {x_name}, a mark for each cell and a dot for each run.");
+    let about = format!("{y_name} against {x_name}, one mark per cell and one dot per run.");
     let how = if has_more { format!("Marks: {}.", picture.statistic().to_lowercase()) } else { String::new() };
     let mut canvas = picture.canvas(picture.around(legend, &about, &how), x, y);
     for over in 0..plot.grid.cells.len() {

@@ -34,7 +34,7 @@ pub(super) fn draw(picture: &Picture<'_>) -> String {
     let x = Axis::between((plot.from, plot.to.unwrap_or(end)), "time", "s", 0.0);
     let keys = [
         (Look::Dashed(SENT, 0), "data", !segments.is_empty()),
-        (Look::Mark(AGAIN), "sent again", !resent.is_empty()),
+        (Look::Mark(AGAIN), "retransmitted", !resent.is_empty()),
         (Look::Dashed(ACKED, 0), "acknowledged", !acks.is_empty()),
     ];
     let is_there = |(look, name, there): (Look, &str, bool)| there.then(|| Key { look, name: name.into() });

@@ -27,31 +27,31 @@ pub enum Misfit {
     #[error("it has no flows")]
     Idle,
     /// There are too many flows.
-    #[error("it has {0} flows; {MOST_FLOWS} at most can be run over real sockets")]
+    #[error("it has {0} flows; at most {MOST_FLOWS} can be run over real sockets")]
     Crowd(u32),
     /// There are several links in a row, but only one relay.
-    #[error("its bottleneck has {0} links in a row; the relay is one")]
+    #[error("its bottleneck has {0} links in a row; the relay emulates only one")]
     Row(usize),
     /// The bottleneck has no rate in the direction of the data.
     #[error("its bottleneck has no rate; one of at most {MOST_RATE} Mb/s is needed")]
     Unlimited,
     /// The rate exceeds what the relay can reliably emulate.
-    #[error("its bottleneck has {0} Mb/s; the relay is sure to keep up to {MOST_RATE} Mb/s")]
+    #[error("its bottleneck has {0} Mb/s; the relay supports at most {MOST_RATE} Mb/s")]
     Fast(f64),
     /// Flows have access links, but the relay emulates only the shared link.
-    #[error("flows {0:?} have access links of their own; the relay has the shared link only")]
+    #[error("flows {0:?} have access links; the relay emulates only the shared link")]
     Access(String),
     /// Cross traffic has access links, but the relay emulates only the shared link.
-    #[error("its cross traffic {0:?} has access links of its own; the relay has the shared link only")]
+    #[error("its cross traffic {0:?} has access links; the relay emulates only the shared link")]
     TrafficAccess(String),
     /// The rate of cross traffic exceeds what the relay can reliably emulate.
-    #[error("its cross traffic {0:?} has {1} Mb/s; the relay is sure to keep up to {MOST_RATE} Mb/s")]
+    #[error("its cross traffic {0:?} has {1} Mb/s; the relay supports at most {MOST_RATE} Mb/s")]
     TrafficFast(String, f64),
     /// Workloads exist only in virtual time.
-    #[error("its workload {0:?} is made in virtual time only")]
+    #[error("its workload {0:?} runs only in virtual time")]
     Workload(String),
     /// Probes exist only in virtual time.
-    #[error("its probe {0:?} works in virtual time only")]
+    #[error("its probe {0:?} runs only in virtual time")]
     Probe(String),
 }
 
@@ -122,7 +122,7 @@ fn untold_call(call: &Call, duration: Span) -> Option<String> {
     match asked.measure.watch {
         Watch::Nothing | Watch::Bytes => {}
         Watch::State if asked.estimate.is_empty() || ESTIMATES.contains(&asked.estimate) => {}
-        Watch::State => return Some(format!("real sockets do not tell of the estimate {:?}", asked.estimate)),
+        Watch::State => return Some(format!("real sockets do not provide the estimate {:?}", asked.estimate)),
         Watch::Rtt
         | Watch::Window
         | Watch::Drops
@@ -131,12 +131,12 @@ fn untold_call(call: &Call, duration: Span) -> Option<String> {
         | Watch::Phases
         | Watch::Acks
         | Watch::Probe => {
-            return Some(format!("real sockets do not tell `{name}`"));
+            return Some(format!("real sockets do not provide `{name}`"));
         }
     }
     let is_within = |time: &Span| !time.is_zero() && *time != duration;
     let is_of_link = asked.flows.is_empty() && asked.workload.is_empty();
     (is_of_link && asked.times.iter().any(is_within))
-        .then(|| format!("the relay tells `{name}` of whole runs only"))
-        .or_else(|| (!asked.workload.is_empty()).then(|| format!("real sockets do not tell `{name}`")))
+        .then(|| format!("the relay provides `{name}` only for whole runs"))
+        .or_else(|| (!asked.workload.is_empty()).then(|| format!("real sockets do not provide `{name}`")))
 }

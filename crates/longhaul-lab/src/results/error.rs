@@ -22,7 +22,7 @@ pub enum ResultsError {
     #[error("{} is a file; name a folder for results", .0.display())]
     IsFile(PathBuf),
     /// The folder contains other files.
-    #[error("{} holds {file}, which is no result, and nothing is written there; name an empty folder, or a new one", path.display())]
+    #[error("{} contains {file}, which is not a result, so nothing is written there; name an empty or new folder", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,
@@ -30,13 +30,13 @@ pub enum ResultsError {
         file: String,
     },
     /// The folder does not exist, or has no results.
-    #[error("{} has no lab.json: it is no folder of results", .0.display())]
+    #[error("{} has no lab.json: it is not a folder of results", .0.display())]
     NoResults(PathBuf),
     /// Another program writes to the folder.
-    #[error("another longhaul-lab writes there: it holds {}; wait until it ends, or name another folder", .0.display())]
+    #[error("another longhaul-lab writes there and has locked {}; wait until it ends, or name another folder", .0.display())]
     Locked(PathBuf),
     /// A file is not in the format that this program writes.
-    #[error("{}: {what}; it was damaged: repeat the experiment with --overwrite, or name another folder", path.display())]
+    #[error("{}: {what}; it is damaged: repeat the experiment with --overwrite, or name another folder", path.display())]
     Damaged {
         /// The file, with a line where that is known.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum ResultsError {
         what: String,
     },
     /// `lab.json` is damaged, without which no other file can be interpreted.
-    #[error("{}: {what}; it is none of this program's, or was damaged: name another folder", path.display())]
+    #[error("{}: {what}; it was not written by this program, or is damaged: name another folder", path.display())]
     NoLab {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum ResultsError {
         format: u32,
     },
     /// The results of an experiment do not match the request.
-    #[error("{}: {what}; name another folder, or give --overwrite to remove what is there of {experiment}", path.display())]
+    #[error("{}: {what}; name another folder, or use --overwrite to remove the results of {experiment}", path.display())]
     Differs {
         /// The folder of the experiment.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum ResultsError {
         what: String,
     },
     /// There are more runs than requested.
-    #[error("{} has {there} runs of each cell, and {asked} are asked for; ask for at least {there} with --seeds, or name another folder", path.display())]
+    #[error("{} has {there} runs per cell, but {asked} are requested; request at least {there} with --seeds, or name another folder", path.display())]
     Fewer {
         /// The experiment's folder.
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum ResultsError {
         asked: u32,
     },
     /// The folder contains another part of a sweep than requested.
-    #[error("{} holds {there}, and this is to be {asked}; name another folder for each part", path.display())]
+    #[error("{} contains {there}, but {asked} is requested; name another folder for each part", path.display())]
     Shard {
         /// The folder.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum ResultsError {
         asked: String,
     },
     /// The folders to merge are not parts of one sweep.
-    #[error("{} and {}: {what}; only parts of one sweep can be joined", a.display(), b.display())]
+    #[error("{} and {}: {what}; only parts of one sweep can be merged", a.display(), b.display())]
     Unlike {
         /// One folder.
         a: PathBuf,

@@ -80,17 +80,17 @@ impl Folder {
         let differs = |what: String| ResultsError::Differs { path: path.clone(), experiment: asked.id().into(), what };
         if there.blake3 != asked.kept.blake3 {
             let file = path.join(DEFINITION);
-            let what = "what is there is of another text, and more than rows, plots and comments differ: it is in";
+            let what = "the results are of another text, which differs in more than rows, plots and comments; it is in";
             return Err(differs(format!("{what} {}", file.display())));
         }
         if there.program != asked.kept.program {
-            return Err(differs(format!("what is there is by {}, and this is {}", there.program, asked.kept.program)));
+            return Err(differs(format!("the results are by {}, and this is {}", there.program, asked.kept.program)));
         }
         if there.runs > asked.kept.runs {
             return Err(ResultsError::Fewer { path, there: there.runs, asked: asked.kept.runs });
         }
         if fs::read_to_string(path.join(DEFINITION)).is_ok_and(|text| !there.is_of(&text)) {
-            return Err(differs(format!("{DEFINITION} was changed since")));
+            return Err(differs(format!("{DEFINITION} has been changed since the runs")));
         }
         Ok(())
     }

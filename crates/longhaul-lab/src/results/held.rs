@@ -60,7 +60,7 @@ impl Held {
         let definition = path.join(DEFINITION);
         let text = fs::read_to_string(&definition).map_err(|error| ResultsError::io(&definition, error))?;
         if !kept.is_of(&text) {
-            let what = "it is not what ran".into();
+            let what = "it is not the text of the runs".into();
             return Err(ResultsError::Damaged { path: definition, what });
         }
         let experiment = Experiment::read(DEFINITION, &text)

@@ -14,7 +14,7 @@ pub struct Kept {
     /// The program that ran it.
     pub program: String,
     /// BLAKE3 hash, in hexadecimal, of everything that the runs depend on: the text without comments and
-    /// [`AFTERWARDS`].
+    /// the fields that only later steps use.
     pub blake3: String,
     /// Requested runs per cell.
     pub runs: u32,

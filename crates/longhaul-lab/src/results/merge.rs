@@ -64,10 +64,10 @@ fn alike(a: &Results, b: &Results) -> Result<(), ResultsError> {
             return Err(unlike(format!("the texts of {id} differ")));
         }
         if *program != other.kept.program {
-            return Err(unlike(format!("{id} is by {program} and by {}", other.kept.program)));
+            return Err(unlike(format!("{id} was run by {program} and by {}", other.kept.program)));
         }
         if *runs != other.kept.runs {
-            return Err(unlike(format!("{id} has {runs} and {} runs of each cell", other.kept.runs)));
+            return Err(unlike(format!("{id} has {runs} and {} runs per cell", other.kept.runs)));
         }
     }
     Ok(())
@@ -88,7 +88,7 @@ fn union(id: &str, parts: &[Results]) -> Result<ByRun, ResultsError> {
 }
 
 fn other_numbers(id: &str, record: &Record, a: &Path, b: &Path) -> ResultsError {
-    let what = format!("{id}, cell {}, seed {} has different numbers", record.cell, record.seed);
+    let what = format!("{id}, cell {}, seed {} has different results", record.cell, record.seed);
     ResultsError::Unlike { a: a.to_owned(), b: b.to_owned(), what }
 }
 

@@ -59,16 +59,18 @@ pub(super) fn read(path: &Path, experiment: &Experiment) -> Result<(ByRun, u64),
 }
 
 fn add(runs: &mut ByRun, line: &[u8], experiment: &Experiment) -> Result<(), String> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| format!("no run ({error})"))?;
+    let record: Record = serde_json::from_slice(line).map_err(|error| format!("not a run ({error})"))?;
     let Record { cell, seed, .. } = record;
     let (cells, metrics) = (experiment.cells.len(), experiment.definition.metrics.len());
     if cell >= cells || seed == 0 || record.values.len() != metrics {
         let has = record.values.len();
-        return Err(format!("cell {cell}, seed {seed}, {has} values is no run of {cells} cells and {metrics} metrics"));
+        return Err(format!(
+            "cell {cell}, seed {seed}, {has} values is not a run of {cells} cells and {metrics} metrics"
+        ));
     }
     match runs.get(&(cell, seed)) {
         Some(other) if !other.agrees(&record) => {
-            Err(format!("cell {cell}, seed {seed} is there twice, with other numbers"))
+            Err(format!("cell {cell}, seed {seed} occurs twice with different results"))
         }
         Some(_) => Ok(()),
         None => {

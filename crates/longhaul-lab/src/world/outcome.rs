@@ -126,7 +126,7 @@ impl Outcome {
     /// Panics if there is no sample up to this time. Runs are sampled at their start.
     pub(crate) fn at(&self, time: Span) -> &Sample {
         let latest = self.samples.range(..=time).next_back();
-        latest.map(|(_, sample)| sample).expect("a run counts when it begins")
+        latest.map(|(_, sample)| sample).expect("runs are sampled at their start")
     }
 }
 

@@ -40,6 +40,6 @@ pub(super) fn suffice(cells: &BTreeSet<usize>, row: &Row, experiment: &Experimen
 /// Prints how many rows were skipped.
 pub(super) fn tell_left_out(experiment: &Experiment, rows: usize) {
     if rows > 0 {
-        eprintln!("{}: rows left out for want of other cells: {rows}", experiment.definition.id.get_ref());
+        eprintln!("{}: rows skipped because they need other cells: {rows}", experiment.definition.id.get_ref());
     }
 }

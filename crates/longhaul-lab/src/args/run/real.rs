@@ -61,7 +61,7 @@ impl Real<'_> {
         };
         let runs = chosen.iter().map(BTreeSet::len).sum::<usize>() * self.seeds as usize;
         let seconds: f64 = self.experiments.iter().zip(&chosen).map(seconds).sum::<f64>() * f64::from(self.seeds);
-        eprintln!("runs in real time, one at a time: {runs}, which take {} at most", print::duration(seconds));
+        eprintln!("runs in real time, one at a time: {runs}, which take at most {}", print::duration(seconds));
         let (mut all_well, mut differences) = (true, Vec::new());
         for (experiment, cells) in self.experiments.iter().zip(&chosen) {
             let (well, values) = self.run(experiment, cells)?;
@@ -204,9 +204,9 @@ fn summary(differences: &[f64]) -> String {
     match (median, sizes.last()) {
         (Some(median), Some(most)) => {
             let count = sizes.len();
-            format!("real from virtual time: median difference {median:.1} %, largest {most:.1} %, of {count} values")
+            format!("real and virtual time: median difference {median:.1} %, largest {most:.1} %, {count} values")
         }
-        _ => "real from virtual time: no value is there in both".into(),
+        _ => "real and virtual time: no value exists in both".into(),
     }
 }
 
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(difference(11.0, 10.0), Some(10.0));
         assert_eq!(difference(-11.0, -10.0), Some(-10.0));
         assert_eq!(difference(1.0, 0.0), None);
-        let told = "real from virtual time: median difference 2.0 %, largest 10.0 %, of 3 values";
+        let told = "real and virtual time: median difference 2.0 %, largest 10.0 %, 3 values";
         assert_eq!(summary(&[-10.0, 1.0, 2.0]), told);
-        assert_eq!(summary(&[]), "real from virtual time: no value is there in both");
+        assert_eq!(summary(&[]), "real and virtual time: no value exists in both");
     }
 }

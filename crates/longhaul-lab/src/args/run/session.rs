@@ -144,11 +144,11 @@ impl Session {
         }
         if let (None, Some(folder)) = (shard, &self.folder) {
             let page = results::illustrate(&Results::read(folder.path())?)?;
-            eprintln!("pictures and rows of all that is there: {}", page.display());
+            eprintln!("pictures and rows: {}", page.display());
         }
         if let (Some(shard), Some(folder)) = (shard, &self.folder) {
             eprintln!(
-                "part {shard}: its {asked} runs are in {path}; rows are judged when all parts are there, by `longhaul-lab merge OUT {path} ...`",
+                "part {shard}: its {asked} runs are in {path}; when all parts are complete, `longhaul-lab merge OUT {path} ...` judges the rows",
                 path = folder.path().display()
             );
         }
@@ -236,9 +236,9 @@ impl Session {
         match &self.folder {
             Some(folder) => {
                 let path = folder.path().display();
-                format!("{ended} runs are kept in {path}; the same command goes on from there")
+                format!("{ended} runs are kept in {path}; the same command continues from there")
             }
-            None => "nothing is kept; with --out DIR what has ended would be, and the same command would go on".into(),
+            None => "nothing is kept; with --out DIR, completed runs are kept, and the same command continues".into(),
         }
     }
 }

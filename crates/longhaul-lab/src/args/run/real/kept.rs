@@ -26,12 +26,12 @@ pub(super) struct Kept<'a> {
 pub(super) fn check(folder: &Path, experiments: &[Experiment], overwrite: bool) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
     if folder.join(LAB).exists() {
-        bail!("{} holds runs in virtual time; those over real sockets need another folder", folder.display());
+        bail!("{} contains runs in virtual time; those over real sockets need another folder", folder.display());
     }
     for experiment in experiments {
         let path = file(folder, experiment.definition.id.get_ref());
         if !overwrite && path.exists() {
-            bail!("{} is there; --overwrite replaces it", path.display());
+            bail!("{} exists; --overwrite replaces it", path.display());
         }
     }
     Ok(())

@@ -45,17 +45,19 @@ impl Took {
         let Self { name, effort, .. } = self;
         let Effort { seconds, processor_seconds, ends_processor_seconds, lateness_seconds, failures, .. } = effort;
         let each = self.ends_processor_seconds_per_gb.map_or_else(String::new, |each| format!(" ({each:.1} s/GB)"));
-        let memory = effort.memory_bytes.map_or_else(String::new, |bytes| format!(", {:.0} MB", bytes as f64 * 1e-6));
+        let memory = effort
+            .memory_bytes
+            .map_or_else(String::new, |bytes| format!("; peak memory {:.0} MB", bytes as f64 * 1e-6));
         let late = lateness_seconds * 1e3;
         eprintln!(
-            "{name}: {seconds:.1} s; both ends and the relay together {processor_seconds:.2} s of processors{memory} of memory at most; both ends \
-             alone {ends_processor_seconds:.2} s{each}; the relay's p99 was {late:.2} ms late"
+            "{name}: {seconds:.1} s; processor time {processor_seconds:.2} s for both ends and the relay, \
+             {ends_processor_seconds:.2} s{each} for both ends; p99 lateness of the relay {late:.2} ms{memory}"
         );
         if !self.kept_up {
             let Effort { lost_datagrams, starved_seconds, .. } = effort;
             eprintln!(
-                "{name}: the machine was too slow for this to mean much: {late:.2} ms late, {lost_datagrams} datagrams lost beside the link, a sender \
-                 without a processor for {starved_seconds:.2} s"
+                "{name}: the machine was too slow for valid results: {late:.2} ms late, {lost_datagrams} datagrams lost \
+                 outside the link, a sender without a processor for {starved_seconds:.2} s"
             );
         }
         for failure in failures {
