@@ -1,4 +1,4 @@
-//! What arrival times buy: the capacity that flipped pairs of segments tell of, over whole links in virtual time.
+//! Benefit of arrival times: capacity estimates from flipped pairs of segments, over simulated links.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -12,19 +12,19 @@ use longhaul_units::{Rate, Span};
 
 const CAPACITY: Rate = Rate::from_bits_per_sec(80_000_000);
 
-/// 80 Mb/s, 40 ms there and back, and `back` for the way back.
+/// 80 Mb/s and an RTT of 40 ms, with `back` as the reverse link.
 fn links(back: LinkConfig) -> Duplex {
     Duplex { there: LinkConfig::new(CAPACITY, Span::from_millis(20)).queue(Limit::Bytes(2_000_000)), back }
 }
 
-/// A way back that lets ACKs through in bunches, every 20 ms.
+/// A reverse link that delivers ACKs in bunches every 20 ms.
 fn bunches() -> LinkConfig {
     let mut link = LinkConfig::delay(Span::from_millis(20));
     link.rate = LinkRate::Trace(Arc::new(Trace::parse(&"20\n".repeat(100)).unwrap()));
     link
 }
 
-/// What the sender of an endless transfer knows after so many seconds.
+/// Returns the state of the sender of an endless transfer after this many seconds.
 fn run(links: Duplex, seconds: u64, change: impl Fn(&mut Config), receiver: impl Fn(&mut Config)) -> Info {
     let mut setup = Setup::pair(1, links).configure(|config| {
         (config.base_plpmtu, config.max_plpmtu) = (1472, 1472);
@@ -44,14 +44,14 @@ fn error(info: &Info) -> Option<f64> {
     Some((capacity.as_bits_per_sec() as f64 / CAPACITY.as_bits_per_sec() as f64 - 1.0).abs())
 }
 
-/// The capacity by arrival times is the link's, whatever becomes of the ACKs. Without them it takes a way back that leaves
-/// the ACKs as far apart as the segments were.
+/// With arrival times, the estimate equals the capacity of the link, whatever happens to ACKs. Without them, the
+/// reverse path must preserve the spacing of ACKs.
 #[test]
 fn capacity_is_known_in_spite_of_compressed_and_delayed_acks() {
     let slow = LinkConfig::new(Rate::from_bits_per_sec(500_000), Span::from_millis(20));
     let paths = [
         ("an idle way back", LinkConfig::delay(Span::from_millis(20)), true, true),
-        // Whether a pair waited less than any before cannot be told where the way back adds up to 20 ms to everything.
+        // If the reverse path adds up to 20 ms, it is unknown whether a pair had the minimum delay.
         ("ACKs in bunches", bunches(), false, false),
         ("a way back of 500 kb/s", slow, false, true),
     ];
@@ -70,7 +70,7 @@ fn capacity_is_known_in_spite_of_compressed_and_delayed_acks() {
     }
 }
 
-/// How far off UDT's capacity is after so many seconds, and its goodput in Mb/s.
+/// Returns the relative error of UDT's capacity estimate after this many seconds, and its goodput in Mb/s.
 fn run_udt(links: Duplex, seconds: u64, ack_every: u8, extensions: bool) -> (Option<f64>, f64) {
     let seen = Arc::new(Mutex::new(None));
     let change = |config: &mut Config| {
@@ -82,15 +82,15 @@ fn run_udt(links: Duplex, seconds: u64, ack_every: u8, extensions: bool) -> (Opt
     };
     let info = run(links, seconds, change, |config| config.ack_every = ack_every);
     assert_eq!(info.arrival_times, extensions);
-    // UDT's rates are of payload.
+    // UDT's rates refer to payload.
     let payload = CAPACITY.as_bits_per_sec() as f64 * f64::from(info.mss) / 1500.0;
     let capacity: Option<Rate> = *seen.lock().unwrap();
     let error = capacity.map(|rate| (rate.as_bits_per_sec() as f64 / payload - 1.0).abs());
     (error, info.delivered as f64 * 8e-6 / seconds as f64)
 }
 
-/// UDT's packet pairs: by times of arrival the capacity is the link's whatever becomes of the ACKs. By the ACKs it takes a way
-/// back that leaves them as far apart as the segments were; that a receiver delays them does not matter, to a flipped pair.
+/// UDT's packet pairs: with arrival times, the estimate equals the capacity of the link, whatever happens to ACKs.
+/// Without them, the reverse path must preserve the spacing of ACKs. Delayed ACKs do not matter to a flipped pair.
 #[test]
 fn udt_knows_the_capacity_in_spite_of_compressed_and_delayed_acks() {
     let idle = LinkConfig::delay(Span::from_millis(20));
@@ -107,8 +107,8 @@ fn udt_knows_the_capacity_in_spite_of_compressed_and_delayed_acks() {
     }
 }
 
-/// What it buys: UDT's step is by the capacity that is free, and the least step of all where that is unknown. After losses by
-/// chance it does not find back up.
+/// UDT's increase depends on the free capacity, and is minimal if the capacity is unknown, so that UDT does not
+/// recover its rate after random losses.
 #[test]
 fn udt_recovers_from_losses_in_spite_of_compressed_acks() {
     let mut links = links(bunches());
@@ -118,7 +118,8 @@ fn udt_recovers_from_losses_in_spite_of_compressed_acks() {
     assert!(with > 1.5 * without, "with {with:.1}, without {without:.1} Mb/s");
 }
 
-/// Who is not asked does not report; who is asked does, whatever it wants for itself; without our own options nobody does.
+/// Reports are sent only on request of the peer, regardless of the receiver's own setting, and never without our own
+/// options.
 #[test]
 fn reports_come_if_asked_for() {
     let arrivals = |sender: bool, receiver: bool, extensions: bool| {
@@ -131,7 +132,8 @@ fn reports_come_if_asked_for() {
     assert!(!arrivals(true, false, false));
 }
 
-/// Pairs cost nothing: on a path without losses nothing is sent twice or held lost, and as much gets through.
+/// Pairs have no cost: on a path without losses, nothing is retransmitted or marked lost, and the goodput is the
+/// same.
 #[test]
 fn pairs_do_no_harm() {
     let of = |pairs| {

@@ -1,5 +1,5 @@
-//! How often the receiver acknowledges, over whole links in virtual time: by the sender's wish where both know the option, and as ever
-//! where one does not, or lies.
+//! ACK frequency of the receiver over simulated links: as requested by the sender if both support the option, and as
+//! usual if one does not, or violates it.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, Options};
 
 const MSS: u64 = 1448;
 
-/// What passed: the ends' SYNs, the rates that the sender asked for, and by how many bytes each ACK of the receiver's went on.
+/// Observations: the SYNs, the requested ratios, and the bytes acknowledged by each ACK of the receiver.
 #[derive(Default)]
 struct Seen {
     syns: Vec<Options>,
@@ -44,7 +44,7 @@ impl Tap for Seen {
 }
 
 impl Seen {
-    /// Bytes for an ACK, in the middle of all that acknowledge something.
+    /// Returns the median of the bytes per ACK, over all ACKs that acknowledge data.
     fn usual_step(&self) -> u64 {
         let mut steps = self.steps.clone();
         steps.sort_unstable();
@@ -52,7 +52,7 @@ impl Seen {
     }
 }
 
-/// Changes headers on their way.
+/// Changes headers on a link.
 struct Change<F>(F);
 
 impl<F: FnMut(&mut Header)> Hook<Parcel> for Change<F> {
@@ -109,13 +109,13 @@ impl World {
         self.sim.host(0).endpoint.connection(id).unwrap().info(self.sim.now())
     }
 
-    /// What the receiver made of what it was asked.
+    /// Returns the receiver's state of the request.
     fn receiver(&self) -> Option<AckRateInfo> {
         let id = self.sim.session(self.receiver).id;
         self.sim.host(1).endpoint.connection(id).unwrap().info(self.sim.now()).ack_rate
     }
 
-    /// Runs until the start has handed over.
+    /// Runs until the end of the start-up phase.
     fn after(&mut self, phase: &str) -> Info {
         self.until(1.5);
         while self.info().phase.starts_with(phase) {
@@ -128,8 +128,8 @@ impl World {
 const HALFBACK: &str = "halfback+slow-start+new-reno";
 const PACED_START: &str = "paced-start+slow-start+new-reno";
 
-/// Halfback asks with the ACK of the handshake: each segment of a short flow is acknowledged by itself, and half of them are copied,
-/// where a third are if ACKs are delayed.
+/// Halfback requests one ACK per segment with the ACK of the handshake. Each segment of a short flow is then
+/// acknowledged separately, and half of them are copied. With delayed ACKs, it is a third.
 #[test]
 fn each_segment_of_a_short_flow_is_acknowledged() {
     for segments in [20, 60, 97] {
@@ -144,7 +144,8 @@ fn each_segment_of_a_short_flow_is_acknowledged() {
     }
 }
 
-/// After the first hundred the receiver is told that it is over, and goes back to one for two.
+/// After the first hundred segments, the sender ends the request, and the receiver returns to one ACK per two
+/// segments.
 #[test]
 fn a_long_flow_goes_back_to_every_other_segment() {
     let mut world = World::new(20, 100, HALFBACK, u64::MAX, |_| {});
@@ -158,8 +159,8 @@ fn a_long_flow_goes_back_to_every_other_segment() {
     assert_eq!(later[150], 2 * MSS);
 }
 
-/// Without arrival times Paced Start goes by ACKs. They come one for each segment, beside a receiver that delays them else, and tell
-/// the path to 6 %.
+/// Without arrival times, Paced Start uses the spacing of ACKs. It gets one ACK per segment even from a receiver that
+/// delays ACKs otherwise, and estimates the path to 6 %.
 #[test]
 fn paced_start_finds_the_path_by_single_acks() {
     for (mbit, rtt) in [(20, 100), (5, 500), (100, 50)] {
@@ -175,7 +176,7 @@ fn paced_start_finds_the_path_by_single_acks() {
     }
 }
 
-/// Whose SYN does not carry the option has not agreed to it, either way: nothing is asked, and ACKs are for two.
+/// If a SYN in either direction lacks the option, nothing is requested, and there is one ACK per two segments.
 #[test]
 fn nothing_is_asked_of_who_does_not_agree() {
     for link in [0, 1] {
@@ -194,7 +195,7 @@ fn nothing_is_asked_of_who_does_not_agree() {
     }
 }
 
-/// Only controllers that have a use for it ask.
+/// Only controllers that benefit from it send requests.
 #[test]
 fn who_has_no_use_for_it_says_nothing() {
     for congestion in ["cubic", "new-reno", "jump-start+new-reno", "bbr"] {
@@ -204,8 +205,8 @@ fn who_has_no_use_for_it_says_nothing() {
     }
 }
 
-/// A receiver that agrees and does as it likes (its peer's requests do not reach it): it is asked again, once a round trip at most, and
-/// all arrives.
+/// A receiver that agrees, but does not follow requests (they are removed on the path), gets them again, at most once
+/// per round trip, and all data arrives.
 #[test]
 fn a_receiver_that_does_not_keep_its_word_is_asked_again() {
     let deaf = Change(|header: &mut Header| header.options.ack_rate = None);
@@ -216,14 +217,14 @@ fn a_receiver_that_does_not_keep_its_word_is_asked_again() {
     let asked = world.seen.borrow().asked.clone();
     assert!(asked.len() >= 2 && (asked.len() as f64) < trips + 2.0, "{} in {trips} round trips", asked.len());
     assert!(asked.iter().all(|ratio| *ratio == 1));
-    // Its ACKs for two tell the path as well.
+    // The path is also estimated correctly from one ACK per two segments.
     let holds = 250_000.0 * 1448.0 / 1500.0;
     assert!((info.cwnd.as_f64() / holds - 1.0).abs() < 0.06, "{} of {holds}", info.cwnd);
     let heard = world.receiver().unwrap();
     assert_eq!((heard.heeded, heard.refused), (0, 0));
 }
 
-/// A sender that wants an ACK for 33 or 127 segments has one for two; and what it asked for is counted.
+/// If a sender requests one ACK per 33 or 127 segments, it gets one per two, and the refused request is counted.
 #[test]
 fn too_few_acks_are_refused() {
     for ratio in [33, 127] {
@@ -238,7 +239,8 @@ fn too_few_acks_are_refused() {
         assert!(heard.refused > 0 && heard.heeded == 0, "{heard:?}");
         assert_eq!(world.seen.borrow().usual_step(), 2 * MSS);
     }
-    // The most that is heeded: the flow's 97 segments have an ACK first, one for each 32, and the timer's.
+    // The maximum that is accepted: of the flow's 97 segments, the first has its own ACK, then there is one per 32,
+    // and one from the timer.
     let forge = Change(|header: &mut Header| {
         if header.options.ack_rate.is_some() {
             header.options.ack_rate = Some(AckRate::each(32));
@@ -249,7 +251,7 @@ fn too_few_acks_are_refused() {
     assert_eq!(world.seen.borrow().steps[..3], [MSS, 32 * MSS, 32 * MSS]);
 }
 
-/// Zero is a wish for an ACK of that segment alone: each segment that carries it has one, and no rate is in force.
+/// Zero requests an ACK for this segment only: each segment that carries it gets one, and no ratio takes effect.
 #[test]
 fn a_segment_may_ask_for_an_ack_of_its_own() {
     let each = Change(|header: &mut Header| {

@@ -1,5 +1,5 @@
-//! Congestion marks on real sockets: a relay between client and server sets "congestion experienced" on whole batches,
-//! as a router's queue does, and hands them on as batches, so that they arrive merged.
+//! CE marks on real sockets: a relay between client and server marks whole batches, as a router's queue does, and
+//! forwards them as batches, so that they arrive merged.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -19,19 +19,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// The ECN field (RFC 3168, section 5).
 const ECT: [u8; 2] = [1, 2];
 const CE: u8 = 3;
-/// Of so many batches of several datagrams one is marked.
+/// One of this many batches with several datagrams is marked.
 const EVERY: u64 = 16;
 
-/// What the relay has done.
+/// Statistics of the relay.
 #[derive(Default)]
 struct Marks {
-    /// Datagrams that were marked.
+    /// Datagrams marked by the relay.
     datagrams: AtomicU64,
-    /// Batches they were in.
+    /// Batches that contained them.
     batches: AtomicU64,
-    /// Datagrams that the client marked itself, to see whether its peer echoes that.
+    /// Datagrams marked by the client itself to test whether its peer echoes marks.
     asked: AtomicU64,
-    /// Segments by which the client said that it has reduced its window.
+    /// Segments with which the client reported a window reduction.
     reduced: AtomicU64,
     stop: AtomicBool,
 }
@@ -43,7 +43,7 @@ fn bind() -> UdpSocket {
     socket
 }
 
-/// Passes on what has come to `from`, marked as `mark` says, and says who it came from.
+/// Forwards the datagrams received on `from`, marked by `mark`, and returns their source.
 fn pass(
     from: &UdpSocket,
     to: &UdpSocket,
@@ -73,13 +73,13 @@ fn pass(
     source
 }
 
-/// Whether it is a segment of an open connection with the flag CWR (RFC 3168, section 6.1.2).
+/// Returns whether it is a segment of an open connection with CWR set (RFC 3168, section 6.1.2).
 fn says_reduced(datagram: &[u8]) -> bool {
     let (header, _) = CheshireCodec::parse(datagram).unwrap();
     header.flags.contains(Flags::CWR) && !header.flags.contains(Flags::SYN)
 }
 
-/// A relay before `server`: its address, what it does, and its thread.
+/// Starts a relay before `server`, and returns its address, its statistics and its thread.
 fn relay(server: SocketAddr) -> (SocketAddr, Arc<Marks>, JoinHandle<()>) {
     let (front, back) = (bind(), bind());
     let address = front.local_addr().unwrap();
@@ -112,7 +112,7 @@ fn relay(server: SocketAddr) -> (SocketAddr, Arc<Marks>, JoinHandle<()>) {
     (address, kept, thread)
 }
 
-/// 8 MiB through the relay to a server at `listen`.
+/// Transfers 8 MiB through the relay to a server at `listen`.
 async fn marked_stream(listen: &str) -> io::Result<()> {
     const LEN: usize = 8 << 20;
     let listener = TcpListener::bind(listen).await?;

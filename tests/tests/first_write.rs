@@ -1,5 +1,5 @@
-//! Applications write a few bytes first, and much a moment later: a header, then a file. No start takes the first write for all that
-//! there is.
+//! Applications often write a few bytes first, and a large amount shortly after, such as a header and then a file. No
+//! start-up scheme may take the first write for all data.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,12 +15,12 @@ use longhaul_units::{Rate, Span, Time};
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(200);
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-/// A program writes once the connection is there.
+/// Time of the first write, after the handshake.
 const CONNECTED: Span = Span::from_millis(250);
 const HEADER: u64 = 16;
 const FILE: u64 = 1_000_000;
 
-/// What is written, each so long after the one before.
+/// A connection with these writes, each with its delay after the preceding one.
 fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
     let adu = |&(bytes, after_send)| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
     ConnectionVector {
@@ -34,7 +34,7 @@ fn writes(writes: &[(u64, Span)]) -> ConnectionVector {
     }
 }
 
-/// When all has arrived, over a path with a queue of one bandwidth-delay product that the connection knows.
+/// Returns when all data has arrived over a known path with a queue of one bandwidth-delay product.
 fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
@@ -56,10 +56,12 @@ fn arrives(name: &str, vector: &ConnectionVector) -> Span {
     sim.now() - Time::ZERO
 }
 
-/// As published it takes what the application's pause made of the first segments for the path's doing, which its hardened form does not: the distance of ACKs.
+/// The published variants mistake the pause of the application for the spacing of ACKs on the path. The hardened
+/// variant does not.
 const DECEIVED: [&str; 2] = ["swift-start", "swift-start-bbn"];
 
-/// Every start, before a law that has none of its own.
+/// All start-up schemes and slow-start variants, combined with a congestion-avoidance algorithm without its own
+/// start-up.
 fn starts() -> Vec<String> {
     let is_meant = |name: &&str| *name != "none" && !DECEIVED.contains(name);
     let of = |slot| built_in().of_slot(slot).map(|entry| entry.name).filter(is_meant);
@@ -68,7 +70,8 @@ fn starts() -> Vec<String> {
     launches.chain(growths).collect()
 }
 
-/// It costs two round trips at most: one where the header has a window of its own, one where growth goes by the first ACKs.
+/// The pause costs at most two round trips: one if the header uses a window of its own, and one if growth depends on
+/// the first ACKs.
 #[test]
 fn a_few_bytes_first_cost_two_round_trips_at_most() {
     let at_once = writes(&[(HEADER + FILE, CONNECTED)]);

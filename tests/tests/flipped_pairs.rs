@@ -1,5 +1,5 @@
-//! Flipped pairs are the sender's doing, and no reordering of the path's: what loss detection does beside them is what it
-//! does without, over whole links in virtual time.
+//! Flipped pairs are caused by the sender, not by reordering on the path: loss detection behaves in the same way with
+//! and without them, over simulated links.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec};
 
-/// The data segments that the sender sent, in their order: when, sequence number, length.
+/// The data segments sent, in order: time, sequence number, length.
 #[derive(Debug, Default)]
 struct Segments(Vec<(Time, u32, usize)>);
 
@@ -28,12 +28,12 @@ impl Tap for Segments {
 }
 
 impl Segments {
-    /// How many segments left right behind the one that follows them in the stream.
+    /// Returns the number of segments sent immediately after their successor in the stream.
     fn flipped(&self) -> usize {
         self.0.windows(2).filter(|two| two[1].1.wrapping_add(two[1].2 as u32) == two[0].1).count()
     }
 
-    /// When the first segment that was sent twice since `from` was, both times.
+    /// Returns both transmission times of the first segment that was sent twice since `from`.
     fn repeated(&self, from: Time) -> Option<(Time, Time)> {
         let mut first = HashMap::new();
         self.0.iter().filter(|(at, _, _)| *at >= from).find_map(|(at, seq, _)| {
@@ -43,7 +43,7 @@ impl Segments {
     }
 }
 
-/// 20 Mb/s, 40 ms there and back.
+/// 20 Mb/s and an RTT of 40 ms.
 fn links() -> Duplex {
     let there = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(20));
     Duplex { there: there.queue(Limit::Bytes(400_000)), back: LinkConfig::delay(Span::from_millis(20)) }
@@ -83,7 +83,7 @@ impl World {
         self.sim.host(0).endpoint.connection(id).unwrap().info(self.sim.now())
     }
 
-    /// The application writes so many full segments.
+    /// Writes this many full segments.
     fn write(&mut self, segments: usize) {
         let (now, id) = (self.sim.now(), self.sim.session(self.sender).id);
         let mss = usize::from(self.info().mss);
@@ -93,9 +93,9 @@ impl World {
     }
 }
 
-/// RACK waits for what was overtaken once it has seen that the path reorders, and does not before: a loss among many segments is
-/// repaired as soon as three behind it have arrived. Many pairs, each of which arrives second first and has an ACK for each of
-/// its segments, change nothing of that.
+/// RACK adds a reordering window only after it has detected reordering on the path. Without it, a loss among many
+/// segments is repaired as soon as three later segments have arrived. Many pairs, each of which arrives with the
+/// second segment first and is acknowledged segment by segment, do not change this.
 #[test]
 fn a_loss_after_many_pairs_is_repaired_as_soon() {
     let lost_until = at(8_001);
@@ -112,20 +112,21 @@ fn a_loss_after_many_pairs_is_repaired_as_soon() {
         let info = world.info();
         assert_eq!((info.recoveries, info.spurious_recoveries, info.dsacks, info.timeouts), (1, 0, 0, 0));
         let (_, repaired) = world.segments.borrow().repeated(at(7_000)).unwrap();
-        // 40 ms there and back, and what sending the three and two more takes; a quarter of a round trip more if RACK waits.
+        // 40 ms of RTT, plus the transmission time of three segments and two more. RACK's window would add a quarter
+        // of the RTT.
         let after = repaired.since(lost_until);
         println!("pairs {pairs}: {flipped} flipped, repaired after {after:?}");
         assert!(after < Span::from_millis(40) + Span::from_micros(600) * 5, "pairs {pairs}: {after:?}");
     }
 }
 
-/// If `silent`, ACKs are lost from the first flight on until the timer has the first segment that was not acknowledged sent again,
-/// for nothing: a pair's first in the stream, if there are such. Later four segments leave, while `lost` the link loses what it
-/// sends. What left then, and what was known before.
+/// If `silent`, ACKs are lost from the first flight on until the retransmission timer causes a spurious
+/// retransmission, of the segment of a pair that is first in the stream if there are pairs. Later, four segments are
+/// sent, with `lost` as an outage of the link. Returns these segments, and the state before them.
 fn after_a_needless_retransmission(pairs: bool, silent: bool, lost: Option<Outage>) -> (Segments, Info) {
     let mut links = links();
     if silent {
-        // The pair leaves at 47.0 ms, 2 ms behind the segment before it, and its segments arrive at 67.6 and 68.2 ms.
+        // The pair is sent at 47.0 ms, 2 ms after the preceding segment, and its segments arrive at 67.6 and 68.2 ms.
         let from = if pairs { at(67) + Span::from_micros(900) } else { at(50) };
         links.back.outages = vec![outage(from, at(300) - from, OutageKind::Lose)];
     }
@@ -136,9 +137,9 @@ fn after_a_needless_retransmission(pairs: bool, silent: bool, lost: Option<Outag
     world.sim.run_for(Span::from_millis(45));
     world.write(30);
     world.sim.run_for(Span::from_millis(1_955));
-    // Window and pacer recover.
+    // Restores the window and the pacer.
     world.write(150);
-    // Not for long: the window would be that of a restart.
+    // The idle period must be short, because the window would be reduced to the restart window otherwise.
     while world.info().unacked_segments > 0 {
         world.sim.run_for(Span::from_millis(10));
     }
@@ -149,11 +150,11 @@ fn after_a_needless_retransmission(pairs: bool, silent: bool, lost: Option<Outag
     (world.segments.take(), before)
 }
 
-/// How long after the fourth of those segments the second in the stream is repaired when it is lost, which leaves two behind it;
-/// and what was known before.
+/// Returns the time from the fourth segment to the retransmission of the second one in the stream, which is lost with
+/// two after it, and the state before.
 fn repair(pairs: bool, silent: bool) -> (Span, Info) {
     let (whole, _) = after_a_needless_retransmission(pairs, silent, None);
-    // Of a pair it leaves second, behind the segment before the pair. Each takes 0.6 ms on the link.
+    // In a pair, it is sent second, after the segment before the pair. Each segment takes 0.6 ms on the link.
     let until = if pairs { 2 } else { 1 };
     let ends = whole.0[..=until].iter().fold(Time::ZERO, |free, (sent, _, _)| free.max(*sent) + Span::from_micros(600));
     let lost = outage(ends - Span::from_micros(100), Span::from_micros(200), OutageKind::Lose);
@@ -162,15 +163,15 @@ fn repair(pairs: bool, silent: bool) -> (Span, Info) {
     (again - segments.0[3].0, before)
 }
 
-/// RACK's window grows with each round trip in which it shows that something was sent again for nothing; not for what a pair
-/// may have caused.
+/// RACK's reordering window grows with each round trip with evidence of a spurious retransmission, except if a pair
+/// may have caused it.
 #[test]
 fn a_duplicate_of_a_pair_does_not_widen_the_window() {
     let quarters = |pairs, silent| {
         let (after, before) = repair(pairs, silent);
         let seen = (before.dsacks, before.timeouts, before.segments_retransmitted);
         assert_eq!(seen, if silent { (1, 1, 1) } else { (0, 0, 0) }, "pairs {pairs}");
-        // The last one's round trip, and so many quarters of the least one.
+        // The RTT of the last segment, and the rest in quarters of the minimum RTT.
         (after - Span::from_micros(40_600)).as_secs_f64() / 0.010
     };
     let found =
@@ -180,6 +181,6 @@ fn a_duplicate_of_a_pair_does_not_widen_the_window() {
     for quarters in [pairs, pairs_silent, plain] {
         assert!((0.9..1.3).contains(&quarters), "{found:?}");
     }
-    // That a needless retransmission shows at all.
+    // This shows that a spurious retransmission has an effect without pairs.
     assert!(plain_silent > 1.9, "{found:?}");
 }

@@ -1,5 +1,5 @@
-//! BE fused with TCPProbe, in transfers over whole links in virtual time: what is known of the narrow link after each ACK, by BE,
-//! by the pairs, and by both.
+//! Bandwidth estimation (BE) fused with TCPProbe in transfers over simulated links: estimates of the narrow link
+//! after each ACK by BE, by pairs, and by both.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -16,23 +16,23 @@ use longhaul_units::{Rate, Span, Time};
 const CAPACITY: Rate = Rate::from_bits_per_sec(80_000_000);
 const RTT: Span = Span::from_millis(133);
 
-/// What is known after an ACK, in Mb/s of IP packets.
+/// Estimates after an ACK, in Mb/s of IP packets.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     at: f64,
     be: f64,
     fused: f64,
     fused_converged: bool,
-    /// Zero before the first pair.
+    /// 0 before the first pair.
     pairs: f64,
     pairs_converged: bool,
 }
 
-/// Where a test can read it.
+/// Log of estimates that a test can read.
 type Log = Arc<Mutex<Vec<Known>>>;
 
-/// `law`, and the estimates beside it.
+/// Returns `law` with an observer that computes the estimates.
 fn watch(law: &str, log: &Log) -> Congestion {
     let (log, filters) = (Arc::clone(log), Mutex::new((FusedCapacity::default(), TcpProbe::default())));
     let wants = Demands { pairs: true, arrival_times: true, ..Demands::default() };
@@ -59,8 +59,8 @@ fn narrow() -> LinkConfig {
     LinkConfig::new(CAPACITY, RTT / 2).queue(Limit::Bytes(150_000))
 }
 
-/// What a transfer under `law` knows after each ACK of so many seconds, where others take a part of the narrow link at random
-/// times.
+/// Returns the estimates of a transfer with `law` after each ACK, while Poisson cross traffic takes a fraction of the
+/// narrow link.
 fn run(narrow: LinkConfig, law: &str, load: f64, seed: u64, seconds: u64) -> Vec<Known> {
     let log = Log::default();
     transfer(narrow, watch(law, &log), load, seed, seconds);
@@ -69,7 +69,7 @@ fn run(narrow: LinkConfig, law: &str, load: f64, seed: u64, seconds: u64) -> Vec
     log
 }
 
-/// A transfer; what has arrived, in Mb/s, and the pairs measured.
+/// Runs a transfer, and returns the goodput in Mb/s and the number of pairs measured.
 fn transfer(narrow: LinkConfig, law: Congestion, load: f64, seed: u64, seconds: u64) -> (f64, u64) {
     let back = LinkConfig::delay(RTT / 2);
     let fast = || LinkConfig::new(Rate::from_bits_per_sec(1_000_000_000), Span::from_micros(10));
@@ -95,23 +95,23 @@ fn transfer(narrow: LinkConfig, law: Congestion, load: f64, seed: u64, seconds: 
     (sim.session(receiver).read as f64 * 8e-6 / seconds as f64, pairs)
 }
 
-/// By how much an estimate is off.
+/// Returns the relative error of an estimate.
 fn off(mbit: f64) -> f64 {
     (mbit / 80.0 - 1.0).abs()
 }
 
-/// When this holds first, in seconds.
+/// Returns the time in seconds at which this holds for the first time.
 fn first(log: &[Known], is: impl Fn(&Known) -> bool) -> f64 {
     log.iter().find(|known| is(known)).map_or(f64::INFINITY, |known| known.at)
 }
 
-/// The largest of these after `since` seconds.
+/// Returns the maximum of these values after `since` seconds.
 fn worst(log: &[Known], since: f64, of: impl Fn(&Known) -> f64) -> f64 {
     log.iter().filter(|known| known.at >= since).map(of).fold(0.0, f64::max)
 }
 
-/// Alone: within 5 % from the first pair on, and sure of it after less than a quarter of the time that TCPProbe takes. BE is off by
-/// more than a fifth again and again.
+/// A flow alone: the fused estimate is within 5 % from the first pair on, and converges in less than a quarter of the
+/// time of TCPProbe. BE is repeatedly wrong by more than a fifth.
 #[test]
 fn alone_it_is_right_at_once_and_soon_sure() {
     for law in ["cubic", "new-reno", "vegas", "westwood-bbe", "bbr"] {
@@ -127,7 +127,8 @@ fn alone_it_is_right_at_once_and_soon_sure() {
     }
 }
 
-/// Half the link taken by others at random times: within 10 % when it is sure, and from then on. BE says what the flow gets.
+/// With cross traffic on half of the link, the fused estimate is within 10 % from its convergence on. BE follows the
+/// share of the flow.
 #[test]
 fn beside_others_it_is_the_link_and_not_the_share() {
     for (law, seed) in [("cubic", 1), ("new-reno", 2), ("vegas", 3), ("westwood-bbe", 4), ("bbr", 1)] {
@@ -140,8 +141,8 @@ fn beside_others_it_is_the_link_and_not_the_share() {
     }
 }
 
-/// The link becomes half or twice as fast after 20 s. Twice as fast both know within a second; that it has become slower, the fused
-/// estimate knows in three, and TCPProbe not in forty.
+/// After 20 s, the rate of the link is halved or doubled. Both estimates follow a doubling within 1 s. The fused
+/// estimate follows a halving within 3 s, TCPProbe not within 40 s.
 #[test]
 fn a_change_of_the_link_is_followed() {
     for law in ["cubic", "westwood-bbe"] {
@@ -161,14 +162,14 @@ fn a_change_of_the_link_is_followed() {
     }
 }
 
-/// TCPW-BBE asks for pairs where it is told to take the capacity from them, and gets no less through: alone with random losses,
-/// and beside others.
+/// TCPW-BBE requests pairs if it takes the capacity from them, and its goodput does not decrease: alone with random
+/// losses, and with cross traffic.
 #[test]
 fn bbe_takes_its_capacity_from_where_it_is_told() {
     for (load, loss) in [(0.0, 5e-5), (0.0, 1e-3), (0.5, 5e-5)] {
         let of = |source: &str| {
             let law = format!("westwood-bbe(capacity={source})");
-            // Round trips differ, as by chance the start's train overflows the queue of one path and not of the next.
+            // RTTs differ, because the initial burst overflows the queue on some paths and not on others.
             let runs = (1..=8).map(|seed| {
                 let mut link = narrow().loss(Loss::Uniform(loss));
                 link.delay += Span::from_millis(seed * 3);

@@ -1,5 +1,5 @@
-//! The hand-over from each start to each law: whatever a start had opened, nothing above the pacing quantum leaves at once after the
-//! first flight.
+//! Transition from each start-up scheme to each congestion-avoidance algorithm: after the first flight, no burst
+//! exceeds the pacing quantum, whatever the window at that time.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,9 +16,9 @@ const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(100);
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-/// Where `name` sends more at once than the quantum, after its first flight until something is lost, in three seconds over a path with a
-/// queue of one bandwidth-delay product that it knows. Routers that it asks approve, but not if they are `deaf`. What repair sends at once is
-/// recovery's affair.
+/// Describes a burst above the pacing quantum after the first flight of `name` and before the first loss, in 3 s over
+/// a known path with a queue of one bandwidth-delay product. Routers approve requests unless `deaf`. Bursts of the
+/// recovery algorithm are not considered.
 fn burst(name: &str, deaf: bool) -> Option<String> {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
@@ -31,7 +31,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
         config.path_cache = Some(cache.clone());
     });
     setup.link_mut(1).queue = Limit::Packets(100_000).into();
-    // RC3 is for networks that have priorities: another queue is full of its burst when the first window comes to it.
+    // RC3 is designed for networks with priorities. In another queue, its burst leaves no room for the first window.
     if name.trim_start_matches("launch=").starts_with("rc3") {
         setup.link_mut(0).queue.discipline = Discipline::Priority(Classes::rc3());
     }
@@ -44,7 +44,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
     sim.run_for(RTT * 2);
     let early = sim.host(0).endpoint.connection(sim.session(client).id).unwrap().info(sim.now());
     if let Some(network) = early.network {
-        // What was granted has been sent by now; else it is the initial window.
+        // An approved rate has been used by this time; otherwise, only the initial window has been sent.
         let (granted, denied) = if deaf { (0, 1) } else { (1, 0) };
         assert_eq!(
             (network.granted, network.denied, early.bytes_sent > 100_000),
@@ -57,7 +57,7 @@ fn burst(name: &str, deaf: bool) -> Option<String> {
     if let Some(burst) = found {
         return Some(format!("{name}: {burst:?}"));
     }
-    // Some laws have starts of their own that take longer.
+    // Some congestion-avoidance algorithms have their own start-up, which takes longer.
     let looked_at = if name.starts_with("launch=") { 300_000 } else { 50_000 };
     assert!(last.bytes_sent > looked_at, "{name}: {} bytes until {}", last.bytes_sent, sim.now());
     None
@@ -67,7 +67,8 @@ fn names(slot: Slot) -> impl Iterator<Item = &'static str> {
     built_in().of_slot(slot).map(|entry| entry.name).filter(|name| *name != "none")
 }
 
-/// From `launch` to each law: with slow start and PRR, and with what the law has by itself.
+/// Tests `launch` with each congestion-avoidance algorithm: with slow start and PRR, and with the defaults of the
+/// algorithm.
 fn all_bursts(launch: &str, deaf: bool) -> Vec<String> {
     let both =
         |law| [format!("launch={launch},growth=slow-start,steady={law},recovery=prr"), format!("{launch}+{law}")];
@@ -76,13 +77,13 @@ fn all_bursts(launch: &str, deaf: bool) -> Vec<String> {
 
 #[test]
 fn no_start_hands_a_burst_to_any_law() {
-    // BBN's paces to the end, six segments a round trip.
+    // BBN's variant is excluded, because it paces six segments per round trip throughout.
     let launches = names(Slot::Launch).filter(|name| *name != "swift-start-bbn");
     let faults: Vec<_> = launches.flat_map(|launch| all_bursts(launch, false)).collect();
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// A router that has never heard of Quick-Start denies: the initial window.
+/// A router without Quick-Start denies the request, which leaves the initial window.
 #[test]
 fn no_denial_hands_a_burst_to_any_law() {
     let faults = all_bursts("quick-start", true);

@@ -1,5 +1,5 @@
-//! The hand-over from each start that is a growth to each law: nothing above the pacing quantum leaves at once, whether the growth ends by
-//! itself or at a threshold that an earlier connection left.
+//! Transition from each slow-start variant to each congestion-avoidance algorithm: no burst exceeds the pacing
+//! quantum, whether the variant ends by itself or at the threshold from an earlier connection.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,8 +16,8 @@ const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(100);
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
-/// Where `name` sends more at once than the quantum after its first flight, in three seconds over a path with a queue of two bandwidth-delay products, on which growth
-/// ends at `ssthresh` at the latest.
+/// Describes a burst above the pacing quantum after the first flight of `name`, in 3 s over a path with a queue of
+/// two bandwidth-delay products. Slow start ends at `ssthresh` at the latest.
 fn burst(name: &str, ssthresh: Option<Bytes>) -> Option<String> {
     let congestion: Congestion = name.parse().unwrap_or_else(|error| panic!("{name}: {error}"));
     let cache = PathCache::default();
@@ -37,7 +37,7 @@ fn burst(name: &str, ssthresh: Option<Bytes>) -> Option<String> {
     let (found, info) = bursts::watch(&mut sim, client, Time::ZERO + RTT.mul_f64(1.5), Time::ZERO + Span::from_secs(3));
     let fault = found.map(|burst| format!("{name}, {ssthresh:?}: {burst:?}"));
     assert!(fault.is_some() || info.bytes_sent > 300_000, "{name}: {} bytes until {}", info.bytes_sent, sim.now());
-    // It has ended, by whatever ends it.
+    // Slow start has ended for any reason.
     assert!(fault.is_some() || ssthresh.is_none() || info.cwnd >= ssthresh.unwrap() / 2, "{name}: {info:?}");
     fault
 }

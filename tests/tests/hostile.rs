@@ -1,4 +1,4 @@
-//! What strangers can cause: memory, packets, changes in other connections.
+//! Effects that packets from third parties can have: memory, packets, and changes in other connections.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -39,7 +39,8 @@ fn syn(number: u32, options: bool) -> Header {
     syn
 }
 
-/// RFC 4987: under a flood of SYNs from made-up addresses memory stays flat, and who is real gets in with all options.
+/// RFC 4987: under a flood of SYNs with spoofed addresses, memory stays bounded, and a real client connects with all
+/// options.
 #[test]
 fn syn_cookies_hold_a_flood_and_let_the_real_in() {
     let link = LinkConfig::delay(Span::from_millis(10));
@@ -50,7 +51,7 @@ fn syn_cookies_hold_a_flood_and_let_the_real_in() {
         let flood = packet(stranger(number), to, &syn(number, number % 3 > 0), &[]);
         sim.inject(Span::from_micros(u64::from(number) * 10), 1, flood);
     }
-    // The flood lasts a second; the client comes in the middle of it.
+    // The flood lasts 1 s; the client connects in the middle of it.
     sim.run_for(Span::from_millis(500));
     let (client, _) = sim.open(Plan::bulk(20_000), Plan::bulk(20_000));
     let opened = sim.now();
@@ -65,7 +66,7 @@ fn syn_cookies_hold_a_flood_and_let_the_real_in() {
     });
     assert!(done && sim.session(client).ended_well());
     assert!(sim.now() - opened < Span::from_millis(200), "{:?}", sim.now() - opened);
-    // SACK, timestamps, window scaling, ECN; microsecond ticks do not survive a cookie.
+    // SACK, timestamps, window scaling and ECN. A SYN cookie cannot encode microsecond timestamps.
     assert_eq!(options, Some([true, true, true, true, false]));
     sim.run_for(Span::from_secs(60));
     let endpoint = &sim.host(1).endpoint;
@@ -75,8 +76,8 @@ fn syn_cookies_hold_a_flood_and_let_the_real_in() {
     assert_eq!((endpoint.len(), endpoint.memory()), (0, 0));
 }
 
-/// RFC 9000, section 8, has the bound: three times what came, repetitions included, to an address that has not proved
-/// itself. Every first packet by its flags, options and payload.
+/// The bound is that of RFC 9000, section 8: at most three times the received bytes, retransmissions included, are
+/// sent to an unvalidated address. All first packets are tested, by flags, options and payload.
 #[test]
 fn nobody_is_amplified() {
     for bits in 0..512u16 {
@@ -102,7 +103,7 @@ fn nobody_is_amplified() {
     }
 }
 
-/// CVE-2024-2169: two endpoints that are told to talk to each other fall silent.
+/// CVE-2024-2169: two endpoints whose packets are directed at each other fall silent.
 #[test]
 fn strays_between_two_endpoints_die_out() {
     struct Count(Rc<RefCell<(u32, Time)>>);
@@ -132,7 +133,8 @@ fn strays_between_two_endpoints_die_out() {
     }
 }
 
-/// Desynchronised peers (RFC 9293, section 3.5.1): both hold the same addresses, and neither's numbers fit.
+/// Desynchronised peers (RFC 9293, section 3.5.1): both have the same addresses, but their sequence numbers do not
+/// match.
 #[test]
 fn desynchronised_peers_do_not_storm() {
     for shift in [1u32, 1_000, 100_000, 1 << 31] {
@@ -153,12 +155,12 @@ fn desynchronised_peers_do_not_storm() {
                 flying.extend(end.wait(Span::from_millis(100)).into_iter().map(|(_, r)| r));
             }
         }
-        // Two a second in each direction is what challenges and retransmissions may come to.
+        // Challenge ACKs and retransmissions are limited to two per second in each direction.
         assert!(packets <= 240, "{shift}: {packets}");
     }
 }
 
-/// CVE-2018-5390: single bytes out of order. Memory is bounded, and what comes in order still gets through.
+/// CVE-2018-5390: single bytes out of order. Memory is bounded, and data in order is still delivered.
 #[test]
 fn tiny_segments_out_of_order_cost_little() {
     let mut config = plain_config();
@@ -183,7 +185,7 @@ fn tiny_segments_out_of_order_cost_little() {
     assert!(read >= 2_000, "{read}");
 }
 
-/// CVE-2019-11477 to 11479: a peer with the smallest MSS that SACKs every second segment.
+/// CVE-2019-11477 to CVE-2019-11479: a peer with the minimum MSS that SACKs every second segment.
 #[test]
 fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
     let mut config = Config::default();
@@ -213,7 +215,7 @@ fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
                 got[at + i] = Some(*byte);
             }
         }
-        // Every second segment arrives as far as the sender knows; every tenth round tells the truth.
+        // The sender is told that every second segment has arrived; every tenth round acknowledges truthfully.
         let reach = got.iter().position(Option::is_none).unwrap_or(got.len());
         let mut ack = victim.header(Flags::ACK);
         ack.ack = if round % 10 == 9 { base.wrapping_add(reach as u32) } else { victim.acked };
@@ -234,10 +236,10 @@ fn hostile_sacks_cost_bounded_memory_and_the_stream_survives() {
     assert!(worst < 4 << 20, "{worst}");
 }
 
-/// A tap of what the two honest hosts send each other.
+/// A tap of the packets between the two honest hosts.
 struct Honest([SocketAddr; 2], Rc<RefCell<Trace>>);
 
-/// When, by which host, what.
+/// Time, sending host and payload.
 type Trace = Vec<(Time, usize, Vec<u8>)>;
 
 impl Tap for Honest {
@@ -249,15 +251,15 @@ impl Tap for Honest {
     }
 }
 
-/// CVE-2016-5696 and its kind: whatever is sent about another connection, or about none, the trace of this one is the
-/// same to the byte.
+/// CVE-2016-5696 and similar: packets on other connections, or on none, do not change the trace of this connection in
+/// any byte.
 #[test]
 fn floods_about_others_leave_no_trace() {
     let run = |flood: bool| {
         let link = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), Span::from_millis(10));
         let mut setup = Setup::symmetric(3, link);
         setup.hosts[1].endpoint.initial_sequence = Some(500);
-        // Answers to strangers would share the link out of the server: not what is tested here.
+        // Without this, responses to the attacker would compete for the server's link, which is not tested here.
         setup.link_mut(1).rate = LinkRate::Unlimited;
         let mut sim = Sim::new(setup);
         let seen = Rc::new(RefCell::new(Vec::new()));
@@ -267,7 +269,7 @@ fn floods_about_others_leave_no_trace() {
         assert!(sim.run(Span::from_secs(5), |sim| sim.host(1).sessions.len() == 1));
         let bystander = stranger(7);
         let at = |seq: u32, flags: Flags| Header { flags, seq, ack: 501, window: 5_000, ..Header::default() };
-        // A connection of the attacker's own, so that everything about an existing one can be tried.
+        // The attacker's own connection, so that packets on an existing connection are tested, too.
         sim.inject(Span::ZERO, 1, packet(bystander, b, &at(10, Flags::SYN), &[]));
         sim.inject(Span::from_millis(1), 1, packet(bystander, b, &at(11, Flags::ACK), &[]));
         if flood {
@@ -287,7 +289,7 @@ fn floods_about_others_leave_no_trace() {
     assert!(quiet == flooded);
 }
 
-/// Bits that flip unseen: the stream may then be wrong, but nothing panics, spins or stays.
+/// Undetected bit errors: the stream may be wrong, but nothing panics, loops or leaks.
 #[test]
 fn unseen_corruption_is_survived() {
     for seed in 0..60 {
@@ -310,7 +312,7 @@ fn unseen_corruption_is_survived() {
     }
 }
 
-/// Addresses that can be nobody's (RFC 9293, section 3.9.2.3).
+/// Addresses that cannot belong to a host (RFC 9293, section 3.9.2.3).
 #[test]
 fn impossible_addresses_are_not_answered() {
     for from in ["0.0.0.0:9", "255.255.255.255:9", "224.0.0.1:9", "192.0.2.9:0", "[::]:9", "[ff02::1]:9"] {
@@ -323,7 +325,7 @@ fn impossible_addresses_are_not_answered() {
     }
 }
 
-/// RFC 7323, section 5.3: a timestamp is remembered only of a segment that passes every check.
+/// RFC 7323, section 5.3: the timestamp of a segment is stored only if the segment passes all checks.
 #[test]
 fn a_stranger_cannot_poison_the_timestamp() {
     let mut config = plain_config();
@@ -343,7 +345,7 @@ fn a_stranger_cannot_poison_the_timestamp() {
     let first = stamped(&victim, 1_001, 2);
     victim.inject(&first, &[]);
     victim.id = victim.endpoint.accept();
-    // Right sequence number, wrong acknowledgment, far future.
+    // Right sequence number, wrong acknowledgment number, timestamp far in the future.
     let evil = stamped(&victim, 1 << 30, 99_999);
     victim.inject(&evil, b"evil");
     let good = stamped(&victim, 1_002, 2);

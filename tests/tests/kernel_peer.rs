@@ -1,5 +1,5 @@
-//! Linux's own TCP as a peer: our stack on one side of the shim, the kernel's in a network namespace of its own on the
-//! other. Needs root and TUN; skipped, with a line that says so, where there is neither.
+//! Linux's TCP as the peer: our stack is on one side of the shim, and the kernel's, in its own network namespace, on
+//! the other. Needs root and TUN. Without them, the tests are skipped with a message.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
@@ -19,22 +19,22 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 const KERNEL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)), 9000);
-/// Where the kernel sees us.
+/// Our address as seen by the kernel.
 const STRANGER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)), 7000);
 const MIB: usize = 1 << 20;
 
 type KernelStream = std::net::TcpStream;
 type KernelListener = std::net::TcpListener;
 
-/// The kernel's TCP and ours, joined.
+/// The kernel's TCP and ours, connected.
 struct World {
     namespace: NetNs,
     shim: Shim,
-    /// The kernel's.
+    /// Listener of the kernel.
     listener: KernelListener,
-    /// Where we reach it.
+    /// Address at which we reach it.
     door: SocketAddr,
-    /// Ours.
+    /// Our listener.
     server: TcpListener,
     config: Config,
 }
@@ -65,7 +65,7 @@ impl World {
         Some(Self { namespace, shim, listener, door, server, config })
     }
 
-    /// A connection that we open.
+    /// Opens a connection from our side.
     async fn connect(&self) -> (TcpStream, KernelStream) {
         let ours = TcpStream::connect_with(self.door, self.config.clone()).await.unwrap();
         let listener = self.listener.try_clone().unwrap();
@@ -73,7 +73,7 @@ impl World {
         (ours, theirs)
     }
 
-    /// A connection that the kernel opens.
+    /// Opens a connection from the kernel's side.
     async fn accept(&self) -> (TcpStream, KernelStream) {
         let connect = || self.namespace.run(|| KernelStream::connect(STRANGER)).unwrap().unwrap();
         let theirs = tokio::task::block_in_place(connect);
@@ -87,11 +87,11 @@ fn skipped<T>(why: &str) -> Option<T> {
     None
 }
 
-/// `len` bytes that do not repeat for a long while.
+/// Returns `len` bytes that do not repeat within a short distance.
 fn pattern(len: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let words = std::iter::repeat_with(|| {
-        // Knuth's MMIX generator; the upper half is the random one.
+        // Knuth's MMIX generator, whose upper half has the better randomness.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 32) as u32).to_le_bytes()
     });
@@ -102,7 +102,7 @@ fn lossy() -> Impairment {
     Impairment { loss: 0.02, reorder: 0.02, seed: 7 }
 }
 
-/// Runs blocking calls on the kernel's stream and gives it back.
+/// Runs blocking calls on the kernel's stream and returns the stream.
 async fn theirs<R: Send + 'static>(
     mut stream: KernelStream,
     act: impl FnOnce(&mut KernelStream) -> R + Send + 'static,
@@ -136,7 +136,7 @@ async fn exchange(ours: &mut TcpStream, kernel: KernelStream, len: usize) -> Ker
     kernel
 }
 
-/// The kernel's word on what was negotiated, as `TCP_INFO` has it: option bits, the two window scales.
+/// Returns the negotiated options as reported by the kernel's `TCP_INFO`: option bits, and the two window scales.
 fn kernel_options(stream: &KernelStream) -> (u8, [u8; 2]) {
     // The beginning of `struct tcp_info`, up to the window scales.
     let mut info = [0_u8; 7];
@@ -149,7 +149,7 @@ fn kernel_options(stream: &KernelStream) -> (u8, [u8; 2]) {
     (info[5], [info[6] & 0xf, info[6] >> 4])
 }
 
-/// Timestamps, SACK and window scaling are in force, as both sides see it.
+/// Checks that timestamps, SACK and window scaling are in use, as reported by both sides.
 fn assert_options(ours: &TcpStream, kernel: &KernelStream) {
     // TCPI_OPT_TIMESTAMPS, TCPI_OPT_SACK, TCPI_OPT_WSCALE of linux/tcp.h.
     let (options, scales) = kernel_options(kernel);
@@ -164,7 +164,7 @@ fn info(ours: &TcpStream) -> TcpInfo {
     ours.info().unwrap()
 }
 
-/// We end the stream first, then the kernel.
+/// Closes our side first, then the kernel's.
 async fn close_ours_first(mut ours: TcpStream, kernel: KernelStream) {
     ours.shutdown().await.unwrap();
     let (kernel, end) = theirs(kernel, |stream| stream.read(&mut [0])).await;
@@ -174,7 +174,7 @@ async fn close_ours_first(mut ours: TcpStream, kernel: KernelStream) {
     ours.close().await.unwrap();
 }
 
-/// The kernel ends the stream first, then we.
+/// Closes the kernel's side first, then ours.
 async fn close_theirs_first(mut ours: TcpStream, kernel: KernelStream) {
     kernel.shutdown(Shutdown::Write).unwrap();
     assert_eq!(ours.read(&mut [0]).await.unwrap(), 0);
@@ -216,7 +216,7 @@ async fn as_server() {
     close_ours_first(ours, kernel).await;
 }
 
-/// After losses both sides must have repaired something, or the shim did not lose.
+/// Checks that both sides have recovered from losses, which shows that the shim has lost packets.
 fn assert_repaired(world: &World, ours: &TcpStream) {
     let stats = world.shim.stats();
     assert!(stats.lost > 100 && stats.reordered > 100, "{stats:?}");
@@ -321,7 +321,7 @@ async fn the_kernels_window_closes() {
     let data = pattern(4 * MIB);
     ours.write_all(&data[..2 * MIB]).await.unwrap();
     until("the kernel's window is closed", || info(&ours).snd_wnd == 0 && info(&ours).unacked == 0).await;
-    // Long enough for window probes, which the kernel answers with "still closed".
+    // Long enough for window probes, which the kernel answers with a zero window.
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(info(&ours).snd_wnd, 0);
     let len = data.len();
@@ -392,7 +392,7 @@ async fn a_short_outage_is_survived() {
     let kernel = exchange(&mut ours, kernel, MIB).await;
     world.shim.cut(true);
     let data = pattern(MIB);
-    // The writer is not what waits here.
+    // Without this limit, the write itself would wait.
     ours.set_notsent_lowat(Some(u32::MAX)).unwrap();
     ours.write_all(&data).await.unwrap();
     until("we retransmit", || info(&ours).timeouts > 1).await;

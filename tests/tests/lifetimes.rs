@@ -1,4 +1,4 @@
-//! Connections that live through long silences, lost ends and jumping clocks.
+//! Connections with long idle periods, vanished peers and clock jumps.
 
 use std::sync::Arc;
 
@@ -28,16 +28,16 @@ fn at(span: Span) -> Time {
     Time::ZERO + span
 }
 
-/// Everything that is sent meanwhile is lost.
+/// An outage in which all packets are lost.
 fn outage(from: Time, until: Time) -> Outage {
     Outage { from, until, kind: OutageKind::Lose }
 }
 
-/// Bytes of headers before a segment.
+/// Bytes of the headers before a segment.
 const IPV4_AND_UDP: u32 = 28;
 
-/// RFC 7323, section 5.5: a timestamp remembered for too long proves nothing. Microsecond ticks turn their sign after
-/// 36 minutes, millisecond ticks after 25 days.
+/// RFC 7323, section 5.5: a timestamp that is too old must not be used. The sign bit of microsecond ticks changes
+/// after 36 minutes, that of millisecond ticks after 25 days.
 #[test]
 fn timestamps_survive_long_silences() {
     for (extensions, silence) in [(true, 40 * 60), (true, 25 * 86_400), (false, 40 * 60), (false, 25 * 86_400)] {
@@ -64,7 +64,8 @@ fn timestamps_survive_long_silences() {
     }
 }
 
-/// RFC 9293, section 3.8.6.1: a window that stays closed for an hour, and whose reopening is lost, opens by a probe.
+/// RFC 9293, section 3.8.6.1: the window is closed for an hour, and its update is lost. A probe detects the open
+/// window.
 #[test]
 fn a_lost_window_update_is_found_by_a_probe() {
     let hour = Span::from_secs(3_600);
@@ -83,7 +84,7 @@ fn a_lost_window_update_is_found_by_a_probe() {
     assert_eq!(sim.session(server).read, 200_000);
 }
 
-/// RFC 9293, section 3.8.3: R2 is at least 100 s; RFC 5482: or what the user says.
+/// R2 is at least 100 s (RFC 9293, section 3.8.3), or the user timeout (RFC 5482).
 #[test]
 fn a_peer_that_vanishes_is_given_up() {
     for (timeout, least, most) in [(None, 100, 1_200), (Some(10), 9, 12)] {
@@ -103,7 +104,7 @@ fn a_peer_that_vanishes_is_given_up() {
     }
 }
 
-/// In every state of closing, too: nothing stays for ever (the LAST-ACK leak of FreeBSD, 2015).
+/// No closing state lasts forever without the peer (the LAST-ACK leak of FreeBSD, 2015).
 #[test]
 fn closing_states_end_without_the_peer() {
     use State::{CloseWait, Closing, FinWait1, FinWait2, LastAck, TimeWait};
@@ -119,7 +120,8 @@ fn closing_states_end_without_the_peer() {
     }
 }
 
-/// RFC 9293, section 3.6: 2 MSL after the last FIN, to the nanosecond; a repeated FIN starts it anew, a stray does not.
+/// RFC 9293, section 3.6: TIME-WAIT ends 2 MSL after the last FIN, to the nanosecond. A repeated FIN restarts it,
+/// other segments do not.
 #[test]
 fn time_wait_lasts_twice_the_segment_lifetime() {
     for released in [false, true] {
@@ -145,7 +147,7 @@ fn time_wait_lasts_twice_the_segment_lifetime() {
     }
 }
 
-/// RFC 9293, section 3.5.1: a peer that lost its memory connects again after its first SYN was challenged.
+/// RFC 9293, section 3.5.1: a peer that has lost its state connects again after its first SYN was challenged.
 #[test]
 fn a_restarted_peer_connects_again() {
     let mut sim = Sim::new(setup(delay(10), |_| {}));
@@ -160,7 +162,7 @@ fn a_restarted_peer_connects_again() {
     host.sessions.clear();
     sim.expect(0, Plan::bulk(1_000), Pattern::new(8), Pattern::new(9));
     let again = sim.open_from(1, 0, Plan::bulk(500), Pattern::new(9), Pattern::new(8)).unwrap();
-    // The second SYN leaves a second after the first.
+    // The second SYN is sent 1 s after the first one.
     assert!(sim.run(Span::from_millis(1_200), |sim| sim.session(again).released));
     assert!(sim.session(again).ended_well());
     assert_eq!(sim.session(client).error, Some(ConnectionError::Reset));
@@ -174,12 +176,12 @@ fn simultaneous_open_and_close() {
             sim.listen(0);
             let mut watch = Watch::new(&mut sim, MIN_RTO);
             let (a, b) = (Pattern::new(0), Pattern::new(1));
-            // Neither SYN has arrived when the second leaves.
+            // Each SYN is sent before the other one arrives.
             let first = sim.open_from(0, 1, Plan::bulk(200_000), a, b).unwrap();
             let second = sim.open_from(1, 0, Plan::bulk(200_000), b, a).unwrap();
             watch.run(&mut sim, Span::from_secs(60), Sim::all_done).unwrap();
             assert!(sim.session(first).ended_well() && sim.session(second).ended_well());
-            // Both sent their FIN before they saw the other's: both wait.
+            // Both send a FIN before they receive the other's, so both enter TIME-WAIT.
             sim.run_for(Span::from_secs(1));
             if millis > 0 {
                 assert_eq!([0, 1].map(|h| sim.host(h).endpoint.time_wait_len()), [1, 1]);
@@ -189,7 +191,7 @@ fn simultaneous_open_and_close() {
     }
 }
 
-/// A laptop lid: both ends find that much time has passed. Nothing is given up before the peer was asked.
+/// Both hosts are suspended, and their clocks jump. No end gives up before it has contacted the peer.
 #[test]
 fn clocks_may_jump() {
     let day = 86_400_000;
@@ -221,7 +223,7 @@ fn clocks_may_jump() {
     }
 }
 
-/// This host sleeps for an hour with data unacknowledged: it asks once more before it gives the peer up.
+/// This host is suspended for an hour with unacknowledged data. It retransmits once before it gives up the peer.
 #[test]
 fn the_user_timeout_leaves_a_peer_time_to_answer_after_sleep() {
     for answers in [true, false] {
@@ -268,13 +270,13 @@ fn a_path_mtu_black_hole_is_crossed_at_the_base_size() {
         let mut sim = Sim::new(setup(link, |_| {}));
         let mut watch = Watch::new(&mut sim, MIN_RTO);
         let (client, server) = sim.open(Plan::bulk(4_000_000), Plan::sink());
-        // 6.7 s at the full rate, and some timeouts.
+        // 6.7 s at the full rate, plus some timeouts.
         watch.run(&mut sim, Span::from_secs(10), Sim::all_done).unwrap();
         assert!(sim.session(client).ended_well() && sim.session(server).ended_well());
     }
 }
 
-/// A larger path MTU is found, and a smaller ceiling approached, without timeouts.
+/// A larger path MTU is discovered, and a smaller one is approached from below, without timeouts.
 #[test]
 fn the_path_mtu_is_found() {
     for (size, found) in [(9_000, 1_472..=1_472), (1_400, 1_380..=1_400), (1_300, 1_280..=1_300)] {
@@ -297,7 +299,7 @@ fn the_path_mtu_is_found() {
     }
 }
 
-/// RFC 3168: marks alone bring the window down.
+/// RFC 3168: CE marks alone limit the window.
 #[test]
 fn congestion_marks_keep_the_queue_from_overflowing() {
     let queue = QueueConfig::from(Discipline::DropTail { mark_above: Some(30_000) }).limit(Limit::Packets(399));

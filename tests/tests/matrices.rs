@@ -1,4 +1,5 @@
-//! Tables: what each state does with RSTs, SYNs, acknowledgments out of range, and which state may follow which.
+//! Tables: reactions of each state to RSTs, SYNs and out-of-range acknowledgments, and the possible state
+//! transitions.
 
 use longhaul_tcp::{Connection, ConnectionError, State};
 use longhaul_tests::Victim;
@@ -9,7 +10,7 @@ use longhaul_wire::{Flags, Header};
 const ISNS: [(u32, u32); 5] =
     [(1_000, 5_000), (0, 0), (u32::MAX, u32::MAX), ((1 << 31) - 1, 1 << 31), (u32::MAX - 3_000, (1 << 31) - 500)];
 
-/// Where a sequence number lies as seen from the victim.
+/// Position of a sequence number in the victim's receive window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Next,
@@ -17,7 +18,7 @@ enum Place {
     Outside,
 }
 
-/// Distances from RCV.NXT. The peer's FIN has used up one number of the window.
+/// Distances from RCV.NXT. The peer's FIN occupies one number of the window.
 fn places(state: State) -> [(u32, Place); 7] {
     let ended = matches!(state, State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
     let window = BUFFER - u32::from(ended);
@@ -32,7 +33,7 @@ fn places(state: State) -> [(u32, Place); 7] {
     ]
 }
 
-/// The challenge of RFC 5961: one bare ACK with the current numbers.
+/// The challenge ACK of RFC 5961: one bare ACK with the current numbers.
 fn is_challenge(victim: &Victim, replies: &[Reply]) -> bool {
     matches!(replies, [one] if one.header.flags == Flags::ACK
         && one.header.ack == victim.next
@@ -40,7 +41,7 @@ fn is_challenge(victim: &Victim, replies: &[Reply]) -> bool {
         && !one.header.flags.contains(Flags::RST))
 }
 
-/// RFC 9293, section 3.10.7.4, second; RFC 5961, section 3.2; RFC 1337.
+/// RFC 9293, section 3.10.7.4, second check; RFC 5961, section 3.2; RFC 1337.
 #[test]
 fn resets_by_state_place_and_acknowledgment() {
     for (isn, victim_isn) in ISNS {
@@ -92,7 +93,7 @@ fn resets_by_state_place_and_acknowledgment() {
     }
 }
 
-/// A closed window still lets the RST at RCV.NXT in, and nothing else.
+/// With a closed window, an RST at RCV.NXT is accepted, and no other.
 #[test]
 fn resets_at_a_closed_window() {
     for (distance, dies) in [(u32::MAX, false), (0, true), (1, false)] {
@@ -109,7 +110,7 @@ fn resets_at_a_closed_window() {
     }
 }
 
-/// RFC 5961, section 4.2: a SYN in a synchronised state draws one challenge and changes nothing.
+/// RFC 5961, section 4.2: a SYN in a synchronised state causes one challenge ACK and changes nothing.
 #[test]
 fn syns_in_synchronised_states() {
     for (isn, victim_isn) in ISNS {
@@ -122,7 +123,7 @@ fn syns_in_synchronised_states() {
                     let before = victim.info();
                     let mut header = victim.header(Flags::SYN | extra);
                     header.seq = victim.next.wrapping_add(distance);
-                    // In TIME-WAIT a newer one opens a new connection (RFC 6191), which the next test shows.
+                    // In TIME-WAIT, a newer SYN opens a new connection (RFC 6191), as the next test shows.
                     let newer = distance.cast_signed() > 0;
                     if state == State::TimeWait && newer && !header.flags.intersects(Flags::ACK | Flags::FIN) {
                         continue;
@@ -137,7 +138,7 @@ fn syns_in_synchronised_states() {
                         (after.bytes_received, after.unread, after.peer_window, after.bytes_acked),
                         "{what}"
                     );
-                    // Half a second has not passed: no second one.
+                    // Within half a second, there is no second challenge ACK.
                     assert!(victim.inject(&header, &[]).is_empty(), "{what}");
                 }
             }
@@ -145,8 +146,8 @@ fn syns_in_synchronised_states() {
     }
 }
 
-/// RFC 6191, section 2: without timestamps a later sequence number makes room, whether the application still holds the
-/// connection or not.
+/// RFC 6191, section 2: without timestamps, a later sequence number ends TIME-WAIT, whether the application still
+/// holds the connection or not.
 #[test]
 fn a_newer_syn_ends_time_wait() {
     for released in [false, true] {
@@ -165,7 +166,7 @@ fn a_newer_syn_ends_time_wait() {
     }
 }
 
-/// RFC 5961, section 5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, or not a byte of the segment counts.
+/// RFC 5961, section 5.2: unless SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, the whole segment is ignored.
 #[test]
 fn acknowledgments_out_of_range_carry_no_data() {
     let wide = u32::from(WINDOW);
@@ -207,7 +208,7 @@ fn acknowledgments_out_of_range_carry_no_data() {
     }
 }
 
-/// RFC 9293, section 3.10.7.4, fifth: without ACK a segment is dropped.
+/// RFC 9293, section 3.10.7.4, fifth check: a segment without ACK is dropped.
 #[test]
 fn segments_without_acknowledgment_are_dropped() {
     for state in State::ALL.into_iter().filter(|s| s.is_synchronized() || *s == State::SynReceived) {
@@ -224,7 +225,7 @@ fn segments_without_acknowledgment_are_dropped() {
     }
 }
 
-/// A FIN beyond a hole marks the end and is not acted on; nothing is accepted after it.
+/// A FIN after a gap marks the end of the stream, but is not processed yet; no data after it is accepted.
 #[test]
 fn a_fin_waits_for_the_hole_before_it() {
     let mut victim = Victim::in_state(State::Established, u32::MAX - 2, 0);
@@ -235,11 +236,11 @@ fn a_fin_waits_for_the_hole_before_it() {
         victim.inject(&header, bytes)
     };
     segment(&mut victim, 3, false, b"de");
-    // An end below what has arrived is a lie.
+    // A FIN before data that has arrived is invalid.
     segment(&mut victim, 4, true, b"");
     segment(&mut victim, 3, true, b"def");
     assert_eq!(victim.state(), State::Established);
-    // Beyond the end, and another end: both are lies.
+    // Data beyond the FIN, and a different FIN, are invalid.
     segment(&mut victim, 6, false, b"XYZ");
     segment(&mut victim, 4, true, b"");
     assert_eq!(victim.state(), State::Established);
@@ -250,8 +251,8 @@ fn a_fin_waits_for_the_hole_before_it() {
     assert_eq!(victim.act(|c| c.read(100)).0.as_deref(), Ok(&b""[..]));
 }
 
-/// A SYN-ACK with data in SYN-RECEIVED completes a simultaneous open; its data, whose place is after the SYN, is not
-/// mistaken for what follows.
+/// A SYN-ACK with data in SYN-RECEIVED completes a simultaneous open. Its data follows the SYN and is not taken for
+/// later data.
 #[test]
 fn simultaneous_open_ignores_data_on_the_syn() {
     let mut victim = Victim::in_state(State::SynSent, 70, 80);
@@ -267,7 +268,7 @@ fn simultaneous_open_ignores_data_on_the_syn() {
     assert_eq!(victim.act(|c| c.read(100)).0.as_deref(), Ok(&b"early"[..]));
 }
 
-/// RFC 7323, section 2.2: the window of a SYN-ACK is not scaled, in simultaneous open either.
+/// RFC 7323, section 2.2: the window of a SYN-ACK is not scaled, not even in a simultaneous open.
 #[test]
 fn the_window_of_a_syn_ack_is_not_scaled() {
     let mut config = plain_config();
@@ -284,7 +285,7 @@ fn the_window_of_a_syn_ack_is_not_scaled() {
     assert_eq!(victim.info().map(|i| i.peer_window.0), Some(u64::from(WINDOW) << 7));
 }
 
-/// RFC 5681, section 2: a duplicate acknowledges SND.UNA. Older ones, which reordering brings, mean nothing.
+/// RFC 5681, section 2: a duplicate ACK acknowledges SND.UNA. Older ACKs, which occur with reordering, are ignored.
 #[test]
 fn old_acknowledgments_are_no_duplicates() {
     for (behind, retransmits) in [(536, false), (0, true)] {
@@ -301,7 +302,7 @@ fn old_acknowledgments_are_no_duplicates() {
     }
 }
 
-/// RFC 9293, section 3.3.2, figure 5, and an abort, a reset or a timeout from everywhere.
+/// RFC 9293, section 3.3.2, figure 5, and transitions to CLOSED from any state by abort, reset or timeout.
 #[test]
 fn edges_of_the_state_machine() {
     use State::{
@@ -311,7 +312,7 @@ fn edges_of_the_state_machine() {
         (Closed, vec![Listen, SynSent]),
         (Listen, vec![SynReceived, SynSent, Listen]),
         (SynSent, vec![SynReceived, Established]),
-        // With data in the pipeline the FIN may come with the ACK of our SYN.
+        // With data in flight, the FIN may arrive together with the ACK of our SYN.
         (SynReceived, vec![Established, FinWait1, Listen, CloseWait]),
         (Established, vec![FinWait1, CloseWait]),
         (FinWait1, vec![FinWait2, Closing, TimeWait]),
@@ -319,7 +320,7 @@ fn edges_of_the_state_machine() {
         (CloseWait, vec![LastAck]),
         (Closing, vec![TimeWait]),
         (LastAck, vec![]),
-        // RFC 9293, section 3.6.1: a new SYN may reopen.
+        // RFC 9293, section 3.6.1: a new SYN may reopen the connection.
         (TimeWait, vec![SynReceived]),
     ];
     for (from, to) in figure {
@@ -329,7 +330,7 @@ fn edges_of_the_state_machine() {
     }
 }
 
-/// Every way of closing, by who does what first.
+/// Every order in which the two ends can close.
 #[test]
 fn every_order_of_the_two_closes() {
     let shut = |v: &mut Victim| {

@@ -1,4 +1,5 @@
-//! Changes that must change nothing: other initial sequence numbers, another time of day, other chunks, duplicates.
+//! Changes that must not affect the result: other initial sequence numbers, time of day and chunk sizes, and
+//! duplicates.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ fn cases(default: u32) -> ProptestConfig {
 
 type Trace = Vec<(Time, Sighting, Header, usize)>;
 
-/// Sees packets with sequence numbers counted from the SYNs and timestamps from the first one.
+/// Records packets with sequence numbers relative to the SYNs and timestamps relative to the first one.
 #[derive(Default)]
 struct Normal {
     isn: [Option<u32>; 2],
@@ -41,7 +42,7 @@ impl Normal {
         if let Some(stamp) = &mut header.options.timestamps {
             let own = *self.stamp[host].get_or_insert(stamp.value);
             stamp.value = stamp.value.wrapping_sub(own);
-            // Without ACK the echo means nothing (RFC 7323, section 3.2).
+            // Without ACK, the echo is invalid (RFC 7323, section 3.2).
             if header.flags.contains(Flags::ACK) {
                 stamp.echo = stamp.echo.wrapping_sub(self.stamp[1 - host].unwrap_or(0));
             }
@@ -81,7 +82,7 @@ fn shape() -> impl Strategy<Value = Shape> {
     let rest = ([0u64..100_000, 0u64..60_000], 1usize..4_096, any::<bool>(), any::<bool>(), any::<bool>());
     (numbers, rest).prop_map(
         |((seed, loss, duplication, reordering, millis), (sizes, chunk, timestamps, sack, extensions))| {
-            // A byte at a time is for short streams.
+            // Single-byte chunks are used only for short streams.
             let chunk = chunk.max(sizes[0].max(sizes[1]) as usize / 500);
             Shape { seed, loss, duplication, reordering, millis, sizes, chunk, timestamps, sack, extensions }
         },
@@ -139,8 +140,8 @@ fn isn() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), (edge, 0u32..60_000).prop_map(|(edge, below)| edge.wrapping_sub(below))]
 }
 
-/// Whole milliseconds: where in a tick a connection begins shows in the timestamps of the next one between the same
-/// addresses, and may.
+/// Multiples of 1 ms, because the phase of the clock tick at which a connection begins legitimately affects the
+/// timestamps of the next one between the same addresses.
 fn shift() -> impl Strategy<Value = Span> {
     prop_oneof![
         Just(Span::from_millis(1 << 32)),
@@ -153,7 +154,7 @@ fn shift() -> impl Strategy<Value = Span> {
 proptest! {
     #![proptest_config(cases(250))]
 
-    /// Would have caught a stack whose SACK failed for half of all initial sequence numbers.
+    /// Would detect a stack whose SACK fails for half of all initial sequence numbers.
     #[test]
     fn initial_sequence_numbers_do_not_matter(shape in shape(), isn in [isn(), isn()]) {
         let (plain, shifted) = (run(&shape, [0, 0], NO_SHIFT), run(&shape, isn, NO_SHIFT));
@@ -170,7 +171,7 @@ proptest! {
 
     #[test]
     fn chunks_and_duplicates_do_not_change_what_arrives(shape in shape()) {
-        // A handshake may fail by itself where much is lost.
+        // With high loss, a handshake may fail by itself.
         let shape = Shape { loss: shape.loss / 10.0, ..shape };
         let whole = run(&Shape { chunk: 1 << 20, ..shape.clone() }, [9, 9], NO_SHIFT);
         let chunked = run(&shape, [9, 9], NO_SHIFT);

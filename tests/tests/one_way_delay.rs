@@ -1,4 +1,4 @@
-//! What one-way delays buy those who yield to delay, over whole links in virtual time.
+//! Benefit of one-way delays for algorithms that yield to delay, over simulated links.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::Arc;
@@ -18,24 +18,24 @@ fn config(congestion: &str) -> Arc<Config> {
     Arc::new(config)
 }
 
-/// 20 Mb/s, 40 ms there and back, and queues of four bandwidth-delay products, which hold 160 ms.
+/// 20 Mb/s, an RTT of 40 ms, and queues of four bandwidth-delay products, which can delay packets by 160 ms.
 fn link() -> LinkConfig {
     LinkConfig::new(Rate::from_bits_per_sec(20 * MBIT), Span::from_millis(20)).queue(Limit::Bytes(400_000))
 }
 
-/// Whom an endless transfer meets, and how.
+/// Flows and clock offset that a transfer competes with.
 #[derive(Clone, Copy, Default)]
 struct Meets {
-    /// Another by CUBIC on the way there, one on the way back, or both.
+    /// Whether CUBIC flows compete in the forward and in the reverse direction.
     there: bool,
     back: bool,
-    /// How long after second 5 they begin.
+    /// Delay of their start after 5 s.
     later: Span,
-    /// By how much the receiver's clock is ahead.
+    /// Offset of the receiver's clock.
     ahead: Span,
 }
 
-/// Mb/s of payload that an endless transfer by `congestion` takes from second 20 to second 80.
+/// Returns the goodput in Mb/s of an endless transfer with `congestion` from 20 s to 80 s.
 fn goodput(congestion: &str, meets: Meets) -> f64 {
     let access = || (0..3).map(|_| Duplex::delay(Span::ZERO));
     let net = dumbbell(Duplex { there: link(), back: link() }, access(), access());
@@ -68,11 +68,13 @@ const BY: [(&str, &str); 3] = [
     ("auto", "ledbat-start(delay=auto)+ledbat-plus-plus(delay=auto)"),
 ];
 
-/// When those on the way back begin: where their losses fall among the slowdowns moves what is left by some Mb/s.
+/// Start times of the reverse flows in ms. The goodput varies by some Mb/s with the position of their losses relative
+/// to the slowdowns.
 const LATER: [u64; 6] = [0, 200, 350, 500, 730, 900];
 
-/// A full queue on the way back is no reason to yield on the way there: by round trips it is taken for one. What fills the
-/// queue on the way there is, by either. How far apart the clocks are is no matter.
+/// A full queue in the reverse direction is no reason to yield in the forward direction. RTT measurements cannot tell
+/// the difference, one-way delays can. Both make the flow yield if the forward queue is full. The clock offset does
+/// not matter.
 #[test]
 fn ledbat_yields_to_the_way_there_only_where_it_sees_one_way() {
     for (name, congestion) in BY {

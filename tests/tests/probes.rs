@@ -1,4 +1,5 @@
-//! Low-priority probes over whole links in virtual time: what they tell a controller, and that they disturb nothing else.
+//! Low-priority probes over simulated links: what they tell the controller, and that they do not affect other
+//! traffic.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -11,18 +12,18 @@ use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segm
 use longhaul_tcp::{Config, Info, ProbeInfo};
 use longhaul_units::{Rate, Span, Time};
 
-/// A geostationary satellite's round trip (Leung and Yeung, ISCC 2004, table 2).
+/// RTT over a geostationary satellite (Leung and Yeung, ISCC 2004, table 2).
 const RTT: Span = Span::from_millis(550);
 const MSS: u64 = 1448;
 
-/// 10 Mb/s and half a round trip each way, behind a queue of 50 packets that prefers data to probes.
+/// 10 Mb/s, half of the RTT each way, and a queue of 50 packets that gives data priority over probes.
 fn links() -> Duplex {
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), RTT / 2).queue(Limit::Packets(50));
     there.queue.discipline = Discipline::Priority(Classes::less_effort());
     Duplex { there, back: LinkConfig::delay(RTT / 2) }
 }
 
-/// The DiffServ codepoints of what leaves, and the most that leaves within a millisecond.
+/// Packets sent, by DiffServ codepoint.
 #[derive(Default)]
 struct Leaving {
     low: u64,
@@ -57,7 +58,7 @@ impl World {
         Self { sim, sender, leaving }
     }
 
-    /// Runs so many round trips from the SYN on.
+    /// Runs for this many round trips after the SYN.
     fn until(&mut self, round_trips: f64) -> Info {
         let end = Time::ZERO + RTT.mul_f64(round_trips);
         self.sim.run_for(end - self.sim.now());
@@ -78,8 +79,8 @@ fn is_quiet(info: &Info) -> bool {
     (info.recoveries, info.segments_retransmitted, info.dsacks, info.bytes_lost, info.timeouts) == (0, 0, 0, 0, 0)
 }
 
-/// Two round trips behind the handshake the window is 64 segments: one of data, and the 63 that its copies brought. With a peer
-/// that knows no probe echo, too.
+/// Two round trips after the handshake, the window is 64 segments: one segment of data, and 63 acknowledged copies.
+/// This also works with a peer without probe echo.
 #[test]
 fn a_window_opens_in_two_round_trips() {
     for start in ["sudden-start", "peach-jump-start", "speedy-start"] {
@@ -97,7 +98,7 @@ fn a_window_opens_in_two_round_trips() {
             );
             assert!(is_quiet(&info), "{start} {extensions}: {info:?}");
             assert_eq!(world.leaving.borrow().low, 63, "low priority, each");
-            // Congestion avoidance: a segment a round trip.
+            // Congestion avoidance adds one segment per round trip.
             let later = world.until(8.05);
             assert!(
                 (64 * MSS..=70 * MSS).contains(&later.cwnd.0) && is_quiet(&later),
@@ -107,7 +108,8 @@ fn a_window_opens_in_two_round_trips() {
     }
 }
 
-/// The path is loaded to nine tenths: most probes are dropped for the data of others, and the window opens to what came through.
+/// With 90 % load, most probes are dropped in favour of other data, and the window opens by the number of probes that
+/// arrive.
 #[test]
 fn a_loaded_path_drops_probes_and_no_data() {
     let mut world = World::new(links(), "speedy-start+new-reno", u64::MAX, |_| {});
@@ -119,7 +121,8 @@ fn a_loaded_path_drops_probes_and_no_data() {
     assert_eq!(info.cwnd.0, (1 + probes.acked) * MSS, "{probes:?}");
 }
 
-/// What a recovery makes of the window of `speedy-start+new-reno` in the five round trips after a loss: segments before and after.
+/// Returns the window of `speedy-start+new-reno` in segments before a loss and five round trips after it, with this
+/// recovery algorithm.
 fn after_a_loss(recovery: &str, chance: bool) -> (u64, u64, Info) {
     let mut links = links();
     if chance {
@@ -131,7 +134,7 @@ fn after_a_loss(recovery: &str, chance: bool) -> (u64, u64, Info) {
     let mut world = World::new(links, &format!("speedy-start+new-reno+{recovery}"), u64::MAX, |_| {});
     world.until(8.0);
     if !chance {
-        // From ten megabits to half of what the window fills.
+        // The rate drops from 10 Mb/s to half of what the window fills.
         world.sim.reconfigure(0, narrow).unwrap();
     }
     let mut before = 0;
@@ -146,8 +149,8 @@ fn after_a_loss(recovery: &str, chance: bool) -> (u64, u64, Info) {
     (before, info.cwnd.0 / MSS, info)
 }
 
-/// One segment of a window of 64 is lost by chance: probes show it, and the window comes back. Where the path carries half of what
-/// it did, they do not come through.
+/// If one segment of a window of 64 is lost at random, probes show it, and the window is restored. If the path
+/// carries only half of its former rate, probes are dropped.
 #[test]
 fn chance_costs_no_window_and_congestion_does() {
     for recovery in ["rapid-recovery", "quick-recovery", "speedy-recovery"] {

@@ -1,4 +1,5 @@
-//! Low-priority probes on real sockets: what a host between both ends reads in the TOS byte or traffic class of what passes it.
+//! Low-priority probes on real sockets: the TOS byte or traffic class that a relay between both ends sees in each
+//! packet.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 #![expect(clippy::disallowed_methods, reason = "the relay delays what passes in real time")]
@@ -15,10 +16,10 @@ use longhaul_sys::pool::RecvPool;
 use longhaul_wire::{CheshireCodec, Codec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// One way through the relay: so that a probe each 64th of the round trip is apart from the next.
+/// One-way delay of the relay, chosen so that probes sent every 64th of the RTT are well separated.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// What passed from the client with data in it: its TOS byte, and whether its sequence number had passed before.
+/// The data packets that passed from the client: TOS byte, and whether the sequence number had passed before.
 #[derive(Default)]
 struct Passed {
     seen: HashSet<u32>,
@@ -35,9 +36,9 @@ impl Passed {
     }
 }
 
-/// A host between the client and `server`, which delays what passes.
+/// A relay between the client and `server` that delays packets.
 struct Relay {
-    /// Where clients send to, and the same socket to read what the kernel says of each message.
+    /// The socket that clients send to, and its duplicate that reads the kernel's control messages.
     front: (UdpSocket, linux::UdpSocket),
     back: UdpSocket,
     server: SocketAddr,
@@ -84,7 +85,7 @@ impl Relay {
     }
 }
 
-/// A transfer of a million bytes by `congestion` over loopback.
+/// Transfers one million bytes with `congestion` over loopback.
 fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let listener = runtime.block_on(TcpListener::bind_with((ip, 0).into(), Config::default())).unwrap();
@@ -112,8 +113,8 @@ fn transfer(ip: IpAddr, congestion: &str) -> (TcpProbes, Passed) {
     })
 }
 
-/// Probes bear DSCP 1 (RFC 8622) and no ECN, whatever data bear; each is a copy of what has left before, and all are counted. The
-/// codepoint is the one that was asked for.
+/// Probes carry the requested DSCP, by default 1 (RFC 8622), and no ECN, whatever data carry. Each probe is a copy of
+/// data sent before, and all are counted.
 #[test]
 fn probes_bear_their_codepoint_on_the_wire() {
     for ip in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {

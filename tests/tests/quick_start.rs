@@ -1,4 +1,4 @@
-//! Quick-Start (RFC 4782) over whole links in virtual time: what routers approve, what they deny, and answers that are forged.
+//! Quick-Start (RFC 4782) over simulated links: approval and denial by routers, and forged responses.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags};
 const RTT: Span = Span::from_millis(200);
 const MSS: u64 = 1448;
 
-/// 20 Mb/s with a router, or without one that answers.
+/// 20 Mb/s with a router, or with one that does not process requests.
 fn links(router: Option<RouterConfig>) -> Duplex {
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(20_000_000), RTT / 2).queue(Limit::Packets(400));
     there.router = router;
@@ -31,19 +31,20 @@ fn quick_start_router() -> Option<RouterConfig> {
     Some(RouterConfig::QuickStart(QuickStartConfig::default()))
 }
 
-/// Segments of data and when they left; requests, reports and answers.
+/// Transmission times of data segments; requests, reports and responses.
 #[derive(Default)]
 struct Seen {
     data: Vec<Time>,
     requests: Vec<Request>,
-    /// When they left.
+    /// Transmission times of requests and reports.
     asked: Vec<Time>,
-    /// When the receiver sent ACKs.
+    /// Transmission times of the receiver's ACKs.
     acks: Vec<Time>,
 }
 
 impl Seen {
-    /// RFC 4782, sections 3.1 and 4.4: a report follows each request, granted or denied, with the nonce that was sent.
+    /// RFC 4782, sections 3.1 and 4.4: each request, granted or denied, is followed by a report with the nonce that
+    /// was sent.
     fn reported(&self, approved: QuickStartRate) {
         let [Request::QuickStart { nonce, .. }, report] = self.requests[..] else { panic!("{:?}", self.requests) };
         assert_eq!(report, Request::QuickStartReport { rate: approved, nonce });
@@ -86,7 +87,7 @@ impl World {
         })
     }
 
-    /// 100 kB, five seconds of nothing, and five megabytes.
+    /// 100 kB, an idle period of 5 s, and 5 MB.
     fn resumed(links: Duplex, congestion: &str, prepare: impl FnOnce(&mut Sim)) -> Self {
         let adu = |bytes, after_send| Adu { from: Side::Initiator, after_send, after_receive: Span::ZERO, bytes };
         let vector = ConnectionVector {
@@ -142,8 +143,8 @@ impl World {
 
 const NAME: &str = "quick-start(rate=10000)+limited-slow-start+new-reno";
 
-/// 10,240 kb/s asked for and approved: the first flight is 10.24 Mb/s for a round trip, evenly paced, and a report says so to the
-/// routers.
+/// A request for 10,240 kb/s is approved: the first flight is sent at 10.24 Mb/s for one round trip, evenly paced,
+/// and a report tells the routers the approved rate.
 #[test]
 fn routers_approve_and_the_first_flight_fills_a_round_trip() {
     let mut world = World::new(links(quick_start_router()), NAME, |_| {});
@@ -152,7 +153,7 @@ fn routers_approve_and_the_first_flight_fills_a_round_trip() {
     assert_eq!((network.requests, network.granted, network.denied, network.refused), (1, 1, 0, 0));
     let seen = world.seen.borrow();
     let sent = seen.data.len() as f64;
-    // A segment is 1500 bytes of IP.
+    // A segment is an IP packet of 1500 bytes.
     let expected = 10_240_000.0 / 8.0 / 1500.0 * RTT.as_secs_f64();
     assert!((sent - expected).abs() < 0.05 * expected, "{sent} segments, {expected} approved");
     let gaps: Vec<f64> = seen.data.windows(2).map(|two| (two[1] - two[0]).as_secs_f64()).collect();
@@ -168,8 +169,8 @@ fn routers_approve_and_the_first_flight_fills_a_round_trip() {
     assert!(later.cwnd.0 > 100 * MSS);
 }
 
-/// Whoever does not stamp denies: a router that knows nothing of it, one of another kind, one of two, no router at all; and an
-/// application that does not vouch asks nothing.
+/// The request is denied if any router does not process it: one without Quick-Start, one of another kind, one of two,
+/// or none at all. If the application does not vouch for the path, no request is sent.
 #[test]
 fn it_fails_closed() {
     let plain = World::new(links(None), "limited-slow-start+new-reno", |_| {}).until(1.9).bytes_sent;
@@ -182,7 +183,7 @@ fn it_fails_closed() {
         assert_eq!(info.bytes_sent, plain, "{router:?}");
         world.seen.borrow().reported(QuickStartRate::ZERO);
     }
-    // A router in front of it that does not answer.
+    // A preceding router that does not process the request.
     let mut topology = longhaul_link::topology::Topology::new();
     let (a, near, far, b) = (topology.host(), topology.router(), topology.router(), topology.host());
     topology.duplex(a, near, Duplex::delay(Span::from_millis(1)));
@@ -206,7 +207,7 @@ fn it_fails_closed() {
     assert!(silent.seen.borrow().requests.is_empty());
 }
 
-/// A receiver that forges: more than was asked for, the rate without the nonce that goes with it.
+/// A receiver that forges responses: a rate above the requested one, or a rate without the matching nonce.
 #[test]
 fn forged_answers_are_denials() {
     let forge = |forward: &mut Forward,
@@ -242,7 +243,8 @@ fn forged_answers_are_denials() {
     }
 }
 
-/// The SYN is lost: it goes again without a request, and the connection begins as any other (RFC 4782, section 4.7).
+/// If the SYN is lost, it is retransmitted without a request, and the connection starts as usual (RFC 4782, section
+/// 4.7).
 #[test]
 fn a_lost_syn_asks_no_more() {
     let mut links = links(quick_start_router());
@@ -254,7 +256,7 @@ fn a_lost_syn_asks_no_more() {
     assert_eq!(world.seen.borrow().requests.len(), 1, "nor reports anything");
 }
 
-/// What was asked on the way there, and a receiver that says it was approved.
+/// The request on the forward path, for a receiver that falsely reports approval.
 struct Liar(Rc<Cell<Option<(QuickStartRate, QuickStartNonce)>>>);
 
 impl Hook<Parcel> for Liar {
@@ -272,8 +274,9 @@ impl Hook<Parcel> for Liar {
     }
 }
 
-/// A receiver that claims the approval of routers which know nothing of it is believed, as it has the nonce: the sender does not see the
-/// TTL (RFC 4782, section 9.4.2, has it find that out first). It gets no more than was asked for, paced over a round trip.
+/// If a receiver falsely reports approval by routers that do not process requests, it is believed, because it has the
+/// nonce and the sender cannot see the TTL (RFC 4782, section 9.4.2, would detect it). It gets at most the requested
+/// rate, paced over a round trip.
 #[test]
 fn a_receiver_that_claims_an_approval_is_believed() {
     let asked = Rc::new(Cell::new(None));
@@ -299,8 +302,8 @@ fn a_receiver_that_claims_an_approval_is_believed() {
     assert!((sent - expected).abs() < 0.05 * expected, "{sent} segments, {expected} claimed");
 }
 
-/// After five seconds of nothing the first segment asks again (RFC 4782, section 4.8): the restart window leaves, and once it is
-/// answered 10.24 Mb/s for a round trip. A report follows.
+/// After an idle period of 5 s, the first segment carries a new request (RFC 4782, section 4.8). The restart window
+/// is sent first and, after the response, 10.24 Mb/s for one round trip. A report follows.
 #[test]
 fn a_pause_is_followed_by_a_request() {
     let mut world = World::resumed(links(quick_start_router()), NAME, |_| {});
@@ -327,7 +330,7 @@ fn a_pause_is_followed_by_a_request() {
     assert_eq!(info.bytes_lost, 0);
 }
 
-/// Changes the network feedback of ACKs on their way back, but not of the handshake's.
+/// Removes network feedback from ACKs on the reverse path, except from those of the handshake.
 struct Silence;
 
 impl Hook<Parcel> for Silence {
@@ -342,11 +345,11 @@ impl Hook<Parcel> for Silence {
     }
 }
 
-/// Gives ACKs behind the handshake an answer: the SYN-ACK's once more, or another.
+/// Adds a response to ACKs after the handshake: that of the SYN-ACK again, or another one.
 struct Unasked {
     heard: Option<Feedback>,
     other: Option<Feedback>,
-    /// Only in the place of another answer.
+    /// Whether it only replaces other responses.
     instead: bool,
 }
 
@@ -374,8 +377,8 @@ impl Hook<Parcel> for Unasked {
     }
 }
 
-/// A peer that gives the same answer again, denies what nobody asked, or answers as routers of another kind do: each is refused, and
-/// moves nothing.
+/// A peer that repeats a response, denies without a request, or responds like routers of another kind: each response
+/// is refused and has no effect.
 #[test]
 fn answers_that_nobody_asked_for_move_nothing() {
     let instants = [1.9, 2.1, 2.5, 3.5, 6.0];
@@ -403,7 +406,8 @@ fn answers_that_nobody_asked_for_move_nothing() {
     }
 }
 
-/// The answer of the handshake once more in the place of the one after a pause: its nonce is another request's.
+/// The response of the handshake is repeated instead of that to the request after the idle period: its nonce does not
+/// match.
 #[test]
 fn a_replay_does_not_answer_the_next_request() {
     let hook = Unasked { instead: true, ..Unasked::new(None) };
@@ -412,15 +416,16 @@ fn a_replay_does_not_answer_the_next_request() {
     assert_eq!((network.requests, network.granted, network.denied, network.refused), (2, 1, 1, 1));
 }
 
-/// Where nobody stamps, or the answer does not come, what leaves after a pause is what would leave without Quick-Start, but for the
-/// twelve bytes that the request took.
+/// If no router processes the request, or the response is lost, the data sent after the idle period equals that
+/// without Quick-Start, except for the twelve bytes of the request.
 #[test]
 fn a_pause_fails_closed() {
     let sent = |world: &mut World, until: f64| {
         let info = world.until(until);
         info.bytes_sent
     };
-    // The file is written some 26 round trips after the SYN. The segment that asks has an ACK of its own, so that others have another pace.
+    // The file is written about 26 round trips after the SYN. The segment with the request has its own ACK, so that
+    // the spacing of others differs.
     for until in [27.9, 28.9] {
         let plain = sent(&mut World::resumed(links(None), "limited-slow-start+new-reno", |_| {}), until);
         let mut denied = World::resumed(links(None), NAME, |_| {});
@@ -435,7 +440,8 @@ fn a_pause_fails_closed() {
     }
 }
 
-/// A wrong nonce is the last that is believed of this peer: nothing is asked after the pause (RFC 4782, section 4.4).
+/// After a wrong nonce, the peer is not trusted any more, and there is no request after the idle period (RFC 4782,
+/// section 4.4).
 #[test]
 fn who_has_lied_is_not_asked_again() {
     let forge = |_: Time, _: &View, _: u32, forward: &mut Forward| {
@@ -449,7 +455,8 @@ fn who_has_lied_is_not_asked_again() {
     assert_eq!((network.requests, network.refused), (1, 1));
 }
 
-/// With `again` a denied connection asks once a round trip, and has what it asked for as soon as there is a router that grants.
+/// With `again`, a denied connection repeats the request once per round trip, and gets the rate as soon as the
+/// routers grant it.
 #[test]
 fn a_connection_that_goes_on_may_ask_again() {
     let name = "quick-start(rate=10000,again=3)+limited-slow-start+new-reno";
@@ -460,7 +467,7 @@ fn a_connection_that_goes_on_may_ask_again() {
     let requests = denied.seen.borrow().requests.clone();
     let times: Vec<_> = asked.iter().zip(&requests).filter(|(_, r)| matches!(r, Request::QuickStart { .. })).collect();
     assert!(times.windows(2).all(|two| *two[1].0 - *two[0].0 >= RTT), "one a round trip");
-    // The SYN's request is not stamped, the next one is.
+    // The request on the SYN is not processed, the next one is.
     let mut first = true;
     let late = move |_: Time, _: &View, _: u32, forward: &mut Forward| {
         forward.stamps += u8::from(!std::mem::take(&mut first));
@@ -473,8 +480,8 @@ fn a_connection_that_goes_on_may_ask_again() {
     assert!((sent - expected).abs() < 0.1 * expected, "{sent} segments, {expected} approved");
 }
 
-/// 40.96 Mb/s for 200 ms are 682 segments: an ACK for six of them, 114 in the round trip (RFC 4782, section 4.5), then for three, and then
-/// for two as ever.
+/// 40.96 Mb/s for 200 ms are 682 segments. The receiver sends one ACK for six of them, 114 in the round trip (RFC
+/// 4782, section 4.5), then one for three, and then one for two as usual.
 #[test]
 fn acks_are_thinned_out() {
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(100_000_000), RTT / 2).queue(Limit::Packets(2000));

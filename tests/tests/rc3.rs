@@ -1,5 +1,5 @@
-//! RC3 over whole links in virtual time: what routers with priorities make of it, what others notice of it, and what it costs where
-//! routers know no priorities.
+//! RC3 over simulated links: with routers that support priorities, its effect on other traffic, and its cost with
+//! routers without priorities.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ struct Path {
     rtt: u64,
     /// Whether the queue has RC3's five priorities.
     priorities: bool,
-    /// Per cent of the link that others use, at the usual priority.
+    /// Share of the link used by cross traffic at normal priority, in percent.
     load: u64,
 }
 
@@ -51,7 +51,8 @@ impl Path {
         there
     }
 
-    /// Seconds from the SYN until so much is read at the other end, if the link carries it at once: handshake, one way, serialization.
+    /// Returns the lower bound in seconds from the SYN until this many bytes are read: handshake, one-way delay,
+    /// serialisation.
     fn limit(self, bytes: u64) -> f64 {
         let wire = bytes.div_ceil(MSS) * PACKET * 8;
         let share = 1.0 - self.load as f64 / 100.0;
@@ -59,7 +60,7 @@ impl Path {
     }
 }
 
-/// What leaves: how many segments at one instant and of one priority, and the highest octet.
+/// Observations at the sender: segments per instant and priority, and the highest byte sent.
 #[derive(Default)]
 struct Leaving {
     at: Time,
@@ -103,7 +104,7 @@ struct World {
     bytes: u64,
 }
 
-/// The same of zeros, and without an end of the stream.
+/// Returns the plan with zeros as data and an open end of the stream.
 fn open_end(plan: Plan) -> Plan {
     let mut plan = plan.zeros();
     plan.close = Close::Never;
@@ -137,7 +138,7 @@ impl World {
         Self::new(path, path.there(), congestion, open_end(Plan::bulk(bytes)), |_| {})
     }
 
-    /// Seconds from the SYN until all is read.
+    /// Returns the seconds from the SYN until all data is read.
     fn finish(&mut self) -> f64 {
         let (receiver, bytes) = (self.receiver, self.bytes);
         let done = |sim: &Sim| sim.find(receiver).is_some_and(|session| session.read >= bytes);
@@ -159,15 +160,16 @@ impl World {
         self.sim.run_for(end - self.sim.now());
     }
 
-    /// Packets of the others that were sent, and that arrived.
+    /// Returns the packets of cross traffic sent and received.
     fn cross(&self) -> (u64, u64) {
         let traffic = self.sim.traffic(self.cross.unwrap());
         (traffic.sent, traffic.received)
     }
 }
 
-/// A megabyte takes a round trip of handshake, one way and the time that the link needs for it, and not a fifth more, with the link to itself
-/// or with what a third of others leaves of it. CUBIC's slow start takes a third more at the least.
+/// 1 MB takes the handshake, the one-way delay and the serialisation time, plus at most 25 % (80 % for slower
+/// pacing), with the full link or with the share that 30 % of cross traffic leaves. CUBIC's slow start takes at least
+/// 30 % more.
 #[test]
 fn a_megabyte_takes_what_the_link_takes() {
     for (path, start, most) in [
@@ -189,7 +191,8 @@ fn a_megabyte_takes_what_the_link_takes() {
     }
 }
 
-/// Priorities keep from others what is theirs: they lose nothing more, and wait no longer than for the packet that is leaving.
+/// Priorities protect other traffic: it has no additional losses, and is delayed at most by the packet in
+/// transmission.
 #[test]
 fn others_keep_what_they_have() {
     for (path, start) in [(SLOW, "rc3+cubic"), (FAST, "rc3(pace=line,levels=4)+cubic"), (SLOW, "rc3(pace=line)+cubic")]
@@ -207,8 +210,8 @@ fn others_keep_what_they_have() {
     }
 }
 
-/// The published comparison: 1 Gb/s, 40 ms, three tenths of it in use, five queues, four segments to begin with (NSDI 2014, section 5). Flows of
-/// 100 kB to 3 MB take less than three tenths of the time once the handshake is over.
+/// The published comparison: 1 Gb/s, 40 ms, 30 % load, five queues, and an initial window of four segments (NSDI
+/// 2014, section 5). Flows of 100 kB to 3 MB take less than 30 % of the time after the handshake.
 #[test]
 fn flows_take_a_fraction_of_what_slow_start_takes() {
     let path = Path { load: 30, ..FAST };
@@ -230,7 +233,7 @@ fn flows_take_a_fraction_of_what_slow_start_takes() {
     }
 }
 
-/// The tail's segments have the priorities of the paper: 40, then 400, then the rest of a megabyte.
+/// Low-priority segments have the priorities of the paper: 40 segments, then 400, then the rest of 1 MB.
 #[test]
 fn segments_have_the_priorities_of_their_places() {
     let mut world = World::open(FAST, "rc3(pace=line,levels=4)+slow-start(iw=4)+cubic", MB);
@@ -242,7 +245,8 @@ fn segments_have_the_priorities_of_their_places() {
     assert!(low >= segments - 8 && low <= segments && leaving.of_level[9] == low - 440, "{low} of {segments}");
 }
 
-/// The fourth level: of ten megabytes 40, 400 and 4000 segments from the tail, and as the fifth queue's what is left (NSDI 2014, section 3.2).
+/// The fourth level: of 10 MB, 40, 400 and 4000 segments are sent at the first three low priorities, and the rest at
+/// the fourth (NSDI 2014, section 3.2).
 #[test]
 fn a_large_transfer_reaches_the_last_level() {
     let bytes = 10 * MB;
@@ -258,8 +262,8 @@ fn a_large_transfer_reaches_the_last_level() {
     assert!(leaving.of_level[13] == low - 4440 && low > segments * 9 / 10, "{low} of {segments}");
 }
 
-/// Routers without priorities drop what they drop: the transfer is survived, by no worse time than without, and what others lose is the
-/// price.
+/// Without priorities, routers drop packets of any kind. The transfer completes in no more time than without RC3, at
+/// the cost of losses of other traffic.
 #[test]
 fn a_path_without_priorities_is_survived() {
     for path in [SLOW, FAST].map(|path| Path { priorities: false, load: 30, ..path }) {
@@ -276,7 +280,7 @@ fn a_path_without_priorities_is_survived() {
     }
 }
 
-/// Losses by chance, both ways of finding them, with content that is checked octet for octet.
+/// Random losses with both kinds of loss detection; the content is checked byte by byte.
 #[test]
 fn bytes_are_intact_under_random_loss() {
     for percent in [0.1, 1.0, 5.0] {
@@ -294,7 +298,8 @@ fn bytes_are_intact_under_random_loss() {
     }
 }
 
-/// Nothing leaves above the peer's window, and no more at once than 250 us of the plan's pace; of the window's own no more than without.
+/// Nothing is sent beyond the peer's window. Low-priority bursts are limited to 250 us at the pacing rate, and normal
+/// bursts are as without RC3.
 #[test]
 fn bursts_and_windows_are_bounded() {
     for (start, most) in [("rc3(pace=line)", 21), ("rc3(rate=100,pace=line)", 2), ("rc3", 21)] {
@@ -315,7 +320,7 @@ fn bursts_and_windows_are_bounded() {
     }
 }
 
-/// A second batch, once the first is done and after a pause, begins the loop anew.
+/// Another batch of data after a pause starts the low-priority loop again.
 #[test]
 fn batches_after_pauses_are_carried_too() {
     let plan = open_end(Plan::bursts(3 * MB, Span::from_millis(10), Span::from_millis(1500)));
@@ -323,6 +328,6 @@ fn batches_after_pauses_are_carried_too() {
         World::new(FAST, FAST.there(), "rc3(pace=line)+cubic", plan, |config| config.send_buffer = MB as usize);
     world.finish();
     let probes = world.probes();
-    // Each of the three batches, but for what the window carries of it.
+    // Most of each of the three batches, except for what the window carries.
     assert!(probes.carried > 3 * MB / 2 && probes.refused == 0, "{probes:?}");
 }

@@ -1,5 +1,5 @@
-//! Starts that remember: Careful Resume (RFC 9959) and TCP Fast Start over whole links in virtual time, where the memory is right and
-//! where it is not.
+//! Start-up schemes with saved path metrics: Careful Resume (RFC 9959) and TCP Fast Start over simulated links, with
+//! right and with wrong metrics.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use longhaul_tcp::{LoadReason, PathCache, PathCacheConfig, PathMetrics, SavedPat
 use longhaul_units::{Bytes, Rate, Span, Time};
 
 const MB: u64 = 1_000_000;
-/// The second host's address.
+/// Address of the second host.
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 /// A link with a queue of `queue` bandwidth-delay products.
@@ -35,7 +35,7 @@ impl Path {
         self.rate().bytes_in(self.rtt)
     }
 
-    /// Handshake, one way, and the time that the bytes take.
+    /// Returns the lower bound of the time: handshake, one-way delay, and serialisation of the bytes.
     fn limit(self, bytes: u64) -> f64 {
         self.rtt.as_secs_f64() * 1.5 + bytes as f64 * (1500.0 / 1448.0) / self.rate().as_bytes_per_sec() as f64
     }
@@ -57,7 +57,8 @@ impl Path {
     }
 }
 
-/// Seconds from the SYN to the last byte, segments sent again, and what became of the memory: used, too old, another path's, damaged.
+/// Seconds from the SYN to the last byte, retransmitted segments, and the outcome of the saved metrics: used, too
+/// old, of another path, damaged.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     seconds: f64,
@@ -69,10 +70,10 @@ const USED: Option<[u64; 4]> = Some([1, 0, 0, 0]);
 const TOO_OLD: Option<[u64; 4]> = Some([0, 1, 0, 0]);
 const OTHER_PATH: Option<[u64; 4]> = Some([0, 0, 1, 0]);
 const DAMAGED: Option<[u64; 4]> = Some([0, 0, 0, 1]);
-/// Nothing was there, or it was not decided.
+/// There were no saved metrics, or it was not decided whether to use them.
 const NOTHING: Option<[u64; 4]> = Some([0; 4]);
 
-/// One transfer of so many bytes, in `sim` as it is.
+/// Runs a transfer of this many bytes.
 fn transfer(sim: &mut Sim, bytes: u64) -> Done {
     let begun = sim.now();
     let (client, server) = sim.open(Plan::bulk(bytes).zeros(), Plan::sink().zeros());
@@ -88,7 +89,7 @@ fn transfer(sim: &mut Sim, bytes: u64) -> Done {
     Done { seconds, again, saved }
 }
 
-/// The second of two: the first filled the path for a while.
+/// Returns the second of two transfers, the first of which has filled the path.
 fn warm(path: Path, congestion: &str, bytes: u64) -> Done {
     let cache = PathCache::default();
     let mut sim = path.sim(congestion, Some(&cache));
@@ -98,8 +99,8 @@ fn warm(path: Path, congestion: &str, bytes: u64) -> Done {
 
 const PATHS: [Path; 3] = [Path::new(5, 500), Path::new(20, 500), Path::new(20, 100)];
 
-/// 1 MB on the links that others were measured on: Careful Resume within 3.3, 2.1 and 0.78 s, Fast Start within 2.6, 1.35 and 0.62 s,
-/// neither with more loss than CUBIC from ten segments.
+/// 1 MB on the links used for other start-up schemes: Careful Resume takes at most 3.3, 2.1 and 0.78 s, Fast Start at
+/// most 2.6, 1.35 and 0.62 s. Neither has more losses than CUBIC with an initial window of ten.
 #[test]
 fn a_megabyte_on_a_path_that_is_known() {
     let wanted = [[3.3, 2.6], [2.1, 1.35], [0.78, 0.62]];
@@ -114,7 +115,7 @@ fn a_megabyte_on_a_path_that_is_known() {
     }
 }
 
-/// The path has lost nine tenths of its rate since: what a stale memory costs is bounded.
+/// The path has lost nine tenths of its rate: the cost of outdated metrics is bounded.
 #[test]
 fn a_stale_memory_costs_little() {
     for path in [Path::new(2, 500), Path::new(2, 100)] {
@@ -136,12 +137,12 @@ fn a_stale_memory_costs_little() {
 const STARTS: [&str; 2] = ["careful-resume+cubic", "cached-start+cubic"];
 const PATH: Path = Path::new(20, 100);
 
-/// What a connection that filled this path found.
+/// Returns the metrics that a connection would save after it filled the path.
 fn found(path: Path) -> SavedPath {
     SavedPath { window: path.bdp(), rate: path.rate(), rtt: path.rtt }
 }
 
-/// A memory that forgets after a hundred seconds and knows this of the server.
+/// Returns a cache with a maximum age of 100 s and with these metrics of the server.
 fn knowing(start: &str, saved: SavedPath) -> PathCache {
     let mut config = PathCacheConfig::default();
     config.max_age = Span::from_secs(100);
@@ -153,7 +154,8 @@ fn knowing(start: &str, saved: SavedPath) -> PathCache {
     cache
 }
 
-/// Whether the memory was used, or why it was not, is counted; where it was not, the connection is as one without a memory.
+/// The use or the reason for not using saved metrics is counted. If they are not used, the connection behaves as
+/// without a cache.
 #[test]
 fn what_became_of_the_memory_is_counted() {
     let right = found(PATH);
@@ -179,16 +181,16 @@ fn what_became_of_the_memory_is_counted() {
             println!("{start}, {what}: {done:?}, cold {:.3}", cold.seconds);
             assert_eq!(done.saved, expected, "{start}, {what}");
             let ratio = done.seconds / cold.seconds;
-            // Careful Resume spreads its first ten segments over an eighth of a round trip before it knows.
+            // Careful Resume spreads its first ten segments over an eighth of the RTT before the decision.
             let as_cold = (ratio - 1.0).abs() < 0.02;
             assert!(if expected == USED { ratio < 0.8 } else { as_cold }, "{start}, {what}: {ratio} of {cold:?}");
-            // It leaves what it found itself, which the next one begins with.
+            // The connection saves its own metrics, which the next one uses.
             assert_eq!(transfer(&mut sim, MB).saved, USED, "{start}, after {what}");
         }
     }
 }
 
-/// What the launch refused does not come back, though the connection was too short to find anything itself.
+/// Refused metrics are removed, even if the connection is too short to measure its own.
 #[test]
 fn what_was_refused_is_forgotten() {
     for start in STARTS {
@@ -199,7 +201,7 @@ fn what_was_refused_is_forgotten() {
     }
 }
 
-/// Connections too short to find anything leave the memory as it was, and as old.
+/// Connections that are too short to measure metrics leave the saved ones unchanged, including their age.
 #[test]
 fn short_connections_do_not_keep_a_memory_young() {
     for start in STARTS {
@@ -216,7 +218,7 @@ fn short_connections_do_not_keep_a_memory_young() {
     }
 }
 
-/// Of a damaged file nothing is taken, and numbers that parse and are absurd cost a start at most.
+/// Nothing is taken from a damaged file. Absurd but well-formed numbers affect at most the start-up phase.
 #[test]
 fn a_damaged_memory_file_is_refused() {
     for start in STARTS {
@@ -230,7 +232,7 @@ fn a_damaged_memory_file_is_refused() {
             ("- - 0,0,2500000,100000".to_owned(), Some(LoadReason::Impossible)),
             ("- - 0,250000,0,100000".to_owned(), Some(LoadReason::Impossible)),
             ("- - 0,250000,2500000,0".to_owned(), Some(LoadReason::Impossible)),
-            // What can be bounded is: an age, a round trip, a rate, a threshold.
+            // Age, RTT, rate and threshold are limited to their bounds.
             (format!("- - {max},250000,2500000,100000"), None),
             (format!("- - 0,250000,2500000,{max}"), None),
             (format!("- - 0,250000,{max},100000"), None),
@@ -253,7 +255,7 @@ fn a_damaged_memory_file_is_refused() {
     }
 }
 
-/// The largest memory that is believed: no more is in flight than the peer takes.
+/// The largest metrics that are accepted: no more data is in flight than the peer's window allows.
 #[test]
 fn a_boastful_memory_is_bounded_by_the_peers_window() {
     for start in STARTS {

@@ -1,4 +1,4 @@
-//! What a controller that asks for segments is told of each: by whom it was sent, when, and what became of it.
+//! Information on individual segments for a controller that requests it: transmission, time, and outcome.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,11 +11,11 @@ use longhaul_link::{LinkConfig, Loss};
 use longhaul_sim::{Plan, Setup, Sim};
 use longhaul_units::{Bytes, Rate, Span, Time};
 
-/// What was told of one transmission.
+/// Information about one transmission.
 #[derive(Clone, Copy)]
 struct Told {
     sent: Sent,
-    /// All bytes reported lost before it left.
+    /// All bytes reported lost before its transmission.
     lost_before: u64,
     acked: bool,
     lost: bool,
@@ -69,7 +69,7 @@ impl Record {
             self.told.insert(segment.tx, Told { lost: true, ..told });
         }
         self.newly_lost += ack.newly_lost.0;
-        // A FIN takes one number of the sequence space and is no payload.
+        // A FIN occupies one sequence number, but is not payload.
         let (lost, newly) = (bytes.1, ack.newly_lost.0);
         self.check(newly == lost || newly == lost + 1, || format!("{lost} of {newly} bytes lost are listed"));
         let (acked, delivered) = (bytes.0, ack.delivered.0);
@@ -87,7 +87,7 @@ impl Record {
     }
 }
 
-/// Another controller, listened to.
+/// A controller that records the events of another one.
 #[derive(Debug)]
 struct Recorder {
     inner: Box<dyn Controller>,
@@ -148,7 +148,7 @@ impl Controller for Recorder {
 
     fn on_event(&mut self, event: &PathEvent, path: &Path) {
         if matches!(event, PathEvent::Spurious { .. }) {
-            // Verdicts not acted on are taken back, and may be passed again.
+            // Loss markings that were not acted on are reverted, and may be reported again.
             self.record().told.values_mut().for_each(|told| told.lost = false);
         }
         self.inner.on_event(event, path);
@@ -192,7 +192,7 @@ impl ControllerFactory for RecorderFactory {
     }
 }
 
-/// A megabyte over a path that loses; what the sender's controller was told.
+/// Transfers 1 MB over a lossy path, and returns the events of the sender's controller.
 fn transfer(seed: u64, detection: Detection, asks: bool) -> Arc<Mutex<Record>> {
     let rate = Rate::from_bits_per_sec(20_000_000);
     let link = LinkConfig::new(rate, Span::from_millis(10)).loss(Loss::Uniform(0.03));
@@ -202,7 +202,7 @@ fn transfer(seed: u64, detection: Detection, asks: bool) -> Arc<Mutex<Record>> {
     let config = Arc::make_mut(&mut setup.hosts[0].config);
     config.sack = detection != Detection::DuplicateAcks;
     config.congestion = Congestion::new(factory);
-    // When the segment size changes, what is in flight is cut, and the pieces are segments of their own.
+    // If the segment size changed, segments in flight would be split into new segments.
     config.max_plpmtu = config.base_plpmtu;
     let mut sim = Sim::new(setup);
     let (client, server) = sim.open(Plan::bulk(1 << 20), Plan::sink());
@@ -211,8 +211,8 @@ fn transfer(seed: u64, detection: Detection, asks: bool) -> Arc<Mutex<Record>> {
     record
 }
 
-/// Every transmission held lost is listed once, with the time, size, tag and counters it left with; what is listed adds
-/// up to what the ACK says.
+/// Each transmission marked lost is listed once, with the time, size, tag and counters at its transmission. The
+/// listed sizes add up to the totals of the ACK.
 #[test]
 fn acknowledged_and_lost_segments_are_listed_with_their_snapshots() {
     for detection in [Detection::RackTlp, Detection::Sack, Detection::DuplicateAcks] {
@@ -226,12 +226,12 @@ fn acknowledged_and_lost_segments_are_listed_with_their_snapshots() {
             again += record.retransmissions_lost;
         }
         assert!(lost > 100, "{detection:?}: {lost}");
-        // Only RACK notices that (RFC 8985, section 3.2).
+        // Only RACK detects lost retransmissions (RFC 8985, section 3.2).
         assert!(again > 0 || detection != Detection::RackTlp, "{detection:?}");
     }
 }
 
-/// Who does not ask is not told.
+/// A controller that does not request lists gets none.
 #[test]
 fn nothing_is_listed_unasked() {
     let record = transfer(1, Detection::RackTlp, false);

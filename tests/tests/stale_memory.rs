@@ -1,4 +1,4 @@
-//! Starts that remember what is no longer true, or never was: what a jump loses is bounded, and so is what is sent twice.
+//! Start-up schemes with outdated or wrong path metrics: the losses and retransmissions of a jump are bounded.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,17 +14,17 @@ const MSS: u64 = 1448;
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const RATE: Rate = Rate::from_bits_per_sec(2_000_000);
 
-/// What became of a megabyte.
+/// Statistics of a transfer of 1 MB.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     seconds: f64,
-    /// Segments held lost, segments sent again, timeouts.
+    /// Segments marked lost, retransmissions, timeouts.
     lost: u64,
     again: u64,
     timeouts: u64,
 }
 
-/// A megabyte over 2 Mb/s with a queue of a bandwidth-delay product, of which this is remembered.
+/// Transfers 1 MB over 2 Mb/s with a queue of one bandwidth-delay product and with these saved path metrics.
 fn transfer(congestion: &str, rtt: Span, saved: Option<SavedPath>) -> Done {
     let cache = PathCache::default();
     let mut known = PathMetrics::default();
@@ -51,10 +51,10 @@ fn transfer(congestion: &str, rtt: Span, saved: Option<SavedPath>) -> Done {
     }
 }
 
-/// The path has lost nine tenths of its rate since, or the record is a thousand times what it ever was. The transfer takes half as long again as
-/// without it at most. Of a jump D the path holds what it carries in the round trip that D is spread over and its queue, two
-/// bandwidth-delay products: D less those is lost, give or take a tenth, beside what slow start loses without a memory, and each of it is sent again
-/// once.
+/// The path has lost nine tenths of its rate, or the saved metrics are a thousand times too high. The transfer takes
+/// at most 1.5 times as long as without them. Of a jump D, the path can carry two bandwidth-delay products: one in
+/// the round trip over which D is spread, and one in its queue. The rest of D is lost, within a tenth, in addition to
+/// the losses of slow start without saved metrics. Each lost segment is retransmitted once.
 #[test]
 fn a_stale_memory_costs_a_jump_and_no_more() {
     for rtt in [500, 100].map(Span::from_millis) {

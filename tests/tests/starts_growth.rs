@@ -1,5 +1,5 @@
-//! Starts that grow by what they see, over whole links in virtual time: SUSS, SEARCH, Rapid Start and HyStart beside slow
-//! start.
+//! Slow-start variants that adapt their growth to measurements, over simulated links: SUSS, SEARCH, Rapid Start and
+//! HyStart compared with slow start.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use longhaul_link::topology::Duplex;
@@ -10,7 +10,7 @@ use longhaul_units::{Rate, Span};
 
 const MEGABYTE: u64 = 1_000_000;
 
-/// A path of `mbit` Mb/s and `rtt` ms, whose queue holds `bdps` times what the path does.
+/// A path of `mbit` Mb/s and `rtt` ms, with a queue of `bdps` bandwidth-delay products.
 #[derive(Clone, Copy)]
 struct Link {
     mbit: u64,
@@ -19,12 +19,12 @@ struct Link {
 }
 
 impl Link {
-    /// What the path holds without its queue, bytes.
+    /// Returns the bandwidth-delay product in bytes.
     const fn bdp(self) -> u64 {
         self.mbit * self.rtt * 125
     }
 
-    /// A transfer of `bytes` by `congestion`.
+    /// Starts a transfer of `bytes` with `congestion`.
     fn open(self, congestion: &str, bytes: u64) -> (Sim, SessionId, SessionId) {
         let there = LinkConfig::new(Rate::from_bits_per_sec(self.mbit * 1_000_000), Span::from_micros(self.rtt * 500))
             .queue(Limit::Bytes(self.bdps * self.bdp()));
@@ -38,7 +38,7 @@ impl Link {
         (sim, sender, receiver)
     }
 
-    /// Seconds from the SYN until a megabyte has been read, and the bytes lost.
+    /// Returns the seconds from the SYN until 1 MB has been read, and the bytes lost.
     fn megabyte(self, congestion: &str) -> (f64, u64) {
         let (mut sim, sender, receiver) = self.open(congestion, MEGABYTE);
         let done =
@@ -53,7 +53,8 @@ fn info(sim: &Sim, id: SessionId) -> Info {
     sim.host(0).endpoint.connection(session.id).unwrap().info(sim.now())
 }
 
-/// What the sender was like when its start was over, and bytes lost until a second later, when it shows what overflowed then.
+/// Returns the sender's state at the end of its start-up phases, and the bytes lost until 1 s later, when overflows
+/// have been detected.
 fn at_the_end(link: Link, congestion: &str, starts: &[&str]) -> (Info, u64) {
     let (mut sim, sender, _) = link.open(congestion, u64::MAX);
     sim.run_for(Span::from_millis(link.rtt * 2));
@@ -64,8 +65,8 @@ fn at_the_end(link: Link, congestion: &str, starts: &[&str]) -> (Info, u64) {
     (end, info(&sim, sender).bytes_lost)
 }
 
-/// SIGCOMM 2024, abstract: flows below 5 MB over more than 50 ms take a fifth less. The rounds that are saved are two of
-/// those that slow start takes.
+/// SIGCOMM 2024, abstract: flows below 5 MB over more than 50 ms take 20 % less time. SUSS saves two of the round
+/// trips of slow start.
 #[test]
 fn suss_is_sooner_by_a_fifth_over_long_round_trips() {
     for (mbit, rtt) in [(100, 100), (50, 200), (100, 200), (50, 300)] {
@@ -77,8 +78,8 @@ fn suss_is_sooner_by_a_fifth_over_long_round_trips() {
     }
 }
 
-/// Three windows of one in each round trip: 10, 30, 90, 270, 810 segments where slow start has 10, 20, 40, 80, 160, 320 and
-/// 640 for a megabyte; from 20, which the draft allows, a round less.
+/// The window triples per round trip: 10, 30, 90, 270 and 810 segments, compared with 10, 20, 40, 80, 160, 320 and
+/// 640 of slow start for 1 MB. With an initial window of 20, which the draft allows, it takes one round trip less.
 #[test]
 fn rapid_start_is_sooner_by_two_rounds_or_three() {
     for (mbit, rtt) in [(100, 100), (50, 200), (100, 200), (50, 300)] {
@@ -92,7 +93,7 @@ fn rapid_start_is_sooner_by_two_rounds_or_three() {
     }
 }
 
-/// A path too short, and one too slow for four times as much: SUSS is slow start there.
+/// On a path that is too short, or too slow for four times the window, SUSS equals slow start.
 #[test]
 fn suss_is_slow_start_where_it_has_no_room() {
     for (mbit, rtt) in [(100, 8), (3, 100)] {
@@ -105,8 +106,8 @@ fn suss_is_slow_start_where_it_has_no_room() {
 
 const SLOW: Link = Link { mbit: 20, rtt: 100, bdps: 8 };
 
-/// SEARCH leaves slow start above the path's capacity and before the queue overflows: at five to six times the capacity, since
-/// it looks back over 3.5 round trips. Slow start alone loses there.
+/// SEARCH leaves slow start above the capacity of the path and before the queue overflows: at five to six times the
+/// capacity, because it looks back over 3.5 round trips. Slow start has losses there.
 #[test]
 fn search_ends_above_the_capacity_and_before_a_loss() {
     for exit in ["plain", "drain", "roll-back"] {
@@ -124,7 +125,7 @@ fn search_ends_above_the_capacity_and_before_a_loss() {
     assert!(lost > 0 && plain.phase == "recovery");
 }
 
-/// A drain leads to the path's capacity, with nothing lost and the queue empty.
+/// Draining reduces the window to the capacity of the path, without loss and with an empty queue.
 #[test]
 fn a_search_that_drains_leaves_the_capacity() {
     let (end, lost) = at_the_end(SLOW, "search+cubic", &["slow-start", "drain"]);
@@ -133,8 +134,8 @@ fn a_search_that_drains_leaves_the_capacity() {
     assert!((0.9..1.2).contains(&share), "{share} of the capacity");
 }
 
-/// HyStart ends with the round whose first ACKs see a queue: one round later than the queue begins, in which the window
-/// doubles. Where it holds that, nothing is lost.
+/// HyStart ends in the round whose first ACKs indicate a queue. This is one round after the queue begins, in which
+/// the window doubles. If the queue is large enough for this, nothing is lost.
 #[test]
 fn hystart_ends_a_round_after_the_queue_begins() {
     let link = Link { bdps: 3, ..SLOW };
@@ -144,8 +145,8 @@ fn hystart_ends_a_round_after_the_queue_begins() {
     assert_eq!(end.ssthresh.map(|ssthresh| ssthresh.0 / 1448), Some(end.cwnd.0 / 1448));
 }
 
-/// What Rapid Start overshoots by, its recovery takes back: the window after it is what fits, and nothing is lost again
-/// at once.
+/// The recovery of Rapid Start removes its overshoot: the following window fits the path, and no further loss occurs
+/// immediately.
 #[test]
 fn rapid_starts_recovery_lands_below_what_fits() {
     let link = Link { bdps: 1, ..SLOW };
@@ -154,7 +155,7 @@ fn rapid_starts_recovery_lands_below_what_fits() {
     assert!(lost, "nothing was lost");
     let over = sim.run(Span::from_secs(60), |sim| info(sim, sender).phase == "congestion-avoidance");
     assert!(over, "never repaired");
-    // The path and its queue hold two bandwidth-delay products, of which 0.7 are to be left.
+    // Path and queue hold two bandwidth-delay products, of which 0.7 should remain.
     let share = info(&sim, sender).cwnd.as_f64() / (2 * link.bdp()) as f64;
     assert!((0.45..0.75).contains(&share), "{share}");
     assert_eq!(info(&sim, sender).timeouts, 0);

@@ -1,5 +1,5 @@
-//! What becomes of flipped pairs where the receiver's kernel merges what arrives: two network namespaces joined by a veth pair.
-//! Needs root; skipped, with a line that says so, where it is not permitted.
+//! Flipped pairs when the receiver's kernel merges segments: two network namespaces joined by a veth pair. Needs
+//! root. Without permission, the test is skipped with a message.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -17,7 +17,7 @@ use longhaul_sys::linux::{NetNs, VethPair, veth};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 
-/// A pair whose far end merges what it can.
+/// Returns a veth pair whose far end merges segments when it can.
 fn merging_pair() -> Option<VethPair> {
     match VethPair::new().and_then(|pair| pair.hold_arrivals().map(|()| pair)) {
         Ok(pair) => Some(pair),
@@ -29,20 +29,20 @@ fn merging_pair() -> Option<VethPair> {
     }
 }
 
-/// What was told of arrivals.
+/// Statistics of arrivals.
 #[derive(Debug, Default)]
 struct Tally {
     segments: u64,
-    /// Of those, the ones that the receiver's kernel merged with others.
+    /// Segments that the receiver's kernel merged with others.
     merged: u64,
-    /// The same of segments of pairs alone.
+    /// The same for segments of pairs only.
     of_pairs: u64,
     merged_of_pairs: u64,
-    /// Pairs' transmissions.
+    /// The transmissions of pairs.
     pairs: HashSet<TxId>,
 }
 
-/// CUBIC that asks for pairs and counts.
+/// CUBIC that requests pairs and counts arrivals.
 #[derive(Debug)]
 struct Counting(Box<dyn Controller>, Arc<Mutex<Tally>>);
 
@@ -63,7 +63,7 @@ impl Controller for Counting {
     }
 
     fn on_sent(&mut self, event: &Sent, path: &Path) {
-        // The first of a pair is two bytes shorter than a full segment.
+        // The first segment of a pair is two bytes shorter than a full segment.
         if event.bytes + Bytes(2) == path.mss && event.kind == SegmentKind::Data {
             self.1.lock().unwrap().pairs.extend([event.tx, TxId(event.tx.0 + 1)]);
         }
@@ -127,13 +127,13 @@ impl ControllerFactory for Count {
     }
 }
 
-/// Runs a future on a runtime of its own in a namespace: its sockets belong there.
+/// Runs a future on its own runtime in a namespace, so that its sockets belong to it.
 fn within<R: Send>(namespace: &NetNs, future: impl Future<Output = R> + Send) -> R {
     let run = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future);
     namespace.run(run).unwrap()
 }
 
-/// What a transfer of so many bytes from one namespace to the other told of pairs, and of all segments.
+/// Transfers this many bytes between the namespaces, and returns the statistics of pairs and of all segments.
 fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally) {
     let (told, address) = oneshot::channel::<SocketAddr>();
     let tally = Arc::new(Mutex::new(Tally::default()));
@@ -161,8 +161,8 @@ fn transfer(VethPair { near, far }: &VethPair, bytes: usize) -> (TcpPairs, Tally
     (pairs, tally)
 }
 
-/// Most of what arrives is merged, and its times of arrival with it; no pair is, neither with itself nor with what goes before
-/// or behind it. One report of a batch does not displace those of a pair.
+/// Most segments are merged, and their arrival times are lost. Pairs are never merged, neither with each other nor
+/// with segments before or after them. One report per batch does not replace those of a pair.
 #[test]
 fn receive_offload_merges_segments_but_no_pair() {
     let Some(pair) = merging_pair() else { return };

@@ -1,4 +1,5 @@
-//! The Westwood family against laws that take every loss for congestion, on the papers' paths: goodputs, start-up, shares.
+//! The Westwood family compared with algorithms that take every loss for congestion, on the papers' paths: goodput,
+//! start-up, fairness.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use longhaul_link::{Limit, LinkConfig, Loss};
 use longhaul_sim::{Plan, SessionId, Setup, Sim, full_segments};
 use longhaul_units::{Rate, Span};
 
-/// The bottleneck, with a queue of a part of its bandwidth-delay product.
+/// The bottleneck, with a queue of this fraction of its bandwidth-delay product.
 fn link(mbit: u64, rtt: Span, bdps: f64, loss: f64) -> LinkConfig {
     let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
     let queue = rate.bytes_in(rtt).mul_f64(bdps).0;
@@ -20,13 +21,13 @@ fn alabama(bdps: f64, loss: f64) -> LinkConfig {
     link(155, Span::from_millis(65), bdps, loss)
 }
 
-/// Los Angeles to Tokyo (Gerla et al., PFLDnet 2006): 80 Mb/s, 133 ms, 150 kB, which are 0.113 of what the path holds.
+/// Los Angeles to Tokyo (Gerla et al., PFLDnet 2006): 80 Mb/s, 133 ms, and a queue of 150 kB, which is 0.113 BDP.
 fn tokyo(loss: f64) -> LinkConfig {
     link(80, Span::from_millis(133), 0.113, loss)
 }
 
-/// A sender for each of `laws`, all to their own receivers over `bottleneck`; segments of 1448 bytes, windows that never
-/// limit.
+/// One sender per algorithm in `laws`, each with its own receiver, over `bottleneck`. Segments have 1448 bytes, and
+/// receive windows are not limiting.
 fn transfers(bottleneck: LinkConfig, laws: &[&str], seed: u64) -> (Sim, Vec<SessionId>) {
     let back = LinkConfig::delay(bottleneck.delay);
     let access = || laws.iter().map(|_| Duplex::delay(Span::from_micros(10)));
@@ -44,7 +45,7 @@ fn transfers(bottleneck: LinkConfig, laws: &[&str], seed: u64) -> (Sim, Vec<Sess
     (sim, receivers)
 }
 
-/// What one flow alone has received over `secs`, start-up included, Mb/s.
+/// Returns the goodput of a single flow over `secs` in Mb/s, start-up included.
 fn goodput(bottleneck: &LinkConfig, law: &str, secs: u64) -> f64 {
     let (mut sim, receivers) = transfers(bottleneck.clone(), &[law], 1);
     sim.run_for(Span::from_secs(secs));
@@ -53,7 +54,7 @@ fn goodput(bottleneck: &LinkConfig, law: &str, secs: u64) -> f64 {
     rate
 }
 
-/// How long until a flow gets 88 % of `mbit` for a tenth of a second, at most `limit` seconds.
+/// Returns the time until a flow gets 88 % of `mbit` for 100 ms, at most `limit` seconds.
 fn time_to_fill(sim: &mut Sim, receiver: SessionId, mbit: f64, limit: u64) -> Span {
     let (start, mut last) = (sim.now(), sim.find(receiver).map_or(0, |session| session.read));
     for _ in 0..limit * 10 {
@@ -67,8 +68,9 @@ fn time_to_fill(sim: &mut Sim, receiver: SessionId, mbit: f64, limit: u64) -> Sp
     sim.now() - start
 }
 
-/// Persson et al., table V: uniform losses; here for 30 s. Westwood there had 49, 23 and 13 Mb/s, FAST 30, 12 and 9, HSTCP 4.7,
-/// 3.0 and 2.3. What asks the path for its rate is above all that take each loss for congestion, younger ones among them.
+/// Persson et al., table V: uniform losses, here for 30 s. There, Westwood had 49, 23 and 13 Mb/s, FAST 30, 12 and 9,
+/// and HSTCP 4.7, 3.0 and 2.3. Algorithms that estimate the rate of the path exceed all that take each loss for
+/// congestion, including more recent ones.
 #[test]
 fn random_losses_cost_the_family_less() {
     for loss in [0.001, 0.0025, 0.005] {
@@ -87,7 +89,8 @@ fn random_losses_cost_the_family_less() {
     }
 }
 
-/// A path that loses nothing by chance: slow start's overflow is no reason to leave it, as the estimates have seen its rate by then.
+/// Without random losses, the overflow at the end of slow start does not leave the path underutilised, because the
+/// rate has been estimated by then.
 #[test]
 fn the_first_overflow_leaves_the_path_full() {
     let path = alabama(1.0, 0.0);
@@ -100,8 +103,8 @@ fn the_first_overflow_leaves_the_path_full() {
     assert!(published < 0.9 * reno, "{published:.1}");
 }
 
-/// Gerla et al., figure 8: on the Tokyo path, which loses 0.005 %, BBE alone had 1.7 times NewReno's throughput. The classifier
-/// does the same for NewReno itself.
+/// Gerla et al., figure 8: on the Tokyo path with 0.005 % loss, BBE alone had 1.7 times NewReno's throughput. The
+/// loss classifier has the same effect on NewReno.
 #[test]
 fn on_the_tokyo_path_bbe_has_more_than_new_reno() {
     let path = tokyo(5e-5);
@@ -112,8 +115,8 @@ fn on_the_tokyo_path_bbe_has_more_than_new_reno() {
     }
 }
 
-/// Persson et al., section IV.A and figure 4: full bandwidth in a couple of seconds, where NewReno's increase takes 40. Slow
-/// start is quicker, but loses a window when it overshoots; the adaptive start does not.
+/// Persson et al., section IV.A and figure 4: full bandwidth within a few seconds, compared with 40 s of NewReno's
+/// increase. Slow start is faster, but loses a window when it overshoots; the adaptive start does not.
 #[test]
 fn adaptive_start_fills_the_path_in_seconds_without_losses() {
     for (law, limit, most_lost) in [("abse", 4000, 50), ("tcpw-a", 4000, 50), ("slow-start+abse", 1000, u64::MAX)] {
@@ -127,8 +130,8 @@ fn adaptive_start_fills_the_path_in_seconds_without_losses() {
     }
 }
 
-/// Robustness to the router's buffer, BBE's purpose: beside NewReno it takes no more than its share over a buffer for a fiftieth of what
-/// the path holds as over one for all of it, where Westwood takes nearly all.
+/// Robustness to the buffer size, the purpose of BBE: competing with NewReno, its share with a buffer of 0.02 BDP is
+/// no larger than with one BDP, while Westwood takes nearly everything.
 #[test]
 fn bbe_is_friendly_whatever_the_buffer() {
     for bottleneck in [alabama(1.0, 0.0), alabama(0.02, 0.0), tokyo(0.0)] {
@@ -152,8 +155,9 @@ fn bbe_is_friendly_whatever_the_buffer() {
     }
 }
 
-/// A pipe that grows from 15 to 155 Mb/s under random losses, in congestion avoidance: persistent non-congestion detection finds
-/// it, where a segment a round trip takes half a minute (JSAC 23(2), 2005: dynamic, large, leaky pipes).
+/// The capacity grows from 15 to 155 Mb/s under random losses, during congestion avoidance. Persistent non-congestion
+/// detection follows it, while one segment per round trip takes half a minute (JSAC 23(2), 2005: dynamic, large,
+/// leaky pipes).
 #[test]
 fn pncd_finds_a_pipe_that_grew() {
     let path = |mbit| link(mbit, Span::from_millis(65), 1.0, 1e-4);
@@ -169,8 +173,9 @@ fn pncd_finds_a_pipe_that_grew() {
     assert!(with * 2 < without, "{with} and {without}");
 }
 
-/// The route becomes 60 ms longer under random losses. To who holds on to the connection's least round trip that is a queue for
-/// ever, and every loss congestion; who forgets it after ten seconds tells losses apart again.
+/// The route becomes 60 ms longer under random losses. With the minimum RTT of the whole connection, this looks like
+/// a permanent queue, and every loss like congestion. With a minimum over ten seconds, losses are classified
+/// correctly again.
 #[test]
 fn a_longer_route_is_not_taken_for_congestion() {
     let rate = |law: &str, window: u32| {

@@ -1,4 +1,4 @@
-//! A case: two ends, two links, and what may be done to the packets on them.
+//! A case: two ends, two links, and manipulation of the packets on them.
 
 use std::sync::Arc;
 
@@ -13,26 +13,28 @@ use longhaul_units::{Rate, Span};
 use crate::composition;
 use crate::middle::Middle;
 
-/// A transfer of at most 400 kB each way over at least 1 Mb/s, with 5 % of loss at most, ends by then: it needs 4 s by itself.
+/// Bound for a transfer of at most 400 kB each way over at least 1 Mb/s with at most 5 % loss, which takes 4 s
+/// without loss.
 const BOUND: Span = Span::from_secs(600);
-/// Two ends that disagree know it by then: the user timeout and the keep-alive of [`End::config`], and the back-off of the timers.
+/// Bound for two ends with inconsistent state, from the user timeout and keep-alive of [`End::config`] and the
+/// back-off of timers.
 const BOUND_OF_DISAGREEMENT: Span = Span::from_secs(3600);
-/// The transfers of [`Case::both_ways`] end by then: before keep-alive probes could bring a stalled one back.
+/// Bound for the transfers of [`Case::both_ways`], so short that keep-alive probes cannot hide a stall.
 const BOUND_OF_BOTH: Span = Span::from_secs(30);
-/// A transfer whose window scale was taken away may go on a few bytes at a time, as long as it goes on.
+/// Maximum time without progress. A transfer whose window scale was removed may continue a few bytes at a time.
 const STALLED: Span = Span::from_secs(600);
-/// Events of one case: more are an exchange that feeds on itself.
+/// Maximum number of events of a case. More indicate an exchange of packets that does not end.
 const MAX_EVENTS: u64 = 400_000;
-/// Events between two looks at both ends.
+/// Number of events between two checks of both ends.
 const LOOK: u64 = 16;
 
-/// What somebody in the middle does.
+/// Manipulation by a middlebox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hostility {
     None,
-    /// Fields that tell of progress are changed, on segments without data.
+    /// Changes fields that report progress, in segments without data.
     Lies,
-    /// Any field of any segment is changed.
+    /// Changes any field of any segment.
     Anything,
 }
 
@@ -42,13 +44,14 @@ struct End {
     composition: String,
     send: u64,
     isn: u32,
-    /// SACK, timestamps, window scaling, ECN, longhaul's extensions, Nagle, arrival times, pairs, user timeout option.
+    /// SACK, timestamps, window scaling, ECN, longhaul's extensions, Nagle, arrival times, pairs, user timeout
+    /// option.
     switches: [bool; 9],
     buffers: (usize, usize),
     ack_every: u8,
 }
 
-/// A whole case, by its number.
+/// A test case, determined by its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     seed: u64,
@@ -63,7 +66,7 @@ impl End {
         let composition = composition::any(random);
         let send = 1 + if random.chance(0.3) { random.below(5_000) } else { random.below(400_000) };
         let isn = if random.chance(0.5) { random.bits() as u32 } else { u32::MAX - random.below(100_000) as u32 };
-        // What negotiation may take away is mostly there, so that compositions mostly have what they ask for.
+        // Options subject to negotiation are mostly enabled, so that compositions mostly get what they request.
         let switches = [0.9, 0.9, 0.9, 0.7, 0.9, 0.5, 0.3, 0.3, 0.3].map(|share| random.chance(share));
         let buffer =
             |random: &mut Random| if random.chance(0.6) { 4 << 20 } else { 4_000 + random.below(200_000) as usize };
@@ -81,14 +84,14 @@ impl End {
         config.ack_every = self.ack_every;
         config.congestion = self.composition.parse().expect("a composition");
         config.routers_answer = composition::header(&self.composition).is_some();
-        // Who waits for a peer that has given up learns of it by these.
+        // An end whose peer has given up detects it by these timers.
         config.user_timeout = Some(Span::from_secs(300));
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(30), interval: Span::from_secs(10), probes: 6 });
         config
     }
 }
 
-/// What routers on the way answer.
+/// Returns the routers that answer this header.
 fn router(header: NetworkHeaderKind) -> Option<RouterConfig> {
     match header {
         NetworkHeaderKind::QuickStart => Some(RouterConfig::QuickStart(QuickStartConfig::default())),
@@ -119,7 +122,7 @@ impl Case {
     pub(crate) fn new(seed: u64, hostility: Hostility) -> Self {
         let random = &mut Random::new(seed, 1 + hostility as u64);
         let mut ends = [End::new(random), End::new(random)];
-        // What one scheme does to itself at the other end needs both to have it.
+        // Identical ends detect interactions of a scheme with itself.
         if random.chance(0.3) {
             ends[1].composition = ends[0].composition.clone();
         }
@@ -128,7 +131,8 @@ impl Case {
         Self { seed, hostility, ends, links: Duplex { there, back }, bound }
     }
 
-    /// The same at both ends, with so much to send, over 100 Mb/s and 100 ms with a queue of half of that and these losses.
+    /// Creates a case with the same composition at both ends over 100 Mb/s and 100 ms with a queue of half a BDP and
+    /// this loss rate.
     pub(crate) fn both_ways(composition: &str, send: [u64; 2], loss: f64) -> Self {
         let ends = send.map(|send| End {
             composition: composition.to_owned(),
@@ -160,7 +164,7 @@ impl Case {
         sim
     }
 
-    /// Runs it to the end of both applications.
+    /// Runs the case to the end of both applications.
     pub(crate) fn run(&self) -> Result<(), String> {
         let mut sim = self.sim();
         let ids = sim.open(Plan::bulk(self.ends[0].send), Plan::bulk(self.ends[1].send));
@@ -188,7 +192,8 @@ impl Case {
         self.judge(&sim, ids)
     }
 
-    /// Whether both applications have let go. Where the handshake failed there is but one.
+    /// Returns whether both applications have released their connections. After a failed handshake, there is only
+    /// one.
     fn is_over(&self, sim: &Sim, (client, server): (SessionId, SessionId)) -> bool {
         let first = sim.session(client);
         match sim.find(server) {
@@ -197,7 +202,7 @@ impl Case {
         }
     }
 
-    /// Both ends have read what the other wrote, unless one of them was told why not.
+    /// Checks that both ends have read everything the other wrote, unless one of them got an error.
     fn judge(&self, sim: &Sim, (client, server): (SessionId, SessionId)) -> Result<(), String> {
         let sessions = [Some(sim.session(client)), sim.find(server)];
         let errors = sessions.map(|session| session.and_then(|session| session.error));
@@ -219,7 +224,7 @@ impl Case {
     }
 }
 
-/// What one end holds for acknowledged the other has received, and received is read or waits to be.
+/// Checks that all acknowledged data was received, and that received data is read or readable.
 fn nothing_acknowledged_is_missing(sim: &Sim, (client, server): (SessionId, SessionId)) -> Result<(), String> {
     let info = |id: SessionId| {
         let session = sim.find(id)?;
@@ -235,7 +240,7 @@ fn nothing_acknowledged_is_missing(sim: &Sim, (client, server): (SessionId, Sess
     }
     let (Some((_, sender)), Some((read, receiver))) = (info(client), info(server)) else { return Ok(()) };
     for (sender, receiver) in [(&sender, &receiver), (&receiver, &sender)] {
-        // The SYN and the FIN count among what is acknowledged, but not among what is received.
+        // The SYN and the FIN are included in the acknowledged bytes, but not in the received bytes.
         if sender.bytes_acked > receiver.bytes_received + 2 {
             return Err(format!("acknowledged {}, received {}", sender.bytes_acked, receiver.bytes_received));
         }

@@ -1,17 +1,17 @@
-//! Compositions by chance.
+//! Random compositions.
 
 use longhaul_cc::registry::{Slot, Spec, built_in};
 use longhaul_cc::{BuildParams, Demands, NetworkHeaderKind};
 use longhaul_link::Random;
 
-/// Everything that the registry's entries call tested, and its profiles.
+/// Returns the profiles of the registry and all compositions that its entries declare as tested.
 fn tested() -> Vec<&'static str> {
     let registry = built_in();
     let tested = registry.entries.iter().flat_map(|entry| entry.tested.iter().copied());
     registry.profiles.iter().map(|profile| profile.name).chain(tested).collect()
 }
 
-/// A tested composition, or one algorithm for each slot. Options that contradict each other are drawn again.
+/// Returns a tested composition, or one random algorithm per slot. Invalid combinations of options are drawn again.
 pub(crate) fn any(random: &mut Random) -> String {
     let pick = |random: &mut Random, from: &[&'static str]| from[random.below(from.len() as u64) as usize];
     if random.chance(0.4) {
@@ -29,7 +29,8 @@ pub(crate) fn any(random: &mut Random) -> String {
     }
 }
 
-/// Every launch and every growth with every recovery, as far as the registry has them together.
+/// Returns all combinations of a start-up scheme or slow-start variant with a recovery algorithm that the registry
+/// allows.
 pub(crate) fn starts_and_recoveries() -> Vec<String> {
     let of = |slot: Slot| built_in().of_slot(slot).map(move |entry| format!("{slot}={}", entry.name));
     let recoveries: Vec<String> = of(Slot::Recovery).collect();
@@ -43,12 +44,12 @@ fn needs(text: &str) -> longhaul_cc::Needs {
     text.parse::<Spec>().expect("a composition").build(&BuildParams::default()).needs()
 }
 
-/// Whether it may refuse a path or a peer that does not offer something.
+/// Returns whether it may refuse a path or peer without some feature.
 pub(crate) fn is_demanding(text: &str) -> bool {
     needs(text).required != Demands::default()
 }
 
-/// The router feedback that it asks for.
+/// Returns the router feedback that it requests.
 pub(crate) fn header(text: &str) -> Option<NetworkHeaderKind> {
     let needs = needs(text);
     needs.required.network_header.or(needs.preferred.network_header)

@@ -1,8 +1,8 @@
-//! Any two compositions at the two ends of one connection, data both ways, over links that lose, duplicate and reorder, with a hostile
-//! middle that rewrites headers: every transfer ends within a bound of virtual time, nothing that was acknowledged is lost, and no
-//! controller or extension stops a connection.
+//! Any two compositions at the two ends of a connection, with data both ways, over links that lose, duplicate and
+//! reorder packets, and with a middlebox that rewrites headers. Every transfer ends within a bound of virtual time,
+//! acknowledged data is never lost, and no controller or extension stalls a connection.
 //!
-//! A case is a number. `LONGHAUL_CASES` sets how many cases are tried, `LONGHAUL_SEED` the number of the first one.
+//! A case is determined by its number. `LONGHAUL_CASES` sets the number of cases, `LONGHAUL_SEED` the first one.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod case;
@@ -11,14 +11,14 @@ mod middle;
 
 use case::{Case, Hostility};
 
-/// Cases per test unless `LONGHAUL_CASES` says otherwise.
+/// Cases per test without `LONGHAUL_CASES`.
 const CASES: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs the cases of one kind and reports each one that fails, with its number. Those that `found` something once come first.
+/// Runs the cases of one kind and reports each failure with its number. Cases that revealed errors before come first.
 fn try_all(hostility: Hostility, found: &[u64]) {
     let first = number("LONGHAUL_SEED").unwrap_or(0);
     let cases = number("LONGHAUL_CASES").unwrap_or(CASES);
@@ -34,14 +34,15 @@ fn try_all(hostility: Hostility, found: &[u64]) {
     assert!(failed.is_empty(), "{hostility:?}: the cases {failed:?} fail, of {cases} from {first} on");
 }
 
-/// Without anybody in the middle all data arrives, whatever the two ends run.
+/// Without a middlebox, all data arrives with any compositions at both ends.
 #[test]
 fn every_pair_delivers_over_a_rough_path() {
-    // RC3 at both ends, data both ways: ACKs that were below the peer's window.
+    // RC3 at both ends with data both ways: ACKs were below the peer's window.
     try_all(Hostility::None, &[2339]);
 }
 
-/// Every start with every recovery, the same at both ends: from them, RC3's stall came.
+/// Every start-up scheme with every recovery algorithm, with the same composition at both ends. This combination
+/// revealed a stall of RC3.
 #[test]
 fn every_start_with_every_recovery_delivers_both_ways() {
     let all = composition::starts_and_recoveries();
@@ -55,14 +56,15 @@ fn every_start_with_every_recovery_delivers_both_ways() {
     }
 }
 
-/// Windows, old acknowledgment numbers, SACK blocks, congestion marks and reports that are untrue cost time, not data: whoever could
-/// forge those cannot end the connection by them.
+/// False windows, old acknowledgment numbers, false SACK blocks, CE marks and reports delay data, but do not lose it.
+/// An attacker who can forge them cannot end the connection.
 #[test]
 fn every_pair_delivers_in_spite_of_lies_about_its_progress() {
     try_all(Hostility::Lies, &[2011]);
 }
 
-/// Any header field of any segment may be rewritten, so that the peers may come to disagree for good: both ends are told so.
+/// If any header field of any segment may be rewritten, the peers may become inconsistent for good. Both ends then
+/// report an error.
 #[test]
 fn every_pair_ends_when_any_field_is_rewritten() {
     try_all(Hostility::Anything, &[]);

@@ -1,4 +1,4 @@
-//! Somebody on the path who rewrites headers.
+//! A middlebox that rewrites headers.
 
 use longhaul_link::{Hook, Packet, Random, View};
 use longhaul_sim::Parcel;
@@ -7,10 +7,10 @@ use longhaul_wire::{AckRate, CheshireCodec, Codec, Flags, Header, ProbeEcho, Sac
 
 use crate::case::Hostility;
 
-/// Segments rewritten in one direction at most.
+/// Maximum number of rewritten segments per direction.
 const MOST: u64 = 12;
 
-/// Rewrites some of the segments that pass a link.
+/// Rewrites some of the segments on a link.
 pub(crate) struct Middle {
     random: Random,
     hostility: Hostility,
@@ -26,14 +26,14 @@ impl Middle {
         Self { random, hostility, left, share }
     }
 
-    /// A distance near or far, either way.
+    /// Returns a random distance, small or large, in either direction.
     fn distance(&mut self) -> u32 {
         let most = [3, 1_500, 100_000, 1 << 31][self.random.below(4) as usize];
         let distance = self.random.below(most) as u32;
         if self.random.chance(0.5) { distance } else { distance.wrapping_neg() }
     }
 
-    /// Untrue words on what has arrived and what may be sent, which its sender could say as well.
+    /// Makes false statements about received data and the window, as the sender of the header could.
     fn lie(&mut self, header: &mut Header) {
         let near = |header: &Header, random: &mut Random| header.ack.wrapping_add(random.below(300_000) as u32);
         match self.random.below(8) {
@@ -58,7 +58,7 @@ impl Middle {
         }
     }
 
-    /// Anything at all.
+    /// Changes any field.
     fn rewrite(&mut self, header: &mut Header) {
         match self.random.below(12) {
             0 => header.seq = header.seq.wrapping_add(self.distance()),

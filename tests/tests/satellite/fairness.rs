@@ -1,4 +1,4 @@
-//! SW-2: what flows over a satellite get beside flows on the ground (figure 7).
+//! SW-2: fairness between satellite flows and terrestrial flows (figure 7).
 
 use longhaul_units::Span;
 
@@ -6,7 +6,8 @@ use super::world::{Course, Router, Scheme, all, mixed};
 
 const EACH: usize = 5;
 const SECONDS: u64 = 150;
-/// Where few segments are lost by chance, chance is in when the flows begin. The ratio of one run strays by 0.04 from the mean.
+/// With few random losses, the result depends on the start times. The ratio of a single run deviates by 0.04 from the
+/// mean.
 const BEGINNINGS: [(u64, u64); 6] = [(1, 27), (2, 34), (3, 41), (4, 48), (5, 55), (6, 62)];
 const LOSSES: [f64; 5] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 
@@ -31,8 +32,9 @@ fn figure() -> [[f64; LOSSES.len()]; SCHEMES.len()] {
     figure
 }
 
-/// Figure 7, resolution 21 (the flows on the ground have 200 ms): beside NewReno on the ground, TCP-Swift as published comes nearest to one
-/// half each, before TCP-Peach and NewReno. Gated it is level with TCP-Peach.
+/// Figure 7, resolution 21 (terrestrial flows have an RTT of 200 ms): competing with terrestrial NewReno, the
+/// published TCP-Swift comes closest to equal shares, ahead of TCP-Peach and NewReno. The gated variant equals
+/// TCP-Peach.
 #[test]
 fn sw2_r21_swift_is_the_fairest_beside_the_ground() {
     let [new_reno, peach, paper, swift] = figure();

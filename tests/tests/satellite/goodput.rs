@@ -18,7 +18,7 @@ const ROWS: [(Scheme, Router); 8] = [
     (Scheme::Swift, Router::Peach),
 ];
 
-/// Each row over all loss rates.
+/// Returns the outcomes of each row for all loss rates.
 fn figure() -> &'static [Vec<Outcome>] {
     static FIGURE: OnceLock<Vec<Vec<Outcome>>> = OnceLock::new();
     FIGURE.get_or_init(|| {
@@ -61,8 +61,9 @@ fn all_above(one: &[f64], other: &[f64], times: f64) -> bool {
     one.iter().zip(other).all(|(one, other)| *one > other * times)
 }
 
-/// Figure 5, and resolution 19 (the paper has drop-tail routers and low priority): TCP-Swift gets the most at each loss rate, and SACK
-/// more than NewReno without it, if the routers know low priority and what congestion takes is given up (resolution 18).
+/// Figure 5, and resolution 19 (the paper has drop-tail routers with low priority): TCP-Swift has the highest goodput
+/// at each loss rate, and SACK exceeds NewReno without SACK, if routers support low priority and the window is
+/// reduced by congestion (resolution 18).
 #[test]
 fn sw1_r18_r19_swift_gets_the_most_where_routers_know_low_priority() {
     let swift = goodput(Scheme::Swift, Router::Priority);
@@ -78,8 +79,8 @@ fn sw1_r18_r19_swift_gets_the_most_where_routers_know_low_priority() {
     assert!(swift[3] > 2.0 * sack[3], "at a loss of a hundredth by more than twice");
 }
 
-/// As published, congestion costs nothing: the queue overflows for good, and what is retransmitted takes more than probes find. Only where
-/// nearly all losses are chance it gets the most.
+/// As published, congestion does not reduce the window: the queue overflows permanently, and retransmissions cost
+/// more than probes gain. Its goodput is highest only if nearly all losses are random.
 #[test]
 fn sw1_r18_as_published_it_floods_its_own_queue() {
     let (paper, swift) = (row(Scheme::SwiftPaper, Router::Priority), row(Scheme::Swift, Router::Priority));
@@ -91,7 +92,7 @@ fn sw1_r18_as_published_it_floods_its_own_queue() {
     assert!(paper[3].total() > swift[3].total());
 }
 
-/// What a router that does not know low priority costs: probes take the place of data, most of all where there is no chance to be found.
+/// Cost of a router without low priority: probes displace data, in particular without random losses.
 #[test]
 fn sw1_r19_a_priority_blind_path_is_survived() {
     let (blind, sack) = (goodput(Scheme::Swift, Router::Blind), goodput(Scheme::Sack, Router::Blind));
@@ -102,7 +103,8 @@ fn sw1_r19_a_priority_blind_path_is_survived() {
     assert!((0..3).all(|nth| blind[nth] < sack[nth]) && blind[3] > 1.4 * sack[3]);
 }
 
-/// Where priority is known, congestion drops probes by the third and no more data than without them; where it is not, tenfold.
+/// With priorities, congestion drops many probes, but no more data than without probes. Without priorities, it drops
+/// more than five times as much data.
 #[test]
 fn low_priority_keeps_drops_from_data() {
     for (nth, loss) in LOSSES.iter().enumerate() {
@@ -114,7 +116,7 @@ fn low_priority_keeps_drops_from_data() {
     }
 }
 
-/// Between our own peers every answer names a probe that was sent, whatever is lost.
+/// Between our own peers, every answer refers to a probe that was sent, regardless of losses.
 #[test]
 fn no_answer_is_refused() {
     assert!(figure().iter().flatten().all(|outcome| outcome.refused == 0));

@@ -1,4 +1,4 @@
-//! The paper's claims packet by packet: SW-3 (the start), SW-4 and SW-5 (recovery and the window expanding period).
+//! The paper's claims packet by packet: SW-3 (start-up), SW-4 and SW-5 (recovery and the window expanding period).
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use super::world::{RWND, Router, SEGMENT, Scheme, info};
 
 const RTT: Span = Span::from_millis(550);
 
-/// What the sender put on the wire with data in it.
+/// A packet with data sent by the sender.
 #[derive(Clone, Copy, Debug)]
 struct Left {
     at: Time,
@@ -50,7 +50,8 @@ struct World {
     wire: Rc<RefCell<Wire>>,
 }
 
-/// One flow alone, without pacing, over the satellite link, which loses the packets of these numbers, and a receiver's window of so many segments.
+/// A single flow without pacing over the satellite link, which drops the packets with these numbers, and with a
+/// receive window of `rwnd` segments.
 fn world(scheme: Scheme, lost: Vec<u64>, ecn: bool, rwnd: u64) -> World {
     let back = LinkConfig::delay(RTT / 2);
     let mut there = LinkConfig::new(Rate::from_bits_per_sec(10_000_000), RTT / 2).queue(Limit::Packets(50));
@@ -79,7 +80,7 @@ impl World {
         info(&self.sim, self.sender)
     }
 
-    /// Runs until `done`, and what is known then.
+    /// Runs until `done`, and returns the state.
     fn find(&mut self, what: &str, done: impl Fn(&Info) -> bool) -> Info {
         loop {
             let info = info(&self.sim, self.sender);
@@ -91,7 +92,7 @@ impl World {
         }
     }
 
-    /// What left from `from` on: data, and probes.
+    /// Returns the data and the probes sent from `from` on.
     fn left(&self, from: Time) -> (Vec<Left>, Vec<Left>) {
         self.wire.borrow().left.iter().filter(|left| left.at >= from).partition(|left| left.dscp == 0)
     }
@@ -99,9 +100,10 @@ impl World {
 
 const SCHEMES: [Scheme; 4] = [Scheme::Peach, Scheme::PeachPlus, Scheme::SwiftPaper, Scheme::Swift];
 
-/// SW-3: the window is 64 segments two round trips behind the handshake, where slow start from one takes six more.
-/// Resolution 1: what is copied until then is the one segment that there is; 2: they leave a 64th of the handshake's round trip apart. A
-/// receiver whose window is less than 64 segments has the window opened to as many, by probes as much further apart.
+/// SW-3: the window is 64 segments two round trips after the handshake, where slow start from one segment takes six
+/// more. Resolution 1: until then, the only existing segment is copied. Resolution 2: copies are spaced by 1/64 of
+/// the handshake's RTT. With a receive window below 64 segments, the window opens to that size, and the spacing of
+/// the probes increases accordingly.
 #[test]
 fn sw3_r01_r02_speedy_start_opens_the_window_in_two_round_trips() {
     for (scheme, rwnd, goal) in SCHEMES.into_iter().flat_map(|scheme| [(scheme, 64, 64), (scheme, 40, 40)]) {
@@ -126,8 +128,8 @@ fn sw3_r01_r02_speedy_start_opens_the_window_in_two_round_trips() {
     assert!(slow.until(6.9).cwnd.0 < RWND * SEGMENT && slow.until(8.0).cwnd.0 >= RWND * SEGMENT);
 }
 
-/// The loss of a segment of a window of 64: when recovery began, when it ended, when the window had expanded, and what was known then. The
-/// peer takes more than that, or nothing new could leave before the repair arrives.
+/// The loss of a segment in a window of 64: the start of recovery, its end, and the end of the window expansion, with
+/// the state at each. The receive window is larger, because otherwise no new data could be sent during recovery.
 struct Episode {
     world: World,
     entered: (Time, Info),
@@ -150,8 +152,9 @@ fn episode_of(scheme: Scheme, lost: Vec<u64>) -> Episode {
     Episode { world, entered: (begun, entered), left: (ended, left), expanded: (over, expanded) }
 }
 
-/// SW-5, resolution 16: recovery injects half of the window in data and all of it in probes, of one kind in TCP-Peach and of any in the
-/// others (resolution 1). None leaves after the recovery ACK (resolution 24), and a round trip suffices.
+/// SW-5, resolution 16: recovery sends half a window of data and a full window of probes, with copies of one segment
+/// in TCP-Peach and of several in the others (resolution 1). No probe is sent after the recovery ACK (resolution 24),
+/// and recovery takes one round trip.
 #[test]
 fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
     for scheme in SCHEMES {
@@ -167,14 +170,15 @@ fn sw5_recovery_injects_half_a_window_of_data_and_one_of_probes() {
         let took = left.0 - entered.0;
         assert!((RTT..RTT + RTT / 8).contains(&took), "{scheme:?}: {took}");
         let copied: HashSet<_> = probes.iter().map(|probe| probe.seq).collect();
-        // TCP-Peach's are of the last one sent, which is the same until the window has room.
+        // TCP-Peach copies the last segment sent, which does not change until the window allows another one.
         assert_eq!(copied.len() > 10, scheme != Scheme::Peach, "{scheme:?}: {} different", copied.len());
     }
 }
 
-/// Resolution 23: three segments of a window are lost, so that two partial ACKs come. They are partial to the end of what had left when
-/// recovery began, and end nothing: it is one recovery, over when just that is acknowledged. The first hole is repaired at once, the others
-/// when the halved window has room: half a round trip later, unless a probe is sooner.
+/// Resolution 23: three segments of a window are lost, which causes two partial ACKs. They do not cover all data sent
+/// before recovery, and do not end it: it is a single recovery that ends when this data is acknowledged. The first
+/// gap is repaired at once, the others when the halved window allows it: half a round trip later, or earlier after a
+/// probe.
 #[test]
 fn r23_partial_acks_do_not_end_recovery() {
     for scheme in SCHEMES {
@@ -191,9 +195,10 @@ fn r23_partial_acks_do_not_end_recovery() {
     }
 }
 
-/// SW-4: the window expands for a round trip behind recovery. Half of the answers are passed over; TCP-Peach's window comes back by the
-/// other half, TCP-Swift's by a segment for each ACK of data as well: gated from there on and up to what it was, as published from the
-/// first one on and as far as the peer's.
+/// SW-4: the window expands for one round trip after recovery. Half of the answers are ignored. The other half
+/// restores TCP-Peach's window; TCP-Swift adds one segment per ACK of data as well. The gated variant does so only
+/// from the second half on and up to the former window, the published one from the first answer on and up to the
+/// peer's window.
 #[test]
 fn sw4_the_window_expands_for_a_round_trip() {
     for scheme in SCHEMES {

@@ -1,4 +1,4 @@
-//! The paper's networks and what flows did on them.
+//! The paper's networks, and the results of flows on them.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -13,26 +13,26 @@ use longhaul_units::{Rate, Span, Time};
 
 /// Payload of a segment (table 2).
 pub(crate) const SEGMENT: u64 = 1000;
-/// The bottleneck (table 2), and the access links of topology 1.
+/// Rate of the bottleneck (table 2) and of the access links of topology 1.
 const RATE: Rate = Rate::from_bits_per_sec(10_000_000);
-/// The receivers' windows, and the buffer at the ground stations, in segments and packets (table 2).
+/// Receive window in segments, and buffer of the ground stations in packets (table 2).
 pub(crate) const RWND: u64 = 64;
 const BUFFER: u64 = 50;
 
-/// What a flow runs.
+/// Algorithm of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     NewReno,
     Sack,
     Peach,
     PeachPlus,
-    /// TCP-Swift as published, and as we have it.
+    /// TCP-Swift as published, and our variant.
     SwiftPaper,
     Swift,
 }
 
 impl Scheme {
-    /// NewReno of ns-2.1b7a begins with a window of one segment, and counts ACKs.
+    /// NewReno of ns-2.1b7a has an initial window of one segment, and counts ACKs.
     const fn congestion(self) -> &'static str {
         match self {
             Self::NewReno => "growth=slow-start(iw=1,l=1),steady=new-reno,recovery=new-reno",
@@ -44,7 +44,7 @@ impl Scheme {
         }
     }
 
-    /// Segments of 1000 bytes, an ACK for each, a window of 64 segments, no ECN.
+    /// Segments of 1000 bytes, one ACK per segment, a window of 64 segments, no ECN.
     pub(crate) fn config(self) -> Config {
         let mut config = Config::default();
         (config.base_plpmtu, config.max_plpmtu) = (SEGMENT as u16 + 24, SEGMENT as u16 + 24);
@@ -57,14 +57,14 @@ impl Scheme {
     }
 }
 
-/// What the bottleneck's routers make of low priority.
+/// Treatment of low priority by the routers of the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Router {
-    /// Nothing: one queue, first in, first out.
+    /// None: a single FIFO queue.
     Blind,
-    /// Strict priority, probes make room for data.
+    /// Strict priority: probes are dropped in favour of data.
     Priority,
-    /// One queue that takes probes only while no more than a packet waits (TCP-Peach's).
+    /// A single queue that accepts probes only if at most one packet is queued (TCP-Peach's).
     Peach,
 }
 
@@ -78,15 +78,15 @@ impl Router {
     }
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Goodput of each flow, kb/s.
+    /// Goodput of each flow in kb/s.
     pub(crate) goodput: Vec<f64>,
-    /// At the bottleneck: packets of data offered and dropped in the queue, and the same of probes.
+    /// At the bottleneck: data packets offered and dropped by the queue, and the same for probes.
     pub(crate) data: (u64, u64),
     pub(crate) probes: (u64, u64),
-    /// Sums over the flows.
+    /// Totals over the flows.
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) refused: u64,
@@ -98,30 +98,30 @@ impl Outcome {
         self.goodput.iter().sum()
     }
 
-    /// Jain's index.
+    /// Returns Jain's fairness index.
     pub(crate) fn jain(&self) -> f64 {
         let squares: f64 = self.goodput.iter().map(|rate| rate * rate).sum();
         self.total().powi(2) / (self.goodput.len() as f64 * squares)
     }
 }
 
-/// How a run goes.
+/// Duration and start times of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
     pub(crate) seconds: u64,
     pub(crate) seed: u64,
-    /// How long after one flow the next begins.
+    /// Time between the starts of two successive flows.
     pub(crate) apart: Span,
 }
 
-/// One flow: what it runs, and its access links on either side.
+/// A flow: its algorithm, and its access links on both sides.
 pub(crate) struct Flow {
     pub(crate) scheme: Scheme,
     pub(crate) left: Duplex,
     pub(crate) right: Duplex,
 }
 
-/// Topology 1: so many flows over a satellite link that loses a share `loss` of what it carries; access links of 10 Mb/s and 1 ms.
+/// Topology 1: flows over a satellite link with the loss rate `loss`, and access links of 10 Mb/s and 1 ms.
 pub(crate) fn satellite(scheme: Scheme, flows: usize, loss: f64, router: Router, seconds: u64, seed: u64) -> Outcome {
     let access = || Duplex::symmetric(LinkConfig::new(RATE, Span::from_millis(1)));
     let flows: Vec<_> = (0..flows).map(|_| Flow { scheme, left: access(), right: access() }).collect();
@@ -131,14 +131,14 @@ pub(crate) fn satellite(scheme: Scheme, flows: usize, loss: f64, router: Router,
     run(Duplex { there, back }, &flows, router, Course { seconds, seed, apart: Span::from_millis(27) })
 }
 
-/// Topology 2: half of the flows cross a satellite link of their own, of 550 ms and `loss`, with `scheme`; the others are NewReno
-/// over 200 ms without losses. All share a link of 10 Mb/s.
+/// Topology 2: half of the flows use `scheme` and each have their own satellite link of 550 ms with `loss`; the
+/// others use NewReno over 200 ms without losses. All share a link of 10 Mb/s.
 pub(crate) fn mixed(scheme: Scheme, each: usize, loss: f64, router: Router, course: Course) -> Outcome {
     let side = |one_way| LinkConfig::delay(Span::from_millis(one_way));
     let near = |scheme, there: LinkConfig, back| Flow {
         scheme,
         left: Duplex::symmetric(side(0)),
-        // `there` of an access link leads to the router: what goes to the receiver is `back`.
+        // In an access link, `there` leads to the router, so that `back` leads to the receiver.
         right: Duplex { there: back, back: there },
     };
     let far = || near(scheme, side(274).loss(Loss::Uniform(loss)), side(274));
@@ -148,7 +148,7 @@ pub(crate) fn mixed(scheme: Scheme, each: usize, loss: f64, router: Router, cour
     run(Duplex::symmetric(shared), &flows, router, course)
 }
 
-/// Endless transfers.
+/// Runs endless transfers.
 fn run(mut shared: Duplex, flows: &[Flow], router: Router, course: Course) -> Outcome {
     shared.there.queue.discipline = router.discipline();
     let net = dumbbell(shared, flows.iter().map(|flow| flow.left.clone()), flows.iter().map(|flow| flow.right.clone()));
@@ -189,7 +189,7 @@ pub(crate) fn info(sim: &Sim, sender: SessionId) -> Info {
     sim.host(sender.host).endpoint.connection(id).unwrap().info(sim.now())
 }
 
-/// The outcomes of all cells in their order, worked out by as many threads as there are processors.
+/// Computes the outcomes of all cells, in order, on all processors.
 pub(crate) fn all<C: Sync>(cells: &[C], work: impl Fn(&C) -> Outcome + Sync) -> Vec<Outcome> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(vec![Outcome::default(); cells.len()]));
     thread::scope(|scope| {

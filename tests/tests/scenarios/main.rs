@@ -1,10 +1,10 @@
-//! Every controller of the registry over a matrix of paths, in virtual time: a transfer arrives byte for byte, keeps its
-//! window within bounds, does not live on timeouts, and is over within the time that `bounds.txt` has for it.
+//! Every controller of the registry over a matrix of paths, in virtual time. Each transfer must arrive without
+//! errors, keep its window within bounds, have few timeouts, and end within its time in `bounds.txt`.
 //!
-//! A bound is what the transfer took when the table was made, a fifth added: a run that is 30 % slower fails. There is no
-//! chance in a run, as its seed decides everything. Where chance decides how a path behaves, the mean of several seeds
-//! counts. `cargo test -p longhaul-tests --test scenarios -- --nocapture` prints the times, with LONGHAUL_BOUNDS set the
-//! table they make. A controller that is not in the table has the bounds of its row `others`.
+//! A bound is the time of the transfer when the table was made, plus 20 %, so that a run that is 30 % slower fails.
+//! Runs are deterministic for a seed. For paths with random behaviour, the mean over several seeds counts. `cargo
+//! test -p longhaul-tests --test scenarios -- --nocapture` prints the times, and with LONGHAUL_BOUNDS set, the
+//! resulting table. A controller that is not in the table has the bounds of the row `others`.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod paths;
@@ -23,7 +23,7 @@ use run::{controllers, transfer};
 /// Longer than any bound.
 const LIMIT: Span = Span::from_secs(900);
 
-/// Seconds by controller and scenario.
+/// Bounds in seconds by controller and scenario.
 static BOUNDS: &str = include_str!("bounds.txt");
 
 type Row<'a> = HashMap<&'a str, f64>;
@@ -40,7 +40,7 @@ fn bounds() -> HashMap<&'static str, Row<'static>> {
     lines.map(row).collect()
 }
 
-/// The mean time of a transfer, and what is wrong with any.
+/// Returns the mean time of a transfer, and the faults of all runs.
 fn cell(controller: &str, scenario: &Scenario) -> (Option<f64>, Vec<String>) {
     let (mut sum, mut faults) = (Some(0.0), Vec::new());
     for seed in 1..=scenario.seeds {
@@ -51,7 +51,7 @@ fn cell(controller: &str, scenario: &Scenario) -> (Option<f64>, Vec<String>) {
     (sum.map(|sum| sum / scenario.seeds as f64), faults)
 }
 
-/// The cells in their order, worked out by as many threads as there are processors.
+/// Computes all cells, in order, on all processors.
 fn matrix(controllers: &[String]) -> Vec<(Option<f64>, Vec<String>)> {
     let cells: Vec<_> = controllers.iter().flat_map(|c| SCENARIOS.iter().map(move |s| (c.as_str(), s))).collect();
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! The scenarios: what the path does, what the applications do, how long it may take.
+//! The scenarios: properties of the path, behaviour of the applications, limits.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ pub(crate) const PACKET: u64 = 1500;
 /// A column of the matrix.
 #[derive(Clone, Copy)]
 pub(crate) struct Scenario {
-    /// At most ten letters, as in the table of bounds.
+    /// Name of at most ten letters, as in the table of bounds.
     pub(crate) name: &'static str,
     /// Bytes to transfer.
     pub(crate) bytes: u64,
-    /// As many runs as make chance small; the mean time counts.
+    /// Number of runs, enough to average out random effects. The mean time counts.
     pub(crate) seeds: u64,
-    /// Changes the standard path's setup.
+    /// Changes to the standard path.
     pub(crate) change: fn(&mut Setup),
-    /// Changes what the sending application does.
+    /// Changes to the sending application.
     pub(crate) plan: fn(Plan) -> Plan,
-    /// Cross traffic on the path, if any: its rate.
+    /// Rate of the cross traffic, if any.
     pub(crate) beside: Option<Rate>,
-    /// Retransmission timeouts of a run that are not too many.
+    /// Maximum number of retransmission timeouts per run.
     pub(crate) timeouts: u64,
-    /// A window larger than that has grown without limit.
+    /// Maximum window. A larger one has grown without limit.
     pub(crate) most_cwnd: u64,
 }
 
@@ -45,8 +45,8 @@ impl Scenario {
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
 const RTT: Span = Span::from_millis(40);
 
-/// The standard path: 20 Mb/s, 40 ms, a queue of one bandwidth-delay product, which is 100 kB; only a delay back. The receiver
-/// offers so little at first, and more as it reads, that slow start does not overflow the queue by much.
+/// The standard path: 20 Mb/s, 40 ms, and a queue of one BDP, which is 100 kB. The reverse path has only a delay. The
+/// receiver's initial window is so small, and opens as it reads, that slow start overflows the queue only slightly.
 pub(crate) fn standard(seed: u64) -> Setup {
     Setup::pair(seed, path(RATE, RTT)).configure(|config| config.recv_buffer = 256 << 10)
 }
@@ -61,7 +61,7 @@ fn replace(setup: &mut Setup, path: Duplex) {
     *setup.link_mut(1) = path.back;
 }
 
-/// Cross traffic.
+/// Cross traffic with a constant rate.
 pub(crate) fn cbr(rate: Rate) -> Source {
     Source::cbr(Time::ZERO, rate, PACKET as u32)
 }
@@ -76,11 +76,11 @@ fn at(millis: u64) -> Time {
     Time::ZERO + Span::from_millis(millis)
 }
 
-/// The columns.
+/// The columns of the matrix.
 pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario::new("clean", 10_000_000, |_| {}),
     Scenario {
-        // Recoveries that do not notice the loss of a retransmission: slow start leaves hundreds of holes.
+        // For recovery algorithms that do not detect lost retransmissions: slow start leaves hundreds of gaps.
         timeouts: 12,
         ..Scenario::new("4-MiB", 10_000_000, |setup| {
             let offered = Config::default().recv_buffer;
@@ -106,7 +106,8 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
         setup.link_mut(1).rate = LinkRate::Trace(Arc::new(bunches));
     }),
     Scenario::new("1ms", 10_000_000, |setup| clock(setup, Span::from_millis(1))),
-    // 2896 B a tick and no more: the pacer makes up for wake-ups that are 1 ms late, and these are up to 15.6 ms late.
+    // At most 2896 bytes per tick: the pacer compensates for wake-ups that are up to 1 ms late, but these are up to
+    // 15.6 ms late.
     Scenario::new("15.6ms", 1_000_000, |setup| clock(setup, COARSE)),
     Scenario::new("1ms-lan", 10_000_000, |setup| {
         replace(setup, path(Rate::from_bits_per_sec(100_000_000), Span::from_micros(500)));
@@ -127,7 +128,8 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario::new("4-packets", 4_000_000, |setup| setup.link_mut(0).queue = Limit::Packets(4).into()),
     Scenario {
         plan: app_limited,
-        // Bursts of 20 kB, and what of the initial window's growth they fill; BBR's window is a multiple of its model.
+        // Bursts of 20 kB, and the part of the initial window's growth that they fill. BBR's window is a multiple of
+        // its model.
         most_cwnd: 80_000,
         ..Scenario::new("app-limit", 1_000_000, |_| {})
     },
@@ -167,7 +169,7 @@ pub(crate) static SCENARIOS: &[Scenario] = &[
     Scenario { beside: Some(Rate::from_bits_per_sec(10_000_000)), ..Scenario::new("half-cbr", 6_000_000, |_| {}) },
 ];
 
-/// 20 kB each 100 ms.
+/// 20 kB per 100 ms.
 fn app_limited(plan: Plan) -> Plan {
     let mut plan = plan.zeros();
     (plan.write_chunk, plan.write_pause) = (20_000, Span::from_millis(100));

@@ -6,14 +6,15 @@ use longhaul_units::{Bytes, Span, Time};
 
 use crate::paths::{Scenario, cbr, standard};
 
-/// Windows that go by an estimate of the path, or by three times what a burst of the application fills, and not by what is used.
+/// Algorithms whose window follows an estimate of the path, or three times a burst of the application, instead of the
+/// bytes in use.
 const BY_ESTIMATE: [&str; 3] = ["launch=paced-start", "growth=rapid-start", "whole=rcp"];
 
-/// Never done: BBN's Swift Start, with its faults, sends six segments a round trip to the end.
+/// Algorithms that do not finish: BBN's faulty Swift Start sends six segments per round trip throughout.
 const UNFINISHED: [&str; 1] = ["swift-start-bbn"];
 
-/// What the registry has, each by a name that makes it: the profiles, and what no profile has in it, with the other
-/// stages by default.
+/// Returns all controllers of the registry: the profiles, and the algorithms that are in no profile, combined with
+/// default algorithms.
 pub(crate) fn controllers() -> Vec<String> {
     let known = registry::built_in();
     let in_a_profile = |name: &str| {
@@ -29,19 +30,19 @@ pub(crate) fn controllers() -> Vec<String> {
     profiles.chain(others.map(|entry| format!("{}={}", entry.slot, entry.name))).collect()
 }
 
-/// What became of one transfer.
+/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// Seconds until the end of the stream was read; `None` if that took longer than allowed.
+    /// Seconds until the end of the stream was read, or `None` if it took longer than allowed.
     pub(crate) seconds: Option<f64>,
-    /// What is wrong with it, but for its time.
+    /// Faults other than the time.
     pub(crate) faults: Vec<String>,
 }
 
-/// The segment of the smallest datagram that is ever tried, with timestamps and a request to routers: the least window.
+/// Payload of the smallest datagram with timestamps and a request to routers, which is the minimum window.
 const MIN_MSS: Bytes = Bytes(1188);
 
-/// A transfer under `controller`, for `limit` at most.
+/// Runs a transfer with `controller` for at most `limit`.
 pub(crate) fn transfer(controller: &str, scenario: &Scenario, seed: u64, limit: Span) -> Outcome {
     let mut setup = standard(seed);
     (scenario.change)(&mut setup);

@@ -1,4 +1,5 @@
-//! The hardened start at gamma 1 after its start: growth goes on where the path has come to hold more, and nowhere else.
+//! Hardened Swift Start with gamma 1 after its start-up phase: growth resumes if the capacity available on the path
+//! increases, and only then.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use crate::testbed::{MSS, Run};
 
 const RTT: Span = Span::from_millis(500);
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
-/// Segments that 20 Mb/s hold in 500 ms.
+/// BDP of 20 Mb/s and 500 ms in segments.
 const HOLDS: u64 = 833;
 
-/// Two links of 20 Mb/s one behind the other, the second with a queue of so many bandwidth-delay products. Until `end` others have so many
-/// Mb/s of that, at a constant rate or at random: they come between the segments of the flight, which are further apart behind it than
-/// before.
+/// Two links of 20 Mb/s in a row, the second with a queue of `bdps` bandwidth-delay products. Until `end`, cross
+/// traffic uses `mbit` Mb/s of the second link, at a constant rate or as a Poisson process. Its packets arrive
+/// between the segments of the flight and increase their spacing.
 fn shared(spec: &str, bdps: f64, (mbit, random): (u64, Option<u64>), end: Time) -> Run {
     let mut topology = Topology::new();
     let (from, to, router, noise) = (topology.host(), topology.host(), topology.router(), topology.host());
@@ -38,22 +39,22 @@ fn shared(spec: &str, bdps: f64, (mbit, random): (u64, Option<u64>), end: Time) 
     run
 }
 
-/// What became of a transfer by a time.
+/// State of a transfer.
 #[derive(Debug)]
 struct Found {
-    /// The window at the beginning of what is looked at, and the most since, in segments.
+    /// The window at the start of the observation, and its maximum since, in segments.
     before: u64,
     most: u64,
-    /// When it was nine tenths of what the path holds, in tenths of a second.
+    /// Time at which it reached nine tenths of the BDP, in tenths of a second.
     filled: Option<u64>,
-    /// Hundredths of a second for which the law had the window and nothing was lost, and how often growth took over from it then.
+    /// Hundredths of a second in congestion avoidance without losses, and number of transitions from there to growth.
     law: u64,
     again: u64,
-    /// Packets dropped.
+    /// Number of dropped packets.
     lost: u64,
 }
 
-/// From the second `from` on, for 20 seconds.
+/// Observes a run for 20 seconds, beginning `from` seconds after its start.
 fn follow(mut run: Run, from: u64) -> Found {
     run.until(Span::from_secs(from));
     let before = run.info().cwnd.0 / MSS;
@@ -75,16 +76,17 @@ fn follow(mut run: Run, from: u64) -> Found {
     found
 }
 
-/// The start with a law, following and not.
+/// Returns the start-up scheme combined with `law`, with and without `follow`.
 fn pair(law: &str) -> [String; 2] {
     ["gamma=1", "gamma=1,follow=off"].map(|options| format!("swift-start-hardened({options}){law}"))
 }
 
-/// Others leave the path five seconds after the start: the window holds the pipe within two seconds of that, where the law alone needs more
-/// than twice as long. Slow start leads there and no further, and nothing is lost in a queue that holds the round trip.
+/// Cross traffic ends five seconds after the start. The window fills the path within two seconds, where congestion
+/// avoidance alone needs more than twice as long. Slow start grows only up to this point, and nothing is lost in a
+/// queue of one BDP.
 #[test]
 fn growth_goes_on_when_others_leave() {
-    // Limited Slow-Start takes a second for 100 segments.
+    // Limited Slow-Start takes 1 s for 100 segments.
     for (law, by) in [("+new-reno", 70), ("", 70), ("+hstcp", 100)] {
         let [with, without] = pair(law).map(|spec| {
             let end = Time::ZERO + Span::from_secs(5);
@@ -98,7 +100,8 @@ fn growth_goes_on_when_others_leave() {
     }
 }
 
-/// On a path that stays as it is, empty or shared, narrow or wide, smooth or not, growth does not go on, and so nothing more is lost.
+/// On a path without changes, empty or shared, narrow or wide, smooth or bursty, growth does not resume, and nothing
+/// more is lost.
 #[test]
 fn growth_does_not_go_on_where_a_path_stays() {
     for law in ["+new-reno", ""] {
@@ -122,7 +125,7 @@ fn growth_does_not_go_on_where_a_path_stays() {
             beside(&mut run, 2, true, number);
             runs.push((format!("UDP both ways, {number}"), run));
         }
-        // Ten packets each 6 ms, which are a fifth of a millisecond apart: 20 Mb/s.
+        // Bursts of ten packets every 6 ms, spaced by 0.2 ms: 20 Mb/s on average.
         let mut bursts = path(20, 500, 1.0);
         let times: String = (0..100).flat_map(|k| (0..10).map(move |n| format!("{}\n", k * 6 + n / 5 + 1))).collect();
         bursts.there.rate = LinkRate::Trace(Arc::new(Trace::parse(&times).unwrap()));

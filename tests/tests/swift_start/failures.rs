@@ -1,4 +1,4 @@
-//! What goes wrong with Swift Start, as NASA TM-2004-212938 found, and as it has to.
+//! Failures of Swift Start that NASA TM-2004-212938 found, and those that follow from its design.
 
 use longhaul_cc::launch::Pattern;
 use longhaul_link::source::Source;
@@ -9,14 +9,14 @@ use longhaul_units::{Rate, Span, Time};
 use crate::testbed::{MSS, Run, Start, Testbed};
 
 const MEGABIT: u64 = 1_000_000;
-/// Of dummynet's bottleneck (table 5): 5 Mb/s, 500 ms.
+/// Rate of the dummynet bottleneck (table 5): 5 Mb/s, with an RTT of 500 ms.
 const RATE: u64 = 5 * MEGABIT;
-/// What payload gets of it.
+/// Payload capacity in Mb/s.
 const CAPACITY: f64 = 5.0 * 1448.0 / 1500.0;
-/// An IP packet of iperf's.
+/// Size of an IP packet from iperf in bytes.
 const UDP: u32 = 1498;
 
-/// Dummynet with queues of so many packets both ways.
+/// Dummynet with queues of this many packets in both directions.
 pub(crate) fn dummynet(slots: u64) -> Duplex {
     let link = LinkConfig::new(Rate::from_bits_per_sec(RATE), Span::from_millis(250)).queue(Limit::Packets(slots));
     Duplex::symmetric(link)
@@ -30,7 +30,8 @@ pub(crate) fn mbit(rate: Rate) -> f64 {
     rate.as_bits_per_sec() as f64 / 1e6
 }
 
-/// UDP of so many Mb/s in both directions, that begins before: at a constant rate with another phase in each run, or at random.
+/// Adds UDP traffic of this many Mb/s in both directions, with a constant rate and a different phase per run, or as a
+/// Poisson process.
 pub(crate) fn beside(run: &mut Run, udp: u64, random: bool, number: u64) {
     let rate = Rate::from_bits_per_sec(udp * MEGABIT);
     for (from, to, way) in [(0, 1, 0), (1, 0, 1)] {
@@ -43,7 +44,8 @@ pub(crate) fn beside(run: &mut Run, udp: u64, random: bool, number: u64) {
     }
 }
 
-/// The rates that 15 runs with gamma 1 estimate beside UDP, in Mb/s and in order. Those without an estimate are missing.
+/// Returns the sorted rate estimates in Mb/s of 15 runs with gamma 1 and competing UDP traffic. Runs without an
+/// estimate are missing.
 fn estimates(slots: u64, udp: u64, random: bool) -> Vec<f64> {
     let mut rates = Vec::new();
     for run in 0..15 {
@@ -57,7 +59,8 @@ fn estimates(slots: u64, udp: u64, random: bool) -> Vec<f64> {
     rates
 }
 
-/// Figures 8 to 13: beside 2 and 4 Mb/s of UDP, which leave 3 and 1, most estimates are 3.3 to 4.6 and 3.8 to 4.6 Mb/s.
+/// Figures 8 to 13: with 2 and 4 Mb/s of UDP traffic, which leave 3 and 1 Mb/s, most estimates are 3.3 to 4.6 and 3.8
+/// to 4.6 Mb/s.
 #[test]
 fn the_estimate_is_the_capacity_not_what_is_available() {
     for (udp, least) in [(2, 3.3), (4, 3.8)] {
@@ -67,8 +70,8 @@ fn the_estimate_is_the_capacity_not_what_is_available() {
     }
 }
 
-/// Figure 9: where ACKs wait behind others on their way back, they come closer than the segments were, and the estimate is far
-/// above the capacity. At 1 ms apart it is 23 Mb/s.
+/// Figure 9: if ACKs queue behind other packets on the reverse path, they arrive closer together than the segments,
+/// and the estimate far exceeds the capacity. With a spacing of 1 ms, it is 23 Mb/s.
 #[test]
 fn compressed_acks_make_gross_over_estimates() {
     let rates = estimates(50, 2, true);
@@ -76,8 +79,9 @@ fn compressed_acks_make_gross_over_estimates() {
     assert!(over >= 3 && rates.iter().any(|rate| (rate - 23.168).abs() < 0.01), "{rates:?}");
 }
 
-/// A queue of two packets: the flight's last segment does not fit, so that the third is acknowledged when the receiver's timer
-/// fires. Whether that is before the abort timer or after it, there is no estimate and no pacing.
+/// With a queue of two packets, the last segment of the flight is dropped, so that the third one is acknowledged by
+/// the receiver's delayed-ACK timer. Whether this timer fires before or after the abort timer, there is no estimate
+/// and no pacing.
 #[test]
 fn the_delayed_ack_timer_means_slow_start() {
     for (ack_delay, ends) in [(100, 1106), (300, 1206)] {
@@ -90,13 +94,13 @@ fn the_delayed_ack_timer_means_slow_start() {
         assert!(run.info().cwnd.0 <= 6 * MSS);
         run.complete(Span::from_secs(60));
     }
-    // The same by chance, with UDP beside it in a queue of five, as the paper has it.
+    // The same occurs at random with UDP traffic and a queue of five packets, as in the paper.
     let (few, many) = (estimates(5, 4, true).len(), estimates(50, 4, true).len());
     assert!(few < 15 && many == 15, "{few} and {many} of 15");
 }
 
-/// Multiple-flow observations: UDP that has filled a deep queue. The round trip is overstated by the time in it, `delta` is as ever,
-/// and the estimate grows with the round trip; if that is longer than the first timeout, there is none.
+/// Multiple-flow observations: UDP traffic has filled a deep queue. The RTT includes the queueing delay, but `delta`
+/// is unchanged, so that the estimate grows with the RTT. If the RTT exceeds the first timeout, there is no estimate.
 #[test]
 fn a_deep_queue_makes_more_of_the_path() {
     for (udp, estimates) in [(12, true), (18, false)] {
@@ -113,7 +117,7 @@ fn a_deep_queue_makes_more_of_the_path() {
     }
 }
 
-/// Seconds until the first packet is dropped in a long transfer, and the window then, in segments.
+/// Returns the seconds until the first drop in a long transfer, and the window at that time in segments.
 fn first_drop(slots: u64, start: Start) -> (f64, u64) {
     let mut run = testbed().open_over(dummynet(slots), start, 50_000_000);
     assert!(run.sim.run(Span::from_secs(60), |sim| sim.link(0).stats().all().dropped_total() > 0));
@@ -122,8 +126,8 @@ fn first_drop(slots: u64, start: Start) -> (f64, u64) {
     found
 }
 
-/// "Dropped packets occurred earlier during the Swift Start transfers than they did in the regular TCP tests", by seconds, where
-/// the queue holds what slow start's bursts need.
+/// "Dropped packets occurred earlier during the Swift Start transfers than they did in the regular TCP tests". The
+/// difference is seconds if the queue is large enough for the bursts of slow start.
 #[test]
 fn a_long_transfer_drops_earlier_than_with_slow_start() {
     for slots in [20, 50] {
@@ -135,7 +139,8 @@ fn a_long_transfer_drops_earlier_than_with_slow_start() {
     }
 }
 
-/// "Because of the bursts in slow start, the TCP tests dropped packets earlier", and paced the window is larger then.
+/// "Because of the bursts in slow start, the TCP tests dropped packets earlier". With pacing, the window is larger at
+/// the first drop.
 #[test]
 fn pacing_only_drops_later_at_a_larger_window() {
     for slots in [5, 20, 50] {

@@ -1,4 +1,4 @@
-//! Figures 1 to 3 of NASA TM-2004-212938: what left when, at 5 Mb/s and 500 ms, as pictures that a person can read.
+//! Figures 1 to 3 of NASA TM-2004-212938: transmission times at 5 Mb/s and 500 ms, as text pictures.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use crate::testbed::{MSS, Run, Start, Testbed};
 
 const WIDTH: usize = 76;
 
-/// A picture of the segments that left: a column is `step`, a row so many segments, from the time `from` after the SYN on.
-/// Below, when ACKs came.
+/// Returns a picture of the segments sent: a column is `step` long, a row stands for `each` segments, and it begins
+/// `from` after the SYN. ACK arrivals are shown below.
 fn picture(run: &Run, from: Span, step: Span, (rows, each): (usize, usize)) -> String {
     let traffic = run.traffic();
     let column = |at: Time| {
@@ -37,7 +37,7 @@ fn picture(run: &Run, from: Span, step: Span, (rows, each): (usize, usize)) -> S
     text
 }
 
-/// Times after the SYN at which segments left from `from` to `until`, in ms, those at one time together.
+/// Returns the transmission times from `from` to `until` after the SYN in ms, with simultaneous segments combined.
 fn list(run: &Run, from: u64, until: u64) -> String {
     let mut text = String::new();
     for (at, count) in run.bursts(Span::ZERO) {
@@ -55,13 +55,13 @@ fn run(start: Start, millis: u64) -> Run {
     run
 }
 
-/// BBN's code: six segments leave in the second round trip, where the path holds 216.
+/// BBN's code: six segments are sent in the second round trip, although the BDP is 216 segments.
 #[test]
 fn figure_1_six_packets_for_216() {
     let run = run(Start::Bbn, 2600);
     let second =
         run.traffic().sent.iter().filter(|(at, _)| (1000..1507).contains(&at.since(run.begun).as_millis())).count();
-    // A segment takes 2316.8 us, without headers: the path holds 312,500 bytes.
+    // A segment takes 2316.8 us without headers, and the BDP is 312,500 bytes.
     let holds = capacity_window(MSS, 500_000_000, 2_316_800, 1);
     assert_eq!((second, holds, holds.div_ceil(MSS)), (6, 312_500, 216));
     insta::assert_snapshot!("figure-1", picture(&run, Span::from_millis(450), Span::from_millis(28), (20, 1)));
@@ -74,7 +74,7 @@ fn figure_2_premature_pacing() {
     insta::assert_snapshot!("figure-2", list(&run, 1000, 1507));
 }
 
-/// NASA's: evenly paced in the second round trip, slow start from the third on.
+/// NASA's code: evenly paced in the second round trip, and slow start from the third on.
 #[test]
 fn figure_3_corrected() {
     let run = run(Start::Swift(1), 3000);
@@ -84,6 +84,6 @@ fn figure_3_corrected() {
         let sent = run.traffic().sent;
         sent.windows(2).skip(7).take(190).map(|pair| pair[1].0.since(pair[0].0).as_millis()).collect()
     };
-    // 507 ms over 203 segments are 2.5 ms, in ticks of one.
+    // 507 ms divided by 203 segments is 2.5 ms, and ticks are 1 ms.
     assert!(gaps.iter().all(|gap| (2..=3).contains(gap)), "{gaps:?}");
 }

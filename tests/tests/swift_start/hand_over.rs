@@ -1,17 +1,19 @@
-//! From each start to each law: nothing above the pacing quantum leaves at once.
+//! Transitions from each start-up scheme to each congestion-avoidance algorithm: no burst exceeds the pacing quantum.
 
 use longhaul_units::{Bytes, Rate, Span};
 
 use crate::hardened::{open, path};
 use crate::testbed::MSS;
 
-/// What the transport's pacer lets go at once at a rate: 250 us of it, two segments at least; and it ends with a whole segment.
+/// Returns the maximum burst of the transport's pacer at a rate: 250 us at this rate, at least two segments, rounded
+/// up to full segments.
 fn quantum(rate: Option<Rate>) -> u64 {
     let bytes = rate.unwrap_or(Rate::ZERO).bytes_in(Span::from_micros(250)).max(Bytes(2 * MSS));
     bytes.0.div_ceil(MSS)
 }
 
-/// Once the flight has told what it can: over the paced round, from there to growth or the law, and for two seconds more.
+/// The test covers the time after the flight: the paced round, the transition to growth or congestion avoidance, and
+/// two more seconds.
 #[test]
 fn nothing_above_the_quantum_leaves_at_once() {
     let starts = [

@@ -1,4 +1,4 @@
-//! The hardened Swift Start, on our own transport as it is.
+//! The hardened Swift Start on our own transport without modifications.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use longhaul_units::{Rate, Span, Time};
 use crate::failures::{beside, dummynet};
 use crate::testbed::{Estimates, MSS, Run};
 
-/// A path with a queue of a part of what it holds.
+/// A path with a queue of this fraction of its BDP.
 pub(crate) fn path(mbit: u64, millis: u64, bdps: f64) -> Duplex {
     let (rate, rtt) = (Rate::from_bits_per_sec(mbit * 1_000_000), Span::from_millis(millis));
     let queue = rate.bytes_in(rtt).mul_f64(bdps).0;
     Duplex::symmetric(LinkConfig::new(rate, rtt / 2).queue(Limit::Bytes(queue)))
 }
 
-/// A transfer that has just been opened.
+/// Opens a transfer.
 pub(crate) fn open(links: Duplex, spec: &str, bytes: u64) -> Run {
     open_with(Setup::pair(1, links), spec, bytes, true)
 }
@@ -32,8 +32,8 @@ pub(crate) fn open_with(setup: Setup, spec: &str, bytes: u64, extensions: bool) 
     })
 }
 
-/// A megabyte on a new connection, at gamma 1: within a tenth of what handshake, flight, serialisation and the way there take,
-/// and without a loss whatever the queue, where CUBIC from ten segments takes longer and loses.
+/// 1 MB on a new connection with gamma 1: the time is within 10 % of the sum of handshake, flight, serialisation and
+/// one-way delay, without loss for any queue. CUBIC with an initial window of ten takes longer and has losses.
 #[test]
 fn a_megabyte_takes_what_it_must() {
     for (mbit, millis, limit) in [(5, 500, 3.2), (20, 500, 2.0), (20, 100, 0.75)] {
@@ -51,8 +51,8 @@ fn a_megabyte_takes_what_it_must() {
     }
 }
 
-/// Without any settings: segments of 1208 bytes and a path MTU probe in the flight, ACKs that tell of a larger window, a peer's
-/// window of 256 KiB. Both measure, and pace.
+/// With default settings: segments of 1208 bytes, a path MTU probe in the flight, ACKs that open the window, and a
+/// peer's window of 256 KiB. Both variants get an estimate and pace.
 #[test]
 fn it_measures_with_default_settings() {
     for (mbit, millis) in [(5, 500), (20, 500), (20, 100), (100, 50)] {
@@ -65,7 +65,7 @@ fn it_measures_with_default_settings() {
             let id = sim.session(client).id;
             let info = sim.host(0).endpoint.connection(id).unwrap().info(sim.now());
             assert_eq!(info.phase, "swift-start-paced", "{mbit} Mb/s, {millis} ms, {start}");
-            // What the path and the peer's window hold is paced over the round trip.
+            // The minimum of the BDP and the peer's window is paced over the round trip.
             let payload = mbit as f64 * 1e6 / 8.0 * f64::from(info.mss) / f64::from(info.mss + 52);
             let offered = info.peer_window.0 as f64 / millis as f64 * 1e3;
             let rate = info.pacing_rate.unwrap().as_bytes_per_sec() as f64 / payload.min(offered);
@@ -75,13 +75,14 @@ fn it_measures_with_default_settings() {
     }
 }
 
-/// A way back that lets ACKs through in bunches.
+/// Changes the reverse link to deliver ACKs in bunches.
 fn bunches(mut links: Duplex, every: u64) -> Duplex {
     links.back.rate = LinkRate::Trace(Arc::new(Trace::parse(&format!("{every}\n").repeat(200)).unwrap()));
     links
 }
 
-/// The threshold in segments that it leaves on a path of 5 Mb/s and 500 ms, which holds 208, and packets dropped for 1 MB.
+/// Returns the threshold in segments on a path of 5 Mb/s and 500 ms, whose BDP is 208 segments, and the packets
+/// dropped during 1 MB.
 fn threshold(links: Duplex, spec: &str, extensions: bool, before: impl Fn(&mut Run)) -> (Option<u64>, u64) {
     let mut run = open_with(Setup::pair(1, links), spec, 1_000_000, extensions);
     before(&mut run);
@@ -91,8 +92,8 @@ fn threshold(links: Duplex, spec: &str, extensions: bool, before: impl Fn(&mut R
     (threshold, run.dropped())
 }
 
-/// ACKs that come in bunches, and ACKs for two, for sixteen segments: by the times of arrival it is the same to a segment. By the
-/// spacing of the ACKs it is not, as the paper's has no other; it is bounded by the round trips alone.
+/// ACKs in bunches, and one ACK per two or sixteen segments: with arrival times, the estimate is unaffected. With ACK
+/// spacing, which is all that the paper's variant has, it is not, and is bounded only by the RTTs.
 #[test]
 fn compressed_and_delayed_acks_do_not_mislead_it() {
     let spec = "swift-start-hardened(gamma=1)";
@@ -107,7 +108,8 @@ fn compressed_and_delayed_acks_do_not_mislead_it() {
     assert!(paper.is_none_or(|paper| !(190..=230).contains(&paper)), "{paper:?}");
 }
 
-/// The thresholds of 15 runs beside random UDP of so many Mb/s both ways, in segments and in order.
+/// Returns the sorted thresholds in segments of 15 runs with Poisson UDP traffic of this many Mb/s in both
+/// directions.
 fn thresholds(spec: &str, udp: u64) -> Vec<u64> {
     let run = |number| {
         let mut run = open(dummynet(50), spec, 50_000_000);
@@ -121,8 +123,8 @@ fn thresholds(spec: &str, udp: u64) -> Vec<u64> {
     thresholds
 }
 
-/// Random UDP both ways, beside which the paper's estimates are up to 23 Mb/s: no threshold is above what the path holds with half
-/// of its queue.
+/// With Poisson UDP traffic in both directions, the paper's estimates are up to 23 Mb/s. Here, no threshold exceeds
+/// the BDP plus half of the queue.
 #[test]
 fn it_never_estimates_more_than_the_path() {
     for udp in [2, 4] {
@@ -131,8 +133,8 @@ fn it_never_estimates_more_than_the_path() {
     }
 }
 
-/// Behind the narrow link of 5 Mb/s one of 10 that random UDP has 6 of: it comes between the segments and moves them. Nine gaps are
-/// closer to what the path holds than three.
+/// After the narrow link of 5 Mb/s follows one of 10 Mb/s with 6 Mb/s of Poisson UDP traffic, which changes the
+/// spacing of segments. Nine gaps give a better estimate than three.
 #[test]
 fn ten_segments_tell_more_than_four() {
     let error = |spec: &str| {
@@ -159,8 +161,8 @@ fn ten_segments_tell_more_than_four() {
     assert!(ten < 0.8 * four, "{ten} {four}");
 }
 
-/// The threshold is what the path holds, so that growth does not double past it: over a queue of a quarter of that the start loses
-/// nothing, where the paper's overshoots by a window.
+/// The threshold equals the BDP, so that growth does not overshoot: with a queue of 0.25 BDP, the start-up phase
+/// loses nothing, whereas the paper's variant loses a window.
 #[test]
 fn the_third_round_does_not_double_past_the_pipe() {
     let lost = |spec| {
@@ -173,8 +175,8 @@ fn the_third_round_does_not_double_past_the_pipe() {
     assert!(own.0 == 0 && paper.0 > 300 && own.1 > 5000, "{own:?} {paper:?}");
 }
 
-/// A path that gives 8 Mb/s while the flight passes, and 20 from the paced round on: the threshold follows it while the window is
-/// below, and the pipe is filled sooner.
+/// The path has 8 Mb/s during the flight, and 20 Mb/s from the paced round on. The threshold follows the capacity
+/// while the window is below it, and the path is filled sooner.
 #[test]
 fn it_goes_on_estimating() {
     let later = |spec: &str| {

@@ -1,4 +1,4 @@
-//! NASA TM-2004-212938, tables 3 and 4, and what figure 6 says of 1 MB.
+//! NASA TM-2004-212938, tables 3 and 4, and the statements of figure 6 on 1 MB.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use crate::testbed::{MSS, Start, TICK, Testbed};
 /// Longer than any estimate takes.
 const DECIDED: Span = Span::from_millis(1800);
 
-/// What runs that begin at `runs` phases of the tick estimate, as how often each percentage of the calculated window, in
-/// hundredths of a percent.
+/// Returns how often each percentage of the calculated window, in hundredths of a percent, is estimated by runs that
+/// begin at `runs` different phases of the tick.
 fn percentages(rate: u64, millis: u64, runs: u64) -> HashMap<u64, u64> {
     let calculated = rate * millis / 8000;
     let mut counts = HashMap::new();
@@ -25,11 +25,11 @@ fn percentages(rate: u64, millis: u64, runs: u64) -> HashMap<u64, u64> {
     counts
 }
 
-/// Table 3: the modal estimate of each row is the paper's to the millisecond of round trip and `delta`, and the share of runs that
-/// have it within 15 points of it.
+/// Table 3: the modal estimate of each row equals the paper's RTT and `delta` to the millisecond, and the share of
+/// runs with it is within 15 percentage points.
 #[test]
 fn table_3_modal_estimates() {
-    // Rate, delay, (RTT, delta) of the modal row, runs with it of all.
+    // Rate, delay, (RTT, delta) of the modal row, and how many of all runs have it.
     let rows = [
         (20_000_000, 500, (503, 1), (70, 90)),
         (20_000_000, 100, (103, 1), (79, 90)),
@@ -52,8 +52,9 @@ fn table_3_modal_estimates() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// By a clock that runs on there is no choice of ticks: the estimate is the calculated window, less what of a frame of 1538 bytes is no
-/// payload, times what the round trip is longer than the delay that was set. The paper's modal round trips say how much that is.
+/// With a continuous clock, there is no effect of ticks: the estimate is the calculated window, times the payload
+/// share of a frame of 1538 bytes, times the ratio of the RTT to the configured delay. The paper's modal RTTs give
+/// this ratio.
 #[test]
 fn table_3_by_a_clock_that_runs_on() {
     let rows = [
@@ -76,7 +77,8 @@ fn table_3_by_a_clock_that_runs_on() {
     }
 }
 
-/// A row of table 4: rate, delay, time in ms, and bytes by then with gamma 1, 4, 8 and TCP. `None` is "same as TCP".
+/// A row of table 4: rate, delay, time in ms, and bytes sent by then with gamma 1, 4, 8 and with TCP. `None` is "same
+/// as TCP".
 type Row = (u64, u64, u64, [Option<u64>; 3], u64);
 
 const TABLE_4: [Row; 6] = [
@@ -88,7 +90,7 @@ const TABLE_4: [Row; 6] = [
     (500_000, 100, 25_000, [Some(2_183_585), None, None], 2_186_481),
 ];
 
-/// Segments that left by then.
+/// Returns the number of segments sent by this time.
 fn sent(testbed: Testbed, start: Start, millis: u64) -> u64 {
     let mut run = testbed.open(start, 50_000_000);
     let time = Span::from_millis(millis);
@@ -97,9 +99,10 @@ fn sent(testbed: Testbed, start: Start, millis: u64) -> u64 {
     run.segments_by(time)
 }
 
-/// Table 4: slow start's column within 0.3 %, Swift Start's within 10 %, and who is ahead as in the paper. Bytes there carry one
-/// for the SYN, and are whole segments otherwise. The paper's 33 segments after 2 s need the fourteenth, which a delayed-ACK
-/// timer of 100 ms lets go at 2.12 s, one of 200 ms at 2.22 s; at 2 s it is 19.
+/// Table 4: slow start is within 0.3 %, Swift Start within 10 %, and their order is as in the paper. The paper's
+/// bytes include one for the SYN, and are full segments otherwise. Its 33 segments after 2 s require the ACK of the
+/// fourteenth, which a delayed-ACK timer of 100 ms sends at 2.12 s, and one of 200 ms at 2.22 s; at 2 s, there are
+/// 19.
 #[test]
 fn table_4_bytes_by_a_time() {
     let mut wrong = Vec::new();
@@ -117,7 +120,7 @@ fn table_4_bytes_by_a_time() {
         for ((own, papers), gamma) in row.into_iter().zip(papers).zip([1, 4, 8]) {
             let right = match papers {
                 None => own == plain,
-                // Two segments fewer in the paper, of 1510.
+                // Two segments of 1510 fewer in the paper.
                 Some(1508) => own <= plain,
                 Some(papers) => off(own, papers) <= 0.1 && (own < plain) == (papers < tcp / MSS),
             };
@@ -134,8 +137,8 @@ fn table_4_bytes_by_a_time() {
     assert_eq!(slow, [[19, 33, 33], [19, 31, 33]]);
 }
 
-/// Figure 6, of 1 MB: sooner than TCP over 500 ms at 20 and 5 Mb/s with every gamma, over 100 ms at 5 Mb/s with 1 and 4 but not
-/// with 8, and about the same at 0.5 Mb/s.
+/// Figure 6 for 1 MB: faster than TCP over 500 ms at 20 and 5 Mb/s with every gamma; over 100 ms at 5 Mb/s with gamma
+/// 1 and 4, but not with 8; and about equal at 0.5 Mb/s.
 #[test]
 fn figure_6_time_of_a_megabyte() {
     for (rate, delay) in

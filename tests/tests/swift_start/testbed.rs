@@ -1,4 +1,5 @@
-//! NASA's testbed: two FreeBSD hosts without pacing, a clock of 1 ms or one that runs on, a bottleneck, a deep queue. What left when.
+//! NASA's testbed: two FreeBSD hosts without pacing, a clock with ticks of 1 ms or a continuous one, a bottleneck, a
+//! deep queue, and a trace.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,27 +25,28 @@ use longhaul_sim::{Packet, Plan, SessionId, Setup, Sighting, Sim, Tap, full_segm
 use longhaul_tcp::{Config, Info};
 use longhaul_units::{Rate, Span, Time};
 
-/// Payload of a segment: 1500 bytes of IP packet with timestamps.
+/// Payload of a segment: IP packets have 1500 bytes, with timestamps.
 pub(crate) const MSS: u64 = 1448;
-/// The kernel's tick.
+/// Tick of the kernel's clock.
 pub(crate) const TICK: Span = Span::from_millis(1);
-/// What the estimates were.
+/// The estimate of a run.
 pub(crate) type Estimates = Arc<Mutex<Option<PairEstimate>>>;
 
-/// How the start is to be.
+/// The start-up scheme.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start {
     /// Slow start.
     Tcp,
-    /// NASA's Swift Start with a divisor.
+    /// NASA's Swift Start with this divisor.
     Swift(u64),
-    /// BBN's, with a divisor of one.
+    /// BBN's Swift Start with a divisor of 1.
     Bbn,
     /// Pacing only.
     Pacing(Pattern),
 }
 
-/// FreeBSD 4.1 as NASA had it: four segments to begin with, a segment an ACK, NewReno, nothing paced but by the start.
+/// FreeBSD 4.1 as used by NASA: an initial window of four segments, growth by one segment per ACK, NewReno, no pacing
+/// except during start-up.
 #[derive(Clone, Debug)]
 struct FreeBsd {
     start: Start,
@@ -85,7 +87,7 @@ impl ControllerFactory for FreeBsd {
     }
 }
 
-/// A start that leaves word of its estimate.
+/// Swift Start that stores its estimate.
 #[derive(Debug)]
 struct Logged {
     inner: SwiftStart,
@@ -125,7 +127,7 @@ impl Launch for Logged {
 
     fn on_ack(&mut self, ack: &Ack<'_>, path: &Path, window: &mut Window) -> LaunchStep {
         let step = self.inner.on_ack(ack, path, window);
-        // Each end has one, of which the receiver's tells nothing.
+        // Each end has an instance, but the receiver's has no estimate.
         let mut told = self.told.lock().unwrap();
         *told = self.inner.estimate().or(*told);
         step
@@ -151,19 +153,19 @@ impl Launch for Logged {
 /// A path of the testbed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Testbed {
-    /// Of the bottleneck, bits a second.
+    /// Rate of the bottleneck in bits per second.
     pub(crate) rate: u64,
-    /// The round trip, in ms.
+    /// RTT in ms.
     pub(crate) millis: u64,
-    /// The receiver's timer for delayed ACKs.
+    /// Delayed-ACK timer of the receiver.
     pub(crate) ack_delay: Span,
-    /// When the connection begins: where in a tick.
+    /// Start of the connection within a tick.
     pub(crate) phase: Span,
     /// The sender's clock.
     pub(crate) clock: TickClock,
 }
 
-/// A phase at which each path's estimate is the one that most of the paper's runs have.
+/// A phase at which the estimate of each path is the modal one of the paper.
 const USUAL: Span = Span::from_micros(400);
 
 impl Testbed {
@@ -171,9 +173,9 @@ impl Testbed {
         Self { rate, millis, ack_delay: Span::from_millis(100), phase: USUAL, clock: TickClock { tick: TICK } }
     }
 
-    /// What routers, switches and hosts add to the round trip. The paper has 3 to 4 ms at 20 Mb/s, 6 to 7 at 5 and 50 to 52 at
-    /// 0.5 beyond the delay that was set; two frames take 1.2, 4.9 and 49.2 of that. It was not the same for all: at 5 Mb/s the
-    /// paper's round trips are 506.8 ms in the mean, but 106.4.
+    /// RTT added by routers, switches and hosts. The paper's RTTs exceed the configured delay by 3 to 4 ms at 20
+    /// Mb/s, 6 to 7 ms at 5 Mb/s and 50 to 52 ms at 0.5 Mb/s, of which two frames take 1.2, 4.9 and 49.2 ms. The rest
+    /// varied: at 5 Mb/s, the paper's mean RTTs are 506.8 ms, but 106.4 ms.
     const fn extra(&self) -> Span {
         Span::from_micros(match (self.rate, self.millis) {
             (20_000_000, 500) => 1800,
@@ -183,7 +185,7 @@ impl Testbed {
         })
     }
 
-    /// Frames of 1538 bytes; at 0.5 Mb/s the way back was not slowed down.
+    /// Links with frames of 1538 bytes. At 0.5 Mb/s, the reverse path was not limited.
     pub(crate) fn links(&self) -> Duplex {
         let link = LinkConfig::new(Rate::from_bits_per_sec(self.rate), Span::from_millis(self.millis) / 2)
             .queue(Limit::Packets(100_000))
@@ -193,12 +195,12 @@ impl Testbed {
         Duplex { there: link, back }
     }
 
-    /// A transfer of so many bytes that has just been opened.
+    /// Opens a transfer of this many bytes.
     pub(crate) fn open(&self, start: Start, bytes: u64) -> Run {
         self.open_over(self.links(), start, bytes)
     }
 
-    /// The same over other links.
+    /// Opens a transfer over other links.
     pub(crate) fn open_over(&self, links: Duplex, start: Start, bytes: u64) -> Run {
         let estimates = Estimates::default();
         let congestion =
@@ -213,12 +215,12 @@ impl Testbed {
     }
 }
 
-/// What happened on the sender's side.
+/// Packets at the sender's host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traffic {
-    /// Segments of data that left: when, and bytes.
+    /// Data segments sent: time and bytes.
     pub(crate) sent: Vec<(Time, u64)>,
-    /// Packets that came back once data had left.
+    /// Packets received after the first data segment was sent.
     pub(crate) acks: Vec<Time>,
 }
 
@@ -232,10 +234,10 @@ impl Tap for Traffic {
     }
 }
 
-/// A transfer under way.
+/// A running transfer.
 pub(crate) struct Run {
     pub(crate) sim: Sim,
-    /// When the SYN left.
+    /// Time of the SYN.
     pub(crate) begun: Time,
     pub(crate) estimates: Estimates,
     traffic: Rc<RefCell<Traffic>>,
@@ -244,9 +246,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A transfer of `bytes` from host 0 to host 1 under settings of its own. `begin` is when it is opened, and the receiver's
-    /// application reads only so long after that: its first read has our receiver tell of the whole window, which no SYN can, by
-    /// an ACK that FreeBSD's did not send.
+    /// Opens a transfer of `bytes` from host 0 to host 1 with its own settings at `begin`. The receiving application
+    /// begins to read `reads_after` later: on the first read, our receiver advertises the whole window, which a SYN
+    /// cannot, in an ACK that FreeBSD did not send.
     pub(crate) fn new(
         setup: Setup,
         bytes: u64,
@@ -265,13 +267,13 @@ impl Run {
         Self { sim, begun, estimates, traffic, client, server }
     }
 
-    /// Up to so long after the SYN.
+    /// Runs until this time after the SYN.
     pub(crate) fn until(&mut self, span: Span) {
         let left = (self.begun + span) - self.sim.now();
         self.sim.run_for(left);
     }
 
-    /// To the last byte at the receiver; from the SYN on, in seconds.
+    /// Runs until the receiver has the last byte, and returns the seconds since the SYN.
     pub(crate) fn complete(&mut self, limit: Span) -> f64 {
         let server = self.server;
         assert!(self.sim.run(limit, |sim| sim.find(server).is_some_and(|session| session.ended)));
@@ -282,7 +284,7 @@ impl Run {
         self.traffic.borrow().clone()
     }
 
-    /// Segments of data that had left so long after the SYN.
+    /// Returns the number of data segments sent by this time after the SYN.
     pub(crate) fn segments_by(&self, span: Span) -> u64 {
         let until = self.begun + span;
         let traffic = self.traffic.borrow();
@@ -290,8 +292,8 @@ impl Run {
         bytes / MSS
     }
 
-    /// Segments of data, those that left at most `apart` from one to the next together: when the first of them left, and how
-    /// many they are.
+    /// Returns the start time and number of segments of each burst. Segments belong to the same burst if at most
+    /// `apart` passes between one and the next.
     pub(crate) fn bursts(&self, apart: Span) -> Vec<(Time, usize)> {
         let mut bursts: Vec<(Time, usize, Time)> = Vec::new();
         for (at, _) in &self.traffic.borrow().sent {
