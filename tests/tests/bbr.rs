@@ -1,7 +1,7 @@
-//! BBR on whole links: what it gets through, what it leaves standing in queues, what it costs.
+//! BBR over simulated links: goodput, queue length and retransmissions.
 //!
-//! The yardstick is Linux's BBR (version 1, kernel 6.18), one flow over an emulated link with 1500-byte packets for 40 to
-//! 60 s, measured with iperf3 on 2026-11-21.
+//! The reference is Linux's BBR (version 1, kernel 6.18): one flow over an emulated link with 1500-byte packets for
+//! 40 to 60 s, measured with iperf3 on 2026-11-21.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use longhaul_link::{Limit, LinkConfig, Loss};
@@ -11,7 +11,7 @@ use longhaul_units::{Rate, Span};
 
 const RUN: Span = Span::from_secs(60);
 
-/// Mb/s, round trip in ms, queue in bytes, loss, and what Linux's BBR gets through in Mb/s.
+/// Rate in Mb/s, RTT in ms, queue in bytes, loss rate, and the goodput of Linux's BBR in Mb/s.
 const ROWS: [(u64, u64, u64, f64, f64); 6] = [
     (155, 65, 1_260_000, 0.0, 145.0),
     (155, 65, 1_260_000, 0.001, 143.0),
@@ -29,7 +29,7 @@ struct Run {
 }
 
 impl Run {
-    /// An endless transfer; the way back only delays.
+    /// Starts an endless transfer; the reverse path has only a delay.
     fn new(congestion: &str, (mbit, rtt_millis, queue, loss, _): (u64, u64, u64, f64, f64)) -> Self {
         let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
         let mut there = LinkConfig::new(rate, Span::from_micros(rtt_millis * 500)).queue(Limit::Bytes(queue));
@@ -49,7 +49,7 @@ impl Run {
         Self { sim, sender, receiver, series }
     }
 
-    /// Mb/s at the receiving application over the next `span`.
+    /// Returns the goodput in Mb/s over the next `span`.
     fn goodput(&mut self, span: Span) -> f64 {
         let before = self.sim.find(self.receiver).map_or(0, |session| session.read);
         self.sim.run_for(span);
@@ -66,7 +66,8 @@ impl Run {
     }
 }
 
-/// Goodput over a minute, start included, as a part of what Linux's BBR has; the least and the most of all rows.
+/// Returns the goodput over a minute, start-up included, relative to Linux's BBR: the minimum and maximum over all
+/// rows.
 fn parts(congestion: &str) -> (f64, f64) {
     let (mut least, mut most) = (f64::MAX, 0.0_f64);
     for row in ROWS {
@@ -81,7 +82,7 @@ fn parts(congestion: &str) -> (f64, f64) {
     (least, most)
 }
 
-/// Within 3 %, and what rounding 16.75 to 16.8 can hide.
+/// Within 3 %, plus the rounding error of 16.75 to 16.8.
 #[test]
 fn version_1_gets_through_what_linux_gets_through() {
     let (least, most) = parts("bbr1");
@@ -94,7 +95,7 @@ fn version_3_gets_through_what_version_1_does() {
     assert!(least >= 0.97, "{least:.3} of Linux's version 1");
 }
 
-/// Version 3 keeps less than Linux's version 1 wastes on a shallow queue: it learns what the path takes.
+/// Version 3 has fewer losses on a shallow queue than version 1, because it learns the capacity of the path.
 #[test]
 fn version_3_does_not_keep_overflowing_a_shallow_queue() {
     let again = |congestion: &str| {
@@ -110,7 +111,7 @@ fn version_3_does_not_keep_overflowing_a_shallow_queue() {
     assert!(three < one / 2.0, "{three}, version 1 {one}");
 }
 
-/// On a link with a queue of a BDP, hardly a tenth of it stands on average; CUBIC's is mostly full.
+/// On a link with a queue of one BDP, the mean queue is hardly a tenth of it; CUBIC's is nearly full.
 #[test]
 fn hardly_a_queue_stands() {
     for (congestion, most) in [("bbr", 0.12), ("bbr1", 0.12)] {

@@ -1,5 +1,5 @@
-//! Controllers that watch the delay, and UDT, over whole links in virtual time: what they take, how long a queue they
-//! keep, and what they leave to CUBIC.
+//! Delay-based controllers and UDT over simulated links: their goodput, the queue they maintain, and their effect on
+//! CUBIC.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::Arc;
@@ -19,19 +19,19 @@ fn config(congestion: &str) -> Arc<Config> {
     Arc::new(config)
 }
 
-/// A bottleneck of `mbit` Mb/s, `rtt_millis` ms there and back, with a queue of `queue` bytes.
+/// A bottleneck of `mbit` Mb/s with an RTT of `rtt_millis` ms and a queue of `queue` bytes.
 fn link(mbit: u64, rtt_millis: u64, queue: u64) -> LinkConfig {
     let rate = Rate::from_bits_per_sec(mbit * 1_000_000);
     LinkConfig::new(rate, Span::from_micros(rtt_millis * 500)).queue(Limit::Bytes(queue))
 }
 
-/// What flows did between `from` and the end.
+/// Results of flows over the measured period.
 struct Outcome {
-    /// Goodput of each, Mb/s.
+    /// Goodput of each flow in Mb/s.
     goodput: Vec<f64>,
-    /// Bytes that waited at the bottleneck, every 5 ms, in order of size.
+    /// Bytes queued at the bottleneck, sampled every 5 ms and sorted.
     queue: Vec<f64>,
-    /// Seconds that a byte in the queue stands for.
+    /// Queueing delay per byte in seconds.
     seconds_a_byte: f64,
 }
 
@@ -40,7 +40,7 @@ impl Outcome {
         self.queue.iter().sum::<f64>() / self.queue.len() as f64 / MSS
     }
 
-    /// The queueing delay that `part` of the time was less, in milliseconds.
+    /// Returns the given quantile of the queueing delay in milliseconds.
     fn delay_ms(&self, part: f64) -> f64 {
         self.queue[(part * (self.queue.len() - 1) as f64) as usize] * self.seconds_a_byte * 1e3
     }
@@ -50,8 +50,8 @@ impl Outcome {
     }
 }
 
-/// Endless transfers that share `bottleneck`: each by its controller and begun at its second. Measured from second
-/// `from` to second `until`.
+/// Runs endless transfers that share `bottleneck`, each with its controller and start time in seconds. The results
+/// cover `from` to `until` seconds.
 fn run(bottleneck: LinkConfig, flows: &[(&str, u64)], from: u64, until: u64) -> Outcome {
     let seconds_a_byte = 1.0 / bottleneck.rate_at(Time::ZERO).unwrap().as_bytes_per_sec() as f64;
     let back = LinkConfig::delay(bottleneck.delay);
@@ -88,20 +88,20 @@ fn run(bottleneck: LinkConfig, flows: &[(&str, u64)], from: u64, until: u64) -> 
     Outcome { goodput, queue, seconds_a_byte }
 }
 
-/// What a link of so many Mb/s carries of payload, where 1448 bytes take 1500.
+/// Returns the payload that a link of this many Mb/s carries, with 1448 bytes per 1500-byte packet.
 fn payload(mbit: u64) -> f64 {
     mbit as f64 * MSS / 1500.0
 }
 
-/// Paths with a queue of four bandwidth-delay products, bytes: Mb/s and milliseconds.
+/// Paths with a queue of four bandwidth-delay products: Mb/s and RTT in ms.
 const PATHS: [(u64, u64); 2] = [(20, 40), (50, 100)];
 
 fn deep(mbit: u64, rtt: u64) -> LinkConfig {
     link(mbit, rtt, 4 * mbit * rtt * 125)
 }
 
-/// NSDI 2018, section 3: the queue of a flow alone swings between empty and 2.5 / delta segments, 1.25 / delta in the
-/// mean, and the path is used in full.
+/// NSDI 2018, section 3: the queue of a single flow oscillates between 0 and 2.5 / delta segments, with a mean of
+/// 1.25 / delta, and the path is fully used.
 #[test]
 fn copa_alone_fills_the_path_and_leaves_the_queue_short() {
     for (mbit, rtt) in PATHS.into_iter().chain([(5, 20)]) {
@@ -112,7 +112,7 @@ fn copa_alone_fills_the_path_and_leaves_the_queue_short() {
     }
 }
 
-/// Two keep twice that, and share.
+/// Two flows keep twice that queue, and share the path.
 #[test]
 fn copa_shares_with_copa() {
     for (mbit, rtt) in PATHS {
@@ -122,7 +122,7 @@ fn copa_shares_with_copa() {
     }
 }
 
-/// CUBIC fills the queue; without the competitive mode Copa leaves it almost all.
+/// CUBIC fills the queue. Without the competitive mode, Copa leaves it almost all of the capacity.
 #[test]
 fn copa_competes_with_cubic() {
     for queue in [1, 4] {
@@ -134,7 +134,7 @@ fn copa_competes_with_cubic() {
     }
 }
 
-/// Losses by chance do not move it: kernel CUBIC gets 2.9 Mb/s of these 155, and BBR 142.
+/// Random losses have no effect: of these 155 Mb/s, kernel CUBIC gets 2.9 Mb/s, and BBR 142 Mb/s.
 #[test]
 fn copa_is_deaf_to_losses_by_chance() {
     let lossy = link(155, 65, 155 * 65 * 125).loss(Loss::Uniform(0.005));
@@ -142,7 +142,7 @@ fn copa_is_deaf_to_losses_by_chance() {
     assert!(outcome.goodput[0] > 142.0, "{} Mb/s", outcome.goodput[0]);
 }
 
-/// The target of 60 ms is the usual delay, and slowdowns, of which the least delays are, take a tenth.
+/// The median delay is the target of 60 ms. The minimum delays occur in slowdowns, which take a tenth of the time.
 #[test]
 fn ledbat_alone_keeps_its_target_and_sees_the_path_empty() {
     for (mbit, rtt) in PATHS {
@@ -154,7 +154,7 @@ fn ledbat_alone_keeps_its_target_and_sees_the_path_empty() {
     }
 }
 
-/// Where the queue can be longer than the target, a flow that fills it gets all but a few parts in a hundred.
+/// If the queue can exceed the target delay, a competing CUBIC flow gets all but a few percent.
 #[test]
 fn ledbat_yields_to_cubic() {
     for (mbit, rtt) in PATHS {
@@ -164,7 +164,7 @@ fn ledbat_yields_to_cubic() {
     }
 }
 
-/// The latecomer does not take all: it sees the path empty when the first slows down.
+/// A later flow does not take everything, because it sees an empty queue when the first one slows down.
 #[test]
 fn ledbat_shares_with_ledbat() {
     for (mbit, rtt) in PATHS {
@@ -174,8 +174,9 @@ fn ledbat_shares_with_ledbat() {
     }
 }
 
-/// 100 Mb/s, 133 ms, 150 kB, one segment in 20,000 lost: UDT itself was measured at 70 Mb/s, kernel CUBIC at 29. A loss
-/// takes a ninth, most of which the steps of 12 Mb/s a second bring back within a second.
+/// 100 Mb/s, 133 ms, a queue of 150 kB, and a loss rate of 1 in 20,000: UDT itself was measured at 70 Mb/s, kernel
+/// CUBIC at 29 Mb/s. A loss costs a ninth of the rate, most of which the increase of 12 Mb/s per second restores
+/// within a second.
 #[test]
 fn udt_and_copa_on_a_long_path_with_few_losses() {
     let path = || link(100, 133, 150_000).loss(Loss::Uniform(5e-5));
@@ -185,8 +186,9 @@ fn udt_and_copa_on_a_long_path_with_few_losses() {
     }
 }
 
-/// RTTmin / RTTmax of the window is what the path alone holds: after each loss the queue just empties, and the link stays in use. On a
-/// long path the queue fills within few round trips, which RTTmax from SRTT would lag behind, so that the queue never emptied.
+/// The window times RTTmin / RTTmax equals the BDP: after each loss, the queue just empties, and the link stays in
+/// use. On a long path, the queue fills within few round trips. RTTmax from SRTT would lag behind, so that the queue
+/// never emptied.
 #[test]
 fn h_tcp_just_drains_the_queue() {
     for (mbit, rtt) in [(50, 100), (100, 200)] {
@@ -197,8 +199,8 @@ fn h_tcp_just_drains_the_queue() {
     }
 }
 
-/// rho is the least round trip over 25 ms: a newcomer to a queue learns it as soon as the queue once empties. With the least smoothed round
-/// trip, which hardly comes down meanwhile, the newcomer took twice as much.
+/// rho is the minimum RTT divided by 25 ms: a new flow learns it as soon as the queue is empty once. With the minimum
+/// smoothed RTT, which hardly decreases in this time, the new flow would take twice as much.
 #[test]
 fn hybla_shares_with_hybla() {
     for (mbit, rtt) in PATHS {
@@ -208,8 +210,8 @@ fn hybla_shares_with_hybla() {
     }
 }
 
-/// A policer of 20 Mb/s on a path of 100 Mb/s: no queue, and so no delay, ever. Copa comes to what passes by its losses, and goes on losing
-/// little: BBR's 2 % (draft-ietf-ccwg-bbr) are the most that it asks to lose. Without a bound it loses a quarter of all it sends.
+/// A policer of 20 Mb/s on a path of 100 Mb/s causes no queueing delay. Copa finds its rate by losses, and keeps them
+/// below the 2 % that BBR tolerates (draft-ietf-ccwg-bbr). Without a bound, it loses a quarter of all packets.
 #[test]
 fn copa_keeps_its_losses_at_a_policer_within_bounds() {
     for (burst, rtt) in [(15_000, 40), (60_000, 10), (500_000, 40), (30_000, 200)] {
@@ -223,7 +225,7 @@ fn copa_keeps_its_losses_at_a_policer_within_bounds() {
     }
 }
 
-/// Mb/s at the receiver, and the part of the data packets that the policer drops, from second 10 to second 60.
+/// Returns the goodput in Mb/s and the fraction of data packets that the policer drops, from 10 s to 60 s.
 fn run_policed(policed: LinkConfig, name: &str) -> (f64, f64) {
     let back = LinkConfig::delay(policed.delay);
     let mut setup = Setup::pair(1, Duplex { there: policed, back });
@@ -243,8 +245,8 @@ fn run_policed(policed: LinkConfig, name: &str) -> (f64, f64) {
     ((after.0 - before.0) * 8e-6 / 50.0, (after.1 - before.1) / (after.2 - before.2))
 }
 
-/// Losses that stay when less is sent are the link's, and cost what they are: within a tenth of what the link leaves, at 1 to 5 %, one by
-/// one or five at a time.
+/// Losses that do not decrease with the rate are attributed to the link and do not reduce the goodput: it is within a
+/// tenth of what the link leaves, at loss rates of 1 to 5 %, with single losses or bursts of five.
 #[test]
 fn copas_loss_bound_leaves_a_lossy_link_its_goodput() {
     let bursty = |share: f64| Loss::GilbertElliott(GilbertElliott::simple(0.2 * share / (1.0 - share), 0.2));

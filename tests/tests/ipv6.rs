@@ -1,5 +1,5 @@
-//! Streams over IPv6, whose header is 20 bytes longer than IPv4's: what is read is what was written, and packets fill
-//! the path and no more.
+//! Streams over IPv6, whose header is 20 bytes longer than that of IPv4: data arrives without errors, and packets
+//! grow to the path MTU, but not beyond.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,20 +10,20 @@ use longhaul_tests::Watch;
 use longhaul_units::{Rate, Span, Time};
 use longhaul_wire::{CheshireCodec, Codec, Flags, Segment};
 
-/// Ethernet's.
+/// MTU of Ethernet.
 const MTU: usize = 1500;
-/// Bytes of an IP header: RFC 791's and RFC 8200's.
+/// Bytes of an IP header (RFC 791 and RFC 8200).
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 
-/// What was on the wire.
+/// Observations on the wire.
 #[derive(Default)]
 struct Sizes {
-    /// Packets to or from an IPv6 address, and others.
+    /// Number of packets to or from an IPv6 address, and of others.
     packets: [usize; 2],
-    /// The longest, with all its headers.
+    /// Length of the longest packet, with all headers.
     longest: usize,
-    /// The MSS of every SYN.
+    /// The MSS option of every SYN.
     announced: Vec<u16>,
 }
 
@@ -41,7 +41,7 @@ impl Tap for Sizes {
     }
 }
 
-/// Carries three megabytes up and one down. What the wire showed.
+/// Transfers 3 MB in one direction and 1 MB in the other, and returns the observations.
 fn exchange(setup: Setup) -> Sizes {
     let (up, down) = (3_000_000, 1_000_000);
     let mut sim = Sim::new(setup);
@@ -69,8 +69,8 @@ fn bulk_arrives_intact_over_a_rough_path() {
     }
 }
 
-/// The MSS is the MTU less IP's header and TCP's 20 bytes (RFC 9293, section 3.7.1); path MTU discovery finds packets of
-/// exactly the MTU, and what is longer vanishes.
+/// The MSS is the MTU minus the IP header and 20 bytes of TCP header (RFC 9293, section 3.7.1). Path MTU discovery
+/// finds packets of exactly the MTU; longer ones are dropped.
 #[test]
 fn packets_grow_to_the_path_and_not_beyond() {
     let link = || {

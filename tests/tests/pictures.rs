@@ -1,6 +1,7 @@
-//! What each congestion controller looks like: its window over time, as a picture that a person can read.
+//! Text pictures of the window of each congestion controller over time.
 //!
-//! After a change of a law: `INSTA_UPDATE=always cargo test -p longhaul-tests --test pictures`, and look at what git shows.
+//! After a change of an algorithm, run `INSTA_UPDATE=always cargo test -p longhaul-tests --test pictures` and check
+//! the difference in git.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,7 @@ use longhaul_units::{Rate, Span};
 
 const WIDTH: usize = 72;
 const HEIGHT: usize = 14;
-/// Looks at the window in each column.
+/// Samples of the window per column.
 const LOOKS: u64 = 50;
 
 const RATE: Rate = Rate::from_bits_per_sec(20_000_000);
@@ -22,7 +23,7 @@ const RTT: Span = Span::from_millis(80);
 /// Bytes of a full packet on the link.
 const PACKET: u64 = 1500;
 
-/// What a picture shows.
+/// A scenario to draw.
 struct Scene {
     title: &'static str,
     loss: f64,
@@ -33,7 +34,7 @@ const CLEAN: Scene = Scene { title: "no random loss", loss: 0.0, length: Span::f
 const LOSSY: Scene = Scene { title: "random loss of 0.02 %", loss: 0.0002, length: Span::from_secs(40) };
 const START: Scene = Scene { title: "the start", loss: 0.0, length: Span::from_secs(4) };
 
-/// A controller, its snapshot's name, and what is shown of it.
+/// A controller, the name of its snapshot, and its scenes.
 struct Subject {
     name: String,
     spec: String,
@@ -49,8 +50,8 @@ struct Column {
     mark: char,
 }
 
-/// Every profile and every law without one, over a while; every stage that starts or repairs, at the start; every loss
-/// classifier where there is something to classify.
+/// Returns all profiles and congestion-avoidance algorithms over a long time, start-up schemes and recovery
+/// algorithms at the start, and loss classifiers with losses to classify.
 fn subjects() -> Vec<Subject> {
     let mut subjects: Vec<_> = (built_in().profiles.iter())
         .map(|profile| Subject {
@@ -78,7 +79,7 @@ fn subjects() -> Vec<Subject> {
     subjects
 }
 
-/// Windows in segments, column by column.
+/// Returns the window in segments, column by column.
 fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
     let link = LinkConfig::new(RATE, RTT / 2).queue(Limit::Bytes(RATE.bytes_in(RTT).0));
     let congestion: Congestion = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
@@ -105,7 +106,7 @@ fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
             }
             seen = counts;
         }
-        // Where a column begins is where the one before ended.
+        // A column begins with the last value of the preceding one.
         if last > 0 {
             (column.least, column.most) = (column.least.min(last), column.most.max(last));
         }
@@ -115,7 +116,8 @@ fn watch(spec: &str, scene: &Scene) -> Vec<Column> {
     columns
 }
 
-/// The least round number of which a picture's height is more than `most`: below 10 any, below 100 each fifth, and so on.
+/// Returns the minimum number of segments per row so that `most` fits: any number below 10, a multiple of 5 below
+/// 100, and so on.
 fn segments_a_row(most: u64) -> u64 {
     let least = most / HEIGHT as u64 + 1;
     let round = if least < 10 { 1 } else { 10_u64.pow(least.ilog10()) / 2 };
@@ -128,7 +130,7 @@ fn draw(scene: &Scene, columns: &[Column]) -> String {
     let mut text = format!("{}\n", scene.title);
     for row in (0..HEIGHT as u64).rev() {
         let (low, high) = (row * step, (row + 1) * step);
-        // The path without and with its queue.
+        // The BDP without and with the queue.
         let ground = if [full, 2 * full].iter().any(|level| (low..high).contains(level)) { '.' } else { ' ' };
         let line: String = columns.iter().map(|c| if c.least < high && c.most >= low { '#' } else { ground }).collect();
         let label = if row % 2 == 0 { low.to_string() } else { String::new() };
@@ -159,7 +161,7 @@ fn picture(subject: &Subject) -> String {
     text
 }
 
-/// Pictures in the order of the subjects.
+/// Computes the pictures in the order of the subjects.
 fn pictures(subjects: &[Subject]) -> Vec<String> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(vec![String::new(); subjects.len()]));
     thread::scope(|scope| {
@@ -192,7 +194,7 @@ fn every_controller_looks_as_it_did() {
     });
 }
 
-/// A sawtooth by hand: the rows that it crosses, the marks below, the labels.
+/// A sawtooth computed by hand: the rows that it crosses, the marks below, the labels.
 #[test]
 fn a_drawing_is_to_scale() {
     let column = |number: u64| {
@@ -204,7 +206,7 @@ fn a_drawing_is_to_scale() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!([13, 82, 200, 1400].map(segments_a_row), [1, 6, 15, 150]);
     assert_eq!(lines.len(), HEIGHT + 4);
-    // Six segments a row. Those from 72 to 77 are in four columns of each tooth, nothing below 6 is in any.
+    // Six segments per row. Values from 72 to 77 are in four columns of each tooth; values below 6 do not occur.
     assert_eq!(lines[2], format!("    72 |{}####{}####", " ".repeat(30), " ".repeat(32)));
     assert_eq!(lines[HEIGHT], "     0 |");
     assert_eq!(lines[HEIGHT + 3], format!("  loss  {}x", " ".repeat(36)));

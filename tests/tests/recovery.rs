@@ -1,4 +1,4 @@
-//! How loss recovery does on whole links, over many round trips: where errors in what it concludes add up.
+//! Loss recovery over simulated links for many round trips, in which errors would accumulate.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use longhaul_link::{Limit, LinkConfig, Loss, Outage, OutageKind};
@@ -11,7 +11,7 @@ fn link(mbit: u64, rtt_millis: u64, queue: u64) -> LinkConfig {
     LinkConfig::new(rate, Span::from_micros(rtt_millis * 500)).queue(Limit::Bytes(queue))
 }
 
-/// An endless transfer over `there`; the way back only delays.
+/// Starts an endless transfer over `there`; the reverse path has only a delay.
 fn bulk(seed: u64, there: LinkConfig) -> (Sim, SessionId, SessionId) {
     let back = LinkConfig::delay(there.delay);
     let mut sim = Sim::new(Setup::pair(seed, longhaul_link::topology::Duplex { there, back }));
@@ -27,8 +27,8 @@ fn info(sim: &Sim, sender: SessionId) -> Info {
     sim.host(sender.host).endpoint.connection(sim.session(sender).id).unwrap().info(sim.now())
 }
 
-/// A queue that overflows takes a good part of a window. Its repair takes round trips; none of it was spurious, and the
-/// timer, which does not know yet how long the queue has made them, stays out of it.
+/// An overflowing queue drops a large part of a window. Recovery takes several round trips without spurious
+/// retransmissions, and without a timeout, although the RTO estimator does not know the increased RTT yet.
 #[test]
 fn an_overflowing_queue_is_repaired_once() {
     for (mbit, rtt, queue) in [(20, 500, 1_250_000), (40, 600, 500_000), (50, 100, 625_000), (100, 133, 150_000)] {
@@ -43,8 +43,8 @@ fn an_overflowing_queue_is_repaired_once() {
     }
 }
 
-/// Nothing is reordered, so whatever was held lost was. Episodes follow each other closely, and answers to the
-/// retransmissions of one must not be taken for answers to those of the next.
+/// Without reordering, every segment marked lost is lost. Episodes follow each other closely, and ACKs of the
+/// retransmissions of one episode must not be attributed to the next.
 #[test]
 fn random_losses_are_not_taken_for_spurious() {
     for seed in 1..5 {
@@ -56,7 +56,8 @@ fn random_losses_are_not_taken_for_spurious() {
     }
 }
 
-/// A short outage loses much or all of a flight. What follows is repaired, and the rate is back, within two seconds.
+/// A short outage loses much of a flight or all of it. The losses are repaired and the rate is restored within two
+/// seconds.
 #[test]
 fn an_outage_is_over_soon_after_its_end() {
     let at = |millis| Time::ZERO + Span::from_millis(millis);
@@ -72,8 +73,9 @@ fn an_outage_is_over_soon_after_its_end() {
     }
 }
 
-/// The last five segments are lost. The tail loss probe repeats one of them, its answer shows that the others are missing, and they are
-/// repaired without the timer. That answer lies above a hole and echoes an old timestamp, which does not make it the original's.
+/// The last five segments are lost. The tail loss probe repeats one of them, its ACK shows that the others are
+/// missing, and they are repaired without the timer. This SACK is above a gap and echoes an old timestamp, but must
+/// not be attributed to the original.
 #[test]
 fn a_lost_tail_is_repaired_without_the_timer() {
     const SEGMENTS: u64 = 30;

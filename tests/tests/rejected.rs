@@ -1,4 +1,5 @@
-//! What a segment that is not acceptable changes: nothing, to the last field. And how soon one that is gets its ACK.
+//! Effects of an unacceptable segment, which must be none in any field, and the time until an acceptable one is
+//! acknowledged.
 
 use std::sync::Arc;
 
@@ -8,14 +9,14 @@ use longhaul_tests::victim::{BUFFER, Reply, plain_config};
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Flags, Header, SackBlock, Timestamps};
 
-/// What a rejected segment may change of a connection: what counts it, and what limits the answers to its like.
+/// Fields that a rejected segment may change: counters, and limits of the responses to such segments.
 const BOOKKEEPING: [&str; 7] =
     ["now", "segments_in", "segments_out", "challenge_acks", "challenged_at", "paws_dropped", "duplicate_bytes_in"];
 
-/// Everything that a connection holds, line by line, and what its endpoint shows of it.
+/// Returns the state of a connection and its endpoint, line by line.
 fn snapshot(victim: &mut Victim) -> Vec<String> {
     let id = victim.id.expect("a connection");
-    // The sender notes what stopped it whenever it is asked, after a segment or without.
+    // The sender records its limiting factor whenever it is polled, after a segment or without.
     for _ in 0..2 {
         assert!(victim.act(|_| ()).1.is_empty());
     }
@@ -26,7 +27,7 @@ fn snapshot(victim: &mut Victim) -> Vec<String> {
         let indent = line.len() - line.trim_start().len();
         let key = line.trim_start().split(':').next().unwrap_or_default();
         match skipping {
-            // The value of a field that may change takes more than one line.
+            // The value of an excluded field can span several lines.
             Some(depth) if indent > depth => {}
             Some(depth) if indent == depth && line.trim_start().starts_with(['}', ')', ']']) => skipping = None,
             _ if BOOKKEEPING.contains(&key) => skipping = line.ends_with(['{', '(', '[']).then_some(indent),
@@ -43,7 +44,7 @@ fn assert_unchanged(before: &[String], after: &[String], what: &str) {
     assert!(changed.is_empty() && before.len() == after.len(), "{what}: {changed:#?}");
 }
 
-/// An established victim with every option.
+/// An established victim with all options.
 fn with_options(isn: u32, victim_isn: u32) -> Victim {
     let mut victim = Victim::new(isn, victim_isn);
     let mut config = Config::default();
@@ -60,7 +61,7 @@ fn with_options(isn: u32, victim_isn: u32) -> Victim {
     victim
 }
 
-/// With data in flight, data in order that is unread, and data beyond a hole.
+/// A victim with data in flight, unread data in order, and data after a gap.
 fn in_full_swing(isn: u32, victim_isn: u32) -> Victim {
     let mut victim = with_options(isn, victim_isn);
     let data = stamped(&victim, Flags::ACK);
@@ -75,14 +76,15 @@ fn in_full_swing(isn: u32, victim_isn: u32) -> Victim {
     victim
 }
 
-/// A header with a timestamp newer than all before.
+/// Returns a header with a timestamp newer than all before.
 fn stamped(victim: &Victim, flags: Flags) -> Header {
     let mut header = victim.header(flags);
     header.options.timestamps = Some(Timestamps { value: 2_000_000, echo: 0 });
     header
 }
 
-/// Segments that fail a test of RFC 9293, section 3.10.7.4, RFC 5961 or RFC 7323, each with all that could do harm.
+/// Returns segments that fail a check of RFC 9293, section 3.10.7.4, RFC 5961 or RFC 7323, each with otherwise
+/// harmful contents.
 fn unacceptable(victim: &Victim, timestamps: bool, ended: bool) -> Vec<(String, Header, Vec<u8>)> {
     let mut list = Vec::new();
     let window = BUFFER - u32::from(ended);
@@ -139,8 +141,8 @@ fn unacceptable(victim: &Victim, timestamps: bool, ended: bool) -> Vec<(String, 
     list
 }
 
-/// RFC 5961, section 3 to 5; RFC 7323, section 5.3. Each by itself and one after the other, which the limit on
-/// challenges makes a different matter.
+/// RFC 5961, sections 3 to 5; RFC 7323, section 5.3. The segments are tested separately and in sequence, which
+/// differs because of the limit on challenge ACKs.
 #[test]
 fn a_rejected_segment_changes_nothing() {
     for (isn, victim_isn) in [(1_000, 5_000), (u32::MAX - 800, u32::MAX - 900), ((1 << 31) - 900, 1 << 31)] {
@@ -159,14 +161,14 @@ fn a_rejected_segment_changes_nothing() {
             victim.inject(&header, &payload);
             assert_unchanged(&begun, &snapshot(&mut victim), &what);
         }
-        // It was there to be changed.
+        // An acceptable segment does change the state.
         let good = stamped(&victim, Flags::ACK);
         victim.inject(&good, &[2; 500]);
         assert_ne!(begun, snapshot(&mut victim));
     }
 }
 
-/// In all synchronised states.
+/// Tests all synchronised states.
 #[test]
 fn a_rejected_segment_changes_nothing_in_any_state() {
     for state in State::ALL.into_iter().filter(|s| s.is_synchronized()) {
@@ -177,7 +179,7 @@ fn a_rejected_segment_changes_nothing_in_any_state() {
             victim.wait(Span::from_millis(50));
             let fits = header.flags == Flags::SYN || header.flags == Flags::SYN | Flags::PSH;
             if state == State::TimeWait && fits {
-                // It opens a new connection (RFC 6191).
+                // This segment opens a new connection (RFC 6191).
                 continue;
             }
             let before = snapshot(&mut victim);
@@ -194,17 +196,17 @@ fn victim(change: impl FnOnce(&mut Config)) -> Victim {
     Victim::with_config(State::Established, u32::MAX - 20_000, 9, config)
 }
 
-/// Reads all there is; what that makes the victim send.
+/// Reads all available data, and returns the segments that the victim sends as a result.
 fn read_all(victim: &mut Victim) -> Vec<Reply> {
     victim.act(|c| while c.read(1 << 20).is_ok() {}).1
 }
 
-/// RFC 9293, section 3.8.6.3, MUST-40: an ACK is delayed by less than half a second, whatever the settings.
+/// RFC 9293, section 3.8.6.3, MUST-40: an ACK is delayed by less than 500 ms with any settings.
 #[test]
 fn no_acknowledgment_waits_half_a_second() {
     for millis in [0, 1, 40, 499, 500, 10_000] {
         let delay = Span::from_millis(millis);
-        // While a connection is young, and when it is not.
+        // At the start of a connection, and later.
         for before in [0, 300] {
             for len in [1, 535, 536, 1_400] {
                 let mut victim = victim(|config| config.ack_delay = delay);
@@ -225,7 +227,7 @@ fn no_acknowledgment_waits_half_a_second() {
     }
 }
 
-/// RFC 9293, section 3.8.6.3, SHLD-18: at least every second full segment is acknowledged, and that at once.
+/// RFC 9293, section 3.8.6.3, SHLD-18: at least every second full segment is acknowledged immediately.
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
     for len in [536, 1_000, 1_400] {
@@ -241,7 +243,8 @@ fn every_second_full_segment_is_acknowledged_at_once() {
     }
 }
 
-/// RFC 5681, section 4.2: at once for what is out of order, for what fills a hole in part or whole, and for duplicates.
+/// RFC 5681, section 4.2: segments out of order, segments that fill a gap partly or fully, and duplicates are
+/// acknowledged immediately.
 #[test]
 fn holes_are_acknowledged_at_once() {
     for (options, young) in [(false, true), (false, false), (true, true), (true, false)] {
@@ -258,7 +261,7 @@ fn holes_are_acknowledged_at_once() {
         }
         victim.wait(Span::from_secs(1));
         let start = victim.next;
-        // Offset and length of what arrives; what is acknowledged then.
+        // Offset and length of the segment, and the acknowledgment number in response.
         for (at, len, ack) in [
             (100u32, 100usize, 0u32),
             (400, 100, 0),

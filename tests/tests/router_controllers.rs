@@ -1,5 +1,5 @@
-//! RCP and XCP over whole links in virtual time: shares of a link whose router instructs them, and what they do where routers do
-//! not, or lie.
+//! RCP and XCP over simulated links: shares of a link with router assistance, and their behaviour if routers do not
+//! respond or give false answers.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use longhaul_wire::network::{Feedback, Forward, Request, WireDelta, WireRate};
 use longhaul_wire::{CheshireCodec, Codec, Flags};
 
 const RTT: Span = Span::from_millis(100);
-/// Of the link, unless a test says otherwise.
+/// Rate of the link, unless a test changes it.
 const MEGABITS: u64 = 20;
-/// Payload of a packet of 1500 bytes: IPv4, UDP, the segment's header with timestamps, and the option of each.
+/// Payload of a 1500-byte packet: without IPv4, UDP, the segment header with timestamps, and the option of each
+/// protocol.
 const PAYLOAD: [(&str, f64); 2] = [("rcp", 1500.0 - 68.0), ("xcp", 1500.0 - 72.0)];
-/// The same without an option.
+/// Payload without an option.
 const PLAIN_PAYLOAD: f64 = 1448.0;
 
 fn router_of(name: &str) -> RouterConfig {
@@ -57,7 +58,7 @@ fn setup(topology: Topology, congestion: &str) -> Setup {
     })
 }
 
-/// One link between two hosts.
+/// Creates one link between two hosts.
 fn pair(router: Option<RouterConfig>, congestion: &str) -> Setup {
     setup(Setup::pair(1, links(router)).topology, congestion)
 }
@@ -87,7 +88,7 @@ impl World {
         Self { sim, senders }
     }
 
-    /// One flow over a link with somebody who writes into requests as they leave.
+    /// Runs one flow over a link with a hook that edits its requests.
     fn edited(setup: Setup, mut edit: impl FnMut(Time, &mut Forward) + 'static) -> Self {
         let mut sim = Sim::new(setup);
         sim.set_hook(0, Router(move |now: Time, _: &_, _: u32, forward: &mut Forward| edit(now, forward)));
@@ -113,7 +114,8 @@ impl World {
         (0..self.senders.len()).map(|flow| self.info(flow).bytes_lost).sum()
     }
 
-    /// Each flow's bits a second on the wire over so many seconds, and the mean queue in packets of 1500 bytes.
+    /// Returns the rate of each flow on the wire in bits per second over this many seconds, and the mean queue in
+    /// packets of 1500 bytes.
     fn measure(&mut self, seconds: f64, payload: f64) -> (Vec<f64>, f64) {
         let before = self.acked();
         let samples = (seconds * 100.0) as u32;
@@ -133,7 +135,7 @@ fn extremes(rates: &[f64]) -> (f64, f64) {
     (fold(f64::min), fold(f64::max))
 }
 
-/// N flows that begin at once: each comes to gamma C/N within 5 % in packets of 1500 bytes, and nothing is lost.
+/// N flows that start together each get gamma C/N within 5 %, in packets of 1500 bytes, without loss.
 #[test]
 fn rcp_shares_what_is_to_be_used_evenly() {
     for gamma in [1.0, 0.9] {
@@ -154,8 +156,8 @@ fn rcp_shares_what_is_to_be_used_evenly() {
     }
 }
 
-/// N flows that begin at once: each comes to C/N within 5 %, with a queue of a few packets. Fifty have a link on which the share is
-/// not three packets in a round trip but seventeen.
+/// N flows that start together each get C/N within 5 %, with a queue of a few packets. The link for fifty flows is so
+/// fast that the share is seventeen packets per round trip instead of three.
 #[test]
 fn xcp_shares_the_link_evenly_without_a_queue() {
     for (flows, megabits) in [(1, MEGABITS), (2, MEGABITS), (10, MEGABITS), (50, 5 * MEGABITS)] {
@@ -170,17 +172,17 @@ fn xcp_shares_the_link_evenly_without_a_queue() {
             most / share
         );
         assert!(least > 0.95 * share && most < 1.05 * share, "{flows} flows: {rates:?}");
-        // A bandwidth-delay product is 167 packets, and 833.
+        // The bandwidth-delay products are 167 and 833 packets.
         assert!(queue < 0.05 * megabits as f64 / 12e-3 * RTT.as_secs_f64(), "{flows} flows: {queue} packets");
         assert_eq!(world.lost(), 0);
     }
 }
 
-/// Flows of 20, 100 and 400 ms get the same: what is told goes by rates, not by windows.
+/// Flows with RTTs of 20, 100 and 400 ms get the same share, because feedback refers to rates, not to windows.
 #[test]
 fn shares_do_not_depend_on_the_round_trip() {
     for name in ["rcp", "xcp"] {
-        // The second router's outputs answer as well, and have no limit.
+        // The outputs of the second router respond as well, and have no rate limit.
         let access = |millis: u64| {
             let mut access = Duplex::delay(Span::from_millis(millis));
             access.back.router = Some(router_of(name));
@@ -208,8 +210,8 @@ fn shares_do_not_depend_on_the_round_trip() {
     }
 }
 
-/// 1 MB over a path that RCP's router found idle arrives as soon as if the sender had known the rate; over a link that nobody used
-/// before, as soon as the router has raised its first rate, a twentieth.
+/// 1 MB over a path with an idle RCP router arrives as soon as if the sender knew the rate. Over an unused link, it
+/// also takes the time in which the router raises its initial rate of a twentieth.
 #[test]
 fn a_short_flow_begins_at_the_full_rate() {
     let bytes = 1_000_000;
@@ -217,7 +219,7 @@ fn a_short_flow_begins_at_the_full_rate() {
     let mut seconds = Vec::new();
     for warm in [true, false] {
         let mut setup = pair(Some(router_of("rcp")), "rcp");
-        // A request of its own would leave no room to speak of the whole window.
+        // A request by the receiver would leave too little room to advertise the whole window.
         Arc::make_mut(&mut setup.hosts[1].config).congestion = Congestion::default();
         let mut sim = Sim::new(setup);
         let begin = if warm { 10.0 } else { 0.0 };
@@ -239,7 +241,7 @@ fn a_short_flow_begins_at_the_full_rate() {
     assert!(seconds[1] > seconds[0]);
 }
 
-/// Links on which somebody does not answer: none that does, one of another kind, one of two.
+/// Returns links on which a router does not respond: none at all, one of another kind, one of two.
 fn deaf_topologies(name: &str) -> Vec<(&'static str, Topology, (u32, u32))> {
     let single = |router: Option<RouterConfig>| {
         let mut topology = Topology::new();
@@ -255,7 +257,7 @@ fn deaf_topologies(name: &str) -> Vec<(&'static str, Topology, (u32, u32))> {
     let (a, router, b) = (two.host(), two.router(), two.host());
     let near = Duplex { there: forward(Some(router_of(name))), back: LinkConfig::delay(Span::ZERO).hop() };
     two.duplex(a, router, near);
-    // As fast, and it takes one from the TTL.
+    // The second router is as fast, and decrements the TTL.
     let mut far = forward(None);
     far.delay = Span::ZERO;
     two.duplex(router, b, Duplex { there: far, back: LinkConfig::delay(RTT / 2) });
@@ -267,7 +269,7 @@ fn deaf_topologies(name: &str) -> Vec<(&'static str, Topology, (u32, u32))> {
     ]
 }
 
-/// Then they are NewReno, from the first round trip on.
+/// Without responses, they behave like NewReno from the first round trip on.
 #[test]
 fn without_answers_they_are_plain_tcp() {
     for name in ["rcp", "xcp"] {
@@ -276,7 +278,7 @@ fn without_answers_they_are_plain_tcp() {
             let mut world = World::over(topology, ends, name, 1);
             for seconds in [0.19, 1.1, 10.0, 20.0] {
                 let (sent, expected) = (world.run(seconds).info(0).bytes_sent, plain.run(seconds).info(0).bytes_sent);
-                // The option's room on each segment stays reserved.
+                // The space for the option in each segment stays reserved.
                 let ratio = sent as f64 / expected as f64 * PLAIN_PAYLOAD / payload(name);
                 assert!(
                     (ratio - 1.0).abs() < 0.05,
@@ -293,7 +295,8 @@ fn without_answers_they_are_plain_tcp() {
     }
 }
 
-/// Who does not vouch for its routers, or talks to somebody who does not know the option, has no connection, and is told why.
+/// If the application does not vouch for the routers, or the peer does not support the option, the connection fails
+/// with an error.
 #[test]
 fn without_a_word_for_the_routers_there_is_no_connection() {
     for name in ["rcp", "xcp"] {
@@ -308,7 +311,7 @@ fn without_a_word_for_the_routers_there_is_no_connection() {
     }
 }
 
-/// A router that answers, and from some time on does not: NewReno from there.
+/// If a router stops responding, the controller continues as NewReno.
 #[test]
 fn a_router_that_stops_answering_ends_it() {
     for name in ["rcp", "xcp"] {
@@ -321,9 +324,9 @@ fn a_router_that_stops_answering_ends_it() {
         assert_eq!(after.phase, "slow-start", "{name}");
         assert!(after.network.unwrap().denied > 0, "{name}");
         let requests = after.network.unwrap().requests;
-        // The window of the start, doubled at most once so far.
+        // The initial window, doubled at most once.
         assert!(after.cwnd.0 <= 20 * 1448, "{name}: {}", after.cwnd);
-        // A router that comes back is asked no more.
+        // Requests are not resumed if the router responds again.
         world.sim.reconfigure(0, forward(Some(router_of(name)))).unwrap();
         let later = world.run(10.0).info(0);
         assert_eq!(later.network.unwrap().requests, requests, "{name}");
@@ -332,7 +335,7 @@ fn a_router_that_stops_answering_ends_it() {
     }
 }
 
-/// A single packet that a router did not stamp is a denial, whatever came before and after.
+/// A single packet that a router has not processed counts as a denial, whatever came before and after.
 #[test]
 fn one_unstamped_packet_is_enough() {
     for name in ["rcp", "xcp"] {
@@ -355,8 +358,8 @@ fn one_unstamped_packet_is_enough() {
     }
 }
 
-/// Somebody on the path who raises what routers said can make a sender as fast as the peer's window, 64 KiB here, and not faster;
-/// one who was told of a limit does not believe more at all.
+/// An attacker on the path who raises the routers' answers can increase the rate up to that of the peer's window,
+/// which is 64 KiB here. A sender that requested a limit does not accept more than this limit.
 #[test]
 fn forged_answers_are_bounded() {
     let forge = |_: Time, forward: &mut Forward| {
@@ -377,7 +380,7 @@ fn forged_answers_are_bounded() {
         }
         let info = world.info(0);
         assert_eq!(info.phase == "instructed", instructed, "{name}");
-        // What is above the request is no router's, and no request of RCP without a limit is below anything.
+        // An answer above the request is forged. A request of RCP without a limit is not exceeded by any answer.
         let network = info.network.unwrap();
         assert_eq!((network.refused > 0, network.granted > 0), (!instructed, instructed), "{name}");
         let rate = info.bytes_acked as f64 / 3.0;
@@ -385,7 +388,7 @@ fn forged_answers_are_bounded() {
     }
 }
 
-/// RCP's answer may be what was asked for, as the wire rounds it; the next number of the wire is a forgery.
+/// An RCP answer can be as high as the request, rounded as on the wire. The next higher value on the wire is forged.
 #[test]
 fn an_rcp_answer_is_at_most_the_request() {
     for name in ["rcp(rate=100)", "rcp(rate=999999)"] {
@@ -405,7 +408,7 @@ fn an_rcp_answer_is_at_most_the_request() {
     }
 }
 
-/// Puts an answer beside each request behind the handshake: to whom it goes has asked nothing.
+/// Adds an answer to each request after the handshake, whose receiver has not sent a request.
 struct Unasked(Feedback);
 
 impl Hook<Parcel> for Unasked {
@@ -421,7 +424,8 @@ impl Hook<Parcel> for Unasked {
     }
 }
 
-/// A receiver that asks routers nothing is answered with each segment: each answer is refused, and its own controller, CUBIC, hears of none.
+/// A receiver without requests gets an answer with each segment: each is refused, and its own controller, CUBIC, is
+/// not affected.
 #[test]
 fn who_asks_nothing_believes_no_answer() {
     let answers = [
@@ -445,7 +449,7 @@ fn who_asks_nothing_believes_no_answer() {
     }
 }
 
-/// Somebody on the way back who gives the best answer so far in the place of each later one.
+/// Replaces each later answer on the reverse path by the highest one so far.
 #[derive(Default)]
 struct Replay(Option<Feedback>);
 
@@ -471,8 +475,8 @@ impl Hook<Parcel> for Replay {
     }
 }
 
-/// RCP's and XCP's answers have no nonce: an old one is as good as a new one. It says no more than routers once said, and the window
-/// is the peer's at most, which here is 64 KiB.
+/// Answers of RCP and XCP have no nonce, so that old ones are accepted. They never exceed what routers once granted,
+/// and the window is limited by the peer's, which is 64 KiB here.
 #[test]
 fn replayed_answers_are_bounded() {
     let honest = |now: Time, forward: &mut Forward| {
@@ -515,7 +519,8 @@ fn replayed_answers_are_bounded() {
     }
 }
 
-/// A router that says nothing may be sent, and then half of the link: a segment in half a second asks, and then it goes on at once.
+/// A router grants a rate of zero, and later half of the link: one segment per half second carries a request, and
+/// then the flow resumes at once.
 #[test]
 fn at_rate_zero_rcp_pauses_and_goes_on() {
     let mut world = World::edited(pair(None, "rcp"), |now, forward| {

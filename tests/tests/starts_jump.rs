@@ -1,5 +1,5 @@
-//! Starts that send much before they know much, over whole links in virtual time: Jump-Start, Halfback, Paced Start and the
-//! initial window at once, beside slow start.
+//! Start-up schemes that send much early, over simulated links: Jump-Start, Halfback, Paced Start and an unpaced
+//! initial window, compared with slow start.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 const MSS: u64 = 1448;
 const KB: u64 = 1000;
 
-/// When segments of data left, the last header that the receiver sent, and by how much its windows are shifted.
+/// Transmission times of data segments, the receiver's last header, and the scale of its window.
 #[derive(Default)]
 struct Seen {
     data: Vec<(Time, u64)>,
@@ -43,13 +43,13 @@ impl Tap for Seen {
 }
 
 impl Seen {
-    /// The most segments that left at one instant.
+    /// Returns the maximum number of segments sent at one instant.
     fn together(&self) -> usize {
         self.data.chunk_by(|one, two| one.0 == two.0).map(<[_]>::len).max().unwrap_or(0)
     }
 }
 
-/// A path of `mbit` Mb/s and `rtt` ms, whose queue holds `packets`.
+/// A path of `mbit` Mb/s and `rtt` ms with a queue of `packets` packets.
 #[derive(Clone, Copy)]
 struct Link {
     mbit: u64,
@@ -58,7 +58,7 @@ struct Link {
 }
 
 impl Link {
-    /// A queue of one bandwidth-delay product.
+    /// Creates a path with a queue of one bandwidth-delay product.
     const fn bdp(mbit: u64, rtt: u64) -> Self {
         Self { mbit, rtt, packets: mbit * rtt * 125 / 1500 }
     }
@@ -104,7 +104,7 @@ impl World {
         Self { sim, sender, receiver, seen, link, bytes }
     }
 
-    /// Runs so many round trips from the SYN on.
+    /// Runs for this many round trips after the SYN.
     fn until(&mut self, round_trips: f64) -> Info {
         let end = Time::ZERO + self.link.rtt().mul_f64(round_trips);
         self.sim.run_for(end - self.sim.now());
@@ -116,7 +116,7 @@ impl World {
         self.sim.host(0).endpoint.connection(id).unwrap().info(self.sim.now())
     }
 
-    /// Round trips from the SYN until all is read.
+    /// Returns the number of round trips from the SYN until all data is read.
     fn finish(&mut self) -> f64 {
         let (receiver, bytes) = (self.receiver, self.bytes);
         let done = |sim: &Sim| sim.find(receiver).is_some_and(|session| session.read >= bytes);
@@ -124,7 +124,7 @@ impl World {
         (self.sim.now() - Time::ZERO).as_secs_f64() / self.link.rtt().as_secs_f64()
     }
 
-    /// The receiver's last answer once more, changed, as if it came now.
+    /// Injects the receiver's last packet again with a changed header.
     fn forge(&mut self, change: impl FnOnce(&mut Header)) {
         let (packet, mut header) = self.seen.borrow().answer.clone().unwrap();
         if header.flags.contains(Flags::SYN) {
@@ -137,7 +137,7 @@ impl World {
         self.sim.inject(Span::ZERO, 0, Packet { payload: bytes[..len].to_vec(), zeros: 0, ..packet });
     }
 
-    /// Bytes sent for the first time.
+    /// Returns the bytes of new data sent.
     fn sent_once(&self) -> u64 {
         let info = self.info();
         info.bytes_sent - info.bytes_retransmitted
@@ -152,8 +152,8 @@ const STARTS: [&str; 4] = [
     "paced-start+slow-start+new-reno",
 ];
 
-/// 100 kB take slow start three round trips behind the handshake's, of 10, 20 and 40 segments. In a jump they take one, and half
-/// of one on their way.
+/// 100 kB take slow start three round trips after the handshake, with 10, 20 and 40 segments. With a jump, they take
+/// one round trip, plus the one-way delay.
 #[test]
 fn a_hundred_kilobytes_take_a_round_trip() {
     for link in [Link::bdp(20, 100), Link::bdp(20, 500)] {
@@ -170,8 +170,8 @@ fn a_hundred_kilobytes_take_a_round_trip() {
     }
 }
 
-/// A megabyte over a path that holds 166 segments, or 833: without a limit the jump is all of it, which the one loses half of and
-/// the other holds.
+/// 1 MB over a path whose BDP is 166 or 833 segments: without a limit, the jump sends everything. Half of it is lost
+/// on the first path, and nothing on the second.
 #[test]
 fn a_megabyte_is_sooner_too() {
     for (rtt, shares, full) in [(100, [0.65, 0.85, 0.85, 0.8], true), (500, [0.4, 0.8, 0.75, 0.65], false)] {
@@ -189,7 +189,7 @@ fn a_megabyte_is_sooner_too() {
     }
 }
 
-/// Ten segments at once, where two leave together else.
+/// Ten segments are sent at once, compared with two for paced start-up.
 #[test]
 fn the_initial_window_at_once_or_paced() {
     let link = Link::bdp(20, 100);
@@ -204,14 +204,14 @@ fn the_initial_window_at_once_or_paced() {
         seen.data.drain(..first);
         assert_eq!(seen.together(), 2, "{start}: the rounds that follow are paced");
     }
-    // In a queue of five the burst loses, and the paced window does not.
+    // With a queue of five packets, the burst has losses, and the paced window does not.
     let small = Link { packets: 5, ..link };
     let lost = |start| small.open(start, u64::MAX).until(4.0).bytes_lost;
     assert_eq!(lost(SLOW_START), 0);
     assert!(lost("initial-burst+slow-start+new-reno") > 0);
 }
 
-/// What the jump loses: FlightSize when the loss is found, what is sent again, and the window once all is repaired.
+/// Returns FlightSize when the loss of a jump is detected, the retransmitted bytes, and the state after recovery.
 fn after_the_loss(link: Link, max_jump: u64) -> (u64, u64, Info) {
     let start = format!("jump-start(max-jump={max_jump})+slow-start+new-reno");
     let mut world = link.open(&start, u64::MAX);
@@ -221,7 +221,7 @@ fn after_the_loss(link: Link, max_jump: u64) -> (u64, u64, Info) {
         outstanding = info.bytes_sent - info.bytes_acked;
         assert!(world.sim.step().is_some() && world.sim.now() < Time::ZERO + link.rtt() * 20, "nothing was lost");
     }
-    // Without the two segments of limited transmit (RFC 5681, section 3.2).
+    // Excludes the two segments of limited transmit (RFC 5681, section 3.2).
     let flight = world.info().cwnd.0 * 2;
     assert!(flight <= outstanding && flight + 2 * MSS >= outstanding, "half of {outstanding} is not {flight} / 2");
     while world.info().phase == "recovery" {
@@ -231,8 +231,8 @@ fn after_the_loss(link: Link, max_jump: u64) -> (u64, u64, Info) {
     (flight, info.bytes_retransmitted, info)
 }
 
-/// (F - R)/2 once all is repaired, whether a queue of ten packets loses much of the flight or one of a bandwidth-delay product
-/// loses little.
+/// The window after recovery is (F - R)/2, whether a queue of ten packets loses much of the flight, or one of a
+/// bandwidth-delay product loses little.
 #[test]
 fn the_window_after_a_loss_is_half_of_what_came_through() {
     let narrow = Link::bdp(4, 100);
@@ -246,8 +246,8 @@ fn the_window_after_a_loss_is_half_of_what_came_through() {
     }
 }
 
-/// At no instant more than two segments leave, the quantum of these rates: not in the start, not as it hands over, not when a flight
-/// has been repaired.
+/// At most two segments are sent at one instant, which is the pacing quantum at these rates: during start-up, in the
+/// transition, and after recovery.
 #[test]
 fn nothing_leaves_in_bursts() {
     for link in [Link::bdp(20, 100), Link { packets: 20, ..Link::bdp(20, 100) }, Link::bdp(5, 500)] {
@@ -260,8 +260,8 @@ fn nothing_leaves_in_bursts() {
     }
 }
 
-/// Flows of ten to ninety-seven segments: a copy for each ACK, a third of the flow where an ACK is for two segments, and half where
-/// it is for one. Nothing was lost, and none is taken for anything else.
+/// Flows of 1 to 97 segments: one copy is sent per ACK, which is a third of the flow with one ACK per two segments,
+/// and half with one ACK per segment. Nothing is lost, and no copy causes a spurious reaction.
 #[test]
 fn halfback_copies_half_of_the_flow() {
     for segments in [1, 2, 10, 41, 97] {
@@ -280,13 +280,13 @@ fn halfback_copies_half_of_the_flow() {
     }
 }
 
-/// The last five segments of thirty are lost: the copies repair them, sooner than a probe of the tail does.
+/// The last five segments of thirty are lost. Copies repair them sooner than a tail loss probe does.
 #[test]
 fn halfback_repairs_the_tail() {
     let link = Link::bdp(20, 100);
     let time = |start: &str| {
         let mut there = link.there();
-        // The SYN comes before the data.
+        // The SYN is the first packet.
         there.loss = Loss::List((27..=31).collect());
         let mut world = World::new(link, there, start, 30 * MSS, |_| {});
         let time = world.finish();
@@ -294,13 +294,14 @@ fn halfback_repairs_the_tail() {
     };
     let (halfback, timeouts, probes) = time(STARTS[2]);
     assert_eq!((timeouts, probes), (0, 0));
-    // The probe waits for two round trips (RFC 8985, section 7.2), and no timer is needed.
+    // The tail loss probe waits for two round trips (RFC 8985, section 7.2). No retransmission timeout occurs.
     let (jump, jump_timeouts, jump_probes) = time(STARTS[0]);
     assert_eq!((jump_timeouts, jump_probes > 0), (0, true));
     assert!(halfback < 2.8 && halfback + 2.0 < jump, "{halfback} and {jump} round trips");
 }
 
-/// The path takes 2 Mb/s, 17 segments in a round trip: what is handed over of a flow that goes on is that, by the rate of the ACKs.
+/// The path has 2 Mb/s, which is 17 segments per round trip. A flow that continues gets this window, from the rate of
+/// the ACKs.
 #[test]
 fn halfback_hands_over_what_the_acks_tell() {
     let link = Link { mbit: 2, rtt: 100, packets: 200 };
@@ -316,7 +317,7 @@ fn halfback_hands_over_what_the_acks_tell() {
     assert_eq!(info.probes.map(|probes| probes.sent), Some(0), "the end of the flow is not known");
 }
 
-/// On an empty path two trains find what it holds, from arrival times and from ACKs.
+/// On an idle path, two trains find the BDP, from arrival times and from ACKs.
 #[test]
 fn paced_start_finds_the_path() {
     for (mbit, rtt) in [(20, 100), (20, 500), (5, 500), (100, 50)] {
@@ -338,7 +339,8 @@ fn paced_start_finds_the_path() {
     }
 }
 
-/// A start that needs to know its path, or routers, has them: 20 Mb/s, a round trip of 100 ms, and what fills it.
+/// Creates a start-up scheme with the metrics or routers that it needs: 20 Mb/s, an RTT of 100 ms, and the window
+/// that fills it.
 fn prepared(start: &str, bytes: u64) -> World {
     let link = Link::bdp(20, 100);
     let mut there = link.there();
@@ -356,11 +358,11 @@ fn prepared(start: &str, bytes: u64) -> World {
     })
 }
 
-/// The peer takes its window back to 20 kB in the middle of the jump: nothing leaves beyond it, it is counted once, and what has left
-/// is the window of those that jump blindly.
+/// The peer shrinks its window to 20 kB during the jump: no further data is sent, the event is counted once, and
+/// schemes that jump without measurement continue with the data sent so far as window.
 #[test]
 fn a_window_that_shrinks_is_kept_to() {
-    // Its phase, when that is, and until when no true answer comes.
+    // The start-up scheme, its phase, when that is active, and until when no genuine answer arrives.
     for (start, phase, at, quiet) in [
         (STARTS[0], "jump-start", 1.3, 1.9),
         (STARTS[2], "halfback-pacing", 1.3, 1.9),
@@ -379,7 +381,7 @@ fn a_window_that_shrinks_is_kept_to() {
         world.forge(|header| header.window = ((20 * KB) >> shift) as u16);
         let later = world.until(quiet);
         assert_eq!((later.bytes_sent, later.peer_window.0), (sent, ((20 * KB) >> shift) << shift), "{start}");
-        // The first true answer opens it again.
+        // The first genuine answer opens the window again.
         let after = world.until(quiet + 0.2);
         let acked = after.bytes_acked - before.bytes_acked;
         assert!(after.cwnd.0 <= before.cwnd.0 + acked, "{start}: {} from {}", after.cwnd, before.cwnd);
@@ -392,8 +394,9 @@ fn a_window_that_shrinks_is_kept_to() {
     }
 }
 
-/// A receiver whose window is whole units of 2^shift bytes cannot tell all that moves its edge (RFC 7323, section 2.4): a unit less, with
-/// some bytes acknowledged, is no shrinking, and without them it is one; so is each further one.
+/// If window units are 2^shift bytes, a receiver cannot advertise every position of its right edge (RFC 7323, section
+/// 2.4): one unit less counts as shrinking only if no bytes are acknowledged at the same time. Each further unit
+/// counts again.
 #[test]
 fn what_scaling_rounds_is_no_shrinking() {
     let mut world = prepared(STARTS[0], 200 * KB);
@@ -403,7 +406,7 @@ fn what_scaling_rounds_is_no_shrinking() {
     let (mut taken, mut acked) = (0, 0);
     for (step, (units, bytes, expected)) in steps.into_iter().enumerate() {
         (taken, acked) = (taken + units, acked + bytes);
-        // The answer that is changed is the one of the step before.
+        // The changed answer is that of the previous step.
         world.forge(|header| (header.window, header.ack) = (header.window - units, header.ack.wrapping_add(bytes)));
         let info = world.until(1.3 + 0.01 * (step + 1) as f64);
         assert_eq!((info.peer_window.0, info.bytes_acked), (offered - (u64::from(taken) << shift), u64::from(acked)));
@@ -411,7 +414,7 @@ fn what_scaling_rounds_is_no_shrinking() {
     }
 }
 
-/// The path breaks in the middle of the jump: one segment, and slow start up to half of the flight.
+/// The path fails during the jump: the window becomes one segment, with slow start up to half of the flight.
 #[test]
 fn a_timeout_in_the_jump_leaves_a_segment() {
     for start in STARTS {
@@ -431,8 +434,8 @@ fn a_timeout_in_the_jump_leaves_a_segment() {
     }
 }
 
-/// A peer that acknowledges what it has not received yet, and what was never sent: it ends the jump, and the window is what was sent until
-/// as much is acknowledged.
+/// A peer acknowledges data that it has not received, or that was never sent: this ends the jump, and the window is
+/// limited to the data sent until this data is acknowledged.
 #[test]
 fn forged_acks_open_no_more_than_the_jump() {
     for start in ["jump-start+new-reno", "halfback+new-reno"] {

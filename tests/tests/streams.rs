@@ -1,5 +1,5 @@
-//! Streams over rough paths: whatever the path does, what is read is what was written, and the rules of the wire hold
-//! at every event. `LONGHAUL_CASES` sets how many cases are tried.
+//! Streams over impaired paths: data always arrives without errors, and the protocol rules hold at every event.
+//! `LONGHAUL_CASES` sets the number of cases.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn cases(default: u32) -> ProptestConfig {
     ProptestConfig { cases: asked.unwrap_or(default), failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Around every place where 32-bit arithmetic can go wrong.
+/// Values at the boundaries of 32-bit arithmetic.
 fn isn() -> impl Strategy<Value = u32> {
     prop_oneof![
         Just(0),
@@ -64,7 +64,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     (size, chunk.clone(), pause(), chunk, pause(), 0u64..2_000, any::<bool>(), any::<bool>()).prop_map(
         |(send, write_chunk, write_pause, read_chunk, read_pause, late, half, after)| {
             let mut plan = Plan::bulk(send);
-            // A small chunk and a long pause at once would take hours.
+            // Small chunks combined with long pauses would take hours.
             plan.write_chunk = write_chunk.max(send as usize / 300).max(1);
             plan.write_pause = Span::from_millis(write_pause);
             plan.read_chunk = if read_pause > 0 { read_chunk.max(1_000) } else { read_chunk };
@@ -92,7 +92,7 @@ fn options() -> impl Strategy<Value = Options> {
         .prop_map(|(switches, nagle, profile, buffers)| Options { switches, nagle, profile, buffers })
 }
 
-/// Those that need no routers, of which there are none here: with them there would be no connection.
+/// Returns the profiles that need no routers. Without routers, the others could not connect.
 fn profiles() -> Vec<&'static str> {
     let needs =
         |name: &str| name.parse::<Congestion>().expect("a registered name").build(&BuildParams::default()).needs();
@@ -105,7 +105,7 @@ impl Options {
         let mut config = Config::default();
         [config.sack, config.timestamps, config.window_scaling, config.ecn, config.extensions] = self.switches;
         config.nagle = self.nagle;
-        // A client whose last handshake ACKs were all lost learns by this that the server has given up.
+        // If all last ACKs of the handshake are lost, keep-alive tells the client that the server has given up.
         config.keep_alive = Some(KeepAlive { idle: Span::from_secs(60), ..KeepAlive::default() });
         config.congestion = profiles()[self.profile].parse().expect("a registered name");
         (config.send_buffer, config.recv_buffer) = self.buffers;
@@ -127,7 +127,7 @@ fn case() -> impl Strategy<Value = Case> {
     let links = (link(), link()).prop_map(|(there, back)| Duplex { there, back });
     (any::<u64>(), [isn(), isn()], links, [plan(), plan()], pair())
         .prop_map(|(seed, isn, links, plans, options)| Case { seed, isn, links, plans, options })
-        // Two sides that both wait for the other's end wait for ever.
+        // If both sides wait for the end of the other's stream, they wait forever.
         .prop_filter("a deadlock of the applications", |c| {
             let waits = |p: &Plan| p.begin == Begin::AfterEnd || p.close == Close::AfterEnd;
             !(waits(&c.plans[0]) && waits(&c.plans[1]))
@@ -144,7 +144,8 @@ impl Case {
         Sim::new(setup)
     }
 
-    /// Runs it until nothing is left at either end, however it ends; the applications that met an error have let go.
+    /// Runs the case until no state is left at either end, with any outcome. Applications release connections after
+    /// an error.
     fn run_to_silence(&self) -> Result<(), String> {
         let mut sim = self.sim();
         let mut watch = Watch::new(&mut sim, Span::from_millis(200));
@@ -157,18 +158,18 @@ impl Case {
         if memory == [0, 0] { Ok(()) } else { watch.fail(&sim, &format!("memory {memory:?} is left")) }
     }
 
-    /// Runs it; the SYN retries allow for 30 % loss both ways.
+    /// Runs the case. The number of SYN retries is sufficient for 30 % loss in both directions.
     fn run(&self) -> Result<(u64, u64), String> {
         let mut sim = self.sim();
         let mut watch = Watch::new(&mut sim, Span::from_millis(200));
         let (client, server) = sim.open(self.plans[0], self.plans[1]);
         watch.run(&mut sim, Span::from_secs(3_600), |sim| sim.all_done() || sim.host(0).sessions[0].error.is_some())?;
         if let Some(error) = sim.session(client).error {
-            // A typed error is an answer, when the handshake or everything else is lost too often.
+            // An error is a valid outcome if the handshake or too many other packets are lost.
             let loss = |link: &LinkConfig| if let Loss::Uniform(loss) = link.loss { loss } else { 0.0 };
             let lossy = loss(&self.links.there) + loss(&self.links.back) > 0.1;
             let refused = sim.host(1).sessions.is_empty();
-            // The peer may have given up by itself: with an error, or after some FINs that nothing came back to.
+            // The peer may have given up, with an error, or after several unanswered FINs.
             let gave_up = error == ConnectionError::TimedOut
                 || sim.host(1).sessions.iter().any(|s| s.error == Some(ConnectionError::TimedOut) || s.ended_well());
             return if refused || (lossy && gave_up) { Ok((0, 0)) } else { watch.fail(&sim, &error.to_string()) };
@@ -177,7 +178,7 @@ impl Case {
         if (first.read, second.read) != (self.plans[1].send, self.plans[0].send) {
             return watch.fail(&sim, &format!("read {} and {}", first.read, second.read));
         }
-        // Lossless from here on: what is left must go away.
+        // Without losses from here on, all remaining state must go away.
         for number in 0..2 {
             sim.reconfigure(number, LinkConfig::delay(Span::from_millis(1))).expect("a link that only delays");
         }
@@ -198,7 +199,7 @@ proptest! {
         case.run().map_err(TestCaseError::fail)?;
     }
 
-    /// One side, or both, lets go in the middle: by a RST, or without reading on.
+    /// One side or both release the connection early: by a RST, or without reading further.
     #[test]
     fn whoever_leaves_the_rules_hold_and_nothing_stays(case in case(), aborts in [0u64..3_000, 0u64..3_000], early in any::<bool>()) {
         let mut case = case;

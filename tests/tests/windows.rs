@@ -1,4 +1,4 @@
-//! Windows that close: who probes, how often, and what a closed window takes.
+//! Closed windows: who sends probes, how often, and what a closed window accepts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,12 +13,12 @@ use longhaul_units::{Span, Time};
 use longhaul_wire::{CheshireCodec, Flags, Segment};
 
 const MIN_RTO: Span = Span::from_millis(200);
-/// Probes are no further apart.
+/// Maximum time between two probes.
 const CEILING: Span = Span::from_secs(60);
 const STALL: Span = Span::from_secs(600);
 const BYTES: u64 = 400_000;
 
-/// Segments with data of host 0: when, and how many bytes.
+/// Data segments sent by host 0: time and bytes.
 struct DataSent(Rc<RefCell<Vec<(Time, usize)>>>);
 
 impl Tap for DataSent {
@@ -38,7 +38,7 @@ struct Stall {
     server: SessionId,
 }
 
-/// A bulk transfer to a reader who reads nothing for ten minutes; 20 ms round trip.
+/// Starts a bulk transfer to an application that reads nothing for ten minutes; the RTT is 20 ms.
 fn stall(change: impl Fn(&mut Config), outage: Option<Span>) -> Stall {
     let mut setup = Setup::symmetric(1, LinkConfig::delay(Span::from_millis(10)));
     for host in &mut setup.hosts {
@@ -61,12 +61,12 @@ fn client_info(sim: &Sim, client: SessionId) -> Option<Info> {
     Some(sim.host(0).endpoint.connection(sim.session(client).id)?.info(sim.now()))
 }
 
-/// Bytes that the server's application has read.
+/// Returns the bytes that the server's application has read.
 fn read_so_far(sim: &Sim) -> u64 {
     sim.host(1).sessions.first().map_or(0, |session| session.read)
 }
 
-/// When host 0 sent lone octets.
+/// Returns the times at which host 0 sent single bytes.
 fn probes(sent: &[(Time, usize)]) -> Vec<Time> {
     sent.iter().filter(|(_, len)| *len == 1).map(|(at, _)| *at).collect()
 }
@@ -75,10 +75,10 @@ fn gaps(times: &[Time]) -> Vec<Span> {
     times.windows(2).map(|w| w[1] - w[0]).collect()
 }
 
-/// RFC 9293, section 3.8.6.1, MUST-36 and SHLD-29 and -30; the ceiling is ours.
+/// RFC 9293, section 3.8.6.1, MUST-36, SHLD-29 and SHLD-30; the maximum interval is our own.
 fn assert_doubling(gaps: &[Span]) {
     for pair in gaps.windows(2) {
-        // Octets that are taken give RTT samples, and RTO follows them.
+        // Accepted bytes give RTT samples, which the RTO follows.
         let ratio = pair[1].as_secs_f64() / (pair[0] * 2).min(CEILING).as_secs_f64();
         assert!((0.9..1.1).contains(&ratio) && pair[1] <= CEILING, "{gaps:?}");
     }
@@ -97,8 +97,8 @@ fn without_sack(config: &mut Config) {
     (config.sack, config.timestamps) = (false, false);
 }
 
-/// A reader that stalls is probed at RTO, twice that, and so on up to once a minute; nothing of it counts as loss. The
-/// update of the window is answered within a round trip.
+/// A stalled receiver is probed after the RTO, twice the RTO, and so on, up to once per minute; none of this counts
+/// as loss. The window update is followed by data within a round trip.
 #[test]
 fn a_stalled_reader_is_probed_less_and_less_often() {
     for change in [small as fn(&mut Config), scaled, without_sack] {
@@ -109,7 +109,8 @@ fn a_stalled_reader_is_probed_less_and_less_often() {
             if let Some(info) = client_info(sim, client) {
                 let quiet = (info.timeouts, info.recoveries, info.bytes_lost, info.tail_probes);
                 assert_eq!(quiet, (0, 0, 0, 0));
-                // At first the path MTU is searched for; the last bytes below the window's edge leave after an RTO.
+                // In the first seconds, path MTU discovery is active, and the last bytes below the window's edge are
+                // sent after an RTO.
                 if sim.now() > Time::ZERO + Span::from_secs(5) {
                     assert!(info.cwnd.0 >= cwnd, "{} after {cwnd}", info.cwnd.0);
                     cwnd = info.cwnd.0;
@@ -121,7 +122,7 @@ fn a_stalled_reader_is_probed_less_and_less_often() {
         let sent = it.sent.borrow().clone();
         let times = probes(&sent);
         let gaps = gaps(&times);
-        // From RTO to a minute in nine steps, then one a minute.
+        // From the RTO to one minute in nine steps, then one per minute.
         assert!((16..=20).contains(&times.len()), "{gaps:?}");
         assert_doubling(&gaps);
         assert!(gaps[0] >= MIN_RTO && gaps[0] <= MIN_RTO * 3, "{gaps:?}");
@@ -133,7 +134,7 @@ fn a_stalled_reader_is_probed_less_and_less_often() {
     }
 }
 
-/// The update is lost: the next probe finds the window open.
+/// If the window update is lost, the next probe finds the window open.
 #[test]
 fn a_lost_update_is_found_within_a_minute() {
     for change in [small as fn(&mut Config), scaled, without_sack] {
@@ -144,14 +145,14 @@ fn a_lost_update_is_found_within_a_minute() {
         it.watch.run(&mut it.sim, CEILING + Span::from_secs(2), Sim::all_done).unwrap();
         let sent = it.sent.borrow();
         assert!(sent[0].1 == 1 && sent[0].0 - until <= CEILING, "{:?}", sent[0]);
-        // What follows leaves when the answer to the probe is there: 20 ms and a delayed ACK later.
+        // Further data is sent when the probe is acknowledged: after 20 ms and a delayed ACK.
         assert!(sent[1].0 - sent[0].0 <= Span::from_millis(65), "{:?}", sent[1].0 - sent[0].0);
         assert!(it.sim.session(it.client).ended_well() && it.sim.session(it.server).ended_well());
     }
 }
 
-/// A victim whose data is all acknowledged with a closed window, and has more to send. Its congestion window has grown
-/// beyond the initial one.
+/// Returns a victim whose data is all acknowledged with a closed window, and that has more to send. Its congestion
+/// window has grown beyond the initial one.
 fn closed_in_the_face(change: impl FnOnce(&mut Config)) -> Victim {
     let mut config = plain_config();
     config.nagle = false;
@@ -176,7 +177,8 @@ fn answer(victim: &mut Victim, window: u16) -> Vec<Reply> {
     victim.inject(&ack, &[])
 }
 
-/// Lets `span` pass and answers what comes, taking the octet or not, with the window closed; when it came.
+/// Lets `span` pass and answers probes with a closed window, accepting the byte or not. Returns the times of the
+/// probes.
 fn answer_probes(victim: &mut Victim, span: Span, takes: bool) -> Vec<Time> {
     let (end, mut times) = (victim.now + span, Vec::new());
     while let Some(at) = victim.endpoint.poll_timeout().filter(|at| *at <= end) {
@@ -192,8 +194,8 @@ fn answer_probes(victim: &mut Victim, span: Span, takes: bool) -> Vec<Time> {
     times
 }
 
-/// Neither the answer that refuses the octet, a duplicate ACK by its looks, nor one that takes it is a sign of anything
-/// but life (RFC 9293, MUST-37), whatever the user timeout; nor does it change the probes' rhythm.
+/// An answer that refuses the byte, which looks like a duplicate ACK, and one that accepts it only show that the peer
+/// is alive (RFC 9293, MUST-37), with any user timeout. They do not change the intervals of the probes.
 #[test]
 fn probes_slow_down_whether_the_octet_is_taken_or_not() {
     for takes in [false, true] {
@@ -202,32 +204,32 @@ fn probes_slow_down_whether_the_octet_is_taken_or_not() {
             let cwnd = victim.info().unwrap().cwnd;
             let times = answer_probes(&mut victim, Span::from_secs(3_600), takes);
             let gaps = gaps(&times);
-            // Round trips take 10 ms at most: RTO's margin is at its least.
+            // RTTs are at most 10 ms, so that the margin of the RTO is minimal.
             assert!((MIN_RTO * 2..=(MIN_RTO + Span::from_millis(10)) * 2).contains(&gaps[0]), "{gaps:?}");
             assert_doubling(&gaps);
             assert!((60..80).contains(&times.len()), "{}", times.len());
             let info = victim.info().unwrap();
             assert_eq!((info.state, info.cwnd), (State::Established, cwnd));
             assert_eq!((info.timeouts, info.recoveries, info.bytes_lost), (0, 0, 0));
-            // It opens: everything goes on at once, with the octet if that was refused.
+            // When the window opens, all data is sent at once, with the byte if that was refused.
             let more = answer(&mut victim, 5_000);
             let expected = if takes { 4_000 - times.len() } else { 4_000 };
             assert_eq!(more[0].header.seq, victim.acked);
             assert_eq!(more.iter().map(|r| r.payload.len()).sum::<usize>(), expected);
-            // Closed once more, the rhythm begins anew.
+            // If the window closes again, the intervals restart.
             victim.acked = victim.acked.wrapping_add(expected as u32);
             answer(&mut victim, 0);
             assert_eq!(victim.act(|c| c.write(&[7; 4_000])).0, Ok(4_000));
             let since = victim.now;
             let times = answer_probes(&mut victim, Span::from_secs(1), takes);
-            // The pacer may have held it back first.
+            // The pacer may have delayed it.
             let wait = times[0] - since;
             assert!(wait >= MIN_RTO && wait < MIN_RTO + Span::from_millis(11), "{wait:?}");
         }
     }
 }
 
-/// Nobody answers: the user timeout ends it, or R2.
+/// Without answers, the user timeout or R2 ends the connection.
 #[test]
 fn unanswered_probes_end_the_connection() {
     for (timeout, least, most) in [(Some(30), 30u64, 31), (Some(200), 200, 201), (None, 600, 700)] {
@@ -241,13 +243,14 @@ fn unanswered_probes_end_the_connection() {
         }
         let error = victim.endpoint.connection(victim.id.unwrap()).and_then(|c| c.error());
         assert_eq!(error, Some(ConnectionError::TimedOut));
-        // The last answer came up to a minute before.
+        // The last answer was received up to a minute before.
         let taken = (last - begun).as_secs_f64() as u64;
         assert!((least.saturating_sub(60)..=most).contains(&taken), "{timeout:?}: {taken}");
     }
 }
 
-/// RFC 9293, section 3.8.6.1, MUST-36's other half: a closed window takes no octet and answers at once.
+/// RFC 9293, section 3.8.6.1, the receiver's part of MUST-36: a closed window accepts no byte and is acknowledged at
+/// once.
 #[test]
 fn a_closed_window_takes_no_octet() {
     let mut victim = Victim::in_state(State::Established, u32::MAX - 5_000, 3);
@@ -272,7 +275,7 @@ fn a_closed_window_takes_no_octet() {
     assert_eq!(victim.info().unwrap().bytes_received, u64::from(BUFFER) + 1);
 }
 
-/// A buffer smaller than a unit of the window scale still opens again.
+/// A buffer smaller than the unit of the window scale does not stall the connection.
 #[test]
 fn a_buffer_below_the_scale_unit_does_not_deadlock() {
     for buffer in [1, 100, 1_000, 2_047, 3_000] {

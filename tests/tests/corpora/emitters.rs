@@ -1,4 +1,5 @@
-//! What is logged of whatever a peer sends: qlog and pcap. The fuzz target and the replay of its corpus both call [`emitters`].
+//! Logs of arbitrary packets from a peer: qlog and pcap. The fuzz target and the replay of its corpus both call
+//! [`emitters`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use longhaul_tcp::{Batch, Config, DatagramMeta, Ecn, Endpoint, EndpointConfig, T
 use longhaul_units::{Span, Time};
 use serde_json::Value;
 
-/// Bytes that a name is made of at most.
+/// Maximum length of a name in bytes.
 const NAME: usize = 40;
 
-/// Datagrams of any bytes, names of any characters: a log is a sequence of whole JSON texts, as many as there were events, and a capture
-/// is a sequence of whole packets. Nothing that came from outside begins a record of its own.
+/// With arbitrary datagrams and names, a log is a sequence of complete JSON texts, one per event, and a capture is a
+/// sequence of complete packets. No external data can begin a record of its own.
 pub fn emitters(script: &[u8]) {
     let (name, datagrams) = script.split_at(script.len().min(NAME));
     let name = String::from_utf8_lossy(name).into_owned();
@@ -23,7 +24,7 @@ pub fn emitters(script: &[u8]) {
     pcap(&datagrams);
 }
 
-/// Pieces whose lengths their first bytes say.
+/// Splits bytes into pieces whose lengths are given by their first bytes.
 fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     while let Some((len, rest)) = bytes.split_first() {
@@ -56,7 +57,7 @@ fn qlog(name: &str, datagrams: &[&[u8]]) {
     let mut came = 0;
     for datagram in datagrams {
         now += Span::from_millis(3);
-        // The handshake is over with the first SYN-ACK that fits.
+        // The handshake ends with the first valid SYN-ACK.
         let datagram = answer(&endpoint, id, datagram);
         log.received(now, &datagram, datagram.len(), datagram.first().copied().unwrap_or(0));
         came += 1;
@@ -76,12 +77,14 @@ fn qlog(name: &str, datagrams: &[&[u8]]) {
     check_sequence(&log.sink_mut().finish().expect("a vector takes all"), name, came, sent + received);
 }
 
-/// A datagram whose first bit is set is a SYN-ACK for the connection with the rest of the bytes as they are; any other is left alone.
+/// Turns a datagram with the first bit set into a SYN-ACK for the connection, with the remaining bytes unchanged.
+/// Others are not changed.
 fn answer(endpoint: &Endpoint, id: longhaul_tcp::ConnId, datagram: &[u8]) -> Vec<u8> {
     let mut datagram = datagram.to_vec();
     let isn = endpoint.connection(id).map_or(0, |c| c.info(Time::ZERO).initial_sequence.0);
     if datagram.len() >= 12 && datagram[0] & 128 != 0 {
-        // Data offset and flags, then window, sequence number, acknowledgment; up to three words of options.
+        // Data offset and flags, then window, sequence number, acknowledgment number, and up to three words of
+        // options.
         datagram[0] = 0x50 + (datagram[0] & 0x30);
         datagram[1] = 0x12;
         datagram[8..12].copy_from_slice(&isn.wrapping_add(1).to_be_bytes());
@@ -133,7 +136,7 @@ fn pcap(datagrams: &[&[u8]]) {
     check_capture(capture, datagrams.len());
 }
 
-/// Record by record to the very end: lengths agree with each other and with those of the IP packets.
+/// Checks all records to the end: lengths are consistent with each other and with the IP packets.
 fn check_capture(capture: &[u8], most: usize) {
     let mut rest = &capture[24..];
     let mut packets = 0;

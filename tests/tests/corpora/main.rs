@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets that need more than one crate, replayed, and some scripts of noise on top.
+//! Replay of the corpora of the fuzz targets that need several crates, and some random scripts.
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test may fail by panicking, and shares its checks")]
 
 mod controllers;

@@ -1,11 +1,11 @@
-//! The timer wheel beside an ordered map. The fuzz target and the replay of its corpus both call [`timers`].
+//! The timer wheel compared with an ordered map. The fuzz target and the replay of its corpus both call [`timers`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_cc::TimerWheel;
 use longhaul_units::{Span, Time};
 
-/// The same timers as an ordered map.
+/// The same timers in an ordered map.
 #[derive(Default)]
 struct Timers {
     order: BTreeSet<(Time, u64, u32)>,
@@ -39,7 +39,8 @@ impl Timers {
     }
 }
 
-/// A wheel's timers and an ordered map's are set, cancelled and expire alike, while the clock goes on, jumps, and goes back.
+/// Timers in the wheel and in the ordered map are set, cancelled and expire alike, while the clock advances, jumps,
+/// and goes back.
 pub fn timers(script: &[u8]) {
     let mut bytes = script.iter().copied();
     let mut byte = || bytes.next();
@@ -47,7 +48,7 @@ pub fn timers(script: &[u8]) {
     let (mut wheel, mut model) = (TimerWheel::new(now), Timers::default());
     while let (Some(call), Some(first), Some(second)) = (byte(), byte(), byte()) {
         let id = u32::from(first & 127);
-        // Any magnitude: eight bits somewhere among 64.
+        // A duration of any magnitude: eight bits at any position in 64.
         let span = Span::from_nanos(u64::from(second) << (call >> 3) << ((first >> 7) * 31));
         match call & 7 {
             0..=2 => {

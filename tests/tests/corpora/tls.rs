@@ -1,5 +1,5 @@
-//! What a TLS server over longhaul does with a client that nobody has authenticated yet: a real handshake whose bytes a script changes,
-//! cuts and repeats. The fuzz target and the replay of its corpus both call [`tls`].
+//! A TLS server over longhaul with an unauthenticated client: a real handshake whose bytes a script changes, cuts and
+//! repeats. The fuzz target and the replay of its corpus both call [`tls`].
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -17,9 +17,10 @@ mod ends;
 use ends::script::Script;
 use ends::{DELAY, Ends, tuple};
 
-/// Both ends are done by then, whatever the client sends: what it does not finish it ends.
+/// Bound after which both ends are done, whatever the client sends, because it closes what it does not finish.
 const BOUND: Span = Span::from_secs(600);
-/// Bytes that the server says to a client that it does not know: two flights of a handshake with one certificate.
+/// Maximum number of bytes that the server sends to an unauthenticated client: two flights of a handshake with one
+/// certificate.
 const BEFORE: usize = 16 << 10;
 const WORDS: &[u8] = b"hello from afar, in private";
 
@@ -37,15 +38,15 @@ fn configs() -> &'static (Arc<ClientConfig>, Arc<ServerConfig>) {
     })
 }
 
-/// What happens to the client's stream on its way into longhaul.
+/// Manipulation of the client's stream before it enters longhaul.
 struct Mangler {
-    /// Bits to be flipped, by offset.
+    /// Bits to flip, by offset.
     flips: BTreeMap<u64, u8>,
-    /// Bytes that come in between, by offset.
+    /// Bytes to insert, by offset.
     inserts: BTreeMap<u64, Vec<u8>>,
-    /// Where the stream ends for good.
+    /// Offset at which the stream ends.
     end: u64,
-    /// Bytes of a write at most.
+    /// Maximum number of bytes per write.
     cut: usize,
     passed: u64,
 }
@@ -96,9 +97,9 @@ struct Side<T> {
     tls: T,
     id: Option<longhaul_tcp::ConnId>,
     side: usize,
-    /// What waits to be written to longhaul.
+    /// Data to write to longhaul.
     out: Vec<u8>,
-    /// What was decrypted.
+    /// Decrypted data.
     read: Vec<u8>,
     failed: bool,
     shut: bool,
@@ -126,7 +127,7 @@ impl<T> Side<T> {
         }
     }
 
-    /// Writes what waits, `cut` bytes at a time, and closes once `done`.
+    /// Writes the pending data in pieces of `cut` bytes, and closes when `done`.
     fn write(&mut self, ends: &mut Ends, cut: usize, done: bool) {
         let (Some(id), now) = (self.id, ends.clock(self.side)) else { return };
         while !self.out.is_empty() {
@@ -148,7 +149,8 @@ impl<T> Side<T> {
     }
 }
 
-/// A handshake, a message and its echo over two endpoints; the server survives what the script makes of the client's bytes.
+/// Runs a handshake, a message and its echo over two endpoints. The server must survive all changes of the client's
+/// bytes.
 pub fn tls(script: &[u8]) {
     let mut mangler = Mangler::new(&mut Script(script));
     let honest = mangler.is_honest();
@@ -173,7 +175,8 @@ pub fn tls(script: &[u8]) {
         }
         match ends.next() {
             Some(next) if next <= end => ends.happen(next),
-            // Each waits for the other, as half a message may leave them: nobody has a timeout here, so the client gives up.
+            // Both wait for each other after a partial message. Because neither has a timeout here, the client gives
+            // up.
             None if client.id.is_some() && !client.failed => client.failed = true,
             None => break,
             next => panic!("not over by {end}, next at {next:?}: {:?}", ends.describe()),
@@ -202,7 +205,7 @@ fn ask(ends: &mut Ends, client: &mut Side<ClientConnection>, mangler: &mut Mangl
     client.write(ends, cut, done || mangler.passed >= mangler.end);
 }
 
-/// Bytes that the server said.
+/// Processes the client's data, and returns the number of bytes that the server sends.
 fn answer(ends: &mut Ends, server: &mut Side<ServerConnection>) -> usize {
     while let Some(bytes) = server.read_some(ends) {
         let mut rest = bytes.as_slice();

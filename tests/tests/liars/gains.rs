@@ -1,4 +1,4 @@
-//! What a lie gains.
+//! Evaluation of the gain from a lie.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,54 +7,56 @@ use longhaul_cc::registry;
 
 use crate::world::{Honest, Lie, Outcome, Path};
 
-/// What a liar may get of what an honest peer does.
+/// Maximum goodput of a liar relative to an honest peer.
 const FAIR: f64 = 1.05;
-/// Standard errors that a ratio may be off by: of hundreds of comparisons of few runs each, some are by more than two.
+/// Tolerated standard errors of a ratio. In hundreds of comparisons with few runs each, some deviate by more than
+/// two.
 const CHANCES: f64 = 3.0;
-/// The largest standard error of a ratio with which a verdict means anything, unless the lie gains nothing by far.
+/// Maximum standard error of a ratio for a valid verdict, unless the lie clearly gains nothing.
 const PRECISE: f64 = 0.015;
-/// The same beside another flow, where chance is larger: half of it takes four times as many runs.
+/// The same with a competing flow, where random variation is larger: half of it would take four times as many runs.
 const PRECISE_BESIDE: f64 = 0.03;
-/// So many runs are enough to get there.
+/// Maximum number of runs, which is sufficient for this precision.
 const MOST: u64 = 64;
-/// How much more of what is sent may be a retransmission.
+/// Maximum increase of the fraction of retransmissions.
 const RESENT: f64 = 0.05;
-/// How many more decreases may be taken back in a run: without SACK a timeout may look needless by chance.
+/// Maximum increase in undone reductions per run: without SACK, a timeout may look spurious at random.
 const UNDONE: f64 = 1.0;
 
-/// All profiles but those that routers instruct: what is to be gained there, nobody lies for (`router_controllers.rs`).
+/// Returns all profiles except the router-assisted ones, whose feedback receivers cannot forge
+/// (`router_controllers.rs`).
 pub(crate) fn controllers() -> impl Iterator<Item = &'static str> {
     registry::built_in().profiles.iter().map(|profile| profile.name).filter(|name| !["rcp", "xcp"].contains(name))
 }
 
-/// A lie's name, and the lie.
+/// The name of a lie, and a function that creates it.
 pub(crate) type Named = (&'static str, fn() -> Box<dyn Lie>);
 
-/// The truth.
+/// An honest receiver.
 pub(crate) const HONEST: Named = ("honest", || Box::new(Honest));
 
-/// Peers on the same paths.
+/// Comparison of receivers on the same paths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contest {
     /// The path.
     pub(crate) path: Path,
-    /// Runs of each, by seeds that all have.
+    /// Number of runs with each receiver, with the same seeds.
     pub(crate) seeds: u64,
 }
 
 impl Contest {
-    /// Under every controller no lie gains more than it may, and none fills the path with retransmissions. Where there is
-    /// chance, `CHANCES` standard errors of the ratio are its part.
+    /// Checks that under every controller, no lie gains more than the limit or fills the path with retransmissions.
+    /// With random variation, `CHANCES` standard errors of the ratio are tolerated.
     pub(crate) fn judge(&self, lies: &[Named]) {
         self.judge_under(controllers(), HONEST, lies);
     }
 
-    /// The same under some controllers, compared to what `truth` gets.
+    /// Checks some controllers, compared with the results of `truth`.
     pub(crate) fn judge_under<'a>(&self, names: impl IntoIterator<Item = &'a str>, truth: Named, lies: &[Named]) {
         self.judge_by(self.path, names, truth, lies);
     }
 
-    /// The same, compared to what `truth` gets on another path.
+    /// Checks some controllers, compared with the results of `truth` on another path.
     pub(crate) fn judge_by<'a>(
         &self,
         path: Path,
@@ -67,13 +69,15 @@ impl Contest {
         assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     }
 
-    /// What is wrong with `lie` under controller `name`. Where chance is too large for a verdict there are more runs.
+    /// Describes the fault of `lie` under controller `name`, if any. If random variation is too large for a verdict,
+    /// more runs are made.
     fn fault(&self, name: &str, lie: Named, path: Path, truth: Named) -> Option<String> {
         let (mut lies, mut truths) = (*self, Self { path, ..*self });
         loop {
             let (liar, honest) = (lies.outcomes(name, lie), truths.outcomes(name, truth));
             let (ratio, chance) = ratio(&liar, &honest);
-            // Of what the honest peer's sender sends: a liar that gets little may have much of that twice.
+            // Relative to the data of the honest peer's sender, because a liar with little goodput may have many
+            // retransmissions.
             let resent = mean(&liar, |o| o.resent) * ratio.min(1.0) - mean(&honest, |o| o.resent);
             let undone = mean(&liar, |o| o.undone as f64) - mean(&honest, |o| o.undone as f64);
             let told = || {
@@ -85,7 +89,7 @@ impl Contest {
             let precise = if path.beside.is_some() { PRECISE_BESIDE } else { PRECISE };
             if chance <= precise || ratio + CHANCES * chance <= FAIR {
                 let gains = ratio > FAIR + CHANCES * chance || resent > RESENT || undone > UNDONE;
-                // The standard error of few runs is itself by chance: who gains does so in all of them.
+                // The standard error of few runs is itself random: a real gain occurs in all of them.
                 if !gains || lies.seeds >= MOST || path.beside.is_none() {
                     return gains.then(told);
                 }
@@ -97,7 +101,7 @@ impl Contest {
         }
     }
 
-    /// A run for each seed. Many lies are held against the same truth, whose runs are kept.
+    /// Makes one run per seed. Runs of the honest peer are cached, because many lies are compared with them.
     pub(crate) fn outcomes(&self, name: &str, (lie, tell): Named) -> Vec<Outcome> {
         static KEPT: Mutex<Option<HashMap<String, Outcome>>> = Mutex::new(None);
         let run = |seed| {
@@ -114,8 +118,8 @@ impl Contest {
     }
 }
 
-/// The ratio of two goodputs and its standard error, as that of a ratio estimator (Cochran, Sampling techniques, 1977,
-/// section 6.4): runs of one seed lose the same packets until a lie has an effect.
+/// Returns the ratio of two goodputs and its standard error by a ratio estimator (Cochran, Sampling techniques, 1977,
+/// section 6.4): runs with the same seed lose the same packets until a lie has an effect.
 fn ratio(liar: &[Outcome], truth: &[Outcome]) -> (f64, f64) {
     let count = truth.len() as f64;
     let ratio = mean(liar, |o| o.goodput) / mean(truth, |o| o.goodput);
@@ -123,7 +127,7 @@ fn ratio(liar: &[Outcome], truth: &[Outcome]) -> (f64, f64) {
     (ratio, (squares / (count * (count - 1.0).max(1.0))).sqrt() / mean(truth, |o| o.goodput))
 }
 
-/// The mean of something over runs.
+/// Returns the mean of a value over runs.
 pub(crate) fn mean(outcomes: &[Outcome], of: fn(&Outcome) -> f64) -> f64 {
     outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64
 }

@@ -1,22 +1,22 @@
-//! The lies.
+//! Kinds of lies.
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Header, SackBlock, SackBlocks};
 
 use crate::world::{Data, Lie};
 
-/// Whether sequence number `a` is after `b`.
+/// Returns whether sequence number `a` is after `b`.
 pub(crate) fn after(a: u32, b: u32) -> bool {
     b.wrapping_sub(a).cast_signed() < 0
 }
 
-/// `blocks` with `first` before them.
+/// Returns `blocks` with `first` before them.
 fn before(first: SackBlock, blocks: &SackBlocks) -> SackBlocks {
     std::iter::once(first).chain(blocks.iter().copied()).collect()
 }
 
-/// Each advance, of the cumulative acknowledgment or of the newest SACK block, in many steps (Savage et al., TCP
-/// congestion control with a misbehaving receiver, CCR 29(5), 1999).
+/// Splits each advance of the cumulative acknowledgment or of the newest SACK block into many steps (Savage et al.,
+/// TCP congestion control with a misbehaving receiver, CCR 29(5), 1999).
 pub(crate) struct Split {
     parts: u32,
     acked: Option<u32>,
@@ -24,12 +24,12 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// In `parts` steps.
+    /// Splits into `parts` steps.
     pub(crate) fn new(parts: u32) -> Self {
         Self { parts, acked: None, block: SackBlock::default() }
     }
 
-    /// Where the `k`th part of what is between ends.
+    /// Returns the end of the `k`th part of an interval.
     fn part(&self, from: u32, to: u32, k: u32) -> u32 {
         from.wrapping_add((u64::from(to.wrapping_sub(from)) * u64::from(k) / u64::from(self.parts)) as u32)
     }
@@ -68,7 +68,7 @@ impl Lie for Split {
     }
 }
 
-/// What is acknowledged at once drips in: each segment for itself, so much later than the one before, until so much waits.
+/// Acknowledges segments separately and delays each ACK relative to the preceding one, up to a limit.
 pub(crate) struct Drip {
     apart: Span,
     split: Split,
@@ -76,7 +76,7 @@ pub(crate) struct Drip {
 }
 
 impl Drip {
-    /// Two segments make an ACK.
+    /// An ACK for two segments becomes two ACKs.
     pub(crate) fn new(apart: Span) -> Self {
         Self { apart, split: Split::new(2), until: Time::ZERO }
     }
@@ -93,18 +93,18 @@ impl Lie for Drip {
     }
 }
 
-/// Which data a D-SACK is for.
+/// The data that a D-SACK reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Duplicate {
-    /// Before the first, behind the last, of all, or inside out: never sent.
+    /// Never sent: before the first byte, after the last, all data, or an inverted range.
     NeverSent,
-    /// Long acknowledged, sent once.
+    /// Acknowledged long ago, and sent once.
     SentOnce,
-    /// Every retransmission, as soon as it has come.
+    /// Every retransmission, as soon as it has arrived.
     Retransmission,
 }
 
-/// Duplicates that never were.
+/// False reports of duplicates.
 pub(crate) struct Duplicates {
     which: Duplicate,
     count: u32,
@@ -145,7 +145,7 @@ impl Lie for Duplicates {
                 ack.options.sack = before(one, &ack.options.sack);
             }
             Duplicate::Retransmission => {
-                // What it fills comes first, then what it is said to have been.
+                // The true ACK is sent before the report of a duplicate.
                 let mut told = vec![(Span::ZERO, ack.clone())];
                 let inside = |b: &SackBlock| {
                     !after(b.right, ack.ack)
@@ -172,7 +172,7 @@ impl Lie for Duplicates {
     }
 }
 
-/// Acknowledges what cannot have been sent yet, beside the truth.
+/// Acknowledges data that cannot have been sent yet, in addition to true ACKs.
 #[derive(Default)]
 pub(crate) struct Optimist {
     count: u32,
@@ -192,18 +192,19 @@ impl Lie for Optimist {
     }
 }
 
-/// What the echo of the timestamp is made.
+/// Change of the timestamp echo.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Echo {
-    /// So many ticks older (less: younger).
+    /// Older by this many ticks, or newer if negative.
     Older(i32),
-    /// Anything.
+    /// A random value.
     Any,
-    /// That of the newest segment that was not late, whatever is acknowledged: each retransmission looks needless.
+    /// The timestamp of the newest segment that was not late, whatever is acknowledged: each retransmission looks
+    /// spurious.
     Original,
 }
 
-/// Forged echoes of timestamps.
+/// Forges timestamp echoes.
 pub(crate) struct Echoes {
     which: Echo,
     random: u32,
@@ -236,7 +237,7 @@ impl Lie for Echoes {
     }
 }
 
-/// ACKs that wait, and leave with no or hardly a distance.
+/// Holds ACKs back and releases them with little or no spacing.
 pub(crate) struct Bunches {
     grid: Span,
     apart: Span,
@@ -245,7 +246,7 @@ pub(crate) struct Bunches {
 }
 
 impl Bunches {
-    /// Those of each `grid` leave at its end, `apart` from each other.
+    /// Releases the ACKs of each interval `grid` at its end, with the spacing `apart`.
     pub(crate) fn new(grid: Span, apart: Span) -> Self {
         Self { grid, apart, until: Time::ZERO, count: 0 }
     }
@@ -262,7 +263,7 @@ impl Lie for Bunches {
     }
 }
 
-/// Lies together: the second says what it makes of what the first says.
+/// Combines two lies: the second one is applied to the output of the first.
 pub(crate) struct Both(pub(crate) Box<dyn Lie>, pub(crate) Box<dyn Lie>);
 
 impl Lie for Both {

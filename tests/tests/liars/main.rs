@@ -1,8 +1,8 @@
-//! Receivers that lie: under each controller, a lie gains at most a twentieth over what the truth would have given.
+//! Receivers that lie: under each controller, a lie gains at most 5 % compared with an honest receiver.
 //!
-//! Not here is what a sender cannot tell from the truth: ACKs of data that is still on its way (Savage et al., TCP
-//! congestion control with a misbehaving receiver, CCR 29(5), 1999), a mark that is not echoed (RFC 3540), or a queue that
-//! times of arrival conceal from a law that looks for it by them alone.
+//! Lies that a sender cannot detect are not tested: ACKs of data that has not arrived yet (Savage et al., TCP
+//! congestion control with a misbehaving receiver, CCR 29(5), 1999), a CE mark that is not echoed (RFC 3540), or a
+//! queue that arrival times conceal from an algorithm that relies only on them.
 
 mod gains;
 mod lies;
@@ -18,7 +18,7 @@ use lies::{Both, Bunches, Drip, Duplicate, Duplicates, Echo, Echoes, Optimist, S
 use times::{Fake, Times};
 use world::{Aqm, Lie, Path};
 
-/// 8 Mb/s, 80 ms, half a bandwidth-delay product of queue. What slow start lost is repaired before anything is measured.
+/// 8 Mb/s, 80 ms, and a queue of half a BDP. The losses of slow start are repaired before the measurement begins.
 const PLAIN: Path = Path {
     mbit: 8,
     rtt: 80,
@@ -33,28 +33,29 @@ const PLAIN: Path = Path {
     jitter: 0,
     each: false,
 };
-/// 10 Mb/s, and one packet in 500 lost by chance: what is lost, and not the link, bounds most windows.
+/// 10 Mb/s, with a random loss rate of 1 in 500: most windows are limited by losses, and not by the link.
 const LOSSY: Path = Path { mbit: 10, loss: 0.002, warm: 1, seconds: 10, ..PLAIN };
-/// Beside an honest CUBIC. Windows that are soon grown again: 40 decreases make a mean, and a few do not.
+/// A competing honest CUBIC flow. Windows recover quickly, because a mean needs about 40 reductions.
 const SHARED: Path = Path { mbit: 6, rtt: 40, queue: 1.0, beside: Some("cubic"), warm: 3, seconds: 20, ..PLAIN };
 
-/// Beside an honest CUBIC where who is dropped is by chance. A queue that drops what finds it full prefers who comes when
-/// there is room, which any change of timing moves.
+/// A competing honest CUBIC flow, with random drops. A drop-tail queue favours packets that arrive when there is
+/// room, which any change of timing affects.
 const CHANCE: Path = Path { queue: 4.0, aqm: Aqm::Pie, ecn: false, ..SHARED };
 
-/// Who yields to all others.
+/// Profiles that yield to all other flows.
 const YIELDS: [&str; 1] = ["ledbat-plus-plus"];
 
-/// Beside an honest CUBIC at a queue that drops what finds it full, where no phase lasts.
+/// A competing honest CUBIC flow at a drop-tail queue, with random delays that prevent lasting phase effects.
 const NOISY: Path = Path { seconds: 60, jitter: 2, ..SHARED };
 
-/// Where slow start ended is by chance, and UDT needs half a minute to be where it would be anyway.
+/// The end of slow start is random, and UDT needs half a minute to reach its equilibrium.
 const UDT_WARM: u64 = 30;
 
-/// Without SACK what slow start lost is repaired a segment a round trip (RFC 6582), and how much that is, is by chance.
+/// Without SACK, the losses of slow start are repaired at one segment per round trip (RFC 6582), and their number is
+/// random.
 const CLASSIC_WARM: u64 = 40;
 
-/// All profiles but some that are not regular enough for a verdict on that path.
+/// Returns all profiles except those that vary too much on this path for a verdict.
 fn but(irregular: &[&str]) -> impl Iterator<Item = &'static str> {
     controllers().filter(|name| !irregular.contains(name))
 }
@@ -73,18 +74,18 @@ fn echoes(which: Echo) -> Box<dyn Lie> {
     Box::new(Echoes::new(which))
 }
 
-/// Whoever undoes every reduction has it all: each retransmission is said to be a duplicate, and its ACK to be the
-/// original's.
+/// Attempts to undo every reduction: each retransmission is reported as a duplicate, and its ACK as that of the
+/// original.
 fn needless() -> Box<dyn Lie> {
     Box::new(Both(echoes(Echo::Original), duplicates(Duplicate::Retransmission)))
 }
 
-/// What is acknowledged in each span of so many milliseconds is told at its end, in ACKs so far apart.
+/// Holds ACKs for this many milliseconds, and releases them with the spacing `apart`.
 fn bunches(millis: u64, apart: Span) -> Box<dyn Lie> {
     Box::new(Bunches::new(Span::from_millis(millis), apart))
 }
 
-/// Each segment is acknowledged for itself, so late after the one before.
+/// Acknowledges each segment separately, with this delay after the preceding one.
 fn drip(millis: u64) -> Box<dyn Lie> {
     Box::new(Drip::new(Span::from_millis(millis)))
 }
@@ -93,7 +94,7 @@ fn split() -> Box<dyn Lie> {
     Box::new(Split::new(100))
 }
 
-/// From the first ACK on, for slow start is what this lie was made for.
+/// The measurement includes the first ACK, because this lie was designed for slow start.
 #[test]
 fn acks_split_a_hundredfold() {
     let lie: [Named; 1] = [("split", split)];
@@ -102,8 +103,8 @@ fn acks_split_a_hundredfold() {
     Contest { path: Path { warm: UDT_WARM, ..path }, seeds: 3 }.judge_under(["udt"], HONEST, &lie);
 }
 
-/// RFC 3708, section 3: what was not retransmitted cannot have been retransmitted needlessly. RFC 8985, section 6.2: and
-/// what was, was not if the answer took a round trip.
+/// RFC 3708, section 3: data that was not retransmitted cannot be a spurious retransmission. RFC 8985, section 6.2: a
+/// retransmission is not spurious if its ACK took a round trip.
 #[test]
 fn duplicates_that_never_were() {
     let contest = Contest { path: LOSSY, seeds: 4 };
@@ -126,17 +127,17 @@ fn forged_echoes_of_timestamps() {
     ]);
 }
 
-/// RFC 5961, section 5: an ACK of what was not sent is answered, not believed.
+/// RFC 5961, section 5: an ACK of data that was not sent is answered, but not processed.
 #[test]
 fn acks_of_what_was_not_sent() {
     let contest = Contest { path: PLAIN, seeds: 1 };
     contest.judge(&[("32 MiB ahead", || Box::new(Optimist::default()))]);
 }
 
-/// ACKs that wait for each other look as if the path were as fast as they leave.
+/// ACKs released together suggest a path as fast as their spacing.
 #[test]
 fn acks_held_and_released_at_once() {
-    // Every second segment is acknowledged: every 3 ms at 8 Mb/s, every 1.2 ms at 20.
+    // Every second segment is acknowledged: every 3 ms at 8 Mb/s, every 1.2 ms at 20 Mb/s.
     Contest { path: PLAIN, seeds: 1 }.judge(&[
         ("pairs", || bunches(6, MICROSECOND)),
         ("20", || bunches(60, MICROSECOND)),
@@ -150,7 +151,7 @@ fn acks_held_and_released_at_once() {
     Contest { path, seeds: 3 }.judge_under(["reno-classic"], HONEST, &lies);
 }
 
-/// Whoever has a use for times of arrival: UDT, and who is told to.
+/// Algorithms that use arrival times: UDT, and others with an option.
 const TIMED: [&str; 4] = ["udt", "westwood-bbe(capacity=pairs)", "westwood-bbe(capacity=fused)", TIMED_LEDBAT];
 
 const TIMED_LEDBAT: &str = "ledbat-start(delay=one-way)+ledbat-plus-plus(delay=one-way)";
@@ -167,7 +168,7 @@ const TIMES: [Named; 7] = [
 
 const TRUE_TIMES: Named = ("true times", || times(Fake::None));
 
-/// Times that go back, precede the sending, jump, or make a fast link of a narrow one.
+/// Arrival times that go back, precede the transmission, jump, or suggest a faster link.
 #[test]
 fn times_of_arrival() {
     let judge = |names: &[&str], path| {
@@ -178,12 +179,12 @@ fn times_of_arrival() {
     judge(&TIMED[1..], Path { seconds: 10, ..PLAIN });
     judge(&TIMED, LOSSY);
     let shared = Contest { path: Path { times: true, ..SHARED }, seeds: 8 };
-    // LEDBAT++ is in `a_queue_that_is_concealed`, UDT in `shares_of_udt`.
+    // `a_queue_that_is_concealed` tests LEDBAT++, and `shares_of_udt` tests UDT.
     let pairs = TIMED.into_iter().filter(|name| name.starts_with("westwood"));
     shared.judge_under(pairs, TRUE_TIMES, &TIMES);
 }
 
-/// A capacity that the peer makes up counts where a loss comes at a queue neither full nor empty, and not by chance alone.
+/// A false capacity has an effect if losses occur at a queue that is neither full nor empty, and are not all random.
 #[test]
 fn times_of_arrival_and_queues_half_full() {
     let path = Path { times: true, seconds: 40, ..CHANCE };
@@ -195,8 +196,8 @@ fn times_of_arrival_and_queues_half_full() {
     Contest { path, seeds: 8 }.judge_under(names, TRUE_TIMES, &TIMES[3..6]);
 }
 
-/// No one can tell a queue that the receiver conceals from one that is not there: LEDBAT++ by one-way delays then takes what a
-/// law takes that does not look for queues, and no more.
+/// A concealed queue cannot be distinguished from an empty one: LEDBAT++ with one-way delays then takes as much as a
+/// loss-based algorithm, and no more.
 #[test]
 fn a_queue_that_is_concealed() {
     let contest = Contest { path: Path { times: true, queue: 4.0, ..SHARED }, seeds: 3 };
@@ -208,8 +209,8 @@ fn a_queue_that_is_concealed() {
     }
 }
 
-/// What pairs tell of the narrow link is right if the receiver is honest. If not it is anything, but not more than the clock of
-/// arrivals can tell apart; and times that mean nothing tell nothing that is too fast.
+/// Capacity estimates from pairs are right with an honest receiver. With a liar, they are arbitrary, but limited by
+/// the resolution of the arrival clock; meaningless times do not lead to rates that are too high.
 #[test]
 fn capacity_by_lies() {
     let contest = Contest { path: Path { times: true, warm: 1, seconds: 4, ..PLAIN }, seeds: 1 };
@@ -223,7 +224,7 @@ fn capacity_by_lies() {
     }
 }
 
-/// What UDT and LEDBAT++ have there is too little and too irregular.
+/// The goodput of UDT and LEDBAT++ is too low and too variable in this scenario.
 #[test]
 fn shares_beside_an_honest_flow() {
     let lies: [Named; 2] = [("needless", needless), ("bunches", || bunches(24, MICROSECOND))];
@@ -240,25 +241,25 @@ fn shares_of_who_yields() {
     contest.judge_under(YIELDS, HONEST, &[("split", split)]);
 }
 
-/// A queue that drops what finds it full drops by who comes when, and in the sim each comes to the nanosecond when it came a
-/// round trip before: whoever moves their ACKs is dropped less often. A random delay of up to two packets' time before each
-/// packet and ACK puts an end to that (Floyd, Jacobson, 1992, have up to one, before packets).
+/// In a drop-tail queue, drops depend on arrival order, and in the simulator, each packet arrives at the same
+/// nanosecond as one round trip before: moving ACKs reduces drops. A random delay of up to two packet times before
+/// each packet and ACK prevents this (Floyd and Jacobson, 1992, use up to one, before packets).
 #[test]
 fn shares_of_who_yields_at_a_full_queue() {
     Contest { path: NOISY, seeds: 8 }.judge_under(YIELDS, HONEST, &YIELDING);
 }
 
-/// Where an ACK of two segments lets two leave at once, ACKs of parts let them leave one by one, and a queue that drops what
-/// finds it full drops those less often. So it does where an honest receiver acknowledges each segment, as RFC 9293, section
-/// 3.8.6.3, lets it: whoever splits ACKs gets no more than that.
+/// An ACK of two segments releases two segments at once, while partial ACKs release them one by one, which a
+/// drop-tail queue drops less often. The same holds for an honest receiver that acknowledges each segment, as RFC
+/// 9293, section 3.8.6.3, allows: splitting ACKs must not gain more than this.
 #[test]
 fn shares_of_who_yields_by_split_acks() {
     let each = Path { each: true, ..NOISY };
     Contest { path: NOISY, seeds: 8 }.judge_by(each, YIELDS, HONEST, &[("split", split)]);
 }
 
-/// UDT sends four segments at once, and at this rate not once in the 10 ms between two updates: who spreads their ACKs must not
-/// make more updates of them.
+/// UDT sends four segments at once, and at this rate less than once per update interval of 10 ms: spreading their
+/// ACKs must not cause more updates.
 #[test]
 fn shares_of_udt() {
     let path = Path { mbit: 3, warm: UDT_WARM, seconds: 100, ..CHANCE };

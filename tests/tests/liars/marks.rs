@@ -1,10 +1,11 @@
-//! Lies about congestion marks (RFC 3168), and what bounds them.
+//! Lies about ECN marks (RFC 3168), and their limits.
 //!
-//! A receiver that echoes more than it saw only costs, once in a round trip. One that echoes less looks like a path that drops
-//! and does not mark. What bounds it at first is what the queue drops: a queue that marks and does not drop until it is full
-//! gives it what it gives a flow without ECN; one that turns to drops when marks do not help leaves to others what they have
-//! when marks are most frequent. But after a drop, or fifty round trips, the sender asks: it sends a mark of its own (RFC 3168,
-//! section 20.2), and who does not echo two of those is a flow without ECN.
+//! A receiver that echoes more marks than it received only loses goodput, once per round trip. One that echoes fewer
+//! looks like a path that drops instead of marking. It is limited at first by drops: a queue that marks and drops
+//! only when it is full treats it like a flow without ECN; a queue that begins to drop if marks have no effect leaves
+//! other flows the share that they have at the highest marking rate. After a drop, or fifty round trips, the sender
+//! tests the receiver: it sends a mark of its own (RFC 3168, section 20.2), and if two of them are not echoed, it
+//! disables ECN.
 
 use longhaul_cc::{Ack, BuildParams, Congestion, Granted, PathEvent, RateSample, RttSample};
 use longhaul_units::{Bytes, Span, Time};
@@ -14,28 +15,28 @@ use crate::gains::{Contest, HONEST, Named, controllers, mean};
 use crate::world::{Aqm, Data, Lie, Path};
 use crate::{CLASSIC_WARM, PLAIN, SHARED, but};
 
-/// What becomes of ECE.
+/// Manipulation of ECE.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
     /// Always set.
     All,
-    /// Set and cleared by turns.
+    /// Alternately set and cleared.
     Alternate,
-    /// Set on a quarter of all.
+    /// Set in a random quarter of ACKs.
     Random,
-    /// Set for a round trip, then cleared for one.
+    /// Set for one round trip, then cleared for one.
     Rounds,
-    /// The first that has it keeps it, and the rest do not, whether CWR has come or not.
+    /// Set only in the first ACK of a series, regardless of CWR.
     Once,
-    /// Said at once when something is missing, lest it look like a loss.
+    /// Set as soon as a segment is missing, to disguise a loss.
     Holes,
-    /// As they are in one second of four, else cleared.
+    /// Correct in one second of four, and cleared otherwise.
     Seldom,
-    /// Cleared.
+    /// Always cleared.
     Never,
 }
 
-/// Echoes that are not what was marked, and heed no CWR.
+/// False ECN echoes that ignore CWR.
 struct Marks {
     mark: Mark,
     random: u32,
@@ -77,16 +78,17 @@ fn marks(mark: Mark) -> Box<dyn Lie> {
     Box::new(Marks { mark, random: 1, turn: false, echoed: false, newest: None, hole: false })
 }
 
-/// Marks from half a bandwidth-delay product on, and drops from one and a half on.
+/// The queue marks from half a BDP on, and drops from one and a half BDP on.
 const MARKED: Path = Path { queue: 1.5, aqm: Aqm::Above(0.5), ..PLAIN };
 
-/// Echoes that are too few.
+/// Too few echoes.
 const CONCEALED: [Named; 3] =
     [("never", || marks(Mark::Never)), ("once", || marks(Mark::Once)), ("seldom", || marks(Mark::Seldom))];
-/// PIE drops what it would mark from a probability of a tenth on (RFC 8033, section 5.1), and so prefers who is ECN-capable.
+/// Above a probability of 10 %, PIE drops packets instead of marking them (RFC 8033, section 5.1), and so favours
+/// ECN-capable flows below.
 const PIE: Path = Path { aqm: Aqm::Pie, queue: 4.0, ..SHARED };
 
-/// Congestion that is echoed at random or without end, whatever CWR says.
+/// Echoes at random or permanently, regardless of CWR.
 #[test]
 fn echoes_that_heed_no_cwr() {
     Contest { path: MARKED, seeds: 1 }.judge(&[
@@ -97,20 +99,21 @@ fn echoes_that_heed_no_cwr() {
     ]);
 }
 
-/// A mark is not cheaper than the loss that it hides.
+/// A mark is not cheaper than the loss that it disguises.
 #[test]
 fn marks_instead_of_losses() {
     let path = Path { loss: 0.002, warm: 1, seconds: 10, ..PLAIN };
     Contest { path, seeds: 4 }.judge(&[("at each hole", || marks(Mark::Holes))]);
 }
 
-/// Those that take a mark for what they take a loss for: low-priority probes may show that a loss was chance, and a mark never is.
+/// Returns the algorithms that treat marks like losses. With low-priority probes, a loss may turn out to be random,
+/// but a mark never does.
 fn alike() -> impl Iterator<Item = &'static str> {
     but(&["tcp-peach", "tcp-peach-plus", "tcp-swift"])
 }
 
-/// What the queue that marks gives is what one gives that drops from there on: one answer a round trip, although the echo
-/// comes on each ACK until CWR is there.
+/// A marking queue gives the same goodput as one that drops at this length: the sender reacts once per round trip,
+/// although the echo is repeated on each ACK until CWR arrives.
 #[test]
 fn a_mark_costs_what_a_loss_costs() {
     let (marked, dropped) = (MARKED, Path { ecn: false, ..PLAIN });
@@ -121,7 +124,8 @@ fn a_mark_costs_what_a_loss_costs() {
     }
 }
 
-/// Who conceals marks has what a flow without ECN has, alone and beside another: where that is dropped, so is this.
+/// A receiver that conceals marks gets the same as a flow without ECN, alone and with a competing flow: where that
+/// flow has drops, so has this one.
 #[test]
 fn marks_that_are_concealed() {
     let judge = |path, names: &[&str], lies: &[Named]| {
@@ -132,9 +136,9 @@ fn marks_that_are_concealed() {
     judge(Path { beside: Some("cubic"), ..MARKED }, &controllers().collect::<Vec<_>>(), &CONCEALED[..1]);
 }
 
-/// PIE would have dropped what it marks, and drops only a flow's packets that it would have to mark more than a tenth of.
-/// Alone that gains nothing, for the link is full. New Reno without SACK is not judged: slow start loses much at once, and when
-/// that is repaired is by chance.
+/// PIE marks packets instead of dropping them, and drops packets of a flow only if it would mark more than a tenth of
+/// them. For a single flow, this gains nothing, because the link is full. New Reno without SACK is excluded: slow
+/// start loses many segments at once, and the time of their repair is random.
 #[test]
 fn marks_that_are_concealed_from_pie() {
     let alone = Path { aqm: Aqm::Pie, rtt: 20, queue: 8.0, ..PLAIN };
@@ -142,20 +146,22 @@ fn marks_that_are_concealed_from_pie() {
     Contest { path: alone, seeds: 1 }.judge_by(honest, but(&["reno-classic"]), HONEST, &CONCEALED);
 }
 
-/// Without SACK nobody is asked.
+/// Returns the profiles with SACK. Without it, receivers are not tested.
 fn asked() -> impl Iterator<Item = &'static str> {
     but(&["reno-classic"])
 }
 
-/// Beside another a concealer would take up to twice what it has without ECN. It is asked before that lasts.
+/// With a competing flow, concealing marks would give up to twice the goodput without ECN. The test detects it before
+/// that.
 #[test]
 fn marks_that_are_concealed_from_pie_beside_another() {
     let (path, honest) = (Path { warm: 20, ..PIE }, Path { warm: 20, ecn: false, ..PIE });
     Contest { path, seeds: 8 }.judge_by(honest, asked(), HONEST, &CONCEALED);
 }
 
-/// Nor does the other pay for the time before: what it has from the first second on is what it has beside one without ECN, as
-/// near as few runs tell. Without the question it has about half of that.
+/// The competing flow does not lose in the time before the test either: from the first second on, it has about the
+/// same goodput as with a flow without ECN, within the precision of few runs. Without the test, it has about half of
+/// that.
 #[test]
 fn who_is_beside_a_concealer_keeps_what_it_has_beside_honest_peers() {
     let path = Path { warm: 1, seconds: 20, ..PIE };
@@ -169,8 +175,8 @@ fn who_is_beside_a_concealer_keeps_what_it_has_beside_honest_peers() {
     }
 }
 
-/// Where packets are lost by chance and marked as well, peers that echo are asked, and pass; and a mark costs what a loss costs,
-/// as where nobody is asked.
+/// With random losses and marks, honest receivers are tested and pass, and a mark costs the same as a loss, as
+/// without the test.
 #[test]
 fn an_honest_peer_passes_where_packets_are_lost_by_chance() {
     let marked = Path { loss: 0.000_5, seconds: 30, ..MARKED };
@@ -182,25 +188,26 @@ fn an_honest_peer_passes_where_packets_are_lost_by_chance() {
         asked += told.iter().sum::<u64>();
         assert!(missing.iter().all(|missing| *missing == 0), "{name}: {missing:?} of {told:?}");
         let [marked, dropped] = [marked, dropped].map(|outcomes| mean(&outcomes, |o| o.goodput));
-        // H-TCP keeps RTTmin of RTTmax, and the marking queue's longest round trip is long beside its usual one.
+        // H-TCP keeps RTTmin / RTTmax of the window, and the maximum RTT of the marking queue is long compared with
+        // the usual one.
         let least = if name == "h-tcp" { 0.8 } else { 0.9 };
         assert!(marked >= least * dropped, "{name}: {marked} for {dropped} Mb/s");
     }
     assert!(asked >= 100, "{asked}");
 }
 
-/// Round trips of 50 ACKs.
+/// Number of ACKs per round trip.
 const ROUND: u64 = 50;
-/// No mark comes before.
+/// Number of ACKs before the first mark.
 const CALM: u64 = 6 * ROUND;
 
-/// Which of so many ACKs.
+/// A selection of ACKs, with its name.
 type Which = (&'static str, fn(u64) -> bool);
 
 const BY_ROUND: Which = ("each round trip", |k| k % ROUND == 0);
 
-/// What a law hears when the transport lets everything through: it answers a mark once in a round trip, whatever else is
-/// marked in that, and none makes a window larger. Nor does it matter when round trips are said to begin.
+/// If the transport passes every mark to the algorithm, it reacts once per round trip, however many marks there are,
+/// and no mark increases the window. The reported start of round trips does not matter.
 #[test]
 fn marks_without_measure() {
     let marked: [Which; 3] = [("all", |_| true), ("by turns", |k| k % 2 == 0), ("in bursts", |k| k % ROUND < 20)];
@@ -219,7 +226,8 @@ fn marks_without_measure() {
     }
 }
 
-/// The window in bytes after ten round trips, the last four with `marks`, where `rounds` begin round trips.
+/// Returns the window in bytes after ten round trips, the last four of which have `marks`. `rounds` selects the ACKs
+/// that start a round trip.
 fn window_after(name: &str, marks: fn(u64) -> bool, rounds: fn(u64) -> bool) -> f64 {
     const RTT: Span = Span::from_millis(100);
     const MSS: Bytes = Bytes(1448);

@@ -1,4 +1,4 @@
-//! Lies about when segments arrived.
+//! Lies about arrival times.
 
 use longhaul_units::{Span, Time};
 use longhaul_wire::{Arrival, Arrivals, Header, SackBlocks};
@@ -6,29 +6,29 @@ use longhaul_wire::{Arrival, Arrivals, Header, SackBlocks};
 use crate::lies::after;
 use crate::world::{Data, Lie};
 
-/// What becomes of times of arrival.
+/// Manipulation of arrival times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fake {
-    /// The truth.
+    /// True times.
     None,
     /// Time runs backwards.
     Backwards,
-    /// Every second segment came three seconds before it did: long before it was sent.
+    /// Every second segment arrives three seconds early, long before it was sent.
     BeforeSent,
     /// An hour passes at each 64th segment.
     Hours,
-    /// What came in each span of 6 ms came at its end, 64 ns apart: a link of 190 Gb/s.
+    /// All segments of each interval of 6 ms arrive at its end, 64 ns apart: a link of 190 Gb/s.
     Squeezed,
-    /// The same without any distance.
+    /// The same without spacing.
     AtOnce,
-    /// No queue and no narrow link: all came a fixed time after it had left, by the timestamps, and what left at once 64 ns
-    /// apart.
+    /// No queue and no narrow link: each segment arrives a fixed time after its transmission, according to its
+    /// timestamp, with a spacing of 64 ns for segments sent together.
     AsSent,
-    /// Anything.
+    /// Random times.
     Random,
 }
 
-/// Times that are not true, one on each ACK of its own: several on one cannot go back.
+/// False arrival times, one per ACK, because several in one ACK cannot go back.
 pub(crate) struct Times {
     fake: Fake,
     heard: Vec<Data>,

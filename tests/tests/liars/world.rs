@@ -1,4 +1,4 @@
-//! A path whose far end can lie: what the receiver says goes through a [`Lie`] before the sender hears it.
+//! A path whose receiver can lie: its ACKs pass through a [`Lie`] before they reach the sender.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,28 +17,28 @@ use longhaul_wire::{CheshireCodec, Codec, Flags, Header};
 pub(crate) struct Data {
     /// Its first sequence number.
     pub(crate) seq: u32,
-    /// And the one behind it.
+    /// The sequence number after its last byte.
     pub(crate) end: u32,
-    /// When it came.
+    /// Arrival time.
     pub(crate) at: Time,
     /// Its TSval.
     pub(crate) value: u32,
-    /// Whether something after it came before it.
+    /// Whether a later segment arrived before it.
     pub(crate) late: bool,
 }
 
-/// What a receiver makes of its ACKs.
+/// Manipulation of a receiver's ACKs.
 pub(crate) trait Lie {
-    /// A data segment came.
+    /// Called for each data segment that arrives.
     fn hear(&mut self, data: &Data) {
         let _ = data;
     }
 
-    /// What is said in place of `ack`, in this order, each with how much later.
+    /// Returns the ACKs to send in place of `ack`, in order, each with its delay.
     fn tell(&mut self, now: Time, ack: Header) -> Vec<(Span, Header)>;
 }
 
-/// The truth.
+/// An honest receiver.
 pub(crate) struct Honest;
 
 impl Lie for Honest {
@@ -47,7 +47,7 @@ impl Lie for Honest {
     }
 }
 
-/// Puts data segments before the liar.
+/// Shows data segments to the liar.
 struct Ear {
     lie: Rc<RefCell<Box<dyn Lie>>>,
     highest: Option<u32>,
@@ -69,7 +69,7 @@ impl Hook<Parcel> for Ear {
     }
 }
 
-/// Takes what the receiver says off the wire.
+/// Removes the receiver's packets from the link.
 struct Mouth(Rc<RefCell<Vec<Packet>>>);
 
 impl Hook<Parcel> for Mouth {
@@ -78,62 +78,61 @@ impl Hook<Parcel> for Mouth {
     }
 }
 
-/// What a queue does before it is full.
+/// Behaviour of a queue before it is full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Aqm {
-    /// Nothing.
+    /// No marks or drops.
     None,
-    /// Marks what finds so many bandwidth-delay products waiting, if it is ECN-capable.
+    /// Marks ECN-capable packets if this many bandwidth-delay products are queued.
     Above(f64),
-    /// PIE, which marks what it would else have dropped up to a probability of a tenth, and drops above (RFC 8033,
-    /// section 5.1).
+    /// PIE, which marks instead of dropping up to a probability of a tenth, and drops above (RFC 8033, section 5.1).
     Pie,
 }
 
-/// A bottleneck and who sends through it.
+/// A bottleneck and its flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// Mb/s.
+    /// Rate in Mb/s.
     pub(crate) mbit: u64,
-    /// There and back, milliseconds.
+    /// RTT in milliseconds.
     pub(crate) rtt: u64,
-    /// The queue in bandwidth-delay products.
+    /// Queue in bandwidth-delay products.
     pub(crate) queue: f64,
-    /// The part of packets lost by chance.
+    /// Random loss rate.
     pub(crate) loss: f64,
-    /// An honest flow beside, by its controller.
+    /// Controller of a competing honest flow, if any.
     pub(crate) beside: Option<&'static str>,
-    /// Seconds before anything is measured.
+    /// Seconds before the measurement.
     pub(crate) warm: u64,
-    /// Seconds that are measured.
+    /// Seconds of the measurement.
     pub(crate) seconds: u64,
     /// Whether arrival times are reported, and flipped pairs sent.
     pub(crate) times: bool,
-    /// What the queue does before it is full.
+    /// Behaviour of the queue before it is full.
     pub(crate) aqm: Aqm,
-    /// Whether the sender to the liar asks for ECN; who is beside always does.
+    /// Whether the liar's sender requests ECN; the competing flow always does.
     pub(crate) ecn: bool,
-    /// What each packet takes longer to the bottleneck, and each ACK back, at random: up to so many times what the bottleneck
-    /// sends a full packet in.
+    /// Maximum random delay of each packet to the bottleneck, and of each ACK, in multiples of the transmission time
+    /// of a full packet on the bottleneck.
     pub(crate) jitter: u64,
     /// Whether the receiver acknowledges each segment.
     pub(crate) each: bool,
 }
 
-/// What came of it.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
-    /// What the liar's application read, Mb/s.
+    /// Goodput of the liar in Mb/s.
     pub(crate) goodput: f64,
-    /// What who is beside read, Mb/s.
+    /// Goodput of the competing flow in Mb/s.
     pub(crate) beside: f64,
-    /// The part of what its sender sent that was a retransmission.
+    /// Fraction of retransmissions in the data of the liar's sender.
     pub(crate) resent: f64,
-    /// Decreases that the sender took back.
+    /// Number of reductions that the sender undid.
     pub(crate) undone: u64,
-    /// What its pairs told of the narrow link, Mb/s.
+    /// Capacity estimate from its pairs in Mb/s.
     pub(crate) capacity: Option<f64>,
-    /// Segments that it marked to see the mark echoed, and those where it was not.
+    /// Segments that it marked to test for echoes, and those that were not echoed.
     pub(crate) echoes: (u64, u64),
 }
 
@@ -168,18 +167,19 @@ impl Path {
         Span::from_micros(self.rtt * 500)
     }
 
-    /// A twentieth of the bottleneck, at random. Flows that are regular to the nanosecond lose by the phase they are in
-    /// (Floyd, Jacobson, On traffic phase effects in packet-switched gateways, 1992), which any change of timing moves.
+    /// Adds Poisson cross traffic of a twentieth of the bottleneck. Losses of perfectly regular flows depend on their
+    /// phase (Floyd and Jacobson, On traffic phase effects in packet-switched gateways, 1992), which any change of
+    /// timing affects.
     fn add_cross_traffic(&self, sim: &mut Sim, from: usize, to: usize, seed: u64) {
         let rate = Rate::from_bits_per_sec(self.mbit * 50_000);
         let source = Source::poisson(Time::ZERO, rate, 500, Random::new(seed, 99));
         sim.add_traffic(from, to, source, Time::ZERO + Span::from_secs(self.warm + self.seconds));
     }
 
-    /// An endless transfer under `congestion` to a receiver that tells `lie`.
+    /// Runs an endless transfer with `congestion` to a receiver with `lie`.
     pub(crate) fn run(&self, congestion: &str, seed: u64, lie: Box<dyn Lie>) -> Outcome {
         let flows = 1 + usize::from(self.beside.is_some());
-        // The last pair is for cross traffic.
+        // The last pair of hosts is for cross traffic.
         let noise = Span::from_nanos(self.jitter * 12_000_000 / self.mbit);
         let there = LinkConfig { jitter: noise, ..LinkConfig::delay(Span::ZERO) };
         let access = || (0..=flows).map(|_| Duplex { there: there.clone(), ..Duplex::delay(Span::ZERO) });
@@ -203,7 +203,7 @@ impl Path {
         let mut sessions = Vec::new();
         for (left, right) in ends {
             let plans = (Plan::bulk(u64::MAX).zeros(), Plan::sink().zeros());
-            // Not in step with each other.
+            // Staggered, so that flows are not synchronised.
             let at = Time::ZERO + Span::from_millis(37 * (seed % 16) * u64::from(!sessions.is_empty()));
             sessions.push(sim.open_at(at, *left as usize, *right as usize, plans.0, plans.1));
         }
@@ -224,7 +224,7 @@ impl Path {
                 let packets: Vec<Packet> = said.borrow_mut().drain(..).collect();
                 for packet in packets {
                     for (late, packet) in tell(&lie, sim.now(), packet) {
-                        // As the jitter of a link: none overtakes another.
+                        // Like the jitter of a link, it does not reorder packets.
                         let noise = if noise.is_zero() { Span::ZERO } else { noises.span(noise) };
                         last = if self.jitter == 0 { sim.now() + late } else { last.max(sim.now() + late + noise) };
                         sim.inject(self.one_way() + last.since(sim.now()), sender, packet);
@@ -250,7 +250,7 @@ impl Path {
     }
 }
 
-/// The packets in place of `packet`.
+/// Returns the packets to send in place of `packet`.
 fn tell(lie: &RefCell<Box<dyn Lie>>, now: Time, packet: Packet) -> Vec<(Span, Packet)> {
     let parsed = CheshireCodec::parse(&packet.payload).ok();
     let Some((ack, _)) = parsed.filter(|(header, _)| !header.flags.intersects(Flags::SYN | Flags::FIN)) else {
